@@ -25,9 +25,9 @@ from ..classifiers.rows import (
     watched,
 )
 from ..errors import InputError
-from ..files.storage import is_stream, open_stream
+from ..files.storage import is_stream, naming, open_stream
 from ..reading.inputs import JSON_KINDS, Position, as_input
-from ..reading.kept_rows import KeptRows, growing_file, naming
+from ..reading.kept_rows import KeptRows, growing_file
 from ..reading.progress import ProgressBar
 from ..reading.records import Record, read_records
 from ..reading.row_files import RowFormat, RowWriter

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import InputError
 from ..files.locks import one_at_a_time, refusal
+from ..files.storage import is_stream
 from ..reading.progress import ProgressBar
 from ..reading.texts import read_plain_texts
 from .command_line import Parser, add_input, add_model, add_precision, add_text_key
@@ -127,7 +128,7 @@ def write(reading: "Reading", output: Path, progress: ProgressBar) -> None:
     """Write the features; an interruption leaves the finished part beside `output`."""
     from ..files.feature_files import compute
 
-    if output.exists() and not output.is_file():  # a pipe: nothing to continue
+    if is_stream(output):  # nothing to continue
         write_into(reading, output, progress)
         return
     path = output.resolve() if output.is_symlink() else output

@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +16,7 @@ from ..features import FINAL_CELL, FeatureKind, final_states
 from ..language_model import LanguageModel
 from ..text.ragged import ragged_batches
 from .arrays import map_array
-from .storage import flush_to_disk, read_json, write_json
+from .storage import first_free, flush_to_disk, read_json, write_json
 from .weights import model_digest
 
 SECONDS_BETWEEN_SAVES = 10.0
@@ -131,10 +130,7 @@ def _batches_done(reading: Reading, partial: Path, progress: Path, digest: str) 
 
 def _set_aside(*files: Path) -> None:
     """Give the part of another command a free name: it may have taken hours."""
-    for number in count(1):
-        free = [path.with_suffix(f".{number}{path.suffix}") for path in files]
-        if not any(map(os.path.lexists, free)):
-            break
+    free = first_free(lambda n: [path.with_suffix(f".{n}{path.suffix}") for path in files])
     for path, name in zip(files, free, strict=True):
         path.rename(name)
     log.info("%s: is of other texts or options; it is now %s", files[0], free[0])

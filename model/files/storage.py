@@ -7,9 +7,10 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from glob import escape
+from itertools import count
 from pathlib import Path
 from stat import S_IMODE
 from typing import IO, Any
@@ -86,12 +87,23 @@ def _write_into_stream(path: Path, write: Callable[[Path], object]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         whole = Path(folder) / path.name
         write(whole)
-        try:
-            with open_stream(path) as stream:
-                stream.write(whole.read_bytes())
-        except OSError as error:
-            error.filename = error.filename or str(path)
-            raise
+        with naming(path), open_stream(path) as stream:
+            stream.write(whole.read_bytes())
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Add this file's name to an OSError without one, such as for a full disk."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise
+
+
+def first_free(named: Callable[[int], Sequence[Path]]) -> Sequence[Path]:
+    """Return what `named` gives for the first number, from 1, whose paths are all free."""
+    return next(paths for paths in map(named, count(1)) if not any(map(os.path.lexists, paths)))
 
 
 def save_tokenizer(folder: Path, tokenizer: Tokenizer) -> None:

@@ -6,13 +6,12 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from itertools import count
 from pathlib import Path
 from typing import IO, Any
 
 from ..errors import InputError
 from ..files.locks import one_at_a_time, refusal
-from ..files.storage import PARTIAL, flush_to_disk, read_json, write_json
+from ..files.storage import PARTIAL, first_free, flush_to_disk, naming, read_json, write_json
 from .inputs import LONGEST_RECORD
 from .row_files import UNSAYABLE, RowFormat, cell_of, json_of
 
@@ -47,16 +46,6 @@ def growing_file(final: Path, request: Mapping[str, Any]) -> Iterator[IO[bytes]]
         asked.unlink()
 
 
-@contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Add this file's name to an OSError without one, such as for a full disk."""
-    try:
-        yield
-    except OSError as error:
-        error.filename = error.filename or str(path)
-        raise
-
-
 def _begin(partial: Path, request: Mapping[str, Any]) -> Path:
     """Ensure that the files for the rows and for the request exist; return the latter."""
     asked = partial.with_name(f"{partial.name}.json")
@@ -80,8 +69,7 @@ def _is_request(path: Path, request: Mapping[str, Any]) -> bool:
 
 def _set_aside(partial: Path, why: str) -> None:
     """Copy the rows to a free name: they may have taken hours."""
-    names = (partial.with_name(f"{partial.name}.{number}") for number in count(1))
-    free = next(name for name in names if not os.path.lexists(name))
+    (free,) = first_free(lambda number: [partial.with_name(f"{partial.name}.{number}")])
     shutil.copyfile(partial, free)
     log.info("%s: %s; its rows are now in %s", partial, why, free)
 

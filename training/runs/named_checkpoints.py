@@ -7,13 +7,13 @@ import logging
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 from model.errors import InputError
 from model.files.shipped import CONFIG_FILE
 from model.files.storage import (
+    first_free,
     read_json,
     recover_folders,
     remove_folder,
@@ -170,8 +170,8 @@ def _same_files(one: Path, other: Path) -> bool:
 
 def _free(folder: Path) -> Path:
     """Return the folder, or its name with the first free number."""
-    names = chain([folder.name], (f"{folder.name}-{number}" for number in count(2)))
-    return next(path for path in map(folder.with_name, names) if not path.exists())
+    (free,) = first_free(lambda n: [folder.with_name(f"{folder.name}-{n}") if n > 1 else folder])
+    return free
 
 
 def _copy_run(run: PretrainingDirectory, aside: Path, checkpoints: list[Path]) -> None:
