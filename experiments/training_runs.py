@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from data_utils.corpus import open_corpus
-from data_utils.provenance import describe_origin
+from data_utils.provenance import describe_origin, git_revision
 from model.errors import InputError
-from model.files.storage import step_of
+from model.files.storage import read_json, step_of, write_json
 from training.metrics import read_rows
 from training.runs.named_checkpoints import whole_checkpoint
 from training.runs.run_directory import PretrainingDirectory
@@ -61,7 +61,7 @@ class Recipe:
             "train.steps": steps,
             "evaluate.every_steps": -(-steps // EVALUATIONS),
             "log.every_steps": max(1, steps // 40),
-            "checkpoint.every_steps": steps,
+            "checkpoint.every_steps": -(-steps // EVALUATIONS),
             "evaluate.lanes": 32,
             **self.keys,
         }
@@ -72,12 +72,27 @@ class Recipe:
 def measure(
     recipe: Recipe, corpus: Path, folder: Path, threads: int, ranks: int = 1
 ) -> dict[str, Any]:
-    """Train one recipe; return what it learnt and the seconds of its training steps."""
+    """Train one recipe; return what it learnt and the seconds of its training steps.
+
+    A run that was interrupted goes on, if its command, corpus and revision are the same. One that
+    has ended begins again.
+    """
     corpus = corpus.with_name(recipe.corpus) if recipe.corpus else corpus
-    shutil.rmtree(folder, ignore_errors=True)  # an interrupted command has left it
+    fingerprint = open_corpus(corpus).fingerprint
+    begun = folder.with_name(f"{folder.name}.begun.json")
+    asked = {
+        "arguments": recipe.arguments(corpus.resolve(), folder),
+        "ranks": ranks,
+        "corpus": fingerprint,
+        "revision": git_revision(),
+    }
+    if goes_on(folder, begun, asked):
+        arguments = ["main.py", "--resume", str(folder)]
+    else:
+        arguments = begin(folder, begun, asked)
     launcher = (*RANKS_HERE, str(ranks)) if ranks > 1 else ()
-    words = [sys.executable, *launcher, *recipe.arguments(corpus.resolve(), folder)]
-    failure = run_to_end(words, threads)
+    failure = run_to_end([sys.executable, *launcher, *arguments], threads)
+    begun.unlink()
     rows = rows_of(folder)
     scores = [row["valid_bits_per_character"] for row in rows if "valid_bits_per_character" in row]
     result = {
@@ -85,7 +100,7 @@ def measure(
         "characters": recipe.characters,
         "keys": dict(recipe.keys),
         "corpus": recipe.corpus,
-        "fingerprint": open_corpus(corpus).fingerprint,
+        "fingerprint": fingerprint,
         "characters_read": rows[-1]["characters"] if rows else 0,
         "valid_bits_per_character": scores[-1] if scores and not failure else None,
         "training_seconds": training_seconds(rows),
@@ -94,6 +109,21 @@ def measure(
         "origin": describe_origin(),
     }
     return json.loads(json.dumps(result))
+
+
+def goes_on(folder: Path, begun: Path, asked: Mapping[str, Any]) -> bool:
+    """Whether the folder has the run that is asked for, which was interrupted after it began."""
+    has_begun = begun.is_file() and PretrainingDirectory(folder).config.is_file()
+    return has_begun and read_json(begun) == asked
+
+
+def begin(folder: Path, begun: Path, asked: Mapping[str, Any]) -> list[str]:
+    """Remove another run from the folder, note what begins there, and return its arguments."""
+    shutil.rmtree(folder, ignore_errors=True)
+    begun.parent.mkdir(parents=True, exist_ok=True)
+    write_json(begun, asked)
+    arguments: list[str] = asked["arguments"]
+    return arguments
 
 
 def run_to_end(

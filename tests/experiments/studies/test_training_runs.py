@@ -1,15 +1,22 @@
 """What training a run of a study keeps and tells of its speed; how a run that fails is ended."""
 
 import os
+import signal
 import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 
 from data_utils.corpus import open_corpus
-from experiments import speeds
+from experiments import speeds, training_runs
 from experiments.training_runs import Recipe, measure, reason_in, run_to_end
 from model.errors import InputError
+from model.files.storage import step_of
 from tests.support.runs import ROOT
+from training.runs.named_checkpoints import whole_checkpoint
 
 CORPUS = ROOT / "tests/fixtures/v1/corpus"
 TINY = {"model.hidden_size": 8, "data.lanes": 4, "data.window": 16, "optim.lr": 1e-3}
@@ -67,6 +74,56 @@ def test_a_recipe_is_trained_and_scored(tmp_path):
     assert result["fingerprint"] == open_corpus(CORPUS).fingerprint
     assert result["valid_bits_per_character"] == result["rows"][-1]["valid_bits_per_character"]
     assert result["training_seconds"] > 0
+
+
+def test_an_interrupted_run_goes_on_and_learns_the_same(tmp_path):
+    recipe = Recipe("tiny", 64 * 4000, TINY)
+    threading.Thread(target=interrupt_after_a_row, args=[tmp_path / "run/metrics.jsonl"]).start()
+    with pytest.raises(KeyboardInterrupt):
+        measure(recipe, CORPUS, tmp_path / "run", threads=1)
+    stopped_at = step_of(whole_checkpoint(tmp_path / "run/checkpoint", None))
+    assert 0 < stopped_at < 4000
+    resumed = measure(recipe, CORPUS, tmp_path / "run", threads=1)
+    whole = measure(recipe, CORPUS, tmp_path / "whole", threads=1)
+    assert resumed["failure"] == whole["failure"] == []
+    assert bits_of(resumed) == bits_of(whole)
+
+
+def interrupt_after_a_row(metrics):
+    while not metrics.is_file() or not metrics.stat().st_size:
+        time.sleep(0.01)
+    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+
+def bits_of(result):
+    names = ("characters", "train_bits_per_character", "valid_bits_per_character")
+    return [[row.get(name) for name in names] for row in result["rows"]]
+
+
+@pytest.mark.parametrize("change", ["", "recipe", "revision", "ranks", "ended"])
+def test_only_the_same_run_that_has_not_ended_goes_on(tmp_path, monkeypatch, change):
+    folder, recipe, ranks = tmp_path / "work/run", Recipe("tiny", 64 * 8, TINY), 1
+    commands = []
+
+    def begin(words, threads):
+        commands.append(words)
+        if "--resume" not in words:
+            folder.mkdir()  # fails if the old run is still there
+            (folder / "config.toml").touch()
+        if len(commands) == 1 and change != "ended":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(training_runs, "run_to_end", begin)
+    with suppress(KeyboardInterrupt):
+        measure(recipe, CORPUS, folder, threads=1)
+    if change == "recipe":
+        recipe = replace(recipe, keys={**TINY, "optim.lr": 2e-3})
+    elif change == "revision":
+        monkeypatch.setattr(training_runs, "git_revision", lambda: "another")
+    elif change == "ranks":
+        ranks = 2
+    measure(recipe, CORPUS, folder, threads=1, ranks=ranks)
+    assert ("--resume" in commands[1]) == (change == "")
 
 
 def test_a_speed_is_that_of_the_median_step():
