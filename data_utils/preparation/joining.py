@@ -29,7 +29,7 @@ from ..corpus import (
     tokens_file,
 )
 from .merging import SplitWriter
-from .preparation import new_corpus
+from .preparation import check_seed, new_corpus
 
 TRAIN, *HELD_OUT = SPLITS
 REVIEWS_AT_ONCE = 1 << 12  # that are in memory together
@@ -46,8 +46,9 @@ def join_corpora(folders: Sequence[Path], output: Path, seed: int = 0) -> dict[s
     corpora fit in memory.
 
     Raises InputError for fewer than two corpora, for corpora of different tokenizers or text
-    profiles, and if `output` exists or another process is writing it.
+    profiles, for a seed out of bounds, and if `output` exists or another process is writing it.
     """
+    check_seed(seed)
     corpora = _open_alike(folders)
     with new_corpus(output), whole_folder(output) as partial:
         meta = _describe(corpora, seed, _write_splits(corpora, folders[0], partial, seed))

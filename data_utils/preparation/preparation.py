@@ -84,9 +84,8 @@ class Preparation:
     pieces: PieceSizes = field(default_factory=PieceSizes)
 
     def __post_init__(self) -> None:
-        if not 0 <= self.seed < 2**63:
-            raise InputError(f"--seed {self.seed}: it must be between 0 and 2^63")
-        finite = all(math.isfinite(part) for part in self.split)
+        check_seed(self.seed)
+        finite = math.isfinite(sum(self.split))
         if (
             len(self.split) != len(SPLITS)
             or not finite
@@ -109,6 +108,12 @@ class Preparation:
             self.deduplicate,
             self.pieces.block_bytes,
         )
+
+
+def check_seed(seed: int) -> None:
+    """Raise InputError unless a seed can be drawn from and kept."""
+    if not 0 <= seed < 2**63:
+        raise InputError(f"--seed {seed}: it must be between 0 and 2^63")
 
 
 def prepare_corpus(

@@ -64,6 +64,13 @@ def test_the_seed_draws_the_order(products, films, tmp_path):
     assert sorted(orders[0]) == sorted(orders[2])
 
 
+@pytest.mark.parametrize("seed", [-1, 2**63])
+def test_a_seed_out_of_bounds_is_refused(products, films, tmp_path, seed):
+    with pytest.raises(InputError, match=f"--seed {seed}: it must be between 0 and"):
+        join_corpora([products, films], tmp_path / "both", seed)
+    assert not (tmp_path / "both").exists()
+
+
 @pytest.mark.parametrize("at_once", [1, 7, 1000])
 def test_how_many_reviews_are_read_at_once_changes_nothing(
     products, films, tmp_path, monkeypatch, at_once

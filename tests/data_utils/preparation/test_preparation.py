@@ -441,7 +441,9 @@ def test_many_files_take_no_look_at_the_folder_each(tmp_path, monkeypatch):
     assert len(looks) < 10
 
 
-@pytest.mark.parametrize("split", [(0, 1, 1), (1, -1, 1), (1, 1), (float("nan"), 1, 1)])
+@pytest.mark.parametrize(
+    "split", [(0, 1, 1), (1, -1, 1), (1, 1), (float("nan"), 1, 1), (1e308,) * 3]
+)
 def test_bad_splits_are_refused(tmp_path, source, split):
     with pytest.raises(InputError, match="--split"):
         prepare_corpus([source], tmp_path / "out", split=split)
