@@ -15,7 +15,7 @@ from model.classifiers.separation import save_areas
 from model.errors import InputError
 from model.features import FeatureKind, Pooling
 from model.files.locks import one_at_a_time, refusal
-from model.files.storage import write_json
+from model.files.storage import whole_folder, write_json
 from model.files.weights import LoadedModel, model_digest
 from model.language_model import LanguageModel, untrained_like
 
@@ -172,8 +172,9 @@ def save_transferred(
     """Write a classifier, and how well each unit alone separates the classes of train."""
     train, units = transfer.examples[0], classifier.influence.shape[1]
     areas = areas_of_units(train.features, train.labels, units)
-    save_classifier(folder, classifier, origin_of(transfer, sets))
-    save_areas(folder, areas)
+    with whole_folder(folder) as partial:
+        save_classifier(partial, classifier, origin_of(transfer, sets))
+        save_areas(partial, areas)
 
 
 def origin_of(transfer: Transfer, sets: Sequence[LabelledSet]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from ..features import FINAL_CELL, FeatureKind, final_states
 from ..language_model import LanguageModel
 from ..text.ragged import ragged_batches
 from .arrays import map_array
-from .storage import first_free, flush_to_disk, read_json, write_json
+from .storage import first_free, flush_to_disk, naming, read_json, write_json
 from .weights import model_digest
 
 SECONDS_BETWEEN_SAVES = 10.0
@@ -142,7 +142,12 @@ def _opened(partial: Path, shape: tuple[int, int], *, anew: bool) -> np.memmap:
         array = np.lib.format.open_memmap(partial, mode="w+", dtype=np.float32, shape=shape)
     else:
         array = mapped(partial, "r+", shape)
-    reserve_space(partial)
+    try:
+        reserve_space(partial)
+    except OSError:
+        if anew:
+            partial.unlink()
+        raise
     return array
 
 
@@ -164,5 +169,5 @@ def mapped(path: Path, mode: Literal["r", "r+"], shape: tuple[int, int]) -> np.m
 def reserve_space(path: Path) -> None:
     """Turn a full disk into an OSError now; a sparse memory map would crash the process later."""
     if hasattr(os, "posix_fallocate"):
-        with open(path, "r+b") as file:
+        with naming(path), open(path, "r+b") as file:
             os.posix_fallocate(file.fileno(), 0, path.stat().st_size)

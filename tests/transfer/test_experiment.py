@@ -79,6 +79,25 @@ def test_the_classifier_repeats_the_reported_accuracy(tmp_path, telling_model, s
     assert (chosen == sets[2].labels).mean() == results["threshold"]["test_accuracy"]
 
 
+def test_a_classifier_is_replaced_whole_or_not_at_all(tmp_path, telling_model, sets, monkeypatch):
+    loaded = LoadedModel(telling_model, text_profile("openai"), tmp_path)
+    run_transfer(loaded, sets, tmp_path / "out")
+    before = contents_of(tmp_path / "out/classifier")
+
+    def is_full(*given):
+        raise OSError("no room")
+
+    monkeypatch.setattr(experiment, "save_areas", is_full)  # after weights and description
+    turned = [replace(part, labels=1 - part.labels, classes=("a", "b")) for part in sets]
+    with pytest.raises(OSError, match="no room"):
+        run_transfer(loaded, turned, tmp_path / "out")
+    assert contents_of(tmp_path / "out/classifier") == before
+
+
+def contents_of(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
 def test_the_test_set_chooses_nothing(tmp_path, telling_model, sets):
     loaded = LoadedModel(telling_model, text_profile("openai"), tmp_path)
     *chosen_on, tested = sets

@@ -1,5 +1,6 @@
 """Files of features: whole or absent, and gone on with after an interruption."""
 
+import errno
 import logging
 import os
 from threading import Thread
@@ -82,6 +83,17 @@ def test_nothing_stays_of_an_interruption_before_the_first_batch(tmp_path, readi
 
     with pytest.raises(KeyboardInterrupt):
         compute(reading, tmp_path / "x.npy", "one", advance)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="the system cannot reserve space")
+def test_nothing_stays_where_the_disk_is_too_small(tmp_path, reading, monkeypatch):
+    def is_full(*given):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", is_full)
+    with pytest.raises(OSError, match=r"No space left on device: '.*x\.partial\.npy'"):
+        compute(reading, tmp_path / "x.npy", "one", lambda count: None)
     assert not list(tmp_path.iterdir())
 
 
