@@ -41,12 +41,13 @@ class ArrivingLines:
         return self._written > 0
 
     def first(self) -> bytes:
-        """Return the next line without taking it; InputError at the end of the input."""
-        if not self._lines:
+        """Return the next line that is not blank, and take none; InputError if there is none."""
+        while not self.waiting:
+            known = len(self._lines)
             self._fill()
-        if not self._lines:
-            raise InputError(f"{PLACE}: the input is empty")
-        return self._lines[0]
+            if len(self._lines) == known:
+                raise InputError(f"{PLACE}: the input is empty")
+        return next(filter(bytes.strip, self._lines))
 
     def __iter__(self) -> Iterator[bytes]:
         return self

@@ -3,6 +3,7 @@
 import csv
 import io
 import os
+from threading import Timer
 
 import pytest
 
@@ -42,6 +43,23 @@ def test_a_blank_line_is_not_waited_for(pipe):
     sink.write(b"two\n")
     assert [next(lines), next(lines)] == [b"\n", b" \t\r\n"]
     assert next(lines) == b"two\n"
+
+
+def test_the_kind_is_that_of_the_first_line_that_is_not_blank(pipe):
+    lines, sink = pipe
+    sink.write(b"\n")
+    Timer(0.05, sink.write, [b' \n{"text": "good"}\n']).start()
+    first = lines.first()
+    assert kind_of(first) == ".jsonl"
+    assert [next(lines) for _ in range(3)] == [b"\n", b" \n", first]
+
+
+def test_blank_lines_alone_are_an_empty_input(pipe):
+    lines, sink = pipe
+    sink.write(b"\n \n")
+    sink.close()
+    with pytest.raises(InputError, match="the input is empty"):
+        lines.first()
 
 
 def test_a_file_of_any_size_is_read_in_pieces(tmp_path):
