@@ -27,8 +27,8 @@ class Options:
 
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
     """sst, imdb, or amazon:<category>, such as amazon:Books."""
-    release: Literal["2014", "2018", "2023"] = "2014"
-    """Release of the Amazon reviews; the papers trained on that of 2014."""
+    release: Literal["2014", "2018", "2023"] | None = None
+    """Release of the Amazon reviews. Default: 2014, on which the papers trained."""
     output: Path = Path("data")
     """Folder in which to make the data set's own folder."""
     mirror: str | None = None

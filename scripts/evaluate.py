@@ -38,6 +38,8 @@ def score(options: Namespace) -> None:
         if options.split:
             raise InputError(f"--split: {path} is no folder of a prepared corpus; leave it out")
         return evaluate.run(options, describe_origin())
+    if options.text_key:
+        raise InputError("--text-key is for a file of texts, not for a corpus; leave it out")
     corpus = open_corpus(path)
 
     def split_for(loaded: "LoadedModel") -> "Split":

@@ -74,16 +74,18 @@ AMAZON = {
 }
 
 
-def find_dataset(name: str, release: str = "2014", mirror: str | None = None) -> Dataset:
+def find_dataset(name: str, release: str | None = None, mirror: str | None = None) -> Dataset:
     """Look up a published set or `amazon:<category>`; asks no server.
 
     `mirror` is the address of a folder with the same files, to use instead of the known one.
-    Raises InputError for an unknown name, with known ones, and for a set that must be fetched by
-    hand.
+    release: of the Amazon reviews; if absent, that of 2014. Raises InputError for an unknown name,
+    with known ones, for a set that must be fetched by hand, and for a release of another set.
     """
     kind, _, category = name.partition(":")
     if kind == "amazon":
-        dataset = _amazon(category, release)
+        dataset = _amazon(category, release or "2014")
+    elif release is not None:
+        raise InputError(f"--release is for amazon:<category>, not for {name}; leave it out")
     elif name in SETS and SETS[name].source.files:
         dataset = SETS[name].source
     else:

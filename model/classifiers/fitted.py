@@ -33,12 +33,13 @@ LOADERS: dict[int, Callable[[Path, int], Fitted]] = {
 def find_classifier(loaded: LoadedModel, given: str | Path | None = None) -> Path | None:
     """Return the folder of a classifier, None if there is none.
 
-    given: the folder itself, the output folder of scripts/transfer.py, or a run directory. None:
-    `classifier/` of the model, else the one that was transferred into the model's run directory.
+    given: the folder itself, the output folder of scripts/transfer.py or finetune.py, or a run
+    directory. None: `classifier/` of the model, else the one that was transferred into the model's
+    run directory.
     """
     if given is not None:
         run = Path(given)
-        places = [run, run / FOLDER]
+        places = [run, run / FOLDER, run / "model" / FOLDER]
     else:
         run = loaded.folder.parent
         places = [loaded.folder / FOLDER]

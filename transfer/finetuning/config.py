@@ -17,6 +17,9 @@ from model.errors import InputError
 if TYPE_CHECKING:
     from model.classifiers.heads import HeadsConfig
 
+# What only a model that learns, too, has a use for.
+OF_LEARNING_MODELS = ("lm_weight", "unfreeze_epochs", "encoder_factor", "layer_factor", "window")
+
 
 @dataclass(frozen=True, kw_only=True)
 class FinetuningConfig:
@@ -70,9 +73,12 @@ class FinetuningConfig:
 
     def __post_init__(self) -> None:
         check_bounds(self)
-        if self.freeze and (self.lm_weight or self.unfreeze_epochs):
-            raise InputError("freeze leaves nothing for lm_weight or unfreeze_epochs to change")
+        if self.freeze and (idle := self._not_at_default(OF_LEARNING_MODELS)):
+            raise InputError(f"freeze leaves nothing for {idle[0]} to change; leave it out")
         self.heads()
+
+    def _not_at_default(self, names: tuple[str, ...]) -> list[str]:
+        return [name for name in names if getattr(self, name) != getattr(type(self), name)]
 
     def heads(self) -> "HeadsConfig":
         """Return the shape of the heads; InputError if it is out of bounds."""

@@ -295,6 +295,9 @@ def test_a_mirror_is_an_address(mirror):
 
 def test_names_and_addresses():
     assert find_dataset("amazon:Books", "2018").files[0].url.endswith("/Books.json.gz")
+    assert find_dataset("amazon:Books").name == "amazon_2014"
+    with pytest.raises(InputError, match="--release is for amazon:<category>, not for imdb"):
+        find_dataset("imdb", "2018")
     assert find_dataset("imdb").files[0].sha256 is not None
     files = find_dataset("sst", mirror="http://localhost/sst/").files
     assert [file.name for file in files] == ["train.csv", "val.csv", "test.csv"]

@@ -14,6 +14,7 @@ from safetensors.torch import save
 
 from data_utils.labelled import LabelledSet
 from model import SentimentClassifier, load_model, save_model
+from model.classifiers.fitted import find_classifier
 from model.errors import InputError
 from model.files.weights import model_digest
 from model.text.profiles import text_profile
@@ -52,6 +53,18 @@ def test_learning_and_scoring_show_their_progress_to_the_end(folder, tmp_path):
     assert re.search(r"fine-tuning:  4\d%\|.*\| 10/24 ", shown)
     for name in ("fine-tuning", "val", "test"):
         assert f"{name}: 100%|" in shown
+
+
+def test_exclusive_classes_have_no_threshold_to_choose(folder, tmp_path):
+    with pytest.raises(InputError, match="threshold_metric: of 3 exclusive classes the likeliest"):
+        run(folder, tmp_path / "out", [single(64), single(32)], threshold_metric="f1")
+
+
+def test_a_fine_tuned_run_is_a_classifier_by_its_own_name(folder, tmp_path):
+    run(folder, tmp_path / "out", epochs=1, window=8)
+    loaded = load_model(tmp_path / "out/model")
+    own = tmp_path / "out/model/classifier"
+    assert find_classifier(loaded) == find_classifier(loaded, tmp_path / "out") == own
 
 
 def test_several_labels_are_learned_and_classify_reads_them(folder, tmp_path):
