@@ -46,6 +46,7 @@ def main() -> None:
     if options.figure is not None and options.figure.suffix not in FIGURE_KINDS:
         raise InputError(f"--figure {options.figure}: expected {', '.join(FIGURE_KINDS)}")
     command.prepare_output(options.output, options.figure)
+    command.check_apart(options.inputs, [options.output, options.figure])
     started = perf_counter()
     statistics = describe(options.inputs, options)
     print(statistics_table(statistics))

@@ -33,7 +33,7 @@ from ..reading.records import Record, read_records
 from ..reading.row_files import RowFormat, RowWriter
 from ..reading.stdin import ArrivingLines, kind_of, read_arriving
 from .command_line import Parser, add_input, add_model, add_precision, add_text_key
-from .program import prepare_output
+from .program import check_apart, prepare_output
 
 if TYPE_CHECKING:
     from ..classifiers.sentiment_classifier import SentimentClassifier
@@ -110,7 +110,7 @@ def run(options: Namespace) -> None:
         raise InputError("--input-format is only for standard input; a file's name says its format")
     row_format = options.format or format_of(options.output)
     prepare_output(options.output)
-    check_apart(options)
+    check_apart([Path(options.input or "-")], [options.output])
     position = Position()
     batches, first = looked_at(read_batches(options, position), options)
     if options.text_key is None:
@@ -127,13 +127,6 @@ def run(options: Namespace) -> None:
             batches = counted(some(batches, options), classifier, text_key, position, progress)
             rows = classify_batches(classifier, batches, text_key, is_known)
             write_rows(rows, writer, progress)
-
-
-def check_apart(options: Namespace) -> None:
-    """Raise InputError if the output would replace the input."""
-    source, output = Path(options.input or "-"), options.output
-    if output is not None and source.is_file() and output.is_file() and output.samefile(source):
-        raise InputError(f"--output {output}: this is the input; name another file")
 
 
 def format_of(output: Path | None) -> RowFormat:

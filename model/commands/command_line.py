@@ -144,9 +144,10 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 
 def _with_dashes(word: str) -> str:
-    """Return --text-key for --text_key, whatever follows its =."""
+    """Return --text-key for --text_key, whatever follows its =. Words with spaces are a user's."""
     name, sign, value = word.partition("=")
-    return name.replace("_", "-") + sign + value if name.startswith("--") else word
+    is_option = name.startswith("--") and len(name.split()) == 1
+    return name.replace("_", "-") + sign + value if is_option else word
 
 
 def add_model(parser: Parser, *, device: bool = True) -> None:

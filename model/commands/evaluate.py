@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..reading.progress import ProgressBar
 from ..reading.texts import ReadingReport, read_texts
 from .command_line import Parser, add_json_output, add_model, add_precision, add_text_key
-from .program import prepare_output, report
+from .program import check_apart, prepare_output, report
 
 if TYPE_CHECKING:
     from ..files.weights import LoadedModel
@@ -67,6 +67,7 @@ def run(options: Namespace, origin: Mapping[str, Any] | None = None) -> None:
             f"{options.data}: is a folder; name a file in it. A prepared corpus is scored by "
             "scripts/evaluate.py of a checkout"
         )
+    check_apart([options.data], [options.output])
     texts = texts_of(options.data, options.text_key)
     score(options, lambda loaded: encode(texts, loaded), origin or {"version": __version__})
 

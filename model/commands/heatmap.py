@@ -27,7 +27,7 @@ from ..pages.outputs import check_outputs
 from ..reading.texts import read_plain_texts
 from ..text.glyphs import visible
 from .command_line import Parser, add_input, add_model, add_text_key
-from .program import prepare_output
+from .program import check_apart, prepare_output
 
 if TYPE_CHECKING:
     import numpy as np
@@ -102,6 +102,7 @@ def run(options: Namespace) -> None:
         raise InputError("--text-key is for the rows of an --input; leave it out")
     texts = [*options.text, *texts_of(options.input, options.text_key)]
 
+    check_apart([Path(options.input or "-")], options.output)
     check_outputs(options.output, texts)
     prepare_output(*options.output)
 

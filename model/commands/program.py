@@ -7,7 +7,7 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
@@ -53,6 +53,7 @@ def run(
             if sys.stdout is not None:
                 sys.stdout.flush()  # here a full disk is still reported
     except (InputError, OSError) as error:
+        _finish_printing()
         code = 0 if isinstance(error, BrokenPipeError) and _reader_left() else USAGE_ERROR
         if code:
             rank = os.environ.get("RANK")
@@ -116,6 +117,13 @@ def _reader_left() -> bool:
     return bool(stdout.poll(0))
 
 
+def _finish_printing() -> None:
+    """Let what was printed before an error arrive, as far as stdout still takes it."""
+    with suppress(OSError, ValueError):
+        if sys.stdout is not None:
+            sys.stdout.flush()
+
+
 def drop(stream: TextIO | None) -> None:
     """Discard further output to a stream that no longer accepts any."""
     if stream is None:
@@ -148,6 +156,14 @@ def prepare_output(*paths: Path | None) -> None:
             raise InputError(f"{path}: is a broken link to {path.resolve()}; remove it")
         if not os.access(path if is_stream(path) else path.resolve().parent, os.W_OK):
             raise InputError(f"{path}: its folder is not writable; name another")
+
+
+def check_apart(sources: Iterable[Path], outputs: Iterable[Path | None]) -> None:
+    """Raise InputError if a file to write is one of those to read."""
+    inputs = [path for path in sources if path.is_file()]
+    for output in filter(None, outputs):
+        if output.is_file() and any(map(output.samefile, inputs)):
+            raise InputError(f"--output {output}: this is the input; name another file")
 
 
 def report(result: Mapping[str, Any], output: Path | None) -> None:

@@ -14,7 +14,7 @@ from model.language_model import ModelConfig
 from tests.support.runs import assert_refused
 from transfer.finetuning.task import check_learnable
 
-NAMES = ("corpus", "new", "packed.tar.zst", "reviews.jsonl")
+NAMES = ("corpus", "new", "own.json", "packed.tar.zst", "reviews.jsonl")
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +24,7 @@ def work(tmp_path_factory):
     rows = [json.dumps({"text": f"review number {n}"}) for n in range(30)]
     (folder / "reviews.jsonl").write_text("\n".join(rows))
     prepare_corpus([folder / "reviews.jsonl"], folder / "corpus", Preparation(split=(8, 1, 1)))
+    (folder / "own.json").write_text('[{"text": "a review of mine"}]')
     (folder / "packed.tar.zst").write_bytes(b"packed")
     return folder
 
@@ -39,6 +40,10 @@ def work(tmp_path_factory):
             "evaluate.py --data reviews.jsonl --split train",
             "reviews.jsonl is no folder",
         ),
+        ("evaluate.py --data corpus --text-key x", "--text-key is for a file of texts"),
+        ("evaluate.py --data own.json --output own.json", "own.json: this is the input"),
+        ("heatmap.py --input own.json --output own.json", "own.json: this is the input"),
+        ("describe_corpus.py own.json --output own.json", "own.json: this is the input"),
         ("prepare_corpus.py --check corpus --strict", "--strict is for preparing a corpus"),
         ("prepare_corpus.py --check corpus --split 5,5,5", "--split is for preparing a corpus"),
         (
@@ -68,6 +73,7 @@ def test_an_option_that_would_do_nothing_is_refused(run_here, work, words, said)
     given = [str(work / word) if word.split("/")[0] in NAMES else word for word in rest]
     assert_refused(run_here(f"scripts/{script}", *given), said)
     assert not (work / "new").exists()
+    assert "mine" in (work / "own.json").read_text()
 
 
 @pytest.mark.parametrize("kind", [{"units": [3, 3]}, {"layers": [0, 0]}])

@@ -14,7 +14,7 @@ import torch
 from configs import name_missing_package
 from configs.command import prepare_output, run
 from model.errors import InputError
-from tests.support.runs import ROOT, assert_refused
+from tests.support.runs import ROOT, assert_refused, run_anew
 
 PRINTS = "from configs import command; command.run(lambda: print('word ' * 50_000))"
 
@@ -152,6 +152,15 @@ def test_nohup_is_heeded_and_signals_are_given_back():
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 def test_a_full_disk_is_one_line():
     assert_refused(shell(f'{sys.executable} -c "{PRINTS}" > /dev/full'), "No space left")
+
+
+def test_what_was_printed_before_an_error_arrives():
+    fails = "from configs.command import report, run; run(lambda: report({'score': 1}, there))"
+    there = "from pathlib import Path; there = Path('README.md/x.json')"
+    outcome = run_anew("-c", f"{there}; {fails}")
+    assert outcome.returncode == 2
+    assert outcome.stdout.split() == ["score", "1"]
+    assert outcome.stderr.startswith("error: README.md/x.json: README.md is a file")
 
 
 def test_an_error_is_short_whatever_it_quotes(capsys):

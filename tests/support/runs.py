@@ -69,8 +69,12 @@ def run_anew(*command, env=None, timeout=120, **options):
 
 
 def environment_of(changes=None):
-    """Return this process's environment with changes, and one thread to each process."""
-    return {**os.environ, "OMP_NUM_THREADS": "1", **(changes or {})}
+    """Return this process's environment with changes, and one thread to each process.
+
+    A user's programs keep back what they print until it is much, or they end; so do these.
+    """
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    return {**kept, "OMP_NUM_THREADS": "1", **(changes or {})}
 
 
 def run_code(code, cwd=ROOT, timeout=120, env=None):

@@ -92,6 +92,13 @@ def test_a_dash_is_an_underscore():
     assert given[0].text_key == "a_b"
 
 
+def test_a_text_that_begins_with_dashes_stays_as_it_is():
+    given = []
+    words = ["--text", "--the my_phone case_broke=yes"]
+    call(lambda p: p.add_argument("--text"), given.append, "a\n\nb", words)
+    assert given[0].text == words[1]
+
+
 def test_models_are_listed(tmp_path, capsys):
     dispatch(["models", "--output", str(tmp_path / "models.json")])
     shown = capsys.readouterr().out
