@@ -144,7 +144,7 @@ def test_two_values_that_do_the_same_are_correlated():
 def test_the_replayed_exchange_is_foretold_with_nothing_fitted():
     rows = replayed.compare(read_result("exchange", "replay"))
     assert len(rows) == 10
-    assert max(abs(row["error"]) for row in rows) < 0.06
+    assert max(abs(row["error"]) for row in rows) < 0.09  # of the whole step as it was timed
     by_name = {(row["profile"], row["way"]): row["exposed_predicted"] for row in rows}
     assert by_name["one by one", "fp16"] < 0.3 * by_name["together", "fp16"]
 
