@@ -212,6 +212,7 @@ RESULTS: tuple[Result, ...] = (
                   f"memorization --model {model} --corpus CORPUS")
         for model in ("amazon_1024", "sentiment_1024")
     ),
+    _measured("shipped", "near_copies", "near_copies --model amazon_1024 --corpus CORPUS"),
     _closed("4e5b29d8ebb3", _measured(
         "shipped", "curve",
         "probe RUN --train DATA/sst/train.csv --val DATA/sst/val.csv --apart 18000000")),

@@ -10,16 +10,27 @@ SHORTEST = 5  # words; shorter held-out texts are everyday speech, which trainin
 MULTIPLIER = np.uint64(6364136223846793005)
 
 
-class HeldOut:
-    """The runs of words of held-out texts.
+class Words:
+    """Random numbers for words, which consist of a-z and 0-9, in lower case."""
 
-    Words consist of a-z and 0-9, in lower case. A held-out text shorter than a run counts as
-    one run.
-    """
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._random = np.random.default_rng(0)
+
+    def read(self, text: str) -> np.ndarray:
+        """Return a number for each word, uint64 [words]; equal words have equal numbers."""
+        words = re.findall("[a-z0-9]+", text.lower().replace("'", ""))
+        for word in words:
+            if word not in self._numbers:
+                self._numbers[word] = int(self._random.integers(2**64, dtype=np.uint64))
+        return np.fromiter((self._numbers[word] for word in words), np.uint64, len(words))
+
+
+class HeldOut:
+    """The runs of words of held-out texts. One that is shorter than a run counts as one run."""
 
     def __init__(self, texts: Iterable[str]):
-        self._words: dict[str, int] = {}
-        self._random = np.random.default_rng(0)
+        self._read = Words().read
         runs: dict[int, list[np.ndarray]] = {}
         for text in texts:
             words = self._read(text)
@@ -32,14 +43,6 @@ class HeldOut:
         """Return whether the text contains a run of words of a held-out text."""
         words = self._read(text)
         return any(contains(known, run_hashes(words, size)) for size, known in self._runs.items())
-
-    def _read(self, text: str) -> np.ndarray:
-        """Return a random number for each word, uint64 [words]; equal words have equal numbers."""
-        words = re.findall("[a-z0-9]+", text.lower().replace("'", ""))
-        for word in words:
-            if word not in self._words:
-                self._words[word] = int(self._random.integers(2**64, dtype=np.uint64))
-        return np.fromiter((self._words[word] for word in words), np.uint64, len(words))
 
 
 def run_hashes(words: np.ndarray, size: int) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,10 +10,12 @@ import torch
 
 from data_utils.labelled import read_labelled_sets
 from data_utils.synthetic import synthetic_reviews
-from experiments.shipped import memorization, select_reviews
+from experiments.shipped import memorization, near_copies, select_reviews
 from experiments.shipped.overlap import RUN, SHORTEST, HeldOut
 from model import SentimentClassifier
 from model.files.shipped import SHIPPED_MODELS
+from model.files.weights import LoadedModel
+from model.scoring import token_costs
 from model.text.profiles import text_profile
 from model.text.split import encode_split
 from tests.support.runs import run, small_run
@@ -43,6 +46,32 @@ def test_a_short_held_out_text_is_looked_for_whole():
     assert held_out.shares_with(f"He said: {sentence(SHORTEST)}, and left")
     assert not held_out.shares_with(sentence(SHORTEST - 1))
     assert not held_out.shares_with(sentence(SHORTEST - 1, 6))  # too short to be kept out
+
+
+def test_a_near_copy_shares_its_runs_with_a_single_text():
+    held_out = [sentence(13), sentence(13).replace("word6", "other"), "Too short.", "a " * 20]
+    train = [
+        f"A title: {sentence(13).upper()}",
+        sentence(RUN - 1),
+        f"word0 other {sentence(12, 1)}",
+    ]
+    shares = near_copies.largest_shares(held_out, train)
+    np.testing.assert_array_equal(shares, [1, 0, 0, 0])
+    np.testing.assert_array_equal(near_copies.largest_shares([sentence(13)], train[1:]), [0.5])
+
+
+def test_near_copies_are_counted_and_scored_apart(small_model):
+    split = encode_split(["a copy.", "another review", "a third"], text_profile("raw"))
+    is_copy = np.array([True, False, False])
+    counts = near_copies.counted(split, is_copy)
+    sizes = np.diff(split.offsets)
+    assert (counts["reviews"], counts["copies"]) == (3, 1)
+    assert (counts["characters"], counts["characters_of_copies"]) == (sizes.sum(), sizes[0])
+    loaded = LoadedModel(small_model, text_profile("raw"), Path())
+    bits = near_copies.scored(loaded, split, is_copy)
+    ((_, (costs,)),) = token_costs(small_model, [split.tokens[: sizes[0]]], batch_size=1)
+    assert bits["bits_of_copies"] == pytest.approx(costs.sum() / sizes[0], rel=1e-5)
+    assert near_copies.scored(loaded, split, ~is_copy)["bits_of_others"] == bits["bits_of_copies"]
 
 
 def test_apostrophes_do_not_hide_a_text():
