@@ -10,6 +10,7 @@ import torch.distributed as dist
 
 from model.errors import InputError
 from model.files.weights import model_digest
+from model.fused.tiles.mlstm import runs_on_tiles
 from model.language_model import LanguageModel
 
 from ..precision import TrainingPrecision, has_fast_bf16
@@ -50,7 +51,7 @@ def agreed_precision(world: World, precision: TrainingPrecision) -> TrainingPrec
     """Resolve `auto` to one dtype on all ranks: bf16 if each multiplies it fast, else fp32."""
     if precision != "auto":
         return precision
-    fast = _fast_bf16(world)
+    fast = _of_ranks(world, has_fast_bf16(world.device))
     if all(fast):
         return "bf16"
     if any(fast) and world.is_main:
@@ -61,17 +62,19 @@ def agreed_precision(world: World, precision: TrainingPrecision) -> TrainingPrec
 
 def agreed_muon_dtype(world: World, compute_dtype: torch.dtype) -> torch.dtype:
     """Return the dtype of Muon's products, the same on every rank: otherwise weights drift apart.
-    compute_dtype: of the training's products. Muon's are in bf16 if those are and if every rank
-    multiplies it fast; else in fp32.
+    compute_dtype: of the training's products. Muon's are in bf16 if those are, if every rank
+    multiplies it fast, and if all or none do so on tiles, which round at other places; else in
+    fp32.
     """
-    fast = compute_dtype == torch.bfloat16 and all(_fast_bf16(world))
-    return torch.bfloat16 if fast else torch.float32
+    on_tiles = runs_on_tiles(torch.empty(0, 0, dtype=torch.bfloat16, device=world.device))
+    fast = compute_dtype == torch.bfloat16 and all(_of_ranks(world, has_fast_bf16(world.device)))
+    alike = len(set(_of_ranks(world, on_tiles))) == 1
+    return torch.bfloat16 if fast and alike else torch.float32
 
 
-def _fast_bf16(world: World) -> list[bool]:
-    """Return for every rank whether its hardware multiplies bf16 faster than fp32."""
-    own = torch.tensor(has_fast_bf16(world.device), device=world.device)
-    return [bool(fast) for fast in world.gather(own)]
+def _of_ranks(world: World, own: bool) -> list[bool]:
+    """Return every rank's answer."""
+    return [bool(answer) for answer in world.gather(torch.tensor(own, device=world.device))]
 
 
 def check_same(world: World, facts: Mapping[str, object]) -> None:
