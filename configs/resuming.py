@@ -9,7 +9,12 @@ from training.metrics import read_rows
 from training.parallel.agreement import through_main
 from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig
-from training.runs.named_checkpoints import find_checkpoint, last_until, saved_step
+from training.runs.named_checkpoints import (
+    checkpoints_in,
+    find_checkpoint,
+    last_until,
+    saved_step,
+)
 from training.runs.run_directory import PretrainingDirectory
 
 from .options import RunOptions, changed_keys, with_lanes
@@ -56,21 +61,26 @@ class Resumption:
     changed: Set[str]  # the keys that have other values now
     done: int  # steps
 
-    def check_schedule(self, steps: int, steps_per_epoch: float, checkpoints: Path) -> None:
+    def check_schedule(
+        self, steps: int, steps_per_epoch: float, directory: PretrainingDirectory
+    ) -> None:
         """Raise InputError for a schedule that the run cannot follow from here.
 
         steps: the last step of the new schedule. A length may be over already, and a cooldown that
-        has begun keeps its schedule.
+        has begun keeps its schedule. A run that has ended has a checkpoint.
         """
-        if not self.changed & SCHEDULE:
-            return
         planned = self.before.train.total_steps(steps_per_epoch)
         begin = self.before.optim.cooldown_begin(planned)
+        ended = planned if begin is None else begin + (self.before.optim.cooldown_steps or 0)
+        if self.done == 0 and _reached(directory) >= ended:
+            raise _gone(directory)
+        if not self.changed & SCHEDULE:
+            return
         if begin is not None and self.done > begin:
             raise InputError(
                 f"a resumed run cannot change {', '.join(sorted(self.changed & SCHEDULE))} "
                 f"after its cooldown has begun, at step {begin:,}; "
-                f"{_advice_before(checkpoints, begin)}"
+                f"{_advice_before(directory.checkpoints, begin)}"
             )
         if self.changed & LENGTH and steps < self.done:
             raise InputError(
@@ -160,18 +170,31 @@ def _check_checkpoints(saved: RunConfig, directory: PretrainingDirectory, world:
     """
 
     def check() -> None:
-        folder = directory.checkpoints
-        if folder.is_symlink() and not folder.exists():
-            raise InputError(f"{folder}: is a broken link; is its disk mounted?")
-        if find_checkpoint(folder, None) is None:
-            reached = max((row["step"] for row in read_rows(directory.metrics)), default=0)
-            if reached > saved.checkpoint.every_steps or reached == saved.train.steps:
+        for folder in (directory.checkpoints, directory.model):
+            if folder.is_symlink() and not folder.exists():
+                raise InputError(f"{folder}: is a broken link; is its disk mounted?")
+        if find_checkpoint(directory.checkpoints, None) is None:
+            if named := checkpoints_in(directory.checkpoints):
                 raise InputError(
-                    f"{folder}: holds no checkpoint, but the run has reached step {reached:,}; "
-                    "put its checkpoints back, or begin a new run"
+                    f"{directory.checkpoints}: holds only checkpoints with names of their own; "
+                    f"name one with --from: {', '.join(named)}"
                 )
+            if _reached(directory) > saved.checkpoint.every_steps:
+                raise _gone(directory)
 
     through_main(world, check)
+
+
+def _reached(directory: PretrainingDirectory) -> int:
+    """Return the step of a run's last row."""
+    return max((row["step"] for row in read_rows(directory.metrics)), default=0)
+
+
+def _gone(directory: PretrainingDirectory) -> InputError:
+    return InputError(
+        f"{directory.checkpoints}: holds no checkpoint, but the run has reached step "
+        f"{_reached(directory):,}; put its checkpoints back, or begin a new run"
+    )
 
 
 def _advice_before(checkpoints: Path, step: int) -> str:

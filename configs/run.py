@@ -76,15 +76,20 @@ class ResolvedRun:
     def make_trainer(self, steps_per_epoch: float) -> Trainer:
         """Seed torch, build the model, and return a trainer for all steps of the run.
 
-        Raises InputError, on every rank, if the run has already passed its new length, or if the
-        change affects a cooldown that has begun.
+        Raises InputError, on every rank, if the run has already passed its new length, if the
+        change affects a cooldown that has begun, or if a new run ends before its cooldown does.
         """
         config = self.config
         steps = config.train.total_steps(steps_per_epoch)
+        last = config.optim.schedule(steps, self.lanes).last_step
         if (resumption := self.resumption) is not None:
-            last = config.optim.schedule(steps, self.lanes).last_step
-            check, folder = resumption.check_schedule, self.directory.checkpoints
-            through_main(self.world, lambda: check(last, steps_per_epoch, folder))
+            check, run = resumption.check_schedule, self.directory
+            through_main(self.world, lambda: check(last, steps_per_epoch, run))
+        elif last > steps:
+            raise InputError(
+                f"the cooldown would end at step {last:,}, after the {steps:,} of the run; set "
+                "train.steps or train.epochs higher, or begin it earlier"
+            )
         torch.manual_seed(config.seed)
         return Trainer(
             build_model(config.model, config.seed, self.compute_dtype),
@@ -174,7 +179,7 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
         await_visible(directory.config)
         config, resumption = resume(options, load_config(directory.config), directory, world)
     else:
-        _check_cooldown(config)
+        _check_decay(config)
     lanes = config.data.total_lanes(world.size)
     if lanes < world.size and config.parallel.shares == "even":
         raise InputError(f"data.lanes is {lanes}, fewer than the {world.size} processes")
@@ -240,12 +245,10 @@ def _lock_directory(
     return lock_unnamed_run(name)
 
 
-def _check_cooldown(config: RunConfig) -> None:
-    """Refuse a new run whose cooldown would end after its last step; a resume may lengthen it."""
-    begin, steps = config.optim.cooldown_from, config.optim.cooldown_steps
-    length = config.train.steps
-    if begin is not None and steps is not None and length is not None and begin + steps > length:
+def _check_decay(config: RunConfig) -> None:
+    """Refuse a new run's length of a decay that it does not have; a resume may change the decay."""
+    if config.optim.decay == "constant" and config.optim.decay_steps is not None:
         raise InputError(
-            f"the cooldown would end at step {begin + steps:,}, after the {length:,} of "
-            "train.steps; set these higher, or begin it earlier"
+            f"optim.decay_steps is {config.optim.decay_steps:,}, and optim.decay constant never "
+            "reaches zero; leave it out, or set optim.decay linear or cosine"
         )

@@ -335,13 +335,46 @@ def test_a_run_without_the_checkpoints_it_had_is_not_begun_again(whole, tmp_path
     if left == "a link to nothing":
         (folder / "checkpoint").symlink_to(tmp_path / "unmounted")
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    told = "is a broken link" if "link" in left else f"the run has reached step {STEPS}"
+    told = {
+        "nothing": f"the run has reached step {STEPS}",
+        "a named one": "name one with --from: mine-0",
+        "a link to nothing": "is a broken link",
+    }[left]
     for words in (
         ["main.py", "--resume", folder],
         [*small_run(folder, STEPS), "--if-exists", "resume"],
     ):
         assert_refused(run(*words), "checkpoint: ", told)
     assert {path: path.read_bytes() for path in before} == before
+
+
+@pytest.mark.parametrize(
+    "length",
+    [
+        ("--train.epochs", 0.05),
+        ("--train.steps", 20, "--optim.cooldown_from", 3, "--optim.cooldown_steps", 2),
+    ],
+)
+def test_a_run_that_has_ended_is_not_begun_again_however_its_length_was_given(tmp_path, length):
+    folder = tmp_path / "run"
+    words = small_run(folder, STEPS, **{"checkpoint.every_steps": 400})
+    steps = words.index("--train.steps")
+    process = run(*words[:steps], *words[steps + 2 :], *length)
+    assert process.returncode == 0, process.stderr
+    shutil.rmtree(folder / "checkpoint")
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    process = run("main.py", "--resume", folder, "--evaluate.every_steps", 2)
+    assert_refused(process, "checkpoint: holds no checkpoint, but the run has reached step")
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_model_on_a_disk_that_is_not_there_is_refused_before_the_training(whole, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(whole[0], folder)
+    shutil.rmtree(folder / "model")
+    (folder / "model").symlink_to(tmp_path / "unmounted")
+    process = run("main.py", "--resume", folder, "--train.steps", STEPS + 5)
+    assert_refused(process, "model: is a broken link; is its disk mounted?")
 
 
 def test_a_run_from_another_models_weights_killed_before_its_first_checkpoint(whole, tmp_path):

@@ -71,9 +71,14 @@ def announce(trainer: "Trainer", corpus: Corpus, folder: Path, steps_per_epoch: 
         )
     lines.append(f"writing to {folder}")
     if step >= trainer.steps:
-        lines.append(
-            "the run has taken its last step; --train.steps or --train.epochs asks for more"
+        begin = trainer.schedule.cooldown_begin
+        more = (
+            "--train.steps or --train.epochs asks for more"
+            if begin is None
+            else f"to go on, name a checkpoint before the cooldown, which began at step {begin:,} "
+            "(--from)"
         )
+        lines.append(f"the run has taken its last step; {more}")
     if not corpus.splits["valid"].reviews:
         lines.append("the corpus has no valid split: nothing is evaluated, model/ is the last one")
     say(world, "\n".join(lines))

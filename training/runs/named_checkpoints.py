@@ -42,10 +42,15 @@ def whole_checkpoint(folder: Path, name: str | None) -> Path | None:
     """Do the same without changing the folder, in which a training may be writing another one."""
     if name is None:
         return next(reversed(step_folders(folder)), None)
-    found = sorted(path.parent.name for path in folder.glob(f"[!.]*/{TRAINING_FILE}"))
+    found = checkpoints_in(folder)
     if name not in found:
         raise InputError(f"{folder}: no checkpoint {name}; there are: {', '.join(found) or 'none'}")
     return folder / name
+
+
+def checkpoints_in(folder: Path) -> list[str]:
+    """Return the names of all checkpoints."""
+    return sorted(path.parent.name for path in folder.glob(f"[!.]*/{TRAINING_FILE}"))
 
 
 def last_until(folder: Path, step: int) -> Path | None:

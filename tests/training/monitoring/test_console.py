@@ -44,6 +44,15 @@ def test_a_run_that_is_over_says_so(corpus, tmp_path, capsys):
         assert ("the run has taken its last step" in capsys.readouterr().out) is told
 
 
+def test_a_run_that_has_cooled_down_names_the_way_back(corpus, tmp_path, capsys):
+    trainer = make_trainer(cooldown_steps=2)
+    trainer.progress.step = trainer.steps
+    announce(trainer, corpus, tmp_path, 1.0)
+    shown = capsys.readouterr().out
+    assert f"which began at step {trainer.steps - 2} (--from)" in shown
+    assert "--train.steps" not in shown
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is full is Linux's")
 def test_a_full_disk_under_stdout_ends_no_training(monkeypatch, capsys):
     with open("/dev/full", "w") as full:
