@@ -3,11 +3,11 @@
 import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ..errors import InputError
 from ..reading.records import Record
-from ..reading.texts import TEXT_KEYS, choose_key, key_in, text_of, warn_of_another_key
+from ..reading.texts import KeyChooser, text_of
 
 if TYPE_CHECKING:  # reading rows needs no torch
     from .sentiment_classifier import SentimentClassifier, Verdicts
@@ -28,26 +28,50 @@ class IsKnown(Protocol):
     def __call__(self, values: Mapping[str, Any], /, *, is_answered: bool) -> bool: ...
 
 
+class InputRow(NamedTuple):
+    """A record with its text; None if that is missing, or nothing but white space."""
+
+    record: Record
+    text: str | None
+
+
+def rows_of(
+    records: Iterable[Record], key: KeyChooser, location: object, *, are_alike: bool
+) -> Iterator[InputRow]:
+    """Yield the records with their texts; the first ones may lack the key.
+
+    are_alike: whether all records have the same keys, so that the first one shows whether there is
+    a text. Raises InputError for a text that is none, and if there is no record or none has the
+    key: at the first one if they are alike, else at the end of the input.
+    """
+    for record in records:
+        text = text_of(key.value(record), record.place)
+        if are_alike:
+            key.conclude(location)
+        yield InputRow(record, text if text and not text.isspace() else None)
+    key.conclude(location)
+
+
 def in_batches(
-    records: Iterable[Record],
+    rows: Iterable[InputRow],
     waiting: Callable[[], bool] | None = None,
     most_characters: int = BATCH_CHARACTERS,
-) -> Iterator[list[Record]]:
-    """Group records into batches of FIRST_ROWS to BATCH_ROWS, fewer where rows are long.
+) -> Iterator[list[InputRow]]:
+    """Group rows into batches of FIRST_ROWS to BATCH_ROWS, fewer where rows are long.
 
-    waiting: whether more records have arrived; if not, a batch is complete. Records before a
-    refused one are a batch, too, since a stream does not repeat them.
+    waiting: whether more rows have arrived; if not, a batch is complete. Rows before a refused one
+    are a batch, too, since a stream does not repeat them.
     """
-    batch: list[Record] = []
-    characters, rows = 0, FIRST_ROWS
+    batch: list[InputRow] = []
+    characters, size = 0, FIRST_ROWS
     try:
-        for record in records:
-            batch.append(record)
-            characters += _extent(record)
-            is_full = len(batch) >= rows or characters >= most_characters
+        for row in rows:
+            batch.append(row)
+            characters += _extent(row.record)
+            is_full = len(batch) >= size or characters >= most_characters
             if is_full or (waiting is not None and not waiting()):
                 yield batch
-                batch, characters, rows = [], 0, min(2 * rows, BATCH_ROWS)
+                batch, characters, size = [], 0, min(2 * size, BATCH_ROWS)
     except InputError:
         if batch and waiting is not None:
             yield batch
@@ -71,8 +95,7 @@ def _extent(record: Record) -> int:
 
 def classify_batches(
     classifier: "SentimentClassifier",
-    batches: Iterable[list[Record]],
-    text_key: str | None,
+    batches: Iterable[list[InputRow]],
     is_known: IsKnown | None = None,
 ) -> Iterator[list[Record]]:
     """Yield every batch with what was found added to its rows.
@@ -89,67 +112,36 @@ def classify_batches(
     not known. All are None if a row has no text, or only white space. A row's own value under such
     a name moves to input_NAME.
     """
-    key = None
     names = added_names(classifier)
     told = False
     for batch in batches:
-        key = key or key_of_texts(batch, text_key)
-        taken = [name for name in names if any(name in record for record in batch)]
+        taken = [name for name in names if any(name in row.record for row in batch)]
         if taken and not told:
             told = True
             log.info(
                 "%s: %s of the input: now %s",
-                batch[0].place,
+                batch[0].record.place,
                 ", ".join(taken),
                 ", ".join(RENAMED + name for name in taken),
             )
-        known = 0 if is_known is None else _known_rows(batch, key, names, is_known)
+        known = 0 if is_known is None else _known_rows(batch, names, is_known)
         if known < len(batch):
-            yield _with_findings(classifier, batch, key)[known:]  # digits as if uninterrupted
+            yield _with_findings(classifier, batch)[known:]  # digits as if uninterrupted
         elif classifier.advance is not None:
-            classifier.advance(tokens_in(batch, key, classifier))
+            classifier.advance(tokens_in(batch, classifier))
 
 
-def _known_rows(batch: Sequence[Record], key: str, names: list[str], is_known: IsKnown) -> int:
+def _known_rows(batch: Sequence[InputRow], names: list[str], is_known: IsKnown) -> int:
     """Return how many rows at the beginning of a batch are known."""
-    for row, record in enumerate(batch):
-        has_text = text_in(record, key) is not None
-        if not is_known(own_values(record, names), is_answered=has_text):
-            return row
+    for count, (record, text) in enumerate(batch):
+        if not is_known(own_values(record, names), is_answered=text is not None):
+            return count
     return len(batch)
 
 
-def key_of_texts(batch: Sequence[Record], given: str | None) -> str:
-    """Return the key of the texts in a batch: the one given, or the first known one present."""
-    first = next((r for r in batch if key_in(r, given, TEXT_KEYS) is not None), batch[0])
-    return choose_key(first, given, TEXT_KEYS, "--text-key")
-
-
-def watched(batches: Iterable[list[Record]]) -> Iterator[list[Record]]:
-    """Yield the batches; warn once of a row whose text has another key than that of the first."""
-    key, has_warned = None, False
-    for batch in batches:
-        for record in batch:
-            key = key or key_in(record, None, TEXT_KEYS)
-            if key is not None and not has_warned:
-                has_warned = warn_of_another_key(record, key, TEXT_KEYS)
-        yield batch
-
-
-def text_in(record: Record, key: str) -> str | None:
-    """Return a row's text; None if it is missing, or nothing but white space."""
-    text = text_of(record.get(key), record.place)
-    return text if text and not text.isspace() else None
-
-
-def tokens_in(
-    batch: Iterable[Record], text_key: str | None, classifier: "SentimentClassifier"
-) -> int:
-    """Count the tokens of a batch; 0 while no key is known."""
-    if text_key is None:
-        return 0
-    texts = (text_in(record, text_key) for record in batch)
-    return sum(len(classifier.loaded.tokens(text)) for text in texts if text is not None)
+def tokens_in(batch: Iterable[InputRow], classifier: "SentimentClassifier") -> int:
+    """Count the tokens of a batch."""
+    return sum(len(classifier.loaded.tokens(text)) for _, text in batch if text is not None)
 
 
 def added_names(classifier: "SentimentClassifier") -> list[str]:
@@ -166,17 +158,14 @@ def added_names(classifier: "SentimentClassifier") -> list[str]:
     return ["label", "probability", *unsure, *stars, "neuron", *each, *always]
 
 
-def _with_findings(
-    classifier: "SentimentClassifier", batch: list[Record], key: str
-) -> list[Record]:
-    texts = {row: text_in(record, key) for row, record in enumerate(batch)}
-    present = {row: text for row, text in texts.items() if text is not None}
+def _with_findings(classifier: "SentimentClassifier", batch: list[InputRow]) -> list[Record]:
+    present = {number: text for number, (_, text) in enumerate(batch) if text is not None}
     findings = dict(zip(present, _findings(classifier, list(present.values())), strict=True))
     names = added_names(classifier)
     nothing = dict.fromkeys(names)
     rows = []
-    for row, record in enumerate(batch):
-        merged = Record({**own_values(record, names), **findings.get(row, nothing)})
+    for number, (record, _) in enumerate(batch):
+        merged = Record({**own_values(record, names), **findings.get(number, nothing)})
         merged.place = record.place
         rows.append(merged)
     return rows

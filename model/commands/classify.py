@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from ..classifiers.rows import (
+    InputRow,
     IsKnown,
     added_names,
     classify_batches,
     columns_of,
     in_batches,
-    key_of_texts,
+    rows_of,
     tokens_in,
-    watched,
 )
 from ..errors import InputError
 from ..files.storage import is_stream, naming, open_stream
@@ -31,7 +31,8 @@ from ..reading.kept_rows import KeptRows, growing_file
 from ..reading.progress import ProgressBar
 from ..reading.records import Record, read_records
 from ..reading.row_files import RowFormat, RowWriter
-from ..reading.stdin import ArrivingLines, kind_of, read_arriving
+from ..reading.stdin import PLACE, ArrivingLines, kind_of, read_arriving
+from ..reading.texts import TEXT_KEYS, KeyChooser
 from .command_line import Parser, add_input, add_model, add_precision, add_text_key
 from .program import check_apart, prepare_output
 
@@ -113,9 +114,6 @@ def run(options: Namespace) -> None:
     check_apart([Path(options.input or "-")], [options.output])
     position = Position()
     batches, first = looked_at(read_batches(options, position), options)
-    if options.text_key is None:
-        batches = watched(batches)
-    text_key = key_of_texts(first, options.text_key) if first else options.text_key
     keys = keys_of(options, first) if row_format == "csv" else []
     classifier = load(options)
     columns = columns_of(keys, classifier) if keys else []
@@ -124,8 +122,8 @@ def run(options: Namespace) -> None:
         shown = options.output is not None or sys.stdout is None or not sys.stdout.isatty()
         with ProgressBar("classify", shown=shown) as progress:
             classifier.advance = progress.advance
-            batches = counted(some(batches, options), classifier, text_key, position, progress)
-            rows = classify_batches(classifier, batches, text_key, is_known)
+            batches = counted(batches, classifier, position, progress)
+            rows = classify_batches(classifier, batches, is_known)
             write_rows(rows, writer, progress)
 
 
@@ -139,14 +137,14 @@ def format_of(output: Path | None) -> RowFormat:
     return FORMATS[suffix]
 
 
-def keys_of(options: Namespace, first: list[Record]) -> list[str]:
+def keys_of(options: Namespace, first: list[InputRow]) -> list[str]:
     """Return all keys of the rows; [] for standard input, where they are not known yet. The records
     of a JSON file may have different ones.
     """
     path = Path(options.input or "-")
     if path.is_file() and as_input(path).kind in JSON_KINDS:
         return list(dict.fromkeys(chain.from_iterable(read_records(path, strict=True))))
-    return list(first[0]) if first else []
+    return list(first[0].record) if first else []
 
 
 @contextmanager
@@ -201,17 +199,15 @@ def write_rows(batches: Iterable[list[Record]], writer: RowWriter, progress: Pro
 
 
 def looked_at(
-    batches: Iterator[list[Record]], options: Namespace
-) -> tuple[Iterator[list[Record]], list[Record]]:
+    batches: Iterator[list[InputRow]], options: Namespace
+) -> tuple[Iterator[list[InputRow]], list[InputRow]]:
     """Return the batches and, except for standard input, the first one. This much of a file is read
     before a model is loaded, so that its faults are reported at once. Standard input is not waited
     for.
     """
     if options.input == "-":
         return batches, []
-    first = next(batches, [])
-    if not first:
-        raise InputError(f"{options.input}: no records in it")
+    first = next(batches)
     return chain([first], batches), first
 
 
@@ -230,41 +226,42 @@ def load(options: Namespace) -> "SentimentClassifier":
     )
 
 
-def read_batches(options: Namespace, position: Position) -> Iterator[list[Record]]:
-    """Yield the records to classify, in batches."""
+def read_batches(options: Namespace, position: Position) -> Iterator[list[InputRow]]:
+    """Yield the rows to classify, in batches; InputError if there are none."""
+    key = KeyChooser(options.text_key, TEXT_KEYS, "--text-key")
     if options.text:
-        yield [Record({options.text_key or "text": text}) for text in options.text]
+        texts = [Record({options.text_key or "text": text}) for text in options.text]
+        yield list(rows_of(texts, key, "--text", are_alike=True))
     elif options.input == "-":
-        if sys.stdin is None:
-            raise InputError("standard input is closed; name a file with --input")
-        lines = ArrivingLines(sys.stdin.fileno())
-        first = lines.first()
-        kind = f".{options.input_format}" if options.input_format else kind_of(first)
-        yield from in_batches(read_arriving(lines, kind), lambda: lines.waiting)
+        yield from read_stream(options.input_format, key)
     else:
-        yield from in_batches(read_records(Path(options.input), strict=True, position=position))
+        given = as_input(Path(options.input))
+        records = read_records(given, strict=True, position=position)
+        are_alike = given.kind not in JSON_KINDS
+        yield from in_batches(rows_of(records, key, given.location, are_alike=are_alike))
 
 
-def some(batches: Iterator[list[Record]], options: Namespace) -> Iterator[list[Record]]:
-    """Yield the batches; InputError if there are none."""
-    if (first := next(batches, None)) is None:
-        source = "standard input" if options.input == "-" else options.input
-        raise InputError(f"{source}: no records in it")
-    yield first
-    yield from batches
+def read_stream(input_format: str | None, key: KeyChooser) -> Iterator[list[InputRow]]:
+    """Yield the rows of standard input, in batches of what has arrived."""
+    if sys.stdin is None:
+        raise InputError("standard input is closed; name a file with --input")
+    lines = ArrivingLines(sys.stdin.fileno())
+    first = lines.first()
+    kind = f".{input_format}" if input_format else kind_of(first)
+    rows = rows_of(read_arriving(lines, kind), key, PLACE, are_alike=kind not in JSON_KINDS)
+    yield from in_batches(rows, lambda: lines.waiting)
 
 
 def counted(
-    batches: Iterator[list[Record]],
+    batches: Iterator[list[InputRow]],
     classifier: "SentimentClassifier",
-    text_key: str | None,
     position: Position,
     progress: ProgressBar,
-) -> Iterator[list[Record]]:
+) -> Iterator[list[InputRow]]:
     """Yield the batches; before each, report how much there is to read, by the file's size."""
     tokens = 0
     for batch in batches:
-        tokens += tokens_in(batch, text_key, classifier)
-        if position.fraction:
-            progress.expect(tokens / position.fraction)
+        if fraction := position.fraction:  # of a file
+            tokens += tokens_in(batch, classifier)
+            progress.expect(tokens / fraction)
         yield batch

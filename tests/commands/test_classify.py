@@ -200,14 +200,66 @@ def test_a_renamed_column_is_another_input(classify, tmp_path):
     assert (tmp_path / "out.csv.partial.1").read_bytes().count(b"\n") == 65
 
 
-def test_what_came_before_a_bad_line_of_a_stream_is_answered(work):
+@pytest.mark.parametrize(
+    ("rows", "answered", "said"),
+    [
+        (b'{"text":"a"}\n{"text":"b"}\nnothing\n', ["a", "b"], "line 3: not JSON"),
+        (b'{"text":"a"}\n{"text":"b"}\n{"text":["c"]}\n', ["a", "b"], "line 3: expected text"),
+        (b'{"id":1}\n{"id":2}\n', [1, 2], "line 1: none of the keys text"),  # known at the end
+    ],
+)
+def test_what_came_before_an_error_in_a_stream_is_answered(work, rows, answered, said):
     command = ("scripts/classify.py", "--model", work / "full", "--input", "-")
     with piped(*command) as (process, source, answers):
-        source.write(b'{"text":"good"}\n{"text":"bad"}\nnothing\n')
+        source.write(rows)
         source.close()
-        assert [json.loads(line)["text"] for line in answers] == ["good", "bad"]
+        assert [next(iter(json.loads(line).values())) for line in answers] == answered
         process.communicate(60)
+        assert f"error: standard input, {said}" in process.errors.read_text()
     assert process.returncode == 2
+
+
+@pytest.mark.parametrize("text_key", [(), ("--text-key", "text")])
+def test_the_text_may_first_come_when_rows_without_it_are_answered(work, text_key):
+    command = ("scripts/classify.py", "--model", work / "full", *text_key, "--input", "-")
+    with piped(*command) as (process, source, answers):
+        for row in ({"id": 1}, {"text": "good"}):
+            source.write(json.dumps(row).encode() + b"\n")
+            source.flush()
+            readable, _, _ = select.select([answers], [], [], 60)
+            assert readable, "no answer while standard input is open"
+            answer = json.loads(answers.readline())
+            assert (answer["label"] is None) is ("id" in row)
+        source.close()
+        process.communicate(60)
+        assert process.returncode == 0, process.errors.read_text()
+
+
+def test_an_unfinished_output_goes_on_after_rows_without_text(
+    classify, monkeypatch, tmp_path, caplog
+):
+    rows, path = b'{"id": 1}\n{"id": 2}\n', tmp_path / "out.jsonl"
+    with given(monkeypatch, rows):
+        assert classify("--input", "-", "--output", path).returncode == 2
+    with given(monkeypatch, rows + b'{"text": "good"}\n'), caplog.at_level(logging.INFO):
+        assert classify("--input", "-", "--output", path).returncode == 0
+    assert "continues after 2 rows" in caplog.text
+    labels = [json.loads(line)["label"] for line in path.read_text().splitlines()]
+    assert [label is None for label in labels] == [True, True, False]
+
+
+@pytest.mark.parametrize("text_key", [(), ("--text-key", "text")])
+def test_a_table_without_text_is_refused_before_a_model_is_loaded(
+    classify, monkeypatch, tmp_path, text_key
+):
+    """The model has no classifier, which is an error of its own as soon as it is loaded."""
+    content = b"id\n" + b"1\n" * 100
+    (tmp_path / "in.csv").write_bytes(content)
+    process = classify("--input", tmp_path / "in.csv", *text_key, model="bare")
+    assert_refused(process, "in.csv, row 2: no", "present: 'id'")
+    with given(monkeypatch, content):
+        process = classify("--input", "-", "--input-format", "csv", *text_key)
+    assert_refused(process, "standard input, line 2: no", "present: 'id'")
 
 
 def test_csv_has_a_column_for_every_key_of_json_lines(classify, tmp_path):

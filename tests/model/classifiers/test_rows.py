@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from model.classifiers.classifier import Classifier
-from model.classifiers.rows import BATCH_ROWS, classify_batches, in_batches
+from model.classifiers.rows import BATCH_ROWS, InputRow, classify_batches, in_batches, rows_of
 from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.errors import InputError
 from model.files.weights import LoadedModel
 from model.reading.records import Record
+from model.reading.texts import TEXT_KEYS, KeyChooser
 from model.text.profiles import text_profile
 
 
@@ -27,9 +28,14 @@ def make_classifier(model, folder, classes):
     return SentimentClassifier(LoadedModel(model, text_profile("openai"), folder), fitted)
 
 
+def with_texts(rows, text_key=None, are_alike=False):
+    key = KeyChooser(text_key, TEXT_KEYS, "--text-key")
+    return rows_of(map(Record, rows), key, "rows", are_alike=are_alike)
+
+
 def classified(classifier, rows, text_key=None):
-    batches = in_batches(map(Record, rows))
-    return list(itertools.chain(*classify_batches(classifier, batches, text_key)))
+    batches = in_batches(with_texts(rows, text_key))
+    return list(itertools.chain(*classify_batches(classifier, batches)))
 
 
 def test_rows_keep_their_columns(classifier):
@@ -92,10 +98,23 @@ def test_numbers_have_the_digits_that_they_mean(classifier):
         assert len(str(abs(row[name])).replace(".", "").strip("0")) <= 7
 
 
+@pytest.mark.parametrize("text_key", [None, "text"])
+def test_the_key_may_come_in_a_later_batch(classifier, text_key):
+    rows = [*({"id": n} for n in range(70)), {"text": "good"}]
+    *missing, last = classified(classifier, rows, text_key)
+    assert {row["label"] for row in missing} == {None}
+    assert last["label"]
+
+
 @pytest.mark.parametrize("text_key", [None, "body"])
-def test_rows_without_the_key_are_refused(classifier, text_key):
+@pytest.mark.parametrize(("are_alike", "count"), [(False, 2), (True, 0)])
+def test_rows_without_the_key_are_refused(text_key, are_alike, count):
+    """At the end, or at the first one if all have the same keys."""
+    rows = with_texts([{"id": 1}, {"id": 2}], text_key, are_alike)
+    found = itertools.islice(rows, count)
+    assert [row.text for row in found] == [None] * count
     with pytest.raises(InputError, match=r"'id'.*--text-key"):
-        classified(classifier, [{"id": 1}, {"id": 2}], text_key)
+        next(rows)
 
 
 def test_a_row_with_a_list_for_a_text_is_refused(classifier):
@@ -103,18 +122,32 @@ def test_a_row_with_a_list_for_a_text_is_refused(classifier):
         classified(classifier, [{"text": "good"}, {"text": ["bad"]}])
 
 
+def test_rows_of_a_stream_before_a_list_for_a_text_are_a_batch():
+    """A file repeats them: its batches are those that it has without the list."""
+    rows = [{"text": "good"}, {"text": "bad"}, {"text": ["x"]}]
+    for waiting, texts in ((lambda: True, [["good", "bad"]]), (None, [])):
+        found = []
+        with pytest.raises(InputError, match="expected text or a number"):
+            found.extend(in_batches(with_texts(rows), waiting))
+        assert [[row.text for row in batch] for batch in found] == texts
+
+
+def plain_rows(*texts):
+    return (InputRow(Record(text=text), text) for text in itertools.chain(*texts))
+
+
 def test_batches_are_bounded_and_lazy():
-    endless = (Record(text="x" * (20 if n < 9 else 1000)) for n in itertools.count())
+    endless = plain_rows(["x" * 20] * 9, itertools.repeat("x" * 1000))
     sizes = [len(batch) for batch in itertools.islice(in_batches(endless, most_characters=250), 5)]
     assert sizes == [3, 3, 3, 1, 1]
-    endless = (Record(text="x") for _ in itertools.count())
+    endless = plain_rows(itertools.repeat("x"))
     sizes = [len(batch) for batch in itertools.islice(in_batches(endless), 6)]
     assert sizes == [64, 128, 256, 512, BATCH_ROWS, BATCH_ROWS]
 
 
 def test_no_batch_waits_for_what_has_not_come():
     left = iter([2, 1, 0, 0])
-    batches = in_batches((Record(text="x") for _ in range(4)), lambda: next(left))
+    batches = in_batches(plain_rows("xxxx"), lambda: next(left))
     assert [len(batch) for batch in batches] == [3, 1]
 
 
@@ -128,6 +161,6 @@ def test_no_batch_waits_for_what_has_not_come():
 )
 def test_a_batch_holds_few_rows_with_many_values(row):
     """A row of nothing takes memory, too."""
-    batches = list(in_batches([Record(row)] * 20, most_characters=1_000_000))
+    batches = list(in_batches([InputRow(Record(row), "a")] * 20, most_characters=1_000_000))
     assert max(map(len, batches)) <= 4
     assert sum(map(len, batches)) == 20
