@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ..errors import InputError
@@ -26,6 +26,48 @@ class IsKnown(Protocol):
     """Says whether a row with these values was already answered."""
 
     def __call__(self, values: Mapping[str, Any], /, *, is_answered: bool) -> bool: ...
+
+
+class OwnNames:
+    """The names in the output of the rows' own keys. A key that is the name of a result becomes
+    input_KEY; no name is given to two keys.
+
+    added: the names of the results. keys: those of all rows, as far as known; any other one gets
+    its name from the first row that has it, and keeps it.
+    """
+
+    def __init__(self, added: Sequence[str], keys: Collection[str] = ()):
+        self.added = added
+        self._names: dict[str, str] = {}  # by key
+        self._told: set[str] = set()
+        self.of(keys)
+
+    def of(self, keys: Collection[str]) -> list[str]:
+        """Return the names of the keys of a row, or of all rows, in their order."""
+        return [self._name(key, keys) for key in keys]
+
+    def values(self, record: Record) -> dict[str, Any]:
+        """Return a row's own values by their names; a new name is logged once."""
+        names = self.of(record)
+        self._tell(dict(zip(record, names, strict=True)), record.place)
+        return dict(zip(names, record.values(), strict=True))
+
+    def _tell(self, names: Mapping[str, str], place: str) -> None:
+        new = {k: name for k, name in names.items() if name != k and k not in self._told}
+        self._told |= new.keys()
+        if new:
+            log.info("%s: %s of the input: now %s", place, ", ".join(new), ", ".join(new.values()))
+
+    def _name(self, key: str, others: Collection[str]) -> str:
+        if key not in self.added and not key.startswith(RENAMED):
+            return key  # which no other key can become; a stream may have ever more of these
+        if key not in self._names:
+            taken = {*self.added, *self._names.values()}
+            name = key
+            while name in taken or (name != key and name in others):
+                name = RENAMED + name
+            self._names[key] = name
+        return self._names[key]
 
 
 class InputRow(NamedTuple):
@@ -96,11 +138,12 @@ def _extent(record: Record) -> int:
 def classify_batches(
     classifier: "SentimentClassifier",
     batches: Iterable[list[InputRow]],
+    names: OwnNames,
     is_known: IsKnown | None = None,
 ) -> Iterator[list[Record]]:
     """Yield every batch with what was found added to its rows.
 
-    is_known: called with a row's own values, by their names in the output, and whether it has a
+    names: of the rows' own values. is_known: called with these, by name, and whether the row has a
     text. Rows that are known, the first ones, are left out.
 
     label; probability: of the positive one of two classes, else of the label; of more than two
@@ -109,32 +152,21 @@ def classify_batches(
     that the classifier relies on most, after the text. If a text may have several labels: labels, a
     list, and probability_CLASS each. Always bits_per_character, how well the model predicts the
     text, and unfamiliar, whether it is too short or unlike what the model has read; None if that is
-    not known. All are None if a row has no text, or only white space. A row's own value under such
-    a name moves to input_NAME.
+    not known. All are None if a row has no text, or only white space.
     """
-    names = added_names(classifier)
-    told = False
     for batch in batches:
-        taken = [name for name in names if any(name in row.record for row in batch)]
-        if taken and not told:
-            told = True
-            log.info(
-                "%s: %s of the input: now %s",
-                batch[0].record.place,
-                ", ".join(taken),
-                ", ".join(RENAMED + name for name in taken),
-            )
-        known = 0 if is_known is None else _known_rows(batch, names, is_known)
+        own = [names.values(row.record) for row in batch]
+        known = 0 if is_known is None else _known_rows(batch, own, is_known)
         if known < len(batch):
-            yield _with_findings(classifier, batch)[known:]  # digits as if uninterrupted
+            yield _with_findings(classifier, batch, own)[known:]  # digits as if uninterrupted
         elif classifier.advance is not None:
             classifier.advance(tokens_in(batch, classifier))
 
 
-def _known_rows(batch: Sequence[InputRow], names: list[str], is_known: IsKnown) -> int:
+def _known_rows(batch: list[InputRow], own: list[dict[str, Any]], is_known: IsKnown) -> int:
     """Return how many rows at the beginning of a batch are known."""
-    for count, (record, text) in enumerate(batch):
-        if not is_known(own_values(record, names), is_answered=text is not None):
+    for count, (row, values) in enumerate(zip(batch, own, strict=True)):
+        if not is_known(values, is_answered=row.text is not None):
             return count
     return len(batch)
 
@@ -158,15 +190,16 @@ def added_names(classifier: "SentimentClassifier") -> list[str]:
     return ["label", "probability", *unsure, *stars, "neuron", *each, *always]
 
 
-def _with_findings(classifier: "SentimentClassifier", batch: list[InputRow]) -> list[Record]:
+def _with_findings(
+    classifier: "SentimentClassifier", batch: list[InputRow], own: list[dict[str, Any]]
+) -> list[Record]:
     present = {number: text for number, (_, text) in enumerate(batch) if text is not None}
     findings = dict(zip(present, _findings(classifier, list(present.values())), strict=True))
-    names = added_names(classifier)
-    nothing = dict.fromkeys(names)
+    nothing = dict.fromkeys(added_names(classifier))
     rows = []
-    for number, (record, _) in enumerate(batch):
-        merged = Record({**own_values(record, names), **findings.get(number, nothing)})
-        merged.place = record.place
+    for number, (row, values) in enumerate(zip(batch, own, strict=True)):
+        merged = Record({**values, **findings.get(number, nothing)})
+        merged.place = row.record.place
         rows.append(merged)
     return rows
 
@@ -206,20 +239,3 @@ def _told(classifier: "SentimentClassifier", found: "Verdicts", row: int) -> dic
 def _rounded(value: Any) -> Any:
     """Round a float to the digits of fp32; return anything else unchanged."""
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
-
-
-def columns_of(keys: Iterable[str], classifier: "SentimentClassifier") -> list[str]:
-    """Return the names of what rows with these keys have in the output."""
-    names = added_names(classifier)
-    return [*own_values(dict.fromkeys(keys), names), *names]
-
-
-def own_values(record: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
-    """Return a row's own values by their names in the output, to which `names` are added."""
-    values = {}
-    for name, value in record.items():
-        new = name
-        while new in names or (new != name and new in record):
-            new = RENAMED + new
-        values[new] = value
-    return values

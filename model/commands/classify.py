@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, get_args
 from ..classifiers.rows import (
     InputRow,
     IsKnown,
+    OwnNames,
     added_names,
     classify_batches,
-    columns_of,
     in_batches,
     rows_of,
     tokens_in,
@@ -46,8 +46,8 @@ the classifier predicts them; `neuron`, the value of the unit that the classifie
 `bits_per_character`, how well the model predicts the text; `unfamiliar`, whether it is too short or
 unlike what the model has read (null if the classifier cannot tell). If a text may have several
 labels: `labels`, a list, and `probability_CLASS` for each class. An input column with one of these
-names becomes `input_NAME`. A row without text, or with nothing but white space in its place, stays
-where it is, with empty results.
+names becomes `input_NAME`, or `input_input_NAME` if there is an `input_NAME` already. A row without
+text, or with nothing but white space in its place, stays where it is, with empty results.
 
 An error or an interruption leaves the rows so far in OUTPUT.partial. The same command continues
 after them. If the input has changed, the old rows are kept under another name."""
@@ -112,18 +112,20 @@ def run(options: Namespace) -> None:
     row_format = options.format or format_of(options.output)
     prepare_output(options.output)
     check_apart([Path(options.input or "-")], [options.output])
+    key = KeyChooser(options.text_key, TEXT_KEYS, "--text-key")
     position = Position()
-    batches, first = looked_at(read_batches(options, position), options)
-    keys = keys_of(options, first) if row_format == "csv" else []
+    batches, first = looked_at(read_batches(options, key, position), options)
+    keys = keys_of(options, first, key)
     classifier = load(options)
-    columns = columns_of(keys, classifier) if keys else []
+    names = OwnNames(added_names(classifier), keys)
+    columns = [*names.of(keys), *names.added] if keys else []
     with opened(options, row_format, columns, classifier) as (writer, is_known):
         # On a terminal, rows and a bar would write over each other.
         shown = options.output is not None or sys.stdout is None or not sys.stdout.isatty()
         with ProgressBar("classify", shown=shown) as progress:
             classifier.advance = progress.advance
             batches = counted(batches, classifier, position, progress)
-            rows = classify_batches(classifier, batches, is_known)
+            rows = classify_batches(classifier, batches, names, is_known)
             write_rows(rows, writer, progress)
 
 
@@ -137,14 +139,19 @@ def format_of(output: Path | None) -> RowFormat:
     return FORMATS[suffix]
 
 
-def keys_of(options: Namespace, first: list[InputRow]) -> list[str]:
+def keys_of(options: Namespace, first: list[InputRow], key: KeyChooser) -> list[str]:
     """Return all keys of the rows; [] for standard input, where they are not known yet. The records
-    of a JSON file may have different ones.
+    of a JSON file may have different ones, so it is read through; InputError if none has a text.
     """
     path = Path(options.input or "-")
-    if path.is_file() and as_input(path).kind in JSON_KINDS:
-        return list(dict.fromkeys(chain.from_iterable(read_records(path, strict=True))))
-    return list(first[0].record) if first else []
+    if options.input in (None, "-") or as_input(path).kind not in JSON_KINDS:
+        return list(first[0].record) if first else []
+    keys: dict[str, None] = {}
+    for record in read_records(path, strict=True):
+        key.value(record)  # finds the key, if there is one
+        keys |= dict.fromkeys(record)
+    key.conclude(path)
+    return list(keys)
 
 
 @contextmanager
@@ -226,9 +233,10 @@ def load(options: Namespace) -> "SentimentClassifier":
     )
 
 
-def read_batches(options: Namespace, position: Position) -> Iterator[list[InputRow]]:
+def read_batches(
+    options: Namespace, key: KeyChooser, position: Position
+) -> Iterator[list[InputRow]]:
     """Yield the rows to classify, in batches; InputError if there are none."""
-    key = KeyChooser(options.text_key, TEXT_KEYS, "--text-key")
     if options.text:
         texts = [Record({options.text_key or "text": text}) for text in options.text]
         yield list(rows_of(texts, key, "--text", are_alike=True))

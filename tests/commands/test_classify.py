@@ -273,6 +273,25 @@ def test_csv_has_a_column_for_every_key_of_json_lines(classify, tmp_path):
     ]
 
 
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_a_column_has_the_values_of_one_key(classify, tmp_path, suffix):
+    given, output = tmp_path / "in.jsonl", tmp_path / f"out.{suffix}"
+    rows = '{"text": "a", "label": "A"}\n{"text": "b", "label": "B", "input_label": "C"}\n'
+    given.write_text(rows)
+    assert classify("--input", given, "--output", output).returncode == 0
+    with open(output, newline="", encoding="utf-8") as file:
+        found = list(csv.DictReader(file) if suffix == "csv" else map(json.loads, file))
+    assert [row["input_input_label"] for row in found] == ["A", "B"]
+    assert [row.get("input_label") or None for row in found] == [None, "C"]
+
+
+@pytest.mark.parametrize("text_key", [(), ("--text-key", "text")])
+def test_a_json_file_without_text_is_refused_before_a_model_is_loaded(classify, tmp_path, text_key):
+    (tmp_path / "in.jsonl").write_text('{"id": 1}\n' * 100)
+    process = classify("--input", tmp_path / "in.jsonl", *text_key, model="bare")
+    assert_refused(process, "in.jsonl, line 1: no", "present: 'id'")
+
+
 def test_standard_input_is_answered_line_by_line(work):
     command = ("scripts/classify.py", "--model", work / "full", "--input", "-")
     with piped(*command) as (process, source, answers):

@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from model.classifiers.classifier import Classifier
-from model.classifiers.rows import BATCH_ROWS, InputRow, classify_batches, in_batches, rows_of
+from model.classifiers.rows import (
+    BATCH_ROWS,
+    InputRow,
+    OwnNames,
+    added_names,
+    classify_batches,
+    in_batches,
+    rows_of,
+)
 from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.errors import InputError
 from model.files.weights import LoadedModel
@@ -33,9 +41,10 @@ def with_texts(rows, text_key=None, are_alike=False):
     return rows_of(map(Record, rows), key, "rows", are_alike=are_alike)
 
 
-def classified(classifier, rows, text_key=None):
+def classified(classifier, rows, text_key=None, keys=()):
     batches = in_batches(with_texts(rows, text_key))
-    return list(itertools.chain(*classify_batches(classifier, batches)))
+    names = OwnNames(added_names(classifier), keys)
+    return list(itertools.chain(*classify_batches(classifier, batches, names)))
 
 
 def test_rows_keep_their_columns(classifier):
@@ -69,12 +78,39 @@ def test_rows_keep_their_columns(classifier):
 
 def test_a_column_with_a_taken_name_is_renamed_and_reported(classifier, caplog):
     caplog.set_level(logging.INFO)
-    rows = [{"text": "good", "label": "x", "input_label": "y"}, {"text": "bad", "neuron": 1}]
+    rows = [
+        {"text": "good", "label": "x", "input_label": "y"},
+        {"text": "bad", "label": "x", "neuron": 1},
+    ]
     first, second = classified(classifier, rows)
     assert (first["input_input_label"], first["input_label"]) == ("x", "y")
     assert first["label"] in ("0", "1")
     assert second["input_neuron"] == 1
-    assert "label, neuron of the input: now input_label, input_neuron" in caplog.text
+    assert [record.getMessage() for record in caplog.records if " now " in record.msg] == [
+        ": label of the input: now input_input_label",
+        ": neuron of the input: now input_neuron",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("known", "names"),
+    [
+        # A key keeps the name that it was given; if all are known, a free one keeps its own.
+        ((), {"label": "input_label", "input_label": "input_input_label"}),
+        (
+            ("text", "label", "input_label"),
+            {"label": "input_input_label", "input_label": "input_label"},
+        ),
+    ],
+)
+def test_no_name_is_given_to_two_keys(classifier, caplog, known, names):
+    caplog.set_level(logging.INFO)
+    rows = [{"label": "A"}, {"label": "B", "input_label": "C"}, {"input_label": "D", "label": "E"}]
+    rows = [{"text": "good", **row} for row in rows]
+    for row, found in zip(rows, classified(classifier, rows, keys=known), strict=True):
+        own = [name for name in found if name not in added_names(classifier)]
+        assert {name: found[name] for name in own} == {names.get(k, k): v for k, v in row.items()}
+    assert f"label of the input: now {names['label']}" in caplog.text
 
 
 def test_more_than_two_classes_have_a_probability_each(small_model, tmp_path):
