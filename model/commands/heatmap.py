@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from ..classifiers.fitted import Fitted
     from ..files.weights import LoadedModel
+    from ..text.profiles import TextProfile
     from ..units.unit_traces import UnitTraces
 
 LEANING = 0.05  # beyond one half, the least area of a unit that says which of its ends is positive
@@ -48,7 +49,7 @@ def add_options(parser: Parser) -> None:
         default=[],
         help="a text; may be given several times; write one that begins with a dash as --text=-5",
     )
-    add_input(parser, more="; rows without text are left out")
+    add_input(parser, more="; rows whose text is missing, or empty once cleaned, are left out")
     add_text_key(parser)
     parser.add_argument(
         "--neuron",
@@ -100,10 +101,10 @@ def run(options: Namespace) -> None:
         raise InputError("give a --text or an --input")
     if options.text_key and options.input is None:
         raise InputError("--text-key is for the rows of an --input; leave it out")
-    texts = [*options.text, *texts_of(options.input, options.text_key)]
+    rows = [] if options.input is None else read_plain_texts(Path(options.input), options.text_key)
 
     check_apart([Path(options.input or "-")], options.output)
-    check_outputs(options.output, texts)
+    check_outputs(options.output, [*options.text, *filter(str.strip, rows)])
     prepare_output(*options.output)
 
     import torch
@@ -112,6 +113,7 @@ def run(options: Namespace) -> None:
     from ..units.unit_traces import read_texts
 
     loaded = load_model(options.model, compute_dtype=torch.float32, device=options.device)
+    texts = [*options.text, *shown_of(rows, loaded.profile, options.input)]
     own = classifier_of(loaded, options)
     units = options.neuron or ([] if own is None else [own.neuron])
     areas = areas_of(loaded, own)
@@ -222,12 +224,9 @@ def orientation_of(own: "Fitted | None", areas: "np.ndarray | None") -> dict[str
     return {"poles": poles_of(own), "polarities": {**known, own.neuron: own.polarity}}
 
 
-def texts_of(file: str | None, text_key: str | None) -> list[str]:
-    """Return the texts of a file without blank ones, whose number is logged."""
-    if file is None:
-        return []
-    texts = read_plain_texts(Path(file), text_key)
-    shown = [text for text in texts if text.strip()]
-    if len(shown) < len(texts):
-        logging.info("%s: %d rows without text left out", file, len(texts) - len(shown))
+def shown_of(rows: Sequence[str], profile: "TextProfile", file: str | None) -> list[str]:
+    """Return a file's texts that are not empty once cleaned; log the number of others."""
+    shown = [text for text in rows if text.strip() and profile.clean(text)]
+    if len(shown) < len(rows):
+        logging.info("%s: %d rows without text left out", file, len(rows) - len(shown))
     return shown

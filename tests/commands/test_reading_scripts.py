@@ -1,6 +1,7 @@
 """generate and heatmap as processes: what they print and write, what they refuse."""
 
 import json
+import logging
 import os
 import re
 
@@ -132,6 +133,24 @@ def test_heatmap_takes_the_neuron_of_the_models_own_classifier(folder, tmp_path)
     assert json.loads(output.read_text())["units"] == [5, 4, 2, 9]
     named = heatmap(folder, "--text", "good", "--neuron", "5")
     assert "unit 5, cell: -" in named.stdout
+
+
+@pytest.mark.parametrize(("profile", "emptied"), [("openai", "&nbsp;"), ("tweet", "漢字")])
+def test_heatmap_leaves_out_rows_that_cleaning_empties(
+    small_model, tmp_path, run_here, caplog, profile, emptied
+):
+    caplog.set_level(logging.INFO)
+    save_model(tmp_path / "m", small_model, text_profile(profile), {})
+    (tmp_path / "in.csv").write_text(f'text\nI like it.\n{emptied}\n""\nIt broke.\n')
+    words = ("scripts/heatmap.py", "--model", tmp_path / "m", "--neuron", "4")
+    output = tmp_path / "h.json"
+    process = run_here(*words, "--input", tmp_path / "in.csv", "--output", output)
+    assert process.returncode == 0, process.stderr
+    shown = [text["text"] for text in json.loads(output.read_text())["texts"]]
+    assert shown == ["I like it.", "It broke."]
+    assert "in.csv: 2 rows without text left out" in caplog.text
+    given = run_here(*words, "--text", "I like it.", "--text", emptied)
+    assert_refused(given, f"text 2 is empty once the profile {profile} has cleaned it")
 
 
 def test_heatmap_shows_the_units_that_separate_the_classes_best(folder, tmp_path):
