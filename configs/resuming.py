@@ -98,6 +98,7 @@ def resume(
     cannot make, and where its checkpoints are gone.
     """
     back_to = options.from_checkpoint
+    through_main(world, lambda: _check_links(directory))
     if back_to is None:
         _check_checkpoints(saved, directory, world)
     config = options.run if options.resume is not None else settled(options.run, saved)
@@ -163,6 +164,13 @@ def _check_changes(changed: Set[str], allowed: Set[str]) -> None:
         )
 
 
+def _check_links(directory: PretrainingDirectory) -> None:
+    """Raise InputError if the checkpoints or the model are on a disk that is not there."""
+    for folder in (directory.checkpoints, directory.model):
+        if folder.is_symlink() and not folder.exists():
+            raise InputError(f"{folder}: is a broken link; is its disk mounted?")
+
+
 def _check_checkpoints(saved: RunConfig, directory: PretrainingDirectory, world: World) -> None:
     """Raise InputError, on every rank, if a run must have saved checkpoints and has none.
 
@@ -170,9 +178,6 @@ def _check_checkpoints(saved: RunConfig, directory: PretrainingDirectory, world:
     """
 
     def check() -> None:
-        for folder in (directory.checkpoints, directory.model):
-            if folder.is_symlink() and not folder.exists():
-                raise InputError(f"{folder}: is a broken link; is its disk mounted?")
         if find_checkpoint(directory.checkpoints, None) is None:
             if named := checkpoints_in(directory.checkpoints):
                 raise InputError(

@@ -16,6 +16,7 @@ from model.language_model import build_model
 from model.state import DTYPES
 from training.metrics import read_rows
 from training.monitoring.tracker import Tracker
+from training.optimizers.optim import OptimConfig
 from training.parallel.agreement import agreed_precision, check_same, through_main
 from training.parallel.distributed import World
 from training.parallel.launcher import may_restart
@@ -81,7 +82,8 @@ class ResolvedRun:
         """
         config = self.config
         steps = config.train.total_steps(steps_per_epoch)
-        last = config.optim.schedule(steps, self.lanes).last_step
+        begin = config.optim.cooldown_begin(steps)
+        last = steps if begin is None else begin + (config.optim.cooldown_steps or 0)
         if (resumption := self.resumption) is not None:
             check, run = resumption.check_schedule, self.directory
             through_main(self.world, lambda: check(last, steps_per_epoch, run))
@@ -179,7 +181,7 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
         await_visible(directory.config)
         config, resumption = resume(options, load_config(directory.config), directory, world)
     else:
-        _check_decay(config)
+        _check_new(config.optim)
     lanes = config.data.total_lanes(world.size)
     if lanes < world.size and config.parallel.shares == "even":
         raise InputError(f"data.lanes is {lanes}, fewer than the {world.size} processes")
@@ -245,10 +247,15 @@ def _lock_directory(
     return lock_unnamed_run(name)
 
 
-def _check_decay(config: RunConfig) -> None:
-    """Refuse a new run's length of a decay that it does not have; a resume may change the decay."""
-    if config.optim.decay == "constant" and config.optim.decay_steps is not None:
+def _check_new(optim: OptimConfig) -> None:
+    """Refuse settings without effect in a new run; an older one may have begun with them."""
+    if optim.decay == "constant" and optim.decay_steps is not None:
         raise InputError(
-            f"optim.decay_steps is {config.optim.decay_steps:,}, and optim.decay constant never "
-            "reaches zero; leave it out, or set optim.decay linear or cosine"
+            f"optim.decay_steps is {optim.decay_steps:,}, and optim.decay constant never reaches "
+            "zero; set optim.decay_steps None, or optim.decay linear or cosine"
+        )
+    if optim.name == "sgd" and optim.beta2 != OptimConfig.beta2:
+        raise InputError(
+            f"optim.beta2 is {optim.beta2:g}, which sgd does not read; leave it out, or set it to "
+            f"{OptimConfig.beta2:g}"
         )

@@ -74,8 +74,8 @@ def measure(
 ) -> dict[str, Any]:
     """Train one recipe; return what it learnt and the seconds of its training steps.
 
-    A run that was interrupted goes on, if its command, corpus and revision are the same. One that
-    has ended begins again.
+    A run that was interrupted, or failed, goes on, if its command, corpus and revision are the
+    same. One that has ended begins again.
     """
     corpus = corpus.with_name(recipe.corpus) if recipe.corpus else corpus
     fingerprint = open_corpus(corpus).fingerprint
@@ -92,7 +92,8 @@ def measure(
         arguments = begin(folder, begun, asked)
     launcher = (*RANKS_HERE, str(ranks)) if ranks > 1 else ()
     failure = run_to_end([sys.executable, *launcher, *arguments], threads)
-    begun.unlink()
+    if failure is None:
+        begun.unlink()
     rows = rows_of(folder)
     scores = [row["valid_bits_per_character"] for row in rows if "valid_bits_per_character" in row]
     result = {

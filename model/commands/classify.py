@@ -32,7 +32,7 @@ from ..reading.progress import ProgressBar
 from ..reading.records import Record, read_records
 from ..reading.row_files import RowFormat, RowWriter
 from ..reading.stdin import PLACE, ArrivingLines, kind_of, read_arriving
-from ..reading.texts import TEXT_KEYS, KeyChooser
+from ..reading.texts import TEXT_KEYS, KeyChooser, text_of
 from .command_line import Parser, add_input, add_model, add_precision, add_text_key
 from .program import check_apart, prepare_output
 
@@ -71,7 +71,8 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "--input-format",
         choices=("txt", "jsonl", "csv", "tsv"),
-        help="format of standard input (default: jsonl if its first line begins with {, else txt; "
+        help="format of standard input (default: jsonl if its first line that is not blank begins "
+        "with {, else txt; "
         "input that begins like a table is refused)",
     )
     add_text_key(parser)
@@ -149,7 +150,7 @@ def keys_of(options: Namespace, first: list[InputRow], key: KeyChooser) -> list[
         return list(first[0].record) if first else []
     keys: dict[str, None] = {}
     for record in read_records(path, strict=True):
-        key.value(record)  # finds the key, if there is one
+        text_of(key.value(record), record.place)  # finds the key; refuses what is no text
         keys |= dict.fromkeys(record)
     key.conclude(path)
     return list(keys)
@@ -255,8 +256,7 @@ def read_stream(input_format: str | None, key: KeyChooser) -> Iterator[list[Inpu
     if sys.stdin is None:
         raise InputError("standard input is closed; name a file with --input")
     lines = ArrivingLines(sys.stdin.fileno())
-    first = lines.first()
-    kind = f".{input_format}" if input_format else kind_of(first)
+    kind = f".{input_format}" if input_format else kind_of(lines.first())
     rows = rows_of(read_arriving(lines, kind), key, PLACE, are_alike=kind not in JSON_KINDS)
     yield from in_batches(rows, lambda: lines.waiting)
 

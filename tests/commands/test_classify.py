@@ -292,6 +292,27 @@ def test_a_json_file_without_text_is_refused_before_a_model_is_loaded(classify, 
     assert_refused(process, "in.jsonl, line 1: no", "present: 'id'")
 
 
+def test_a_json_file_with_a_text_that_is_none_is_refused_before_a_model_is_loaded(
+    classify, tmp_path
+):
+    (tmp_path / "in.jsonl").write_text('{"text": "good"}\n' * 100 + '{"text": ["good"]}\n')
+    process = classify("--input", tmp_path / "in.jsonl", model="bare")
+    assert_refused(process, "in.jsonl, line 101")
+
+
+def test_a_first_line_that_is_blank_is_answered_at_once_where_the_format_is_given(work):
+    words = ("--model", work / "full", "--input", "-", "--input-format", "txt")
+    with piped("scripts/classify.py", *words) as (process, source, answers):
+        source.write(b"\n")
+        source.flush()
+        readable, _, _ = select.select([answers], [], [], 60)
+        assert readable, "no answer while standard input is open"
+        assert json.loads(answers.readline())["label"] is None
+        source.close()
+        process.communicate(60)
+        assert process.returncode == 0, process.errors.read_text()
+
+
 def test_standard_input_is_answered_line_by_line(work):
     command = ("scripts/classify.py", "--model", work / "full", "--input", "-")
     with piped(*command) as (process, source, answers):

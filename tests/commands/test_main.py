@@ -373,8 +373,11 @@ def test_a_model_on_a_disk_that_is_not_there_is_refused_before_the_training(whol
     shutil.copytree(whole[0], folder)
     shutil.rmtree(folder / "model")
     (folder / "model").symlink_to(tmp_path / "unmounted")
-    process = run("main.py", "--resume", folder, "--train.steps", STEPS + 5)
-    assert_refused(process, "model: is a broken link; is its disk mounted?")
+    newest = max(path.name for path in (folder / "checkpoint").iterdir())
+    for words in (["--train.steps", STEPS + 5], ["--from", newest]):
+        process = run("main.py", "--resume", folder, *words)
+        assert_refused(process, "model: is a broken link; is its disk mounted?")
+    assert (folder / "model").is_symlink()
 
 
 def test_a_run_from_another_models_weights_killed_before_its_first_checkpoint(whole, tmp_path):

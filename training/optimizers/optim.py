@@ -133,10 +133,6 @@ class OptimConfig:
                 f"optim.cooldown_from is {self.cooldown_from}; it needs optim.cooldown_steps"
             )
         self._check_settings_of_muon()
-        if self.name == "sgd" and self.beta2 != type(self).beta2:
-            raise InputError(
-                f"optim.beta2 is {self.beta2:g}, which sgd does not read; leave it out"
-            )
         *names, last = KERNELS[self.fused].names
         if self.name not in (*names, last):
             raise InputError(

@@ -66,8 +66,10 @@ def agreed_muon_dtype(world: World, compute_dtype: torch.dtype) -> torch.dtype:
     multiplies it fast, and if all or none do so on tiles, which round at other places; else in
     fp32.
     """
+    if compute_dtype != torch.bfloat16:
+        return torch.float32
     on_tiles = runs_on_tiles(torch.empty(0, 0, dtype=torch.bfloat16, device=world.device))
-    fast = compute_dtype == torch.bfloat16 and all(_of_ranks(world, has_fast_bf16(world.device)))
+    fast = all(_of_ranks(world, has_fast_bf16(world.device)))
     alike = len(set(_of_ranks(world, on_tiles))) == 1
     return torch.bfloat16 if fast and alike else torch.float32
 

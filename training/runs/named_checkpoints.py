@@ -55,7 +55,7 @@ def checkpoints_in(folder: Path) -> list[str]:
 
 def last_until(folder: Path, step: int) -> Path | None:
     """Return the last checkpoint up to a step; of two, the one kept before a cooldown."""
-    steps = {path.parent: saved_step(path.parent) for path in folder.glob(f"[!.]*/{TRAINING_FILE}")}
+    steps = {folder / name: saved_step(folder / name) for name in checkpoints_in(folder)}
     found = [path for path, at in steps.items() if at <= step]
     return max(found, key=lambda path: (steps[path], BEFORE_COOLDOWN in path.name), default=None)
 

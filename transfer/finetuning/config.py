@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from model.classifiers.heads import HeadsConfig
 
 # What only a model that learns, too, has a use for.
-OF_LEARNING_MODELS = ("lm_weight", "unfreeze_epochs", "encoder_factor", "layer_factor", "window")
+OF_LEARNING_MODELS = ("encoder_factor", "layer_factor", "window")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,12 +73,23 @@ class FinetuningConfig:
 
     def __post_init__(self) -> None:
         check_bounds(self)
-        if self.freeze and (idle := self._not_at_default(OF_LEARNING_MODELS)):
-            raise InputError(f"freeze leaves nothing for {idle[0]} to change; leave it out")
+        if self.freeze and (self.lm_weight or self.unfreeze_epochs):
+            raise InputError("freeze leaves nothing for lm_weight or unfreeze_epochs to change")
         self.heads()
 
-    def _not_at_default(self, names: tuple[str, ...]) -> list[str]:
-        return [name for name in names if getattr(self, name) != getattr(type(self), name)]
+    def check_new(self, *, has_thresholds: bool) -> None:
+        """Refuse settings without effect; a fine-tuning may have begun with them before.
+
+        has_thresholds: whether the task has classes that a threshold chooses.
+        """
+        given = [n for n in OF_LEARNING_MODELS if getattr(self, n) != getattr(type(self), n)]
+        if self.freeze and given:
+            raise InputError(f"freeze leaves nothing for {given[0]} to change; leave it out")
+        if self.threshold_metric and not has_thresholds:
+            raise InputError(
+                "threshold_metric: of several exclusive classes the likeliest one wins, there is "
+                "no threshold; leave it out"
+            )
 
     def heads(self) -> "HeadsConfig":
         """Return the shape of the heads; InputError if it is out of bounds."""

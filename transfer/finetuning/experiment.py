@@ -16,7 +16,6 @@ from model.classifiers.fine_tuned import FineTuned
 from model.classifiers.fitted import load_fitted
 from model.classifiers.heads import build_heads
 from model.classifiers.separation import save_areas
-from model.errors import InputError
 from model.files.storage import write_atomically, write_json
 from model.files.weights import LoadedModel, load_model
 from model.reading.progress import ProgressBar
@@ -59,11 +58,8 @@ def run_finetuning(
     with directory.locked(resume=resume):
         source = describe_model(loaded)  # before it learns
         task = make_task(loaded, *sets[:2])
-        if config.threshold_metric and not task.has_thresholds:
-            raise InputError(
-                f"threshold_metric: of {len(task.classes)} exclusive classes the likeliest one "
-                "wins, there is no threshold; leave it out"
-            )
+        if not resume:
+            config.check_new(has_thresholds=task.has_thresholds)
         directory.begin(loaded, task, config, resume=resume)
         checkpoints = FinetuningCheckpoints(directory.checkpoints)
         cache = cache or FeatureCache(output / "features")

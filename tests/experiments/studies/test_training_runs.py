@@ -78,9 +78,12 @@ def test_a_recipe_is_trained_and_scored(tmp_path):
 
 def test_an_interrupted_run_goes_on_and_learns_the_same(tmp_path):
     recipe = Recipe("tiny", 64 * 4000, TINY)
-    threading.Thread(target=interrupt_after_a_row, args=[tmp_path / "run/metrics.jsonl"]).start()
+    metrics = tmp_path / "run/metrics.jsonl"
+    interrupter = threading.Thread(target=interrupt_after_a_row, args=[metrics], daemon=True)
+    interrupter.start()
     with pytest.raises(KeyboardInterrupt):
         measure(recipe, CORPUS, tmp_path / "run", threads=1)
+    interrupter.join()
     stopped_at = step_of(whole_checkpoint(tmp_path / "run/checkpoint", None))
     assert 0 < stopped_at < 4000
     resumed = measure(recipe, CORPUS, tmp_path / "run", threads=1)
@@ -90,7 +93,10 @@ def test_an_interrupted_run_goes_on_and_learns_the_same(tmp_path):
 
 
 def interrupt_after_a_row(metrics):
+    deadline = time.monotonic() + 60
     while not metrics.is_file() or not metrics.stat().st_size:
+        if time.monotonic() > deadline:
+            return
         time.sleep(0.01)
     signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 

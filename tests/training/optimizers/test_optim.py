@@ -83,8 +83,6 @@ MUON = {"momentum": 0.25, "weight_decay": 0.125, "lr": 0.0}
 )
 def test_every_setting_reaches_its_optimizer(name, expected, small_model):
     given = SET | (SET_FOR_MUON if name == "muon" else {})
-    if name == "sgd":
-        given.pop("beta2")
     optimizers = make_optimizers(small_model, OptimConfig(name=name, **given))
     assert [type(optimizer) for optimizer in optimizers] == list(expected)
     for optimizer, settings in zip(optimizers, expected.values(), strict=True):
@@ -176,11 +174,6 @@ def test_settings_that_only_muon_reads_are_refused_beside_another(setting):
     name, value = setting
     with pytest.raises(InputError, match=f"optim.{name} is {value}, which only muon reads"):
         OptimConfig(name="adamw", **{name: value})
-
-
-def test_sgd_has_no_second_rate():
-    with pytest.raises(InputError, match=r"optim\.beta2 is 0\.5"):
-        OptimConfig(name="sgd", beta2=0.5)
 
 
 def test_the_momentum_of_sgd_is_named():

@@ -55,9 +55,27 @@ def test_learning_and_scoring_show_their_progress_to_the_end(folder, tmp_path):
         assert f"{name}: 100%|" in shown
 
 
-def test_exclusive_classes_have_no_threshold_to_choose(folder, tmp_path):
-    with pytest.raises(InputError, match="threshold_metric: of 3 exclusive classes the likeliest"):
-        run(folder, tmp_path / "out", [single(64), single(32)], threshold_metric="f1")
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (
+            {"threshold_metric": "f1"},
+            "threshold_metric: of several exclusive classes",
+        ),
+        ({"freeze": True, "layer_factor": 0.3}, "freeze leaves nothing for layer_factor to change"),
+        ({"freeze": True, "window": 9}, "freeze leaves nothing for window to change"),
+    ],
+)
+def test_settings_without_effect_are_refused_unless_it_began_with_them(
+    folder, tmp_path, monkeypatch, settings, said
+):
+    sets = [single(64), single(32)]
+    with pytest.raises(InputError, match=said):
+        run(folder, tmp_path / "out", sets, **settings)
+    with monkeypatch.context() as earlier:
+        earlier.setattr(FinetuningConfig, "check_new", lambda config, has_thresholds: None)
+        assert run(folder, tmp_path / "out", sets, stop=StopAfter(2), **settings) is None
+    assert run(folder, tmp_path / "out", sets, resume=True, **settings) is not None
 
 
 def test_a_fine_tuned_run_is_a_classifier_by_its_own_name(folder, tmp_path):
