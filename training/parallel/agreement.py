@@ -51,7 +51,8 @@ def agreed_precision(world: World, precision: TrainingPrecision) -> TrainingPrec
     """Resolve `auto` to one dtype on all ranks: bf16 if each multiplies it fast, else fp32."""
     if precision != "auto":
         return precision
-    fast = _of_ranks(world, has_fast_bf16(world.device))
+    own = torch.tensor(has_fast_bf16(world.device), device=world.device)
+    fast = [bool(answer) for answer in world.gather(own)]
     if all(fast):
         return "bf16"
     if any(fast) and world.is_main:
@@ -69,14 +70,10 @@ def agreed_muon_dtype(world: World, compute_dtype: torch.dtype) -> torch.dtype:
     if compute_dtype != torch.bfloat16:
         return torch.float32
     on_tiles = runs_on_tiles(torch.empty(0, 0, dtype=torch.bfloat16, device=world.device))
-    fast = all(_of_ranks(world, has_fast_bf16(world.device)))
-    alike = len(set(_of_ranks(world, on_tiles))) == 1
-    return torch.bfloat16 if fast and alike else torch.float32
-
-
-def _of_ranks(world: World, own: bool) -> list[bool]:
-    """Return every rank's answer."""
-    return [bool(answer) for answer in world.gather(torch.tensor(own, device=world.device))]
+    own = torch.tensor([has_fast_bf16(world.device), on_tiles], device=world.device)
+    fast, tiles = world.gather(own).unbind(1)  # bool [ranks] each
+    agree = bool(fast.all() and (tiles == tiles[0]).all())
+    return torch.bfloat16 if agree else torch.float32
 
 
 def check_same(world: World, facts: Mapping[str, object]) -> None:

@@ -58,16 +58,13 @@ def test_bf16_is_used_only_if_every_rank_has_it(monkeypatch, caplog, own, others
 @pytest.mark.parametrize("own", list(product([True, False], repeat=2)))
 @pytest.mark.parametrize("other", list(product([True, False], repeat=2)))
 def test_muon_multiplies_in_bf16_where_every_rank_is_fast_and_rounds_alike(monkeypatch, own, other):
-    (is_fast, on_tiles), world = own, among(1)
+    is_fast, on_tiles = own
     monkeypatch.setattr(agreement, "has_fast_bf16", lambda device: is_fast)
     monkeypatch.setattr(agreement, "runs_on_tiles", lambda matrix: on_tiles)
     alike = is_fast and other[0] and on_tiles == other[1]
-    for dtype, expected in ((torch.bfloat16, alike), (torch.float16, False)):
-        answers = iter(other)
-        object.__setattr__(
-            world, "gather", lambda own, peer=answers: torch.stack([own, torch.tensor(next(peer))])
-        )
-        assert (agreed_muon_dtype(world, dtype) == torch.bfloat16) == expected
+    expected = torch.bfloat16 if alike else torch.float32
+    assert agreed_muon_dtype(among(1, other), torch.bfloat16) == expected
+    assert agreed_muon_dtype(among(1, other), torch.float16) == torch.float32
 
 
 def digests_of(facts):
