@@ -146,7 +146,8 @@ def _reproductions() -> Iterator[Result]:
             yield Result(file, f"{module} {words}")
     for name in (
         "amazon_1024_full", "amazon_1024_continued", "amazon_1024_continued_again",
-        "amazon_films_1024", "amazon_subword_1024", "sentiment_1024_full",
+        "amazon_films_1024", "amazon_subword_1024", "amazon_subword_1024_62m",
+        "sentiment_1024_full",
     ):  # fmt: skip
         file = f"reproduction/results/{name}/sst.json"
         yield Result(file, f"{module} --model RUN --name {name} --tasks sst")
@@ -359,8 +360,11 @@ RESULTS: tuple[Result, ...] = (
     _measured("features", "amazon_1024_imdb", f"{FEATURES} --sets imdb --most-texts 25000 "
               "--precision int8 --only 'cell mean' 'cell last + cell mean' "
               "'cell last + cell mean + cell max + cell min'"),
-    Result("subwords/results/bits.json",
-           f"{EVALUATE} --model RUN --output experiments/subwords/results/bits.json"),
+    *(
+        Result(f"subwords/results/{name}.json",
+               f"{EVALUATE} --model RUN --output experiments/subwords/results/{name}.json")
+        for name in ("bits", "bits_62m")
+    ),
     _closed("a97ccdcc914a", _measured(
         "curve", "units_512", "run runs/sizes/units_512_18m_seed_0 --data DATA")),
     _measured("curve", "units_1024", "run RUN --data DATA --points 28"),

@@ -6,7 +6,7 @@ python -m experiments.subwords.report
 from typing import Any
 
 from configs import command
-from experiments.figures import BLUE, RED, panels
+from experiments.figures import BLUE, GREY, RED, panels
 from experiments.shipped.tables import MILLION, stage, with_error
 from experiments.tables import EXPERIMENTS, accuracy, markdown, origins, read_result, table_of
 from training.metrics import read_rows
@@ -14,19 +14,23 @@ from training.metrics import read_rows
 FOLDER = EXPERIMENTS / "subwords"
 CURVES = {
     "subwords": FOLDER / "results" / "curve.jsonl",
+    "subwords, the first run": FOLDER / "results" / "curve_62m.jsonl",
     "bytes": EXPERIMENTS / "shipped" / "results" / "continued.jsonl",
 }
-COLOURS = {"subwords": RED, "bytes": BLUE}
+COLOURS = {"subwords": RED, "subwords, the first run": GREY, "bytes": BLUE}
+COMPARED = ("subwords", "bytes")  # in the table of both curves
 # The weights that were held against the test sets: their results of bits, and of SST.
 MEASURED = {
+    "subwords, the first run": (("subwords", "bits_62m"), "amazon_subword_1024_62m"),
     "subwords": (("subwords", "bits"), "amazon_subword_1024"),
     "bytes, as shipped then": (("shipped", "bits_172m"), "amazon_1024_172m"),
     "bytes, the run continued": (
         ("shipped", "bits_continued_again"),
         "amazon_1024_continued_again",
     ),
+    "bytes, as shipped": (("shipped", "bits_amazon_1024"), "amazon_1024"),
 }
-EVERY = 8e6  # characters from one line of the table to the next
+EVERY = 24e6  # characters from one line of the table to the next
 
 
 def table() -> str:
@@ -34,7 +38,7 @@ def table() -> str:
     most = read_rows(CURVES["subwords"])[-1]["characters"]
     points = [
         (row["characters"], name, row)
-        for name in CURVES
+        for name in COMPARED
         # The last point in each stretch of EVERY characters.
         for row in {int(r["characters"] // EVERY): r for r in read_rows(CURVES[name])}.values()
         if row["characters"] <= most
@@ -58,7 +62,7 @@ def on_test() -> str:
         read = sst["model"]["provenance"]["characters"] / MILLION
         rows.append({
             "symbols": name,
-            "million characters": f"{read:.0f}",
+            "million characters": f"{read:,.0f}",
             "test, bits per character": with_error(measured),
             "SST test, all units": accuracy(sst["all_units"]),
             "SST test, the unit of largest weight": accuracy(sst["one_unit"]),
@@ -77,7 +81,7 @@ def main() -> None:
             bits.plot(*columns(rows, "valid_bits_per_character"), **style)
             sst.plot(*columns(probed, "probe_accuracy"), **style)
         bits.set(xlabel="characters read, millions", ylabel="valid, bits per character")
-        sst.set(xlabel="characters read, millions", ylabel="SST val, all units, last state")
+        sst.set(xlabel="characters read, millions", ylabel="SST val, all units, mean state")
         bits.legend(frameon=False)
 
 
