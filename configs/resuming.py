@@ -70,12 +70,11 @@ class Resumption:
         has begun keeps its schedule. A run that has ended has a checkpoint.
         """
         planned = self.before.train.total_steps(steps_per_epoch)
-        begin = self.before.optim.cooldown_begin(planned)
-        ended = planned if begin is None else begin + (self.before.optim.cooldown_steps or 0)
-        if self.done == 0 and _reached(directory) >= ended:
+        if self.done == 0 and _reached(directory) >= self.before.optim.last_step(planned):
             raise _gone(directory)
         if not self.changed & SCHEDULE:
             return
+        begin = self.before.optim.cooldown_begin(planned)
         if begin is not None and self.done > begin:
             raise InputError(
                 f"a resumed run cannot change {', '.join(sorted(self.changed & SCHEDULE))} "

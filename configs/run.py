@@ -82,8 +82,7 @@ class ResolvedRun:
         """
         config = self.config
         steps = config.train.total_steps(steps_per_epoch)
-        begin = config.optim.cooldown_begin(steps)
-        last = steps if begin is None else begin + (config.optim.cooldown_steps or 0)
+        last = config.optim.last_step(steps)
         if (resumption := self.resumption) is not None:
             check, run = resumption.check_schedule, self.directory
             through_main(self.world, lambda: check(last, steps_per_epoch, run))

@@ -181,6 +181,11 @@ class OptimConfig:
             return self.cooldown_from
         return steps - self.cooldown_steps
 
+    def last_step(self, steps: int) -> int:
+        """Return the step at which a run planned for `steps` ends: after its cooldown, if any."""
+        begin = self.cooldown_begin(steps)
+        return steps if begin is None else begin + (self.cooldown_steps or 0)
+
     def without_cooldown(self) -> "OptimConfig":
         """Return the settings of a run whose rate follows its decay alone."""
         return replace(self, cooldown_steps=None, cooldown_from=None)
