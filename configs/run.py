@@ -184,6 +184,7 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
     lanes = config.data.total_lanes(world.size)
     if lanes < world.size and config.parallel.shares == "even":
         raise InputError(f"data.lanes is {lanes}, fewer than the {world.size} processes")
+    check_same(world, {"train.precision": config.train.precision})
     precision = agreed_precision(world, config.train.precision)
     config = replace(config, train=replace(config.train, precision=precision))
     return ResolvedRun(

@@ -15,8 +15,9 @@ export PET_SHUTDOWN_TIMEOUT=${PET_SHUTDOWN_TIMEOUT:-110}
 # Drop a node after 2 x 5 s without a sign of life; wait 10 s for more once enough nodes are there.
 conf=last_call_timeout=10,keep_alive_interval=2,keep_alive_max_attempt=5
 # Name the host of the store where it is known: it may not recognise itself by the endpoint's name.
+# A standalone launcher hosts its own, wherever it is.
 node=${SLURM_NODEID:-${JOB_COMPLETION_INDEX:-}}
-if [ -n "$node" ]; then
+if [ -n "$node" ] && [[ " $* " != *" --standalone "* ]]; then
     conf+=,is_host=$([ "$node" = 0 ] && echo 1 || echo 0)
 fi
 export PET_RDZV_CONF=$conf${PET_RDZV_CONF:+,$PET_RDZV_CONF}

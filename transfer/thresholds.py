@@ -20,8 +20,7 @@ def calibrate_threshold(probabilities: np.ndarray, labels: np.ndarray) -> float:
     """
     if len(np.unique(labels)) < 2:
         return 0.5
-    values = np.unique(probabilities)
-    cuts = np.append((values[:-1] + values[1:]) / 2, 0.5)
+    cuts = candidate_cuts(probabilities)
     # A cut gets right the negatives not above it and the positives above it.
     negatives, positives = (np.sort(probabilities[labels == label]) for label in (0, 1))
     right = np.searchsorted(negatives, cuts, side="right") + (

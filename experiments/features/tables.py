@@ -73,5 +73,6 @@ def axes(model: str) -> str:
         ends = (min(turns), max(turns))
         best, principal = (accuracy(told[axis]) for axis in ("best_unit", "best_principal"))
         rows.append([titled(name, of_set), best, percent(fmean(turns), ends), principal])
-    head = ["set", "best unit", "best axis after a random turn", "best of 20 principal components"]
+    head = ["set", "best unit", "best axis after a random turn (lowest to highest of 5)"]
+    head.append("best of 20 principal components")
     return markdown(head, rows)

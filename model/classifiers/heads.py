@@ -64,6 +64,16 @@ class Heads(nn.Module):
         self.center.copy_(features.mean(0))
         self.scale.copy_(scale.where(scale > 0, 1))
 
+    def restandardize_by(self, features: Tensor) -> None:
+        """Take center and scale anew, and change the first layer so that the logits stay."""
+        center, scale = self.center.clone(), self.scale.clone()
+        self.standardize_by(features)
+        first = self.hidden[0] if self.hidden else self.heads
+        assert isinstance(first, nn.Linear)
+        with torch.no_grad():
+            first.bias.add_(first.weight @ ((self.center - center) / scale))
+            first.weight.mul_(self.scale / scale)
+
     def forward(self, features: Tensor) -> Tensor:
         """Return logits [B, K, C] for features [B, F]."""
         z = (features - self.center) / self.scale  # [B, F]

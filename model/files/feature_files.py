@@ -95,9 +95,9 @@ def compute(
     partial, progress = path.with_suffix(".partial.npy"), path.with_suffix(".progress.json")
     done = _batches_done(reading, partial, progress, digest)
     array = _opened(partial, reading.shape, anew=not done)
-    advance(reading.tokens_in(done))
     saved_at = time.monotonic()
     try:
+        advance(reading.tokens_in(done))
         for rows, values in reading.features(done, advance):
             array[rows] = values
             done += 1

@@ -16,6 +16,16 @@ from .crowding import watch
 from .weight_gradients import PostponedProducts
 
 
+def look_up(indices: Tensor, table: Tensor) -> Tensor:
+    """Return the rows of a table [R, E] at whole numbers [T, B] below R: [T, B, E].
+
+    In backward, the gradients of a row add up in the accumulation dtype. torch adds them in the
+    table's dtype; in 16 bits a sum of many terms would stop growing.
+    """
+    wide = table.to(accumulation_dtype(table.dtype))
+    return F.embedding(indices, wide).to(table.dtype)
+
+
 @dataclass(frozen=True)
 class RecurrentWeights:
     """The weights that every byte is multiplied by, with the weight norm applied."""
@@ -45,15 +55,10 @@ class Window:
     one row."""
 
     def looked_up(self) -> "Window":
-        """Return the same window with x_proj [T, B, 5H], read from the table, if any.
-
-        In backward, the gradients of a row add up in the accumulation dtype.
-        """
+        """Return the same window with x_proj [T, B, 5H], read from the table, if any."""
         if self.indices is None:
             return self
-        table = self.x_proj.to(accumulation_dtype(self.x_proj.dtype))
-        x_proj = F.embedding(self.indices, table).to(self.x_proj.dtype)
-        return replace(self, x_proj=x_proj, indices=None)
+        return replace(self, x_proj=look_up(self.indices, self.x_proj), indices=None)
 
     def segments(self, count: int) -> Iterator["Window"]:
         """Yield at most `count` windows of successive bytes, all with this window's state."""

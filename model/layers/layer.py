@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..fused.window import look_up
 from ..state import State
 from .gate_leaves import GateLeaves
 
@@ -93,4 +93,4 @@ class RecurrentLayer(nn.Module):
 
         tokens: integers below V, [T, B]. table: from `tabulate`.
         """
-        return self.run(F.embedding(tokens, table), state, weights)
+        return self.run(look_up(tokens, table), state, weights)

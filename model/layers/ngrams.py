@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import InputError
+from ..fused.window import look_up
 from ..state import State
 from .mlstm import MlstmLayer, MlstmWeights
 
@@ -89,7 +90,7 @@ class NgramMlstmLayer(MlstmLayer):
     ) -> tuple[Tensor, State]:
         """Recur over the sums of the tokens' embeddings and the vectors of what ends there."""
         vectors, ends = self.look_back(tokens, state)
-        x = F.embedding(tokens, table) + vectors.to(table.dtype)  # [T, B, E]
+        x = look_up(tokens, table) + vectors.to(table.dtype)  # [T, B, E]
         h, after = self.run(x, state, weights)
         return h, State(**{**after.tensors(), **ends})
 

@@ -99,6 +99,22 @@ def test_a_requeued_job_resumes_where_it_stopped(cluster):
     assert rows_of(folder / "run")[-1]["step"] == 400
 
 
+def test_a_standalone_job_hosts_its_own_store_on_any_node(tmp_path):
+    """As where every node of an allocation has a run of its own."""
+    script = tmp_path / "hello.py"
+    script.write_text("import os; print('rank', os.environ['RANK'])\n")
+    done = subprocess.run(
+        ["bash", ROOT / "scripts/elastic.sh", "--standalone", "--nproc-per-node", "1", script],
+        env={**os.environ, "SLURM_NODEID": "1", "PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "rank 0" in done.stdout
+
+
 def words_of(key):
     """The list of strings that a key of the TrainJob holds, in either of YAML's two ways."""
     inline = re.search(rf"^    {key}: \[(.*)\]$", TRAINJOB, re.MULTILINE)

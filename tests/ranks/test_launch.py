@@ -109,11 +109,13 @@ def test_ranks_on_unlike_hardware_settle_it_together_and_say_so(alone, tmp_path)
     assert_same_losses(rows_of(tmp_path / "run"), alone)
 
 
-def test_a_rank_with_another_seed_is_named_on_every_rank(tmp_path):
-    command = small_run(tmp_path / "run", 4)
-    for rank, process in enumerate(run_ranks(2, *command, last=["--seed", 1])):
+@pytest.mark.parametrize("setting", ["seed", "train.precision"])
+def test_a_rank_with_another_setting_is_named_on_every_rank(tmp_path, setting):
+    command = small_run(tmp_path / "run", 4, **{"train.precision": "auto"})
+    other = {"seed": 1, "train.precision": "fp32"}[setting]
+    for rank, process in enumerate(run_ranks(2, *command, last=[f"--{setting}", other])):
         assert process.returncode == 2, process.stderr
-        assert f"[rank {rank}] error: rank 1 and the main rank do not have the same seed;" in (
+        assert f"[rank {rank}] error: rank 1 and the main rank do not have the same {setting};" in (
             process.stderr
         )
     assert not (tmp_path / "run").exists()

@@ -57,3 +57,13 @@ def test_a_cut_is_surely_better_by_more_than_two_standard_errors_of_what_it_chan
 def test_a_probability_of_one_half_is_not_above_one_half(below, above, expected):
     probabilities, labels = np.array([below] * 8 + [above] * 8), np.array([0] * 8 + [1] * 8)
     assert calibrate_threshold(probabilities, labels) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("label", "expected"), [(1, 0.25), (0, 0.75)])
+def test_a_cut_outside_all_probabilities_may_be_best(label, expected):
+    """Nine texts in ten have one class, and the model tells none of them apart."""
+    labels = np.array([label] * 90 + [1 - label] * 10)
+    probabilities = np.full(100, 0.5 if label else 0.51)
+    cut = calibrate_threshold(probabilities, labels)
+    assert ((probabilities > cut) == labels).mean() == 0.9
+    assert cut == pytest.approx(expected, abs=0.01)

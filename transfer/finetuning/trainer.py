@@ -92,13 +92,17 @@ class Finetuner:
 
     def standardize(self) -> None:
         """Take the features' statistics from training texts, before the first step."""
+        self.heads.standardize_by(self._features_of_train())
+
+    def _features_of_train(self) -> Tensor:
+        """Return the features that some training texts have now, [N, F]."""
         order = np.random.default_rng(self.config.seed).permutation(len(self.task.train))
         rows = order[:STATISTICS_TEXTS]
         if isinstance(self.encoder, FrozenEncoder):
             features = self.encoder.features("train", self.task.train)[rows]
         else:
             features = self.encoder.features("train", [self.task.train[row] for row in rows])
-        self.heads.standardize_by(torch.from_numpy(features).to(self.device))
+        return torch.from_numpy(features).to(self.device)
 
     def run_epoch(self, after_step: Callable[[], bool]) -> FineTuned | None:
         """Take the rest of the epoch's steps and evaluate; return the heads if it was the best.
@@ -177,6 +181,9 @@ class Finetuner:
         is_best = not progress.best_epoch or value > progress.best_value
         if is_best:
             progress.best_epoch, progress.best_value = len(progress.history), value
+            if isinstance(self.encoder, LearningEncoder):
+                # The units' spread has changed, and it tells which unit influences the heads most.
+                tuned.heads.restandardize_by(self._features_of_train().cpu())
         return tuned if is_best else None
 
     @property

@@ -38,8 +38,9 @@ def label_efficiency(
 ) -> dict[str, Any]:
     """Measure test accuracy with few labels, by all units, by one, and by a bag of words.
 
-    sets and examples: train, val, test. unit: the one known beforehand, for which the labels only
-    set the cut; `found_unit` is the one that these labels alone would choose.
+    sets and examples: train, val, test. unit: the one known beforehand; a regression on it alone
+    is fitted to the labels, and its penalty may leave it out. `found_unit` is the one that these
+    labels alone would choose.
     """
     orders = [stratified_order(sets[0].labels, seed + draw) for draw in range(draws)]
     curves: dict[str, list[dict[str, Any]]] = {}

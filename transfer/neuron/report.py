@@ -195,7 +195,9 @@ def _draws(results: Results) -> str:
         "draw if all texts are used. Shaded, and beside the means: 95 % prediction intervals for a "
         "further draw on other test texts, draws taken as normally distributed. C is chosen "
         f"on all of val, whose {val:,} labels are used in addition and not counted. The unit known "
-        "beforehand was chosen on all of train, and only its cut is learned from these labels."
+        "beforehand was chosen on all of train, and a regression on it alone is fitted to these "
+        "labels: its weight and its cut. With few labels the penalty often makes that weight zero, "
+        "and then the curve says nothing of the unit."
     )
     return f"{text} {FINETUNED}" if _finetuned(results) else text
 

@@ -55,6 +55,16 @@ def test_classes_that_do_not_exclude_each_other():
     assert not tuned.is_binary
 
 
+@pytest.mark.parametrize("config", [CONFIG, HeadsConfig()])
+def test_other_statistics_leave_the_logits(config):
+    tuned, moved = make(config=config), FEATURES * np.linspace(0.1, 9, 12, dtype=np.float32) - 5
+    before = by_hand(tuned, FEATURES)
+    tuned.heads.restandardize_by(torch.from_numpy(moved))
+    np.testing.assert_allclose(tuned.heads.center, moved.mean(0), rtol=1e-5)
+    np.testing.assert_allclose(tuned.heads.scale, moved.std(0), rtol=1e-5)
+    np.testing.assert_allclose(by_hand(tuned, FEATURES), before, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("classes", [("bad", "good"), ("1", "2", "3")])
 def test_classes_that_exclude_each_other(classes):
     tuned = make(classes, exclusive=True)

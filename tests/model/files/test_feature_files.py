@@ -3,6 +3,7 @@
 import errno
 import logging
 import os
+from dataclasses import replace
 from threading import Thread
 
 import numpy as np
@@ -83,6 +84,13 @@ def test_nothing_stays_of_an_interruption_before_the_first_batch(tmp_path, readi
 
     with pytest.raises(KeyboardInterrupt):
         compute(reading, tmp_path / "x.npy", "one", advance)
+    assert not list(tmp_path.iterdir())
+
+
+def test_nothing_stays_of_a_batch_size_that_cannot_be(tmp_path, reading):
+    impossible = replace(reading, batch_size=0)
+    with pytest.raises(InputError, match="the batch size is 0"):
+        compute(impossible, tmp_path / "x.npy", "one", lambda count: None)
     assert not list(tmp_path.iterdir())
 
 

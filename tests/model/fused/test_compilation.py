@@ -251,3 +251,13 @@ def test_threads_never_share_memory(pool):
     finally:
         sys.setswitchinterval(interval)
     assert not wrong
+
+
+def test_a_compilation_that_takes_too_long_is_named_in_few_words(tmp_path, monkeypatch):
+    monkeypatch.setattr(compilation, "SECONDS_TO_COMPILE", 0.1)
+    sleeping = tmp_path / "c++"
+    sleeping.write_text("#!/bin/sh\nexec sleep 60\n")
+    sleeping.chmod(0o755)
+    with pytest.raises(RuntimeError, match=r"c\+\+: took longer than 0\.1 s$"):
+        compilation._compile([str(sleeping)], tmp_path / "window.so")
+    assert list(tmp_path.iterdir()) == [sleeping]

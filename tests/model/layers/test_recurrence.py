@@ -56,7 +56,9 @@ def make_inputs(dtype, T=7, B=3, H=5, seed=0):
 
 
 def window_of(x_proj, h, c, *weights, indices=None, packed=None, postponed=None) -> Window:
-    return Window(x_proj, State(h, c), RecurrentWeights(*weights, packed, postponed), indices)
+    return Window(
+        x_proj, State(h, c), RecurrentWeights(*weights, packed=packed, postponed=postponed), indices
+    )
 
 
 def run(backend, *inputs) -> tuple[Tensor, Tensor, Tensor]:

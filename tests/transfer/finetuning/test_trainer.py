@@ -74,6 +74,21 @@ def test_layers_begin_to_learn_one_by_one(small_model, tmp_path):
     assert learning == [[False, False], [False, True], [True, True]]
 
 
+@pytest.mark.parametrize("freeze", [False, True])
+def test_the_best_heads_hold_the_spread_that_units_have_after_learning(
+    small_model, tmp_path, freeze
+):
+    tuner = finetuner(small_model, tmp_path, freeze=freeze, head_lr=1e-2, encoder_factor=1.0)
+    before = tuner.heads.scale.clone()
+    tuned = tuner.run_epoch(lambda: True)
+    now = tuner.encoder.features("train", tuner.task.train)
+    kept = tuner.tuned()  # with the statistics from before
+    np.testing.assert_allclose(tuned.heads.center, now.mean(0), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(tuned.probabilities(now), kept.probabilities(now), rtol=1e-4)
+    assert torch.equal(kept.heads.scale, before)
+    assert torch.equal(tuned.heads.scale, before) == freeze
+
+
 class AsCudnn(torch.autograd.Function):
     """Passes what an LSTM gave through; refuses a backward pass as cuDNN does."""
 
