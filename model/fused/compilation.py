@@ -71,18 +71,26 @@ def load(build: Build) -> ctypes.CDLL:
 
 
 def _compiled(build: Build) -> Path:
-    command = [_compiler(), *_OPTIONS, *build.options]
+    name, cache = _name_of(build), _cache_folder()
+    if cache and (cache / name).exists():
+        return cache / name  # it needs no compiler, and the folder may be read-only
+    library = _folder_to_compile_in(cache) / name
+    with _one_at_a_time(library):
+        if not library.exists():
+            _announce(build)
+            command = [_compiler(), *_OPTIONS, *build.options]
+            _compile([*command, str(build.source), *build.libraries], library)
+    return library
+
+
+def _name_of(build: Build) -> str:
+    """Name a library by all that it is made of; by the compiler only if the user chose one."""
     sources = [build.source, *sorted(FOLDER.rglob("*.h"))]
     texts = (path.read_text() for path in sources)
     system = [platform.machine(), *platform.libc_ver()]  # of machines that share a home
+    command = [shutil.which(os.environ.get("CXX", "")) or "", *_OPTIONS, *build.options]
     key = hashlib.sha256("\0".join([*texts, torch.__version__, *system, *command]).encode())
-    library = _cache_folder() / f"{build.source.stem}-{key.hexdigest()[:16]}.so"
-    if not library.exists():
-        with _one_at_a_time(library):
-            if not library.exists():
-                _announce(build)
-                _compile([*command, str(build.source), *build.libraries], library)
-    return library
+    return f"{build.source.stem}-{key.hexdigest()[:16]}.so"
 
 
 def _announce(build: Build) -> None:
@@ -124,15 +132,21 @@ def vector_options() -> tuple[str, ...]:
     return tuple(_FLAGS.get(torch.backends.cpu.get_cpu_capability(), "").split())
 
 
-def _cache_folder() -> Path:
+def _cache_folder() -> Path | None:
+    """Return the user's folder, unless there is none or the system runs no code from it."""
     try:
         base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         folder = base / "mlstm_sentiment"
         folder.mkdir(parents=True, exist_ok=True)
-        if os.access(folder, os.W_OK):
-            return folder
+        runs_nothing = os.statvfs(folder).f_flag & getattr(os, "ST_NOEXEC", 0)
     except (OSError, RuntimeError):  # RuntimeError: there is no home
-        pass
+        return None
+    return None if runs_nothing else folder
+
+
+def _folder_to_compile_in(cache: Path | None) -> Path:
+    if cache and os.access(cache, os.W_OK):
+        return cache
     folder = Path(tempfile.mkdtemp(prefix="mlstm_sentiment-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
+from types import SimpleNamespace
 
 import filelock
 import pytest
@@ -131,6 +133,37 @@ def test_copies_of_the_sources_share_one_build(tmp_path, monkeypatch):
         compilation.load(compilation.Build(source, ("-O0",)))
         built |= set(libraries(tmp_path))
         assert len(built) == (2 if "two" in text else 1)
+
+
+@pytest.fixture
+def built(tmp_path, monkeypatch):
+    """A build and its library in a cache; from now on there is no compiler."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("CXX", raising=False)
+    source = tmp_path / "window.cpp"
+    source.write_text('extern "C" int one() { return 1; }')
+    build = compilation.Build(source, ("-O0",))
+    compilation.load(build)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (library,) = libraries(tmp_path)
+    return build, library
+
+
+def test_what_is_in_the_cache_needs_neither_a_compiler_nor_the_right_to_write(built, monkeypatch):
+    build, library = built
+    monkeypatch.setattr(os, "access", lambda *given: False)
+    assert Path(compilation.load(build)._name) == library
+
+
+@pytest.mark.skipif(not hasattr(os, "ST_NOEXEC"), reason="the system does not tell")
+def test_a_cache_from_which_no_code_runs_is_left_alone(built, monkeypatch):
+    """As a home that other machines may run code from."""
+    build, library = built
+    whole = library.read_bytes()
+    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_NOEXEC))
+    with pytest.raises(RuntimeError, match="no C\\+\\+ compiler"):
+        compilation.load(build)
+    assert library.read_bytes() == whole
 
 
 def test_a_compiler_that_fails_is_quoted(tmp_path):
