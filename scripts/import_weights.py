@@ -23,7 +23,7 @@ class Options:
     source: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SOURCE")]
     """OpenAI's folder of numbered .npy files, or NVIDIA's .pt file."""
     output: Path
-    """The model directory to make; it must not hold a model yet."""
+    """The model directory to make; it must not exist yet, or be empty."""
     gate_order: Literal["auto", "ifou", "ifuo"] = "auto"
     """Order of the gates in the source. auto: for openai, that of OpenAI's code; for nvidia,
     decided by the number of tokens and by how well the model reads English."""
@@ -35,15 +35,15 @@ def main() -> None:
     options = command.parse(Options, __doc__)
 
     from model.errors import InputError
-    from model.files.shipped import CONFIG_FILE
+    from model.files.storage import is_taken
     from model.files.weights import save_model
     from model.published.imports import IMPORTERS
     from model.text.profiles import text_profile
 
     # Each layout's models were trained with the profile of its own name.
     profile = text_profile(options.text_profile or options.layout)
-    if (options.output / CONFIG_FILE).exists():
-        raise InputError(f"{options.output}: holds a model already; remove it or name another")
+    if is_taken(options.output):
+        raise InputError(f"{options.output}: exists already; remove it or name another folder")
     imported = IMPORTERS[options.layout](options.source, options.gate_order)
     save_model(options.output, imported.model, profile, imported.provenance)
     config = imported.model.config

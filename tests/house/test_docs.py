@@ -116,3 +116,11 @@ def test_the_site_builds_without_a_warning(tmp_path):
     process = subprocess.run(call, cwd=ROOT, capture_output=True, text=True)
     assert process.returncode == 0, process.stderr
     assert "--pooling" in (tmp_path / "commands" / "transfer.html").read_text()
+
+
+def test_the_web_pages_example_clamps_the_unit_of_the_default_towards_praise():
+    fitted = SentimentClassifier().fitted
+    (unit, value) = re.findall(
+        r"clamp: { unit: (\d+), value: (\S+) }", (ROOT / "docs/demo.md").read_text()
+    )[0]
+    assert (int(unit), float(value) > 0) == (fitted.neuron, fitted.polarity > 0)
