@@ -3,6 +3,7 @@
 from statistics import fmean
 from typing import Any
 
+from experiments.features.axes import COMPONENTS, ROTATIONS
 from experiments.tables import accuracy, markdown, origins, percent, read_result
 
 SET_TITLES = {"sst": "SST", "mr": "MR, first fold", "imdb": "IMDB"}
@@ -73,6 +74,6 @@ def axes(model: str) -> str:
         ends = (min(turns), max(turns))
         best, principal = (accuracy(told[axis]) for axis in ("best_unit", "best_principal"))
         rows.append([titled(name, of_set), best, percent(fmean(turns), ends), principal])
-    head = ["set", "best unit", "best axis after a random turn (lowest to highest of 5)"]
-    head.append("best of 20 principal components")
-    return markdown(head, rows)
+    of_turns = f"best axis after a random turn (lowest to highest of {ROTATIONS})"
+    of_components = f"best of {COMPONENTS} principal components"
+    return markdown(["set", "best unit", of_turns, of_components], rows)
