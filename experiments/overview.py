@@ -10,7 +10,7 @@ from experiments.default_model.methods import folder_megabytes
 from experiments.default_model.tables import accuracy
 from experiments.features.tables import best_on_val
 from experiments.finetuning.table import main_measures
-from experiments.reproduction.table import in_words, number
+from experiments.reproduction.table import in_words, number, result_of
 from experiments.scaling.emulated import LARGEST, Results, Row, between, scaling_of
 from experiments.scaling.publication.puri import HOURS_BY_FIGURE, HOURS_BY_TEXT, SCALING
 from experiments.shipped.tables import bits, history, named, sst, titled
@@ -157,8 +157,9 @@ def note(value: Published) -> str:
 
 def measured(task: str, row: SetRow) -> tuple[str, str]:
     """Return our value without labels, and those of its baselines."""
-    result = read_result("reproduction", f"{PLAIN}/{task}")
-    baselines = [f"TF-IDF {100 * number(result['tfidf'], row.measure)['value']:.1f}"]
+    result = result_of(PLAIN, task)
+    tfidf = number(result["tfidf"], row.measure)["value"]
+    baselines = [f"TF-IDF {100 * tfidf:.1f}"]
     if row.of == "all_units" and "untrained" in result:
         untrained = number(result["untrained"], row.measure)["value"]
         baselines.append(f"untrained {100 * untrained:.1f}")

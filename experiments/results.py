@@ -151,6 +151,9 @@ def _reproductions() -> Iterator[Result]:
     ):  # fmt: skip
         file = f"reproduction/results/{name}/sst.json"
         yield Result(file, f"{module} --model RUN --name {name} --tasks sst")
+    for name in SETS:
+        words = f"{MODULE}reproduction.words --data DATA --tasks {name}"
+        yield Result(f"reproduction/results/tfidf/{name}.json", words)
     earlier = f"{module} --model amazon_1024 --name amazon_1024_172m --tasks sst"
     yield _closed("5d98f887d671", Result("reproduction/results/amazon_1024_172m/sst.json", earlier))
 

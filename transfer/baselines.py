@@ -28,17 +28,20 @@ def tfidf_choices(train: LabelledSet, val: LabelledSet, test: LabelledSet) -> np
     C is chosen on val, as it is for the model's features. If no text of train has a word, it is the
     most frequent class of train.
     """
-    if not any(text.strip() for text in train.texts):
-        return np.full(len(test.labels), np.bincount(train.labels).argmax())
     vectorizer = bag_of_words()
+    if not any(map(vectorizer.build_analyzer(), train.texts)):
+        return np.full(len(test.labels), np.bincount(train.labels).argmax())
     known = vectorizer.fit_transform(train.texts), train.labels
     choosing = vectorizer.transform(val.texts), val.labels
     return best_tfidf_regression(known, choosing).predict(vectorizer.transform(test.texts))
 
 
 def bag_of_words() -> TfidfVectorizer:
-    """Return TF-IDF of words and word pairs, not fitted yet."""
-    return TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"\S+")
+    """Return TF-IDF of words and word pairs, not fitted yet.
+
+    A word is what scikit-learn takes for one: two or more letters or digits, without the marks.
+    """
+    return TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
 
 
 def best_tfidf_regression(

@@ -1,8 +1,10 @@
 """The file layouts of published sets; each reads its files into parts, a LabelledSet each."""
 
 import csv
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from html import unescape
 from pathlib import Path
 from typing import Protocol
 
@@ -66,10 +68,23 @@ class LabelColumns:
     files: tuple[str, ...]
     text: str
     classes: tuple[str, ...]
+    clean: Callable[[str], str] = str
 
     def read(self, paths: Sequence[Path]) -> list[LabelledSet]:
-        """Read the parts."""
-        return read_label_columns(paths, self.text, self.classes)
+        """Read the parts, every text cleaned alike."""
+        parts = read_label_columns(paths, self.text, self.classes)
+        return [replace(part, texts=list(map(self.clean, part.texts))) for part in parts]
+
+
+def plain_tweet(text: str) -> str:
+    """Return a tweet without names, marks of topics, quotes, and what is beyond ASCII.
+
+    Of SemEval's published files, train is without them and the others are not. Fitted to the one
+    form and tested on the other, a model would be tested on the marks as well.
+    """
+    lines = unescape(text).replace("\\n", " ")
+    words = re.sub(r"@\w+", "", lines).encode("ascii", errors="ignore").decode()
+    return " ".join(re.sub(r'[#_"]', "", words).split())
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from .layouts import (
     StarTables,
     Tables,
     joined,
+    plain_tweet,
     relatedness,
     zero_or_one,
 )
@@ -280,7 +281,7 @@ _ENTRIES = (
         name="semeval",
         title="SemEval E-c",
         note="val",
-        layout=LabelColumns(("train.csv", "val.csv"), "Tweet", EMOTIONS),
+        layout=LabelColumns(("train.csv", "val.csv"), "Tweet", EMOTIONS, plain_tweet),
         split=val_of_train(0.1),
         kind="emotions",
         rows=(PLUTCHIK_F1,),
@@ -427,3 +428,13 @@ _ENTRIES = (
     ),
 )
 SETS = {entry.name: entry for entry in _ENTRIES}
+
+
+def present(data: Path) -> list[str]:
+    """Return the sets that a folder holds; print how to get the others."""
+    found = [name for name, entry in SETS.items() if entry.is_in(data)]
+    if not found:
+        raise InputError(f"{data}: holds none of the sets {', '.join(SETS)}")
+    for entry in (entry for name, entry in SETS.items() if name not in found):
+        print(f"{entry.title} is not there: {entry.how_to_get()}")
+    return found

@@ -1,4 +1,4 @@
-"""Measure the accuracy on a task of classes, fold by fold, and its baselines."""
+"""Measure the accuracy on a task of classes, fold by fold, and its floors."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from data_utils.published_sets.splits import Fold
 from model.files.storage import write_json
 from model.files.weights import LoadedModel
 from model.language_model import untrained_like
-from transfer.baselines import majority_accuracy, tfidf_accuracy
+from transfer.baselines import majority_accuracy
 from transfer.features import FeatureCache
 from transfer.intervals import fold_interval, over_draws
 from transfer.plots import draw_histogram, legend, save_png, unit_histogram
@@ -27,17 +27,16 @@ def measure_accuracy(
     examples = features_of(task, loaded, cache)
     by_fold: dict[str, list[float]] = {}
     neurons = []
+    texts = task.texts
     for fold in task.folds:
         train, val, test = (examples.subset(rows) for rows in (fold.train, fold.val, fold.test))
-        texts = [task.texts.subset(rows) for rows in (fold.train, fold.val, fold.test)]
         regression = fit_regression(train, val)
         neuron = find_neuron(regression, train, val)
         neurons.append(neuron.index)
         found = {
             "all_units": regression.accuracy(test),
             "one_unit": neuron.regression.accuracy(neuron.column(test)),
-            "tfidf": tfidf_accuracy(*texts),
-            "majority": majority_accuracy(texts[0], texts[2]),
+            "majority": majority_accuracy(texts.subset(fold.train), texts.subset(fold.test)),
         }
         for name, accuracy in found.items():
             by_fold.setdefault(name, []).append(accuracy)

@@ -33,7 +33,7 @@ PLUTCHIK = ("anger", "anticipation", "disgust", "fear", "joy", "sadness", "surpr
 def measure_f1(
     tweets: PublishedTask, loaded: LoadedModel, cache: FeatureCache, untrained: int
 ) -> dict[str, Any]:
-    """Return the measures of E-c: all units, a bag of words, untrained models, constant yes."""
+    """Return the measures of E-c: all units, untrained models, constant yes."""
     (fold,) = tweets.folds
     labels = tweets.texts.labels[fold.test]
     sequences = list(map(loaded.tokens, tweets.texts.texts))
@@ -46,7 +46,6 @@ def measure_f1(
     return {
         **summary(tweets, scores, sum(map(len, tweets.texts.texts))),
         "emotions": list(EMOTIONS),
-        "tfidf": scores_of(labels, by_words(tweets.sets)),
         "always": scores_of(labels, np.ones_like(labels)),
     }
 

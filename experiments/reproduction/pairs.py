@@ -38,12 +38,12 @@ Scores = dict[str, Any]
 def measure_paraphrases(
     task: PublishedTask, loaded: LoadedModel, cache: FeatureCache, untrained: int
 ) -> dict[str, Any]:
-    """Return accuracy and F1 of all units and of the baselines."""
+    """Return accuracy and F1 of all units, of untrained models and of the commoner class."""
     (fold,) = task.folds
     labels = task.texts.labels
     commoner = np.full(len(fold.test), np.bincount(labels[fold.train]).argmax())
     return {
-        **_measured(task, loaded, cache, untrained, (_told_by_units, _told_by_words), _agreement),
+        **_measured(task, loaded, cache, untrained, _told_by_units, _agreement),
         "majority": _agreement(labels[fold.test], commoner),
     }
 
@@ -51,12 +51,12 @@ def measure_paraphrases(
 def measure_relatedness(
     task: PublishedTask, loaded: LoadedModel, cache: FeatureCache, untrained: int
 ) -> dict[str, Any]:
-    """Return correlations and squared error of all units and of the baselines."""
+    """Return correlations and squared error of all units, of untrained models and of the mean."""
     (fold,) = task.folds
     labels = task.texts.labels
-    answers = tuple(partial(expected_scores, grid=grid) for grid in (C_GRID, TFIDF_C_GRID))
+    answer = partial(expected_scores, grid=C_GRID)
     return {
-        **_measured(task, loaded, cache, untrained, answers, _closeness),
+        **_measured(task, loaded, cache, untrained, answer, _closeness),
         "mean": _closeness(labels[fold.test], np.full(len(fold.test), labels[fold.train].mean())),
     }
 
@@ -66,22 +66,40 @@ def _measured(
     loaded: LoadedModel,
     cache: FeatureCache,
     untrained: int,
-    answers: tuple[Callable[..., np.ndarray], Callable[..., np.ndarray]],
+    answer: Callable[..., np.ndarray],
     judge: Callable[[np.ndarray, np.ndarray], Scores],
 ) -> dict[str, Any]:
-    """answers: from features, from words, each of (features, labels, fold)."""
+    """answer: from (features, labels, fold)."""
     (fold,) = task.folds
     pairs, labels = task.texts, task.texts.labels
     assert isinstance(pairs, PairSet)
-    by_units, by_words = answers
     models = [loaded.model, *(untrained_like(loaded.model, seed) for seed in range(untrained))]
     scores = [
-        judge(labels[fold.test], by_units(pair_features(model, loaded, cache, pairs), labels, fold))
+        judge(labels[fold.test], answer(pair_features(model, loaded, cache, pairs), labels, fold))
         for model in models
     ]
-    said = by_words(word_features(pairs, fold), labels, fold)
-    known = summary(task, scores, sum(map(len, pairs.texts + pairs.second)))
-    return {**known, "tfidf": judge(labels[fold.test], said)}
+    return summary(task, scores, sum(map(len, pairs.texts + pairs.second)))
+
+
+def paraphrases_by_words(task: PublishedTask) -> Scores:
+    """Return accuracy and F1 of a bag of words."""
+    return _by_words(task, _told_by_words, _agreement)
+
+
+def relatedness_by_words(task: PublishedTask) -> Scores:
+    """Return correlations and squared error of a bag of words."""
+    return _by_words(task, partial(expected_scores, grid=TFIDF_C_GRID), _closeness)
+
+
+def _by_words(
+    task: PublishedTask,
+    answer: Callable[..., np.ndarray],
+    judge: Callable[[np.ndarray, np.ndarray], Scores],
+) -> Scores:
+    (fold,) = task.folds
+    pairs, labels = task.texts, task.texts.labels
+    assert isinstance(pairs, PairSet)
+    return judge(labels[fold.test], answer(word_features(pairs, fold), labels, fold))
 
 
 def pair_features(

@@ -14,9 +14,8 @@ import torch
 from configs import command
 from data_utils.options import Model
 from data_utils.provenance import describe_origin
-from data_utils.published_sets.registry import SETS
+from data_utils.published_sets.registry import SETS, PublishedTask, present
 from model.bounds import NonNegativeInt
-from model.errors import InputError
 from model.files.storage import write_json
 from model.files.weights import LoadedModel, load_model
 from model.language_model import Precision
@@ -27,6 +26,7 @@ from .accuracy import measure_accuracy
 from .emotions import measure_f1
 from .pairs import measure_paraphrases, measure_relatedness
 from .table import number, write_table
+from .words import measure_words
 
 HERE = Path(__file__).resolve().parent
 Name = Literal[*SETS]
@@ -64,34 +64,28 @@ def reproduce(options: Options) -> None:
     folder = options.results / (options.name or Path(options.model).name)
     folder.mkdir(parents=True, exist_ok=True)
     for name in options.tasks or present(options.data):
+        task = SETS[name].read(options.data)
+        words = measure_words(task, options.results)
         started = perf_counter()
-        result = measure(name, options, loaded, folder)
+        result = measure(task, options, loaded, folder)
         seconds = perf_counter() - started  # without those of features from an earlier run
         about = {"model": describe_model(loaded), "origin": describe_origin()}
         write_json(folder / f"{name}.json", {**result, "seconds": seconds, **about})
-        print(line(result), flush=True)
+        print(line({**result, "tfidf": words["tfidf"]}), flush=True)
     print(write_table(folder))
 
 
-def present(data: Path) -> list[str]:
-    """Return the sets that a folder holds; print how to get the others."""
-    found = [name for name, entry in SETS.items() if entry.is_in(data)]
-    if not found:
-        raise InputError(f"{data}: holds none of the sets {', '.join(SETS)}")
-    for entry in (entry for name, entry in SETS.items() if name not in found):
-        print(f"{entry.title} is not there: {entry.how_to_get()}")
-    return found
-
-
-def measure(name: str, options: Options, loaded: LoadedModel, folder: Path) -> dict[str, Any]:
+def measure(
+    task: PublishedTask, options: Options, loaded: LoadedModel, folder: Path
+) -> dict[str, Any]:
     """Return the result of a task without the model, and write its figures."""
-    cache, task = FeatureCache(options.work), SETS[name].read(options.data)
+    cache = FeatureCache(options.work)
     measure_kind = {
         "classes": partial(measure_accuracy, folder=folder),
         "emotions": measure_f1,
         "paraphrases": measure_paraphrases,
         "relatedness": measure_relatedness,
-    }[SETS[name].kind]
+    }[SETS[task.name].kind]
     return measure_kind(task, loaded, cache, untrained=options.untrained)
 
 

@@ -14,11 +14,13 @@ from matplotlib.figure import Figure
 from configs import command
 from data_utils.published_sets.registry import ONE_UNIT, SETS, Published, PublishedSet, Row
 from experiments.shipped.tables import begun, given, trainings
-from experiments.tables import revision
+from experiments.tables import NotMeasured, revision
 from model.errors import InputError
 from model.files.storage import read_json
 from transfer.intervals import fold_interval
 from transfer.plots import COLORS, STYLE, save_png
+
+from .words import kept_words
 
 HERE = Path(__file__).resolve().parent
 LABEL_WIDTH = 0.0125  # width of a label in the figure, in units of its axis
@@ -43,10 +45,27 @@ def write_table(folder: Path) -> str:
 def measured(folder: Path) -> dict[str, Any]:
     """Read the results of a model, by task."""
     paths = {name: folder / f"{name}.json" for name in SETS}
-    results = {name: read_json(path) for name, path in paths.items() if path.is_file()}
+    results = {name: with_words(path) for name, path in paths.items() if path.is_file()}
     if not results:
         raise InputError(f"{folder}: no results of {', '.join(SETS)}")
     return results
+
+
+def with_words(path: Path) -> dict[str, Any]:
+    """Read a model's result; its bag of words is the one that is kept for all models."""
+    result = {name: value for name, value in read_json(path).items() if name != "tfidf"}
+    words = kept_words(path.parent.parent, path.stem)
+    if words is None or words["examples"] != result["examples"]:
+        return result
+    return {**result, "tfidf": words["tfidf"], "words_origin": words["origin"]}
+
+
+def result_of(model: str, task: str) -> dict[str, Any]:
+    """Return a model's kept result with the bag of words; NotMeasured if it is absent."""
+    path = HERE / "results" / model / f"{task}.json"
+    if not path.is_file():
+        raise NotMeasured(f"{path}: there is no such result")
+    return with_words(path)
 
 
 def complete(model: str) -> str:
@@ -116,6 +135,11 @@ def as_markdown(rows: list[dict[str, Any]], results: dict[str, Any]) -> str:
     lines = [*models(results), "", HEAD, "|---|---|---|---|---|---|---|---|"]
     lines += [f"| {' | '.join(cells_of(row))} |" for row in rows]
     origins = {title(task): result["origin"] for task, result in results.items()}
+    origins |= {
+        f"TF-IDF on {title(task)}": result["words_origin"]
+        for task, result in results.items()
+        if "words_origin" in result
+    }
     made = [
         f"- {title}: `python {origin['command']}`, revision {revision(origin)}"
         for title, origin in origins.items()
@@ -210,10 +234,11 @@ def draw(rows: list[dict[str, Any]]) -> Figure:
         marks = [
             ("o", COLORS["positive"], "ours, 95 % interval", [ours["value"]]),
             ("|", COLORS["negative"], "published (units)", [p.value for p in row["published"]]),
-            ("x", "#777777", "TF-IDF", [row["tfidf"]["value"]]),
         ]
-        if "untrained" in row:
-            marks.append((".", "#777777", "untrained", [row["untrained"]["value"]]))
+        for name, mark in (("tfidf", "x"), ("untrained", ".")):
+            if name in row:
+                label = {"tfidf": "TF-IDF"}.get(name, name)
+                marks.append((mark, "#777777", label, [row[name]["value"]]))
         for marker, color, label, values in marks:
             name = None if label in named else label
             named.add(label)

@@ -10,24 +10,26 @@ from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import f1_score, jaccard_score
 
 from configs.command import parse
+from data_utils.published_sets.layouts import plain_tweet
 from data_utils.published_sets.registry import EMOTIONS, SETS
 from data_utils.published_sets.splits import Fold
 from data_utils.synthetic import synthetic_reviews
 from experiments import claims
-from experiments.reproduction import emotions, pairs
+from experiments.reproduction import emotions, pairs, words
 from experiments.reproduction import run as reproduction
 from experiments.reproduction.emotions import scores_of
 from experiments.reproduction.table import (
     HERE,
     complete,
     in_words,
+    measured,
     models,
     number,
     title,
     write_table,
 )
 from model.errors import InputError
-from model.files.storage import read_json
+from model.files.storage import read_json, write_json
 from model.files.weights import save_model
 from model.text.profiles import text_profile
 
@@ -137,6 +139,9 @@ def test_a_model_is_measured_on_all_four(data, reproduce, capsys):
     for name, tested in (("sst", 30), ("imdb", 80), ("mr", 152)):
         result = json.loads((folder / f"{name}.json").read_text())
         assert result["tested"] == tested
+        kept = json.loads((folder.parent / f"tfidf/{name}.json").read_text())
+        assert kept["examples"] == result["examples"]
+        result["tfidf"] = kept["tfidf"]
         for row in ("all_units", "one_unit", "tfidf", "untrained", "majority"):
             low, high = result[row]["test_interval"]
             assert 0 <= low <= result[row]["test_accuracy"] <= high <= 1
@@ -145,9 +150,38 @@ def test_a_model_is_measured_on_all_four(data, reproduce, capsys):
         assert len(result["untrained"]["accuracies"]) == 2
         assert (folder / f"{name}_neuron.png").exists()
     f1 = json.loads((folder / "semeval.json").read_text())
-    assert f1["tfidf"]["micro_f1"]["value"] > f1["untrained"]["micro_f1"]["value"]
+    kept = json.loads((folder.parent / "tfidf/semeval.json").read_text())
+    assert kept["tfidf"]["micro_f1"]["value"] > f1["untrained"]["micro_f1"]["value"]
     assert "sst      all_units" in capsys.readouterr().out
     the_table_says_it(folder)
+
+
+def test_the_bag_of_words_is_measured_once_for_all_models(data, reproduce, monkeypatch):
+    first = reproduce(data, untrained=0, tasks=("sst",), name="first")
+    monkeypatch.setattr(words, "by_kind", lambda task: pytest.fail("measured again"))
+    second = reproduce(data, untrained=0, tasks=("sst",), name="second")
+    cells = [measured(folder)["sst"]["tfidf"] for folder in (first, second)]
+    assert cells[0] == cells[1] == read_json(first.parent / "tfidf/sst.json")["tfidf"]
+
+
+def test_a_bag_of_words_of_other_examples_is_not_shown(data, reproduce):
+    folder = reproduce(data, untrained=0, tasks=("sst",))
+    path = folder.parent / "tfidf/sst.json"
+    kept = read_json(path)
+    write_json(path, {**kept, "examples": {**kept["examples"], "test": 31}})
+    old = read_json(folder / "sst.json")
+    write_json(folder / "sst.json", {**old, "tfidf": {"test_accuracy": 0.1}})  # as it once was kept
+    assert "tfidf" not in measured(folder)["sst"]
+    row = next(line for line in write_table(folder).splitlines() if line.startswith("| SST"))
+    assert row.split(" | ")[4] == "-"
+
+
+def test_tweets_are_cleaned_alike():
+    assert plain_tweet("@Ann__1 so #happy &amp; _\u00d9 glad\\nto  see\nyou @ noon") == (
+        "so happy & glad to see you @ noon"
+    )
+    plain = "don't stop -- 100% fun; worry is a 'down payment'!"
+    assert plain_tweet(plain) == plain
 
 
 def test_relatedness_is_read_off_what_tells_it():
@@ -203,6 +237,8 @@ def test_what_is_there_is_measured(other_sets, reproduce, monkeypatch, capsys):
     found = {p.stem: read_json(p) for p in folder.glob("*.json")}
     assert set(found) == {"yelp_full", "yelp_full_neuron", "mrpc", "sick"}
     assert list(found["yelp_full_neuron"])[1:] == [f"label {n}" for n in range(1, 6)]
+    for task in ("mrpc", "sick"):
+        found[task]["tfidf"] = read_json(folder.parent / f"tfidf/{task}.json")["tfidf"]
     assert found["mrpc"]["tfidf"]["accuracy"]["value"] == 1.0  # they share all words or none
     assert found["mrpc"]["majority"]["f1"]["value"] in (0.0, pytest.approx(2 / 3))
     assert (
@@ -291,7 +327,7 @@ def the_table_says_it(folder):
     assert "12 units" in table
     assert "4,321 characters read in training" in table
     sst = json.loads((folder / "sst.json").read_text())
-    assert table.count("`, revision ") == 4  # how each task's file was made
+    assert table.count("`, revision ") == 8  # how each task's two files were made
     assert lines[1].split(" | ")[5] == f"{100 * sst['untrained']['test_accuracy']:.1f}" + (
         " ({:.1f} to {:.1f})".format(*(100 * end for end in sst["untrained"]["test_interval"]))
     )
@@ -301,7 +337,7 @@ def the_table_says_it(folder):
     assert "92.8 (4,096, puri)" in table
     before = (folder / "table.png").read_bytes()
     (folder / "imdb.json").unlink()
-    assert len(write_table(folder).splitlines()) == len(table.splitlines()) - 3
+    assert len(write_table(folder).splitlines()) == len(table.splitlines()) - 4
     assert (folder / "table.png").read_bytes() != before
     with pytest.raises(InputError, match="no results"):
         write_table(folder.parent)

@@ -220,7 +220,13 @@ def test_baselines(sets):
     assert tfidf_accuracy(train, val, test) > majority
 
 
+def test_marks_beside_a_word_do_not_make_it_another_word():
+    train = LabelledSet(["Good day.", "bad day!"] * 20, np.array([1, 0] * 20), ("0", "1"))
+    marked = LabelledSet(["(good)", '"BAD",'], np.array([1, 0]), ("0", "1"))
+    assert tfidf_accuracy(train, train, marked) == 1.0
+
+
 def test_without_any_word_the_more_common_class_is_predicted(sets):
     _, val, test = sets
-    blank = LabelledSet([" ", "\t", ""], np.array([1, 0, 1]), test.classes)
+    blank = LabelledSet([" ", "!", "a"], np.array([1, 0, 1]), test.classes)
     assert tfidf_accuracy(blank, val, test) == test.labels.mean()

@@ -2,21 +2,25 @@
 
 A draw orders the training set at random, each class evenly spread; only its first n examples are
 fitted. C is chosen on the whole validation set, whose labels are used in addition and not counted;
-the test set is the same for every point. If the model was fine-tuned on labels before, the features
-contain these labels, which are not counted either.
+the test set is the same for every point. A unit known beforehand keeps its weight, which all labels
+of train gave, and takes its intercept from the first n. If the model was fine-tuned on labels
+before, the features contain these labels, which are not counted either.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit
 
 from data_utils.labelled import LabelledSet
 from model.reading.progress import ProgressBar
 
 from ..baselines import tfidf_accuracy
 from ..intervals import BAND, over_draws
-from ..regression import Examples, find_neuron, fit_regression
+from ..regression import Examples, Regression, find_neuron, fit_regression
 from .ablation import round_counts
 
 FEWEST = 10
@@ -38,17 +42,22 @@ def label_efficiency(
 ) -> dict[str, Any]:
     """Measure test accuracy with few labels, by all units, by one, and by a bag of words.
 
-    sets and examples: train, val, test. unit: the one known beforehand; a regression on it alone
-    is fitted to the labels, and its penalty may leave it out. `found_unit` is the one that these
-    labels alone would choose.
+    sets and examples: train, val, test. unit: the one known beforehand, with its weight from all of
+    train; the labels fit its intercept. `found_unit` is the one that these labels alone would
+    choose.
     """
+    known = fit_regression(examples[0].units([unit]), examples[1].units([unit]), seed)
     orders = [stratified_order(sets[0].labels, seed + draw) for draw in range(draws)]
     curves: dict[str, list[dict[str, Any]]] = {}
     tested, whole = len(sets[2].labels), len(sets[0].labels)
     with ProgressBar("labels", len(counts) * draws, unit=" draws") as progress:
         for count in counts:
             drawn = orders if count < whole else orders[:1]  # with all labels there is one draw
-            points = [_accuracies(sets, examples, unit, order[:count], seed) for order in drawn]
+            points = []
+            for rows in (order[:count] for order in drawn):
+                cut = refit_intercept(known, examples[0].subset(rows).units([unit]))
+                by_unit = {"known_unit": cut.accuracy(examples[2].units([unit]))}
+                points.append({**by_unit, **_accuracies(sets, examples, rows, seed)})
             for name in points[0]:
                 row = over_draws([point[name] for point in points], tested)
                 curves.setdefault(name, []).append(row)
@@ -75,10 +84,34 @@ def stratified_order(labels: np.ndarray, seed: int) -> np.ndarray:
     return places.argsort(kind="stable")
 
 
+def refit_intercept(regression: Regression, examples: Examples) -> Regression:
+    """Return the regression with the likeliest intercepts for these examples, its weights kept.
+
+    At the likeliest intercept the mean probability of a class is its share. Raises ValueError if a
+    class has no example.
+    """
+    scores = examples.features @ np.atleast_2d(regression.coefficients).T  # [N, 1 or C]
+    last = examples.labels.max()
+    classes = range(last + 1) if scores.shape[1] > 1 else [last]
+    found = [
+        _likeliest(column, float((examples.labels == label).mean()))
+        for column, label in zip(scores.T, classes, strict=True)
+    ]
+    return replace(regression, intercept=found[0] if len(found) == 1 else np.array(found))
+
+
+def _likeliest(scores: np.ndarray, share: float) -> float:
+    if not 0 < share < 1:
+        raise ValueError("a class has no example; it has no likeliest intercept")
+    far = 1 - np.log(min(share, 1 - share))  # expit(-far) is below the share, expit(far) above
+    return float(
+        brentq(lambda b: expit(scores + b).mean() - share, -far - scores.max(), far - scores.min())
+    )
+
+
 def _accuracies(
     sets: Sequence[LabelledSet],
     examples: Sequence[Examples],
-    unit: int,
     rows: np.ndarray,
     seed: int,
 ) -> dict[str, float]:
@@ -87,11 +120,9 @@ def _accuracies(
     train = examples[0].subset(rows)
     regression = fit_regression(train, val, seed)
     found = find_neuron(regression, train, val, seed)
-    known = fit_regression(train.units([unit]), val.units([unit]), seed)
     few = sets[0].subset(rows)
     return {
         "all_units": regression.accuracy(test),
-        "known_unit": known.accuracy(test.units([unit])),
         "found_unit": found.regression.accuracy(found.column(test)),
         "tfidf": tfidf_accuracy(few, sets[1], sets[2]),
     }

@@ -5,7 +5,13 @@ import pytest
 
 from data_utils.labelled import LabelledSet
 from tests.transfer.test_regression import make_examples
-from transfer.neuron.label_efficiency import label_counts, label_efficiency, stratified_order
+from transfer.neuron.label_efficiency import (
+    label_counts,
+    label_efficiency,
+    refit_intercept,
+    stratified_order,
+)
+from transfer.regression import Examples, Regression, fit_regression
 
 
 @pytest.mark.parametrize("share", [0.5, 0.1, 0.01])
@@ -25,10 +31,50 @@ def test_counts_reach_from_ten_to_all():
     assert label_counts(6920) == [10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 6920]
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_only_the_intercept_is_fitted_and_it_is_the_likeliest(classes):
+    rng = np.random.default_rng(classes)
+    labels = np.arange(60) % classes
+    features = (labels + rng.normal(size=60))[:, None]
+    weights = np.array([0.7]) if classes == 2 else np.array([[-0.7], [0.1], [0.6]])
+    before = Regression(1.0, weights, 9.0 if classes == 2 else np.full(3, 9.0), 0.5, True)
+    found = refit_intercept(before, Examples(features, labels))
+    assert found.coefficients is before.coefficients
+    told = np.atleast_2d(labels if classes == 2 else np.eye(3)[labels].T)
+    for weight, intercept, truth in zip(
+        np.atleast_2d(weights), np.atleast_1d(found.intercept), told, strict=True
+    ):
+        # An unpenalised regression on a constant, with w x as a given offset, by Newton's method.
+        offset, by_newton = features @ weight, 0.0
+        for _ in range(50):
+            chance = 1 / (1 + np.exp(-offset - by_newton))
+            by_newton += (truth - chance).sum() / (chance * (1 - chance)).sum()
+        assert intercept == pytest.approx(by_newton, abs=1e-9)
+
+
+def test_a_class_without_an_example_has_no_intercept():
+    regression = Regression(1.0, np.ones(1), 0.0, 0.5, True)
+    with pytest.raises(ValueError, match="a class has no example"):
+        refit_intercept(regression, Examples(np.zeros((4, 1)), np.ones(4, dtype=np.int64)))
+
+
+def test_a_known_unit_serves_with_the_fewest_labels():
+    """Two labels are too few for the penalised regression, which drops the unit."""
+    examples = [make_examples(count, seed) for seed, count in enumerate((400, 80, 400))]
+    sets = [LabelledSet(["a"] * len(e.labels), e.labels, ("0", "1")) for e in examples]
+    curves = label_efficiency(sets, examples, 3, counts=[2], draws=10)["curves"]
+    alone = fit_regression(*(part.units([3]) for part in examples[:2]))
+    whole = alone.accuracy(examples[2].units([3]))
+    assert curves["known_unit"][0]["test_accuracy"] > 0.9 * whole
+
+
 def test_a_known_unit_needs_fewer_labels_than_one_to_be_found():
     examples = [make_examples(count, seed) for seed, count in enumerate((120, 80, 200))]
-    for part in examples:  # weaker, so that which labels are drawn makes a difference
+    rng = np.random.default_rng(0)
+    for place, part in enumerate(examples):  # weaker, and among more noise
         part.features[:, 3] -= part.labels * 2 - 1
+        noise = rng.normal(size=(len(part.labels), 200))
+        examples[place] = Examples(np.concatenate([part.features, noise], axis=1), part.labels)
     sets = [
         LabelledSet([("good " if y else "bad ") + str(i % 7) for i, y in enumerate(e.labels)],
                     e.labels, ("0", "1"))
