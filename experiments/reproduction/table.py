@@ -65,7 +65,10 @@ def result_of(model: str, task: str) -> dict[str, Any]:
     path = HERE / "results" / model / f"{task}.json"
     if not path.is_file():
         raise NotMeasured(f"{path}: there is no such result")
-    return with_words(path)
+    result = with_words(path)
+    if "tfidf" not in result:
+        raise NotMeasured(f"{path}: TF-IDF was not measured on the same examples")
+    return result
 
 
 def complete(model: str) -> str:
