@@ -4,7 +4,6 @@ import csv
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from html import unescape
 from pathlib import Path
 from typing import Protocol
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from model.errors import InputError
 from model.reading.inputs import LONGEST_RECORD
+from model.text.profiles import unescape
 
 from ..labelled import LabelledSet, read_labelled_sets
 from ..multilabel import read_label_columns

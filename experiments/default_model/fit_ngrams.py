@@ -3,7 +3,7 @@
 python -m experiments.default_model.fit_ngrams data/wider --output runs/ngrams
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,6 +19,7 @@ from experiments.default_model.methods import accuracy_by_source, sided, sides_o
 from experiments.default_model.sentences.examples import Example, read_examples
 from model.classifiers.ngrams import BagOfNgrams, buckets_of, save_ngrams
 from model.files.storage import write_json
+from model.text.profiles import text_profile
 
 STRENGTHS = (0.03, 0.1, 0.3)  # C of the regression, one of which is chosen on val
 CHOSEN_ON = ("sst", "imdb", "amazon", "titles", "everyday")  # each has the same weight
@@ -41,7 +42,8 @@ class Options:
 
 def main() -> None:
     options = command.parse(Options, __doc__)
-    train, val = (read_examples(options.texts / f"{part}.jsonl") for part in ("train", "val"))
+    parts = (read_examples(options.texts / f"{part}.jsonl") for part in ("train", "val"))
+    train, val = map(as_read, parts)
     held = sided(val)
     features = hashed(train, options.buckets)
     rarity = rarity_of(features)
@@ -56,6 +58,12 @@ def main() -> None:
     description: dict[str, Any] = {**save_ngrams(options.output, bag), "C": best}
     description |= {"val_accuracy": found, "origin": describe_origin()}
     write_json(options.output / DESCRIPTION, description)
+
+
+def as_read(examples: Iterable[Example]) -> list[Example]:
+    """Return texts as the classifier reads them, cleaned by the model's profile."""
+    clean = text_profile("openai").clean
+    return [example._replace(text=clean(example.text)) for example in examples]
 
 
 def hashed(examples: Sequence[Example], buckets: int) -> sparse.csr_matrix:

@@ -75,7 +75,8 @@ class Ngrams(Shipped):
         self.bag, self.slope = head.ngrams, head.calibration.slope
 
     def tell(self, texts: Sequence[str]) -> Told:
-        return Told(1 / (1 + np.exp(-self.slope * self.bag.log_odds(texts))))
+        read = list(map(self.classifier.loaded.profile.clean, texts))
+        return Told(1 / (1 + np.exp(-self.slope * self.bag.log_odds(read))))
 
 
 class Tfidf:

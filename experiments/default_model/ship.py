@@ -20,7 +20,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from configs import command
 from data_utils.provenance import describe_origin
-from experiments.default_model.fit_ngrams import DESCRIPTION
+from experiments.default_model.fit_ngrams import DESCRIPTION, as_read
 from experiments.default_model.methods import accuracy_by_source, sided, sides_of
 from experiments.default_model.sentences.examples import Example, read_examples
 from experiments.default_model.train import head_of
@@ -80,7 +80,7 @@ def main() -> None:
         plain = uncalibrated(shipped, find_model(options.model))
         if options.ngrams is not None:
             bag = load_ngrams(options.ngrams, read_json(options.ngrams / DESCRIPTION))
-            plain, outputs = with_ngrams(plain, outputs, bag, val)
+            plain, outputs = with_ngrams(plain, outputs, bag, as_read(val))
         sizes = np.array([len(shipped.profile.encode(example.text)) for example in val])
         known, report = settled(plain, outputs, sizes, val)
         data = {part: described(options.texts / f"{part}.jsonl") for part in ("train", "val")}

@@ -11,7 +11,14 @@ import numpy as np
 import pytest
 import torch
 
-from experiments.default_model.fit_ngrams import accuracies, fitted, hashed, rarity_of, rounded
+from experiments.default_model.fit_ngrams import (
+    accuracies,
+    as_read,
+    fitted,
+    hashed,
+    rarity_of,
+    rounded,
+)
 from experiments.default_model.methods import Told
 from experiments.default_model.second_pass import (
     AverageOptions,
@@ -70,6 +77,7 @@ from experiments.default_model.train import (
     train,
 )
 from experiments.shipped.tables import trainings
+from model.classifiers.ngrams import buckets_of
 from model.errors import InputError
 from model.files.shipped import find_model
 from model.files.weights import load_model, load_tensors, save_model, save_tensors
@@ -400,6 +408,13 @@ def test_what_the_fit_reads_is_what_the_model_sums():
     texts = [example.text for example in NGRAM_TEXTS]
     np.testing.assert_allclose(bag.log_odds(texts), features @ (bag.weights * bag.scale), rtol=1e-5)
     np.testing.assert_allclose(bag.weights * bag.scale, weights, atol=bag.scale / 2)
+
+
+def test_the_bag_is_fitted_to_what_the_classifier_reads():
+    (example,) = as_read([Example(" not&nbsp;bad &amp; good\n", "5", "amazon")])
+    assert example == Example("not\u00a0bad & good", "5", "amazon")
+    found = buckets_of(text_profile("openai").encode(" not&nbsp;bad &amp; good\n").decode(), 99)
+    np.testing.assert_array_equal(np.sort(buckets_of(example.text, 99)), np.sort(found))
 
 
 def test_the_limits_admit_nearly_all_familiar_texts():
