@@ -1,9 +1,13 @@
 """Texts as the model reads them: the values of chosen units under every character.
 
-A character has the values after the token that covers its last byte."""
+A character has the values after the token that covers its last byte. White space with which a
+piece of a word begins has those before the piece, so that a word and the space after it end with
+the word.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,6 +20,7 @@ from ..language_model import LAYERS
 from ..reading.progress import ProgressBar
 from ..text.glyphs import visible
 from ..text.profiles import TextProfile, checked_texts
+from ..text.tokenizer import Tokenizer
 from .trace import liveliest_units, trace
 
 
@@ -138,12 +143,31 @@ def read_texts(
 def _values_per_byte(
     loaded: LoadedModel, sequences: Sequence[np.ndarray], units: Sequence[int], **options: Any
 ) -> list[np.ndarray]:
-    """Return float32 [bytes, U] for each sequence: a byte has the values after its token."""
+    """Return float32 [bytes, U] for each sequence: a byte has the values after its token, white
+    space at the beginning of a token those before it.
+    """
     values = trace(loaded.model, sequences, units, **options)
     if not all(np.isfinite(each).all() for each in values):
         raise InputError(f"{loaded.folder}: units become NaN or infinite; are its weights damaged?")
-    lengths = map(loaded.tokenizer.byte_lengths, sequences)
-    return [np.repeat(each, count, axis=0) for each, count in zip(values, lengths, strict=True)]
+    places = (_steps_of_bytes(loaded.tokenizer, tokens) for tokens in sequences)
+    zero = np.zeros_like(values[0][:1])  # the state before the text
+    return [np.concatenate([zero, each])[place] for each, place in zip(values, places, strict=True)]
+
+
+def _steps_of_bytes(tokenizer: Tokenizer, tokens: np.ndarray) -> np.ndarray:
+    """Return after how many of the tokens [n] the state belongs to each byte, int64 [bytes]."""
+    spellings = [tokenizer.spellings[token] for token in tokens.tolist()]
+    steps = [
+        [step] * len(blank) + [step + 1] * (len(spelling) - len(blank))
+        for step, (spelling, blank) in enumerate(zip(spellings, map(_lead, spellings), strict=True))
+    ]
+    return np.array(list(chain.from_iterable(steps)), dtype=np.int64)
+
+
+def _lead(spelling: bytes) -> bytes:
+    """Return the white space before the letters of a token; none if there are no letters."""
+    letters = spelling.lstrip()
+    return spelling[: len(spelling) - len(letters)] if letters else b""
 
 
 def _unit_trace(profile: TextProfile, text: str, shown: str, values: np.ndarray) -> UnitTrace:

@@ -51,6 +51,26 @@ def test_a_unit_that_is_never_wrong_has_no_surprises(polarity):
     assert len(kinds["highest"]) == len(kinds["lowest"]) == 4
 
 
+def test_the_value_at_a_words_end_knows_nothing_of_the_next_word(subword_model, subwords, tmp_path):
+    """A piece such as " film" holds the space before its letters."""
+    save_model(tmp_path / "m", subword_model, text_profile("openai"), {}, tokenizer=subwords)
+    loaded = load_model(tmp_path / "m", compute_dtype=torch.float32)
+    text = "a good film, zw well made"
+    tokens = loaded.tokens(text)
+    assert sum(subwords.spellings[token].startswith(b" ") for token in tokens) > 3
+    (after,) = trace(loaded.model, [tokens], [2])
+    at_end = {
+        len(subwords.decode(tokens[:n]).rstrip()): after[n - 1, 0] for n in range(len(tokens))
+    }
+    (found,) = read_texts(loaded, [text], [2]).traces
+    frame = len(text_profile("openai").prefix)
+    for jump in jumps_of(found):
+        word_end = frame + len(text[: jump.stop].rstrip())
+        assert found.values[jump.stop - 1, 0] == at_end[word_end]
+    first = tokens[: next(n for n, token in enumerate(tokens) if b"a" in subwords.spellings[token])]
+    assert found.before[0] == (after[len(first) - 1, 0] if len(first) else 0.0)
+
+
 def test_jumps_add_up_to_what_happened_since_the_frame():
     values = np.arange(11, dtype=np.float32)[:, None] ** 2
     unit_trace = UnitTrace("It  is\nbad.", np.arange(12), values, np.array([-3.0], np.float32))
