@@ -178,6 +178,15 @@ def precisions() -> str:
     )
 
 
+def many_texts() -> str:
+    """Return how long one core takes to classify a million texts, by precision."""
+    found = measured("precisions")
+    million = f"a million texts of {LONGEST} characters"
+    hours = [f"{value * LONGEST / 3600:.1f} h" for value in found["classify"].values()]
+    table = markdown(["`classify`, one core", *found["classify"]], [[million, *hours]])
+    return f"{table}\n\nOn {words_of(found)}. {made_at({'precisions': found})}"
+
+
 def times(microseconds: dict[str, float]) -> list[str]:
     """Return times by precision, then how many times as fast as fp32 the others are."""
     factors = [microseconds["fp32"] / value for value in microseconds.values()][1:]

@@ -341,7 +341,7 @@ def test_a_character_has_the_value_of_the_token_that_covers_it(tmp_path, subword
         before = read.decode("utf-8", "ignore")
         read += subwords.spellings[token]
         new = read.decode("utf-8", "ignore")[len(before) :]
-        expected += [last if letter == " " < new.strip() else value for letter in new]
+        expected += [last if letter == " " and new.strip() else value for letter in new]
         last = value
     np.testing.assert_allclose(unit_trace.values, expected[2:-1], atol=1e-6)  # without the frame
     assert len(unit_trace.text) == len(text) < len(tokens) + 12
