@@ -15,18 +15,26 @@ if TYPE_CHECKING:
     from .featurizer import SentimentFeaturizer
     from .files.weights import LoadedModel, load_model, save_model
     from .language_model import LanguageModel, ModelConfig, build_model
+    from .sampling import Clamp, SamplingConfig, continue_text
     from .state import State
+    from .units.unit_traces import UnitTrace, UnitTraces, read_texts
 
 __all__ = [
+    "Clamp",
     "InputError",
     "LanguageModel",
     "LoadedModel",
     "ModelConfig",
+    "SamplingConfig",
     "SentimentClassifier",
     "SentimentFeaturizer",
     "State",
+    "UnitTrace",
+    "UnitTraces",
     "build_model",
+    "continue_text",
     "load_model",
+    "read_texts",
     "save_model",
 ]
 
@@ -38,6 +46,12 @@ _MODULES = {
     "ModelConfig": "language_model",
     "build_model": "language_model",
     "State": "state",
+    "Clamp": "sampling",
+    "SamplingConfig": "sampling",
+    "continue_text": "sampling",
+    "UnitTrace": "units.unit_traces",
+    "UnitTraces": "units.unit_traces",
+    "read_texts": "units.unit_traces",
     "LoadedModel": "files.weights",
     "load_model": "files.weights",
     "save_model": "files.weights",

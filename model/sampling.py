@@ -10,7 +10,7 @@ almost nothing.
 import codecs
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import torch
@@ -22,6 +22,9 @@ from .state import State
 from .text.profiles import TextProfile
 from .text.tokenizer import BYTES, Tokenizer
 from .text.utf8 import START, Continuations
+
+if TYPE_CHECKING:
+    from .files.weights import LoadedModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,6 +172,33 @@ def generate(
     vocabulary = _Vocabulary(tokenizer, owed)
     parts = [_Sample(config, number, stop, vocabulary) for number in range(samples)]
     return _generate(reader, read, config, parts)
+
+
+def continue_text(
+    loaded: "LoadedModel",
+    prompt: str = "",
+    config: SamplingConfig | None = None,
+    *,
+    samples: int = 1,
+    clamp: Clamp | None = None,
+) -> list[str]:
+    """Return what a model writes after a prompt, one text for each sample.
+
+    The prompt is cleaned as the model's texts were; without one the model begins a text. Absent,
+    `config` is `SamplingConfig()`. Raises InputError as `generate` does.
+    """
+    pieces = generate(
+        loaded.model,
+        loaded.profile.opening(prompt),
+        config or SamplingConfig(),
+        samples=samples,
+        clamp=clamp,
+        tokenizer=loaded.tokenizer,
+    )
+    texts = [""] * samples
+    for sample, characters in pieces:
+        texts[sample] += characters
+    return texts
 
 
 def _generate(

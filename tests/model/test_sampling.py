@@ -8,8 +8,17 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from model.errors import InputError
+from model.files.weights import LoadedModel
 from model.language_model import ModelConfig, build_model
-from model.sampling import Clamp, Reader, SamplingConfig, generate, probabilities, review_start
+from model.sampling import (
+    Clamp,
+    Reader,
+    SamplingConfig,
+    continue_text,
+    generate,
+    probabilities,
+    review_start,
+)
 from model.text.profiles import text_profile
 from model.text.tokenizer import BYTES
 from model.text.utf8 import START, Continuations
@@ -347,3 +356,14 @@ def test_a_stop_is_found_after_what_only_began_like_it(small_model):
 def test_a_clamp_may_be_the_largest_number_of_fp16():
     largest = float(torch.finfo(torch.float16).max)
     assert Clamp(unit=0, cell=-largest, hidden=largest).hidden == largest
+
+
+def test_a_prompt_is_continued_in_one_call(small_model, tmp_path):
+    profile = text_profile("openai")
+    loaded = LoadedModel(small_model, profile, tmp_path)
+    config, clamp = SamplingConfig(length=20, seed=4), Clamp(unit=3, cell=2.0)
+    found = continue_text(loaded, " once ", config, samples=2, clamp=clamp)
+    pieces = list(generate(small_model, b"\n once", config, samples=2, clamp=clamp))
+    assert found == ["".join(text for n, text in pieces if n == sample) for sample in range(2)]
+    assert found[0] != found[1]
+    assert len(continue_text(loaded)[0].encode()) <= SamplingConfig().length
