@@ -360,6 +360,8 @@ RESULTS: tuple[Result, ...] = (
     _measured("features", "amazon_1024_titles", f"{FEATURES} --sets sst mr --corpus CORPUS --only "
               "'chances of titles' 'cell last + cell mean + chances of titles' "
               "'cell last + cell mean + cell max + cell min + chances of titles'"),
+    _measured("features", "amazon_1024_prompts",
+              "prompts --model amazon_1024 --data DATA --figure experiments/features/prompts.png"),
     _measured("features", "amazon_1024_imdb", f"{FEATURES} --sets imdb --most-texts 25000 "
               "--precision int8 --only 'cell mean' 'cell last + cell mean' "
               "'cell last + cell mean + cell max + cell min'"),

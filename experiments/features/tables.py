@@ -4,6 +4,7 @@ from statistics import fmean
 from typing import Any
 
 from experiments.features.axes import COMPONENTS, ROTATIONS
+from experiments.features.prompts import CLEAR
 from experiments.tables import accuracy, markdown, origins, percent, read_result
 
 SET_TITLES = {"sst": "SST", "mr": "MR, first fold", "imdb": "IMDB"}
@@ -77,3 +78,20 @@ def axes(model: str) -> str:
     of_turns = f"best axis after a random turn (lowest to highest of {ROTATIONS})"
     of_components = f"best of {COMPONENTS} principal components"
     return markdown(["set", "best unit", of_turns, of_components], rows)
+
+
+def prompts(model: str, name: str) -> str:
+    """Return what units tell of a set once the model has read the text and a prompt."""
+    found = read_result("features", f"{model}_prompts")
+    of_set = found["sets"][name]
+    rows = []
+    for title, row in of_set["after"].items():
+        best, prompt = row["best_unit"], found["prompts"][title].replace("\n", "\\n")
+        written = f" `{prompt}`" if prompt else ""
+        told = [accuracy(best), f"{best['test_area']:.3f}", f"{row['clear']:,}"]
+        rows.append([f"{title}{written}", f"{best['axis']}", *told, accuracy(row["all_units"])])
+    head = [
+        f"{titled(name, of_set)}: after the text", "best unit on train", "its test accuracy",
+        "its area", f"units with an area of at least {CLEAR} on train", "all units, L1",
+    ]  # fmt: skip
+    return f"{markdown(head, rows)}\n\n{origins({f'{model}_prompts.json': found})}"

@@ -84,17 +84,17 @@ def opening_chances(
     with torch.inference_mode():
         weights = loaded.model.fold()
         for batch in ragged_batches([len(row) - 1 for row in sequences], BATCH_SIZE, BLOCK):
-            state = state_before_last(loaded.model, weights, sequences, batch)
+            state = read_batch(loaded.model, weights, sequences, batch)
             last = torch.tensor([int(sequences[row][-1]) for row in batch.indices])  # [B]
             logs = [log_chances(loaded, weights, state, last, each) for each in openings]
             chances[batch.indices] = torch.stack(logs, dim=1).cpu().numpy()
     return chances
 
 
-def state_before_last(
+def read_batch(
     model: LanguageModel, weights: Weights, sequences: Sequence[np.ndarray], batch: RaggedBatch
 ) -> State:
-    """Return the state before the last token of each of a batch's rows."""
+    """Return the state after the tokens of each row that the spans of a batch cover."""
     state, ended = model.initial_state(len(batch.indices)), []
     for start, stop, active in batch.spans:
         ended.append(state.select(slice(active, None)))  # the shortest rows stand last

@@ -7,15 +7,18 @@ import pytest
 import torch
 
 from data_utils.labelled import LabelledSet
+from experiments.features import prompts
 from experiments.features.fits import WAYS
 from experiments.features.run import BY_NAME, CHANCES, CHOICES, Options, main, read_chances
 from experiments.features.titles import frequent_openings, title_scores
 from model.errors import InputError
+from model.features import FeatureKind, features_in_order
 from model.files.storage import read_json
 from model.files.weights import load_model, save_model
 from model.language_model import ModelConfig, build_model
 from model.text.profiles import text_profile
 from model.text.split import encode_split
+from transfer.regression import Examples
 
 TITLES = ["Great product", "Great product for a desk", "Great", "Five Stars", "Bad", "Great, it is"]
 REVIEWS = [f"text number {n} | {title}" for n, title in enumerate(TITLES)] + ["no title"]
@@ -57,6 +60,44 @@ def test_the_chances_are_of_every_opening_and_every_set(loaded, split, monkeypat
     # "Great product" over "Bad", by the function that the score without labels uses
     scores = title_scores(loaded, sets[0].texts, openings=(["Great product"], ["Bad"]))
     np.testing.assert_allclose(found[0][:, 0] - found[0][:, 2], scores, atol=1e-5)
+
+
+def test_the_state_after_a_prompt_is_that_of_the_text_with_it(loaded):
+    texts = ["one text", "another, longer text", "x"]
+    found = prompts.cells_after(loaded, texts, {"none": "", "title": "| A "})
+    for title, ending in (("none", ""), ("title", " | A")):
+        sequences = [loaded.tokens(text + ending) for text in texts]
+        expected = features_in_order(loaded.model, sequences, kind=FeatureKind())
+        np.testing.assert_allclose(found[title], expected, atol=1e-6)
+
+
+def test_units_are_chosen_on_train_and_counted_in_both_directions():
+    rng = np.random.default_rng(0)
+
+    def drawn(sign):
+        labels = np.arange(200) % 2
+        features = rng.normal(size=(200, 5))
+        features[:, 1] += 2 * labels
+        features[:, 2] -= sign * 5 * labels
+        return Examples(features, labels)
+
+    found = prompts.units_of([drawn(1), drawn(1), drawn(-1)])
+    assert found["best_unit"]["axis"] == 2  # though on test it says the opposite
+    assert found["best_unit"]["test_accuracy"] < 0.2
+    assert found["clear"] == 2
+    assert found["areas"][1] > prompts.CLEAR > found["areas"][2]
+
+
+@pytest.mark.filterwarnings("ignore:.*texts are in")
+def test_prompts_are_measured_and_drawn(loaded, data, tmp_path, monkeypatch):
+    output, figure = tmp_path / "found.json", tmp_path / "found.png"
+    given = {"model": tmp_path / "model", "data": data, "sets": "sst", "output": output}
+    words = [word for key, value in given.items() for word in (f"--{key}", str(value))]
+    monkeypatch.setattr("sys.argv", ["prompts", *words, "--figure", str(figure)])
+    prompts.main()
+    of_set = read_json(output)["sets"]["sst"]
+    assert list(of_set["after"]) == list(prompts.PROMPTS)
+    assert figure.read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.fixture

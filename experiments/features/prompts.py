@@ -1,0 +1,175 @@
+"""What single units hold once the model has to speak: the state after a text and a prompt.
+
+python -m experiments.features.prompts --model amazon_1024 --data DATA \\
+    --output experiments/features/results/amazon_1024_prompts.json \\
+    --figure experiments/features/prompts.png
+
+A text has no sentiment to the model as long as the next byte does not depend on it. The corpus ends
+reviews with ` | ` and their title, most of which praise or blame. The prompts are beginnings of a
+title; two others leave the review as it is, or begin a new one.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Literal
+
+import matplotlib as mpl
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+
+from configs import command
+from data_utils.options import Model
+from data_utils.provenance import describe_origin
+from data_utils.published_sets.registry import SETS
+from experiments.features.axes import best_axis
+from experiments.features.fits import WAYS
+from experiments.features.run import told
+from experiments.features.titles import BATCH_SIZE, BLOCK, read_batch
+from model.errors import InputError
+from model.files.storage import write_json
+from model.files.weights import LoadedModel, load_model
+from model.language_model import LanguageModel, Weights
+from model.reading.progress import ProgressBar
+from model.state import State
+from model.text.ragged import ragged_batches
+from transfer.experiment import describe_model
+from transfer.plots import STYLE, save_png
+from transfer.regression import Examples
+from transfer.separation import areas_under_curve
+
+# What follows the text and the space after it, by what it means.
+PROMPTS = {
+    "nothing": "",
+    "the review goes on": "I ",
+    "a new review": "\n ",
+    "a title": "| ",
+    "a title, A": "| A ",
+    "a title, I": "| I ",
+    "a title, Very": "| Very ",
+    "a title, It was": "| It was ",
+}
+CLEAR = 0.8  # area under the curve, on train, from which a unit tells sentiment
+SHOWN = 100  # units in the figure
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Measure the units of one model after texts and prompts, on SST, MR and a part of IMDB."""
+
+    model: Model = "amazon_1024"
+    data: Path
+    """The folder that holds a folder for each set: sst/, mr/, imdb/."""
+    output: Path
+    """The JSON file to write."""
+    figure: Path | None = None
+    """The figure to write."""
+    sets: tuple[Literal["sst", "mr", "imdb"], ...] = ("sst", "mr", "imdb")
+    """Which sets are read."""
+    most_texts: int = 1000
+    """Most texts of IMDB for each of fitting, choosing and testing; SST and MR are read whole."""
+    seed: int = 0
+    """Draws the texts of IMDB."""
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+    command.prepare_output(options.output)
+    loaded = load_model(options.model, compute_dtype=torch.float32)
+    if loaded.tokenizer.kind != "bytes":
+        raise InputError(f"{options.model}: reads {loaded.tokenizer.kind}; prompts need bytes")
+    started = perf_counter()
+    found = {name: measure(name, loaded, options) for name in options.sets}
+    about = {"model": describe_model(loaded), "origin": describe_origin()}
+    seconds = perf_counter() - started
+    write_json(
+        options.output,
+        {"prompts": PROMPTS, "sets": found, "seed": options.seed, "seconds": seconds, **about},
+    )
+    if options.figure is not None:
+        save_png(draw(found), options.figure)
+
+
+def measure(name: str, loaded: LoadedModel, options: Options) -> dict[str, Any]:
+    """Return what the units of the state after each prompt tell of a set."""
+    sets = SETS[name].read(options.data).sets
+    if name == "imdb":  # of its longer texts a part
+        sets = [part.drawn(options.most_texts, options.seed) for part in sets]
+    texts = [text for part in sets for text in part.texts]
+    bounds = np.cumsum([len(part.texts) for part in sets])[:-1]
+    after = {}
+    for title, states in cells_after(loaded, texts, PROMPTS).items():
+        parts = np.split(states, bounds)
+        examples = [Examples(part, s.labels) for part, s in zip(parts, sets, strict=True)]
+        after[title] = units_of(examples)
+        print(f"{name:<5} {title:<20} {after[title]['best_unit']}", flush=True)
+    return {"examples": [len(part.labels) for part in sets], "after": after}
+
+
+def units_of(examples: Sequence[Examples]) -> dict[str, Any]:
+    """Return what the best unit on train, and the regression on all, tell of test.
+
+    examples: train, val, test. clear: the number of units whose area on train is CLEAR or more, in
+    either direction; areas: those of the clearest units.
+    """
+    train, _, test = examples
+    areas = areas_under_curve(train.features, train.labels == 1)
+    clearness = 0.5 + np.abs(areas - 0.5)
+    best = best_axis(train, test)
+    (area,) = areas_under_curve(test.features[:, [best["axis"]]], test.labels == 1)
+    return {
+        "best_unit": {**best, "test_area": float(0.5 + abs(area - 0.5))},
+        "clear": int((clearness >= CLEAR).sum()),
+        "areas": np.sort(clearness)[::-1][:SHOWN].round(4).tolist(),
+        "all_units": told(WAYS[0], list(examples)),
+    }
+
+
+@torch.inference_mode()
+def cells_after(
+    loaded: LoadedModel, texts: Sequence[str], prompts: dict[str, str]
+) -> dict[str, np.ndarray]:
+    """Return the last layer's cell state after each text and each prompt, float32 [N, H] each."""
+    sequences = [loaded.tokens(text) for text in texts]
+    size = loaded.model.config.hidden_size
+    found = {title: np.empty((len(texts), size), np.float32) for title in prompts}
+    weights = loaded.model.fold()
+    with ProgressBar("read", sum(map(len, sequences))) as progress:
+        for batch in ragged_batches(list(map(len, sequences)), BATCH_SIZE, BLOCK):
+            state = read_batch(loaded.model, weights, sequences, batch)
+            for title, prompt in prompts.items():
+                tokens = loaded.tokenizer.encode(prompt.encode())
+                cell = continued(loaded.model, weights, state, tokens).features("cell")[-1]
+                found[title][batch.indices] = cell.cpu().numpy()
+            progress.advance(sum(len(sequences[row]) for row in batch.indices))
+    return found
+
+
+def continued(model: LanguageModel, weights: Weights, state: State, tokens: np.ndarray) -> State:
+    """Return the state after the same tokens [n] in every lane."""
+    if not len(tokens):
+        return state
+    rows = torch.from_numpy(tokens.astype(np.int64)).expand(state.lanes, -1)  # [B, n]
+    _, state = model.hidden(rows.to(model.embedding.weight.device), state, weights)
+    return state
+
+
+@mpl.rc_context(STYLE)
+def draw(found: dict[str, Any]) -> Figure:
+    """Draw the areas of the clearest units, the clearest first: a panel for each set."""
+    figure = Figure(figsize=(3.2 * len(found) + 1, 3.6), layout="constrained")
+    panels = figure.subplots(1, len(found), sharey=True, squeeze=False)[0]
+    for axes, (name, of_set) in zip(panels, found.items(), strict=True):
+        for title, row in of_set["after"].items():
+            axes.plot(np.arange(1, len(row["areas"]) + 1), row["areas"], label=title)
+        axes.set(xlabel="unit, the clearest first", title=SETS[name].title, xscale="log")
+    panels[0].set_ylabel("area under the curve, on train")
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    return figure
+
+
+if __name__ == "__main__":
+    command.run(main)
