@@ -82,8 +82,8 @@ def test_units_are_chosen_on_train_and_counted_in_both_directions():
         return Examples(features, labels)
 
     found = prompts.units_of([drawn(1), drawn(1), drawn(-1)])
-    assert found["best_unit"]["axis"] == 2  # though on test it says the opposite
-    assert found["best_unit"]["test_accuracy"] < 0.2
+    assert found["best_unit"]["axis"] == 2  # though it fails on test
+    assert found["best_unit"]["test_accuracy"] < 0.6
     assert found["clear"] == 2
     assert found["areas"][1] > prompts.CLEAR > found["areas"][2]
 
