@@ -28,7 +28,6 @@ from experiments.features.axes import best_axis
 from experiments.features.fits import WAYS
 from experiments.features.run import told
 from experiments.features.titles import BATCH_SIZE, BLOCK, read_batch
-from model.errors import InputError
 from model.files.storage import write_json
 from model.files.weights import LoadedModel, load_model
 from model.language_model import LanguageModel, Weights
@@ -78,8 +77,6 @@ def main() -> None:
     options = command.parse(Options, __doc__)
     command.prepare_output(options.output)
     loaded = load_model(options.model, compute_dtype=torch.float32)
-    if loaded.tokenizer.kind != "bytes":
-        raise InputError(f"{options.model}: reads {loaded.tokenizer.kind}; prompts need bytes")
     started = perf_counter()
     found = {name: measure(name, loaded, options) for name in options.sets}
     about = {"model": describe_model(loaded), "origin": describe_origin()}
@@ -132,7 +129,7 @@ def cells_after(
     loaded: LoadedModel, texts: Sequence[str], prompts: dict[str, str]
 ) -> dict[str, np.ndarray]:
     """Return the last layer's cell state after each text and each prompt, float32 [N, H] each."""
-    sequences = [loaded.tokens(text) for text in texts]
+    sequences = [tokens_of_text(loaded, text) for text in texts]
     size = loaded.model.config.hidden_size
     found = {title: np.empty((len(texts), size), np.float32) for title in prompts}
     weights = loaded.model.fold()
@@ -140,11 +137,25 @@ def cells_after(
         for batch in ragged_batches(list(map(len, sequences)), BATCH_SIZE, BLOCK):
             state = read_batch(loaded.model, weights, sequences, batch)
             for title, prompt in prompts.items():
-                tokens = loaded.tokenizer.encode(prompt.encode())
+                tokens = tokens_of_prompt(loaded, prompt)
                 cell = continued(loaded.model, weights, state, tokens).features("cell")[-1]
                 found[title][batch.indices] = cell.cpu().numpy()
             progress.advance(sum(len(sequences[row]) for row in batch.indices))
     return found
+
+
+def tokens_of_text(loaded: LoadedModel, text: str) -> np.ndarray:
+    """Return a text's tokens; for pieces of words, which begin with a space, without its last."""
+    if loaded.tokenizer.kind == "bytes":
+        return loaded.tokens(text)
+    return loaded.tokenizer.encode(loaded.profile.encode(text).removesuffix(b" "))
+
+
+def tokens_of_prompt(loaded: LoadedModel, prompt: str) -> np.ndarray:
+    """Return the tokens of a prompt, with the space that `tokens_of_text` has left out."""
+    if loaded.tokenizer.kind == "bytes":
+        return loaded.tokenizer.encode(prompt.encode())
+    return loaded.tokenizer.encode(f" {prompt}".rstrip(" ").encode())
 
 
 def continued(model: LanguageModel, weights: Weights, state: State, tokens: np.ndarray) -> State:

@@ -71,6 +71,19 @@ def test_the_state_after_a_prompt_is_that_of_the_text_with_it(loaded):
         np.testing.assert_allclose(found[title], expected, atol=1e-6)
 
 
+def test_pieces_of_words_continue_a_text_as_they_would_have_read_it(
+    subword_model, subwords, tmp_path
+):
+    save_model(tmp_path / "m", subword_model, text_profile("openai"), {}, tokenizer=subwords)
+    loaded = load_model(tmp_path / "m", compute_dtype=torch.float32)
+    parts = prompts.tokens_of_text(loaded, "a good film"), prompts.tokens_of_prompt(loaded, "| A ")
+    whole = subwords.encode(b"\n a good film | A")
+    np.testing.assert_array_equal(np.concatenate(parts), whole)
+    found = prompts.cells_after(loaded, ["a good film"], {"none": "", "title": "| A "})
+    assert found["none"].shape == found["title"].shape == (1, 12)
+    assert (found["none"] != found["title"]).any()
+
+
 def test_units_are_chosen_on_train_and_counted_in_both_directions():
     rng = np.random.default_rng(0)
 
