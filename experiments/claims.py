@@ -239,6 +239,12 @@ def by_peer(found: Found) -> Measured:
     return Measured(", ".join(parts), f"seeds: {seeds}")
 
 
+def prompted_unit(name: str, found: Found) -> Measured:
+    """Return the accuracy of one unit, after the prompt whose units are clearest on train."""
+    after = found["sets"][name]["after"].values()
+    return accuracy_of(max(after, key=lambda row: row["areas"][0])["best_unit"])
+
+
 def with_ngrams(found: Found) -> Measured:
     """Return the bits with n-grams, the mean of the seeds, and those without."""
     runs = by_name("ngrams")
@@ -326,6 +332,9 @@ CLAIMS = (
           "features/results/amazon_1024.json", partial(best_feature, "sst")),
     Claim("IMDB by the features of amazon_1024 that are best on val",
           "features/results/amazon_1024_imdb.json", partial(best_feature, "imdb")),
+    Claim("SST by one unit of amazon_1024, after the text and the beginning of a title that is "
+          "best on train",
+          "features/results/amazon_1024_prompts.json", partial(prompted_unit, "sst")),
     Claim("SST, its first 1,000 test sentences, without any label, by the titles that amazon_1024 "
           "expects",
           "features/results/amazon_1024.json",
