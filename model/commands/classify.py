@@ -141,12 +141,14 @@ def format_of(output: Path | None) -> RowFormat:
 
 
 def keys_of(options: Namespace, first: list[InputRow], key: KeyChooser) -> list[str]:
-    """Return all keys of the rows; [] for standard input, where they are not known yet. The records
-    of a JSON file may have different ones, so it is read through (a pipe cannot be read twice);
-    InputError if none has a text.
+    """Return all keys of the rows; [] for standard input, where they are not known yet.
+
+    A file is read through, row by row: a late fault is told before hours of work, and records of
+    JSON may have different keys. A pipe cannot be read twice. Raises InputError for a faulty row,
+    and if none has a text.
     """
-    path = Path(options.input or "-")
-    if not path.is_file() or as_input(path).kind not in JSON_KINDS:
+    path = Path(options.input or "")
+    if options.input == "-" or not path.is_file():
         return list(first[0].record) if first else []
     keys: dict[str, None] = {}
     for record in read_records(path, strict=True):

@@ -58,6 +58,24 @@ def classify(work, run_here):
     return call
 
 
+@pytest.fixture
+def end_after(monkeypatch):
+    """Return a function that lets Ctrl-C end the next command after so many batches."""
+
+    def interrupt(batches):
+        left, read = iter(range(batches)), SentimentClassifier.read
+
+        def read_or_end(self, texts):
+            if next(left, None) is None:
+                monkeypatch.setattr(SentimentClassifier, "read", read)
+                raise KeyboardInterrupt
+            return read(self, texts)
+
+        monkeypatch.setattr(SentimentClassifier, "read", read_or_end)
+
+    return interrupt
+
+
 @contextmanager
 def given(monkeypatch, content):
     """Make standard input a file with this content; with None, a closed one (`<&-`)."""
@@ -154,17 +172,18 @@ def test_the_input_is_never_the_output(classify, tmp_path):
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
-def test_what_was_answered_before_an_error_is_kept(classify, tmp_path, suffix, caplog):
-    """Five batches are read, of 960 rows the first four; the last has a line that is not UTF-8."""
+def test_what_was_answered_before_an_interruption_is_kept(
+    classify, end_after, tmp_path, suffix, caplog
+):
+    """Five batches are read; of these the first four, 960 rows, are answered."""
     caplog.set_level(logging.INFO)
-    lines = [f"review {n}\n".encode() for n in range(1300)]
     given, output = tmp_path / "in.txt", tmp_path / f"out.{suffix}"
-    given.write_bytes(b"".join([*lines[:1200], b"\xff\n", *lines[1200:]]))
+    given.write_text("".join(f"review {n}\n" for n in range(1300)))
     command = ("--input", given, "--output", output)
     partial = tmp_path / f"out.{suffix}.partial"
-    assert_refused(classify(*command), "in.txt, line 1201: not UTF-8")
+    end_after(4)
+    assert classify(*command).returncode == 130
     assert partial.read_bytes().count(b"\n") == 960 + (suffix == "csv")
-    given.write_bytes(b"".join(lines))
     again = classify(*command)
     assert again.returncode == 0, again.stderr
     assert f"{partial}: continues after 960 rows" in caplog.text
@@ -174,12 +193,12 @@ def test_what_was_answered_before_an_error_is_kept(classify, tmp_path, suffix, c
     assert output.read_text() == (tmp_path / f"whole.{suffix}").read_text()
 
 
-def test_what_was_answered_with_other_options_is_not_kept(classify, tmp_path, caplog):
+def test_what_was_answered_with_other_options_is_not_kept(classify, end_after, tmp_path, caplog):
     caplog.set_level(logging.INFO)
     given, output = tmp_path / "in.txt", tmp_path / "out.csv"
-    given.write_bytes(b"good\n" * 960 + b"\xff\n")
-    assert_refused(classify("--input", given, "--output", output), "not UTF-8")
     given.write_bytes(b"good\n" * 961)
+    end_after(4)
+    assert classify("--input", given, "--output", output).returncode == 130
     process = classify("--input", given, "--output", output, "--threshold", "1")
     assert process.returncode == 0, process.stderr
     assert "continues after 9" not in caplog.text
@@ -188,16 +207,51 @@ def test_what_was_answered_with_other_options_is_not_kept(classify, tmp_path, ca
     assert ",good," not in output.read_text()
 
 
-def test_a_renamed_column_is_another_input(classify, tmp_path):
+def test_a_renamed_column_is_another_input(classify, end_after, tmp_path):
     given, output = tmp_path / "in.csv", tmp_path / "out.csv"
     rows = "".join(f"review {n},{n}\n" for n in range(70))
-    given.write_text(f"text,id\n{rows}one,cell,more\n")
-    assert_refused(classify("--input", given, "--output", output), "3 cells where the header has 2")
+    given.write_text(f"text,id\n{rows}")
+    end_after(1)
+    assert classify("--input", given, "--output", output).returncode == 130
     given.write_text("number,text\n1,good\n")
     process = classify("--input", given, "--output", output)
     assert process.returncode == 0, process.stderr
     assert output.read_text().startswith("number,text,label,")
     assert (tmp_path / "out.csv.partial.1").read_bytes().count(b"\n") == 65
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "said"),
+    [
+        ("in.csv", b"text,id\n" + b"good,1\n" * 999 + b"one,cell,more\n", "line 1001: 3 cells"),
+        ("in.tsv", b"text\tid\n" + b"good\t1\n" * 999 + b'"open\n', "line 1001: not a table"),
+        ("in.txt", b"good\n" * 999 + b"\xff\n", "line 1000: not UTF-8"),
+        ("in.jsonl", b'{"text": "good"}\n' * 999 + b"nothing\n", "line 1000: not JSON"),
+        ("in.jsonl", b'{"text": "good"}\n' * 999 + b'{"text": ["good"]}\n', "line 1000: expected"),
+    ],
+)
+def test_a_late_faulty_row_of_a_file_is_told_before_a_model_is_loaded(
+    classify, tmp_path, name, rows, said
+):
+    """The model has no classifier, which is an error of its own as soon as it is loaded."""
+    (tmp_path / name).write_bytes(rows)
+    command = ("--input", tmp_path / name, "--output", tmp_path / "out.csv")
+    assert_refused(classify(*command, model="bare"), f"{name}, {said}")
+    assert {path.name for path in tmp_path.iterdir()} == {name}
+
+
+def test_a_fault_leaves_earlier_answers_where_they_are(classify, end_after, tmp_path, caplog):
+    given, output = tmp_path / "in.csv", tmp_path / "out.csv"
+    rows = "text,id\n" + "".join(f"review {n},{n}\n" for n in range(70))
+    given.write_text(rows)
+    end_after(1)
+    assert classify("--input", given, "--output", output).returncode == 130
+    given.write_text(f"{rows}one,cell,more\n")
+    assert_refused(classify("--input", given, "--output", output), "3 cells where the header has 2")
+    given.write_text(f"{rows}another,70\n")
+    with caplog.at_level(logging.INFO):
+        assert classify("--input", given, "--output", output).returncode == 0
+    assert "continues after 64 rows" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -290,14 +344,6 @@ def test_a_json_file_without_text_is_refused_before_a_model_is_loaded(classify, 
     (tmp_path / "in.jsonl").write_text('{"id": 1}\n' * 100)
     process = classify("--input", tmp_path / "in.jsonl", *text_key, model="bare")
     assert_refused(process, "in.jsonl, line 1: no", "present: 'id'")
-
-
-def test_a_json_file_with_a_text_that_is_none_is_refused_before_a_model_is_loaded(
-    classify, tmp_path
-):
-    (tmp_path / "in.jsonl").write_text('{"text": "good"}\n' * 100 + '{"text": ["good"]}\n')
-    process = classify("--input", tmp_path / "in.jsonl", model="bare")
-    assert_refused(process, "in.jsonl, line 101")
 
 
 def test_a_first_line_that_is_blank_is_answered_at_once_where_the_format_is_given(work):
