@@ -23,6 +23,7 @@ import numpy as np
 from model.errors import InputError
 from model.files.locks import one_at_a_time, refusal
 from model.files.storage import (
+    naming,
     read_json,
     recover_folders,
     remove_folder,
@@ -143,7 +144,8 @@ def new_corpus(output: Path) -> Iterator[None]:
     with one_at_a_time(output.with_name(f".{output.name}{PARTIAL}.lock"), busy):
         if os.path.lexists(output):  # also a broken link
             raise InputError(f"{output}: exists already; remove it or name another folder")
-        yield
+        with naming(output):
+            yield
 
 
 def _prepare(

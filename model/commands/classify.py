@@ -34,7 +34,7 @@ from ..reading.row_files import RowFormat, RowWriter
 from ..reading.stdin import PLACE, ArrivingLines, kind_of, read_arriving
 from ..reading.texts import TEXT_KEYS, KeyChooser, text_of
 from .command_line import Parser, add_input, add_model, add_precision, add_text_key
-from .program import check_apart, prepare_output
+from .program import STDOUT, check_apart, prepare_output
 
 if TYPE_CHECKING:
     from ..classifiers.sentiment_classifier import SentimentClassifier
@@ -170,7 +170,8 @@ def opened(
     if output is None:
         if sys.stdout is None:
             raise InputError("standard output is closed; name a file with --output")
-        yield RowWriter(sys.stdout.buffer, row_format, columns), None
+        with naming(Path(STDOUT)):
+            yield RowWriter(sys.stdout.buffer, row_format, columns), None
     elif is_stream(output):
         with naming(output), open_stream(output) as file:
             yield RowWriter(file, row_format, columns), None

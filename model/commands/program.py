@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ..errors import InputError
-from ..files.storage import is_stream, write_json
+from ..files.storage import is_stream, naming, write_json
 
 USAGE_ERROR = 2  # the exit code of every error that a user can cause
+STDOUT = "standard output"  # its name in messages
 ENDINGS = ("SIGTERM", "SIGHUP")
 MOST_CHARACTERS = 1000  # of an error: a damaged file may contain a very long name
 
@@ -51,7 +52,8 @@ def run(
         with _ended_by_signals(), _named():
             code = command() or 0
             if sys.stdout is not None:
-                sys.stdout.flush()  # here a full disk is still reported
+                with naming(Path(STDOUT)):
+                    sys.stdout.flush()  # here a full disk is still reported
     except (InputError, OSError) as error:
         _finish_printing()
         code = 0 if isinstance(error, BrokenPipeError) and _reader_left() else USAGE_ERROR

@@ -102,16 +102,16 @@ def compute(
             array[rows] = values
             done += 1
             if time.monotonic() - saved_at > seconds_between_saves:
-                _save(array, progress, done, digest)
+                _save(array, partial, progress, done, digest)
                 saved_at = time.monotonic()
     except BaseException:
         if done:
-            _save(array, progress, done, digest)
+            _save(array, partial, progress, done, digest)
             log.info("%s: kept; the same command continues it", partial)
         else:
             partial.unlink()
         raise
-    array.flush()
+    _flush(array, partial)
     flush_to_disk(partial)
     partial.replace(path)
     progress.unlink(missing_ok=True)
@@ -138,21 +138,27 @@ def _set_aside(*files: Path) -> None:
 
 def _opened(partial: Path, shape: tuple[int, int], *, anew: bool) -> np.memmap:
     """Map the file that is being written; a full disk raises OSError now."""
-    if anew:
-        array = np.lib.format.open_memmap(partial, mode="w+", dtype=np.float32, shape=shape)
-    else:
-        array = mapped(partial, "r+", shape)
     try:
+        if anew:
+            with naming(partial):
+                array = np.lib.format.open_memmap(partial, mode="w+", dtype=np.float32, shape=shape)
+        else:
+            array = mapped(partial, "r+", shape)
         reserve_space(partial)
     except OSError:
         if anew:
-            partial.unlink()
+            partial.unlink(missing_ok=True)
         raise
     return array
 
 
-def _save(array: np.memmap, progress: Path, done: int, digest: str) -> None:
-    array.flush()  # before the note of how much of it is complete
+def _flush(array: np.memmap, path: Path) -> None:
+    with naming(path):
+        array.flush()
+
+
+def _save(array: np.memmap, partial: Path, progress: Path, done: int, digest: str) -> None:
+    _flush(array, partial)  # before the note of how much of it is complete
     write_json(progress, {"batches": done, "digest": digest})
 
 

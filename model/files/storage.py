@@ -1,5 +1,6 @@
 """Files and folders that are either whole or absent."""
 
+import errno
 import json
 import os
 import re
@@ -24,6 +25,7 @@ STEP_FOLDER = re.compile("step-[0-9]{8,}")
 REMOVED = "removed"  # suffix of what is being removed
 PARTIAL = "partial"  # suffix of what is incomplete
 OLD = "whole-folder-old"  # suffix of a folder that is about to be replaced
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # of a disk, or what one may write there
 ABANDONED_SECONDS = 24 * 3600  # without a change; by then no process still writes a file
 
 
@@ -46,16 +48,13 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, sweep: bool
         _remove_abandoned(path)
     temporary = _beside(path, f"{secrets.token_hex(4)}.{PARTIAL}")
     try:
-        temporary.touch()
-        mode = S_IMODE(temporary.stat().st_mode)  # reading the umask would change it for all
-        write(temporary)
-        os.chmod(temporary, mode)  # safetensors makes files that only the owner reads
-        flush_to_disk(temporary)
-        os.replace(temporary, path)
-    except OSError as error:
-        if error.filename is not None and Path(error.filename) == temporary:
-            error.filename = str(path)  # the name that was asked for
-        raise
+        with naming(path, temporary):
+            temporary.touch()
+            mode = S_IMODE(temporary.stat().st_mode)  # reading the umask would change it for all
+            write(temporary)
+            os.chmod(temporary, mode)  # safetensors makes files that only the owner reads
+            flush_to_disk(temporary)
+            os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -92,13 +91,37 @@ def _write_into_stream(path: Path, write: Callable[[Path], object]) -> None:
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Add this file's name to an OSError without one, such as for a full disk."""
+def naming(path: Path, filled: Path | None = None) -> Iterator[None]:
+    """Let an OSError name the file or folder that is written: a full disk's may name nothing.
+
+    filled: the temporary file or folder that is written in its place. An error that names another
+    file, such as one to read, is left as it is.
+    """
     try:
         yield
     except OSError as error:
-        error.filename = error.filename or str(path)
-        raise
+        told = _of_one_file(error)
+        name = told.filename
+        is_own = not name or Path(str(name)).is_relative_to(filled or path)
+        if is_own and told.errno is not None:  # without a number it is the network's
+            told.filename = str(path)
+        if told is error:
+            raise
+        raise told from error
+
+
+def _of_one_file(error: OSError) -> OSError:
+    """Return an error with a number, a reason and one file: of copies to a full disk, the copy."""
+    if isinstance(error, shutil.Error) and isinstance(error.args[0], list):  # of copytree
+        source, target, reason = error.args[0][0]
+        if number := re.match(r"\[Errno (\d+)\]", str(reason)):
+            code = int(number[1])
+            return OSError(code, os.strerror(code), str(target if code in FULL else source))
+    if error.errno in FULL and error.filename2:
+        return OSError(error.errno, error.strerror, error.filename2)
+    if type(error) is OSError and error.errno is None:  # NumPy's: "9 requested and 4 written"
+        return OSError(errno.EIO, f"could not be written ({error}); is the disk full?")
+    return error
 
 
 def first_free(named: Callable[[int], Sequence[Path]]) -> Sequence[Path]:
@@ -131,12 +154,13 @@ def whole_folder(final: Path) -> Iterator[Path]:
     partial, old = _beside(final, PARTIAL), _beside(final, OLD)
     shutil.rmtree(partial, ignore_errors=True)
     try:
-        partial.mkdir(parents=True)
-        _recover(old, final)
-        yield partial
-        if final.exists():
-            final.rename(old)
-        partial.rename(final)
+        with naming(final, partial):
+            partial.mkdir(parents=True)
+            _recover(old, final)
+            yield partial
+            if final.exists():
+                final.rename(old)
+            partial.rename(final)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
         _recover(old, final)

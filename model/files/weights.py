@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -218,10 +219,14 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     """
     check_finite(path, tensors)
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    write_atomically(path, partial(_save, contiguous))
+
+
+def _save(tensors: dict[str, Tensor], path: Path) -> None:
     try:
-        write_atomically(path, lambda temporary: save_file(contiguous, temporary))
+        save_file(tensors, path)
     except SafetensorError as error:  # raised for a full disk, too
-        raise OSError(f"{path}: could not be written ({error})") from error
+        raise OSError(str(error)) from error
 
 
 @contextmanager

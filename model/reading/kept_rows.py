@@ -32,7 +32,7 @@ def growing_file(final: Path, request: Mapping[str, Any]) -> Iterator[IO[bytes]]
     with one_at_a_time(final.with_name(f".{partial.name}.lock"), busy):
         asked = _begin(partial, request)
         try:
-            with naming(final), open(partial, "r+b") as file:
+            with naming(final, partial), open(partial, "r+b") as file:
                 yield file
         except BaseException:
             if partial.stat().st_size:
@@ -70,7 +70,8 @@ def _is_request(path: Path, request: Mapping[str, Any]) -> bool:
 def _set_aside(partial: Path, why: str) -> None:
     """Copy the rows to a free name: they may have taken hours."""
     (free,) = first_free(lambda number: [partial.with_name(f"{partial.name}.{number}")])
-    shutil.copyfile(partial, free)
+    with naming(free):
+        shutil.copyfile(partial, free)
     log.info("%s: %s; its rows are now in %s", partial, why, free)
 
 

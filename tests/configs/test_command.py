@@ -152,6 +152,9 @@ def test_nohup_is_heeded_and_signals_are_given_back():
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
 def test_a_full_disk_is_one_line():
     assert_refused(shell(f'{sys.executable} -c "{PRINTS}" > /dev/full'), "No space left")
+    few = PRINTS.replace("50_000", "50")  # which wait for the end
+    outcome = shell(f'env -u PYTHONUNBUFFERED {sys.executable} -c "{few}" > /dev/full')
+    assert_refused(outcome, "error: standard output: No space left")
 
 
 def test_what_was_printed_before_an_error_arrives():

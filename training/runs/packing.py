@@ -6,7 +6,8 @@ It contains a run's folder unchanged, except that tensors may be rounded to bflo
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 
 from model.errors import InputError
-from model.files.storage import is_taken, step_folder, whole_folder, write_atomically
+from model.files.storage import is_taken, naming, step_folder, whole_folder, write_atomically
 from model.files.weights import load_tensors, save_tensors
 from model.reading.compression import zstandard
 
@@ -51,8 +52,8 @@ def pack_run(
     if checkpoint is None:
         raise InputError(f"{folder}: has no checkpoint yet; there is nothing to pack")
     step = saved_step(checkpoint)
-    with tempfile.TemporaryDirectory(dir=output.parent) as temporary:
-        copied = PretrainingDirectory(Path(temporary))
+    with _folder_beside(output) as temporary:
+        copied = PretrainingDirectory(temporary)
         shutil.copyfile(run.config, copied.config)
         if run.metrics.is_file():
             shutil.copyfile(run.metrics, copied.metrics)
@@ -66,6 +67,16 @@ def pack_run(
                 rounding[path.relative_to(target).as_posix()] = _round(path)
         write_atomically(output, lambda path: _write(copied.folder, path))
     return PackedRun(step, before, rounding)
+
+
+@contextmanager
+def _folder_beside(output: Path) -> Iterator[Path]:
+    """Yield a temporary folder for what goes into `output`, which errors in it name."""
+    with (
+        tempfile.TemporaryDirectory(dir=output.parent) as temporary,
+        naming(output, Path(temporary)),
+    ):
+        yield Path(temporary)
 
 
 def _copy(checkpoint: Path, target: Path) -> None:

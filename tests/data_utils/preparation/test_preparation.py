@@ -55,6 +55,17 @@ def source(tmp_path):
     return write_texts(tmp_path / "in.jsonl", TEXTS)
 
 
+@pytest.mark.parametrize("largest_file", [9_000], indirect=True)
+def test_a_disk_that_is_full_is_named_and_the_command_goes_on(tmp_path, source, largest_file):
+    with pytest.raises(OSError, match=r"File too large: '.*/corpus'$"):
+        prepare_corpus([source], tmp_path / "corpus")
+    resource = pytest.importorskip("resource")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.getrlimit(resource.RLIMIT_FSIZE)[1],) * 2)
+    prepare_corpus([source], tmp_path / "corpus")
+    assert (tmp_path / "corpus/train.bin").stat().st_size > largest_file - 2_000
+    assert not (tmp_path / "corpus.partial").exists()
+
+
 def test_every_part_of_the_work_shows_its_progress_to_the_end(tmp_path, source):
     with redirect_stderr(Terminal()) as terminal:
         prepare_corpus(

@@ -4,6 +4,7 @@ import errno
 import logging
 import os
 from dataclasses import replace
+from pathlib import Path
 from threading import Thread
 
 import numpy as np
@@ -105,6 +106,14 @@ def test_nothing_stays_where_the_disk_is_too_small(tmp_path, reading, monkeypatc
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("largest_file", [100], indirect=True)
+@pytest.mark.usefixtures("largest_file")
+def test_nothing_stays_where_no_file_may_be_so_large(tmp_path, reading):
+    with pytest.raises(OSError, match=r"File too large: '.*x\.partial\.npy'"):
+        compute(reading, tmp_path / "x.npy", "one", lambda count: None)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.fixture
 def folder(tmp_path, small_model):
     save_model(tmp_path / "model", small_model, text_profile("openai"), {})
@@ -115,6 +124,13 @@ def folder(tmp_path, small_model):
 def words(folder, *more):
     given = ("--model", folder / "model", "--input", folder / "texts.txt", *more)
     return ["featurize", *map(str, given)]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_a_device_that_is_full_is_named(folder):
+    (folder / "full.npy").symlink_to("/dev/full")
+    with pytest.raises(OSError, match=r"No space left on device: '.*full\.npy'"):
+        dispatch(words(folder, "--output", folder / "full.npy"))
 
 
 def test_one_command_writes_a_file_at_a_time(folder):

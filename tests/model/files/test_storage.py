@@ -1,5 +1,6 @@
 """Files are whole or absent."""
 
+import errno
 import json
 import os
 import shutil
@@ -8,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from model.errors import InputError
@@ -275,6 +277,86 @@ def test_what_others_write_into_an_open_file_stays(tmp_path):
 def test_a_device_that_is_full_is_named():
     with pytest.raises(OSError, match="No space left on device: '/dev/full'"):
         write_json(Path("/dev/full"), {"a": 1})
+
+
+FULL = (errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("kind_of_error", "words", "told"),
+    [
+        (OSError, FULL, "No space left on device: '{}'"),
+        (OSError, (*FULL, "there"), "No space left on device: 'there'"),
+        (OSError, ["9 requested and 4 written"], "not be written (9 requested and 4 written)"),
+        (TimeoutError, ["of a server"], "of a server"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_could_not_be_written_is_named(tmp_path, kind, kind_of_error, words, told):
+    path = tmp_path / "a"
+
+    def fail(*given):
+        raise kind_of_error(*words)
+
+    def fill():
+        if kind == "file":
+            write_atomically(path, fail)
+        with whole_folder(path):
+            fail()
+
+    with pytest.raises(OSError, match=r"\w") as caught:
+        fill()
+    assert told.format(path) in str(caught.value)
+    assert caught.value.filename in (None, "there", str(path))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("copy", [shutil.copyfile, shutil.copy])
+@pytest.mark.parametrize("largest_file", [100], indirect=True)
+@pytest.mark.usefixtures("largest_file")
+def test_a_copy_to_a_full_disk_is_named_not_the_original(tmp_path, copy):
+    def fill():
+        with whole_folder(tmp_path / "a") as partial:
+            copy("LICENSE", partial / "LICENSE")
+
+    with pytest.raises(OSError, match=r"File too large: '.*/a'$"):
+        fill()
+
+
+@pytest.mark.parametrize("largest_file", [100], indirect=True)
+@pytest.mark.usefixtures("largest_file")
+def test_a_copied_folder_that_does_not_fit_is_named_once(tmp_path):
+    def fill():
+        with whole_folder(tmp_path / "a") as partial:
+            shutil.copytree("configs/clusters", partial / "clusters")
+
+    with pytest.raises(OSError, match=r"^.Errno 27. File too large: '.*/a'$"):
+        fill()
+
+
+def test_an_original_that_cannot_be_read_is_named(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/lost").symlink_to("nowhere")
+
+    def fill():
+        with whole_folder(tmp_path / "b") as partial:
+            shutil.copytree(tmp_path / "a", partial / "a")
+
+    with pytest.raises(FileNotFoundError, match=r"No such file or directory: '.*/a/lost'$"):
+        fill()
+
+
+@pytest.mark.parametrize("largest_file", [200], indirect=True)
+@pytest.mark.usefixtures("largest_file")
+def test_an_array_that_does_not_fit_is_named(tmp_path):
+    with pytest.raises(OSError, match=r"is the disk full.: '.*/a\.npy'$"):
+        write_atomically(tmp_path / "a.npy", write_array)
+    assert not list(tmp_path.iterdir())
+
+
+def write_array(path):
+    with open(path, "wb") as file:
+        np.save(file, np.zeros(10_000))
 
 
 @pytest.mark.parametrize("sweep", [True, False])

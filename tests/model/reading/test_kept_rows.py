@@ -234,6 +234,14 @@ def test_a_full_disk_names_the_file(tmp_path):
     assert caught.value.filename == str(tmp_path / "out.csv")
 
 
+@pytest.mark.parametrize("largest_file", [100], indirect=True)
+def test_a_copy_of_the_rows_that_does_not_fit_is_named(tmp_path, largest_file):
+    (tmp_path / "out.csv.partial").symlink_to(Path("LICENSE").resolve())
+    with pytest.raises(OSError, match=r"File too large: '.*out\.csv\.partial\.1'"):
+        interrupt(tmp_path / "out.csv", {})
+    assert (tmp_path / "out.csv.partial").stat().st_size > largest_file
+
+
 def test_nothing_stays_of_nothing(tmp_path):
     interrupt(tmp_path / "out.csv", {}, b"")
     assert not list(tmp_path.iterdir())

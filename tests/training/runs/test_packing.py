@@ -78,6 +78,22 @@ def test_a_checkpoint_that_the_run_removes_meanwhile_is_told(tmp_path, monkeypat
     assert not (tmp_path / "run.tar.zst").exists()
 
 
+@pytest.mark.parametrize("largest_file", [900, 20_000], indirect=True)
+@pytest.mark.usefixtures("largest_file")
+def test_a_disk_too_small_is_named_and_nothing_stays(tmp_path):
+    """Too small for the checkpoint's files, which are copied first."""
+    with pytest.raises(OSError, match=r"File too large: '.*run\.tar\.zst'$"):
+        pack_run(RUN, tmp_path / "run.tar.zst", weights="fp32", moments="fp32")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("largest_file", [16_500], indirect=True)
+def test_a_disk_too_small_to_unpack_is_named_and_nothing_stays(packed, tmp_path, largest_file):
+    with pytest.raises(OSError, match=r"File too large: '.*back'$"):
+        unpack_run(packed, tmp_path / "back")
+    assert list(tmp_path.iterdir()) == [packed]
+
+
 def test_an_unpacked_run_resumes(packed, tmp_path):
     process = run("scripts/pack_run.py", packed, "--output", tmp_path / "back")
     assert process.returncode == 0, process.stderr
