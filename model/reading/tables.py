@@ -4,6 +4,7 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from ..errors import InputError
 from .inputs import LONGEST_RECORD, TOO_LONG
@@ -24,6 +25,7 @@ class TableLines:
         self.line = ""  # the last one
         self.first = 1  # first line of the current row; its reader sets it and `characters`
         self.characters = 0  # since the last row
+        self.has_header = False  # among the rows so far; their reader sets it
         self.ended = False
 
     def __iter__(self) -> Iterator[str]:
@@ -67,6 +69,7 @@ def table_rows(
         else:
             names = column_names(row, numbered.place)
             check_delimiter(names, delimiter, numbered.place)
+            numbered.has_header = True
     if not names:
         raise InputError(f"{location}: the input is empty: not even a header")
 
@@ -89,6 +92,8 @@ def _rows(numbered: TableLines, delimiter: str) -> Iterator[list[str]]:
                 f"{numbered.location}, line {numbered.first}: not a table (a quote is open from "
                 "here to the end of the file); close it"
             ) from error
+        if not numbered.has_header:
+            check_quoted_header(numbered.line, delimiter, numbered.place)
         raise InputError(
             f"{numbered.place}: not a table ({error}): the quote of a cell that begins in line "
             f"{numbered.first} is not closed, or there is one within it, which must be doubled"
@@ -104,10 +109,26 @@ def check_delimiter(names: Sequence[str], delimiter: str, place: str) -> None:
     for other in DELIMITERS.keys() - {delimiter}:
         parts = names[0].split(other) if len(names) == 1 else []
         if len(parts) > 1 and all(part and part == part.strip() for part in parts):
-            raise InputError(
-                f"{place}: one column, {names[0]!r}: its cells are separated by "
-                f"{DELIMITERS[other]}, not by {DELIMITERS[delimiter]}; save it with these"
-            )
+            raise InputError(_misread(names[0], delimiter, other, place))
+
+
+def check_quoted_header(line: str, delimiter: str, place: str) -> None:
+    """Raise InputError if the line of a header, in which a quote ends before the end of a cell, is
+    one of several names with another delimiter.
+    """
+    for other in DELIMITERS.keys() - {delimiter}:
+        with suppress(csv.Error):
+            if len(next(csv.reader([line], delimiter=other, strict=True), [])) > 1:
+                raise InputError(_misread(line.strip(), delimiter, other, place))
+
+
+def _misread(header: str, delimiter: str, other: str, place: str) -> str:
+    """Return the message for a header whose names another delimiter separates."""
+    mend = ", or let its name end in .tsv" if other == "\t" else ""
+    return (
+        f"{place}: one column, {header!r}: its cells are separated by {DELIMITERS[other]}, not by "
+        f"{DELIMITERS[delimiter]}; save it with {DELIMITERS[delimiter]}{mend}"
+    )
 
 
 def column_names(header: Sequence[str], place: str) -> list[str]:

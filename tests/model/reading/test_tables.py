@@ -80,12 +80,25 @@ def test_columns_of_one_name_are_refused(header):
     [
         ("id;text;label\n1;good, very;1\n", ",", r"line 1: one column.*semicolons, not by commas"),
         ("id\ttext\n1\tgood\n", ",", "tabs, not by commas"),
-        ("id,text\n1,good\n", "\t", "commas, not by tabs"),
+        ("id,text\n1,good\n", "\t", "commas, not by tabs; save it with tabs$"),
+        ('"text";"label"\n"good";1\n', ",", "line 1: .* semicolons, not by commas; save it with"),
+        ('"text";"label"\r\n"good";1\r\n', "\t", "semicolons, not by tabs; save it with tabs$"),
+        ('\n"text"\t"label"\n', ",", r"line 2: .* tabs, not by commas; .*end in \.tsv$"),
+        ('"text";label\n', ",", "semicolons, not by commas"),
+        ('"te;xt"|"label"\n', ",", "vertical bars, not by commas"),
+        ('"a ""b""","c"\n', "\t", "commas, not by tabs"),
     ],
 )
 def test_another_delimiter_is_named(text, delimiter, words):
     with pytest.raises(InputError, match=words):
         rows_of(text, delimiter)
+
+
+def test_only_a_header_is_read_for_its_delimiter():
+    with pytest.raises(InputError, match=r"line 2: not a table .*which must be doubled"):
+        rows_of('"text"\n"good";"bad"\n')
+    with pytest.raises(InputError, match=r"line 1: not a table .*which must be doubled"):
+        rows_of('"He said "no" to all","label"\n')
 
 
 def test_one_column_is_a_table():
