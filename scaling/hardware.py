@@ -20,6 +20,10 @@ Dollars = Annotated[float, Bound(min=1e-9, max=1e9)]
 Hours = Annotated[float, Bound(min=1e-6, max=1e12)]
 Seconds = Annotated[float, Bound(min=0, max=1e9)]
 Rate = Bytes | Path  # bytes per second, or a file of nccl-tests with them by size
+NETWORK = (
+    'a section [network] with a name, such as "InfiniBand", and bytes_per_second, what a node '
+    "sends, such as 50e9 for 400 Gb/s"
+)
 
 
 def bandwidth_of(rate: Rate) -> Bandwidth:
@@ -112,7 +116,7 @@ class ClusterConfig:
         if not self.nodes:
             raise InputError("a cluster needs at least one [[nodes]]")
         if self.network is None and sum(node.count for node in self.nodes) > 1:
-            raise InputError("a cluster of several nodes needs a [network]")
+            raise InputError(f"a cluster of several nodes needs a [network]: add {NETWORK}")
         check_bounds(self)
 
     @property
@@ -137,7 +141,10 @@ class ClusterConfig:
                 pools.append(NodePool(node, taken))
             left -= taken
         if left:
-            raise InputError(f"{gpus} GPUs: {self.name} has {self.total_gpus} and no network")
+            raise InputError(
+                f"{gpus} GPUs: {self.name} has {self.total_gpus} and no network; for more, add to "
+                f"its file {NETWORK}"
+            )
         return pools
 
     def fabric(self, pools: list["NodePool"]) -> Fabric:

@@ -192,7 +192,9 @@ def planned(cluster, *arguments):
     return make_plan(parse(PlanOptions, arguments=words))
 
 
-@pytest.mark.parametrize(("name", "old"), [("dgx1v_ethernet", "1.21e9"), ("h200", "350e9")])
+@pytest.mark.parametrize(
+    ("name", "old"), [("dgx1v_ethernet", "1.21e9"), ("h200", "350e9"), ("h200_nodes", "400e9")]
+)
 def test_a_cluster_names_a_file_instead_of_a_number(written, tmp_path, name, old):
     text = (ROOT / f"configs/clusters/{name}.toml").read_text()
     assert old in text

@@ -350,6 +350,34 @@ def test_two_nodes_are_several_whether_alike_or_not():
     assert not ClusterConfig(name="one", nodes=(node(2e13),)).extensible
 
 
+@pytest.mark.parametrize("fault", ["several nodes", "more GPUs"])
+def test_what_is_written_as_advised_is_a_network(fault, tmp_path):
+    """The error for a missing network says what to add; with that the plan is made."""
+    several = "count = 2\n" if fault == "several nodes" else ""
+    text = (CLUSTERS / "h200.toml").read_text().replace("gpus = 8", f"{several}gpus = 8")
+    path = tmp_path / "cluster.toml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=r"add .*\[network\] with a name, .*bytes_per_second"):
+        Plan(read_toml(path, ClusterConfig), replace(PAPER, gpus=16)).seconds  # noqa: B018
+    path.write_text(f'{text}\n[network]\nname = "InfiniBand"\nbytes_per_second = 50e9\n')
+    assert Plan(read_toml(path, ClusterConfig), replace(PAPER, gpus=16)).seconds > 0
+
+
+def test_nodes_of_h200_are_as_their_data_sheets_say():
+    one, several = cluster("h200"), cluster("h200_nodes")
+    (node,) = several.nodes
+    assert node.operations_per_second == one.nodes[0].operations_per_second < 989e12
+    assert node.link_bytes_per_second == 900e9 / 2
+    assert several.network.bytes_per_second == node.gpus * 400e9 / 8
+    assert several.reliability.hours_between_failures == pytest.approx(
+        16_384 / 8 * 54 * 24 / 419, rel=0.01
+    )
+    plans = [Plan(several, replace(PAPER, gpus=gpus)) for gpus in (8, 16, 128)]
+    efficiencies = [plan.timing.efficiency for plan in plans]
+    assert 1 > efficiencies[0] > efficiencies[1] > efficiencies[2] > 0.8
+    assert plans[0].timing.efficiency == pytest.approx(Plan(one, PAPER).timing.efficiency, rel=0.05)
+
+
 def test_clusters_and_jobs_of_nothing_are_refused():
     with pytest.raises(InputError, match=r"at least one \[\[nodes\]\]"):
         ClusterConfig(name="none", nodes=())
