@@ -22,7 +22,9 @@ class Options:
     run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
     """A run directory to pack, or a file to unpack."""
     output: Path
-    """The file to write, or the run directory to make."""
+    """The file to write, a tar archive under Zstandard (.tar.zst), or the run directory to make."""
+    overwrite: bool = False
+    """Replace the file if it exists."""
     checkpoint: str | None = None
     """The checkpoint to pack, by its name in checkpoint/. Default: the newest."""
     weights: Literal["fp32", "bf16"] = "fp32"
@@ -42,8 +44,9 @@ def main() -> None:
 def pack(options: Options) -> None:
     command.prepare_output(options.output)
 
-    from training.runs.packing import pack_run
+    from training.runs.packing import check_packed_name, pack_run
 
+    check_packed_name(options.output, overwrite=options.overwrite)
     packed = pack_run(
         *(options.run, options.output, options.checkpoint),
         weights=options.weights,
@@ -59,7 +62,8 @@ def pack(options: Options) -> None:
 
 
 def unpack(options: Options) -> None:
-    command.refuse_given(options, ("checkpoint", "weights", "moments"), "is for packing a run")
+    of_packing = ("checkpoint", "weights", "moments", "overwrite")
+    command.refuse_given(options, of_packing, "is for packing a run")
     from training.runs.packing import unpack_run
 
     unpack_run(options.run, options.output)

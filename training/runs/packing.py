@@ -16,7 +16,14 @@ import torch
 from torch import Tensor
 
 from model.errors import InputError
-from model.files.storage import is_taken, naming, step_folder, whole_folder, write_atomically
+from model.files.storage import (
+    is_stream,
+    is_taken,
+    naming,
+    step_folder,
+    whole_folder,
+    write_atomically,
+)
 from model.files.weights import load_tensors, save_tensors
 from model.reading.compression import zstandard
 
@@ -28,6 +35,7 @@ from .run_directory import PretrainingDirectory
 Kept = Literal["fp32", "bf16"]
 PIECE = 1 << 20  # bytes read at a time
 REMOVED = "the run has removed it; pack a newer one"
+OTHER_FORMATS = (".gz", ".tgz", ".bz2", ".xz", ".zip", ".7z", ".tar")
 LEVEL = 10  # of Zstandard; higher ones gain nothing
 
 
@@ -38,6 +46,21 @@ class PackedRun:
     step: int
     bytes_before: int  # of the files that are in it
     rounding: Mapping[str, float]  # by file: the largest relative change of a tensor, by norm
+
+
+def check_packed_name(output: Path, *, overwrite: bool) -> None:
+    """Raise InputError for a name that promises another format, and, unless `overwrite`, for a file
+    that exists. A pipe or a device may have any name.
+    """
+    if is_stream(output):
+        return
+    if output.suffix.lower() in OTHER_FORMATS:
+        raise InputError(
+            f"--output {output}: a packed run is a tar archive under Zstandard; let its name end "
+            "in .tar.zst"
+        )
+    if not overwrite and is_taken(output):
+        raise InputError(f"{output}: exists already; name another --output, or add --overwrite")
 
 
 def pack_run(

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 from model.errors import InputError
 from tests.support.damage import damaged_bytes
-from tests.support.runs import rows_of, run
+from tests.support.runs import assert_refused, rows_of, run
 from training.runs.packing import pack_run, unpack_run
 
 RUN = Path("tests/fixtures/v1/run")
@@ -101,6 +101,24 @@ def test_an_unpacked_run_resumes(packed, tmp_path):
     assert process.returncode == 0, process.stderr
     assert [row["step"] for row in rows_of(tmp_path / "back")] == [5, 10, 12]
     assert (tmp_path / "back/model/model.safetensors").is_file()
+
+
+def test_a_packed_file_is_replaced_only_if_asked(packed, tmp_path, run_here):
+    before = packed.read_bytes()
+    command = ("scripts/pack_run.py", RUN, "--output", packed, "--moments", "fp32")
+    assert_refused(run_here(*command), f"{packed}: exists already", "or add --overwrite")
+    assert packed.read_bytes() == before
+    assert run_here(*command, "--overwrite").returncode == 0
+    assert len(packed.read_bytes()) > len(before)
+    refused = run_here("scripts/pack_run.py", packed, "--output", tmp_path / "new", "--overwrite")
+    assert_refused(refused, "--overwrite is for packing a run")
+
+
+@pytest.mark.parametrize("name", ["run.tar.gz", "run.TGZ", "run.zip", "run.tar"])
+def test_a_name_of_another_format_is_refused(tmp_path, run_here, name):
+    process = run_here("scripts/pack_run.py", RUN, "--output", tmp_path / name)
+    assert_refused(process, f"{name}: a packed run is a tar archive under Zstandard", ".tar.zst")
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_cannot_be_packed_or_unpacked_is_refused(packed, tmp_path):
