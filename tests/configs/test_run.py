@@ -321,8 +321,15 @@ def test_an_interrupted_start_is_repeated_and_a_foreign_folder_not_touched(tmp_p
     (tmp_path / ".config.toml.partial").write_text("[da")
     assert not resolved(tmp_path, *AGAIN).resumed
     (tmp_path / "thesis.tex").write_text("")
-    with pytest.raises(InputError, match="exists already"):
-        resolved(tmp_path, *AGAIN)
+    said = r"exists already and is no run's: it holds 'thesis\.tex'; name a new or an empty folder"
+    for words in (AGAIN, ()):
+        with pytest.raises(InputError, match=said):
+            resolved(tmp_path, *words)
+    for number in range(3):
+        (tmp_path / f"plot-{number}.pdf").write_text("")
+    with pytest.raises(InputError, match=r"'plot-0\.pdf', .*'plot-2\.pdf' and 1 more; name"):
+        resolved(tmp_path)
+    assert (tmp_path / "thesis.tex").exists()
 
 
 class AmongMany(World):

@@ -13,6 +13,7 @@ from model.files.storage import recover_folders
 
 from .folder_lock import holds_nothing, lock_folder
 
+SHOWN = 3  # files of another's folder that an error names
 VISIBLE_SECONDS = 60.0  # NFS may hide another machine's new files for this long
 
 Directory = TypeVar("Directory", bound="RunDirectory")
@@ -22,7 +23,7 @@ class RunDirectory:
     """The folder of a run; a subclass adds the other files of its kind of run."""
 
     CONFIG_FILE: ClassVar[str]  # a folder that has it holds a run
-    TAKEN: ClassVar[str]  # remedy if a new run's folder is not empty
+    TAKEN: ClassVar[str]  # remedy if a new run's folder holds a run
     ABSENT: ClassVar[str]  # remedy if a folder to resume has no run
 
     def __init__(self, folder: Path):
@@ -51,9 +52,17 @@ class RunDirectory:
 
     def check_empty(self) -> None:
         """Raise InputError if something is in the folder that a new run would mix with."""
-        if not holds_nothing(self.folder):
+        if holds_nothing(self.folder):
+            return
+        if self.config.is_file():
             mend = self.TAKEN.format(folder=self.folder)
             raise InputError(f"{self.folder}: exists already; {mend}")
+        found = sorted(repr(path.name) for path in self.folder.iterdir() if path.name[0] != ".")
+        more = f" and {len(found) - SHOWN:,} more" if len(found) > SHOWN else ""
+        raise InputError(
+            f"{self.folder}: exists already and is no run's: it holds "
+            f"{', '.join(found[:SHOWN])}{more}; name a new or an empty folder"
+        )
 
 
 class PretrainingDirectory(RunDirectory):
