@@ -27,6 +27,7 @@ from training.parallel.exchange import ParallelConfig
 from training.trainer import TrainConfig
 
 Section = TypeVar("Section")
+SHIPPED = Path(__file__).parent
 MOST_BYTES = 1 << 14  # ten times ours; tomllib takes time quadratic in a key's dots
 
 
@@ -54,14 +55,15 @@ def load_config(path: Path) -> RunConfig:
 
     Raises InputError as `read_toml` does.
     """
-    return read_toml(path, RunConfig)
+    return read_toml(path, RunConfig, SHIPPED)
 
 
-def read_toml(path: Path, kind: type[Section]) -> Section:
+def read_toml(path: Path, kind: type[Section], shipped: Path | None = None) -> Section:
     """Read a TOML file into a dataclass of dataclasses.
 
-    Raises InputError for a missing or malformed file, an unknown key (and suggests the nearest
-    known one), a missing key, or a value of the wrong type or range.
+    shipped: the folder of our files of this kind. Raises InputError for a missing file (and
+    suggests the one beside it or in `shipped` that was likely meant) or a malformed one, an unknown
+    key (and suggests the nearest known one), a missing key, or a value of the wrong type or range.
     """
     try:
         size = path.stat().st_size
@@ -69,13 +71,21 @@ def read_toml(path: Path, kind: type[Section]) -> Section:
             raise InputError(f"{path}: {size:,} bytes; a config has {MOST_BYTES:,} at most")
         content = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # editors may add a mark
     except FileNotFoundError as error:
-        raise InputError(f"{path}: no such config") from error
+        raise InputError(f"{path}: no such config{_near(path, shipped)}") from error
     except IsADirectoryError as error:
         raise InputError(f"{path}: a folder; name a TOML file in it") from error
     # tomllib raises ValueError for a number with more digits than Python converts.
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not TOML ({error})") from error
     return _fill(kind, content, str(path), "")
+
+
+def _near(path: Path, shipped: Path | None) -> str:
+    """Return the end of an error: the file that was likely meant by a missing one, or nothing."""
+    folders = [path.parent] if shipped is None else [shipped, path.parent]
+    known = {file.stem: file for folder in folders for file in folder.glob("*.toml")}
+    near = difflib.get_close_matches(path.stem, known, n=1)
+    return f"; did you mean {os.path.relpath(known[near[0]])}?" if near else ""
 
 
 def save_config(path: Path, config: RunConfig) -> None:

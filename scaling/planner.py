@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from configs.toml_file import load_config, read_toml
+from configs.toml_file import SHIPPED, load_config, read_toml
 from data_utils.provenance import describe_origin
 from model.bounds import Bound, Fraction, PositiveInt, check_bounds
 from model.errors import InputError
@@ -70,7 +70,7 @@ class PlanOptions:
 
 def make_plan(options: PlanOptions) -> dict[str, Any]:
     """Return the answers for these options, with their origin."""
-    cluster = read_toml(options.cluster, ClusterConfig)
+    cluster = read_toml(options.cluster, ClusterConfig, SHIPPED / "clusters")
     gpus = cluster.total_gpus if options.gpus is None else options.gpus
     plan = Plan(cluster, job_of(options, gpus))
     result = answers(

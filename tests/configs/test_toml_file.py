@@ -13,7 +13,7 @@ from configs.toml_file import RunConfig, load_config, save_config
 from data_utils.lanes import DataConfig
 from model.errors import InputError
 from model.language_model import ModelConfig
-from tests.support.runs import run
+from tests.support.runs import ROOT, run
 from training.optimizers.optim import OptimConfig
 from training.parallel.exchange import ParallelConfig
 
@@ -122,10 +122,28 @@ def test_mistakes_are_named(tmp_path, text, message):
 
 
 def test_a_config_that_is_not_there(tmp_path):
-    with pytest.raises(InputError, match="no such config"):
+    with pytest.raises(InputError, match=r"run\.toml: no such config$"):
         load_config(tmp_path / "run.toml")
     with pytest.raises(InputError, match="a folder; name a TOML file in it"):
         load_config(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [
+        ("cpu_512", "configs/cpu_512.toml"),
+        ("configs/cpu512.toml", "configs/cpu_512.toml"),
+        ("cpu_1024.tml", "configs/cpu_1024.toml"),
+        ("{}/mime.toml", "{}/mine.toml"),
+    ],
+)
+def test_the_config_that_was_likely_meant_is_named(tmp_path, monkeypatch, asked, meant):
+    monkeypatch.chdir(ROOT)
+    (tmp_path / "mine.toml").write_text("")
+    with pytest.raises(InputError) as refused:
+        load_config(Path(asked.format(tmp_path)))
+    told = os.path.relpath(meant.format(tmp_path))
+    assert str(refused.value).endswith(f": no such config; did you mean {told}?")
 
 
 def test_whole_numbers_are_fine_for_fractions(tmp_path):
