@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from .features import FeatureKind, Pooling, StateName, features_in_order, folded
 from .features import preset as named_choice
+from .files.devices import DeviceName
 from .files.weights import LoadedModel, load_model
 from .language_model import Precision
 from .reading.progress import ProgressBar
@@ -40,8 +41,8 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
     precision : "fp32", "bf16", "fp16" or "int8"
         Number format of the matrix products, whatever the model was trained in. docs/speed.md says
         which is faster where, and how little the features change.
-    device : str
-        Where the model runs: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU, if any.
+    device : str, torch.device or None
+        Where the model runs: "cpu", "cuda", "cuda:1", "mps", or "auto" or None: a GPU, if any.
     show_progress : bool
         Show the progress on stderr.
 
@@ -59,7 +60,7 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
         tanh: bool = False,
         units: Sequence[int] | None = None,
         precision: Precision = "fp32",
-        device: str = "auto",
+        device: DeviceName = "auto",
         show_progress: bool = False,
     ):
         self.model = model

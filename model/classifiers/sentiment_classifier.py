@@ -12,6 +12,7 @@ import torch
 
 from ..errors import InputError
 from ..features import ModelOutput, features_in_order, folded, read_in_order
+from ..files.devices import DeviceName
 from ..files.weights import LoadedModel, load_model
 from ..language_model import Precision
 from ..reading.progress import ProgressBar
@@ -62,8 +63,8 @@ class SentimentClassifier:
     precision : "fp32", "bf16", "fp16" or "int8"
         Number format of the matrix products; docs/speed.md says which is faster where, and how
         little the probabilities change. A loaded model keeps its own.
-    device : str
-        Where the model runs: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU, if any.
+    device : str, torch.device or None
+        Where the model runs: "cpu", "cuda", "cuda:1", "mps", or "auto" or None: a GPU, if any.
     show_progress : bool
         Show the progress on stderr.
 
@@ -85,7 +86,7 @@ class SentimentClassifier:
         unsure: tuple[float, float] | None = None,
         batch_size: int = 128,
         precision: Precision = "fp32",
-        device: str = "auto",
+        device: DeviceName = "auto",
         show_progress: bool = False,
     ):
         self.model = model

@@ -9,6 +9,9 @@ from ..errors import InputError
 KNOWN = "auto, cpu, cuda, cuda:N (the GPU of that number, from 0), mps"
 
 
+DeviceName = str | torch.device | None  # None is "auto"
+
+
 class Machine(NamedTuple):
     """The devices that torch is built for, and those that are present."""
 
@@ -26,20 +29,20 @@ def this_machine() -> Machine:
     return Machine(built, gpus, mps.is_built(), mps.is_available())
 
 
-def choose_device(name: str, machine: Machine | None = None) -> torch.device:
-    """Return the device of a name; `auto` is a CUDA GPU, else Apple's, else the CPU.
+def choose_device(name: DeviceName, machine: Machine | None = None) -> torch.device:
+    """Return the device of a name; `auto` or None is a CUDA GPU, else Apple's, else the CPU.
 
     machine: this one unless given. Raises InputError, with the reason, for a device that cannot be
     used.
     """
     machine = machine or this_machine()
-    if name == "auto":
+    if name is None or name == "auto":
         kinds = ("cuda", "mps")
         found = (kind for kind in kinds if not reason_against(torch.device(kind), machine))
         return torch.device(next(found, "cpu"))
     try:
         device = torch.device(name)
-    except RuntimeError as error:
+    except (RuntimeError, TypeError) as error:
         raise InputError(f"device {name!r} is unknown; known: {KNOWN}") from error
     if device.type not in ("cpu", "cuda", "mps"):
         raise InputError(f"device {name!r}: nothing here runs on one; known: {KNOWN}")

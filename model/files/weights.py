@@ -23,7 +23,7 @@ from ..fused.cores import follow_quota
 from ..language_model import LanguageModel, ModelConfig, architecture_fields
 from ..text.profiles import TextProfile, text_profile
 from ..text.tokenizer import BYTES, Tokenizer, load_tokenizer
-from .devices import choose_device
+from .devices import DeviceName, choose_device
 from .quantization import dequantize, is_quantized, quantize, quantized_shapes
 from .shapes import Shape, check_finite, check_shapes
 from .shipped import CONFIG_FILE, SHIPPED_MODELS, WEIGHTS_FILE, find_model
@@ -109,17 +109,20 @@ def load_model(
     *,
     backend: str = "auto",
     compute_dtype: torch.dtype | None = None,
-    device: str = "cpu",
+    device: DeviceName = "cpu",
 ) -> LoadedModel:
     """Load a model directory, a run directory, or a shipped model by its name, onto a device.
 
-    device: "cpu", "cuda", "cuda:1", "mps", or "auto": a GPU, if any. Shapes are checked against the
+    compute_dtype: of the products; None: the parameters' own. device: "cpu", "cuda", "cuda:1",
+    "mps", a torch.device, or "auto" or None: a GPU, if any. Shapes are checked against the
     description before any memory is allocated. Raises InputError for whatever is missing, damaged,
     or of a newer format. Only hf://owner/name uses the network. From then on torch's threads follow
     the quota on cores, unless their number was set explicitly.
     """
     follow_quota()
     chosen = choose_device(device)
+    if compute_dtype is not None and not getattr(compute_dtype, "is_floating_point", False):
+        raise InputError(f"compute_dtype is {compute_dtype!r}; give one such as torch.bfloat16")
     folder = find_model(name_or_folder)
     path = folder / CONFIG_FILE
     description = read_json(path)

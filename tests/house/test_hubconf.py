@@ -1,10 +1,12 @@
 """torch.hub.load finds the entry points of a checkout, whatever else is called `model`."""
 
 import json
+import re
 import subprocess
 import sys
 
 import pytest
+import torch
 
 import hubconf
 from model import SentimentClassifier, SentimentFeaturizer, save_model
@@ -50,6 +52,39 @@ def test_the_entry_points_of_a_checkout(small_model, tmp_path):
     assert found["logits"] == [1, 2, 256]
     assert found["label"] == SentimentClassifier.from_pretrained(folder).predict(["good"]).tolist()
     assert found["modules"] == ["mlstm_sentiment.featurizer", str(tmp_path / "model.py")]
+
+
+def parameters_of(entry_point):
+    """Return the names that an entry point's docstring says it takes."""
+    said = entry_point.__doc__.split("parameters: ")[1]
+    return set(re.findall(r"\w+", re.sub(r"\([^)]*\)", "", said)))
+
+
+@pytest.mark.parametrize("name", ["sentiment_featurizer", "sentiment_classifier", "language_model"])
+def test_an_unknown_parameter_is_refused_with_those_that_are_documented(name):
+    entry_point = getattr(hubconf, name)
+    with pytest.raises(Exception, match=r"no parameter 'devise'; did you mean 'device'") as refused:
+        entry_point(devise="cpu")
+    assert type(refused.value).__name__ == "InputError"
+    known = str(refused.value).split("known: ")[1].split(", ")
+    assert set(known) == parameters_of(entry_point) & set(known)
+
+
+@pytest.mark.parametrize("device", [None, "auto", torch.device("cpu")])
+def test_a_device_is_what_users_of_torch_give(small_model, tmp_path, device):
+    save_model(tmp_path, small_model, text_profile("openai"), {})
+    found = hubconf.language_model(str(tmp_path), device=device)
+    if device == torch.device("cpu") or not torch.cuda.is_available():
+        assert found.embedding.weight.device.type == "cpu"
+    features = hubconf.sentiment_featurizer(str(tmp_path), device=device).transform(["good"])
+    assert features.shape == (1, 12)
+
+
+def test_a_dtype_that_is_none_is_refused(small_model, tmp_path):
+    save_model(tmp_path, small_model, text_profile("openai"), {})
+    for wrong in ("bf16", torch.int8):
+        with pytest.raises(Exception, match=r"compute_dtype is .*; give one such as"):
+            hubconf.language_model(str(tmp_path), compute_dtype=wrong)
 
 
 def test_nothing_else_is_offered():

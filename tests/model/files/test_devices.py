@@ -19,12 +19,14 @@ MAC = {"built_for_mps": True, "mps": True}
         ({}, "cpu"),
     ],
 )
-def test_auto_chooses_a_gpu_if_there_is_one(there, chosen):
-    assert choose_device("auto", BARE._replace(**there)).type == chosen
+def test_auto_and_none_choose_a_gpu_if_there_is_one(there, chosen):
+    for name in ("auto", None):
+        assert choose_device(name, BARE._replace(**there)).type == chosen
 
 
 def test_a_gpu_has_a_number():
-    assert choose_device("cuda:1", BARE._replace(gpus=2)) == torch.device("cuda", 1)
+    for name in ("cuda:1", torch.device("cuda", 1)):
+        assert choose_device(name, BARE._replace(gpus=2)) == torch.device("cuda", 1)
 
 
 @pytest.mark.parametrize(
@@ -36,6 +38,8 @@ def test_a_gpu_has_a_number():
         ("mps", {}, "only on a Mac"),
         ("mps", {"built_for_mps": True}, "needs macOS"),
         ("gpu", {}, "'gpu' is unknown; known: auto, cpu, cuda, cuda:N"),
+        (1.5, {}, r"1\.5 is unknown; known: auto, cpu"),
+        (torch.device("cuda", 2), {"gpus": 2}, "cuda:2: there are 2 GPUs"),
         ("meta", {}, "nothing here runs on one"),
     ],
 )
