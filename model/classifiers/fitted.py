@@ -47,6 +47,17 @@ def find_classifier(loaded: LoadedModel, given: str | Path | None = None) -> Pat
     return next((place for place in places if (place / CONFIG_FILE).is_file()), None)
 
 
+def shown_classifier(loaded: LoadedModel, given: str | Path | None = None) -> Path | None:
+    """Return what `find_classifier` does; InputError if the folder that was given holds none."""
+    folder = find_classifier(loaded, given)
+    if folder is None and given is not None:
+        raise InputError(
+            f"{given}: no classifier in it ({FOLDER}/{CONFIG_FILE}); name the folder that "
+            "scripts/transfer.py wrote, or leave out --classifier"
+        )
+    return folder
+
+
 def fitted_digest(loaded: LoadedModel, given: str | Path | None = None) -> str:
     """Return a digest of a model's weights and of the files of its classifier.
 
@@ -71,18 +82,19 @@ def load_fitted(loaded: LoadedModel, folder: Path, mend: str) -> Fitted:
     return load(folder, loaded.model.config.hidden_size)
 
 
-def own_classifier(loaded: LoadedModel, layer: int = -1) -> Fitted:
-    """Load the classifier beside a model, for its neuron in a layer.
+def own_classifier(loaded: LoadedModel, layer: int = -1, given: str | Path | None = None) -> Fitted:
+    """Load the classifier beside a model, or the one given, for its neuron in a layer.
 
-    Raises InputError, which names --neuron, if there is none, if it belongs to other weights, or if
-    the layer is not the last, the only one that a classifier knows.
+    given: as for `find_classifier`. Raises InputError, which names --neuron, if there is none, if
+    it belongs to other weights, or if the layer is not the last, the only one that a classifier
+    knows.
     """
     loaded.model.config.check_unit(0, layer)
     if layer not in (-1, loaded.model.config.layers - 1):
         raise InputError(
             f"layer {layer}: a classifier knows the units of the last layer; name one with --neuron"
         )
-    folder = find_classifier(loaded)
+    folder = shown_classifier(loaded, given)
     if folder is None:
         raise InputError(
             f"{loaded.folder}: has no {FOLDER}/ that would say which unit to take; name one with "

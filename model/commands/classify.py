@@ -33,7 +33,14 @@ from ..reading.records import Record, read_records
 from ..reading.row_files import RowFormat, RowWriter
 from ..reading.stdin import PLACE, ArrivingLines, kind_of, read_arriving
 from ..reading.texts import TEXT_KEYS, KeyChooser, text_of
-from .command_line import Parser, add_input, add_model, add_precision, add_text_key
+from .command_line import (
+    Parser,
+    add_classifier,
+    add_input,
+    add_model,
+    add_precision,
+    add_text_key,
+)
 from .program import STDOUT, check_apart, prepare_output
 
 if TYPE_CHECKING:
@@ -58,12 +65,7 @@ def add_options(parser: Parser) -> None:
     """Add the options of the command."""
     parser.description = f"{parser.description}\n{ADDED}"
     add_model(parser)
-    parser.add_argument(
-        "--classifier",
-        type=Path,
-        help="the folder that scripts/transfer.py wrote (default: the one inside the model's "
-        "folder, or transfer/ of its run)",
-    )
+    add_classifier(parser)
     parser.add_argument(
         "--text", action="append", default=[], help="a text; may be given several times"
     )

@@ -165,6 +165,16 @@ def add_model(parser: Parser, *, device: bool = True) -> None:
         )
 
 
+def add_classifier(parser: Parser) -> None:
+    """Add the folder of the classifier."""
+    parser.add_argument(
+        "--classifier",
+        type=Path,
+        help="the folder that scripts/transfer.py wrote (default: the one inside the model's "
+        "folder, or transfer/ of its run)",
+    )
+
+
 def add_text_key(parser: Parser) -> None:
     """Add the option for the key or column of the text."""
     parser.add_argument(

@@ -7,7 +7,7 @@ mlstm-sentiment demo --model runs/tour --neuron 7 --output page.html
 from argparse import Namespace
 from pathlib import Path
 
-from .command_line import Parser, add_model
+from .command_line import Parser, add_classifier, add_model
 from .program import prepare_output
 
 
@@ -25,6 +25,7 @@ def add_options(parser: Parser) -> None:
 def add_page(parser: Parser) -> None:
     """Add the options of the page."""
     add_model(parser, device=False)
+    add_classifier(parser)
     parser.add_argument(
         "--neuron",
         type=int,
@@ -45,12 +46,12 @@ def write_page(options: Namespace, path: Path) -> None:
     """Write the page of the model that the options name."""
     import torch
 
-    from ..classifiers.fitted import find_classifier, load_fitted
+    from ..classifiers.fitted import load_fitted, shown_classifier
     from ..demo import write_demo
     from ..files.weights import load_model
 
     loaded = load_model(options.model, compute_dtype=torch.float32)
-    folder = find_classifier(loaded)
+    folder = shown_classifier(loaded, options.classifier)
     mend = "fit it again with scripts/transfer.py"
     classifier = None if folder is None else load_fitted(loaded, folder, mend)
     write_demo(loaded, classifier, path, options.title, unit=options.neuron)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
-from .command_line import Parser, add_model
+from .command_line import Parser, add_classifier, add_model
 
 if TYPE_CHECKING:
     from ..files.weights import LoadedModel
@@ -24,6 +24,7 @@ LAST = -1  # the last layer, as PyTorch counts
 def add_options(parser: Parser) -> None:
     """Add the options of the command."""
     add_model(parser)
+    add_classifier(parser)
     add_text_options(parser)
     add_drawing(parser)
     parser.add_argument(
@@ -156,9 +157,14 @@ def asked_clamp(options: Namespace, loaded: "LoadedModel") -> "Clamp | None":
             raise InputError(
                 "--sentiment clamps the sentiment unit; give it or --neuron and --value"
             )
-        own = own_classifier(loaded, options.layer)
+        own = own_classifier(loaded, options.layer, options.classifier)
         return Clamp(unit=own.neuron, layer=options.layer, cell=own.polarity * options.sentiment)
-    if options.value is None and options.hidden_value is None:
+    is_clamped = options.value is not None or options.hidden_value is not None
+    if options.classifier is not None and (options.neuron is not None or not is_clamped):
+        raise InputError(
+            "--classifier says which unit to clamp; add --sentiment, or --value without --neuron"
+        )
+    if not is_clamped:
         if options.neuron is not None:
             raise InputError("--neuron needs --value or --hidden-value, to which to clamp it")
         if options.layer != LAST:
@@ -166,5 +172,5 @@ def asked_clamp(options: Namespace, loaded: "LoadedModel") -> "Clamp | None":
         return None
     unit = options.neuron
     if unit is None:
-        unit = own_classifier(loaded, options.layer).neuron
+        unit = own_classifier(loaded, options.layer, options.classifier).neuron
     return Clamp(unit=unit, layer=options.layer, cell=options.value, hidden=options.hidden_value)

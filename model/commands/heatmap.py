@@ -26,7 +26,7 @@ from ..errors import InputError
 from ..pages.outputs import check_outputs
 from ..reading.texts import read_plain_texts
 from ..text.glyphs import visible
-from .command_line import Parser, add_input, add_model, add_text_key
+from .command_line import Parser, add_classifier, add_input, add_model, add_text_key
 from .program import check_apart, prepare_output
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ LEANING = 0.05  # beyond one half, the least area of a unit that says which of i
 def add_options(parser: Parser) -> None:
     """Add the options of the command."""
     add_model(parser)
+    add_classifier(parser)
     parser.add_argument(
         "--text",
         action="append",
@@ -116,7 +117,7 @@ def run(options: Namespace) -> None:
     texts = [*options.text, *shown_of(rows, loaded.profile, options.input)]
     own = classifier_of(loaded, options)
     units = options.neuron or ([] if own is None else [own.neuron])
-    areas = areas_of(loaded, own)
+    areas = areas_of(loaded, own, options.classifier)
     traces = read_texts(
         loaded,
         texts,
@@ -176,25 +177,29 @@ def _verdict(own: "Fitted", chosen: Any, probabilities: Any) -> str:
 
 
 def classifier_of(loaded: "LoadedModel", options: Namespace) -> "Fitted | None":
-    """Return the model's classifier; None if there is none. InputError if no unit was named and
-    there is no classifier to choose one.
+    """Return the model's classifier, or the one that was named; None if there is none. InputError
+    if neither a unit nor a classifier was named and there is none to choose one.
     """
     from ..classifiers.fitted import own_classifier
 
     try:
-        return own_classifier(loaded, options.layer)
+        return own_classifier(loaded, options.layer, options.classifier)
     except InputError:
-        if options.neuron or options.top:
+        if options.classifier is None and (options.neuron or options.top):
             return None
         raise
 
 
-def areas_of(loaded: "LoadedModel", own: "Fitted | None") -> "np.ndarray | None":
-    """Return how well each unit alone separates the classifier's classes; None if not recorded."""
+def areas_of(
+    loaded: "LoadedModel", own: "Fitted | None", given: Path | None
+) -> "np.ndarray | None":
+    """Return how well each unit alone separates the classifier's classes; None if not recorded.
+    given: the folder of the classifier, if it is not the model's own.
+    """
     from ..classifiers.fitted import find_classifier
     from ..classifiers.separation import load_areas
 
-    folder = None if own is None else find_classifier(loaded)
+    folder = None if own is None else find_classifier(loaded, given)
     return None if folder is None else load_areas(folder, loaded.model.config.hidden_size)
 
 

@@ -25,13 +25,13 @@ def folder(small_model, tmp_path):
     return tmp_path / "m"
 
 
-def give_classifier(folder, digest=None):
-    """Put a classifier that leans on unit 4 beside the model, and less on units 2 and 9."""
+def give_classifier(folder, digest=None, place=None, units=(4, 2, 9)):
+    """Put a classifier that leans on the first unit most beside the model, or into a place."""
     digest = digest or model_digest(load_model(folder).model)
     weights = np.zeros(12, np.float32)
-    weights[[4, 2, 9]] = 1, -0.5, 0.25
-    classifier = Classifier(weights, 0.0, ("no", "yes"), 4, -1, digest)
-    save_classifier(folder / FOLDER, classifier)
+    weights[list(units)] = 1, -0.5, 0.25
+    classifier = Classifier(weights, 0.0, ("no", "yes"), units[0], -1, digest)
+    save_classifier((place or folder) / FOLDER, classifier)
 
 
 def generate(folder, *options):
@@ -79,6 +79,40 @@ def test_generate_holds_the_sentiment_whatever_its_sign(folder):
     held = generate(folder, "--length", "50", "--sentiment", "3")
     assert held.returncode == 0, held.stderr
     assert held.stdout == generate(folder, "--length", "50", "--value", "-3").stdout
+
+
+def test_a_named_classifier_says_which_unit(folder, tmp_path, run_here):
+    give_classifier(folder)
+    give_classifier(folder, place=tmp_path / "other", units=(7, 3, 1))
+    words = ("--model", folder, "--classifier", tmp_path / "other")
+    shown = run_here("scripts/heatmap.py", *words, "--text", "good", "--top", 2)
+    assert shown.returncode == 0, shown.stderr
+    assert re.findall(r"unit (\d+)", shown.stdout) == ["7", "3", "1"]
+    held = run_here("scripts/generate.py", *words, "--length", 50, "--sentiment", 3)
+    clamp = ("--length", 50, "--neuron", 7, "--value", -3)
+    assert held.stdout == run_here("scripts/generate.py", "--model", folder, *clamp).stdout
+    valued = run_here("scripts/generate.py", *words, "--length", 50, "--value", -3)
+    assert valued.stdout == held.stdout
+    pages = []
+    for each in (words, words[:2]):
+        pages.append(tmp_path / f"{len(pages)}.html")
+        assert run_here("scripts/demo.py", *each, "--output", pages[-1]).returncode == 0
+    named, own = (re.findall(r'"unit": ?(\d+)', page.read_text()) for page in pages)
+    assert (named[:1], own[:1]) == (["7"], ["4"])
+
+
+def test_a_folder_without_a_classifier_is_refused(folder, tmp_path, run_here):
+    words = ("--model", folder, "--classifier", tmp_path)
+    for script, more in (
+        ("heatmap", ("--text", "x", "--neuron", 1)),
+        ("generate", ("--sentiment", 1)),
+        ("demo", ("--output", tmp_path / "page.html")),
+    ):
+        refused = run_here(f"scripts/{script}.py", *words, *more)
+        assert_refused(refused, f"{tmp_path}: no classifier in it (classifier/classifier.json)")
+    for more in ((), ("--neuron", 1, "--value", 2)):
+        refused = run_here("scripts/generate.py", *words, *more)
+        assert_refused(refused, "--classifier says which unit to clamp; add --sentiment, or")
 
 
 def test_a_reader_that_leaves_early_is_no_error(folder):
