@@ -49,7 +49,6 @@ def pretrain(run: ResolvedRun) -> int:
     windows = config.parallel.windows_per_step
     steps_per_epoch = lanes.windows_per_epoch / windows
     trainer = run.make_trainer(steps_per_epoch)
-    steps = trainer.steps
     best_model = BestModelWriter(run.directory, corpus, config.evaluate.lanes, world)
     if not (run.resumed and checkpoints.restore(trainer, run.from_checkpoint)):
         load_weights(trainer.model, config.train.start_from, corpus.text_profile, corpus.tokenizer)
@@ -60,30 +59,31 @@ def pretrain(run: ResolvedRun) -> int:
     best_model.forget_lost_model(trainer)
     announce(trainer, corpus, run.directory.folder, steps_per_epoch)
 
-    first_step = trainer.progress.step
+    first_step, steps = trainer.progress.step, trainer.steps
     with (
         best_model.advising(checkpoints),
         StopRequest() as stop,
         Ballot(world) as ballot,
         Prefetcher(lanes, world.device, first_step * windows, steps * windows) as prefetcher,
-        RunLog(run.directory, first_step, steps, tracker, world=world) as log,
+        RunLog(run.directory, first_step, steps, tracker, config.log, world=world) as log,
     ):
         meter = ThroughputMeter(world, trainer.exchange, prefetcher)
         while trainer.progress.step < steps:
             batches = [prefetcher.next() for _ in range(windows)]
             trainer.train(*batches)
             meter.advance(sum(batch.characters for batch in batches), trainer.own_fraction)
-            log.advance()
 
             step, last = trainer.progress.step, trainer.progress.step == steps
-            stopping = ballot.cast(stop.requested)
+            stopping, line_due = ballot.cast(stop.requested, log.advance())
             evaluating = last or step % config.evaluate.every_steps == 0
             if evaluating or step % config.log.every_steps == 0:
                 row = trainer.close_row()
                 if evaluating:
                     with meter.paused():
                         row |= best_model.evaluate(trainer) | monitor.show(trainer, log)
-                log.write(row | meter.close_row())
+                log.write(row | meter.close_row(), trainer.close_line() | meter.close_line())
+            elif line_due:
+                log.tell(trainer.close_line() | meter.close_line())
             if last or stopping or step % config.checkpoint.every_steps == 0:
                 with meter.paused():
                     run.keep_resumable()

@@ -40,6 +40,7 @@ MAY_CHANGE_ON_RESUME = {
     "checkpoint.every_steps",
     "checkpoint.keep",
     "log.every_steps",
+    "log.every_seconds",
     "log.tracker",
     # How ranks work together, since their number may change.
     *{f"parallel.{field.name}" for field in fields(ParallelConfig)}

@@ -3,21 +3,18 @@
 import json
 import logging
 import os
-import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from tqdm import tqdm
-
-from model.bounds import PositiveInt, check_bounds
+from model.bounds import Bound, PositiveInt, check_bounds
 from model.errors import InputError
 from model.files.storage import write_atomically
 
 from .monitoring.board import Board
-from .monitoring.console import outliving_the_reader
+from .monitoring.lines import ProgressLines
 from .monitoring.tracker import Tracker
 from .parallel.agreement import through_main
 from .parallel.distributed import World
@@ -30,10 +27,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class LogConfig:
-    """How often a row of metrics is written."""
+    """How often a row of metrics is written, and a line printed."""
 
     every_steps: PositiveInt = 20
     """Steps between rows; evaluations and the end of the run write one as well."""
+    every_seconds: Annotated[float, Bound(above=0, max=1e6)] = 15.0
+    """Longest time between two lines on the console, apart from evaluations and checkpoints. Each
+    row prints a line, and so does the first step."""
     tracker: str | None = None
     """A package with wandb's interface, such as trackio or wandb, to which rows are sent too."""
 
@@ -42,7 +42,7 @@ class LogConfig:
 
 
 class RunLog:
-    """Writes rows as they come; on ranks other than the main one it is silent.
+    """Writes rows as they come, and prints lines; on other ranks than the main one it is silent.
 
     After a resume at `first_step`, rows beyond it and an incomplete last line are dropped first.
     `board`, for TensorBoard, exists only on the main rank.
@@ -54,6 +54,7 @@ class RunLog:
         first_step: int,
         steps: int,
         tracker: Tracker | None = None,
+        config: LogConfig = LogConfig(),
         *,
         world: World,
     ):
@@ -64,9 +65,7 @@ class RunLog:
             return
         self._file = open(run.metrics, "a", encoding="utf-8")  # noqa: SIM115
         self.board = Board(run.tensorboard, first_step)
-        self._bar = tqdm(
-            total=steps, initial=first_step, unit=" steps", disable=not sys.stderr.isatty()
-        )
+        self._lines = ProgressLines(first_step, steps, config.every_seconds)
 
     def __enter__(self) -> "RunLog":
         return self
@@ -75,18 +74,22 @@ class RunLog:
         if self._tracker is not None:
             self._tracker.close()
         if self.enabled:
-            self._bar.close()
+            self._lines.close()
             self.board.close()
             with suppress(OSError):  # a failed write was reported when it happened
                 self._file.close()
 
-    def advance(self) -> None:
-        """Count a step."""
-        if self.enabled:
-            self._bar.update()
+    def advance(self) -> bool:
+        """Count a step; return whether the console should have a line, on the main rank only."""
+        return self.enabled and self._lines.advance()
 
-    def write(self, row: dict[str, Any]) -> None:
-        """Write a row."""
+    def tell(self, line: Mapping[str, Any], row: Mapping[str, Any] | None = None) -> None:
+        """Print a line on the console. line: what `Trainer` and `ThroughputMeter` close it with."""
+        if self.enabled:
+            self._lines.show(line, row or {})
+
+    def write(self, row: dict[str, Any], line: Mapping[str, Any]) -> None:
+        """Write a row, and print its line, which is of the steps since the line before."""
         if not self.enabled:
             return
         try:
@@ -100,21 +103,7 @@ class RunLog:
         for name, value in row.items():
             if name != "step":
                 self.board.show(name, value, row["step"])
-        self._report(row)
-
-    def _report(self, row: dict[str, Any]) -> None:
-        valid = row.get("valid_bits_per_character")
-        line = (
-            f"step {row['step']:>6}  train {row['train_bits_per_character']:.4f} bits/char"
-            + (f"  valid {valid:.4f}" if valid is not None else "")
-            + f"  lr {row['learning_rate']:.2e}  {row['characters_per_second']:,.0f} chars/s"
-            + ("" if row["bottleneck"] == "compute" else f"  bottleneck: {row['bottleneck']}")
-        )
-        with outliving_the_reader():
-            if self._bar.disable:
-                print(line, flush=True)
-            else:
-                self._bar.write(line)
+        self.tell(line, row)
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:

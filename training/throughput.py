@@ -20,7 +20,7 @@ class Stopwatch:
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
-        self._started = self._paused = clock()
+        self._started = self._split_at = self._paused = clock()
 
     def lap(self) -> float:
         """Return the seconds since the last lap, and begin a new one."""
@@ -28,11 +28,19 @@ class Stopwatch:
         seconds, self._started = now - self._started, now
         return max(seconds, 1e-9)
 
+    def split(self) -> float:
+        """Return the seconds since the last split; laps go on."""
+        now = self._clock()
+        seconds, self._split_at = now - self._split_at, now
+        return max(seconds, 1e-9)
+
     def __enter__(self) -> None:
         self._paused = self._clock()
 
     def __exit__(self, *error: object) -> None:
-        self._started += self._clock() - self._paused
+        pause = self._clock() - self._paused
+        self._started += pause
+        self._split_at += pause
 
 
 @dataclass(frozen=True)
@@ -57,7 +65,7 @@ class Times:
 
 
 class ThroughputMeter:
-    """Measures the steps between two rows of metrics."""
+    """Measures the steps between two rows of metrics, and between two lines on the console."""
 
     def __init__(
         self,
@@ -68,7 +76,7 @@ class ThroughputMeter:
     ):
         self.world, self.exchange, self.prefetcher = world, exchange, prefetcher
         self.stopwatch = Stopwatch(clock)
-        self.steps = self.characters = 0
+        self.steps = self.characters = self.line_characters = 0
         self.own_characters = self._waited = self._sent = 0.0
         self.ranks: list[Times] = []  # of the last row
 
@@ -81,6 +89,7 @@ class ThroughputMeter:
         """Count a step: its characters on all ranks, and the fraction that this rank read."""
         self.steps += 1
         self.characters += characters
+        self.line_characters += characters
         self.own_characters += characters * own_fraction
 
     @contextmanager
@@ -91,6 +100,13 @@ class ThroughputMeter:
         with self.stopwatch:
             yield
             self.world.meet()
+
+    def close_line(self) -> dict[str, float]:
+        """Return the speed since the last line, and the seconds of training; start again."""
+        seconds = self.stopwatch.split()
+        line = {"characters_per_second": self.line_characters / seconds, "seconds": seconds}
+        self.line_characters = 0
+        return line
 
     def close_row(self) -> dict[str, Any]:
         """Return the speeds since the last row, and start again. All ranks call this together."""

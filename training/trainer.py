@@ -134,6 +134,8 @@ class Trainer:
         # the same row.
         self.nats = torch.zeros((), dtype=torch.float64, device=world.device)
         self.overflows = torch.zeros((), dtype=torch.int64, device=world.device)  # steps skipped
+        self.line_nats = torch.zeros_like(self.nats)  # since the last line on the console
+        self.line_characters = 0
 
     @property
     def averaged(self) -> LanguageModel | None:
@@ -180,6 +182,7 @@ class Trainer:
         self.progress.step += 1
         self.progress.characters += characters
         self.progress.row_characters += characters
+        self.line_characters += characters
 
     def _learn(
         self, batch: Batch, factors: Tensor | None, scale: float | Tensor, *, last: bool
@@ -206,6 +209,7 @@ class Trainer:
                 self.scaler.scale(nats * scale).backward()
             after.append(ended.detach())
             self.nats += nats.detach()
+            self.line_nats += nats.detach()
         self.state = State.join(after)
 
     def _micro_batches(self, lanes: int) -> list[slice]:
@@ -256,12 +260,30 @@ class Trainer:
 
         Raises Diverged, on every rank, if it is not finite, or if no loss scale makes gradients so.
         """
-        nats = float(self.world.sum(self.nats))
-        if not math.isfinite(nats):
-            raise diverged(self, "the training loss is")
+        nats = self._sum_over_ranks(self.nats)
         if self.scaler.is_enabled() and self.scaler.get_scale() < LOWEST_SCALE:
             raise diverged(self, "at the lowest loss scale, gradients are still")
         return nats
+
+    def _sum_over_ranks(self, nats: Tensor) -> float:
+        total = float(self.world.sum(nats))
+        if not math.isfinite(total):
+            raise diverged(self, "the training loss is")
+        return total
+
+    def close_line(self) -> dict[str, float]:
+        """Return what the console tells of the steps since the last line, and begin a new one.
+
+        All ranks call it together. Raises Diverged, on each, if the loss is not finite.
+        """
+        nats, characters = self._sum_over_ranks(self.line_nats), self.line_characters
+        self.line_nats.zero_()
+        self.line_characters = 0
+        return {
+            "step": self.progress.step,
+            "train_bits_per_character": nats / characters / math.log(2),
+            "learning_rate": self.schedule.rate(self.progress.step - 1),
+        }
 
     def close_row(self) -> dict[str, float]:
         """Return the row of metrics of the steps since the last one, and begin a new one.

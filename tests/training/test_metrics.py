@@ -96,8 +96,9 @@ def test_the_numbers_of_all_ranks_are_in_one_event_file(tmp_path):
         "rank_characters_per_second": [100.0, 200.0],
         "bottleneck": "compute",
     }
+    line = {**row, "seconds": 1.0}
     with RunLog(PretrainingDirectory(tmp_path), 0, 10, world=ALONE) as log:
-        log.write(row)
+        log.write(row, line)
     (file,) = (path for path in (tmp_path / "tensorboard").rglob("*") if path.is_file())
     content = file.read_bytes()
     for rank in range(2):
@@ -114,6 +115,6 @@ def test_a_row_that_a_full_disk_does_not_take_is_told_by_its_file(tmp_path):
         pytest.raises(OSError, match="No space left") as told,
         RunLog(run, 0, 4, tracker, world=ALONE) as log,
     ):
-        log.write({"step": 1})
+        log.write({"step": 1}, {})
     assert told.value.filename == str(run.metrics)
     assert calls == ["closed"]

@@ -20,6 +20,26 @@ def test_pauses_do_not_count():
     assert watch.lap() == 20  # at 120
 
 
+def test_a_split_takes_nothing_from_a_lap():
+    now = iter([0.0, 3.0, 5.0, 105.0, 108.0, 110.0])
+    watch = Stopwatch(lambda: next(now))  # at 0
+    assert watch.split() == 3
+    with watch:  # 5 to 105
+        pass
+    assert watch.split() == 5  # at 108, since 3
+    assert watch.lap() == 10  # at 110, since 0
+
+
+def test_a_line_has_the_speed_since_the_line_before_and_leaves_the_row_alone():
+    now = iter([0.0, 4.0, 6.0])
+    meter = ThroughputMeter(None, None, SimpleNamespace(waited=0.0), clock=lambda: next(now))
+    meter.advance(1000, 1.0)
+    assert meter.close_line() == {"characters_per_second": 250.0, "seconds": 4.0}
+    meter.advance(1000, 1.0)
+    assert meter.close_line() == {"characters_per_second": 500.0, "seconds": 2.0}
+    assert (meter.steps, meter.characters) == (2, 2000)
+
+
 class Cluster:
     """Two ranks whose clocks, exchanges and prefetchers say what a test sets."""
 

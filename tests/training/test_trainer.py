@@ -115,6 +115,23 @@ def test_a_row_is_the_mean_over_its_steps_their_windows_and_micro_batches():
         assert row["train_bits_per_character"] == pytest.approx(bits / counted, rel=1e-6)
 
 
+def test_a_line_is_of_the_steps_since_the_line_before_and_leaves_the_row_alone():
+    still = {"name": "sgd", "lr": 1e-12}  # the weights stay
+    trainer, alone = make_trainer(**still), []
+    for seed in range(3):
+        window = make_window(lengths=(6, 2, seed), seed=seed)
+        trainer.train(as_batch(window, CPU))
+        one = make_trainer(**still)
+        one.train(as_batch(window, CPU))
+        alone.append(one.close_row()["train_bits_per_character"] * window.characters)
+        if seed != 1:
+            told = trainer.close_line()["train_bits_per_character"]
+            counted, bits = (8, alone[:1]) if seed == 0 else (9 + 10, alone[1:])
+            assert told == pytest.approx(sum(bits) / counted, rel=1e-6)
+    row = trainer.close_row()
+    assert row["train_bits_per_character"] == pytest.approx(sum(alone) / 27, rel=1e-6)
+
+
 class Asking(World):
     """A world that counts how often ranks are asked for something."""
 

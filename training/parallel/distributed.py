@@ -126,7 +126,7 @@ class World:
 
 
 class Ballot:
-    """Starts an all-reduce of this step's flag and returns the previous step's result.
+    """Starts an all-reduce of this step's flags and returns the previous step's result.
 
     That way no step waits for its own vote. On a GPU, votes use a separate stream: the main stream
     already has this step's kernels and never runs empty.
@@ -145,27 +145,30 @@ class Ballot:
         if error is None:  # else peers may be gone
             self._count()
 
-    def cast(self, flag: bool) -> bool:
-        """Return whether the previous step's flag was set on any rank, the same on every rank. A
-        lost peer is noticed here, a step later.
+    def cast(self, *flags: bool) -> Sequence[bool]:
+        """Return which of the previous step's flags were set on any rank, the same on every rank;
+        before, none. A process alone has its own answer at once. A lost peer is noticed here, a
+        step later.
         """
         if self.world.size == 1:
-            return flag
-        answer = self._count()
+            return flags
+        answer = self._count() or [False] * len(flags)
         if self._stream is not None:  # NCCL's groups need a fixed order: the exchange, the vote
             self._stream.wait_stream(torch.cuda.current_stream(self.world.device))
         with self._beside():
-            votes = torch.full((), float(flag), device=self.world.device)
+            votes = torch.zeros(len(flags), device=self.world.device)
+            for place in (place for place, flag in enumerate(flags) if flag):
+                votes[place] = 1.0  # by a kernel: a copy from the host would wait for the step
             self._under_way = votes, dist.all_reduce(votes, async_op=True)
         return answer
 
-    def _count(self) -> bool:
+    def _count(self) -> list[bool]:
         if self._under_way is None:
-            return False
+            return []
         (votes, work), self._under_way = self._under_way, None
         with self._beside():
             self.world.finish(work)
-            return bool(votes > 0)
+            return [number > 0 for number in votes.tolist()]
 
     def _beside(self) -> AbstractContextManager[object]:
         return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)

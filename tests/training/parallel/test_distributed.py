@@ -186,7 +186,7 @@ class StandInGpu:
         monkeypatch.setattr(torch.cuda, "Stream", Stream)
         monkeypatch.setattr(torch.cuda, "stream", self.on)
         monkeypatch.setattr(torch.cuda, "current_stream", lambda device: self.stream)
-        monkeypatch.setattr(torch, "full", lambda size, value, device: Votes(self, value))
+        monkeypatch.setattr(torch, "zeros", lambda size, device: Votes(self, size))
         monkeypatch.setattr(dist, "all_reduce", self.all_reduce)
 
     @contextmanager
@@ -208,23 +208,30 @@ class StandInGpu:
 
 
 class Votes:
-    """A number on the GPU; to read it is to wait for all that lies before it."""
+    """Numbers on the GPU; to read them is to wait for all that lies before them."""
 
-    def __init__(self, gpu, value):
-        self.gpu, self.value = gpu, value
+    def __init__(self, gpu, size):
+        self.gpu, self.values = gpu, [0.0] * size
 
-    def __gt__(self, limit):
+    def __setitem__(self, place, value):
+        self.values[place] = value
+
+    def tolist(self):
         self.gpu.waited.append(set(self.gpu.stream.ahead))
-        return self.value > limit
+        return self.values
 
 
 def test_a_vote_on_a_gpu_does_not_wait_for_its_step(monkeypatch):
     gpu = StandInGpu(monkeypatch)
     ballot = Ballot(World(0, 2, GPU))
-    flags, answers = [False, True, False, False], []
-    for step, flag in enumerate(flags):
+    flags, answers = [(False, True), (True, False), (False, False), (False, False)], []
+    for step, pair in enumerate(flags):
         gpu.stream.ahead.add(step)  # its kernels and exchanges, queued
-        answers.append(ballot.cast(flag))
+        answers.append(tuple(ballot.cast(*pair)))
         assert all(step not in waited for waited in gpu.waited)
-    assert answers == [False, False, True, False]
+    assert answers == [(False, False), *flags[:-1]]
     assert max(map(max, gpu.waited)) == len(flags) - 2  # for the step before it does
+
+
+def test_a_process_alone_has_its_own_answer_at_once():
+    assert list(Ballot(World(0, 1, torch.device("cpu"))).cast(True, False)) == [True, False]

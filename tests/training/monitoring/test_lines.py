@@ -1,0 +1,165 @@
+"""When a run prints a line, and what it says of how far the run is."""
+
+import re
+
+import pytest
+
+from tests.support.runs import rows_of, run, run_ranks, small_run
+from tests.training.test_trainer import ALONE
+from training.metrics import RunLog
+from training.monitoring.lines import RECENT, Pace, ProgressLines
+from training.parallel.distributed import World
+from training.runs.run_directory import PretrainingDirectory
+
+
+class Clock:
+    """Time that passes only when told to."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+def line_of(step, seconds=1.0, **changes):
+    line = {"step": step, "train_bits_per_character": 2.5, "learning_rate": 5e-4}
+    return {**line, "characters_per_second": 1234.4, "seconds": seconds, **changes}
+
+
+def test_a_line_is_due_after_the_first_step_and_then_when_it_was_silent_for_long(clock):
+    lines = ProgressLines(0, 100, 15.0, clock)
+    due = []
+    for step in range(1, 41):
+        clock.now += 1.0
+        if lines.advance():
+            due.append(step)
+            lines.show(line_of(step), {})
+        elif step == 20:
+            lines.show(line_of(step), {})  # a row's
+    assert due == [1, 16, 35]
+
+
+def test_a_line_is_asked_for_once_although_ranks_answer_a_step_later(clock):
+    lines = ProgressLines(0, 100, 15.0, clock)
+    assert [lines.advance() for _ in range(3)] == [True, False, False]
+
+
+def test_a_line_adds_how_far_the_run_is_behind_what_it_said_before(clock, capsys):
+    lines = ProgressLines(0, 3000, 15.0, clock)
+    lines.show(line_of(1), {})
+    row = {"valid_bits_per_character": 2.25, "bottleneck": "input 20%"}
+    clock.now += 500.0
+    lines.show(line_of(1001, seconds=500.0), row)
+    clock.now += 1000.0
+    lines.show(line_of(3000, seconds=1000.0), {"bottleneck": "compute"})
+    assert capsys.readouterr().out.splitlines() == [
+        "step      1  train 2.5000 bits/char  lr 5.00e-04  1,234 chars/s  0.0% of 3,000 steps",
+        "step   1001  train 2.5000 bits/char  valid 2.2500  lr 5.00e-04  1,234 chars/s  "
+        "bottleneck: input 20%  33.3% of 3,000 steps  16:39 left",
+        "step   3000  train 2.5000 bits/char  lr 5.00e-04  1,234 chars/s  100.0% of 3,000 steps",
+    ]
+
+
+def test_nearly_all_steps_are_not_all(clock, capsys):
+    ProgressLines(0, 100_000, 15.0, clock).show(line_of(99_999), {})
+    assert capsys.readouterr().out.endswith("99.9% of 100,000 steps\n")
+
+
+def paced(clock, *lines):
+    """Return the estimate at each line, of (step, seconds of training, seconds of a pause)."""
+    pace, estimates = Pace(clock), []
+    for step, seconds, pause in lines:
+        clock.now += seconds + pause
+        estimates.append(pace.seconds_per_step(step, seconds))
+    return estimates
+
+
+def test_the_first_step_which_compiles_does_not_count_nor_does_a_moment(clock):
+    assert paced(clock, (1, 90.0, 0.0), (5, 4.0, 0.0), (11, 6.0, 0.0)) == [None, None, 1.0]
+
+
+def test_the_pace_is_that_of_recent_steps(clock):
+    slow = [(step, 10.0, 0.0) for step in range(2, 100)]
+    fast = [(step, 1.0, 0.0) for step in range(100, 101 + int(RECENT))]
+    assert paced(clock, (1, 1.0, 0.0), *slow, *fast)[-1] == 1.0
+
+
+def test_an_evaluation_counts_for_all_steps_not_only_for_those_beside_it(clock):
+    before = [(step, 10.0, 0.0) for step in range(11, 1001, 10)]
+    *_, undisturbed, after = paced(clock, (1, 1.0, 0.0), *before, (1001, 10.0, 500.0))
+    assert undisturbed == 1.0
+    assert after == pytest.approx(1.5)
+
+
+def test_a_resumed_run_is_as_far_as_all_its_steps(clock, capsys):
+    lines = ProgressLines(600, 1000, 15.0, clock)
+    assert lines.advance()
+    lines.show(line_of(601), {})
+    clock.now += 20.0
+    lines.show(line_of(701, seconds=20.0), {})
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.endswith("  60.1% of 1,000 steps")
+    assert second.endswith("  70.1% of 1,000 steps  00:59 left")
+
+
+def test_only_the_main_rank_prints_and_asks(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("training.metrics.through_main", lambda world, act: act())
+    other = World(1, 2, ALONE.device)
+    with RunLog(PretrainingDirectory(tmp_path), 0, 10, world=other) as log:
+        assert not log.advance()
+        log.tell(line_of(1))
+        log.write({"step": 1}, line_of(1))
+    assert capsys.readouterr().out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_line_writes_no_row(tmp_path, capsys):
+    run_directory = PretrainingDirectory(tmp_path)
+    with RunLog(run_directory, 0, 10, world=ALONE) as log:
+        assert log.advance()
+        log.tell(line_of(1))
+    assert run_directory.metrics.read_text() == ""
+    assert "step      1" in capsys.readouterr().out
+
+
+STEP = re.compile(r"^step +(\d+)  train (\d+\.\d+) bits/char.*  (\d+\.\d)% of 8 steps", re.M)
+
+
+@pytest.fixture(scope="module")
+def of_every_step(tmp_path_factory):
+    """The rows of a run that writes one at every step."""
+    folder = tmp_path_factory.mktemp("every_step") / "run"
+    assert run(*small_run(folder, 8, **{"log.every_steps": 1})).returncode == 0
+    return rows_of(folder)
+
+
+def test_lines_between_rows_tell_their_own_steps_and_change_no_row(tmp_path, of_every_step):
+    often, seldom = tmp_path / "often", tmp_path / "seldom"
+    said = run(*small_run(often, 8, **{"log.every_seconds": 1e-6})).stdout
+    quiet = run(*small_run(seldom, 8, **{"log.every_seconds": 1e6})).stdout
+    assert rows_of(often) == rows_of(seldom)
+    assert [row["step"] for row in rows_of(often)] == [4, 8]
+    assert [int(step) for step, _, _ in STEP.findall(quiet)] == [1, 4, 8]
+    told = [(int(step), float(bits), float(done)) for step, bits, done in STEP.findall(said)]
+    assert [step for step, _, _ in told] == list(range(1, 9))
+    for (step, bits, done), row in zip(told, of_every_step, strict=True):
+        assert bits == pytest.approx(row["train_bits_per_character"], abs=1e-4)
+        assert done == step * 12.5
+
+
+def test_two_ranks_tell_the_losses_of_both(tmp_path, of_every_step):
+    often = {"log.every_seconds": 1e-6}
+    main_rank, other = run_ranks(2, *small_run(tmp_path / "run", 8, **often))
+    assert (main_rank.returncode, other.returncode) == (0, 0), (main_rank, other)
+    assert not STEP.findall(other.stdout)
+    told = {int(step): float(bits) for step, bits, _ in STEP.findall(main_rank.stdout)}
+    assert set(told) == set(range(2, 9))  # the first is asked for after step 1
+    for row in of_every_step[2:]:
+        expected = row["train_bits_per_character"]
+        assert told[row["step"]] == pytest.approx(expected, abs=2e-4)  # sums in another order

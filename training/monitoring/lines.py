@@ -1,0 +1,110 @@
+"""The lines of a run on its console: how it learns, how fast, how far it is, how long it takes."""
+
+import math
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tqdm import tqdm
+
+from .console import outliving_the_reader
+
+RECENT = 300.0  # seconds of training from whose speed the time left is estimated
+SHORTEST = 5.0  # seconds of training; an estimate from less would be a guess
+
+
+class Pace:
+    """Estimates how long a step takes, from recent ones.
+
+    Pauses for evaluations and checkpoints are rare and long. So they are averaged over all steps,
+    not only over recent ones: the speed would seem to collapse at each of them.
+    """
+
+    def __init__(self, clock: Callable[[], float]):
+        self._clock = clock
+        self._began, self._first = 0.0, 0  # when the first line came, and its step
+        self._marks: deque[tuple[int, float]] = deque()  # step and seconds of training, of lines
+
+    def seconds_per_step(self, step: int, seconds: float) -> float | None:
+        """Return the seconds of a step, with its share of pauses; None while little is known.
+
+        step, seconds: of the present line, and of training since the line before. What comes before
+        the first line does not count: the first step also compiles and warms up.
+        """
+        now = self._clock()
+        if not self._marks:
+            self._began, self._first = now, step
+            self._marks.append((step, 0.0))
+            return None
+        trained = self._marks[-1][1] + seconds
+        self._marks.append((step, trained))
+        while trained - self._marks[1][1] >= RECENT:
+            self._marks.popleft()
+        from_step, before = self._marks[0]
+        if trained - before < SHORTEST:
+            return None
+        paused = max(0.0, now - self._began - trained)
+        return (trained - before) / (step - from_step) + paused / (step - self._first)
+
+
+class ProgressLines:
+    """Prints a run's lines, above a bar if stderr is a terminal."""
+
+    def __init__(
+        self,
+        first_step: int,
+        steps: int,
+        every_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        self.steps, self.every_seconds = steps, every_seconds
+        self._clock, self._pace = clock, Pace(clock)
+        self._spoke = -math.inf  # when the last line was printed, or asked for
+        self._bar = tqdm(
+            total=steps, initial=first_step, unit=" steps", disable=not sys.stderr.isatty()
+        )
+
+    def close(self) -> None:
+        """Leave the bar as it is."""
+        self._bar.close()
+
+    def advance(self) -> bool:
+        """Count a step; return whether a line is due: the first one, or `every_seconds` after the
+        one before. It is asked for once: several ranks only begin to prepare it a step later.
+        """
+        self._bar.update()
+        now = self._clock()
+        due = now - self._spoke >= self.every_seconds
+        if due:
+            self._spoke = now
+        return due
+
+    def show(self, line: Mapping[str, Any], row: Mapping[str, Any]) -> None:
+        """Print a line, and what a row of metrics, if there is one, adds to it."""
+        text = self._text(line, row)
+        self._spoke = self._clock()
+        with outliving_the_reader():
+            if self._bar.disable:
+                print(text, flush=True)
+            else:
+                self._bar.write(text)
+
+    def _text(self, line: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+        valid, bottleneck = row.get("valid_bits_per_character"), row.get("bottleneck", "compute")
+        return (
+            f"step {line['step']:>6}  train {line['train_bits_per_character']:.4f} bits/char"
+            + (f"  valid {valid:.4f}" if valid is not None else "")
+            + f"  lr {line['learning_rate']:.2e}  {line['characters_per_second']:,.0f} chars/s"
+            + ("" if bottleneck == "compute" else f"  bottleneck: {bottleneck}")
+            + self._how_far(line["step"], line["seconds"])
+        )
+
+    def _how_far(self, step: int, seconds: float) -> str:
+        """Return the part of the run's steps that are done, rounded down, and the time left."""
+        done = f"  {1000 * step // self.steps / 10:.1f}% of {self.steps:,} steps"
+        each, left = self._pace.seconds_per_step(step, seconds), self.steps - step
+        if each is None or left <= 0:
+            return done
+        return f"{done}  {tqdm.format_interval(each * left)} left"
