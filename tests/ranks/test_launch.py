@@ -146,3 +146,9 @@ def test_every_rank_reports_a_probe_that_only_the_main_one_reads(tmp_path):
         expected = f"evaluate.probe_train and probe_val: {tmp_path}/a.csv: no such file"
         assert f"[rank {rank}] error: {expected}" in process.stderr
         assert "peer" not in process.stderr
+
+
+def test_a_peer_outlives_an_examination_that_takes_longer_than_its_patience():
+    processes = run_ranks(2, "-m", "tests.ranks.waiting")
+    assert [process.returncode for process in processes] == [0, 0], processes
+    assert "examined" in processes[0].stdout

@@ -33,7 +33,10 @@ COLUMNS = 40  # characters in a line of the coloured text
 
 
 class Monitor:
-    """Examines the model on the main rank only; the others wait for it."""
+    """Examines the model on the main rank only; the others wait for it.
+
+    It meets them after every part, so that none takes a long examination for a lost peer.
+    """
 
     def __init__(self, config: EvaluateConfig, corpus: Corpus, world: World):
         """Read the probe's texts; InputError, on every rank, if they cannot be read."""
@@ -78,7 +81,8 @@ class Monitor:
         log.board.add_text("sample", "".join(f"    {line}\n" for line in lines), step)
         row: dict[str, float] = {}
         if self.probe is not None:
-            findings = self.probe.measure(model)
+            findings = self.probe.measure(model, self.world.meet)
+            self.world.meet()
             row = findings.row()
             for label, name in enumerate(findings.classes):
                 values = findings.values[findings.labels == label]
@@ -93,7 +97,11 @@ class Monitor:
         """Return a review written by the model, with the same seed every time."""
         opening = self.profile.prefix.encode() or b"\n"
         pieces = generate(model, opening, self.sampling, tokenizer=self.tokenizer)
-        return "".join(piece for _, piece in pieces)
+        written = []
+        for _, piece in pieces:
+            written.append(piece)
+            self.world.meet()
+        return "".join(written)
 
     def coloured(self, model: LanguageModel, findings: "Findings") -> Any:
         """Return a figure of a text coloured by the probe's unit; green means positive."""

@@ -1,6 +1,7 @@
 """A probe: how well a model, during training, separates labelled texts."""
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,12 +70,26 @@ class Probe:
             raise InputError(f"{train}, {val}: too few texts for a probe of two classes")
         return cls(fitted_on, scored_on, profile, tokenizer)
 
-    def measure(self, model: LanguageModel) -> Findings:
-        """Return the findings for the model's features."""
-        return self.examine(*(features_in_order(model, s, kind=KIND) for s in self.sequences))
+    def measure(
+        self, model: LanguageModel, between: Callable[[], object] = lambda: None
+    ) -> Findings:
+        """Return the findings for the model's features.
 
-    def examine(self, train: np.ndarray, val: np.ndarray) -> Findings:
-        """Fit on the features of train; return the results on those of val, [N, H] each."""
+        between: called after each part of the work: some bytes of a batch of texts, a regression.
+        """
+        train, val = (
+            features_in_order(model, sequences, kind=KIND, advance=lambda _: between())
+            for sequences in self.sequences
+        )
+        return self.examine(train, val, between)
+
+    def examine(
+        self, train: np.ndarray, val: np.ndarray, between: Callable[[], object] = lambda: None
+    ) -> Findings:
+        """Fit on the features of train; return the results on those of val, [N, H] each.
+
+        between: as of `measure`.
+        """
         scaler = StandardScaler().fit(train)
         train, val = scaler.transform(train), scaler.transform(val)
         signs = 2 * self.train.labels - 1.0
@@ -82,8 +97,10 @@ class Probe:
         unit = int(np.abs(correlation).argmax())
         sign = 1 if correlation[unit] > 0 else -1
         values = sign * val[:, unit]
+        accuracy = self._accuracy(train, val)
+        between()
         return Findings(
-            accuracy=self._accuracy(train, val),
+            accuracy=accuracy,
             unit=unit,
             unit_accuracy=self._accuracy(train[:, [unit]], val[:, [unit]]),
             values=values,

@@ -22,7 +22,9 @@ log = logging.getLogger(__name__)
 def through_main(world: World, act: Callable[[], object]) -> str:
     """Let the main rank act; return its result, as text, on every rank.
 
-    Its InputError is raised on every rank, so that none waits for one that has ended.
+    Its InputError is raised on every rank, so that none waits for one that has ended. Where acting
+    takes long, `act` calls `world.meet` between its parts: each time, the timeout of the others
+    begins anew.
     """
     if world.size == 1:
         return str(act())
@@ -42,6 +44,8 @@ def _text_from_main(world: World, text: str) -> str:
     """Return the main rank's text, which is ASCII and not empty."""
     content = torch.frombuffer(bytearray(text, "ascii"), dtype=torch.uint8)
     size = world.from_main(len(content))
+    while not size:  # the main rank has met the others, and is still at work
+        size = world.from_main(0)
     buffer = content.to(world.device) if world.is_main else content.new_empty(size).to(world.device)
     dist.broadcast(buffer, src=0)
     return bytes(buffer.tolist()).decode("ascii")

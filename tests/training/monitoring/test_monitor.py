@@ -23,6 +23,8 @@ from training.monitoring.monitor import COLOURED, Monitor, text_figure
 from training.monitoring.probe import Probe
 from training.parallel.distributed import World
 
+SHOWN = ("text", "histogram", "figure")
+
 
 def write_set(path, texts, labels):
     with open(path, "w", newline="") as file:
@@ -93,6 +95,29 @@ def test_finite_weights_that_predict_nothing_finite_have_diverged_on_every_rank(
         monkeypatch.setattr(monitor_module, "through_main", refuse)
     with pytest.raises(Diverged, match=r"model predicts is not finite at step 0: .* has diverged"):
         monitor.show(trainer, SimpleNamespace(board=None))
+
+
+class Meeting(World):
+    """A world alone that counts its meetings."""
+
+    met = 0
+
+    def meet(self):
+        object.__setattr__(self, "met", self.met + 1)
+
+
+def test_ranks_meet_after_every_part_of_an_examination(sets):
+    trainer, world = make_trainer(), Meeting(0, 1, torch.device("cpu"))
+    config = EvaluateConfig(probe_train=sets[0], probe_val=sets[1], sample_length=12)
+    monitor = Monitor(config, embedded_corpus(), world)
+    assert len(monitor.sample(trainer.model)) == world.met <= 12  # after every character
+    before, parts = world.met, []
+    monitor.probe.measure(trainer.model, lambda: parts.append(world.met))
+    longest = max(len(sequence) for part in monitor.probe.sequences for sequence in part)
+    assert len(parts) >= 1 + longest / 128  # a regression; blocks of bytes
+    board = SimpleNamespace(**{f"add_{name}": lambda *_: None for name in SHOWN})
+    monitor.show(trainer, SimpleNamespace(board=board))
+    assert world.met - before > len(parts)
 
 
 def test_a_run_shows_what_it_writes_and_knows(tmp_path, sets):

@@ -4,6 +4,7 @@ from itertools import product
 
 import pytest
 import torch
+import torch.distributed as dist
 
 from model.errors import InputError
 from model.language_model import ModelConfig, build_model
@@ -95,3 +96,27 @@ def test_ranks_that_begin_from_other_weights_are_named(monkeypatch):
 
 def test_a_single_process_acts_as_the_main_rank():
     assert through_main(World(0, 1, CPU), lambda: "done") == "done"
+
+
+class Met(World):
+    """A rank to which the main one sends numbers, one at each meeting."""
+
+    numbers: list[int]
+
+    def from_main(self, number):
+        return number if self.is_main else self.numbers.pop(0)
+
+
+@pytest.mark.parametrize("parts", [0, 3])
+def test_others_wait_anew_for_every_part_of_what_the_main_rank_does(monkeypatch, parts):
+    """They hear the answer only after the last part, and none of them speaks up unasked."""
+    told = b'{"result": "done"}'
+
+    def send(buffer, src):
+        buffer.copy_(torch.frombuffer(bytearray(told), dtype=torch.uint8))
+
+    monkeypatch.setattr(dist, "broadcast", send)
+    waiting = Met(1, 2, CPU)
+    object.__setattr__(waiting, "numbers", [0] * parts + [len(told)])
+    assert through_main(waiting, lambda: pytest.fail("not on this rank")) == "done"
+    assert waiting.numbers == []

@@ -1,0 +1,39 @@
+"""Two ranks, the main one of which writes a sample for longer than the other waits for a peer.
+
+test_launch.py starts them.
+"""
+
+import time
+from types import SimpleNamespace
+
+import torch
+
+from data_utils.sources import embedded_corpus
+from tests.training.test_trainer import make_trainer
+from training.evaluation import EvaluateConfig
+from training.monitoring import monitor as monitor_module
+from training.monitoring.monitor import Monitor
+from training.parallel.distributed import launched
+
+PATIENCE = 4.0  # seconds
+PIECE = 0.5
+PIECES = 12
+
+
+def written_slowly(*args, **kwargs):
+    """Yield what `generate` does, with time to spare in each part but not in all together."""
+    for _ in range(PIECES):
+        time.sleep(PIECE)
+        yield 0, "a"
+
+
+if __name__ == "__main__":
+    assert PIECES * PIECE > PATIENCE
+    monitor_module.generate = written_slowly
+    corpus, trainer = embedded_corpus(), make_trainer()
+    with launched("cpu", timeout=PATIENCE) as world:
+        log = SimpleNamespace(board=SimpleNamespace(add_text=lambda *_: None))
+        assert torch.equal(world.sum(torch.ones(1)), torch.full((1,), 2.0))
+        Monitor(EvaluateConfig(), corpus, world).show(trainer, log)
+        world.meet()
+    print(f"rank {world.rank} examined")
