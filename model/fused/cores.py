@@ -38,9 +38,14 @@ def usable_cores(root: Path = ROOT) -> int:
 
 def affine_cores() -> int:
     """Return on how many cores the scheduler may put this process."""
+    return len(core_numbers())
+
+
+def core_numbers() -> set[int]:
+    """Return the numbers of the cores on which the scheduler may put this process."""
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0) | bound_cores())
-    return os.cpu_count() or 1
+        return os.sched_getaffinity(0) | bound_cores()
+    return set(range(os.cpu_count() or 1))
 
 
 def bound_cores(openmp: Any = None) -> set[int]:

@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import math
 import os
 import socket
 import sys
@@ -21,7 +22,7 @@ from torch import Tensor
 
 from model.errors import InputError
 from model.files.devices import reason_against
-from model.fused.cores import bound_cores, usable_cores
+from model.fused.cores import bound_cores, core_numbers, quota
 
 from ..runs.signals import TEMPORARY_FAILURE
 from .launcher import may_restart
@@ -187,7 +188,6 @@ def launched(device: TrainingDevice, timeout: float = 300.0) -> Iterator[World]:
     if size == 1:
         yield World(0, 1, chosen)
         return
-    _share_cores()
     longest = timedelta(seconds=timeout)
     try:
         _join(chosen, longest)
@@ -215,16 +215,14 @@ def _join(device: torch.device, timeout: timedelta) -> None:
             logging.getLogger(__name__).warning(SHARED_STORE)
     _meet(store, rank, size, device)
     _compare_cores(store, rank, size, bound_cores())
+    _share_cores(store, rank, size)
     backend = dist.get_default_backend_for_device(device)
     dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
 
 
 def _meet(store: dist.Store, rank: int, size: int, device: torch.device) -> None:
     """Wait for all ranks; refuse, on each of them, devices that do not fit together."""
-    store.set(f"here/{rank}", _name_of(device))
-    keys = [f"here/{peer}" for peer in range(size)]
-    store.wait(keys, JOIN)
-    _check_devices(_texts_of(store, keys))
+    _check_devices(_exchange(store, rank, size, "here", _name_of(device)))
 
 
 def _compare_cores(store: dist.Store, rank: int, size: int, bound: Collection[int]) -> None:
@@ -232,10 +230,8 @@ def _compare_cores(store: dist.Store, rank: int, size: int, bound: Collection[in
     Every rank's threads then start at the first of these, and the other cores are idle.
     """
     places = f"{socket.gethostname()} {' '.join(map(str, sorted(bound)))}"
-    store.set(f"cores/{rank}", places)
-    keys = [f"cores/{peer}" for peer in range(size)]
-    store.wait(keys, JOIN)
-    owns = [(host, set(cores)) for host, *cores in map(str.split, _texts_of(store, keys))]
+    texts = _exchange(store, rank, size, "cores", places)
+    owns = [(host, set(cores)) for host, *cores in map(str.split, texts)]
     own_host, own = owns[rank]
     sharing = [peer for peer, (host, cores) in enumerate(owns) if host == own_host and cores & own]
     if len(sharing) > 1 and sharing[0] == rank:
@@ -246,7 +242,41 @@ def _compare_cores(store: dist.Store, rank: int, size: int, bound: Collection[in
         )
 
 
-def _texts_of(store: dist.Store, keys: list[str]) -> list[str]:
+def _share_cores(store: dist.Store, rank: int, size: int) -> None:
+    """Give each of the machine's processes its part of the cores, unless a number was chosen.
+    torch.distributed.run sets OMP_NUM_THREADS=1 if it is not set, which leaves cores idle. torch's
+    own default takes all cores in every process, which is worse.
+    """
+    own = sum(1 << core for core in core_numbers())
+    texts = _exchange(store, rank, size, "affinity", f"{socket.gethostname()} {own:x}")
+    places = [(host, int(cores, 16)) for host, cores in map(str.split, texts)]
+    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    if os.environ.get("OMP_NUM_THREADS", "1") == "1":
+        torch.set_num_threads(own_part(rank, places, processes, quota()))
+
+
+def own_part(rank: int, places: Sequence[tuple[str, int]], processes: int, quota: float) -> int:
+    """Return how many cores are a rank's part of its machine, at least one.
+
+    A rank divides its cores among those that may run on them, too, and keeps all of them if it was
+    bound to cores of its own (taskset, srun --cpu-bind).
+
+    places: each rank's machine, and the cores on which it may run, as bits. processes: the ranks of
+    a machine. quota: of time, in cores, for all of them together; infinity without one.
+    """
+    host, own = places[rank]
+    sharing = sum(peer == host and bool(cores & own) for peer, cores in places)
+    part = own.bit_count() // min(sharing, processes)  # two machines may have one name
+    if math.isfinite(quota):
+        part = min(part, math.ceil(quota) // processes)
+    return max(1, part)
+
+
+def _exchange(store: dist.Store, rank: int, size: int, name: str, text: str) -> list[str]:
+    """Return the text that each rank gives under this name, which is used once."""
+    store.set(f"{name}/{rank}", text)
+    keys = [f"{name}/{peer}" for peer in range(size)]
+    store.wait(keys, JOIN)
     return [value.decode() for value in store.multi_get(keys)]
 
 
@@ -300,13 +330,3 @@ def device_of_rank(device: TrainingDevice, local_rank: int = 0) -> torch.device:
     chosen = torch.device("cuda", local_rank % torch.cuda.device_count())
     torch.cuda.set_device(chosen)
     return chosen
-
-
-def _share_cores() -> None:
-    """Give each of the machine's processes its part of the cores, unless a number was chosen.
-    torch.distributed.run sets OMP_NUM_THREADS=1 if it is not set, which leaves cores idle. torch's
-    own default takes all cores in every process, which is worse.
-    """
-    if os.environ.get("OMP_NUM_THREADS", "1") == "1":
-        processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-        torch.set_num_threads(max(1, usable_cores() // processes))

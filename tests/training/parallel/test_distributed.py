@@ -5,6 +5,7 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
+from math import inf
 from types import SimpleNamespace
 
 import pytest
@@ -13,7 +14,7 @@ import torch.distributed as dist
 
 from model.errors import InputError
 from training.parallel import distributed
-from training.parallel.distributed import Ballot, World, device_of_rank, launched
+from training.parallel.distributed import Ballot, World, device_of_rank, launched, own_part
 from training.parallel.rank_groups import RankGroups
 
 GPU = torch.device("cuda", 0)
@@ -127,12 +128,43 @@ def test_ranks_that_openmp_binds_to_the_same_cores_are_told_once(cores, told, ca
 )
 def test_ranks_divide_the_cores_unless_somebody_chose_a_number(monkeypatch, said, threads):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    for name, value in ({"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"} | said).items():
+    for name, value in ({"LOCAL_WORLD_SIZE": "2"} | said).items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(distributed, "usable_cores", lambda: 6)
-    monkeypatch.setattr(distributed, "_join", lambda *args: None)
-    with launched("cpu"):
-        assert torch.get_num_threads() == threads
+    monkeypatch.setattr(distributed, "core_numbers", lambda: set(range(6)))
+    monkeypatch.setattr(distributed, "quota", lambda: inf)
+    chosen = []
+    monkeypatch.setattr(torch, "set_num_threads", chosen.append)
+    store = dist.HashStore()
+    with ThreadPoolExecutor(2) as ranks:
+        list(ranks.map(lambda rank: distributed._share_cores(store, rank, 2), range(2)))
+    assert chosen == ([threads] * 2 if threads == 3 else [])
+
+
+@pytest.mark.parametrize(
+    ("cores", "processes", "quota", "parts"),
+    [
+        pytest.param(["0-7", "0-7"], 2, inf, [4, 4], id="unbound"),
+        pytest.param(["0-3", "4-7"], 2, inf, [4, 4], id="bound to cores of their own"),
+        pytest.param(["0", "1-7"], 2, inf, [1, 7], id="to unequal ones"),
+        pytest.param(["0-3", "0-3", "4-7", "4-7"], 4, inf, [2, 2, 2, 2], id="two to a socket"),
+        pytest.param(["0-7", "4-7"], 2, inf, [4, 2], id="to some of another's"),
+        pytest.param(["0", "0"], 2, inf, [1, 1], id="more ranks than cores"),
+        pytest.param(["0-7", "0-7"], 2, 3.5, [2, 2], id="a quota"),
+        pytest.param(["0-3", "4-7"], 2, 3.5, [2, 2], id="a quota for bound ones together"),
+        pytest.param(["0-7", "0-7"], 1, inf, [8, 8], id="two machines of one name"),
+    ],
+)
+def test_a_rank_keeps_cores_of_its_own_and_divides_those_that_others_use_too(
+    cores, processes, quota, parts
+):
+    def bits(span):
+        first, _, last = span.partition("-")
+        return sum(1 << core for core in range(int(first), int(last or first) + 1))
+
+    places = [("here", bits(span)) for span in cores]
+    elsewhere = [("there", bits("0-7"))] * processes
+    ranks = range(len(cores))
+    assert [own_part(r, [*places, *elsewhere], processes, quota) for r in ranks] == parts
 
 
 @pytest.mark.parametrize(
