@@ -1,5 +1,5 @@
 """How a run is described: one schema composed of the components' sections. Every command imports
-this package first, so that a missing package is reported in one line.
+this package first, so that a missing package is reported in one line, and Ctrl-C in one word.
 """
 
 import sys
@@ -11,24 +11,33 @@ from model.errors import InputError
 from training.parallel.launcher import report_failure
 
 
-def name_missing_package(
+def end_in_one_line(
     kind: type[BaseException], error: BaseException, traceback: TracebackType | None
 ) -> None:
-    """A sys.excepthook: report a package that is not installed as bad input is reported. Any other
-    error gets Python's traceback.
+    """A sys.excepthook: report a package that is not installed as bad input is reported, and Ctrl-C
+    during the imports as a later one. Any other error gets Python's traceback.
     """
-    name = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
-    package = name.partition(".")[0]
-    if not package or find_spec(package) is not None:
-        return sys.__excepthook__(kind, error, traceback)
-
-    def refuse() -> None:
-        raise InputError(
+    if isinstance(error, KeyboardInterrupt):
+        failure: BaseException = error
+    elif package := _missing_package(error):
+        failure = InputError(
             f"the package {package} is not installed: pip install -r requirements.txt (without a "
             "GPU, first install torch as README.md says)"
         )
+    else:
+        return sys.__excepthook__(kind, error, traceback)
 
-    program.run(refuse, failed=report_failure)
+    def fail() -> None:
+        raise failure
+
+    program.run(fail, failed=report_failure)
 
 
-sys.excepthook = name_missing_package
+def _missing_package(error: BaseException) -> str:
+    """Return the name of a package whose absence is the error; else nothing."""
+    name = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
+    package = name.partition(".")[0]
+    return package if package and find_spec(package) is None else ""
+
+
+sys.excepthook = end_in_one_line

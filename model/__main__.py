@@ -1,6 +1,17 @@
 """`python -m mlstm_sentiment`: the same as the command `mlstm-sentiment`."""
 
-from .commands.command_line import main
+import sys
+
+
+def main() -> None:
+    """Import the command and run it; Ctrl-C ends the import, too, without a traceback."""
+    try:
+        from .commands import command_line
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
+    command_line.main()
+
 
 if __name__ == "__main__":
     main()

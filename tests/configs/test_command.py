@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from configs import name_missing_package
+from configs import end_in_one_line
 from configs.command import prepare_output, run
 from model.errors import InputError
 from tests.support.runs import ROOT, assert_refused, run_anew
@@ -75,9 +75,29 @@ def test_the_first_message_after_pip_install_is_on_the_page_about_trouble(tmp_pa
     assert f"`error: {message}`" in (ROOT / "docs/troubleshooting.md").read_text()
 
 
+INTERRUPTS = """
+import sys
+class Interrupting:
+    def find_spec(self, name, *rest):
+        if name == {name!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupting())
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "imported"),
+    [("main.py", "torch"), ("scripts/transfer.py", "tyro"), ("-m model models", "numpy")],
+)
+def test_ctrl_c_during_the_imports_is_one_word(tmp_path, words, imported):
+    (tmp_path / "sitecustomize.py").write_text(INTERRUPTS.format(name=imported))
+    process = shell(f"PYTHONPATH={tmp_path} {sys.executable} {words}")
+    assert (process.returncode, process.stdout, process.stderr) == (130, "", "interrupted\n")
+
+
 def test_another_missing_name_keeps_its_traceback(capsys):
     error = ModuleNotFoundError("no module named 'model.nothing'", name="model.nothing")
-    name_missing_package(ModuleNotFoundError, error, None)
+    end_in_one_line(ModuleNotFoundError, error, None)
     assert "ModuleNotFoundError" in capsys.readouterr().err
 
 
