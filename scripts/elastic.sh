@@ -22,4 +22,15 @@ if [ -n "$node" ] && [[ " $* " != *" --standalone "* ]]; then
 fi
 export PET_RDZV_CONF=$conf${PET_RDZV_CONF:+,$PET_RDZV_CONF}
 
-exec "${PYTHON:-python}" -m torch.distributed.run "$@"
+# As -m torch.distributed.run, but a signal ends it without a traceback. A rank that refuses its input
+# sends one, and would have said why some thirty lines above the end.
+exec "${PYTHON:-python}" -c '
+import sys
+from torch.distributed.elastic.multiprocessing.api import SignalException
+from torch.distributed.run import main
+
+try:
+    main()
+except SignalException as error:
+    sys.exit(f"launcher: {error}")
+' "$@"

@@ -115,6 +115,28 @@ def test_a_standalone_job_hosts_its_own_store_on_any_node(tmp_path):
     assert "rank 0" in done.stdout
 
 
+def test_what_a_rank_says_before_it_ends_the_launcher_stays_in_view(tmp_path):
+    """As one whose input is refused: the launcher would only start it again."""
+    script = tmp_path / "refused.py"
+    script.write_text(
+        "import os, signal, sys, time; print('error: bad input', file=sys.stderr, flush=True); "
+        "os.kill(os.getppid(), signal.SIGTERM); time.sleep(60)\n"
+    )
+    done = subprocess.run(
+        ["bash", ROOT / "scripts/elastic.sh", "--standalone", "--nproc-per-node", "1", script],
+        env={**os.environ, "PYTHON": sys.executable},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    said = done.stderr.splitlines()
+    assert re.fullmatch(r"launcher: Process \d+ got signal: 15", said[-1])
+    assert "error: bad input" in said[-6:]
+
+
 def words_of(key):
     """The list of strings that a key of the TrainJob holds, in either of YAML's two ways."""
     inline = re.search(rf"^    {key}: \[(.*)\]$", TRAINJOB, re.MULTILINE)
