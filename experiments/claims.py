@@ -10,7 +10,7 @@ from statistics import fmean, median
 from typing import Any
 
 from data_utils.published_sets.registry import SETS, Row
-from experiments.features.tables import best_on_val
+from experiments.features.tables import best_on_val, clearest
 from experiments.finetuning.table import main_measures
 from experiments.overview import FINETUNING, PLAIN, published_bits
 from experiments.peers.report import CELLS, by_rate
@@ -241,8 +241,8 @@ def by_peer(found: Found) -> Measured:
 
 def prompted_unit(name: str, found: Found) -> Measured:
     """Return the accuracy of one unit, after the prompt whose units are clearest on train."""
-    after = found["sets"][name]["after"].values()
-    return accuracy_of(max(after, key=lambda row: row["areas"][0])["best_unit"])
+    _, row = clearest(found["sets"][name])
+    return accuracy_of(row["best_unit"])
 
 
 def with_ngrams(found: Found) -> Measured:

@@ -8,8 +8,9 @@ from data_utils.published_sets.registry import SETS, Published
 from data_utils.published_sets.registry import Row as SetRow
 from experiments.default_model.methods import folder_megabytes
 from experiments.default_model.tables import accuracy
-from experiments.features.tables import best_on_val
+from experiments.features.tables import best_on_val, clearest, written
 from experiments.finetuning.table import main_measures
+from experiments.neuron.tables import with_draws
 from experiments.reproduction.table import in_words, number, result_of
 from experiments.scaling.emulated import LARGEST, Results, Row, between, scaling_of
 from experiments.scaling.publication.puri import HOURS_BY_FIGURE, HOURS_BY_TEXT, SCALING
@@ -89,6 +90,8 @@ def sentiment() -> list[Cells]:
     return [
         *transfer("sst"),
         best_features(),
+        prompted_unit(),
+        known_unit(),
         [
             "SST, all units; one unit",
             "",
@@ -112,6 +115,30 @@ def sentiment() -> list[Cells]:
             f"without pretraining {in_words(tuned['untrained'])}",
         ],
         *(row for name in SETS if name != "sst" for row in transfer(name)),
+    ]
+
+
+def prompted_unit() -> Cells:
+    """Return the accuracy of one unit once the model has begun to write a title."""
+    found = read_result("features", f"{PLAIN}_prompts")
+    title, row = clearest(found["sets"]["sst"])
+    return [
+        "SST, one unit, after the text and the beginning of a title",
+        "",
+        accuracy_in(row["best_unit"]),
+        f"`{PLAIN}`, frozen; {written(found['prompts'][title])}, on train the clearest of five",
+    ]
+
+
+def known_unit() -> Cells:
+    """Return the accuracy of the unit that is known beforehand, with the fewest labels."""
+    found = read_result("neuron", f"{PLAIN}/neuron")["by_labels"]
+    ours, words = (found["curves"][name][0] for name in ("known_unit", "tfidf"))
+    return [
+        f"SST, one unit known beforehand, its cut from {found['counts'][0]} labels",
+        "",
+        with_draws(ours),
+        f"`{PLAIN}`, frozen; TF-IDF fitted to as many labels {with_draws(words)}",
     ]
 
 

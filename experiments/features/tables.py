@@ -80,16 +80,27 @@ def axes(model: str) -> str:
     return markdown(["set", "best unit", of_turns, of_components], rows)
 
 
+def clearest(of_set: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the prompt after which a unit has the largest area on train, and its row."""
+    return max(of_set["after"].items(), key=lambda item: item[1]["areas"][0])
+
+
+def written(prompt: str) -> str:
+    """Return a prompt as code in a cell of a table."""
+    shown = prompt.replace("\n", "\\n").replace("|", "\\|")
+    return f"`{shown}`"
+
+
 def prompts(model: str, name: str) -> str:
     """Return what units tell of a set once the model has read the text and a prompt."""
     found = read_result("features", f"{model}_prompts")
     of_set = found["sets"][name]
     rows = []
     for title, row in of_set["after"].items():
-        best, prompt = row["best_unit"], found["prompts"][title].replace("\n", "\\n")
-        written = f" `{prompt}`" if prompt else ""
+        best, prompt = row["best_unit"], found["prompts"][title]
         told = [accuracy(best), f"{best['test_area']:.3f}", f"{row['clear']:,}"]
-        rows.append([f"{title}{written}", f"{best['axis']}", *told, accuracy(row["all_units"])])
+        what = f"{title} {written(prompt)}" if prompt else title
+        rows.append([what, f"{best['axis']}", *told, accuracy(row["all_units"])])
     head = [
         f"{titled(name, of_set)}: after the text", "best unit on train", "its test accuracy",
         "its area", f"units with an area of at least {CLEAR} on train", "all units, L1",
