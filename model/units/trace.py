@@ -1,6 +1,7 @@
 """The values of single units after every byte of a text."""
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from ..features import FeatureKind
 from ..language_model import LanguageModel
 from ..state import StateName
 from ..text.ragged import ragged_batches
+from ..text.tokenizer import Tokenizer
 
 BATCH_SIZE = 64  # sequences read at once
 
@@ -109,3 +111,28 @@ def liveliest_units(
         advance(added)
     order = torch.argsort(squares, descending=True, stable=True)
     return [int(unit) for unit in order[:count]]
+
+
+def values_per_byte(tokenizer: Tokenizer, tokens: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Return the values of each byte, [bytes, U], from those after each of the tokens [n, U].
+
+    A byte has the values after its token, white space at the beginning of a token those before it.
+    """
+    zero = np.zeros_like(values[:1])  # the state before the text
+    return np.concatenate([zero, values])[_steps_of_bytes(tokenizer, tokens)]
+
+
+def _steps_of_bytes(tokenizer: Tokenizer, tokens: np.ndarray) -> np.ndarray:
+    """Return after how many of the tokens [n] the state belongs to each byte, int64 [bytes]."""
+    spellings = [tokenizer.spellings[token] for token in tokens.tolist()]
+    steps = [
+        [step] * len(blank) + [step + 1] * (len(spelling) - len(blank))
+        for step, (spelling, blank) in enumerate(zip(spellings, map(_lead, spellings), strict=True))
+    ]
+    return np.array(list(chain.from_iterable(steps)), dtype=np.int64)
+
+
+def _lead(spelling: bytes) -> bytes:
+    """Return the white space before the letters of a token; none if there are no letters."""
+    letters = spelling.lstrip()
+    return spelling[: len(spelling) - len(letters)] if letters else b""

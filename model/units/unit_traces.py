@@ -7,7 +7,6 @@ the word.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -20,8 +19,7 @@ from ..language_model import LAYERS
 from ..reading.progress import ProgressBar
 from ..text.glyphs import visible
 from ..text.profiles import TextProfile, checked_texts
-from ..text.tokenizer import Tokenizer
-from .trace import liveliest_units, trace
+from .trace import liveliest_units, trace, values_per_byte
 
 
 @dataclass(frozen=True)
@@ -129,7 +127,7 @@ def read_texts(
         if lacking:
             lively = liveliest_units(loaded.model, sequences, len(wanted) + lacking, **where)
             wanted += [unit for unit in lively if unit not in wanted][:lacking]
-        values = _values_per_byte(loaded, sequences, wanted, **where)
+        values = _traced(loaded, sequences, wanted, **where)
     each = zip(texts, shown, values, strict=True)
     traces = [_unit_trace(profile, text, as_shown, under) for text, as_shown, under in each]
     numbers = [int(unit) for unit in wanted]  # NumPy's numbers are not JSON
@@ -140,34 +138,15 @@ def read_texts(
     return UnitTraces(traces, numbers, *where_from, poles, polarities or {})
 
 
-def _values_per_byte(
+def _traced(
     loaded: LoadedModel, sequences: Sequence[np.ndarray], units: Sequence[int], **options: Any
 ) -> list[np.ndarray]:
-    """Return float32 [bytes, U] for each sequence: a byte has the values after its token, white
-    space at the beginning of a token those before it.
-    """
+    """Return the values of each byte of each sequence, float32 [bytes, U]."""
     values = trace(loaded.model, sequences, units, **options)
     if not all(np.isfinite(each).all() for each in values):
         raise InputError(f"{loaded.folder}: units become NaN or infinite; are its weights damaged?")
-    places = (_steps_of_bytes(loaded.tokenizer, tokens) for tokens in sequences)
-    zero = np.zeros_like(values[0][:1])  # the state before the text
-    return [np.concatenate([zero, each])[place] for each, place in zip(values, places, strict=True)]
-
-
-def _steps_of_bytes(tokenizer: Tokenizer, tokens: np.ndarray) -> np.ndarray:
-    """Return after how many of the tokens [n] the state belongs to each byte, int64 [bytes]."""
-    spellings = [tokenizer.spellings[token] for token in tokens.tolist()]
-    steps = [
-        [step] * len(blank) + [step + 1] * (len(spelling) - len(blank))
-        for step, (spelling, blank) in enumerate(zip(spellings, map(_lead, spellings), strict=True))
-    ]
-    return np.array(list(chain.from_iterable(steps)), dtype=np.int64)
-
-
-def _lead(spelling: bytes) -> bytes:
-    """Return the white space before the letters of a token; none if there are no letters."""
-    letters = spelling.lstrip()
-    return spelling[: len(spelling) - len(letters)] if letters else b""
+    pairs = zip(sequences, values, strict=True)
+    return [values_per_byte(loaded.tokenizer, tokens, each) for tokens, each in pairs]
 
 
 def _unit_trace(profile: TextProfile, text: str, shown: str, values: np.ndarray) -> UnitTrace:

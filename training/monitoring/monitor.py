@@ -12,7 +12,7 @@ from model.errors import InputError
 from model.language_model import LanguageModel
 from model.sampling import SamplingConfig, generate
 from model.text.profiles import text_profile
-from model.units.trace import trace
+from model.units.trace import trace, values_per_byte
 
 from ..divergence import diverged
 from ..evaluation import EvaluateConfig
@@ -107,7 +107,7 @@ class Monitor:
         """Return a figure of a text coloured by the probe's unit; green means positive."""
         tokens = self.tokenizer.encode(self.profile.encode(COLOURED))
         (values,) = trace(model, [tokens], [findings.unit])
-        per_byte = np.repeat(values[:, 0], self.tokenizer.byte_lengths(tokens))
+        per_byte = values_per_byte(self.tokenizer, tokens, values)[:, 0]
         text = self.profile.clean(COLOURED)  # ASCII, so a character is a byte
         start = len(self.profile.prefix)
         return text_figure(text, findings.sign * per_byte[start : start + len(text)])

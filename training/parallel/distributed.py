@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Literal, NoReturn
 
 import torch
@@ -28,6 +29,7 @@ from ..runs.signals import TEMPORARY_FAILURE
 from .launcher import may_restart
 
 TrainingDevice = Literal["auto", "cpu", "cuda"]
+BOOT = Path("/proc/sys/kernel/random/boot_id")  # of Linux: another one after each start
 JOIN = timedelta(minutes=5)  # for all ranks to join: torch alone may take a minute to load
 SHARED_STORE = (
     "torchrun keeps one store over its restarts, and ranks on several nodes never find each other "
@@ -229,7 +231,7 @@ def _compare_cores(store: dist.Store, rank: int, size: int, bound: Collection[in
     """Warn, on the first rank concerned, if OpenMP binds ranks of a machine to the same cores.
     Every rank's threads then start at the first of these, and the other cores are idle.
     """
-    places = f"{socket.gethostname()} {' '.join(map(str, sorted(bound)))}"
+    places = f"{_machine()} {' '.join(map(str, sorted(bound)))}"
     texts = _exchange(store, rank, size, "cores", places)
     owns = [(host, set(cores)) for host, *cores in map(str.split, texts)]
     own_host, own = owns[rank]
@@ -237,8 +239,8 @@ def _compare_cores(store: dist.Store, rank: int, size: int, bound: Collection[in
     if len(sharing) > 1 and sharing[0] == rank:
         logging.getLogger(__name__).warning(
             "OMP_PROC_BIND or OMP_PLACES binds the threads of ranks "
-            f"{', '.join(map(str, sharing))} to the same cores of {own_host}: unset it, or give "
-            "each rank its own cores (taskset, srun --cpu-bind=cores)"
+            f"{', '.join(map(str, sharing))} to the same cores of {socket.gethostname()}: unset "
+            "it, or give each rank its own cores (taskset, srun --cpu-bind=cores)"
         )
 
 
@@ -248,27 +250,40 @@ def _share_cores(store: dist.Store, rank: int, size: int) -> None:
     own default takes all cores in every process, which is worse.
     """
     own = sum(1 << core for core in core_numbers())
-    texts = _exchange(store, rank, size, "affinity", f"{socket.gethostname()} {own:x}")
-    places = [(host, int(cores, 16)) for host, cores in map(str.split, texts)]
-    processes = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    texts = _exchange(store, rank, size, "affinity", f"{_machine()} {own:x}")
+    places = [(machine, int(cores, 16)) for machine, cores in map(str.split, texts)]
+    told = os.environ.get("LOCAL_WORLD_SIZE")  # srun and mpirun do not
+    processes = int(told) if told else None
     if os.environ.get("OMP_NUM_THREADS", "1") == "1":
         torch.set_num_threads(own_part(rank, places, processes, quota()))
 
 
-def own_part(rank: int, places: Sequence[tuple[str, int]], processes: int, quota: float) -> int:
+def _machine() -> str:
+    """Return one word that no other machine has; some have the same name."""
+    with suppress(OSError):
+        return f"{socket.gethostname()}/{BOOT.read_text().strip()}"
+    return socket.gethostname()
+
+
+def own_part(
+    rank: int, places: Sequence[tuple[str, int]], processes: int | None, quota: float
+) -> int:
     """Return how many cores are a rank's part of its machine, at least one.
 
     A rank divides its cores among those that may run on them, too, and keeps all of them if it was
     bound to cores of its own (taskset, srun --cpu-bind).
 
     places: each rank's machine, and the cores on which it may run, as bits. processes: the ranks of
-    a machine. quota: of time, in cores, for all of them together; infinity without one.
+    a machine, if the launcher tells. quota: of time, in cores, for all of them together; infinity
+    without one.
     """
-    host, own = places[rank]
-    sharing = sum(peer == host and bool(cores & own) for peer, cores in places)
-    part = own.bit_count() // min(sharing, processes)  # two machines may have one name
+    machine, own = places[rank]
+    neighbours = [cores for peer, cores in places if peer == machine]
+    most = processes or len(neighbours)
+    sharing = sum(bool(cores & own) for cores in neighbours)
+    part = own.bit_count() // min(sharing, most)
     if math.isfinite(quota):
-        part = min(part, math.ceil(quota) // processes)
+        part = min(part, math.ceil(quota) // most)
     return max(1, part)
 
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
@@ -152,6 +153,8 @@ def test_ranks_divide_the_cores_unless_somebody_chose_a_number(monkeypatch, said
         pytest.param(["0-7", "0-7"], 2, 3.5, [2, 2], id="a quota"),
         pytest.param(["0-3", "4-7"], 2, 3.5, [2, 2], id="a quota for bound ones together"),
         pytest.param(["0-7", "0-7"], 1, inf, [8, 8], id="two machines of one name"),
+        pytest.param(["0-7", "0-7"], None, inf, [4, 4], id="a launcher that tells no number"),
+        pytest.param(["0-7", "0-7"], None, 3.5, [2, 2], id="that, and a quota"),
     ],
 )
 def test_a_rank_keeps_cores_of_its_own_and_divides_those_that_others_use_too(
@@ -162,9 +165,20 @@ def test_a_rank_keeps_cores_of_its_own_and_divides_those_that_others_use_too(
         return sum(1 << core for core in range(int(first), int(last or first) + 1))
 
     places = [("here", bits(span)) for span in cores]
-    elsewhere = [("there", bits("0-7"))] * processes
+    elsewhere = [("there", bits("0-7"))] * 2
     ranks = range(len(cores))
     assert [own_part(r, [*places, *elsewhere], processes, quota) for r in ranks] == parts
+
+
+def test_machines_of_one_name_are_told_apart(monkeypatch, tmp_path):
+    names = set()
+    for boot in ("one", "other"):
+        (tmp_path / boot).write_text(f"{boot}\n")
+        monkeypatch.setattr(distributed, "BOOT", tmp_path / boot)
+        names.add(distributed._machine())
+    assert len(names) == 2
+    monkeypatch.setattr(distributed, "BOOT", tmp_path / "absent")
+    assert distributed._machine() == socket.gethostname()
 
 
 @pytest.mark.parametrize(
