@@ -241,7 +241,7 @@ def by_peer(found: Found) -> Measured:
 
 def prompted_unit(name: str, found: Found) -> Measured:
     """Return the accuracy of one unit, after the prompt whose units are clearest on train."""
-    _, row = clearest(found["sets"][name])
+    _, row = clearest(found, name)
     return accuracy_of(row["best_unit"])
 
 

@@ -8,7 +8,7 @@ from data_utils.published_sets.registry import SETS, Published
 from data_utils.published_sets.registry import Row as SetRow
 from experiments.default_model.methods import folder_megabytes
 from experiments.default_model.tables import accuracy
-from experiments.features.tables import best_on_val, clearest, written
+from experiments.features.tables import best_on_val, clearest, titles_in, written
 from experiments.finetuning.table import main_measures
 from experiments.neuron.tables import with_draws
 from experiments.reproduction.table import in_words, number, result_of
@@ -121,12 +121,12 @@ def sentiment() -> list[Cells]:
 def prompted_unit() -> Cells:
     """Return the accuracy of one unit once the model has begun to write a title."""
     found = read_result("features", f"{PLAIN}_prompts")
-    title, row = clearest(found["sets"]["sst"])
+    prompt, row = clearest(found, "sst")
     return [
         "SST, one unit, after the text and the beginning of a title",
         "",
         accuracy_in(row["best_unit"]),
-        f"`{PLAIN}`, frozen; {written(found['prompts'][title])}, on train the clearest of five",
+        f"`{PLAIN}`, frozen; {written(prompt)}, on train the clearest of {len(titles_in(found))}",
     ]
 
 

@@ -35,6 +35,8 @@ from model.reading.progress import ProgressBar
 from model.state import State
 from model.text.ragged import ragged_batches
 from transfer.experiment import describe_model
+from transfer.intervals import paired_difference
+from transfer.neuron.ranking import fit_cuts
 from transfer.plots import STYLE, save_png
 from transfer.regression import Examples
 from transfer.separation import areas_under_curve
@@ -50,8 +52,9 @@ PROMPTS = {
     "a title, Very": "| Very ",
     "a title, It was": "| It was ",
 }
-CLEAR = 0.8  # area under the curve, on train, from which a unit tells sentiment
+CLEAR = 0.75  # area under the curve, on train, from which a unit tells sentiment
 SHOWN = 100  # units in the figure
+CLEAREST = 20  # units that are named
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,32 +99,42 @@ def measure(name: str, loaded: LoadedModel, options: Options) -> dict[str, Any]:
         sets = [part.drawn(options.most_texts, options.seed) for part in sets]
     texts = [text for part in sets for text in part.texts]
     bounds = np.cumsum([len(part.texts) for part in sets])[:-1]
-    after = {}
+    after: dict[str, Any] = {}
+    alone = np.empty(0)  # which test texts the best unit after the bare text has right
     for title, states in cells_after(loaded, texts, PROMPTS).items():
         parts = np.split(states, bounds)
         examples = [Examples(part, s.labels) for part, s in zip(parts, sets, strict=True)]
-        after[title] = units_of(examples)
+        after[title], right = units_of(examples)
+        alone = right if title == "nothing" else alone
+        # What would be lost by taking the best unit after the bare text instead.
+        after[title]["best_unit"]["ahead"] = paired_difference(right, alone)
         print(f"{name:<5} {title:<20} {after[title]['best_unit']}", flush=True)
     return {"examples": [len(part.labels) for part in sets], "after": after}
 
 
-def units_of(examples: Sequence[Examples]) -> dict[str, Any]:
-    """Return what the best unit on train, and the regression on all, tell of test.
+def units_of(examples: Sequence[Examples]) -> tuple[dict[str, Any], np.ndarray]:
+    """Return what the best unit on train, and the regression on all, tell of test; and which test
+    texts that unit has right, bool [N].
 
     examples: train, val, test. clear: the number of units whose area on train is CLEAR or more, in
-    either direction; areas: those of the clearest units.
+    either direction; areas: those of the clearest units, of which `clearest` names the first.
     """
     train, _, test = examples
     areas = areas_under_curve(train.features, train.labels == 1)
     clearness = 0.5 + np.abs(areas - 0.5)
+    order = np.argsort(-clearness, kind="stable")
     best = best_axis(train, test)
-    (area,) = areas_under_curve(test.features[:, [best["axis"]]], test.labels == 1)
-    return {
+    column = test.features[:, [best["axis"]]]
+    (area,) = areas_under_curve(column, test.labels == 1)
+    found = {
         "best_unit": {**best, "test_area": float(0.5 + abs(area - 0.5))},
         "clear": int((clearness >= CLEAR).sum()),
-        "areas": np.sort(clearness)[::-1][:SHOWN].round(4).tolist(),
+        "clearest": order[:CLEAREST].tolist(),
+        "areas": clearness[order[:SHOWN]].round(4).tolist(),
         "all_units": told(WAYS[0], list(examples)),
     }
+    cut = fit_cuts(train.units([best["axis"]]))
+    return found, (column[:, 0] > cut.values[0]) == (test.labels == (cut.polarity[0] > 0))
 
 
 @torch.inference_mode()

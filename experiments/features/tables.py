@@ -80,9 +80,18 @@ def axes(model: str) -> str:
     return markdown(["set", "best unit", of_turns, of_components], rows)
 
 
-def clearest(of_set: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the prompt after which a unit has the largest area on train, and its row."""
-    return max(of_set["after"].items(), key=lambda item: item[1]["areas"][0])
+def clearest(found: dict[str, Any], name: str) -> tuple[str, dict[str, Any]]:
+    """Return the beginning of a title, after which a unit has the largest area on train, and its
+    row on a set.
+    """
+    after = found["sets"][name]["after"]
+    rows = ((found["prompts"][title], after[title]) for title in titles_in(found))
+    return max(rows, key=lambda item: item[1]["areas"][0])
+
+
+def titles_in(found: dict[str, Any]) -> list[str]:
+    """Return the names of the prompts that begin a title."""
+    return [name for name, prompt in found["prompts"].items() if prompt.startswith("|")]
 
 
 def written(prompt: str) -> str:
@@ -95,14 +104,24 @@ def prompts(model: str, name: str) -> str:
     """Return what units tell of a set once the model has read the text and a prompt."""
     found = read_result("features", f"{model}_prompts")
     of_set = found["sets"][name]
+    bare = of_set["after"]["nothing"]
     rows = []
     for title, row in of_set["after"].items():
         best, prompt = row["best_unit"], found["prompts"][title]
-        told = [accuracy(best), f"{best['test_area']:.3f}", f"{row['clear']:,}"]
-        what = f"{title} {written(prompt)}" if prompt else title
-        rows.append([what, f"{best['axis']}", *told, accuracy(row["all_units"])])
+        rows.append([
+            f"{title} {written(prompt)}" if prompt else title,
+            f"{best['axis']}",
+            accuracy(best),
+            "-" if row is bare else percent(*best["ahead"].values()),
+            f"{best['test_area']:.3f}",
+            f"{row['clear']:,}",
+            f"{len({*row['clearest']} & {*bare['clearest']})} of {len(bare['clearest'])}",
+            accuracy(row["all_units"]),
+        ])  # fmt: skip
     head = [
         f"{titled(name, of_set)}: after the text", "best unit on train", "its test accuracy",
-        "its area", f"units with an area of at least {CLEAR} on train", "all units, L1",
+        "points more than after nothing, on the same texts", "its area on test",
+        f"units with an area of at least {CLEAR} on train",
+        "the clearest units that are among those after nothing", "all units, L1",
     ]  # fmt: skip
     return f"{markdown(head, rows)}\n\n{origins({f'{model}_prompts.json': found})}"

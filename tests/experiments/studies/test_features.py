@@ -94,7 +94,10 @@ def test_units_are_chosen_on_train_and_counted_in_both_directions():
         features[:, 2] -= sign * 5 * labels
         return Examples(features, labels)
 
-    found = prompts.units_of([drawn(1), drawn(1), drawn(-1)])
+    test = drawn(-1)
+    found, right = prompts.units_of([drawn(1), drawn(1), test])
+    assert right.mean() == pytest.approx(found["best_unit"]["test_accuracy"])
+    assert found["clearest"][:2] == [2, 1]
     assert found["best_unit"]["axis"] == 2  # though it fails on test
     assert found["best_unit"]["test_accuracy"] < 0.6
     assert found["clear"] == 2
