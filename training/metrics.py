@@ -33,7 +33,7 @@ class LogConfig:
     """Steps between rows; evaluations and the end of the run write one as well."""
     every_seconds: Annotated[float, Bound(above=0, max=1e6)] = 15.0
     """Longest time between two lines on the console, apart from evaluations and checkpoints. Each
-    row prints a line, and so does the first step."""
+    row prints a line, and so does the first step, or on several ranks the second."""
     tracker: str | None = None
     """A package with wandb's interface, such as trackio or wandb, to which rows are sent too."""
 

@@ -26,7 +26,7 @@ from .accuracy import measure_accuracy
 from .emotions import measure_f1
 from .pairs import measure_paraphrases, measure_relatedness
 from .table import number, write_table
-from .words import measure_words
+from .words import words_of
 
 HERE = Path(__file__).resolve().parent
 Name = Literal[*SETS]
@@ -65,7 +65,7 @@ def reproduce(options: Options) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name in options.tasks or present(options.data):
         task = SETS[name].read(options.data)
-        words = measure_words(task, options.results)
+        words = words_of(task, options.results)
         started = perf_counter()
         result = measure(task, options, loaded, folder)
         seconds = perf_counter() - started  # without those of features from an earlier run

@@ -3,19 +3,22 @@
 python -m experiments.reproduction.words --data DATA
 
 It is measured once for a set, and stands in the table of every model:
-results/tfidf/<task>.json beside the folders of the models. Remove a file to measure it again.
+results/tfidf/<task>.json beside the folders of the models. This command measures it anew.
 """
 
-from dataclasses import dataclass
+import hashlib
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
+
+import numpy as np
 
 from configs import command
 from data_utils.provenance import describe_origin
 from data_utils.published_sets.registry import SETS, PublishedTask, present
 from model.files.storage import read_json, write_json
-from transfer.baselines import tfidf_accuracy
+from transfer.baselines import bag_of_words, tfidf_accuracy
 
 from .accuracy import over_folds, sizes
 from .emotions import by_words, scores_of
@@ -40,26 +43,46 @@ class Options:
 def main() -> None:
     options = command.parse(Options, __doc__)
     for name in options.tasks or present(options.data):
-        found = measure_words(SETS[name].read(options.data), options.results)
-        print(name, found["tfidf"], flush=True)
+        task = SETS[name].read(options.data)
+        path_of(options.results, name).unlink(missing_ok=True)
+        print(name, words_of(task, options.results)["tfidf"], flush=True)
 
 
-def measure_words(task: PublishedTask, results: Path) -> dict[str, Any]:
-    """Return the result of a bag of words on a task, measured now if it is not kept yet."""
-    path = results / FOLDER / f"{task.name}.json"
-    if not path.is_file():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        started = perf_counter()
-        found = {"task": task.name, "examples": sizes(task.folds[0]), "tfidf": by_kind(task)}
-        seconds = perf_counter() - started
-        write_json(path, {**found, "seconds": seconds, "origin": describe_origin()})
-    return read_json(path)
+def words_of(task: PublishedTask, results: Path) -> dict[str, Any]:
+    """Return the result of a bag of words on a task, measured now unless that of the same texts,
+    labels and folds is kept.
+    """
+    kept, digest = kept_words(results, task.name), digest_of(task)
+    if kept is not None and kept.get("digest") == digest:
+        return kept
+    started = perf_counter()
+    found = {"task": task.name, "examples": sizes(task.folds[0]), "tfidf": by_kind(task)}
+    about = {"digest": digest, "seconds": perf_counter() - started, "origin": describe_origin()}
+    path = path_of(results, task.name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, {**found, **about})
+    return {**found, **about}
 
 
 def kept_words(results: Path, name: str) -> dict[str, Any] | None:
     """Return the kept result of a task, or None."""
-    path = results / FOLDER / f"{name}.json"
+    path = path_of(results, name)
     return read_json(path) if path.is_file() else None
+
+
+def path_of(results: Path, name: str) -> Path:
+    """Return the file of a task's result."""
+    return results / FOLDER / f"{name}.json"
+
+
+def digest_of(task: PublishedTask) -> str:
+    """Return a digest of what is measured: words, texts, labels and folds."""
+    content = hashlib.sha256(repr(bag_of_words().get_params()).encode())
+    for text in (*task.texts.texts, *getattr(task.texts, "second", ())):
+        content.update(text.encode("utf-8", errors="replace") + b"\0")
+    for rows in (task.texts.labels, *(np.concatenate(astuple(fold)) for fold in task.folds)):
+        content.update(np.ascontiguousarray(rows).tobytes())
+    return content.hexdigest()
 
 
 def by_kind(task: PublishedTask) -> dict[str, Any]:

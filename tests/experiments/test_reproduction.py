@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -162,6 +163,23 @@ def test_the_bag_of_words_is_measured_once_for_all_models(data, reproduce, monke
     second = reproduce(data, untrained=0, tasks=("sst",), name="second")
     cells = [measured(folder)["sst"]["tfidf"] for folder in (first, second)]
     assert cells[0] == cells[1] == read_json(first.parent / "tfidf/sst.json")["tfidf"]
+
+
+def test_other_texts_or_another_call_measure_the_bag_of_words_anew(data, monkeypatch):
+    results, calls = data / "results", []
+    monkeypatch.setattr(words, "by_kind", lambda task: calls.append(task) or {})
+    task = SETS["sst"].read(data)
+    words.words_of(task, results)
+    words.words_of(task, results)
+    assert len(calls) == 1
+    changed = replace(task.texts, texts=["another", *task.texts.texts[1:]])
+    words.words_of(replace(task, texts=changed), results)
+    assert len(calls) == 2
+    given = ["--data", str(data), "--results", str(results), "--tasks", "sst"]
+    monkeypatch.setattr("sys.argv", ["words", *given])
+    words.main()
+    words.main()
+    assert len(calls) == 4
 
 
 def test_a_bag_of_words_of_other_examples_is_not_shown(data, reproduce):
