@@ -151,4 +151,6 @@ def test_every_rank_reports_a_probe_that_only_the_main_one_reads(tmp_path):
 def test_a_peer_outlives_an_examination_that_takes_longer_than_its_patience():
     processes = run_ranks(2, "-m", "tests.ranks.waiting")
     assert [process.returncode for process in processes] == [0, 0], processes
-    assert "examined" in processes[0].stdout
+    for rank, process in enumerate(processes):
+        assert f"rank {rank} examined" in process.stdout
+        assert f"rank {rank} told of the failure" in process.stdout

@@ -1,6 +1,6 @@
 """Two ranks, the main one of which writes a sample for longer than the other waits for a peer.
 
-test_launch.py starts them.
+Then it fails in the middle of another sample. test_launch.py starts them.
 """
 
 import time
@@ -9,7 +9,9 @@ from types import SimpleNamespace
 import torch
 
 from data_utils.sources import embedded_corpus
+from model.errors import InputError
 from tests.training.test_trainer import make_trainer
+from training.divergence import Diverged
 from training.evaluation import EvaluateConfig
 from training.monitoring import monitor as monitor_module
 from training.monitoring.monitor import Monitor
@@ -27,6 +29,13 @@ def written_slowly(*args, **kwargs):
         yield 0, "a"
 
 
+def failing(*args, **kwargs):
+    """Yield some pieces, then find NaN as `generate` does."""
+    yield 0, "a"
+    yield 0, "b"
+    raise InputError("the model predicts NaN")
+
+
 if __name__ == "__main__":
     assert PIECES * PIECE > PATIENCE
     monitor_module.generate = written_slowly
@@ -35,5 +44,11 @@ if __name__ == "__main__":
         log = SimpleNamespace(board=SimpleNamespace(add_text=lambda *_: None))
         assert torch.equal(world.sum(torch.ones(1)), torch.full((1,), 2.0))
         Monitor(EvaluateConfig(), corpus, world).show(trainer, log)
+        world.meet()
+        monitor_module.generate = failing
+        try:
+            Monitor(EvaluateConfig(), corpus, world).show(trainer, log)
+        except Diverged:
+            print(f"rank {world.rank} told of the failure")
         world.meet()
     print(f"rank {world.rank} examined")
