@@ -169,7 +169,7 @@ def _lines_of_span(block: Block) -> bytes:
     """Return the lines that begin in the span."""
     assert block.span is not None
     start, end = block.span
-    with open(block.given.location, "rb") as file:
+    with block.given.named_errors(), open(block.given.location, "rb") as file:
         if start:
             file.seek(start - 1)
             start += len(file.readline(LONGEST_RECORD + 2)) - 1  # the line that began before
@@ -194,7 +194,7 @@ def _newlines(block: Block) -> int:
     """Return how many lines begin before the span."""
     assert block.span is not None
     left, count, last = block.span[0], 0, b"\n"
-    with open(block.given.location, "rb") as file:
+    with block.given.named_errors(), open(block.given.location, "rb") as file:
         while left > 0 and (part := file.read(min(READ_BYTES, left))):
             count, left, last = count + part.count(b"\n"), left - len(part), part
     return count + (not last.endswith(b"\n"))

@@ -84,7 +84,7 @@ class Input:
         For a server's file its version and size; if the server sends no version, never the same.
         """
         if self.is_remote:
-            with self._named_errors(), _response(self.location) as response:
+            with self.named_errors(), _response(self.location) as response:
                 told = [response.headers[name] for name in ("ETag", "Last-Modified")]
                 size = response.headers["Content-Length"]
             return [self.location, *(told if any(told) else [uuid4().hex]), size]
@@ -99,7 +99,7 @@ class Input:
         nothing to read, and if what is read is damaged.
         """
         with (
-            self._named_errors(),
+            self.named_errors(),
             self._stored(position) as stored,
             decompressed(stored, self.compression) as file,
         ):
@@ -109,8 +109,8 @@ class Input:
             yield bounded
 
     @contextmanager
-    def _named_errors(self) -> Iterator[None]:
-        """Turn errors of reading into InputError with the location."""
+    def named_errors(self) -> Iterator[None]:
+        """Turn errors of reading into InputError with the location, unless they name a file."""
         try:
             yield
         except FileNotFoundError as error:
@@ -129,6 +129,10 @@ class Input:
             raise InputError(
                 f"{self.location}: damaged or cut short ({error}); get it again"
             ) from error
+        except OSError as error:  # such as of a disk, or of a network that is gone
+            if error.filename:
+                raise
+            raise InputError(f"{self.location}: {error.strerror or error}") from error
 
     def _bounded(self, file: Any) -> Any:
         """Limit how much a stream unpacks to, relative to its file's size."""

@@ -64,7 +64,7 @@ class ArrivingLines:
     def _fill(self) -> None:
         """Wait for a line or the end; InputError for a line that is too long."""
         parts, size = [self._rest], len(self._rest)
-        while chunk := os.read(self._descriptor, READ_BYTES):
+        while chunk := self._read():
             parts.append(chunk)
             size += len(chunk)
             if b"\n" in chunk or size > LONGEST_RECORD:
@@ -75,6 +75,12 @@ class ArrivingLines:
                 return
         self._take(filter(None, [b"".join(parts)]))
         self._rest = b""
+
+    def _read(self) -> bytes:
+        try:
+            return os.read(self._descriptor, READ_BYTES)
+        except OSError as error:
+            raise InputError(f"{PLACE}: {error.strerror}") from error
 
     def _take(self, lines: Iterable[bytes]) -> None:
         for line in lines:

@@ -440,6 +440,17 @@ def test_a_closed_standard_input_is_refused(classify, monkeypatch):
         assert_refused(classify("--input", "-"), "standard input is closed")
 
 
+@pytest.mark.parametrize("output", [[], ["--output", "o.jsonl"]])
+def test_an_input_that_cannot_be_read_is_named_not_the_output(
+    classify, monkeypatch, tmp_path, output
+):
+    monkeypatch.chdir(tmp_path)
+    with open("written", "wb") as file:
+        monkeypatch.setattr(sys, "stdin", file)
+        process = classify("--input", "-", *output)
+    assert_refused(process, "error: standard input: Bad file descriptor")
+
+
 def test_a_closed_standard_output_is_refused(classify, monkeypatch):
     monkeypatch.setattr(sys, "stdout", None)
     with pytest.raises(InputError, match="standard output is closed; name a file with --output"):

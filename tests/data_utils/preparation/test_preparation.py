@@ -1,5 +1,6 @@
 """Preparation loses no review, depends only on its inputs, and never leaves half a corpus."""
 
+import errno
 import gzip
 import hashlib
 import json
@@ -53,6 +54,15 @@ TEXTS = [f"review number {i} " + "long " * (i % 17) for i in range(200)]
 @pytest.fixture
 def source(tmp_path):
     return write_texts(tmp_path / "in.jsonl", TEXTS)
+
+
+def test_an_input_that_cannot_be_read_is_named_not_the_corpus(tmp_path, source, monkeypatch):
+    def is_broken(*given):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("data_utils.preparation.blocks.open", is_broken, raising=False)
+    with pytest.raises(InputError, match=r"in\.jsonl: Input/output error$"):
+        prepare_corpus([source], tmp_path / "corpus")
 
 
 @pytest.mark.parametrize("largest_file", [9_000], indirect=True)

@@ -1,5 +1,6 @@
 """Files, folders, patterns and addresses as inputs; every format and compression read alike."""
 
+import errno
 import gzip
 import http.server
 import io
@@ -356,6 +357,33 @@ def test_a_server_that_speaks_no_http():
 def test_a_server_that_is_not_there():
     (given,) = expand(["http://127.0.0.1:1/b.jsonl"])
     with pytest.raises(InputError, match="cannot be reached"):
+        texts_of(given)
+
+
+class Failing(io.RawIOBase):
+    """A disk or a network that fails while it is read, with an error that names nothing."""
+
+    def readable(self):
+        return True
+
+    def readinto(self, buffer):
+        raise OSError(errno.EIO, "Input/output error")
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.json", "a.csv", "a.jsonl.gz", "a.tsv.xz"])
+def test_a_disk_that_fails_is_named_by_the_file(tmp_path, monkeypatch, name):
+    write(tmp_path / name, b"text\n")
+    failing = io.BufferedReader(Failing())
+    monkeypatch.setattr("model.reading.inputs.open", lambda *_: failing, raising=False)
+    with pytest.raises(InputError, match=f"{name}: Input/output error$"):
+        texts_of(tmp_path / name)
+
+
+def test_a_network_that_fails_is_named_by_the_address(tmp_path, server, monkeypatch):
+    write(tmp_path / "a.jsonl", LINES.encode())
+    (given,) = expand([f"{server}/a.jsonl"])
+    monkeypatch.setattr(http.client.HTTPResponse, "readinto", Failing.readinto)
+    with pytest.raises(InputError, match=r"http://.*/a\.jsonl: Input/output error$"):
         texts_of(given)
 
 

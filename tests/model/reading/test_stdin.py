@@ -84,6 +84,13 @@ def test_nothing_is_refused(pipe):
         lines.first()
 
 
+def test_what_cannot_be_read_at_all_is_named(tmp_path):
+    with open(tmp_path / "written", "wb") as file:
+        lines = ArrivingLines(file.fileno())
+        with pytest.raises(InputError, match="standard input: Bad file descriptor"):
+            lines.first()
+
+
 ODD = [
     ["text", "id"],
     ["plain", "1"],
