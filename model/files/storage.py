@@ -26,6 +26,7 @@ REMOVED = "removed"  # suffix of what is being removed
 PARTIAL = "partial"  # suffix of what is incomplete
 OLD = "whole-folder-old"  # suffix of a folder that is about to be replaced
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # of a disk, or what one may write there
+UNWRITTEN = re.compile("[0-9]+ requested and [0-9]+ written")  # NumPy's error of a full disk
 ABANDONED_SECONDS = 24 * 3600  # without a change; by then no process still writes a file
 
 
@@ -85,9 +86,11 @@ def _descriptor(path: Path) -> int | None:
 def _write_into_stream(path: Path, write: Callable[[Path], object]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         whole = Path(folder) / path.name
-        write(whole)
+        with naming(whole):  # it is not the stream that is full
+            write(whole)
+            content = whole.read_bytes()
         with naming(path), open_stream(path) as stream:
-            stream.write(whole.read_bytes())
+            stream.write(content)
 
 
 @contextmanager
@@ -119,9 +122,14 @@ def _of_one_file(error: OSError) -> OSError:
             return OSError(code, os.strerror(code), str(target if code in FULL else source))
     if error.errno in FULL and error.filename2:
         return OSError(error.errno, error.strerror, error.filename2)
-    if type(error) is OSError and error.errno is None:  # NumPy's: "9 requested and 4 written"
-        return OSError(errno.EIO, f"could not be written ({error}); is the disk full?")
+    if type(error) is OSError and UNWRITTEN.fullmatch(str(error)):
+        return unwritten(error)
     return error
+
+
+def unwritten(error: Exception) -> OSError:
+    """Return an error with a number for a library's, which says why a file was not written."""
+    return OSError(errno.EIO, f"could not be written ({error}); is the disk full?")
 
 
 def first_free(named: Callable[[int], Sequence[Path]]) -> Sequence[Path]:

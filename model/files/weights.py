@@ -31,6 +31,7 @@ from .storage import (
     check_format_version,
     read_json,
     save_tokenizer,
+    unwritten,
     write_atomically,
     write_json,
 )
@@ -229,7 +230,7 @@ def _save(tensors: dict[str, Tensor], path: Path) -> None:
     try:
         save_file(tensors, path)
     except SafetensorError as error:  # raised for a full disk, too
-        raise OSError(str(error)) from error
+        raise unwritten(error) from error
 
 
 @contextmanager

@@ -289,6 +289,7 @@ FULL = (errno.ENOSPC, "No space left on device")
         (OSError, (*FULL, "there"), "No space left on device: 'there'"),
         (OSError, ["9 requested and 4 written"], "not be written (9 requested and 4 written)"),
         (TimeoutError, ["of a server"], "of a server"),
+        (OSError, ["libcudart.so: cannot open"], "libcudart.so: cannot open"),
     ],
 )
 @pytest.mark.parametrize("kind", ["file", "folder"])
@@ -307,6 +308,7 @@ def test_what_could_not_be_written_is_named(tmp_path, kind, kind_of_error, words
     with pytest.raises(OSError, match=r"\w") as caught:
         fill()
     assert told.format(path) in str(caught.value)
+    assert ("is the disk full" in str(caught.value)) == ("be written" in told)
     assert caught.value.filename in (None, "there", str(path))
     assert not list(tmp_path.iterdir())
 

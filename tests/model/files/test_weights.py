@@ -1,6 +1,8 @@
 """Models on disk: exact, self-describing, and refused with one clear line where they are not."""
 
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from model.errors import InputError
 from model.files.shipped import ALIASES, SHIPPED_MODELS, find_model
-from model.files.weights import load_model, save_model
+from model.files.weights import load_model, save_model, save_tensors
 from model.language_model import ModelConfig
 from model.text.profiles import text_profile
 
@@ -208,6 +210,16 @@ def test_weights_of_16_bits_are_widened(small_model, tmp_path):
     loaded = load_model(tmp_path).model
     for name, tensor in loaded.state_dict().items():
         assert torch.equal(tensor, narrow[name].float())
+
+
+@pytest.mark.parametrize("largest_file", [100], indirect=True)
+@pytest.mark.usefixtures("largest_file")
+def test_weights_that_do_not_fit_are_named(tmp_path):
+    """Of a stream, the temporary file is: the stream is not full."""
+    os.mkfifo(tmp_path / "pipe")
+    for name, told in (("a", re.escape(f"'{tmp_path}/a'")), ("pipe", "'/.*/tmp[^/]+/pipe'")):
+        with pytest.raises(OSError, match=rf"not be written \(.*is the disk full\?: {told}$"):
+            save_tensors(tmp_path / name, {"a": torch.zeros(1000)})
 
 
 @pytest.mark.parametrize("value", [torch.nan, -torch.inf])
