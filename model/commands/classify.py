@@ -58,6 +58,7 @@ text, or with nothing but white space in its place, stays where it is, with empt
 
 An error or an interruption leaves the rows so far in OUTPUT.partial. The same command continues
 after them. If the input has changed, the old rows are kept under another name."""
+CHECK_SECONDS = 2.0  # of reading a file through, before a terminal shows it
 FORMATS: dict[str, RowFormat] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
 
 
@@ -152,10 +153,15 @@ def keys_of(options: Namespace, first: list[InputRow], key: KeyChooser) -> list[
     path = Path(options.input or "")
     if options.input == "-" or not path.is_file():
         return list(first[0].record) if first else []
-    keys: dict[str, None] = {}
-    for record in read_records(path, strict=True):
-        text_of(key.value(record), record.place)  # finds the key; refuses what is no text
-        keys |= dict.fromkeys(record)
+    position, keys = Position(), dict[str, None]()
+    records = read_records(path, strict=True, position=position)
+    with ProgressBar("check", unit=" rows", delay=CHECK_SECONDS) as progress:
+        for number, record in enumerate(records, start=1):
+            text_of(key.value(record), record.place)  # finds the key; refuses what is no text
+            keys |= dict.fromkeys(record)
+            if fraction := position.fraction:  # unknown of Parquet
+                progress.expect(round(number / fraction))
+            progress.advance(1)
     key.conclude(path)
     return list(keys)
 

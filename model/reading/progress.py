@@ -12,7 +12,8 @@ class ProgressBar:
 
     total: all the work, as far as known; done: the part done earlier; both in `unit`, by default
     bytes. A terminal shows a bar. A file or a pipe gets a line every `line_seconds`, so that the
-    log of a long job shows progress, and that of a short one stays empty.
+    log of a long job shows progress, and that of a short one stays empty. delay: seconds before a
+    terminal shows the bar, of a part that is mostly short.
     """
 
     def __init__(
@@ -23,13 +24,14 @@ class ProgressBar:
         unit: str = "B",
         done: float = 0,
         shown: bool = True,
+        delay: float = 0.0,
         line_seconds: float = LINE_SECONDS,
     ):
         from tqdm import tqdm  # imported late: a command that ends at once need not load it
 
         stderr = sys.stderr
         options: dict[str, Any] = {"desc": what, "total": total, "initial": done, "unit": unit}
-        options["unit_scale"] = unit == "B"
+        options |= {"unit_scale": unit == "B", "delay": delay}
         if stderr is None or not shown:
             options["disable"] = True
         elif not stderr.isatty():

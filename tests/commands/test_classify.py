@@ -1,6 +1,7 @@
 """scripts/classify.py as a process: texts, files and pipes; rows in, the same rows out."""
 
 import csv
+import gzip
 import io
 import json
 import logging
@@ -11,8 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import pyarrow
 import pytest
 import torch
+from pyarrow import parquet
 
 from model import SentimentClassifier, SentimentFeaturizer, save_model
 from model.classifiers.classifier import Classifier, save_classifier
@@ -20,6 +23,7 @@ from model.commands.command_line import dispatch
 from model.errors import InputError
 from model.files.weights import load_model, model_digest
 from model.language_model import ModelConfig, build_model
+from model.reading.progress import ProgressBar
 from model.text.profiles import text_profile
 from tests.support.runs import assert_refused, piped, run
 
@@ -238,6 +242,23 @@ def test_a_late_faulty_row_of_a_file_is_told_before_a_model_is_loaded(
     command = ("--input", tmp_path / name, "--output", tmp_path / "out.csv")
     assert_refused(classify(*command, model="bare"), f"{name}, {said}")
     assert {path.name for path in tmp_path.iterdir()} == {name}
+
+
+@pytest.mark.parametrize("name", ["in.jsonl", "in.csv.gz", "in.parquet"])
+def test_the_check_of_a_large_file_shows_its_progress(classify, tmp_path, monkeypatch, name):
+    rows = [{"text": f"review {number}"} for number in range(40)]
+    if name == "in.parquet":
+        parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / name)
+    elif name == "in.jsonl":
+        (tmp_path / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    else:
+        table = "\n".join(["text", *(row["text"] for row in rows)])
+        (tmp_path / name).write_bytes(gzip.compress(table.encode()))
+    monkeypatch.chdir(tmp_path)
+    assert "check" not in classify("--input", name).stderr
+    monkeypatch.setitem(ProgressBar.__init__.__kwdefaults__, "line_seconds", 0.0)
+    said = classify("--input", name).stderr
+    assert ("check: 40 rows [" if name == "in.parquet" else "check: 100% 40/40 [") in said
 
 
 def test_a_fault_leaves_earlier_answers_where_they_are(classify, end_after, tmp_path, caplog):

@@ -36,6 +36,16 @@ def test_a_terminal_has_a_bar_unless_it_is_not_wanted():
         assert ("100%|" in terminal.getvalue()) == shown
 
 
+def test_a_bar_may_wait_until_its_part_turns_out_to_be_long():
+    for delay, is_drawn in ((60, False), (0.05, True)):
+        terminal = Terminal()
+        with redirect_stderr(terminal), ProgressBar("check", 2, delay=delay) as told:
+            told.advance(1)
+            time.sleep(0.15)
+            told.advance(1)
+        assert ("100%|" in terminal.getvalue()) == is_drawn
+
+
 def test_what_was_done_before_counts_and_steps_are_not_bytes(capsys):
     with ProgressBar("learn", 2000, unit=" steps", done=1500, line_seconds=0.05) as told:
         for _ in range(2):
