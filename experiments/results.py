@@ -146,7 +146,8 @@ def _reproductions() -> Iterator[Result]:
             yield Result(file, f"{module} {words}")
     for name in (
         "amazon_1024_full", "amazon_1024_continued", "amazon_1024_continued_again",
-        "amazon_films_1024", "amazon_subword_1024", "amazon_subword_1024_62m",
+        "amazon_films_1024", "amazon_subword_1024", "amazon_subword_1024_216m",
+        "amazon_subword_1024_62m",
         "sentiment_1024_full",
     ):  # fmt: skip
         file = f"reproduction/results/{name}/sst.json"
@@ -355,20 +356,25 @@ RESULTS: tuple[Result, ...] = (
     *(
         _measured("features", name,
                   f"run --model {model} --data DATA --work runs/features --most-texts 1000")
-        for name, model in (("amazon_1024", "amazon_1024"), ("amazon_subword_1024", "RUN"))
+        for name, model in (
+            ("amazon_1024", "amazon_1024"), ("amazon_subword_1024", "RUN"),
+            ("amazon_subword_1024_216m", "RUN"),
+        )
     ),
     _measured("features", "amazon_1024_titles", f"{FEATURES} --sets sst mr --corpus CORPUS --only "
               "'chances of titles' 'cell last + cell mean + chances of titles' "
               "'cell last + cell mean + cell max + cell min + chances of titles'"),
     _measured("features", "amazon_1024_prompts",
               "prompts --model amazon_1024 --data DATA --figure experiments/features/prompts.png"),
+    _measured("features", "amazon_subword_1024_prompts",
+              "prompts --model RUN --data DATA --sets sst"),
     _measured("features", "amazon_1024_imdb", f"{FEATURES} --sets imdb --most-texts 25000 "
               "--precision int8 --only 'cell mean' 'cell last + cell mean' "
               "'cell last + cell mean + cell max + cell min'"),
     *(
         Result(f"subwords/results/{name}.json",
                f"{EVALUATE} --model RUN --output experiments/subwords/results/{name}.json")
-        for name in ("bits", "bits_62m")
+        for name in ("bits", "bits_216m", "bits_62m")
     ),
     _closed("a97ccdcc914a", _measured(
         "curve", "units_512", "run runs/sizes/units_512_18m_seed_0 --data DATA")),

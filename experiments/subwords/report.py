@@ -6,7 +6,7 @@ python -m experiments.subwords.report
 from typing import Any
 
 from configs import command
-from experiments.figures import BLUE, GREY, RED, panels
+from experiments.figures import BLUE, GREY, ORANGE, RED, panels
 from experiments.shipped.tables import MILLION, stage, with_error
 from experiments.tables import EXPERIMENTS, accuracy, markdown, origins, read_result, table_of
 from training.metrics import read_rows
@@ -14,14 +14,21 @@ from training.metrics import read_rows
 FOLDER = EXPERIMENTS / "subwords"
 CURVES = {
     "subwords": FOLDER / "results" / "curve.jsonl",
+    "subwords, ended sooner": FOLDER / "results" / "curve_216m.jsonl",
     "subwords, the first run": FOLDER / "results" / "curve_62m.jsonl",
     "bytes": EXPERIMENTS / "shipped" / "results" / "continued.jsonl",
 }
-COLOURS = {"subwords": RED, "subwords, the first run": GREY, "bytes": BLUE}
+COLOURS = {
+    "subwords": RED,
+    "subwords, ended sooner": ORANGE,
+    "subwords, the first run": GREY,
+    "bytes": BLUE,
+}
 COMPARED = ("subwords", "bytes")  # in the table of both curves
 # The weights that were held against the test sets: their results of bits, and of SST.
 MEASURED = {
     "subwords, the first run": (("subwords", "bits_62m"), "amazon_subword_1024_62m"),
+    "subwords, ended sooner": (("subwords", "bits_216m"), "amazon_subword_1024_216m"),
     "subwords": (("subwords", "bits"), "amazon_subword_1024"),
     "bytes, as shipped then": (("shipped", "bits_172m"), "amazon_1024_172m"),
     "bytes, the run continued": (
