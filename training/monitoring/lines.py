@@ -62,6 +62,7 @@ class ProgressLines:
         self.steps, self.every_seconds = steps, every_seconds
         self._clock, self._pace = clock, Pace(clock)
         self._spoke = -math.inf  # when the last line was printed, or asked for
+        self._asked = False  # whether a line was asked for since the last one
         self._bar = tqdm(
             total=steps, initial=first_step, unit=" steps", disable=not sys.stderr.isatty()
         )
@@ -78,12 +79,18 @@ class ProgressLines:
         now = self._clock()
         due = now - self._spoke >= self.every_seconds
         if due:
-            self._spoke = now
+            self._spoke, self._asked = now, True
         return due
 
     def show(self, line: Mapping[str, Any], row: Mapping[str, Any]) -> None:
-        """Print a line, and what a row of metrics, if there is one, adds to it."""
-        text = self._text(line, row)
+        """Print a line, and what a row of metrics, if there is one, adds to it.
+
+        On several ranks a line comes a step after it was asked for: not if a row has come between.
+        """
+        text, is_wanted = self._text(line, row), bool(row) or self._asked
+        self._asked = False
+        if not is_wanted:
+            return
         self._spoke = self._clock()
         with outliving_the_reader():
             if self._bar.disable:

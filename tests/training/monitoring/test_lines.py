@@ -11,6 +11,8 @@ from training.monitoring.lines import RECENT, Pace, ProgressLines
 from training.parallel.distributed import World
 from training.runs.run_directory import PretrainingDirectory
 
+ROW = {"bottleneck": "compute"}  # of metrics
+
 
 class Clock:
     """Time that passes only when told to."""
@@ -41,7 +43,7 @@ def test_a_line_is_due_after_the_first_step_and_then_when_it_was_silent_for_long
             due.append(step)
             lines.show(line_of(step), {})
         elif step == 20:
-            lines.show(line_of(step), {})  # a row's
+            lines.show(line_of(step), ROW)
     assert due == [1, 16, 35]
 
 
@@ -50,9 +52,21 @@ def test_a_line_is_asked_for_once_although_ranks_answer_a_step_later(clock):
     assert [lines.advance() for _ in range(3)] == [True, False, False]
 
 
+def test_a_row_answers_what_ranks_were_to_answer_a_step_later(clock, capsys):
+    lines = ProgressLines(0, 100, 15.0, clock)
+    assert lines.advance()
+    lines.show(line_of(1), ROW)
+    lines.show(line_of(2), {})  # the late answer
+    assert capsys.readouterr().out.count("step") == 1 + 1  # and "100 steps"
+    clock.now += 15.0
+    assert lines.advance()
+    lines.show(line_of(3), {})
+    assert "step      3" in capsys.readouterr().out
+
+
 def test_a_line_adds_how_far_the_run_is_behind_what_it_said_before(clock, capsys):
     lines = ProgressLines(0, 3000, 15.0, clock)
-    lines.show(line_of(1), {})
+    lines.show(line_of(1), ROW)
     row = {"valid_bits_per_character": 2.25, "bottleneck": "input 20%"}
     clock.now += 500.0
     lines.show(line_of(1001, seconds=500.0), row)
@@ -67,7 +81,7 @@ def test_a_line_adds_how_far_the_run_is_behind_what_it_said_before(clock, capsys
 
 
 def test_nearly_all_steps_are_not_all(clock, capsys):
-    ProgressLines(0, 100_000, 15.0, clock).show(line_of(99_999), {})
+    ProgressLines(0, 100_000, 15.0, clock).show(line_of(99_999), ROW)
     assert capsys.readouterr().out.endswith("99.9% of 100,000 steps\n")
 
 
@@ -102,7 +116,7 @@ def test_a_resumed_run_is_as_far_as_all_its_steps(clock, capsys):
     assert lines.advance()
     lines.show(line_of(601), {})
     clock.now += 20.0
-    lines.show(line_of(701, seconds=20.0), {})
+    lines.show(line_of(701, seconds=20.0), ROW)
     first, second = capsys.readouterr().out.splitlines()
     assert first.endswith("  60.1% of 1,000 steps")
     assert second.endswith("  70.1% of 1,000 steps  00:59 left")
