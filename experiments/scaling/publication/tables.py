@@ -5,7 +5,7 @@ from typing import Any
 
 from experiments.tables import markdown, read_result, table_of
 
-CLUSTERS = ("dgx1v_infiniband", "dgx1v_ethernet", "h200", "mixed_lab")
+CLUSTERS = ("dgx1v_infiniband", "dgx1v_ethernet", "h200", "h200_nodes", "mixed_lab")
 UNITS = {
     "bytes_per_second": (1e9, "GB/s"),
     "operations_per_second": (1e12, "TFLOP/s"),
