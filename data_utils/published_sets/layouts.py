@@ -1,6 +1,8 @@
 """The file layouts of published sets; each reads its files into parts, a LabelledSet each."""
 
 import csv
+import hashlib
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,6 +24,12 @@ class PairSet(LabelledSet):
     """Pairs of texts, of which `texts` are the first ones; labels: a class each, or a score."""
 
     second: list[str] = field(default_factory=list)
+
+    @property
+    def digest(self) -> str:
+        """Identifies the pairs in a result: the SHA-256 of both texts with their labels."""
+        second = json.dumps(self.second)
+        return hashlib.sha256(f"{super().digest} {second}".encode()).hexdigest()
 
     def subset(self, rows: np.ndarray) -> "PairSet":
         """Return the pairs of these indices."""

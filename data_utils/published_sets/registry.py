@@ -99,7 +99,10 @@ class PublishedTask:
     @property
     def sets(self) -> list[LabelledSet]:
         """Train, val and test of the first fold, each by itself."""
-        (fold, *_) = self.folds
+        return self.parts_of(self.folds[0])
+
+    def parts_of(self, fold: Fold) -> list[LabelledSet]:
+        """Return train, val and test of a fold, each by itself."""
         return [self.texts.subset(rows) for rows in (fold.train, fold.val, fold.test)]
 
 

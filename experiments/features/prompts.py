@@ -24,10 +24,11 @@ from configs import command
 from data_utils.options import Model
 from data_utils.provenance import describe_origin
 from data_utils.published_sets.registry import SETS
-from experiments.features.axes import best_axis
+from experiments.features.axes import right_by_best
 from experiments.features.fits import WAYS
-from experiments.features.run import told
+from experiments.features.run import by_part, read_sets, told
 from experiments.features.titles import BATCH_SIZE, BLOCK, read_batch
+from experiments.studies import tested
 from model.files.storage import write_json
 from model.files.weights import LoadedModel, load_model
 from model.language_model import LanguageModel, Weights
@@ -36,7 +37,6 @@ from model.state import State
 from model.text.ragged import ragged_batches
 from transfer.experiment import describe_model
 from transfer.intervals import paired_difference
-from transfer.neuron.ranking import fit_cuts
 from transfer.plots import STYLE, save_png
 from transfer.regression import Examples
 from transfer.separation import areas_under_curve
@@ -94,21 +94,16 @@ def main() -> None:
 
 def measure(name: str, loaded: LoadedModel, options: Options) -> dict[str, Any]:
     """Return what the units of the state after each prompt tell of a set."""
-    sets = SETS[name].read(options.data).sets
-    if name == "imdb":  # of its longer texts a part
-        sets = [part.drawn(options.most_texts, options.seed) for part in sets]
+    sets = read_sets(name, options.data, options.most_texts, options.seed)
     texts = [text for part in sets for text in part.texts]
-    bounds = np.cumsum([len(part.texts) for part in sets])[:-1]
-    after: dict[str, Any] = {}
-    alone = np.empty(0)  # which test texts the best unit after the bare text has right
+    after, right = {}, {}
     for title, states in cells_after(loaded, texts, PROMPTS).items():
-        parts = np.split(states, bounds)
-        examples = [Examples(part, s.labels) for part, s in zip(parts, sets, strict=True)]
-        after[title], right = units_of(examples)
-        alone = right if title == "nothing" else alone
-        # What would be lost by taking the best unit after the bare text instead.
-        after[title]["best_unit"]["ahead"] = paired_difference(right, alone)
+        parts = zip(by_part(states, sets), sets, strict=True)
+        after[title], right[title] = units_of([Examples(part, s.labels) for part, s in parts])
         print(f"{name:<5} {title:<20} {after[title]['best_unit']}", flush=True)
+    for title, row in after.items():
+        # What would be lost by taking the best unit after the bare text instead.
+        row["best_unit"]["ahead"] = paired_difference(right[title], right["nothing"])
     return {"examples": [len(part.labels) for part in sets], "after": after}
 
 
@@ -123,18 +118,17 @@ def units_of(examples: Sequence[Examples]) -> tuple[dict[str, Any], np.ndarray]:
     areas = areas_under_curve(train.features, train.labels == 1)
     clearness = 0.5 + np.abs(areas - 0.5)
     order = np.argsort(-clearness, kind="stable")
-    best = best_axis(train, test)
-    column = test.features[:, [best["axis"]]]
-    (area,) = areas_under_curve(column, test.labels == 1)
+    best, right = right_by_best(train, test)
+    (area,) = areas_under_curve(test.features[:, [best]], test.labels == 1)
+    accuracy = tested(float(right.mean()), len(right))
     found = {
-        "best_unit": {**best, "test_area": float(0.5 + abs(area - 0.5))},
+        "best_unit": {"axis": best, **accuracy, "test_area": float(0.5 + abs(area - 0.5))},
         "clear": int((clearness >= CLEAR).sum()),
         "clearest": order[:CLEAREST].tolist(),
         "areas": clearness[order[:SHOWN]].round(4).tolist(),
         "all_units": told(WAYS[0], list(examples)),
     }
-    cut = fit_cuts(train.units([best["axis"]]))
-    return found, (column[:, 0] > cut.values[0]) == (test.labels == (cut.polarity[0] > 0))
+    return found, right
 
 
 @torch.inference_mode()

@@ -115,9 +115,7 @@ def main() -> None:
 
 def compare(name: str, loaded: LoadedModel, options: Options) -> dict[str, Any]:
     """Return the accuracies of every choice of features on a set, fitted in every way."""
-    sets = SETS[name].read(options.data).sets
-    if name == "imdb":  # of its longer texts a part
-        sets = [part.drawn(options.most_texts, options.seed) for part in sets]
+    sets = read_sets(name, options.data, options.most_texts, options.seed)
     features = read_features(sets, loaded, options.work, name, options.wanted)
     if CHANCES in options.wanted:
         features[CHANCES] = read_chances(sets, loaded, options.corpus)
@@ -142,12 +140,22 @@ def compare(name: str, loaded: LoadedModel, options: Options) -> dict[str, Any]:
     return found
 
 
+def read_sets(name: str, data: Path, most_texts: int, seed: int) -> list[LabelledSet]:
+    """Return train, val and test of a set; of IMDB's longer texts a part."""
+    sets = SETS[name].read(data).sets
+    return [part.drawn(most_texts, seed) for part in sets] if name == "imdb" else sets
+
+
+def by_part(values: np.ndarray, sets: list[LabelledSet]) -> list[np.ndarray]:
+    """Return the values of each part's texts, from those of all texts, one part after the other."""
+    return np.split(values, np.cumsum([len(part.texts) for part in sets])[:-1])
+
+
 def read_features(
     sets: list[LabelledSet], loaded: LoadedModel, work: Path, name: str, wanted: Set[str]
 ) -> dict[str, list[np.ndarray]]:
     """Return the states that are wanted by name: of train, val and test, float32 [N, H] each."""
     texts = [text for part in sets for text in part.texts]
-    bounds = np.cumsum([len(part.texts) for part in sets])[:-1]
     found = {}
 
     def read(state: str, poolings: tuple[str, ...], ending: str, title: str) -> None:
@@ -155,7 +163,7 @@ def read_features(
         sequences = [loaded.tokens(text + ending) for text in texts]
         pooled = np.split(cache.features(loaded.model, sequences, name), len(poolings), axis=1)
         for pooling, values in zip(poolings, pooled, strict=True):
-            found[title.format(pooling)] = np.split(values, bounds)
+            found[title.format(pooling)] = by_part(values, sets)
 
     for state in STATES:
         if any(part.startswith(state) for part in wanted - {AFTER_MARK}):

@@ -238,9 +238,8 @@ def draw(rows: list[dict[str, Any]]) -> Figure:
             ("o", COLORS["positive"], "ours, 95 % interval", [ours["value"]]),
             ("|", COLORS["negative"], "published (units)", [p.value for p in row["published"]]),
         ]
-        for name, mark in (("tfidf", "x"), ("untrained", ".")):
+        for mark, name, label in (("x", "tfidf", "TF-IDF"), (".", "untrained", "untrained")):
             if name in row:
-                label = {"tfidf": "TF-IDF"}.get(name, name)
                 marks.append((mark, "#777777", label, [row[name]["value"]]))
         for marker, color, label, values in marks:
             name = None if label in named else label

@@ -7,12 +7,10 @@ results/tfidf/<task>.json beside the folders of the models. This command measure
 """
 
 import hashlib
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
-
-import numpy as np
 
 from configs import command
 from data_utils.provenance import describe_origin
@@ -43,25 +41,35 @@ class Options:
 def main() -> None:
     options = command.parse(Options, __doc__)
     for name in options.tasks or present(options.data):
-        task = SETS[name].read(options.data)
-        path_of(options.results, name).unlink(missing_ok=True)
-        print(name, words_of(task, options.results)["tfidf"], flush=True)
+        found = measure_words(SETS[name].read(options.data), options.results)
+        print(name, found["tfidf"], flush=True)
 
 
 def words_of(task: PublishedTask, results: Path) -> dict[str, Any]:
     """Return the result of a bag of words on a task, measured now unless that of the same texts,
     labels and folds is kept.
     """
-    kept, digest = kept_words(results, task.name), digest_of(task)
-    if kept is not None and kept.get("digest") == digest:
+    kept = kept_words(results, task.name)
+    if kept is not None and kept.get("digest") == digest_of(task):
         return kept
+    return measure_words(task, results)
+
+
+def measure_words(task: PublishedTask, results: Path) -> dict[str, Any]:
+    """Measure the bag of words on a task; return and keep the result."""
     started = perf_counter()
-    found = {"task": task.name, "examples": sizes(task.folds[0]), "tfidf": by_kind(task)}
-    about = {"digest": digest, "seconds": perf_counter() - started, "origin": describe_origin()}
+    found = {
+        "task": task.name,
+        "examples": sizes(task.folds[0]),
+        "tfidf": by_kind(task),
+        "digest": digest_of(task),
+        "seconds": perf_counter() - started,
+        "origin": describe_origin(),
+    }
     path = path_of(results, task.name)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, {**found, **about})
-    return {**found, **about}
+    write_json(path, found)
+    return found
 
 
 def kept_words(results: Path, name: str) -> dict[str, Any] | None:
@@ -76,13 +84,10 @@ def path_of(results: Path, name: str) -> Path:
 
 
 def digest_of(task: PublishedTask) -> str:
-    """Return a digest of what is measured: words, texts, labels and folds."""
-    content = hashlib.sha256(repr(bag_of_words().get_params()).encode())
-    for text in (*task.texts.texts, *getattr(task.texts, "second", ())):
-        content.update(text.encode("utf-8", errors="replace") + b"\0")
-    for rows in (task.texts.labels, *(np.concatenate(astuple(fold)) for fold in task.folds)):
-        content.update(np.ascontiguousarray(rows).tobytes())
-    return content.hexdigest()
+    """Return a digest of what is measured: the kind of words, and every part of every fold."""
+    parts = [part.digest for fold in task.folds for part in task.parts_of(fold)]
+    content = " ".join([repr(bag_of_words().get_params()), *parts])
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def by_kind(task: PublishedTask) -> dict[str, Any]:
@@ -98,10 +103,7 @@ def by_kind(task: PublishedTask) -> dict[str, Any]:
 
 def accuracy_by_words(task: PublishedTask) -> dict[str, Any]:
     """Return the accuracy over all folds."""
-    accuracies = [
-        tfidf_accuracy(*(task.texts.subset(rows) for rows in (fold.train, fold.val, fold.test)))
-        for fold in task.folds
-    ]
+    accuracies = [tfidf_accuracy(*task.parts_of(fold)) for fold in task.folds]
     return over_folds(accuracies, task.folds)
 
 
