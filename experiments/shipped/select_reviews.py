@@ -16,8 +16,10 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from configs import command
+from data_utils.corpus import open_corpus
 from data_utils.provenance import describe_origin
 from data_utils.titles import SEPARATOR
+from experiments.shipped.near_copies import reviews_of
 from experiments.shipped.overlap import HeldOut
 from model.files.storage import write_json
 from model.reading.records import read_records
@@ -25,6 +27,8 @@ from model.reading.texts import ReadingReport, read_texts
 
 HERE = Path(__file__).resolve().parent
 STARS = re.compile(r"\b(one|two|three|four|five|[1-5])[ -]stars?\b", re.IGNORECASE)
+
+Licences = Literal["allowing", "others", "all"]
 
 # Why the text of a source may not be trained on, by the source's name.
 EXCLUDED = {
@@ -50,6 +54,11 @@ class Options:
     """Write + or - after a text that has stars or a label."""
     longest: int | None = None
     """Most characters of a text; longer texts are left out."""
+    licences: Licences = "allowing"
+    """Sources by their licence: those that allow shipped weights, the others, or all. Weights that
+    read the others are for a study, not to be shared."""
+    held_out_corpora: tuple[Path, ...] = ()
+    """Corpora of bytes whose valid and test splits must not occur either."""
 
 
 @dataclass(frozen=True)
@@ -80,12 +89,12 @@ def mark_of(stars: float | None, label: int | None) -> str:
 
 def main() -> None:
     options = command.parse(Options, __doc__)
-    held_out = HeldOut(read_texts(options.held_out, None, ReadingReport(), strict=False))
+    held_out = HeldOut(held_out_texts(options.held_out, options.held_out_corpora))
     counts: Counter[str] = Counter()
     titles = {"with a title": 0, "whose title names stars": 0}
     options.output.parent.mkdir(parents=True, exist_ok=True)
     with options.output.open("w", encoding="utf-8") as file:
-        for review in selected(options.inputs, held_out, counts, options.longest):
+        for review in selected(options, held_out, counts):
             text = arranged(review, options.title, marks=options.marks)
             file.write(json.dumps({"text": text}) + "\n")
             titles["with a title"] += bool(review.title)
@@ -108,24 +117,39 @@ def arranged(review: Review, title: str, *, marks: bool) -> str:
     return SEPARATOR.decode().join(parts)
 
 
-def selected(
-    inputs: Sequence[Path], held_out: HeldOut, counts: Counter[str], longest: int | None = None
-) -> Iterator[Review]:
+def held_out_texts(files: Sequence[Path], corpora: Sequence[Path]) -> Iterator[str]:
+    """Yield the texts of the files, then the reviews of the corpora's valid and test splits."""
+    yield from read_texts(files, None, ReadingReport(), strict=False)
+    for corpus in corpora:
+        splits = open_corpus(corpus).splits
+        for name in ("valid", "test"):
+            yield from reviews_of(splits[name])
+
+
+def selected(options: Options, held_out: HeldOut, counts: Counter[str]) -> Iterator[Review]:
     """Yield the reviews to keep; count each one by its source, or by the reason to leave it out."""
-    for path in inputs:
+    for path in options.inputs:
         for record in read_records(path, strict=False):
             review = Review.of(record)
             source = str(record.get("source", path.name))
-            reason = what_bars(review, source, held_out, longest)
+            reason = what_bars(review, source, held_out, options.longest, options.licences)
             counts[f"left out: {reason}" if reason else f"kept: {source}"] += 1
             if reason is None:
                 yield review
 
 
-def what_bars(review: Review, source: str, held_out: HeldOut, longest: int | None) -> str | None:
+def what_bars(
+    review: Review,
+    source: str,
+    held_out: HeldOut,
+    longest: int | None,
+    licences: Licences = "allowing",
+) -> str | None:
     """Return why a review may not be trained on, or None."""
-    if source in EXCLUDED:
+    if licences == "allowing" and source in EXCLUDED:
         return EXCLUDED[source]
+    if licences == "others" and source not in EXCLUDED:
+        return "its licence allows shipped weights"
     if not review.text.strip():
         return "no text"
     if longest is not None and len(review.text) > longest:

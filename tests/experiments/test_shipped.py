@@ -2,13 +2,16 @@
 
 import json
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from data_utils.corpus import open_corpus
 from data_utils.labelled import read_labelled_sets
+from data_utils.preparation.preparation import Preparation, prepare_corpus
 from data_utils.synthetic import synthetic_reviews
 from experiments.shipped import memorization, near_copies, select_reviews
 from experiments.shipped.overlap import RUN, SHORTEST, HeldOut
@@ -152,6 +155,30 @@ def test_long_texts_are_left_out_on_request():
     review = select_reviews.Review("four")
     assert select_reviews.what_bars(review, "fine_foods", held_out, 3) == "more than 3 characters"
     assert select_reviews.what_bars(review, "fine_foods", held_out, 4) is None
+
+
+@pytest.mark.parametrize(
+    ("licences", "kept"), [("allowing", ["a"]), ("others", ["b"]), ("all", ["a", "b"])]
+)
+def test_sources_are_chosen_by_their_licence(tmp_path, licences, kept):
+    rows = [{"reviewText": "a", "source": "fine_foods"}, {"reviewText": "b", "source": "alexa"}]
+    lines = tmp_path / "in.jsonl"
+    lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    options = select_reviews.Options((lines,), (), tmp_path / "out.jsonl", licences=licences)
+    counts = Counter()
+    reviews = list(select_reviews.selected(options, HeldOut([]), counts))
+    assert [review.text for review in reviews] == kept
+    assert counts.total() == len(rows)
+
+
+def test_reviews_of_a_held_out_corpus_are_left_out(tmp_path, write_reviews):
+    corpus = tmp_path / "corpus"
+    prepare_corpus([write_reviews("reviews.jsonl", 40)], corpus, Preparation(split=(8, 1, 1)))
+    splits = open_corpus(corpus).splits
+    held_out = HeldOut(select_reviews.held_out_texts((), (corpus,)))
+    of = {name: list(near_copies.reviews_of(splits[name])) for name in ("train", "valid", "test")}
+    assert all(held_out.shares_with(text) for text in of["valid"] + of["test"])
+    assert not all(held_out.shares_with(text) for text in of["train"])
 
 
 @pytest.mark.parametrize("record", [{}, {"reviewText": " \n", "summary": "Bad"}])
