@@ -182,7 +182,7 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
     else:
         _check_new(config.optim)
     lanes = config.data.total_lanes(world.size)
-    if lanes < world.size and config.parallel.shares == "even":
+    if lanes < world.size and isinstance(config.parallel.shares, str):  # a number may be 0
         raise InputError(f"data.lanes is {lanes}, fewer than the {world.size} processes")
     check_same(world, {"train.precision": config.train.precision})
     precision = agreed_precision(world, config.train.precision)

@@ -23,6 +23,7 @@ from model.errors import InputError
 from model.files.storage import write_json
 from model.text.split import Split
 from tests.support.damage import damaged_bytes
+from tests.support.peers import among_peers
 from training.parallel.distributed import World
 from training.runs import run_directory
 from training.runs.named_checkpoints import TRAINING_FILE
@@ -84,6 +85,17 @@ def test_a_folder_whose_name_is_not_utf8_is_refused_before_anything_is_written(t
     with pytest.raises(InputError, match="its name is not UTF-8"):
         resolved(tmp_path / "caf\udce9")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("shares", ["even", "measured"])
+def test_a_rank_for_which_no_lane_is_left_is_refused(tmp_path, shares):
+    """No speed would ever be measured of it: it would be idle to the end."""
+    pair, words = World(0, 2, torch.device("cpu")), ("--data.lanes", "1", "--parallel.shares")
+    with among_peers(0, 2):
+        with pytest.raises(InputError, match=r"data\.lanes is 1, fewer than the 2 processes"):
+            resolved(tmp_path / "run", *words, shares, world=pair)
+        assert resolved(tmp_path / "chosen", *words, "1", "0", world=pair).lanes == 1
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_launcher_that_restarts_means_the_same_run(folder, tmp_path, monkeypatch):

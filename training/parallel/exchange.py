@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import torch
 
-from model.bounds import Bound, PositiveFloat, PositiveInt, check_bounds
+from model.bounds import Bound, PositiveInt, check_bounds
 from model.errors import InputError
 from model.language_model import LanguageModel
 from model.state import DTYPES
@@ -19,6 +19,8 @@ from .rank_groups import RankGroups
 
 Compression = Literal["none", "fp16", "bf16", "powersgd"]
 MEGABYTE = 2**20
+MOST_MEGABYTES = 1e6  # of a bucket: far above any model, and in bytes a whole number of 64 bits
+MOST_SHARE = 1e15  # far beyond any use; sums and products of larger ones may have no float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +30,7 @@ class ParallelConfig:
     compression: Compression = "none"
     """Form in which gradients travel: fp32 (none), fp16 (Puri et al. 2018), bf16, or PowerSGD's two
     factors."""
-    bucket_cap_mb: PositiveFloat = 25.0
+    bucket_cap_mb: Annotated[float, Bound(above=0, max=MOST_MEGABYTES)] = 25.0
     """Size at which a bucket of gradients is sent, while backward continues."""
     flat: bool = False
     """Send all gradients in one piece after backward, as in 2018, instead of buckets during it."""
@@ -57,8 +59,11 @@ class ParallelConfig:
         if self.flat and self.compression == "powersgd":
             raise InputError("parallel.flat does not work with powersgd, which needs buckets")
         numbers = self.shares if isinstance(self.shares, tuple) else (1.0,)
-        if not min(numbers, default=-1) >= 0 < sum(numbers):
-            raise InputError(f"parallel.shares is {self.shares}; numbers from 0, not all of them 0")
+        if not (0 <= min(numbers, default=-1) and 0 < max(numbers) <= MOST_SHARE):
+            raise InputError(
+                f"parallel.shares is {self.shares}; numbers from 0 to {MOST_SHARE:g}, not all of "
+                "them 0"
+            )
         self._check_adasum()
 
     def check_precision(self, precision: str) -> None:

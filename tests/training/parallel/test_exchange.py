@@ -17,8 +17,15 @@ from training.parallel import buckets, powersgd
 from training.parallel.adasum import AdasumExchange
 from training.parallel.buckets import BucketedExchange, BucketSender, Exchange, begin_as_one
 from training.parallel.distributed import World
-from training.parallel.exchange import ParallelConfig, make_exchange
+from training.parallel.exchange import (
+    MEGABYTE,
+    MOST_MEGABYTES,
+    MOST_SHARE,
+    ParallelConfig,
+    make_exchange,
+)
 from training.parallel.rank_groups import RankGroups
+from training.parallel.shares import apportion
 from training.precision import make_loss_scaler
 
 CPU = torch.device("cpu")
@@ -283,16 +290,24 @@ def test_shares_may_be_fractions_and_some_of_them_nothing():
         ({"windows_per_step": 0}, "windows_per_step"),
         ({"lane_groups": -1}, "lane_groups"),
         ({"bucket_cap_mb": 0.0}, "bucket_cap_mb"),
+        ({"bucket_cap_mb": 1e13}, "bucket_cap_mb"),  # 2^63 bytes and more
         ({"powersgd_start": 1}, "powersgd_start"),
         ({"flat": True, "compression": "powersgd"}, "flat does not work with powersgd"),
         ({"shares": (0.0, 0.0)}, "shares"),
         ({"shares": (1.0, -1.0)}, "shares"),
+        ({"shares": (1e308, 1e308)}, "shares"),  # their sum is infinite
         ({"shares": ()}, "shares"),
     ],
 )
 def test_refused(keys, word):
     with pytest.raises(InputError, match=rf"^parallel\.{word}"):
         ParallelConfig(**keys)
+
+
+def test_the_largest_shares_and_buckets_are_numbers_to_torch_and_to_a_deal():
+    most = ParallelConfig(shares=(MOST_SHARE, MOST_SHARE), bucket_cap_mb=MOST_MEGABYTES)
+    assert apportion(2**40, most.shares) == [2**39, 2**39]
+    assert most.bucket_cap_mb * MEGABYTE < 2**63
 
 
 def test_powersgd_does_not_go_with_a_scaled_loss():
