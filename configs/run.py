@@ -34,7 +34,7 @@ from training.runs.run_directory import (
     lock_run,
     lock_unnamed_run,
 )
-from training.trainer import Trainer
+from training.trainer import TrainConfig, Trainer
 
 from .options import RunOptions, flatten, with_lanes
 from .resuming import COOLDOWN, LEARNING, Resumption, resume
@@ -91,6 +91,8 @@ class ResolvedRun:
                 f"the cooldown would end at step {last:,}, after the {steps:,} of the run; set "
                 "train.steps or train.epochs higher, or begin it earlier"
             )
+        elif self.world.size > 1:
+            config.parallel.check_steps(steps)
         torch.manual_seed(config.seed)
         return Trainer(
             build_model(config.model, config.seed, self.compute_dtype),
@@ -180,7 +182,7 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
         await_visible(directory.config)
         config, resumption = resume(options, load_config(directory.config), directory, world)
     else:
-        _check_new(config.optim)
+        _check_new(config)
     lanes = config.data.total_lanes(world.size)
     if lanes < world.size and isinstance(config.parallel.shares, str):  # a number may be 0
         raise InputError(f"data.lanes is {lanes}, fewer than the {world.size} processes")
@@ -247,8 +249,16 @@ def _lock_directory(
     return lock_unnamed_run(name)
 
 
-def _check_new(optim: OptimConfig) -> None:
+def _check_new(config: RunConfig) -> None:
     """Refuse settings without effect in a new run; an older one may have begun with them."""
+    optim, train, parallel = config.optim, config.train, config.parallel
+    parallel.check_effects()
+    scaled = "fp16" in (train.precision, parallel.compression)
+    if train.loss_scale != TrainConfig.loss_scale and not scaled:
+        raise InputError(
+            f"train.loss_scale is {train.loss_scale:g}; it is for train.precision fp16 or "
+            "parallel.compression fp16; leave it out"
+        )
     if optim.decay == "constant" and optim.decay_steps is not None:
         raise InputError(
             f"optim.decay_steps is {optim.decay_steps:,}, and optim.decay constant never reaches "

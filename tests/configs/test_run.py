@@ -98,6 +98,52 @@ def test_a_rank_for_which_no_lane_is_left_is_refused(tmp_path, shares):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("powersgd_rank", "2"), r"powersgd_rank is 2; it is for parallel\.compression powersgd"),
+        (("powersgd_start", "9", "--parallel.compression", "fp16"), "powersgd, and it is fp16"),
+        (
+            ("bucket_cap_mb", "1", "--parallel.flat", "True"),
+            "bucket_cap_mb is 1; it is for buckets",
+        ),
+        (("bucket_cap_mb", "1", "--parallel.combine", "adasum"), "are sent in one piece"),
+        (("compression", "bf16", "--train.loss_scale", "4"), r"train\.loss_scale is 4; it is for"),
+    ],
+)
+def test_a_setting_of_an_exchange_that_is_not_used_is_refused_in_a_new_run(tmp_path, words, said):
+    words = (f"--parallel.{words[0]}", *words[1:])
+    with pytest.raises(InputError, match=said):
+        resolved(tmp_path / "new", *words)
+    assert not list((tmp_path / "new").glob("*"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("powersgd_rank", "2", "--parallel.compression", "powersgd"),
+        ("bucket_cap_mb", "1", "--parallel.combine", "adasum", "--parallel.adasum_group", "2"),
+        ("compression", "fp16", "--train.loss_scale", "4"),
+        ("flat", "True", "--train.loss_scale", "4", "--train.precision", "fp16"),
+    ],
+)
+def test_a_setting_of_the_exchange_that_is_used_is_accepted(tmp_path, words):
+    resolved(tmp_path / "new", f"--parallel.{words[0]}", *words[1:])
+
+
+def test_powersgd_that_would_begin_after_the_last_step_is_refused_in_a_new_run(tmp_path):
+    words = ("--parallel.compression", "powersgd", "--parallel.powersgd_start", "9")
+    run = resolved(tmp_path / "run", *words, "--train.steps", "9", "--model.hidden_size", "4")
+    assert run.make_trainer(100.0).steps == 9  # alone, which sends nothing
+    pair = replace(run, world=World(0, 2, torch.device("cpu")))
+    with pytest.raises(InputError, match=r"powersgd_start is 9, and the run has 9 steps"):
+        pair.make_trainer(100.0)
+    with pytest.raises(InputError, match=r"the run has 4 steps"):
+        replace(
+            pair, config=replace(run.config, train=replace(run.config.train, steps=4))
+        ).make_trainer(100.0)
+
+
 def test_a_launcher_that_restarts_means_the_same_run(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", "3")
     run = resolved(folder, "--data.lanes", "5")

@@ -52,19 +52,40 @@ class ParallelConfig:
     powersgd_rank: PositiveInt = 4
     """Rank of the two factors that PowerSGD sends instead of a gradient matrix."""
     powersgd_start: Annotated[int, Bound(min=2)] = 1000  # torch requires 2 or more
-    """Exchanges before PowerSGD compresses, at least 2."""
+    """Exchanges before PowerSGD compresses, at least 2 and fewer than the steps of a new run."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "parallel.")
         if self.flat and self.compression == "powersgd":
             raise InputError("parallel.flat does not work with powersgd, which needs buckets")
         numbers = self.shares if isinstance(self.shares, tuple) else (1.0,)
-        if not (0 <= min(numbers, default=-1) and 0 < max(numbers) <= MOST_SHARE):
+        if not (min(numbers, default=-1) >= 0 and 0 < max(numbers) <= MOST_SHARE):
             raise InputError(
                 f"parallel.shares is {self.shares}; numbers from 0 to {MOST_SHARE:g}, not all of "
                 "them 0"
             )
         self._check_adasum()
+
+    def check_effects(self) -> None:
+        """Raise InputError for a setting that is not read beside the others."""
+        whole = self.flat or (self.combine == "adasum" and self.adasum_group == 1)
+        unread = (
+            {"bucket_cap_mb": "buckets, and all gradients are sent in one piece"} if whole else {}
+        )
+        if self.compression != "powersgd":
+            wanted = f"parallel.compression powersgd, and it is {self.compression}"
+            unread |= {"powersgd_rank": wanted, "powersgd_start": wanted}
+        for name, needs in unread.items():
+            if (value := getattr(self, name)) != getattr(type(self), name):
+                raise InputError(f"parallel.{name} is {value:g}; it is for {needs}; leave it out")
+
+    def check_steps(self, steps: int) -> None:
+        """Raise InputError if PowerSGD would begin after a run's last step."""
+        if self.compression == "powersgd" and steps <= self.powersgd_start:
+            raise InputError(
+                f"parallel.powersgd_start is {self.powersgd_start:,}, and the run has {steps:,} "
+                "steps: nothing would be compressed; set it below the number of steps"
+            )
 
     def check_precision(self, precision: str) -> None:
         """Raise InputError if gradients of scaled losses cannot be sent in this form.
