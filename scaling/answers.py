@@ -3,7 +3,6 @@
 import math
 from typing import Any
 
-from .bandwidth import bandwidth_at
 from .hardware import NodePool
 from .planning import Offer, Plan
 from .step_time import tokens_for
@@ -77,8 +76,8 @@ def tokens_for_90_percent(plan: Plan) -> float | None:
     mean = sum(r * p.gpus for r, p in zip(rates, plan.pools, strict=True)) / plan.job.gpus
     how = plan.job.how
     size = how.bytes_per_parameter * plan.workload.parameters / how.chunks
-    network = bandwidth_at(fabric.network_bytes_per_second, size)
-    return tokens_for(NINETY, mean, network, how.bytes_per_parameter / how.windows)
+    bandwidth = fabric.bandwidth_of_many(size)
+    return tokens_for(NINETY, mean, bandwidth, how.bytes_per_parameter / how.windows)
 
 
 def offer_answers(offer: Offer | None) -> dict[str, Any] | None:

@@ -37,6 +37,17 @@ class Fabric:
         """Return how many nodes this many GPUs take."""
         return math.ceil(gpus / self.gpus_per_node) if self.count is None else self.count
 
+    def bandwidth_of_many(self, piece: float) -> float:
+        """Return B of an all-reduce over many nodes, 2 S / B, without its latency.
+
+        piece: bytes of a part that travels at once.
+        """
+        link = bandwidth_at(self.link_bytes_per_second, piece)
+        network = bandwidth_at(self.network_bytes_per_second, piece)
+        if self.ring == "nodes":
+            return 1 / ((1 - 1 / self.gpus_per_node) / link + 1 / network)
+        return min(link, network)
+
     def all_reduce_seconds(self, size: float, gpus: int, pieces: int = 1) -> float:
         """Return the seconds of an all-reduce of `size` bytes over the first `gpus` GPUs.
 
