@@ -142,11 +142,13 @@ class Plan:
     def most_gpus(self, efficiency: float, *, whole_batch: bool) -> int | None:
         """Return the number of GPUs beyond which efficiency is lower; None if none was found.
 
-        whole_batch: the total number of lanes stays the same, not that of each GPU. Operations per
-        second stay the same too, which is optimistic for few lanes. A single GPU always counts.
+        whole_batch: the total number of lanes stays the same, not that of each GPU; more GPUs than
+        lanes do not count. Operations per second stay the same too, which is optimistic for few
+        lanes. A single GPU always counts.
         """
-        counts = self._counts()
-        enough = [p for p in counts if self._efficiency_of(p, whole_batch) >= efficiency]
+        counts, lanes = self._counts(), self.job.lanes_per_gpu * self.job.gpus
+        possible = [p for p in counts if p <= lanes or not whole_batch]
+        enough = [p for p in possible if self._efficiency_of(p, whole_batch) >= efficiency]
         most = max(enough, default=1)
         return None if most == counts[-1] else most
 

@@ -172,6 +172,17 @@ def test_the_number_of_gpus_at_which_efficiency_ends():
     assert more.efficiency < 0.5 <= few.efficiency
 
 
+def test_a_batch_of_few_lanes_is_not_for_more_gpus_than_these():
+    """However fast they would be: training refuses a rank without a lane."""
+    job = replace(PAPER, gpus=8, lanes_per_gpu=1, window=10**6)
+    plan = Plan(cluster("h200_nodes"), job)
+    assert plan.timing_of(16, job.tokens_per_gpu / 2).efficiency > 0.9
+    assert plan.most_gpus(0.9, whole_batch=True) == 8
+    assert plan.most_gpus(0.9, whole_batch=False) is None
+    more = Plan(cluster("h200_nodes"), replace(job, lanes_per_gpu=3))  # 24: three nodes of eight
+    assert more.most_gpus(0.9, whole_batch=True) == 24
+
+
 @pytest.mark.parametrize("bound", [0.5, 0.8, 0.85, 0.9])
 def test_slower_gpus_may_raise_the_efficiency_again(bound):
     """They compute longer for the same exchange; what is answered is the end of it all."""
