@@ -23,6 +23,7 @@ from training.feeding import as_batch
 from training.optimizers.optim import OptimConfig
 from training.parallel.distributed import World, device_of_rank
 from training.parallel.exchange import ParallelConfig
+from training.parallel.rank_groups import RankGroups
 from training.precision import resolve_precision
 from training.trainer import TrainConfig, Trainer
 
@@ -177,13 +178,26 @@ def _memory_limits(root: Path) -> Iterator[int]:
                     yield int((folder / name).read_text())
 
 
-def describe(fit: LargestBatch, optim: OptimConfig, ranks: int) -> dict[str, Any]:
-    """Return the answer, with the learning rate of the published rule for this many ranks."""
+def rate_groups(parallel: ParallelConfig, ranks: int) -> int:
+    """Return into how many groups the rate's rule divides the lanes: Adasum's, else one.
+
+    Raises InputError if the ranks cannot be grouped as configured.
+    """
+    if parallel.combine == "mean" or ranks == 1:
+        return 1
+    return RankGroups.number(ranks, parallel.adasum_group)
+
+
+def describe(fit: LargestBatch, optim: OptimConfig, ranks: int, groups: int) -> dict[str, Any]:
+    """Return the answer, with the learning rate of the published rule for this many ranks.
+
+    groups: those of `rate_groups`; the rule counts the lanes of one.
+    """
     return {
         "lanes_per_rank": fit.lanes,
         "peak_gigabytes": fit.peak_bytes / 1e9,
         "available_gigabytes": fit.available_bytes / 1e9,
         "headroom": fit.headroom,
         "ranks": ranks,
-        "learning_rate": optim.peak(fit.lanes * ranks),
+        "learning_rate": optim.peak(fit.lanes * ranks / groups),
     }

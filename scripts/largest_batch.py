@@ -20,7 +20,8 @@ class Options:
     headroom: Fraction = 0.1
     """Fraction of the memory to leave free."""
     ranks: PositiveInt = 1
-    """Processes of the run: the published rule for the rate counts the lanes of all of them."""
+    """Processes of the run: the published rule for the rate counts the lanes of all of them, or,
+    with Adasum, of a group."""
     limit: int = 4096
     """Most lanes to try, 8 or above; on a CPU a step with many lanes takes long."""
     output: Path | None = None
@@ -40,6 +41,7 @@ def main() -> None:
         describe,
         largest_batch,
         measured_peak,
+        rate_groups,
     )
     from training.parallel.distributed import device_of_rank
 
@@ -47,6 +49,7 @@ def main() -> None:
         raise InputError(f"--limit {options.limit}: it must be {FIRST} or above")
     command.prepare_output(options.output)
     run = load_config(options.config)
+    groups = rate_groups(run.parallel, options.ranks)
     job = SearchedJob(run.model, run.optim, run.train, run.parallel, run.data.window)
 
     def peak_of(lanes: int) -> int | None:
@@ -58,7 +61,7 @@ def main() -> None:
     available = available_bytes(device_of_rank(run.train.device))
     fit = largest_batch(peak_of, available, options.headroom, options.limit)
     measured = {str(lanes): peak for lanes, peak in fit.measured.items()}
-    result = describe(fit, run.optim, options.ranks)
+    result = describe(fit, run.optim, options.ranks, groups)
     command.report({**result, "measured": measured, "origin": describe_origin()}, options.output)
 
 

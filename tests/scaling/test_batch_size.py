@@ -7,7 +7,14 @@ import torch
 
 from model.errors import InputError
 from model.language_model import ModelConfig
-from scaling.batch_size import SearchedJob, available_bytes, describe, largest_batch, measured_peak
+from scaling.batch_size import (
+    SearchedJob,
+    available_bytes,
+    describe,
+    largest_batch,
+    measured_peak,
+    rate_groups,
+)
 from tests.support.runs import assert_refused, run
 from training.optimizers.optim import OptimConfig
 from training.parallel.exchange import ParallelConfig
@@ -55,9 +62,24 @@ def test_nothing_fits():
 def test_the_published_rule_uses_the_lanes_of_all_ranks():
     peak_of, _ = device(0, 1, 10**6)
     fit = largest_batch(peak_of, 10**6, headroom=0.0, limit=256)
-    assert describe(fit, OptimConfig(), ranks=1)["learning_rate"] == 1e-3
-    assert describe(fit, OptimConfig(), ranks=8)["learning_rate"] == 3e-3  # the cap
-    assert describe(fit, OptimConfig(lr=0.5), ranks=8)["learning_rate"] == 0.5
+    assert describe(fit, OptimConfig(), ranks=1, groups=1)["learning_rate"] == 1e-3
+    assert describe(fit, OptimConfig(), ranks=8, groups=1)["learning_rate"] == 3e-3  # the cap
+    assert describe(fit, OptimConfig(lr=0.5), ranks=8, groups=1)["learning_rate"] == 0.5
+    assert describe(fit, OptimConfig(), ranks=8, groups=8)["learning_rate"] == 1e-3
+
+
+def test_the_published_rule_uses_the_lanes_of_one_group_of_adasum():
+    assert rate_groups(ParallelConfig(), 8) == 1
+    assert rate_groups(ParallelConfig(combine="adasum"), 8) == 8
+    assert rate_groups(ParallelConfig(combine="adasum", adasum_group=4), 8) == 2
+    assert rate_groups(ParallelConfig(combine="adasum", adasum_group=4), 1) == 1  # as training does
+
+
+def test_the_command_refuses_ranks_that_adasum_cannot_pair_before_it_measures(tmp_path):
+    (tmp_path / "run.toml").write_text('[parallel]\ncombine = "adasum"\n')
+    process = run("scripts/largest_batch.py", "--config", tmp_path / "run.toml", "--ranks", 3)
+    assert_refused(process, "adasum pairs a power of two of groups", "3 processes")
+    assert "lanes:" not in process.stdout
 
 
 MACHINE = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

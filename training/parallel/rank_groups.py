@@ -32,22 +32,8 @@ class RankGroups:
 
     @classmethod
     def of(cls, world: World, size: int) -> "RankGroups":
-        """Return groups of this many ranks. All ranks call it together.
-
-        Raises InputError unless the number of groups is a power of two, as Adasum's pairs need.
-        """
-        if world.size % size:
-            raise InputError(
-                f"parallel.adasum_group is {size}, which does not divide the {world.size} "
-                f"process{'es' * (world.size > 1)}"
-            )
-        count = world.size // size
-        if count & (count - 1):
-            raise InputError(
-                f"parallel.combine adasum pairs a power of two of groups; {world.size} processes "
-                f"in groups of {size} (parallel.adasum_group) are {count} groups; set "
-                f"parallel.adasum_group {world.size // (count & -count)}, or start another number"
-            )
+        """Return groups of this many ranks. All ranks call it together. InputError as `number`."""
+        count = cls.number(world.size, size)
         if count == 1:
             return cls.whole(world)
         index, place = divmod(world.rank, size)
@@ -59,6 +45,26 @@ class RankGroups:
             for rows in (ranks, ranks.t())
         )
         return cls(size, count, index, place, within, across)
+
+    @staticmethod
+    def number(ranks: int, size: int) -> int:
+        """Return how many groups of `size` the ranks are.
+
+        Raises InputError unless it is a power of two, as Adasum's pairs need.
+        """
+        if ranks % size:
+            raise InputError(
+                f"parallel.adasum_group is {size}, which does not divide the {ranks} "
+                f"process{'es' * (ranks > 1)}"
+            )
+        count = ranks // size
+        if count & (count - 1):
+            raise InputError(
+                f"parallel.combine adasum pairs a power of two of groups; {ranks} processes "
+                f"in groups of {size} (parallel.adasum_group) are {count} groups; set "
+                f"parallel.adasum_group {ranks // (count & -count)}, or start another number"
+            )
+        return count
 
     def send_to_main(self, tensors: Mapping[str, Tensor], world: World) -> None:
         """Send this group's tensors to the main rank's `receive`; called by all other ranks."""
