@@ -20,7 +20,7 @@ from training.monitoring.monitor import Monitor
 from training.parallel.agreement import check_same_weights
 from training.parallel.distributed import Ballot, launched
 from training.runs.signals import StopRequest
-from training.runs.start import load_weights
+from training.runs.start import begin
 from training.throughput import ThroughputMeter
 
 
@@ -51,7 +51,7 @@ def pretrain(run: ResolvedRun) -> int:
     trainer = run.make_trainer(steps_per_epoch)
     best_model = BestModelWriter(run.directory, corpus, config.evaluate.lanes, world)
     if not (run.resumed and checkpoints.restore(trainer, run.from_checkpoint)):
-        load_weights(trainer.model, config.train.start_from, corpus.text_profile, corpus.tokenizer)
+        begin(trainer, config.train.start_from, corpus)
     check_same_weights(world, trainer.model)
     monitor = Monitor(config.evaluate, corpus, world)
     tracker = run.tracker()

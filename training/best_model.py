@@ -100,10 +100,12 @@ class BestModelWriter:
     def provenance(self, trainer: Trainer) -> dict[str, Any]:
         """Return the origin of the weights, for their description; not the best model's score."""
         progress = trainer.progress
+        before = {"began_from": progress.began_from} if progress.began_from else {}
         return {
             "step": progress.step,
             "characters": progress.characters,
             "corpus": self.corpus.fingerprint,
+            **before,
             **self.origin,
         }
 

@@ -50,6 +50,13 @@ class PretrainingProgress(Progress):
     characters: int = 0  # trained so far
     best_bits_per_character: float | None = None  # on valid
     row_characters: int = 0  # since the last row of metrics
+    began_from: dict[str, Any] | None = None  # the origin of the first weights, if another model's
+
+    @classmethod
+    def from_json(cls, content: object, step: int, path: Path) -> Self:
+        if isinstance(content, dict):
+            content = {"began_from": None, **content}  # older checkpoints do not have it
+        return super().from_json(content, step, path)
 
 
 def _is_in_range(value: int | float) -> bool:

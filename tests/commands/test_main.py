@@ -391,6 +391,12 @@ def test_a_run_from_another_models_weights_killed_before_its_first_checkpoint(wh
     resumed = run("main.py", "--resume", runs[1])
     assert resumed.returncode == 0, resumed.stderr
     assert_same_run(runs[1], runs[0])
+    first, then = (
+        json.loads((folder / "model" / "config.json").read_text())["provenance"]
+        for folder in (whole[0], runs[0])
+    )
+    told = {key: first[key] for key in ("step", "characters", "corpus", "git_revision", "date")}
+    assert then["began_from"] == {"model": whole[0].name, **told}
 
 
 def test_resuming_what_is_no_run(tmp_path):

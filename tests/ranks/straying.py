@@ -11,16 +11,16 @@ import main
 from configs import command
 
 
-def load_other_weights(model, *source):
+def begin_from_others(trainer, *source):
     """Begin from weights of which one differs in its last bit."""
-    load_weights(model, *source)
+    begin(trainer, *source)
     with torch.no_grad():
-        weight = model.decoder.bias[7:8]
+        weight = trainer.model.decoder.bias[7:8]
         weight.copy_(torch.nextafter(weight, torch.ones_like(weight)))
 
 
 if __name__ == "__main__":
-    load_weights = main.load_weights
+    begin = main.begin
     if os.environ["RANK"] == "1":
-        main.load_weights = load_other_weights
+        main.begin = begin_from_others
     command.run(main.main)

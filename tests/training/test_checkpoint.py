@@ -569,6 +569,21 @@ def test_a_description_of_the_wrong_types_is_refused(saved, checkpoints, part, v
         go_on(saved, checkpoints, "training.json", json.dumps(content).encode())
 
 
+@pytest.mark.parametrize("origin", [{"model": "held", "step": 9}, None])
+def test_the_origin_of_the_first_weights_is_kept_with_the_run(checkpoints, small_split, origin):
+    trainer, resumed = make_trainer(), make_trainer()
+    trainer.progress.began_from = origin
+    train(trainer, small_split, 1)
+    checkpoints.save(trainer, PROFILE, {})
+    path = checkpoints.complete()[-1] / "training.json"
+    if origin is None:
+        content = json.loads(path.read_text())
+        del content["progress"]["began_from"]  # as before there was one
+        path.write_text(json.dumps(content))
+    assert checkpoints.restore(resumed)
+    assert resumed.progress.began_from == origin
+
+
 @pytest.mark.parametrize("file", ["model.safetensors", "optimizer.safetensors", "training.json"])
 def test_a_torn_file_is_refused_with_the_advice_to_go_back(saved, checkpoints, file):
     torn = (saved[1] / file).read_bytes()[:20]

@@ -26,9 +26,18 @@ def test_the_weights_are_the_given_models(trained):
         assert torch.equal(model.state_dict()[name], value), name
 
 
+def test_their_origin_is_told_without_folders(tmp_path):
+    before = {"model": "older", "step": 3}
+    kept = {"step": 9, "characters": 70, "git_revision": "abc", "began_from": before}
+    provenance = {**kept, "hardware": {"cores": 2}}
+    save_model(tmp_path / "held", build_model(CONFIG, seed=0), text_profile("openai"), provenance)
+    told = load_weights(build_model(CONFIG, seed=1), str(tmp_path / "held"), "openai")
+    assert told == {"model": "held", **kept}
+
+
 def test_without_one_nothing_changes():
     model = build_model(CONFIG, seed=5)
-    load_weights(model, None, "openai")
+    assert load_weights(model, None, "openai") is None
     assert torch.equal(model.decoder.weight, build_model(CONFIG, seed=5).decoder.weight)
 
 
