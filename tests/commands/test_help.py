@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from data_utils.synthetic import synthetic_reviews
-from tests.house.test_readme import COMMANDS
+from tests.house.pages import COMMANDS
 from tests.model.published.layouts import draw, nvidia_language_model
 from tests.support.checkouts import make_checkout, shortened
 from tests.support.runs import ROOT, run, run_shell

@@ -10,14 +10,8 @@ from hypothesis import strategies as st
 
 from data_utils.lanes import DataConfig, Lanes
 from model.errors import InputError
-from model.text.split import Split, cut_strips, shard_bounds
-
-
-def make_split(sizes):
-    """Reviews of the given sizes; byte values follow their position, so a window tells where."""
-    offsets = np.cumsum([0, *sizes], dtype=np.int64)
-    return Split(np.arange(offsets[-1]).astype(np.uint8), offsets)
-
+from model.text.split import cut_strips, shard_bounds
+from tests.data_utils.splits import make_split
 
 sizes = st.lists(st.integers(2, 60), min_size=6, max_size=40)
 

@@ -16,10 +16,13 @@ from model.sampling import Clamp, SamplingConfig, generate
 from model.text.profiles import text_profile
 from model.units.unit_traces import read_texts
 from scaling.benchmark.measurement import RecurrenceOptions, measure_recurrence
-from tests.model.fused.test_compiled import error, exact, results, scaled_inputs
-from tests.model.layers.test_recurrence import (
+from tests.model.layers.windows import (
+    error,
+    exact,
     hold_cell_state_in_fp32,
     make_inputs,
+    results,
+    scaled_inputs,
     tolerance,
     window_of,
 )

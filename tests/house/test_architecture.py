@@ -5,15 +5,14 @@ import re
 import statistics
 import subprocess
 import sys
-from functools import cache
 from pathlib import PurePath
 
 import pytest
 
 import model
+from tests.house.sources import PACKAGES, SOURCES, TOP, imports_of, parsed
 from tests.support.runs import ROOT
 
-PACKAGES = ("model", "data_utils", "training", "transfer", "scaling", "configs")
 # What each package may import of ours; data_utils takes only these modules of model, transfer
 # these of training: fine-tuning has a step, a schedule, a loss, a stop and a folder of its own as
 # pretraining has.
@@ -54,24 +53,6 @@ LAZY = {
     "model/reading/parquet.py": {"pyarrow"},
     "model/reading/progress.py": {"tqdm"},
 }
-FOLDERS = (*PACKAGES, "scripts", "experiments")
-SOURCES = [path for name in FOLDERS for path in (ROOT / name).rglob("*.py")]
-SOURCES += [ROOT / "main.py", ROOT / "hubconf.py"]
-
-
-@cache
-def parsed(path):
-    """The syntax tree of a file."""
-    return ast.parse(path.read_text())
-
-
-def imports_of(path):
-    """Absolute names of the modules that a file imports."""
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            yield node.module
 
 
 def functions_of(path):
@@ -124,9 +105,16 @@ def test_no_two_rooms_import_each_other():
 
 def test_nothing_imports_the_leaves():
     product = [path for name in (*PACKAGES, "scripts") for path in (ROOT / name).rglob("*.py")]
-    for path in [*product, ROOT / "main.py", ROOT / "hubconf.py"]:
+    for path in [*product, *TOP]:
         leaves = {name.split(".")[0] for name in imports_of(path)} & LEAVES
         assert leaves <= ({"command"} if path.parent == ROOT / "scripts" else set()), path
+
+
+def test_no_test_imports_another():
+    """What several tests use lies in a file of its own, which says what it is."""
+    for path in (ROOT / "tests").rglob("*.py"):
+        others = [name for name in imports_of(path) if ".test_" in name]
+        assert not others, f"{path} imports {others[0]}"
 
 
 def test_the_model_needs_little():

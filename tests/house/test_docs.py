@@ -14,7 +14,7 @@ from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.commands.command_line import COMMANDS
 from tests.support.checkouts import make_checkout
 from tests.support.runs import ROOT, run_shell
-from tests.training.test_trainer import CPU, make_trainer
+from tests.support.trainers import CPU, make_trainer
 from training.feeding import as_batch
 
 PATTERNS = ("docs/*.md", "experiments/**/README.md", "model/pretrained/**/*.md", "*.md")

@@ -2,36 +2,18 @@
 
 import re
 import shlex
-from itertools import chain
 from pathlib import Path
 
 import pytest
 
 from model.commands.command_line import dispatch
+from tests.house.pages import COMMANDS, PAGES, README
 from tests.support.checkouts import make_checkout, shortened
 from tests.support.runs import ROOT, run_code, run_ranks, run_shell
 
-# In the order in which a reader meets them: later pages use the runs that earlier ones make.
-NAMES = ("use", "your_reviews", "resume", "published_weights", "scale", "speed", "troubleshooting")
-FIRST = ["README.md", *(f"docs/{name}.md" for name in NAMES)]
-REST = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md"))
-PAGES = {name: (ROOT / name).read_text() for name in dict.fromkeys([*FIRST, *REST])}
-README = PAGES["README.md"]
 SLOW = ("scripts/quickstart.sh", "scripts/test.sh", "scripts/docs.sh")  # run by CI and by hand
 ELASTIC = "scripts/elastic.sh"
 ELSEWHERE = ("sbatch", "pip install", "git clone", "download_data", "HOST")  # clusters, a network
-
-
-def commands_of(page):
-    """The lines of a page's bash blocks, continued lines joined, comments dropped."""
-    for block in re.findall(r"```bash\n(.*?)```", page, flags=re.DOTALL):
-        for line in block.replace("\\\n", " ").splitlines():
-            command = " ".join(line.split("  #")[0].split())
-            if command and not command.startswith("#"):
-                yield command
-
-
-COMMANDS = list(dict.fromkeys(chain.from_iterable(map(commands_of, PAGES.values()))))
 
 
 @pytest.fixture(scope="module")

@@ -6,16 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.runs import rows_of, run, run_ranks, small_run, start_anew, wait_for
+from tests.support.runs import launch, rows_of, run, run_ranks, small_run, start_anew, wait_for
 from training.metrics import read_rows
 
 STEPS = 40
-
-
-def launch(processes, *command):
-    return run(
-        "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", processes, *command
-    )
 
 
 @pytest.fixture(scope="module")

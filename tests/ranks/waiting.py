@@ -10,7 +10,7 @@ import torch
 
 from data_utils.sources import embedded_corpus
 from model.errors import InputError
-from tests.training.test_trainer import make_trainer
+from tests.support.trainers import make_trainer
 from training.divergence import Diverged
 from training.evaluation import EvaluateConfig
 from training.monitoring import monitor as monitor_module

@@ -226,3 +226,9 @@ def wait_for(path, condition, seconds=60):
             return
         time.sleep(0.02)
     raise AssertionError(f"{path} did not become ready")
+
+
+def launch(processes, *command):
+    return run(
+        "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", processes, *command
+    )

@@ -15,7 +15,7 @@ from model.text.profiles import text_profile
 from model.text.split import Split
 from model.text.tokenizer import BYTES
 from tests.support.runs import ROOT
-from tests.training.test_trainer import ALONE, CPU, make_trainer, make_window
+from tests.support.trainers import ALONE, CPU, make_trainer, make_window
 from training.best_model import BestModelWriter
 from training.checkpoint import Checkpoints
 from training.divergence import Diverged, check_divergence

@@ -25,7 +25,7 @@ from model.text.profiles import text_profile
 from model.text.split import encode_split
 from tests.support.damage import damaged_bytes, damaged_json, damaged_tensors
 from tests.support.peers import among_peers
-from tests.training.test_trainer import make_trainer
+from tests.support.trainers import make_trainer
 from training import checkpoint
 from training.checkpoint import CheckpointConfig, Checkpoints
 from training.feeding import as_batch

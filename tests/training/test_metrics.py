@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from model.errors import InputError
 from tests.support.damage import damaged_bytes
-from tests.training.test_trainer import ALONE
+from tests.support.trainers import ALONE
 from training.metrics import RunLog, keep_rows, read_rows
 from training.runs.run_directory import PretrainingDirectory
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from tests.training.test_trainer import make_trainer, make_window
+from tests.support.trainers import make_trainer, make_window
 from training.feeding import as_batch
 from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig

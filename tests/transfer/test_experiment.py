@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from data_utils.labelled import LabelledSet
-from data_utils.synthetic import synthetic_reviews
 from model import SentimentClassifier, load_model, save_model
 from model.classifiers.classifier import load_classifier
 from model.errors import InputError
@@ -16,15 +15,10 @@ from model.files.weights import LoadedModel, model_digest
 from model.language_model import ModelConfig, build_model
 from model.text.profiles import text_profile
 from tests.conftest import emphatic
+from tests.transfer.examples import make_set, with_questions
 from transfer import experiment
 from transfer.baselines import majority_accuracy, tfidf_accuracy
 from transfer.experiment import run_transfer
-
-
-def make_set(count, seed):
-    reviews = list(synthetic_reviews(count, seed))
-    labels = np.array([review.label for review in reviews])
-    return LabelledSet([review.text for review in reviews], labels, ("0", "1"))
 
 
 @pytest.fixture(scope="module")
@@ -141,13 +135,6 @@ def test_pooled_states_are_transferred_and_classified(tmp_path, telling_model, s
     kind = FeatureKind(pooling=results["neuron"]["pooling"])
     values = features_in_order(telling_model, sequences, kind=kind)[:, results["neuron"]["index"]]
     np.testing.assert_allclose(classifier.neuron_values(sets[2].texts), values, rtol=1e-4)
-
-
-def with_questions(part, count):
-    """The set with a third class, of texts that are alike and short."""
-    texts = part.texts + [f"Does it fit {number}?" for number in range(count)]
-    labels = np.concatenate([part.labels, np.full(count, 2)])
-    return LabelledSet(texts, labels, ("0", "1", "question"))
 
 
 def test_three_classes_from_fit_to_label(tmp_path, small_model, sets):

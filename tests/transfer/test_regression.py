@@ -8,6 +8,7 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
 from model.errors import InputError
+from tests.transfer.examples import make_examples
 from transfer import regression
 from transfer.regression import (
     C_GRID,
@@ -17,15 +18,6 @@ from transfer.regression import (
     find_neuron,
     fit_regression,
 )
-
-
-def make_examples(count, seed, polarity=1.0):
-    """Unit 3 of 8 tells the label, the others are noise."""
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(0, 2, count)
-    features = rng.normal(size=(count, 8)).astype(np.float32)
-    features[:, 3] += polarity * 2 * (2 * labels - 1)
-    return Examples(features, labels)
 
 
 @pytest.mark.parametrize("polarity", [1.0, -1.0])

@@ -16,7 +16,7 @@ from data_utils.published_sets.addresses import AMAZON, find_dataset
 from model.errors import InputError
 from model.files.storage import read_json
 from tests.data_utils.web_server import served
-from tests.house.test_architecture import SOURCES, imports_of
+from tests.house.sources import SOURCES, imports_of
 from tests.support.runs import ROOT, assert_refused, run, start, wait_for
 
 CONTENT = random.Random(1).randbytes(300_000)

@@ -30,7 +30,7 @@ from tests.data_utils.preparation.interruptions import (
     interrupted_at,
     interrupted_removal,
 )
-from tests.data_utils.test_lanes import make_split
+from tests.data_utils.splits import make_split
 
 PIECES = PieceSizes(tokenized_bytes=3000)
 EXTRA = ["caf\u00e9 \U0001f600 \u2581 \0 two  spaces", "<s> \ufffd", "line\nbreak", "x"]

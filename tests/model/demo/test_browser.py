@@ -12,7 +12,6 @@ import pytest
 from model.classifiers.fitted import find_classifier, load_fitted
 from model.demo import write_demo
 from model.files.weights import load_model
-from tests.model.demo.chromium import CHROMIUM, DRIVER, KEYS, Browser, browser
 from tests.model.demo.models import (
     as_8_bit,
     python_says,
@@ -20,6 +19,7 @@ from tests.model.demo.models import (
     small_model,
     small_stars_and_ngrams,
 )
+from tests.support.chromium import CHROMIUM, DRIVER, KEYS, Browser, browser
 
 pytestmark = pytest.mark.skipif(
     CHROMIUM is None or DRIVER is None,

@@ -1,6 +1,9 @@
-"""Every kernel in turn."""
+"""Every kernel in turn, and threads."""
+
+from collections.abc import Callable, Iterator
 
 import pytest
+import torch
 
 from tests.model.fused.kernels import KERNELS, Kernel, skip_unless_it_runs
 from tests.model.fused.tiles.emulation import emulate_tiles
@@ -14,3 +17,11 @@ def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> K
         emulate_tiles(monkeypatch)
     skip_unless_it_runs(kernel)
     return kernel
+
+
+@pytest.fixture
+def threads() -> Iterator[Callable[[int], None]]:
+    """The function that sets the number of torch's threads; it is as before afterwards."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)

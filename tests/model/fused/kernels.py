@@ -11,7 +11,7 @@ from model.fused import cpu
 from model.fused.compilation import window_library
 from model.fused.tiles import mlstm
 from model.layers.recurrence import Recurrence
-from tests.model.layers.test_recurrence import EPS, tolerance
+from tests.model.layers.windows import EPS, tolerance
 
 
 class Kernel(NamedTuple):

@@ -16,6 +16,7 @@ import torch
 
 from model.fused import compilation
 from model.fused.recycling import SMALLEST, MemoryPool
+from tests.model.fused.compilers import broken_compiler, quick_compiler
 from tests.support.runs import run_code, start
 
 USE = """
@@ -58,25 +59,6 @@ def compiled_aloud(cache, **environment):
     said = stderr.splitlines()
     assert said.pop().startswith("compiling the recurrence for this machine, once (window.cpp)")
     return said
-
-
-def quick_compiler(folder, before=""):
-    """Write a compiler that does not optimise, which takes half the time; return its path.
-
-    The slow tests compile as users do.
-    """
-    script = folder / "c++"
-    script.write_text(f'#!/bin/sh\n{before}\nexec {compilation._compiler()} "$@" -O0\n')
-    script.chmod(0o755)
-    return script
-
-
-def broken_compiler(folder):
-    """Write a compiler that always fails; return its path."""
-    script = folder / "c++"
-    script.write_text("#!/bin/sh\necho 'window.cpp:1: error: unknown flag' >&2\nexit 1\n")
-    script.chmod(0o755)
-    return script
 
 
 def path_to_a_quick_compiler(folder):

@@ -14,47 +14,18 @@ from model.fused.compilation import window_library
 from model.fused.cpu import compiled_mlstm, runs_compiled
 from model.fused.vectors.integers import multiplies_integers
 from model.layers.recurrence import reference_mlstm
-from tests.model.fused.test_compilation import quick_compiler
-from tests.model.layers.test_recurrence import (
+from tests.model.fused.compilers import quick_compiler
+from tests.model.layers.windows import (
     EPS,
+    error,
+    exact,
     hold_cell_state_in_fp32,
     make_inputs,
+    results,
+    scaled_inputs,
     window_of,
 )
 from tests.support.runs import ROOT
-
-
-@pytest.fixture
-def threads():
-    """Set the number of threads for one test."""
-    before = torch.get_num_threads()
-    yield torch.set_num_threads
-    torch.set_num_threads(before)
-
-
-def scaled_inputs(dtype, T, B, H):
-    inputs = make_inputs(dtype, T, B, H)
-    with torch.no_grad():
-        for weight in inputs[3:5]:
-            weight /= H**0.5
-    return inputs
-
-
-def results(recurrence, inputs, indices=None):
-    """h, the last h and c, and the gradient of every input."""
-    x_proj, h, c, *weights = inputs
-    outputs, state = recurrence(window_of(x_proj, h, c, *weights, indices=indices))
-    made = (outputs, *state.tensors().values())
-    loss = sum(out.double().square().sum() for out in made)
-    return (*made, *torch.autograd.grad(loss, inputs))
-
-
-def exact(inputs):
-    return [tensor.detach().double().requires_grad_() for tensor in inputs]
-
-
-def error(actual, expected):
-    return ((actual.double() - expected).norm() / expected.norm()).item()
 
 
 # H: below, at and beyond a panel of 32 units, with a remainder of one vector and of less.

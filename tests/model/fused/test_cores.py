@@ -157,14 +157,6 @@ def test_a_process_that_openmp_binds_still_has_all_its_cores():
     assert (run.returncode, run.stdout) == (0, f"{cores.affine_cores()}\n"), run.stderr
 
 
-@pytest.fixture
-def threads():
-    """Return the function that sets the number of torch's threads; it is as before afterwards."""
-    before = torch.get_num_threads()
-    yield torch.set_num_threads
-    torch.set_num_threads(before)
-
-
 # Of eight logical cores torch takes the four physical ones or all; one thread is fewer than may run
 @pytest.mark.parametrize(
     ("said", "before", "after"),

@@ -15,7 +15,7 @@ from model.layers.recurrence import reference_mlstm
 from model.state import State
 from tests.model.fused.kernels import KERNELS, Kernel, skip_unless_it_runs
 from tests.model.fused.tiles.emulation import emulate_tiles
-from tests.model.layers.test_recurrence import EPS
+from tests.model.layers.windows import EPS
 from training.objective import Objective
 
 T, B, H = 5, 3, 12

@@ -9,56 +9,15 @@ from torch import Tensor
 
 from model.cell import mlstm_step
 from model.fused.deferred import deferred_mlstm
-from model.fused.window import RecurrentWeights, Window
 from model.language_model import LanguageModel, ModelConfig, build_model
 from model.layers import recurrence
 from model.layers.recurrence import FASTEST_FIRST, Implementation, named, recur, reference_mlstm
 from model.state import State
 from tests.model.fused.tiles.emulation import emulate_tiles
 from tests.model.layers import numpy_mlstm
+from tests.model.layers.windows import hold_cell_state_in_fp32, make_inputs, tolerance, window_of
 
 BACKENDS = ("reference", "fused")
-EPS = {dtype: torch.finfo(dtype).eps for dtype in (torch.float32, torch.bfloat16, torch.float16)}
-
-
-def tolerance(dtype, T, H):
-    """Return the relative error that roundings explain; outputs of zeros are off by 1.
-
-    Sums of 4H products are in fp32, whose roundings add up like their square root, over T bytes
-    too, with a margin of 4. What lies between two products is rounded to 16 bits: what a byte's
-    roundings come to, about EPS / 2, adds up over T bytes as well, with a margin of 2. Of few units
-    it may be more, where a sum of a few numbers cancels.
-    """
-    bound = 4 * EPS[torch.float32] * (T * 4 * H) ** 0.5
-    if dtype != torch.float32:
-        bound += EPS[dtype] * T**0.5 * (1 + 8 / H)
-    assert bound < 0.1, "what is far off would pass"
-    return bound
-
-
-def make_inputs(dtype, T=7, B=3, H=5, seed=0):
-    """x_proj, h, c, w_mh, w_h, b with gradients."""
-    generator = torch.Generator().manual_seed(seed)
-    acc = torch.promote_types(dtype, torch.float32)
-
-    def draw(*shape, dtype=dtype):
-        values = torch.randn(*shape, generator=generator, dtype=torch.float64)
-        return values.to(dtype).requires_grad_()
-
-    return [
-        draw(T, B, 5 * H),
-        draw(B, H),
-        draw(B, H, dtype=acc),
-        draw(H, H),
-        draw(4 * H, H),
-        draw(4 * H, dtype=acc),
-    ]
-
-
-def window_of(x_proj, h, c, *weights, indices=None, packed=None, postponed=None) -> Window:
-    return Window(
-        x_proj, State(h, c), RecurrentWeights(*weights, packed=packed, postponed=postponed), indices
-    )
 
 
 def run(backend, *inputs) -> tuple[Tensor, Tensor, Tensor]:
@@ -129,19 +88,6 @@ def test_fused_equals_reference(dtype):
 def test_weights_that_change_with_every_window_are_not_laid_out_for_many(dtype):
     w_mh, w_h = torch.zeros(16, 16, dtype=dtype), torch.zeros(64, 16, dtype=dtype)
     assert recurrence.pack("auto", w_mh, w_h) is None  # gradients are on
-
-
-def hold_cell_state_in_fp32(recurrence, dtype, device="cpu"):
-    """Hold c to the roundings of fp32 where all products are 0, and so as exact in 16 bits."""
-    inputs = [tensor.detach().to(device) for tensor in make_inputs(dtype, T=12, B=3, H=34)]
-    for weight in inputs[3:5]:
-        weight.zero_()
-    _, state = recurrence(window_of(*inputs))
-    expected = reference_mlstm(window_of(*(tensor.double() for tensor in inputs)))[1].c
-    assert state.c.dtype == torch.float32
-    assert state.h.dtype == dtype
-    # What a byte adds is forgotten as fast as its roundings: they do not grow with T.
-    assert (state.c.double() - expected).norm() <= 4 * EPS[torch.float32] * expected.norm()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])

@@ -3,8 +3,6 @@
 import html
 import json
 import re
-import shutil
-import subprocess
 
 import pytest
 import torch
@@ -15,14 +13,9 @@ from model.pages.heatmap import as_html
 from model.text.glyphs import visible
 from model.text.profiles import text_profile
 from model.units.unit_traces import read_texts
-from tests.model.pages.test_heatmap import NASTY
+from tests.model.pages.hostile import NASTY
+from tests.support.chromium import CHROMIUM, browse, messages
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
-FLAGS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--enable-logging=stderr", "--window-size=900,900",
-]  # fmt: skip
 TEXTS = [
     "It was good.\nThen it was bad, and it went on being bad for more words than one line of a "
     "page of this width can hold, so that the browser has to break it.",
@@ -30,7 +23,7 @@ TEXTS = [
 ]
 UNITS = [2, 5, 0]
 
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no chromium on the path")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the path")
 
 # Runs after the page's own script; what it saw comes back in an attribute of <html>.
 PROBE = """
@@ -86,22 +79,6 @@ seen.hovered = out.textContent;
 seen.scripts = document.scripts.length;
 document.documentElement.dataset.seen = JSON.stringify(seen);
 """
-
-
-def browse(page, folder, *flags):
-    path = folder / "page.html"
-    path.write_text(page, encoding="utf-8")
-    return subprocess.run(
-        [BROWSER, *FLAGS, f"--user-data-dir={folder / 'profile'}", *flags, path.as_uri()],
-        capture_output=True,
-        timeout=120,
-        check=True,
-    )
-
-
-def messages(process):
-    """What the page said on the console: errors, refusals by its policy."""
-    return [line for line in process.stderr.decode().splitlines() if "CONSOLE" in line]
 
 
 @pytest.fixture

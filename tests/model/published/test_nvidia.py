@@ -15,7 +15,7 @@ from model.files.weights import load_model, save_model
 from model.published.imports import import_nvidia, order_by_bits
 from model.text.profiles import text_profile
 from tests.model.published.layouts import draw, nvidia_language_model
-from tests.model.published.test_openai import TEXT, read
+from tests.model.published.states import TEXT, assert_same, read
 
 
 @pytest.fixture(scope="module")
@@ -30,13 +30,6 @@ def save(tmp_path):
         return tmp_path / "model.pt"
 
     return write
-
-
-def assert_same(model, language, tolerance=2e-5):
-    _, cells, logits = language.read(TEXT)
-    cell, scores = read(model)
-    np.testing.assert_allclose(cell, cells[-1], atol=tolerance)
-    np.testing.assert_allclose(scores, logits, atol=10 * tolerance)
 
 
 @pytest.mark.parametrize("tokens", [256, 257])

@@ -12,8 +12,7 @@ from model.language_model import ModelConfig, build_model
 from model.published.imports import import_openai
 from model.published.openai import write_openai as export
 from tests.model.published.layouts import draw, openai_arrays, write_openai
-
-TEXT = np.frombuffer(b"\n What a lovely, sturdy \xc3\xa9tui. ", dtype=np.uint8)
+from tests.model.published.states import TEXT, assert_same, read
 
 
 @pytest.fixture(scope="module")
@@ -24,20 +23,6 @@ def language():
 @pytest.fixture
 def folder(language, tmp_path):
     return write_openai(tmp_path / "weights", openai_arrays(language))
-
-
-def read(model, text=TEXT):
-    tokens = torch.from_numpy(text.astype(np.int64))[None]
-    with torch.inference_mode():
-        logits, state = model(tokens, model.initial_state(1))
-    return state.c[-1, 0].numpy(), logits[0].numpy()
-
-
-def assert_same(model, language):
-    _, cells, logits = language.read(TEXT)
-    cell, scores = read(model)
-    np.testing.assert_allclose(cell, cells[-1], atol=2e-5)
-    np.testing.assert_allclose(scores, logits, atol=2e-4)
 
 
 @pytest.mark.parametrize("folded", [False, True])

@@ -8,7 +8,7 @@ import pytest
 from data_utils.corpus import open_corpus
 from data_utils.sources import embedded_corpus
 from tests.support.runs import ROOT
-from tests.training.test_trainer import ALONE, make_trainer
+from tests.support.trainers import ALONE, make_trainer
 from training.monitoring import console
 from training.monitoring.console import announce, say
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.support.runs import rows_of, run, run_ranks, small_run
-from tests.training.test_trainer import ALONE
+from tests.support.trainers import ALONE
 from training.metrics import RunLog
 from training.monitoring.lines import RECENT, Pace, ProgressLines
 from training.parallel.distributed import World

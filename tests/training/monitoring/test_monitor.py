@@ -15,7 +15,7 @@ from model.errors import InputError
 from model.text.profiles import text_profile
 from model.text.tokenizer import ByteTokenizer
 from tests.support.runs import ROOT, assert_refused, rows_of, run, small_run
-from tests.training.test_trainer import make_trainer
+from tests.support.trainers import make_trainer
 from training.divergence import Diverged, check_divergence
 from training.evaluation import EvaluateConfig
 from training.monitoring import monitor as monitor_module

@@ -11,8 +11,8 @@ from model.files.storage import read_json, write_json
 from model.text.profiles import text_profile
 from tests.support.peers import among_peers
 from tests.support.runs import assert_refused, run, run_ranks, small_run
+from tests.support.trainers import make_trainer
 from tests.training.parallel.adasum_oracle import pairwise_tree
-from tests.training.test_trainer import make_trainer
 from training.checkpoint import Checkpoints
 from training.parallel.adasum import PIECE, AdasumExchange, combined
 from training.parallel.buckets import Exchange

@@ -9,8 +9,7 @@ import pytest
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 
 from model.errors import InputError
-from tests.ranks.test_launch import launch
-from tests.support.runs import ROOT
+from tests.support.runs import ROOT, launch
 from training.parallel import launcher
 
 LINE = "[rank 0] error: nowhere: no such corpus"

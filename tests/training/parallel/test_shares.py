@@ -4,16 +4,17 @@ import pytest
 import torch
 
 from model.errors import InputError
-from tests.training.test_throughput import times
 from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig
 from training.parallel.shares import Shares, apportion, better_shares, with_shares
+from training.throughput import Times
 
 CPU = torch.device("cpu")
 
 
-def speeds_of(ranks):
-    return [rank.speed for rank in ranks]
+def speed(characters=1000.0, exposed=0.0):
+    """The speed of a rank that took ten seconds, and waited for others during some of them."""
+    return Times(10.0, exposed, 0.0, characters, 0.0).speed
 
 
 def test_only_measured_shares_change_and_only_for_a_better_deal():
@@ -39,11 +40,11 @@ def test_lanes_are_dealt_evenly_by_default():
 
 def test_shares_follow_the_speed_of_computing():
     # Both have 1,000 characters; the first computes for 2.5 s and waits for the other 7.5.
-    ranks = [times(exposed=7.5), times()]
-    assert better_shares(speeds_of(ranks), [8, 8], 16) == pytest.approx((400.0, 100.0))
+    speeds = [speed(exposed=7.5), speed()]
+    assert better_shares(speeds, [8, 8], 16) == pytest.approx((400.0, 100.0))
     # 13 of 16 lanes at 400, 3 at 100 characters per second: as good as it gets
-    ranks = [times(characters=1300.0, exposed=6.75), times(characters=300.0, exposed=7.0)]
-    assert better_shares(speeds_of(ranks), [13, 3], 16) is None
+    speeds = [speed(1300.0, exposed=6.75), speed(300.0, exposed=7.0)]
+    assert better_shares(speeds, [13, 3], 16) is None
 
 
 def test_ranks_of_which_none_has_a_speed_keep_their_lanes():
@@ -52,7 +53,7 @@ def test_ranks_of_which_none_has_a_speed_keep_their_lanes():
 
 def test_a_rank_without_lanes_keeps_none():
     assert better_shares([1.0, 3.0, 2.0], [8, 8, 0], 16) == (1.0, 3.0, 0.0)
-    assert better_shares(speeds_of([times(), times(characters=0.0)]), [8, 0], 8) is None
+    assert better_shares([speed(), speed(0.0)], [8, 0], 8) is None
 
 
 @pytest.mark.parametrize("items", [0, 1, 7, 64])

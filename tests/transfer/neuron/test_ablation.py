@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.transfer.test_regression import make_examples
+from tests.transfer.examples import make_examples
 from transfer.neuron.ablation import accuracy_by_units, round_counts, without_unit
 from transfer.regression import Examples, fit_regression
 

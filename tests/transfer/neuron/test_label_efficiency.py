@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from data_utils.labelled import LabelledSet
-from tests.transfer.test_regression import make_examples
+from tests.transfer.examples import make_examples
 from transfer.neuron.label_efficiency import (
     label_counts,
     label_efficiency,

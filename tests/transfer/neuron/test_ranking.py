@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from tests.transfer.test_regression import make_examples
+from tests.transfer.examples import make_examples
 from transfer.neuron.ranking import (
     Cuts,
     Ranking,

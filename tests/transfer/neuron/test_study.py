@@ -18,9 +18,9 @@ from model.language_model import ModelConfig, build_model
 from model.text.profiles import text_profile
 from tests.conftest import emphatic
 from tests.data_utils.preparation.interruptions import interrupted_at
-from tests.model.pages.test_heatmap import NASTY
-from tests.model.pages.test_page import BROWSER, browse, messages
-from tests.transfer.test_experiment import make_set, with_questions
+from tests.model.pages.hostile import NASTY
+from tests.support.chromium import CHROMIUM, browse, messages
+from tests.transfer.examples import make_set, with_questions
 from transfer.neuron import study as neuron_study
 from transfer.neuron.report import DRAWN, as_html, write_report
 from transfer.neuron.study import StudyOptions, run_study
@@ -271,7 +271,7 @@ def test_refusals_come_before_any_work(tmp_path, studied, sets, change, options,
     assert not (tmp_path / "none").exists()
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no chromium on the path")
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the path")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_is_shown_under_its_policy(studied, tmp_path, scheme):
     """Nothing is refused, no figure is missing, and letters keep their contrast in the dark."""

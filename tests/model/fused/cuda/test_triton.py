@@ -18,8 +18,16 @@ from model.fused.cuda.graphs import MOST_SIZES, Graphs, captured_by, without_gra
 from model.fused.cuda.mlstm import runs_in_triton, triton_mlstm
 from model.fused.weight_gradients import PostponedProducts, join
 from model.layers.recurrence import reference_mlstm
-from tests.model.fused.test_compiled import error, exact, results, scaled_inputs
-from tests.model.layers.test_recurrence import EPS, hold_cell_state_in_fp32, tolerance, window_of
+from tests.model.layers.windows import (
+    EPS,
+    error,
+    exact,
+    hold_cell_state_in_fp32,
+    results,
+    scaled_inputs,
+    tolerance,
+    window_of,
+)
 
 # One unit more than the largest power of two below it, and a block of units with a remainder.
 SIZES = [(1, 1, 3), (4, 3, 33), (3, 5, 64)]

@@ -13,9 +13,8 @@ from model.fused.tiles.mlstm import count_workgroups, pack, runs_on_tiles, tiled
 from model.fused.tiles.products import StreamedProduct, SummedProduct, matmul
 from model.language_model import ModelConfig, build_model
 from model.layers import recurrence
-from tests.model.fused.test_compiled import error, results, scaled_inputs
 from tests.model.fused.tiles.emulation import emulate_tiles, take_no_tiles
-from tests.model.layers.test_recurrence import EPS, window_of
+from tests.model.layers.windows import EPS, error, results, scaled_inputs, window_of
 
 
 @pytest.fixture

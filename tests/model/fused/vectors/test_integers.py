@@ -8,9 +8,8 @@ from model.errors import InputError
 from model.fused.vectors import integers
 from model.language_model import ModelConfig, build_model
 from model.layers.recurrence import choose, pack, recur
-from tests.model.fused.test_compiled import scaled_inputs
 from tests.model.layers import numpy_mlstm
-from tests.model.layers.test_recurrence import EPS, window_of
+from tests.model.layers.windows import EPS, scaled_inputs, window_of
 
 IMPLEMENTATIONS = {
     "compiled": integers.compiled_integer_mlstm,
@@ -23,14 +22,6 @@ def integer_mlstm(request):
     if request.param == "compiled" and not integers.multiplies_integers(torch.empty(4, 4)):
         pytest.skip("this processor has no such products, or there is no compiler")
     return IMPLEMENTATIONS[request.param]
-
-
-@pytest.fixture
-def threads():
-    """Set the number of threads for one test."""
-    before = torch.get_num_threads()
-    yield torch.set_num_threads
-    torch.set_num_threads(before)
 
 
 class RoundedMatrix:

@@ -1,4 +1,4 @@
-"""A page in headless Chromium, driven over ChromeDriver's own protocol (W3C WebDriver)."""
+"""A page in headless Chromium: opened once, or driven over WebDriver (W3C's protocol)."""
 
 import base64
 import json
@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
+DRIVER = shutil.which("chromedriver")
 FLAGS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
@@ -20,6 +21,28 @@ FLAGS = (
 )
 KEYS = {"Tab": "\ue004", "Escape": "\ue00c", "Backspace": "\ue003", "Left": "\ue012"}
 PATIENCE = 60_000  # milliseconds for one script
+
+
+def browse(page: str, folder: Path, *flags: str) -> subprocess.CompletedProcess[bytes]:
+    """Open a page once and return the finished process; the page and a profile lie in a folder."""
+    path = folder / "page.html"
+    path.write_text(page, encoding="utf-8")
+    own = (
+        "--enable-logging=stderr",
+        "--window-size=900,900",
+        f"--user-data-dir={folder / 'profile'}",
+    )
+    return subprocess.run(
+        [CHROMIUM or "", *FLAGS, *own, *flags, path.as_uri()],
+        capture_output=True,
+        timeout=120,
+        check=True,
+    )
+
+
+def messages(process: subprocess.CompletedProcess[bytes]) -> list[str]:
+    """Return what the page said on the console: errors, refusals by its policy."""
+    return [line for line in process.stderr.decode().splitlines() if "CONSOLE" in line]
 
 
 class Browser:

@@ -1,0 +1,43 @@
+"""Small trainers, and windows of random bytes for them."""
+
+import numpy as np
+import torch
+
+from data_utils.lanes import WindowBatch
+from model.language_model import build_model
+from model.state import DTYPES
+from tests.support.cells import config_of
+from training.optimizers.optim import OptimConfig
+from training.parallel.distributed import World
+from training.parallel.exchange import ParallelConfig
+from training.trainer import TrainConfig, Trainer
+
+CPU = torch.device("cpu")
+ALONE = World(0, 1, CPU)
+EVEN = ParallelConfig()
+
+
+def make_trainer(
+    precision="fp32", lanes=3, steps=10, dropout=0.0, loss_scale=2.0**16, ema_decay=0.0,
+    cell="mlstm", hidden_size=8, model=None, parallel=EVEN, world=ALONE, **optim,
+):  # fmt: skip
+    config = config_of(cell, hidden_size=hidden_size, context=16)
+    return Trainer(
+        model or build_model(config, seed=1, compute_dtype=DTYPES[precision]),
+        optim=OptimConfig(**({"lr": 1e-2} | optim)),
+        train=TrainConfig(
+            precision=precision, dropout=dropout, loss_scale=loss_scale, ema_decay=ema_decay
+        ),
+        world=world,
+        lanes=lanes,
+        steps=steps,
+        seed=0,
+        parallel=parallel,
+    )
+
+
+def make_window(lengths=(6, 6, 6), reset=True, seed=0, active_fraction=1.0):
+    tokens = np.random.default_rng(seed).integers(0, 256, (3, 7), dtype=np.uint8)
+    lengths = np.array(lengths)
+    count = int(lengths.sum())
+    return WindowBatch(tokens, lengths, np.full(3, reset), count, count, active_fraction)
