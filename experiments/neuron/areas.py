@@ -52,9 +52,9 @@ def main() -> None:
     print(f"units {result['units']}: {apart} apart")
 
 
-def best_units(ranking: dict[str, Any], count: int = 3) -> list[dict[str, Any]]:
-    """Return the units whose areas on train are largest, the best one first."""
-    return sorted(ranking["units"], key=lambda unit: int(unit["rank"]["area"]))[:count]
+def best_units(ranking: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the three units whose areas on train are largest, the best one first."""
+    return sorted(ranking["units"], key=lambda unit: int(unit["rank"]["area"]))[:3]
 
 
 if __name__ == "__main__":

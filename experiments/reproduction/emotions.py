@@ -105,30 +105,30 @@ def _predictions(
     return np.stack(columns, axis=1).astype(np.int64)
 
 
-def scores_of(labels: np.ndarray, said: np.ndarray, seed: int = SEED) -> dict[str, Any]:
+def scores_of(labels: np.ndarray, said: np.ndarray) -> dict[str, Any]:
     """Return the measures of the task, each with its 95 % interval; labels, said [N, 11].
 
     jaccard: the mean over tweets of the shared emotions over those in either, 1 if there are none;
     f1 over all decisions (micro), over emotions (macro), and over Plutchik's eight.
     """
-    found = describe_choices(labels, said, EMOTIONS, seed)
+    found = describe_choices(labels, said, EMOTIONS, SEED)
     measures = {"jaccard": "jaccard_samples", "micro_f1": "f1_micro", "macro_f1": "f1_macro"}
     return {
         **{
             name: {"value": found[key], "interval": found[f"{key}_interval"]}
             for name, key in measures.items()
         },
-        "plutchik_f1": plutchik_f1(labels, said, seed),
+        "plutchik_f1": plutchik_f1(labels, said),
     }
 
 
-def plutchik_f1(labels: np.ndarray, said: np.ndarray, seed: int = SEED) -> dict[str, Any]:
+def plutchik_f1(labels: np.ndarray, said: np.ndarray) -> dict[str, Any]:
     """Return the mean F1 of Plutchik's eight emotions and its interval; labels, said [N, 11]."""
     eight = [EMOTIONS.index(name) for name in PLUTCHIK]
     truth, told = labels[:, eight], said[:, eight]
     return {
         "value": float(f1_score(truth, told, average="macro", zero_division=0.0)),
-        "interval": bootstrap_intervals(truth, told, seed)["f1_macro_interval"],
+        "interval": bootstrap_intervals(truth, told, SEED)["f1_macro_interval"],
     }
 
 

@@ -47,12 +47,12 @@ def run_finetuning(
     resume: bool = False,
     save_seconds: float = 600.0,
     stop: StopRequest | None = None,
-    cache: FeatureCache | None = None,
 ) -> dict[str, Any] | None:
-    """Fine-tune a model on train, choose on val, report on val and, if given, test. sets: train,
-    val, and test if given. Everything is written to `output`, frozen features too unless they have
-    a `cache` elsewhere. Returns the content of `results.json`, or None if SIGINT or SIGTERM, noted
-    in `stop`, ended it early: `resume` continues from there.
+    """Fine-tune a model on train, choose on val, report on val and, if given, on test.
+
+    sets: train, val, and test if given. Everything is written to `output`. Returns the content of
+    `results.json`, or None if SIGINT or SIGTERM, noted in `stop`, ended it early: `resume`
+    continues from there.
     """
     directory = FinetuningDirectory(output)
     with directory.locked(resume=resume):
@@ -62,8 +62,7 @@ def run_finetuning(
             config.check_new(has_thresholds=task.has_thresholds)
         directory.begin(loaded, task, config, resume=resume)
         checkpoints = FinetuningCheckpoints(directory.checkpoints)
-        cache = cache or FeatureCache(output / "features")
-        tuner = make_finetuner(loaded, task, config, device, cache)
+        tuner = make_finetuner(loaded, task, config, device, FeatureCache(output / "features"))
         if checkpoints.complete():
             checkpoints.restore(tuner)
         else:

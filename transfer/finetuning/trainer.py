@@ -201,14 +201,14 @@ class Finetuner:
         choices = tuned.choose(probabilities)
         return tuned, metrics_of(self.task.val_labels, choices, len(self.task.classes))
 
-    def tuned(self, thresholds: tuple[float, ...] | None = None, digest: str = "") -> FineTuned:
-        """Return the heads as they are now, copied to the CPU."""
+    def tuned(self, thresholds: tuple[float, ...] | None = None) -> FineTuned:
+        """Return the heads as they are now, copied to the CPU; not yet of a model on the disk."""
         heads = Heads(self.heads.config, len(self.heads.center), self.heads.classes)
         heads.load_state_dict(self.heads.state_dict())
         exclusive = not self.task.is_multilabel
         if thresholds is None:
             thresholds = untuned_thresholds(len(self.task.classes), exclusive=exclusive)
-        return FineTuned(heads.eval(), self.task.classes, exclusive, thresholds, digest)
+        return FineTuned(heads.eval(), self.task.classes, exclusive, thresholds, model_digest="")
 
     def _thresholds(self, tuned: FineTuned, probabilities: np.ndarray) -> tuple[float, ...]:
         labels, metric = self.task.val_labels, self.config.threshold_metric
