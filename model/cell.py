@@ -4,7 +4,7 @@ Letters used in the whole repository:
 
     B  batch: lanes in training, texts in transfer      E  embedding size
     T  bytes in a window                                H  hidden units
-    V  tokens: 256 bytes, or a vocabulary's            L  layers
+    V  tokens: 256 bytes, or a vocabulary's             L  layers
     h  hidden state    c  cell state    m  multiplicative state    gates: i f u o
 
 Source: Krause et al. 2016 (arXiv 1609.07959) with the output gate outside the tanh, as in

@@ -41,10 +41,12 @@ from .progress import PretrainingProgress
 def draw_dropout_mask(
     dropout: float, *, seed: int, window: int, lanes: slice, units: int
 ) -> Tensor:
-    """Return which units of some lanes are kept in a window, bool [B, H]. dropout: the fraction
-    that is not kept. A lane's numbers have the same place in the window's random stream, whichever
-    lanes are drawn: the stream is advanced to the first of them. A double takes one step of PCG64.
+    """Return which units of some lanes are kept in a window, bool [B, H].
+
+    dropout: the fraction that is not kept. A lane draws the same numbers, whichever lanes are asked
+    for.
     """
+    # Each lane has its place in the window's stream; a double takes one step of PCG64.
     stream = np.random.PCG64([seed, window]).advance(lanes.start * units)
     random = np.random.Generator(stream).random((lanes.stop - lanes.start, units))
     return torch.from_numpy(random >= dropout)
@@ -218,9 +220,11 @@ class Trainer:
         ends = [lanes * number // count for number in range(count + 1)]
         return [slice(*pair) for pair in pairwise(ends)]
 
-    def _dropout_factors(self, number: int = 0) -> Tensor | None:
-        """Return dropout's factors for own lanes, [B, H]: 0, or 1 / (the fraction kept). Drawn from
-        the seed and the window, the step's `number`-th, so that ranks and resumes change nothing.
+    def _dropout_factors(self, number: int) -> Tensor | None:
+        """Return dropout's factors for own lanes, [B, H]: 0, or 1 / (the fraction kept).
+
+        They follow from the seed and the window, the step's `number`-th, so that neither the number
+        of ranks nor a resume changes them.
         """
         if not (self.dropout and self.own_lanes):
             return None
@@ -317,7 +321,8 @@ class Trainer:
         return self.state.each(lambda tensor: self.world.gather_lanes(tensor, self.lanes))
 
     def balance(self, speeds: Sequence[float]) -> bool:
-        """Divide the lanes again if the world's deal has a better division; return whether it did.
+        """Divide the lanes again if that is worth it; return whether it was.
+
         speeds: of each rank; none before they are measured. All ranks call it together.
         """
         deal = self.world.deal.better(speeds, self.lanes) if speeds else None
@@ -332,9 +337,10 @@ class Trainer:
         self.load_lanes(state)
 
     def restore_nats(self, by_rank: Tensor) -> None:
-        """Continue with the loss of the row of metrics that was not written yet. by_rank: [ranks].
-        Each rank takes its own if there are as many ranks as then; else the main rank takes the
-        sum.
+        """Continue with the loss of the row of metrics that was not written yet.
+
+        by_rank: [ranks at the save]. Each rank takes its own if there are as many ranks now; else
+        the main rank takes the sum.
         """
         if len(by_rank) == self.world.size:
             self.nats.copy_(by_rank[self.world.rank])

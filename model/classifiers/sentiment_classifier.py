@@ -107,8 +107,10 @@ class SentimentClassifier:
         advance: Callable[[int], object] | None = None,
         **parameters: Any,
     ) -> "SentimentClassifier":
-        """Load a model and its classifier, ready to predict; parameters: those of the class.
-        advance: called with the number of bytes just read, for a progress bar of the caller.
+        """Load a model and its classifier, ready to predict.
+
+        parameters: those of the class. advance: called with the number of bytes just read, for a
+        progress bar of the caller.
         """
         found = cls(name_or_dir, classifier, **parameters).fit()
         if advance is not None:
@@ -188,8 +190,9 @@ class SentimentClassifier:
         return self.fitted.classes
 
     def predict(self, texts: Iterable[str]) -> np.ndarray:
-        """Return a label per text, str [N] unless `fit` got numbers; for several labels per text
-        int64 [N, C], 0 or 1.
+        """Return a label per text: str [N], or the numbers that `fit` got.
+
+        Where a text may have several labels: int64 [N, C], 0 or 1.
         """
         probabilities = self._found(texts, self.fitted.probabilities)
         choices = self.fitted.choose(probabilities)

@@ -101,29 +101,23 @@ def read_texts(
     polarities: Mapping[int, int] | None = None,
     show_progress: bool = True,
 ) -> UnitTraces:
-    """Read texts and keep the values of `units`, then of `top` more units. ranking: these are taken
-    from it in order, then the units that vary most. poles, polarities: as of UnitTraces.
+    """Read texts and keep the values of `units`, then of `top` more units.
 
-    The frame of the model's text profile is read too, and left out of what is returned. Raises
-    InputError for a text that is empty after cleaning, or a unit or layer that the model lacks.
+    ranking: units to take these from, in order; then come those that vary most. poles, polarities:
+    as of UnitTraces. The frame of the model's text profile is read too, and left out of what is
+    returned. Raises InputError for a text that is empty after cleaning, or a unit or layer that the
+    model lacks.
     """
     texts = checked_texts(texts)
     if not texts:
         raise InputError("no texts to read")
-    if not is_whole(top) or top < 0:
-        raise InputError(f"top is {top}; it must be 0 or above")
+    wanted, lacking = _units_known(units, top, ranking)
     profile, config = loaded.profile, loaded.model.config
     shown = [_shown(profile, text, number) for number, text in enumerate(texts, start=1)]
     sequences = [loaded.tokens(text) for text in texts]
-    wanted = list(dict.fromkeys(units))
-    if not wanted and not top:
-        raise InputError("no units to trace; name one")
-    where: dict[str, Any] = {"state": state, "layer": layer}
-    ranked = [unit for unit in dict.fromkeys(ranking) if unit not in wanted]
-    wanted, lacking = wanted + ranked[:top], max(0, top - len(ranked))
     size = sum(map(len, sequences)) * (2 if lacking else 1)
     with ProgressBar("read", size, shown=show_progress) as progress:
-        where["advance"] = progress.advance
+        where: dict[str, Any] = {"state": state, "layer": layer, "advance": progress.advance}
         if lacking:
             lively = liveliest_units(loaded.model, sequences, len(wanted) + lacking, **where)
             wanted += [unit for unit in lively if unit not in wanted][:lacking]
@@ -133,9 +127,19 @@ def read_texts(
     numbers = [int(unit) for unit in wanted]  # NumPy's numbers are not JSON
     if LAYERS[config.cell].feature == "hidden state":  # the cell has only this one
         state = "hidden"
-    origin = _origin(loaded)
-    where_from = (state, layer % config.layers, origin)
+    where_from = (state, layer % config.layers, _origin(loaded))
     return UnitTraces(traces, numbers, *where_from, poles, polarities or {})
+
+
+def _units_known(units: Sequence[int], top: int, ranking: Sequence[int]) -> tuple[list[int], int]:
+    """Return the units to trace before any text is read, and how many more are then to be found."""
+    if not is_whole(top) or top < 0:
+        raise InputError(f"top is {top}; it must be 0 or above")
+    named = list(dict.fromkeys(units))
+    if not named and not top:
+        raise InputError("no units to trace; name one")
+    ranked = [unit for unit in dict.fromkeys(ranking) if unit not in named][:top]
+    return named + ranked, top - len(ranked)
 
 
 def _traced(
