@@ -18,9 +18,9 @@ class RemoteFile:
 class Dataset:
     """Files that belong together."""
 
-    name: str  # a folder
-    files: tuple[RemoteFile, ...]  # none if they must be fetched by hand
     page: str  # about the set, and where to look if an address no longer works
     terms: str  # of use, in a sentence or two
+    files: tuple[RemoteFile, ...] = ()  # none if they must be fetched by hand
     # Converts a downloaded file, in a folder, for transfer; returns the files and their rows.
     convert: Callable[[Path, Path], dict[Path, int]] | None = None
+    name: str = ""  # of the folder; that of a published set is the set's

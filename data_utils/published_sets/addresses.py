@@ -87,7 +87,7 @@ def find_dataset(name: str, release: str | None = None, mirror: str | None = Non
     elif release is not None:
         raise InputError(f"--release is for amazon:<category>, not for {name}; leave it out")
     elif name in SETS and SETS[name].source.files:
-        dataset = SETS[name].source
+        dataset = replace(SETS[name].source, name=name)
     else:
         known = [entry.name for entry in SETS.values() if entry.source.files]
         why = SETS[name].how_to_get() if name in SETS else f"data set {name!r} is unknown"
@@ -107,7 +107,7 @@ def _amazon(category: str, release: str) -> Dataset:
     url = source.url.format(category=category)
     file = RemoteFile(url.rpartition("/")[2], url)
     terms = AMAZON_TERMS.format(cite=source.cite)
-    return Dataset(f"amazon_{release}", (file,), source.page, terms)
+    return Dataset(source.page, terms, (file,), name=f"amazon_{release}")
 
 
 def _mirrored(dataset: Dataset, mirror: str) -> Dataset:

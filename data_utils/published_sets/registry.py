@@ -1,6 +1,6 @@
 """The published sets. To add one, add an entry here; no other file needs to change."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -169,8 +169,6 @@ PANG_AND_LEE = "https://www.cs.cornell.edu/people/pabo/movie-review-data/"
 # Its get_transfer_data script makes the files of CR, SUBJ, MPQA, MRPC and SICK.
 SENT_EVAL = "https://github.com/facebookresearch/SentEval"
 YELP = Dataset(
-    "yelp",
-    (),
     "https://github.com/zhangxiangxiao/Crepe",
     "Reviews of Yelp's challenge of 2015 as Zhang et al. 2015 cut them, to be cited; for research.",
 )
@@ -206,7 +204,9 @@ _ENTRIES = (
         ),
         first_page=(ALL_UNITS, ONE_UNIT),
         source=Dataset(
-            "sst",
+            "https://github.com/openai/generating-reviews-discovering-sentiment",
+            "Sentences of film reviews (Socher et al. 2013, to be cited) in the splits of Radford "
+            "et al. 2017, whose repository is under the MIT licence; the texts are for research.",
             (
                 RemoteFile(
                     "train.csv",
@@ -224,9 +224,6 @@ _ENTRIES = (
                     "519cea7ed4d22fe7ec4eccbb3d5ba6d88902a3b15ce129f476aa8364463a9fc7",
                 ),
             ),
-            "https://github.com/openai/generating-reviews-discovering-sentiment",
-            "Sentences of film reviews (Socher et al. 2013, to be cited) in the splits of Radford "
-            "et al. 2017, whose repository is under the MIT licence; the texts are for research.",
         ),
     ),
     PublishedSet(
@@ -239,8 +236,6 @@ _ENTRIES = (
         first_page=(ALL_UNITS,),
         first_page_title="MR, ten folds",
         source=Dataset(
-            "mr",
-            (),
             PANG_AND_LEE,
             "Sentences of film reviews collected by Pang and Lee 2005, to be cited; for research.",
         ),
@@ -266,7 +261,9 @@ _ENTRIES = (
         ),
         first_page=(ALL_UNITS, ONE_UNIT),
         source=Dataset(
-            "imdb",
+            IMDB_PAGE,
+            "Film reviews collected by Maas et al. 2011, to be cited; no licence is stated, the "
+            "texts belong to the people who wrote them: for research, not to be published again.",
             (
                 RemoteFile(
                     "aclImdb_v1.tar.gz",
@@ -274,9 +271,6 @@ _ENTRIES = (
                     "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe",
                 ),
             ),
-            IMDB_PAGE,
-            "Film reviews collected by Maas et al. 2011, to be cited; no licence is stated, the "
-            "texts belong to the people who wrote them: for research, not to be published again.",
             convert=convert_movie_reviews,
         ),
     ),
@@ -315,8 +309,6 @@ _ENTRIES = (
         first_page=(PLUTCHIK_F1,),
         first_page_title="SemEval-2018 E-c, mean F1 of 8 emotions",
         source=Dataset(
-            "semeval",
-            (),
             "https://github.com/NVIDIA/sentiment-discovery/tree/master/data/semeval",
             "Tweets of SemEval-2018 task 1 (Mohammad et al. 2018, to be cited), for research.",
         ),
@@ -332,8 +324,6 @@ _ENTRIES = (
             Published("all_units", "gray", 18432, 0.922),
         ),
         source=Dataset(
-            "cr",
-            (),
             SENT_EVAL,
             "Sentences of product reviews collected by Hu and Liu 2004, to be cited; for research.",
         ),
@@ -346,8 +336,6 @@ _ENTRIES = (
         split=ten_folds,
         published=(Published("all_units", "radford", 4096, 0.946),),
         source=Dataset(
-            "subj",
-            (),
             SENT_EVAL,
             "Sentences of film reviews and of plots, Pang and Lee 2004, to be cited; for research.",
         ),
@@ -360,8 +348,6 @@ _ENTRIES = (
         split=ten_folds,
         published=(Published("all_units", "radford", 4096, 0.885, unchecked=True),),
         source=Dataset(
-            "mpqa",
-            (),
             SENT_EVAL,
             "Phrases of news, Wiebe et al. 2005, to be cited; the corpus asks for an agreement.",
         ),
@@ -384,7 +370,7 @@ _ENTRIES = (
         note="five stars",
         layout=StarTables(("train.csv", "test.csv"), ("1", "2", "3", "4", "5")),
         split=val_of_train(0.1),
-        source=replace(YELP, name="yelp_full"),
+        source=YELP,
     ),
     PublishedSet(
         name="mrpc",
@@ -403,8 +389,6 @@ _ENTRIES = (
             Published("f1", "radford", 4096, 0.828, unchecked=True),
         ),
         source=Dataset(
-            "mrpc",
-            (),
             SENT_EVAL,
             "Pairs of sentences from news, Dolan et al. 2004, to be cited; for research.",
         ),
@@ -423,8 +407,6 @@ _ENTRIES = (
         floor="mean",
         published=(Published("pearson", "radford", 4096, 0.792, unchecked=True),),
         source=Dataset(
-            "sick",
-            (),
             SENT_EVAL,
             "Pairs of captions, Marelli et al. 2014, to be cited; for research.",
         ),

@@ -32,7 +32,7 @@ def _no_proxy(monkeypatch):
 
 def download(site, folder, sha256=SHA256, patience=HASTY):
     file = RemoteFile("reviews.gz", f"{site.address}/remote.gz", sha256)
-    dataset = Dataset("reviews", (file,), "https://example.org/page", "free")
+    dataset = Dataset("https://example.org/page", "free", (file,))
     return download_dataset(dataset, folder, patience)
 
 
