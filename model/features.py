@@ -1,7 +1,7 @@
 """Texts to features: the state of the model after it has read them."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, NamedTuple, get_args
@@ -40,6 +40,10 @@ class FeatureKind:
     def __post_init__(self) -> None:
         if self.state not in get_args(StateName):
             raise InputError(f"state is {self.state!r}; known: {', '.join(get_args(StateName))}")
+        if not isinstance(self.tanh, bool | np.bool_):
+            raise InputError(f"tanh is {self.tanh!r}; True or False")
+        if not isinstance(self.pooling, Collection):
+            raise InputError(f"pooling is {self.pooling!r}; it must be a name or a list of names")
         poolings = self.poolings
         check_poolings(poolings)
         # Each kind has one spelling: kinds are compared, and appear in file names.
@@ -158,7 +162,12 @@ def _check_once(name: str, chosen: Sequence[Any]) -> None:
 
 def _as_list(name: str, given: Any) -> list[Any]:
     """Return a list of numbers, from a NumPy array too."""
-    if isinstance(given, str) or getattr(given, "ndim", 1) != 1 or not isinstance(given, Iterable):
+    # No generator: it is read again for each call.
+    if (
+        isinstance(given, str)
+        or getattr(given, "ndim", 1) != 1
+        or not isinstance(given, Collection)
+    ):
         raise InputError(f"{name} is {given!r}; it must be a list of whole numbers")
     return list(given)
 

@@ -8,6 +8,7 @@ almost nothing.
 """
 
 import codecs
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -49,6 +50,16 @@ class SamplingConfig:
 LARGEST = 65504.0  # that every dtype of the state has: fp16's
 
 
+def _number(value: object) -> float:
+    """Return Python's float for a number, NumPy's or torch's too; NaN for anything else."""
+    if isinstance(value, str | bool):
+        return math.nan
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # the last of a torch array
+        return math.nan
+
+
 @dataclass(frozen=True, kw_only=True)
 class Clamp:
     """A unit whose cell, hidden value, or both stay fixed while the model reads and writes."""
@@ -60,12 +71,15 @@ class Clamp:
     hidden: float | None = None
 
     def __post_init__(self) -> None:
-        given = [value for value in (self.cell, self.hidden) if value is not None]
-        if not given or not all(abs(value) <= LARGEST for value in given):
+        given = {"cell": self.cell, "hidden": self.hidden}
+        numbers = {name: _number(value) for name, value in given.items() if value is not None}
+        if not numbers or not all(abs(number) <= LARGEST for number in numbers.values()):
             raise InputError(
                 f"unit {self.unit} is to be clamped to cell {self.cell}, hidden {self.hidden}; "
                 f"give a finite value, within {LARGEST:,.0f} of zero, for at least one"
             )
+        for name, number in numbers.items():
+            object.__setattr__(self, name, number)  # the dataclass is frozen
 
     def apply(self, state: State) -> State:
         """Return the state [L, B, n] with the unit at its values."""
@@ -187,6 +201,8 @@ def continue_text(
     The prompt is cleaned as the model's texts were; without one the model begins a text. Absent,
     `config` is `SamplingConfig()`. Raises InputError as `generate` does.
     """
+    if not isinstance(prompt, str):
+        raise InputError(f"the prompt is of type {type(prompt).__name__}; give one string")
     pieces = generate(
         loaded.model,
         loaded.profile.opening(prompt),

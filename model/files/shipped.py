@@ -1,5 +1,7 @@
 """Resolves a model's name to a folder: a model's, a run's, or one that is shipped."""
 
+import reprlib
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,8 @@ def find_model(name_or_folder: str | Path) -> Path:
     Raises InputError if there is none. It looks only on this disk, unless the name begins with
     hf://: then the model is fetched from the Hugging Face hub.
     """
+    if not isinstance(name_or_folder, str | PathLike):
+        raise InputError(f"model is {reprlib.repr(name_or_folder)}; it must be a name or a path")
     if str(name_or_folder).startswith(HUB):
         from .hub import fetch_from_hub
 

@@ -143,6 +143,10 @@ def test_featurizer_refuses_what_is_not_a_list_of_texts(featurizer, texts):
     [
         ({"precision": "fp8"}, "precision is 'fp8'"),
         ({"pooling": "sum"}, "pooling is 'sum'"),
+        ({"pooling": None}, "pooling is None; it must be a name or a list"),
+        ({"tanh": "no"}, "tanh is 'no'; True or False"),
+        ({"units": map(int, "12")}, "it must be a list of whole numbers"),
+        ({"model": None}, "model is None; .*a name or a path"),
         ({"layers": [1]}, "layers is"),
         ({"units": [12]}, "unit 12: the model has units 0 to 11"),
         ({"units": [True]}, "unit True: the model has units 0 to 11"),

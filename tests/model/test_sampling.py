@@ -1,5 +1,7 @@
 """Sampling draws from the softmax, within the sets asked for, and writes UTF-8."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -300,6 +302,10 @@ def test_settings_out_of_range_are_refused(name, value):
         ({"unit": 0, "layer": 1, "cell": 1.0}, "layer 1: the model has layers 0 to 0"),
         ({"unit": 0}, "at least one"),
         ({"unit": 0, "hidden": float("nan")}, "finite"),
+        ({"unit": 0, "cell": "2"}, "cell 2, .*finite"),
+        ({"unit": 0, "cell": True}, "cell True, .*finite"),
+        ({"unit": 0, "cell": np.ones(2)}, "finite"),
+        ({"unit": 0, "hidden": 10**400}, "within 65,504 of zero"),
         ({"unit": 0, "cell": 1e39}, "within 65,504 of zero"),
         ({"unit": 0, "cell": 1.0, "hidden": float("-inf")}, "finite"),
     ],
@@ -307,6 +313,19 @@ def test_settings_out_of_range_are_refused(name, value):
 def test_clamps_that_cannot_be_are_refused(small_model, clamp, words):
     with pytest.raises(InputError, match=words):
         generate(small_model, OPENING, SamplingConfig(), clamp=Clamp(**clamp))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float16, np.int64, torch.tensor])
+def test_a_unit_is_held_at_a_number_of_any_library(small_model, kind):
+    expected = text_of(small_model, clamp=Clamp(unit=0, cell=2.0, hidden=-1.0))
+    assert text_of(small_model, clamp=Clamp(unit=0, cell=kind(2), hidden=kind(-1))) == expected
+
+
+@pytest.mark.parametrize("prompt", [None, b"bytes", ["one"]])
+def test_a_prompt_that_is_not_a_string_is_refused(small_model, prompt):
+    loaded = LoadedModel(small_model, text_profile("openai"), Path())
+    with pytest.raises(InputError, match=f"the prompt is of type {type(prompt).__name__}"):
+        continue_text(loaded, prompt)
 
 
 def test_a_transformers_unit_can_be_held_only_in_its_last_layer():
