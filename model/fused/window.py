@@ -112,8 +112,8 @@ def as_kernels_read_them(window: Window) -> Inputs:
     """Return the tensors of a window, dense, in the compute dtype or in fp32.
 
     The kernels read memory and check nothing. Therefore this raises ValueError if the shapes do not
-    match, and IndexError if a row is not in the table. Rows on a GPU are not checked: that would
-    wait for the device.
+    match, TypeError for rows that are not whole numbers, and IndexError if one is not in the table.
+    On a GPU the last is not checked: that would wait for the device.
     """
     x, indices, state, weights = window.x_proj, window.indices, window.state, window.weights
     (B, H), dtype = state.h.shape, weights.w_mh.dtype
@@ -137,6 +137,8 @@ def as_kernels_read_them(window: Window) -> Inputs:
 def _dense_indices(indices: Tensor | None, count: int) -> Tensor | None:
     if indices is None:
         return None
+    if indices.is_floating_point() or indices.is_complex():
+        raise TypeError(f"indices are {indices.dtype}; they must be whole numbers")
     indices = indices.long().contiguous()
     on_cpu = indices.device.type == "cpu"
     if on_cpu and indices.numel() and not 0 <= int(indices.min()) <= int(indices.max()) < count:

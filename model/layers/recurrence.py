@@ -91,6 +91,10 @@ def named(backend: Backend, w_mh: Tensor, *, integers: bool = False) -> str:
 
 def recur(backend: Backend, window: Window) -> tuple[Tensor, State]:
     """Compute a window; backend: as for `choose`. Returns what `reference_mlstm` returns."""
+    if backend != "reference" and torch.compiler.is_dynamo_compiling():
+        from .untraced import recur_untraced
+
+        return recur_untraced(backend, window)
     weights = window.weights
     return choose(backend, weights.w_mh, integers=weights.integers).run(window)
 
@@ -105,5 +109,9 @@ def pack(backend: Backend, w_mh: Tensor, w_h: Tensor, *, integers: bool = False)
 
     w_mh: [H, H], w_h: [4H, H]. backend, integers: as for `choose`.
     """
+    if torch.compiler.is_dynamo_compiling():
+        from .untraced import pack_untraced
+
+        return pack_untraced(backend, w_mh, w_h, integers=integers)
     packing = choose(backend, w_mh, integers=integers).pack
     return None if packing is None or torch.is_grad_enabled() else packing(w_mh, w_h)

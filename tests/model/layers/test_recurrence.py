@@ -1,6 +1,8 @@
 """The recurrence against an independent implementation, its gradient, and its invariances."""
 
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -181,3 +183,35 @@ def test_a_model_says_why_an_odd_number_of_units_is_slow(monkeypatch, dtype, siz
         config = ModelConfig(hidden_size=size, embedding_size=2)
         made = LanguageModel(config, compute_dtype=dtype)
     assert re.fullmatch(said, made.implementation)
+
+
+UNDER_COMPILE = """
+import torch
+from model.language_model import ModelConfig, build_model
+
+model = build_model(ModelConfig(hidden_size=16, embedding_size=8, layers=2), seed=1)
+traced = torch.compile(model, backend="eager")
+tokens = torch.arange(18).view(2, 9)
+for with_gradient in (False, True):
+    with torch.set_grad_enabled(with_gradient):
+        expected, found = (each(tokens, model.initial_state(2)) for each in (model, traced))
+    assert torch.equal(expected[0], found[0])
+    assert torch.equal(expected[1].c, found[1].c)
+weights = list(model.parameters())
+ours, theirs = (torch.autograd.grad(o[0].square().sum(), weights) for o in (expected, found))
+assert all(map(torch.equal, ours, theirs))
+print("equal")
+"""
+
+
+def test_torch_compile_calls_the_kernels_and_traces_the_rest():
+    # Traced, they wrote into memory that was free again: wrong values, or an aborted process.
+    command = [sys.executable, "-c", UNDER_COMPILE]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == "equal\n", done.stderr[-2000:]
+
+
+def test_tokens_are_whole_numbers():
+    model = build_model(ModelConfig(hidden_size=4, embedding_size=2), seed=1)
+    with pytest.raises(TypeError, match=r"torch.float32.*whole numbers"):
+        model(torch.tensor([[1.7, 2.0]]), model.initial_state(1))
