@@ -288,10 +288,14 @@ class LanguageModel(nn.Module):
     def hidden(
         self, tokens: Tensor, state: State, weights: Weights | None = None
     ) -> tuple[Tensor, State]:
-        """Read tokens [B, T]; return the last layer's h [T, B, H] and the state after it."""
+        """Read tokens [B, T]; return the last layer's h [T, B, H] and the state after it.
+
+        Raises TypeError and ValueError as `forward` does.
+        """
+        _check_window(tokens, state)
         weights = weights or self.fold()
         first, *deeper = self._stack
-        x, after = first.read(tokens.t(), weights.table, state.layer(0), weights.layers[0])
+        x, after = first.read(tokens.long().t(), weights.table, state.layer(0), weights.layers[0])
         states = [after]
         for index, layer in enumerate(deeper, start=1):
             x, after = layer.run(x, state.layer(index), weights.layers[index])
@@ -303,8 +307,10 @@ class LanguageModel(nn.Module):
     ) -> tuple[Tensor, State]:
         """Predict the token after each of tokens [B, T].
 
-        tokens: integers below V. state: from `initial_state` or an earlier call.
-        Returns logits [B, T, V] in the accumulation dtype and the state after the last one.
+        tokens: integers of any dtype, from 0 to V - 1. state: from `initial_state` or an earlier
+        call, of as many lanes. Returns logits [B, T, V] in the accumulation dtype and the state
+        after the last one. Raises TypeError for tokens of another dtype, ValueError if T is 0 or
+        if the state has another number of lanes.
         """
         weights = weights or self.fold()
         h, state = self.hidden(tokens, state, weights)
@@ -331,6 +337,23 @@ class LanguageModel(nn.Module):
         """Read one token per row, token [B]; return logits [B, V] and the state after it."""
         logits, state = self.forward(token.unsqueeze(1), state, weights)
         return logits.squeeze(1), state
+
+
+def _check_window(tokens: Tensor, state: State) -> None:
+    """Raise TypeError or ValueError unless a state of B lanes can read tokens [B, T].
+
+    torch's LSTM and GRU would read and write memory beyond a smaller state, and the reference
+    would read every row from the state of a single lane.
+    """
+    if tokens.dtype.is_floating_point or tokens.dtype.is_complex or tokens.dtype == torch.bool:
+        raise TypeError(f"tokens are {tokens.dtype}; they must be whole numbers, such as int64")
+    if tokens.dim() != 2 or tokens.shape[1] == 0:
+        raise ValueError(f"tokens are {list(tokens.shape)}; they must be [B, T], T at least 1")
+    if len(tokens) != state.lanes:
+        raise ValueError(
+            f"tokens have {len(tokens)} rows, the state has {state.lanes} lanes; "
+            f"initial_state({len(tokens)}) fits"
+        )
 
 
 def build_model(

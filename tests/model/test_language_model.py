@@ -34,6 +34,38 @@ def test_steps_equal_a_window(cell):
     torch.testing.assert_close(state.tensors(), last.tensors(), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+@pytest.mark.parametrize("cell", get_args(Cell))
+@pytest.mark.parametrize("lanes", [1, 2, 4])
+def test_a_state_of_another_number_of_lanes_is_refused(cell, backend, lanes):
+    # torch's LSTM wrote beyond a smaller state, the reference read all rows from a single lane's.
+    model = build_model(config_of(cell, hidden_size=8, layers=2, backend=backend), seed=1)
+    tokens = torch.zeros(3, 5, dtype=torch.long)
+    with pytest.raises(ValueError, match=rf"3 rows, the state has {lanes} lanes; .*\(3\) fits"):
+        model(tokens, model.initial_state(lanes))
+
+
+@pytest.mark.parametrize("cell", get_args(Cell))
+@pytest.mark.parametrize("size", [(2, 0), (2,), (1, 2, 3)])
+def test_a_window_has_rows_of_at_least_one_token(cell, size):
+    model = build_model(config_of(cell, hidden_size=8), seed=1)
+    with pytest.raises(ValueError, match=r"tokens are \[.*; they must be \[B, T\], T at least 1"):
+        model(torch.zeros(size, dtype=torch.long), model.initial_state(size[0]))
+
+
+@pytest.mark.parametrize("cell", get_args(Cell))
+def test_tokens_are_whole_numbers_of_any_dtype(cell):
+    model = build_model(config_of(cell, hidden_size=8), seed=1)
+    tokens = torch.randint(0, 256, (2, 7), generator=torch.Generator().manual_seed(0))
+    expected, _ = model(tokens, model.initial_state(2))
+    for dtype in (torch.uint8, torch.int16, torch.int32):
+        found, _ = model(tokens.to(dtype), model.initial_state(2))
+        assert torch.equal(found, expected)
+    for dtype in (torch.float32, torch.bool):
+        with pytest.raises(TypeError, match=f"tokens are {dtype}; they must be whole numbers"):
+            model(tokens.to(dtype), model.initial_state(2))
+
+
 def test_weight_norm_makes_the_scale_of_v_irrelevant():
     model = build_model(ModelConfig(hidden_size=10), seed=1).double()
     tokens = torch.arange(12).view(2, 6)
