@@ -269,6 +269,8 @@ def clamped(found: Found) -> Measured:
 CLAIMS = (
     Claim("Amazon reviews, bits per character", f"shipped/results/bits_{PLAIN}.json", bits),
     Claim("the same from subwords instead of bytes", "subwords/results/bits.json", bits),
+    Claim("from subwords, after more reviews (not shipped)", "subwords/results/bits_more.json",
+          bits),
     Claim("the model recites reviews it has read: 50 bytes after 50",
           f"shipped/results/memorization_{PLAIN}.json",
           lambda found: Measured(f"{found['train']['exact']} of {found['train']['prompts']:,}")),

@@ -14,7 +14,7 @@ from experiments.neuron.tables import with_draws
 from experiments.reproduction.table import in_words, number, result_of
 from experiments.scaling.emulated import LARGEST, Results, Row, between, scaling_of
 from experiments.scaling.publication.puri import HOURS_BY_FIGURE, HOURS_BY_TEXT, SCALING
-from experiments.shipped.tables import bits, history, named, sst, titled
+from experiments.shipped.tables import bits, history, named, sst, titled, with_error
 from experiments.tables import EXPERIMENTS, markdown, read_result
 from experiments.tables import accuracy as accuracy_in
 from experiments.time_to_target.report import ADAM, OURS, SECONDS, races, seconds_of, spread
@@ -60,7 +60,7 @@ def models(*names: str) -> str:
 
 def results() -> str:
     """Return the published values beside ours."""
-    rows = [language_model(), *sentiment(), *scaling(), race(), precision()]
+    rows = [language_model(), subwords(), *sentiment(), *scaling(), race(), precision()]
     return markdown(["what", "published", "here", "how"], rows)
 
 
@@ -73,6 +73,17 @@ def language_model() -> Cells:
         f"{published:.2f} (38 G characters; read off a figure, on training text)",
         f"{bits(PLAIN)}, on test",
         f"`{PLAIN}`: {read:,.0f} M characters",
+    ]
+
+
+def subwords() -> Cells:
+    """Return bits per character of the 1,024 units that read pieces of words."""
+    shown = (("bits", "reviews that `amazon_1024` read"), ("bits_more", "more reviews"))
+    return [
+        "the same, pieces of words instead of bytes",
+        "",
+        "; ".join(with_error(read_result("subwords", name)) for name, _ in shown),
+        "; ".join(f"of {read}" for _, read in shown) + "; not shipped",
     ]
 
 

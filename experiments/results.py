@@ -147,7 +147,7 @@ def _reproductions() -> Iterator[Result]:
     for name in (
         "amazon_1024_full", "amazon_1024_continued", "amazon_1024_continued_again",
         "amazon_films_1024", "amazon_subword_1024", "amazon_subword_1024_216m",
-        "amazon_subword_1024_62m",
+        "amazon_subword_1024_62m", "amazon_subword_1024_more",
         "sentiment_1024_full",
     ):  # fmt: skip
         file = f"reproduction/results/{name}/sst.json"
@@ -359,7 +359,7 @@ RESULTS: tuple[Result, ...] = (
                   f"run --model {model} --data DATA --work runs/features --most-texts 1000")
         for name, model in (
             ("amazon_1024", "amazon_1024"), ("amazon_subword_1024", "RUN"),
-            ("amazon_subword_1024_216m", "RUN"),
+            ("amazon_subword_1024_216m", "RUN"), ("amazon_subword_1024_more", "RUN"),
         )
     ),
     _measured("features", "amazon_1024_titles", f"{FEATURES} --sets sst mr --corpus CORPUS --only "
@@ -367,16 +367,23 @@ RESULTS: tuple[Result, ...] = (
               "'cell last + cell mean + cell max + cell min + chances of titles'"),
     _measured("features", "amazon_1024_prompts",
               "prompts --model amazon_1024 --data DATA --figure experiments/features/prompts.png"),
-    _measured("features", "amazon_subword_1024_prompts",
-              "prompts --model RUN --data DATA --sets sst"),
+    *(
+        _measured("features", f"{name}_prompts", "prompts --model RUN --data DATA --sets sst")
+        for name in ("amazon_subword_1024", "amazon_subword_1024_more")
+    ),
     _measured("features", "amazon_1024_imdb", f"{FEATURES} --sets imdb --most-texts 25000 "
               "--precision int8 --only 'cell mean' 'cell last + cell mean' "
               "'cell last + cell mean + cell max + cell min'"),
     *(
         Result(f"subwords/results/{name}.json",
                f"{EVALUATE} --model RUN --output experiments/subwords/results/{name}.json")
-        for name in ("bits", "bits_216m", "bits_62m")
+        for name in ("bits", "bits_216m", "bits_62m", "bits_more")
     ),
+    Result("subwords/results/others.json",
+           f"{MODULE}shipped.select_reviews AMAZON/*.jsonl.gz --title last --licences others "
+           "--output others.jsonl --held-out DATA/sst/val.csv DATA/sst/test.csv "
+           "rt-polarity-neg.txt rt-polarity-pos.txt semeval-val.txt semeval-test.txt "
+           "DATA/imdb/imdb_test.jsonl.gz --held-out-corpora CORPUS"),
     _closed("a97ccdcc914a", _measured(
         "curve", "units_512", "run runs/sizes/units_512_18m_seed_0 --data DATA")),
     _measured("curve", "units_1024", "run RUN --data DATA --points 28"),

@@ -6,19 +6,21 @@ python -m experiments.subwords.report
 from typing import Any
 
 from configs import command
-from experiments.figures import BLUE, GREY, ORANGE, RED, panels
+from experiments.figures import BLUE, GREEN, GREY, ORANGE, RED, panels
 from experiments.shipped.tables import MILLION, stage, with_error
 from experiments.tables import EXPERIMENTS, accuracy, markdown, origins, read_result, table_of
 from training.metrics import read_rows
 
 FOLDER = EXPERIMENTS / "subwords"
 CURVES = {
+    "subwords, more reviews": FOLDER / "results" / "curve_more.jsonl",
     "subwords": FOLDER / "results" / "curve.jsonl",
     "subwords, ended sooner": FOLDER / "results" / "curve_216m.jsonl",
     "subwords, the first run": FOLDER / "results" / "curve_62m.jsonl",
     "bytes": EXPERIMENTS / "shipped" / "results" / "continued.jsonl",
 }
 COLOURS = {
+    "subwords, more reviews": GREEN,
     "subwords": RED,
     "subwords, ended sooner": ORANGE,
     "subwords, the first run": GREY,
@@ -30,6 +32,7 @@ MEASURED = {
     "subwords, the first run": (("subwords", "bits_62m"), "amazon_subword_1024_62m"),
     "subwords, ended sooner": (("subwords", "bits_216m"), "amazon_subword_1024_216m"),
     "subwords": (("subwords", "bits"), "amazon_subword_1024"),
+    "subwords, more reviews": (("subwords", "bits_more"), "amazon_subword_1024_more"),
     "bytes, as shipped then": (("shipped", "bits_172m"), "amazon_1024_172m"),
     "bytes, the run continued": (
         ("shipped", "bits_continued_again"),
@@ -37,6 +40,9 @@ MEASURED = {
     ),
     "bytes, as shipped": (("shipped", "bits_amazon_1024"), "amazon_1024"),
 }
+# Characters that a run's first weights had read, where it began from those of another: the rate of
+# `subwords` was held until then.
+BEFORE = {"subwords, more reviews": 292_203_052}
 EVERY = 24e6  # characters from one line of the table to the next
 
 
@@ -66,7 +72,7 @@ def on_test() -> str:
     rows, files = [], {}
     for name, (place, model) in MEASURED.items():
         measured, sst = read_result(*place), read_result("reproduction", f"{model}/sst")
-        read = sst["model"]["provenance"]["characters"] / MILLION
+        read = (sst["model"]["provenance"]["characters"] + BEFORE.get(name, 0)) / MILLION
         rows.append({
             "symbols": name,
             "million characters": f"{read:,.0f}",
@@ -82,7 +88,10 @@ def main() -> None:
     """Draw both curves: bits, and SST's accuracy, by characters read."""
     with panels(FOLDER / "curve.png", 2, size=(9, 3.5), grid=True) as (_, (bits, sst)):
         for name, path in CURVES.items():
-            rows = read_rows(path)
+            rows = [
+                row | {"characters": row["characters"] + BEFORE.get(name, 0)}
+                for row in read_rows(path)
+            ]
             probed = [row for row in rows if "probe_accuracy" in row]
             style = {"color": COLOURS[name], "label": name, "marker": ".", "linewidth": 1}
             bits.plot(*columns(rows, "valid_bits_per_character"), **style)
