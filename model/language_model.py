@@ -197,7 +197,8 @@ class LanguageModel(nn.Module):
     """A stack of layers that carry a state, between an embedding of V tokens and V logits.
 
     `compute_dtype` is the dtype of the products; None means the parameters' own. Parameters stay
-    in theirs (fp32 master weights) and are cast once per window.
+    in theirs (fp32 master weights) and are cast once per window. They are drawn from torch's global
+    generator, as those of torch's own modules are; `build_model` takes a seed.
     """
 
     def __init__(self, config: ModelConfig, compute_dtype: torch.dtype | None = None):
@@ -210,6 +211,8 @@ class LanguageModel(nn.Module):
         layer = LAYERS[config.cell]
         self.layers = nn.ModuleList(layer.make(config, index) for index in range(config.layers))
         self.decoder = nn.Linear(config.hidden_size, config.symbols)
+        if not self.embedding.weight.is_meta:  # there, weights to come have no values yet
+            self.reset_parameters()
 
     def multiply_in(self, precision: str) -> None:
         """Set the number format of the matrix products, whatever the model was trained in.
@@ -366,9 +369,7 @@ def build_model(
     follow_quota()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = LanguageModel(config, compute_dtype)
-        model.reset_parameters()
-    return model
+        return LanguageModel(config, compute_dtype)
 
 
 def untrained_like(model: LanguageModel, seed: int) -> LanguageModel:

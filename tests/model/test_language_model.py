@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from model.errors import InputError
-from model.language_model import LAYERS, Cell, ModelConfig, build_model
+from model.language_model import LAYERS, Cell, LanguageModel, ModelConfig, build_model
 from model.layers import mlstm
 from model.layers.weight_norm import apply_weight_norm
 from tests.support.cells import config_of
@@ -169,6 +169,16 @@ def test_the_seed_decides_the_weights():
     for key, value in one.state_dict().items():
         assert torch.equal(value, same.state_dict()[key])
     assert not torch.equal(one.layers[0].w_h, other.layers[0].w_h)
+
+
+@pytest.mark.parametrize("cell", get_args(Cell))
+def test_a_model_made_directly_has_the_weights_that_its_seed_draws(cell):
+    config = config_of(cell)
+    torch.manual_seed(7)
+    made, built = LanguageModel(config).state_dict(), build_model(config, seed=7).state_dict()
+    assert made.keys() == built.keys()
+    for name, value in built.items():
+        assert torch.equal(made[name], value), name
 
 
 def test_building_does_not_change_the_global_generator():
