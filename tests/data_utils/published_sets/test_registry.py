@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 
+from data_utils.published_sets.addresses import find_dataset
 from data_utils.published_sets.registry import EMOTIONS, SETS, SOURCES
 from data_utils.published_sets.splits import FOLDS, ten_folds
 from data_utils.synthetic import synthetic_reviews
@@ -89,6 +90,11 @@ def test_emotions_are_read_and_split(tmp_path):
     path.write_text(path.read_text().replace(",0,", ",2,", 1))
     with pytest.raises(InputError, match=r"val\.csv, row 2: .* a label is 0 or 1"):
         SETS["semeval"].read(tmp_path)
+
+
+@pytest.mark.parametrize("name", [name for name, entry in SETS.items() if entry.source.files])
+def test_a_download_goes_to_the_folder_of_its_set(name):
+    assert find_dataset(name).name == name
 
 
 @pytest.mark.parametrize("name", SETS)
