@@ -19,6 +19,7 @@ from data_utils.corpus import open_corpus
 from data_utils.options import Model
 from data_utils.provenance import describe_origin
 from experiments.shipped.overlap import RUN, Words, run_hashes
+from model.errors import InputError
 from model.features import read_in_order
 from model.files.storage import write_json
 from model.files.weights import LoadedModel, load_model
@@ -56,7 +57,9 @@ def main() -> None:
 
 
 def reviews_of(split: Split) -> Iterator[str]:
-    """Yield the reviews of a split as text."""
+    """Yield the reviews of a split of bytes as text. Raises InputError for one of subwords."""
+    if split.tokens.dtype != np.uint8:
+        raise InputError("the corpus is of subwords; give one of bytes, of the same reviews")
     for start, stop in zip(split.offsets[:-1], split.offsets[1:], strict=True):
         yield split.tokens[start:stop].tobytes().decode(errors="replace")
 

@@ -16,6 +16,7 @@ from data_utils.synthetic import synthetic_reviews
 from experiments.shipped import memorization, near_copies, select_reviews
 from experiments.shipped.overlap import RUN, SHORTEST, HeldOut
 from model import SentimentClassifier
+from model.errors import InputError
 from model.files.shipped import SHIPPED_MODELS
 from model.files.weights import LoadedModel
 from model.scoring import token_costs
@@ -179,6 +180,11 @@ def test_reviews_of_a_held_out_corpus_are_left_out(tmp_path, write_reviews):
     of = {name: list(near_copies.reviews_of(splits[name])) for name in ("train", "valid", "test")}
     assert all(held_out.shares_with(text) for text in of["valid"] + of["test"])
     assert not all(held_out.shares_with(text) for text in of["train"])
+
+
+def test_a_corpus_of_subwords_is_not_searched_for_wording(subword_split):
+    with pytest.raises(InputError, match="of subwords; give one of bytes"):
+        list(near_copies.reviews_of(subword_split))
 
 
 @pytest.mark.parametrize("record", [{}, {"reviewText": " \n", "summary": "Bad"}])
