@@ -1,12 +1,14 @@
-"""Small trainers, and windows of random bytes for them."""
+"""Small trainers, windows of random bytes for them, and checkpoints."""
 
 import numpy as np
 import torch
 
-from data_utils.lanes import WindowBatch
+from data_utils.lanes import Lanes, WindowBatch
 from model.language_model import build_model
 from model.state import DTYPES
+from model.text.profiles import text_profile
 from tests.support.cells import config_of
+from training.feeding import as_batch
 from training.optimizers.optim import OptimConfig
 from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig
@@ -15,6 +17,7 @@ from training.trainer import TrainConfig, Trainer
 CPU = torch.device("cpu")
 ALONE = World(0, 1, CPU)
 EVEN = ParallelConfig()
+PROFILE = text_profile("openai")
 
 
 def make_trainer(
@@ -41,3 +44,17 @@ def make_window(lengths=(6, 6, 6), reset=True, seed=0, active_fraction=1.0):
     lengths = np.array(lengths)
     count = int(lengths.sum())
     return WindowBatch(tokens, lengths, np.full(3, reset), count, count, active_fraction)
+
+
+def train(trainer, split, steps):
+    stream = Lanes(split, lanes=3, window=11)
+    for _ in range(steps):
+        trainer.train(as_batch(stream[trainer.progress.step], CPU))
+
+
+def saved_by(checkpoints, split, trainer=None, steps=1):
+    """Train a few steps and save; return the trainer."""
+    trainer = trainer or make_trainer()
+    train(trainer, split, steps)
+    checkpoints.save(trainer, PROFILE, {})
+    return trainer

@@ -1,0 +1,184 @@
+"""Checkpoints whose files were changed, cut or replaced: refused by name, or resumed from."""
+
+import contextlib
+import json
+import shutil
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from safetensors.torch import load, save
+
+from data_utils.synthetic import synthetic_reviews
+from model.errors import InputError
+from model.text.split import encode_split
+from tests.support.damage import damaged_bytes, damaged_json, damaged_tensors
+from tests.support.trainers import PROFILE, make_trainer, saved_by, train
+from training.checkpoint import Checkpoints
+
+SAVED = {"precision": "fp16", "name": "muon", "loss_scale": 2.0**10}
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A checkpoint after one step of Muon in fp16: two optimisers, a loss scale."""
+    folder = tmp_path_factory.mktemp("saved") / "checkpoint"
+    split = encode_split((r.text for r in synthetic_reviews(40, seed=5)), PROFILE)
+    checkpoints = Checkpoints(folder, keep=2, corpus_fingerprint="abc")
+    saved_by(checkpoints, split, make_trainer(**SAVED))
+    return split, checkpoints.complete()[0]
+
+
+def copied(saved, checkpoints):
+    """Make that checkpoint the only one; return its folder."""
+    shutil.rmtree(checkpoints.folder, ignore_errors=True)
+    return shutil.copytree(saved[1], checkpoints.folder / saved[1].name)
+
+
+FUZZED = settings(
+    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+def go_on(saved, checkpoints, name, content):
+    """Resume from a checkpoint whose file `name` has another content, and take a step."""
+    (copied(saved, checkpoints) / name).write_bytes(content)
+    trainer = make_trainer(**SAVED)
+    checkpoints.restore(trainer)
+    train(trainer, saved[0], 1)
+    trainer.close_row()
+    assert trainer.progress.step == 2
+
+
+def test_the_loss_of_an_open_row_is_that_of_all_ranks_that_saved_it(saved, checkpoints):
+    folder = copied(saved, checkpoints)
+    tensors = load((folder / "lanes.safetensors").read_bytes())
+    tensors["row_nats"] = torch.tensor([[[1.0], [2.0], [4.0]]], dtype=torch.float64)
+    (folder / "lanes.safetensors").write_bytes(save(tensors))
+    trainer = make_trainer("fp16", name="muon")
+    checkpoints.restore(trainer)
+    assert float(trainer.nats) == 7.0
+
+
+def test_a_random_state_that_is_none_is_refused(saved, checkpoints):
+    tensors = load((saved[1] / "lanes.safetensors").read_bytes())
+    tensors["random_state"].fill_(255)
+    with pytest.raises(InputError, match=r"lanes\.safetensors: random_state is not one of torch's"):
+        go_on(saved, checkpoints, "lanes.safetensors", save(tensors))
+
+
+@pytest.mark.parametrize("name", ["model", "optimizer", "lanes", "training"])
+@FUZZED
+@given(data=st.data())
+def test_a_damaged_file_is_refused_or_resumed_from(saved, checkpoints, name, data):
+    file = f"{name}.json" if name == "training" else f"{name}.safetensors"
+    content = (saved[1] / file).read_bytes()
+    kinds = [damaged_bytes(content)] + [damaged_json(content)] * (name == "training")
+    with contextlib.suppress(InputError):
+        go_on(saved, checkpoints, file, data.draw(st.one_of(kinds)))
+
+
+@pytest.mark.parametrize("name", ["model", "optimizer", "lanes"])
+@FUZZED
+@given(data=st.data())
+def test_tensors_that_do_not_fit_are_refused(saved, checkpoints, name, data):
+    file = f"{name}.safetensors"
+    content = data.draw(damaged_tensors((saved[1] / file).read_bytes()))
+    if name == "lanes" and "row_overflows" not in load(content):
+        return  # as in the oldest checkpoints
+    with pytest.raises(InputError, match=f"{file}: tensor"):
+        go_on(saved, checkpoints, file, content)
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "complaint"),
+    [
+        ("progress", None, "progress is None; it should have step, characters"),
+        ("progress", {"step": 1}, "it should have step, characters"),
+        ("step", "1", "progress.step is '1'"),
+        ("step", 2, "says step 2, its folder step 1"),
+        ("characters", True, "progress.characters is True"),
+        ("characters", -1, "progress.characters is -1"),
+        ("best_bits_per_character", float("nan"), "progress.best_bits_per_character is nan"),
+        ("loss_scaler", None, "loss_scaler is None"),
+        ("loss_scaler", {"scale": 0.0, "_growth_tracker": 1}, "loss_scaler is"),
+        ("optimizer_states", 0, "optimizer_states is 0"),
+        ("format_version", 3, "format_version 3 is newer"),
+    ],
+)
+def test_a_description_of_the_wrong_types_is_refused(saved, checkpoints, part, value, complaint):
+    content = json.loads((saved[1] / "training.json").read_text())
+    (content["progress"] if part in content["progress"] else content)[part] = value
+    with pytest.raises(InputError, match=f"training.json: .*{complaint}"):
+        go_on(saved, checkpoints, "training.json", json.dumps(content).encode())
+
+
+@pytest.mark.parametrize("bytes_left", [20, -9])
+@pytest.mark.parametrize(
+    ("file", "told"),
+    [
+        *(
+            (f"{name}.safetensors", "damaged or cut short")
+            for name in ("model", "optimizer", "lanes")
+        ),
+        ("training.json", "not JSON"),
+    ],
+)
+def test_a_torn_file_is_refused_with_the_advice_to_go_back(
+    saved, checkpoints, file, told, bytes_left
+):
+    torn = (saved[1] / file).read_bytes()[:bytes_left]
+    with pytest.raises(
+        InputError, match=f"{file}: {told}.*; remove .*00001 to continue from the one before"
+    ):
+        go_on(saved, checkpoints, file, torn)
+
+
+@pytest.mark.parametrize(
+    ("name", "authority"),
+    [("model", "the config asks for"), ("optimizer", "the optimiser has"),
+     ("lanes", "the config asks for")],
+)  # fmt: skip
+def test_a_file_without_tensors_is_refused(saved, checkpoints, name, authority):
+    absent = f"{name}.safetensors: tensor .* is absent where {authority}"
+    with pytest.raises(InputError, match=absent):
+        go_on(saved, checkpoints, f"{name}.safetensors", save({}))
+
+
+def test_a_description_without_an_architecture_is_damaged(saved, checkpoints):
+    told = r"config\.json: has no architecture section; .*; remove .*00001 to continue"
+    with pytest.raises(InputError, match=told):
+        go_on(saved, checkpoints, "config.json", b"{}")
+
+
+def test_a_checkpoint_whose_weights_are_no_model_is_refused(saved, checkpoints):
+    folder = copied(saved, checkpoints)
+    (folder / "config.json").unlink()
+    with pytest.raises(InputError, match=r"config\.json: no such file; remove .*00001"):
+        checkpoints.restore(make_trainer(**SAVED))
+
+
+@pytest.mark.parametrize("name", ["model", "optimizer", "lanes"])
+def test_a_file_far_too_large_is_refused_unread(saved, checkpoints, name):
+    """A sparse file of 2^40 bytes: read, it would not fit into memory."""
+    begin = {"h": {"dtype": "F32", "shape": [1 << 38], "data_offsets": [0, 1 << 40]}}
+    header = json.dumps(begin).encode()
+    folder = copied(saved, checkpoints)
+    with (folder / f"{name}.safetensors").open("wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        file.truncate(8 + len(header) + (1 << 40))
+    with pytest.raises(InputError, match=f"{name}.safetensors: 1,099,511,627,.* are expected at m"):
+        checkpoints.restore(make_trainer(**SAVED))
+
+
+@pytest.mark.parametrize(
+    ("file", "tensor"),
+    [("optimizer", "exp_avg_sq"), ("optimizer", "step"), ("lanes", "row_overflows")],
+)
+def test_what_is_never_negative_is_refused_below_zero(saved, checkpoints, file, tensor):
+    tensors = load((saved[1] / f"{file}.safetensors").read_bytes())
+    name = next(name for name in tensors if name.endswith(tensor))
+    tensors[name] = tensors[name] * 0 - 1
+    with pytest.raises(InputError, match=f"{file}.safetensors: {name} holds a negative number"):
+        go_on(saved, checkpoints, f"{file}.safetensors", save(tensors))
