@@ -41,6 +41,8 @@ STUDIES = (
 )  # fmt: skip
 POOLINGS = ("last", "mean")
 
+Runs = Sequence[Mapping[str, Any]]  # results of one name, each of another seed
+
 
 @dataclass(frozen=True)
 class Options:
@@ -219,20 +221,40 @@ def by_name(study: str) -> dict[str, list[dict[str, Any]]]:
     return dict(sorted(runs.items(), key=lambda pair: -mean_bits(pair[1])))
 
 
-def bits_by_seed(runs: list[dict[str, Any]]) -> dict[int, float]:
+def bits_by_seed(runs: Runs) -> dict[int, float]:
     """Return the bits per character of each seed's run."""
     return {run["keys"]["seed"]: run["valid_bits_per_character"] for run in runs}
 
 
-def against(runs: list[dict[str, Any]], base: list[dict[str, Any]]) -> str:
+def further_bits(runs: Runs, base: Runs) -> list[float]:
     """Return by how much runs have more bits than those of a base with the same seeds."""
     bits, of_base = bits_by_seed(runs), bits_by_seed(base)
-    return f"{fmean(bits[seed] - of_base[seed] for seed in bits.keys() & of_base.keys()):+.3f}"
+    return [bits[seed] - of_base[seed] for seed in bits.keys() & of_base.keys()]
 
 
-def mean_bits(runs: list[dict[str, Any]]) -> float:
+def against(runs: Runs, base: Runs) -> str:
+    """Return the mean of `further_bits`."""
+    return f"{fmean(further_bits(runs, base)):+.3f}"
+
+
+def mean_bits(runs: Runs) -> float:
     """Return the mean over seeds."""
     return fmean(bits_by_seed(runs).values())
+
+
+def bits_cell(same: Runs) -> str:
+    """Return the bits per character on valid, the mean of seeds."""
+    return mean_of([run["valid_bits_per_character"] for run in same], 3)
+
+
+def sst_cell(same: Runs, pooling: str, units: str = "all_units") -> str:
+    """Return the accuracy on SST in per cent, the mean of seeds."""
+    return mean_of([100 * run["sst"][pooling][units]["test_accuracy"] for run in same], 1)
+
+
+def sst_cells(same: Runs) -> Iterator[str]:
+    """Yield the accuracies on SST by all units: of the last state, of the mean state."""
+    yield from (sst_cell(same, pooling) for pooling in POOLINGS)
 
 
 def mean_of(values: Sequence[float], digits: int) -> str:

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from statistics import fmean
 from typing import Any
 
-from experiments.sizes.report import sst_cell
-from experiments.studies import bits_by_seed, by_name, mean_of, whole_results
+from experiments.studies import bits_cell, by_name, further_bits, sst_cell, whole_results
 from experiments.tables import markdown, origins
 
 STUDY, BASE = "confounders", "ours"
@@ -21,10 +20,9 @@ def table() -> str:
 
 def line(name: str, runs: dict[str, list[dict[str, Any]]]) -> Iterator[str]:
     """Yield the cells of a line; against ours with the same seed."""
-    bits, ours = bits_by_seed(runs[name]), bits_by_seed(runs[BASE])
-    further = [bits[seed] - ours[seed] for seed in bits.keys() & ours.keys()]
+    further = further_bits(runs[name], runs[BASE])
     ends = f" ({min(further):+.3f} to {max(further):+.3f})" if len(further) > 1 else ""
     yield name.replace("_", " ")
-    yield mean_of(list(bits.values()), 3)
+    yield bits_cell(runs[name])
     yield "" if name == BASE else f"{fmean(further):+.3f}{ends}"
-    yield sst_cell(runs[name], "mean", "all_units")
+    yield sst_cell(runs[name], "mean")

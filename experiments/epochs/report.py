@@ -8,9 +8,8 @@ from typing import Any
 
 from configs import command
 from experiments.figures import BLUE, GREEN, GREY, RED, panels
-from experiments.sizes.report import sst_cell
-from experiments.studies import HERE, by_name, mean_of, whole_results
-from experiments.tables import NOT_YET, markdown, origins
+from experiments.studies import HERE, bits_cell, by_name, mean_of, sst_cells, whole_results
+from experiments.tables import markdown, origins
 
 STUDY = "epochs"
 FIGURE = HERE / STUDY / "curves.png"
@@ -52,8 +51,6 @@ def scored(run: dict[str, Any]) -> Iterator[tuple[float, float]]:
 def table() -> str:
     """Return a line for each run, of several seeds the mean."""
     runs = by_name(STUDY)
-    if not runs:
-        return NOT_YET
     rows = [list(line(name, same)) for name, same in runs.items()]
     return f"{markdown(HEAD, rows)}\n\n{origins(whole_results(STUDY))}"
 
@@ -63,10 +60,9 @@ def line(name: str, same: list[dict[str, Any]]) -> Iterator[str]:
     yield f"`{name}`"
     yield f"{same[0]['characters'] / 1e6:.0f}"
     yield mean_of([run["rows"][-1]["train_bits_per_character"] for run in same], 3)
-    yield mean_of([run["valid_bits_per_character"] for run in same], 3)
+    yield bits_cell(same)
     yield mean_of([min(bits for _, bits in scored(run)) for run in same], 3)
-    yield sst_cell(same, "last", "all_units")
-    yield sst_cell(same, "mean", "all_units")
+    yield from sst_cells(same)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from statistics import fmean
 from typing import Any
 
-from experiments.sizes.report import sst_cell
 from experiments.speeds import shape, timed_on
-from experiments.studies import HERE, by_name, mean_of, whole_results
+from experiments.studies import HERE, bits_cell, by_name, sst_cells, whole_results
 from experiments.tables import NOT_YET, markdown, origins
 from model.files.storage import read_json
 
@@ -52,9 +51,8 @@ def line(
     yield f"`{name}`"
     yield f"{fmean(read):.1f}"  # the same for all seeds
     yield f"{fmean(seconds):.0f}"
-    yield mean_of([run["valid_bits_per_character"] for run in same], 3)
-    yield sst_cell(same, "last", "all_units")
-    yield sst_cell(same, "mean", "all_units")
+    yield bits_cell(same)
+    yield from sst_cells(same)
 
 
 def before(run: dict[str, Any], results: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:

@@ -5,9 +5,8 @@ from typing import Any
 
 from experiments.ngrams.report import BASE
 from experiments.ngrams.report import STUDY as STUDY_OF_BASE
-from experiments.sizes.report import sst_cell
-from experiments.studies import against, bits_by_seed, by_name, mean_of, whole_results
-from experiments.tables import NOT_YET, markdown, origins
+from experiments.studies import against, bits_cell, by_name, sst_cells, whole_results
+from experiments.tables import markdown, origins
 
 STUDY = "muon"
 HEAD = ("run", "valid, bits per character", "against muon", "SST, last state", "SST, mean state")
@@ -15,11 +14,8 @@ HEAD = ("run", "valid, bits per character", "against muon", "SST, last state", "
 
 def table() -> str:
     """Return a line for the base and each variant, of several seeds the mean; most bits first."""
-    variants = by_name(STUDY)
-    if not variants:
-        return NOT_YET
     base = by_name(STUDY_OF_BASE)[BASE]
-    rows = [list(line(name, same, base)) for name, same in {"muon": base, **variants}.items()]
+    rows = [list(line(name, same, base)) for name, same in {"muon": base, **by_name(STUDY)}.items()]
     of_base = whole_results(STUDY_OF_BASE, f"{BASE}_seed_*")
     return f"{markdown(HEAD, rows)}\n\n{origins({**of_base, **whole_results(STUDY)})}"
 
@@ -27,7 +23,6 @@ def table() -> str:
 def line(name: str, same: list[dict[str, Any]], base: list[dict[str, Any]]) -> Iterator[str]:
     """Yield the cells of a line; the difference is that of runs with the same seed."""
     yield f"`{name}`"
-    yield mean_of(list(bits_by_seed(same).values()), 3)
+    yield bits_cell(same)
     yield against(same, base)
-    yield sst_cell(same, "last", "all_units")
-    yield sst_cell(same, "mean", "all_units")
+    yield from sst_cells(same)

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from experiments.sizes.report import sst_cell
 from experiments.speeds import shape, timed_on
-from experiments.studies import HERE, against, bits_by_seed, by_name, mean_of, whole_results
-from experiments.tables import NOT_YET, markdown, origins
+from experiments.studies import HERE, against, bits_cell, by_name, sst_cells, whole_results
+from experiments.tables import markdown, origins
 from model.files.storage import read_json
 
 STUDY = "ngrams"
@@ -21,8 +20,6 @@ HEAD = (
 def table() -> str:
     """Return a line for each run, of several seeds the mean."""
     runs = by_name(STUDY)
-    if BASE not in runs:
-        return NOT_YET
     speed = read_json(SPEED)
     rows = [list(line(same, runs, speed["cells"])) for same in runs.values()]
     return f"{markdown(HEAD, rows)}\n\n{timed_on(speed)} {origins(whole_results(STUDY))}"
@@ -36,9 +33,8 @@ def line(
     yield f"`{keys.get('model.cell', 'mlstm')}`"
     yield f"{keys.get('optim.decoder_factor', 1.0):g}"
     yield f"{same[0]['parameters']:,}"
-    yield mean_of(list(bits_by_seed(same).values()), 3)
+    yield bits_cell(same)
     yield against(same, runs[BASE])
     speed = speeds.get(shape(keys))
     yield f"{speed['median'] / 1000:.1f}" if speed else "-"
-    yield sst_cell(same, "last", "all_units")
-    yield sst_cell(same, "mean", "all_units")
+    yield from sst_cells(same)

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from statistics import fmean
 from typing import Any
 
-from experiments.sizes.report import COLUMNS, sst_cell
+from experiments.sizes.report import COLUMNS
 from experiments.speeds import shape, timed_on
-from experiments.studies import HERE, mean_of, whole_results
+from experiments.studies import HERE, bits_cell, sst_cell, whole_results
 from experiments.tables import markdown, origins
 from model.files.storage import read_json
 
@@ -35,7 +35,7 @@ def line(cell: str, rate: str, same: list[dict[str, Any]], speeds: dict[str, Any
     yield rate
     yield ", ".join(sorted({run["keys"]["train.precision"] for run in same}))
     yield f"{same[0]['parameters']:,}"
-    yield mean_of([run["valid_bits_per_character"] for run in same], 3)
+    yield bits_cell(same)
     yield f"{same[0]['characters'] / speeds[shape(keys)]['median']:.0f}" if timed else "-"
     for which in COLUMNS.values():
         yield sst_cell(same, *which)

@@ -16,7 +16,7 @@ from experiments.figures import BLUE, GREEN, GREY, RED, panels
 from experiments.overview import PLAIN, published_bits
 from experiments.shipped.tables import history
 from experiments.speeds import shape, timed_on
-from experiments.studies import HERE, mean_of, whole_results
+from experiments.studies import HERE, bits_cell, sst_cell, whole_results
 from experiments.tables import markdown, origins
 from model.files.storage import read_json
 from model.language_model import LanguageModel, ModelConfig
@@ -113,7 +113,7 @@ def table() -> str:
             f"{same[0]['parameters']:,}",
             f"{characters / 1e6:.0f}",
             f"{characters / speed['cells'][shape(same[0]['keys'])]['median']:.0f}",
-            mean_of([r["valid_bits_per_character"] for r in same], 3),
+            bits_cell(same),
             *(sst_cell(same, *which) for which in COLUMNS.values()),
         ]
         for (H, characters), same in groups.items()
@@ -132,12 +132,6 @@ COLUMNS = {
     "SST, unit of largest weight, last": ("last", "one_unit"),
     "SST, best unit on train, mean": ("mean", "best_unit"),
 }
-
-
-def sst_cell(same: list[dict[str, Any]], pooling: str, name: str) -> str:
-    """Return the accuracy on SST in per cent, the mean of seeds."""
-    values = [100 * result["sst"][pooling][name]["test_accuracy"] for result in same]
-    return mean_of(values, 1)
 
 
 def left_out(found: list[dict[str, Any]], fact: Callable[..., Any]) -> Iterator[tuple[Law, Any]]:

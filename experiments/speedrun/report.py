@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from experiments.sizes.report import sst_cell
 from experiments.speeds import shape, timed_on
-from experiments.studies import HERE, bits_by_seed, by_name, mean_of, whole_results
-from experiments.tables import NOT_YET, markdown, origins
+from experiments.studies import HERE, bits_by_seed, bits_cell, by_name, sst_cells, whole_results
+from experiments.tables import markdown, origins
 from model.files.storage import read_json
 
 STUDY = "speedrun"
@@ -20,8 +19,6 @@ Speeds = Mapping[str, Mapping[str, float]]  # characters per second: median, lea
 
 def board() -> str:
     """Return for each target a line for each recipe that reaches it, the fastest first."""
-    if not SPEED.exists():
-        return NOT_YET
     speed = read_json(SPEED)
     lines = markdown(
         ["target", "run", "million characters", "valid, bits per character", "seconds"],
@@ -51,12 +48,11 @@ def lines_of(
     """
     shortest: dict[str, tuple[float, list[str]]] = {}
     for name, same in sorted(runs.items(), key=lambda pair: pair[1][0]["characters_read"]):
-        bits = list(bits_by_seed(list(same)).values())
-        if max(bits) <= target:
+        if max(bits_by_seed(same).values()) <= target:
             median, least, most = seconds_of(same[0], speeds)
             read = f"{same[0]['characters_read'] / 1e6:.1f}"
             seconds = f"{median:.0f} ({least:.0f} to {most:.0f})"
-            cells = [f"`{name}`", read, mean_of(bits, 3), seconds]
+            cells = [f"`{name}`", read, bits_cell(same), seconds]
             shortest.setdefault(name.rpartition("_")[0], (median, cells))
     found = [cells for _, cells in sorted(shortest.values())]
     return [[f"{target:.2f}", *cells] for cells in found or [[ABSENT, "", "", ""]]]
@@ -76,9 +72,8 @@ def table() -> str:
             f"`{name}`",
             f"{same[0]['parameters']:,}",
             f"{same[0]['characters_read'] / 1e6:.1f}",
-            mean_of(list(bits_by_seed(same).values()), 3),
-            sst_cell(same, "last", "all_units"),
-            sst_cell(same, "mean", "all_units"),
+            bits_cell(same),
+            *sst_cells(same),
         ]
         for name, same in sorted(runs.items())
     ]
@@ -86,4 +81,4 @@ def table() -> str:
         "run", "parameters", "million characters", "valid, bits per character",
         "SST, last state", "SST, mean state",
     ]  # fmt: skip
-    return f"{markdown(head, rows)}\n\n{origins(whole_results(STUDY))}" if runs else NOT_YET
+    return f"{markdown(head, rows)}\n\n{origins(whole_results(STUDY))}"

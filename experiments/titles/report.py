@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from experiments.sizes.report import sst_cell
-from experiments.studies import by_name, mean_of, whole_results
+from experiments.studies import by_name, mean_of, sst_cell, whole_results
 from experiments.tables import NOT_YET, markdown, origins
 from experiments.titles.measure import CONTINUED, KNOWN, STUDY
 from model.files.storage import read_json
