@@ -6,10 +6,9 @@ import torch
 
 from model.errors import InputError
 from model.features import features_in_order
-from model.files.weights import load_model, save_model
 from model.language_model import ModelConfig, build_model
 from model.layers.ngrams import buckets_of
-from model.text.profiles import text_profile
+from tests.support.cells import hold_cuts_and_resets, hold_vectors_in_files, random_tokens
 
 SIZES = {"hidden_size": 16, "embedding_size": 6}
 BUCKETS = 40
@@ -24,10 +23,6 @@ def ngram_model(**changes):
     with torch.no_grad():
         model.layers[0].ngrams.normal_(generator=generator)
     return model
-
-
-def random_tokens(*shape):
-    return torch.randint(0, 256, shape, generator=torch.Generator().manual_seed(2))
 
 
 def bucket(ngram):
@@ -78,19 +73,7 @@ def test_a_fresh_model_is_an_mlstm_without_ngrams():
 def test_ngrams_span_windows_and_end_where_a_lane_is_reset(dtype):
     model = ngram_model()
     model.compute_dtype = dtype
-    tokens = random_tokens(3, 20)
-    with torch.no_grad():
-        whole, last = model(tokens, model.initial_state(3))
-        state, parts = model.initial_state(3), []
-        for part in tokens.split([1, 2, 5, 12], dim=1):
-            logits, state = model(part, state)
-            parts.append(logits)
-        tolerance = 8 * torch.finfo(dtype).eps * float(whole.abs().max())
-        torch.testing.assert_close(torch.cat(parts, dim=1), whole, rtol=0, atol=tolerance)
-        assert torch.equal(state["recent"], last["recent"])
-        mixed, _ = model(tokens, state.reset(torch.tensor([True, False, True])))
-    torch.testing.assert_close(mixed[::2], whole[::2], rtol=0, atol=tolerance)
-    assert not torch.equal(mixed[1], whole[1])
+    hold_cuts_and_resets(model, random_tokens(3, 20), [1, 2, 5, 12], "recent")
 
 
 def test_only_the_vectors_of_ngrams_that_were_read_have_a_gradient():
@@ -113,13 +96,7 @@ def test_features_do_not_depend_on_the_batch():
 
 @pytest.mark.parametrize("quantized", [False, True])
 def test_a_saved_model_has_its_ngrams(quantized, tmp_path):
-    model = ngram_model()
-    save_model(tmp_path, model, text_profile("openai"), {}, quantized=quantized)
-    loaded = load_model(tmp_path).model
-    assert loaded.config.architecture() == model.config.architecture()
-    expected, found = (m.layers[0].ngrams.detach() for m in (model, loaded))
-    rounding = expected.abs().amax(dim=-1, keepdim=True) / 127 / 2 if quantized else 0
-    assert ((found - expected).abs() <= rounding * (1 + 1e-6)).all()
+    hold_vectors_in_files(ngram_model(), "ngrams", tmp_path, quantized=quantized)
 
 
 def test_a_length_without_ngrams_is_refused():

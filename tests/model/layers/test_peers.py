@@ -13,7 +13,7 @@ from model.layers.peers import LstmLayer
 from model.sampling import Clamp, Reader
 from model.text.profiles import text_profile
 from model.units.trace import trace
-from tests.support.cells import config_of
+from tests.support.cells import config_of, random_tokens, whole_and_cut
 
 PEERS = ("gru", "transformer")
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
@@ -22,10 +22,6 @@ EXACT = {"rtol": 1e-12, "atol": 1e-12}
 def peer(cell, **changes):
     sizes = {"hidden_size": 16, "embedding_size": 6, "layers": 2, "heads": 2, "context": 7}
     return build_model(config_of(cell, **(sizes | changes)), seed=3).eval()
-
-
-def random_tokens(*shape):
-    return torch.randint(0, 256, shape, generator=torch.Generator().manual_seed(2))
 
 
 def test_gru_equals_torch():
@@ -131,14 +127,9 @@ def test_a_transformer_forgets_what_its_layers_do_not_reach():
 def test_splitting_a_window_rounds_a_transformer_at_most_otherwise(dtype, context, cuts):
     model = build_model(ModelConfig(cell="transformer", hidden_size=32, context=context), 1, dtype)
     tokens = random_tokens(5, sum(cuts))
-    with torch.no_grad():
-        whole, last = model(tokens, model.initial_state(5))
-        state, parts = model.initial_state(5), []
-        for part in tokens.split(cuts, dim=1):
-            logits, state = model(part, state)
-            parts.append(logits)
+    (whole, last), (cut, state) = whole_and_cut(model, tokens, cuts)
     tolerance = 8 * torch.finfo(dtype).eps * whole.abs().max()  # some roundings of a sum's terms
-    torch.testing.assert_close(torch.cat(parts, dim=1), whole, rtol=0, atol=float(tolerance))
+    torch.testing.assert_close(cut, whole, rtol=0, atol=float(tolerance))
     assert (state["count"] == context).all()
     assert torch.equal(state["count"], last["count"])
     assert state["keys"].dtype == state["values"].dtype == state.features("cell").dtype == dtype

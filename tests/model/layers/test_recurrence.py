@@ -18,6 +18,7 @@ from model.state import State
 from tests.model.fused.tiles.emulation import emulate_tiles
 from tests.model.layers import numpy_mlstm
 from tests.model.layers.windows import hold_cell_state_in_fp32, make_inputs, tolerance, window_of
+from tests.support.cells import random_tokens, whole_and_cut
 
 BACKENDS = ("reference", "fused")
 
@@ -51,7 +52,7 @@ def test_equals_numpy_written_from_the_paper(backend, weight_norm):
     with torch.no_grad():
         for parameter in model.layers.parameters():
             parameter += 0.5 * torch.randn_like(parameter)  # gains away from ||v||
-    tokens = torch.randint(0, 256, (3, 20), generator=torch.Generator().manual_seed(2))
+    tokens = random_tokens(3, 20)
     state = State(torch.randn(1, 3, 9).double(), torch.randn(1, 3, 9).double())
 
     h, after = model.hidden(tokens, state)
@@ -113,14 +114,8 @@ def test_splitting_a_window_changes_nothing_on_matrix_units(monkeypatch):
 def hold_split_against_whole(dtype, backend, cell):
     config = ModelConfig(cell=cell, hidden_size=48, embedding_size=16, layers=2, backend=backend)
     model = build_model(config, seed=1, compute_dtype=dtype)
-    tokens = torch.randint(0, 256, (5, 24), generator=torch.Generator().manual_seed(2))
-    with torch.no_grad():
-        whole, last = model(tokens, model.initial_state(5))
-        state, parts = model.initial_state(5), []
-        for part in tokens.split([1, 7, 16], dim=1):
-            logits, state = model(part, state)
-            parts.append(logits)
-    assert torch.equal(torch.cat(parts, dim=1), whole)
+    (whole, last), (cut, state) = whole_and_cut(model, random_tokens(5, 24), [1, 7, 16])
+    assert torch.equal(cut, whole)
     for name, part in state.tensors().items():
         assert torch.equal(part, last[name]), name
         assert part.dtype == (torch.float32 if name == "c" else dtype), name
@@ -129,7 +124,7 @@ def hold_split_against_whole(dtype, backend, cell):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_reset_rows_start_from_zero(backend):
     model = build_model(ModelConfig(hidden_size=8, backend=backend), seed=1)
-    tokens = torch.randint(0, 256, (3, 6), generator=torch.Generator().manual_seed(2))
+    tokens = random_tokens(3, 6)
     _, state = model(tokens, model.initial_state(3))
     rows = torch.tensor([True, False, True])
     fresh, _ = model(tokens, model.initial_state(3))

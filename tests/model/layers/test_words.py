@@ -6,10 +6,9 @@ import pytest
 import torch
 
 from model.errors import InputError
-from model.files.weights import load_model, save_model
 from model.language_model import ModelConfig, build_model
 from model.layers.words import hash_words
-from model.text.profiles import text_profile
+from tests.support.cells import hold_cuts_and_resets, hold_vectors_in_files
 
 SIZES = {"hidden_size": 16, "embedding_size": 6}
 BUCKETS = 40
@@ -122,19 +121,7 @@ def test_a_fresh_model_is_an_mlstm_without_words():
 def test_a_model_may_be_cut_anywhere_and_lanes_may_be_reset(layers):
     model = word_model(layers=layers)
     tokens = torch.tensor([list(text * 8)[:40] for text in TEXTS])
-    with torch.no_grad():
-        whole, last = model(tokens, model.initial_state(4))
-        state, parts = model.initial_state(4), []
-        for part in tokens.split([1, 2, 5, 32], dim=1):
-            logits, state = model(part, state)
-            parts.append(logits)
-        tolerance = 8 * torch.finfo(torch.float32).eps * float(whole.abs().max())
-        torch.testing.assert_close(torch.cat(parts, dim=1), whole, rtol=0, atol=tolerance)
-        assert torch.equal(state["words"], last["words"])
-        mixed, _ = model(tokens, state.reset(torch.tensor([True, False, True, True])))
-    others = [0, 2, 3]
-    torch.testing.assert_close(mixed[others], whole[others], rtol=0, atol=tolerance)
-    assert not torch.equal(mixed[1], whole[1])
+    hold_cuts_and_resets(model, tokens, [1, 2, 5, 32], "words")
 
 
 def test_only_the_vectors_of_words_that_were_read_have_a_gradient():
@@ -152,13 +139,7 @@ def test_only_the_vectors_of_words_that_were_read_have_a_gradient():
 
 @pytest.mark.parametrize("quantized", [False, True])
 def test_a_saved_model_has_its_words(quantized, tmp_path):
-    model = word_model()
-    save_model(tmp_path, model, text_profile("openai"), {}, quantized=quantized)
-    loaded = load_model(tmp_path).model
-    assert loaded.config.architecture() == model.config.architecture()
-    expected, found = (m.layers[0].words.detach() for m in (model, loaded))
-    rounding = expected.abs().amax(dim=-1, keepdim=True) / 127 / 2 if quantized else 0
-    assert ((found - expected).abs() <= rounding * (1 + 1e-6)).all()
+    hold_vectors_in_files(word_model(), "words", tmp_path, quantized=quantized)
 
 
 def test_pieces_of_words_are_refused():
