@@ -163,14 +163,6 @@ def test_c_is_the_smallest_of_the_best_on_val():
     assert fit_regression(train, val).c == C_GRID[scores.index(max(scores))]
 
 
-def test_zero_weights_fall_back_on_correlation():
-    train = make_examples(12, 0)
-    weak = Examples(train.features * 1e-4, train.labels)
-    regression = fit_regression(weak, weak)
-    assert not regression.coefficients.any()
-    assert find_neuron(regression, weak, weak).index == 3
-
-
 def make_classes(count, seed):
     """Units 1, 4 and 6 of 8 tell one class each; the others are noise."""
     rng = np.random.default_rng(seed)
@@ -204,12 +196,13 @@ def test_a_unit_matters_as_much_as_to_the_class_that_it_matters_most_to():
     assert Regression(1.0, weights, np.zeros(3), 0.5, True).importance().tolist() == [3, 2]
 
 
-def test_of_three_classes_zero_weights_fall_back_on_the_last():
-    train = make_classes(12, 0)
+@pytest.mark.parametrize(("make", "unit"), [(make_examples, 3), (make_classes, 6)])
+def test_zero_weights_fall_back_on_correlation_with_the_last_class(make, unit):
+    train = make(12, 0)
     weak = Examples(train.features * 1e-4, train.labels)
     regression = fit_regression(weak, weak)
     assert not regression.coefficients.any()
-    assert find_neuron(regression, weak, weak).index == 6
+    assert find_neuron(regression, weak, weak).index == unit
 
 
 def test_one_class_is_refused():

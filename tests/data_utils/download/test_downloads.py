@@ -105,17 +105,15 @@ def test_resuming_without_a_strong_etag(tmp_path, version, validator):
     assert (site.asked[1].get("If-Range") or "").startswith(validator or "")
 
 
-def test_without_version_and_digest_nothing_is_resumed(tmp_path):
-    with served(CONTENT, cuts=[1000], etag=None) as site:
-        (path,) = download(site, tmp_path, sha256=None)
+@pytest.mark.parametrize(
+    ("server", "sha256"),
+    [({"etag": None}, None), ({"resumes": False}, SHA256)],
+    ids=["neither version nor digest", "no resuming"],
+)
+def test_what_cannot_be_resumed_starts_again(tmp_path, server, sha256):
+    with served(CONTENT, cuts=[1000], **server) as site:
+        (path,) = download(site, tmp_path, sha256)
     assert site.sent == [(0, 1000), (0, 300_000)]
-    assert path.read_bytes() == CONTENT
-
-
-def test_a_server_that_cannot_resume_starts_again(tmp_path):
-    with served(CONTENT, cuts=[100_000], resumes=False) as site:
-        (path,) = download(site, tmp_path)
-    assert site.sent == [(0, 100_000), (0, 300_000)]
     assert path.read_bytes() == CONTENT
 
 

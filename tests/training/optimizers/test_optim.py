@@ -197,17 +197,18 @@ def test_norms_are_kept_where_rows_have_gains(cell):
     torch.testing.assert_close(after, before, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("changes", [{"cell": "gru"}, {"weight_norm": False}])
-def test_norms_without_gains_are_not_kept(changes):
+@pytest.mark.parametrize(
+    ("changes", "setting", "whose"),
+    [
+        ({"cell": "gru"}, "keep_norms", "the model"),
+        ({"weight_norm": False}, "keep_norms", "the model"),
+        ({"cell": "transformer"}, "by_gate", "a transformer"),
+    ],
+)
+def test_a_setting_for_what_the_model_lacks_is_refused(changes, setting, whose):
     model = build_model(ModelConfig(hidden_size=8, **changes), seed=1)
-    with pytest.raises(InputError, match=r"optim.keep_norms .* the model has none; leave it out"):
-        make_optimizers(model, OptimConfig(name="muon", keep_norms=True))
-
-
-def test_a_transformer_has_no_gates():
-    model = build_model(ModelConfig(cell="transformer", hidden_size=8, heads=2), seed=1)
-    with pytest.raises(InputError, match=r"optim.by_gate .* a transformer has none; leave it out"):
-        make_optimizers(model, OptimConfig(name="muon", by_gate=True))
+    with pytest.raises(InputError, match=rf"optim\.{setting} .* {whose} has none; leave it out"):
+        make_optimizers(model, OptimConfig(name="muon", **{setting: True}))
 
 
 def test_the_vectors_of_ngrams_and_words_are_no_matrices_for_muon():

@@ -37,13 +37,18 @@ def test_without_a_launcher_only_the_line_is_printed(monkeypatch, capsys):
     assert capsys.readouterr().err == f"{LINE}\n"
 
 
-def test_a_rank_that_is_the_only_one_refused_reports_it(error_file, monkeypatch, capsys):
-    monkeypatch.setenv("LOCAL_RANK", "1")
+def report_failure():
+    """Report at once, and answer signals as before afterwards."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         launcher.report_failure(OSError("nowhere"), LINE, grace=0.0)
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def test_a_rank_that_is_the_only_one_refused_reports_it(error_file, monkeypatch, capsys):
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    report_failure()
     assert capsys.readouterr().err == f"{LINE}\n"
     assert error_file.is_file()
 
@@ -78,11 +83,7 @@ def test_an_error_file_that_cannot_be_written_hides_no_line(monkeypatch, capsys,
     """It has no name under `--log-dir /dev/null`."""
     monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", file)
     monkeypatch.setenv("LOCAL_RANK", rank)
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        launcher.report_failure(OSError("nowhere"), LINE, grace=0.0)
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    report_failure()
     assert capsys.readouterr().err == f"{LINE}\n"
 
 

@@ -42,23 +42,20 @@ def test_without_one_nothing_changes():
 
 
 @pytest.mark.parametrize(
-    ("hidden_size", "profile", "mend"),
+    ("changes", "profile", "mend"),
     [
-        (16, "openai", "made with model.hidden_size 8; set the same"),
-        (8, "raw", "prepare it with --text-profile openai"),
+        ({"hidden_size": 16}, "openai", r"made with model\.hidden_size 8; set the same"),
+        ({}, "raw", "prepare it with --text-profile openai"),
+        *(
+            ({"cell": cell}, "openai", r"was made with model\.cell mlstm; set the same$")
+            for cell in ("mlstm_ngrams", "mlstm_words", "transformer")
+        ),
     ],
 )
-def test_what_does_not_fit_is_refused_with_the_cure(trained, hidden_size, profile, mend):
-    model = build_model(ModelConfig(hidden_size=hidden_size, embedding_size=4), seed=0)
+def test_what_does_not_fit_is_refused_with_the_cure(trained, changes, profile, mend):
+    config = ModelConfig(**{"hidden_size": 8, "embedding_size": 4} | changes)
     with pytest.raises(InputError, match=mend):
-        load_weights(model, trained, profile)
-
-
-@pytest.mark.parametrize("cell", ["mlstm_ngrams", "mlstm_words", "transformer"])
-def test_another_cell_is_refused_with_that_of_the_weights(trained, cell):
-    model = build_model(ModelConfig(cell=cell, hidden_size=8, embedding_size=4), seed=0)
-    with pytest.raises(InputError, match=r"was made with model\.cell mlstm; set the same$"):
-        load_weights(model, trained, "openai")
+        load_weights(build_model(config, seed=0), trained, profile)
 
 
 def test_no_such_model_is_refused():

@@ -16,6 +16,7 @@ from data_utils.labelled import LabelledSet
 from model import SentimentClassifier, load_model, save_model
 from model.classifiers.fitted import find_classifier
 from model.errors import InputError
+from model.files.storage import read_json, write_json
 from model.files.weights import model_digest
 from model.text.profiles import text_profile
 from tests.support.damage import damaged_bytes, damaged_json, damaged_tensors
@@ -261,14 +262,6 @@ def test_another_request_is_refused_on_resume(folder, tmp_path, small_model):
         run(tmp_path / "other", tmp_path / "out", epochs=1, resume=True)
 
 
-def test_a_request_whose_config_is_damaged_is_named(folder, tmp_path):
-    run(folder, tmp_path / "out", epochs=1)
-    path = tmp_path / "out" / "finetuning.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"config": []}))
-    with pytest.raises(InputError, match=r"finetuning\.json: config is \[\]; is the file damaged"):
-        run(folder, tmp_path / "out", epochs=1, resume=True)
-
-
 def test_a_second_process_learns_who_holds_the_folder(folder, tmp_path):
     with (
         lock_folder(tmp_path / "out"),
@@ -277,12 +270,22 @@ def test_a_second_process_learns_who_holds_the_folder(folder, tmp_path):
         run(folder, tmp_path / "out", epochs=1)
 
 
-@pytest.mark.parametrize("part", ["finetuning.json", "checkpoint/step-00000004/progress.json"])
-def test_a_newer_version_is_refused_by_name(folder, tmp_path, part):
+NEWER = {"format_version": 9}
+
+
+@pytest.mark.parametrize(
+    ("part", "change", "told"),
+    [
+        ("finetuning.json", NEWER, "format_version 9 is newer"),
+        ("checkpoint/step-00000004/progress.json", NEWER, "format_version 9 is newer"),
+        ("finetuning.json", {"config": []}, r"config is \[\]; is the file damaged"),
+    ],
+)
+def test_a_file_that_is_newer_or_damaged_is_refused_by_name(folder, tmp_path, part, change, told):
     run(folder, tmp_path / "out", epochs=1)
     path = tmp_path / "out" / part
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"format_version": 9}))
-    with pytest.raises(InputError, match="format_version 9 is newer"):
+    write_json(path, read_json(path) | change)
+    with pytest.raises(InputError, match=rf"{path.name}: .*{told}"):
         run(folder, tmp_path / "out", epochs=1, resume=True)
 
 
