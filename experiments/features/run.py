@@ -4,7 +4,7 @@ python -m experiments.features.run --model amazon_1024 --data DATA --work runs/f
     --output experiments/features/results/amazon_1024.json
 """
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -64,6 +64,8 @@ class Options:
     """Compare the features of one model on SST, MR and a part of IMDB."""
 
     model: Model = "amazon_1024"
+    beside: tuple[Model, ...] = ()
+    """Further models, whose features of the same kind stand beside those of the first."""
     data: Path
     """The folder that holds a folder for each set: sst/, mr/, imdb/."""
     work: Path = Path("runs/features")
@@ -89,6 +91,13 @@ class Options:
             raise InputError(f"--only: {unknown[0]!r} is none of {', '.join(BY_NAME)}")
         if CHANCES in self.wanted and self.corpus is None:
             raise InputError(f"{CHANCES!r} needs --corpus, whose titles it counts")
+        if self.beside and (not self.only or CHANCES in self.wanted):
+            raise InputError(f"--beside: name features of the states with --only, not {CHANCES!r}")
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The model, and those beside it."""
+        return self.model, *self.beside
 
     @property
     def choices(self) -> list[tuple[str, ...]]:
@@ -104,19 +113,22 @@ class Options:
 def main() -> None:
     options = command.parse(Options, __doc__)
     command.prepare_output(options.output)
-    loaded = load_model(options.model, compute_dtype=torch.float32)
-    loaded.model.multiply_in(options.precision)
+    loaded = [load_model(name, compute_dtype=torch.float32) for name in options.models]
+    for each in loaded:
+        each.model.multiply_in(options.precision)
     started = perf_counter()
     found = {name: compare(name, loaded, options) for name in options.sets}
-    about = {"model": describe_model(loaded), "origin": describe_origin()}
+    first, *beside = map(describe_model, loaded)
+    about = {"model": first, **({"beside": beside} if beside else {}), "origin": describe_origin()}
     seconds = perf_counter() - started
     write_json(options.output, {"sets": found, "seed": options.seed, "seconds": seconds, **about})
 
 
-def compare(name: str, loaded: LoadedModel, options: Options) -> dict[str, Any]:
+def compare(name: str, models: Sequence[LoadedModel], options: Options) -> dict[str, Any]:
     """Return the accuracies of every choice of features on a set, fitted in every way."""
+    loaded = models[0]
     sets = read_sets(name, options.data, options.most_texts, options.seed)
-    features = read_features(sets, loaded, options.work, name, options.wanted)
+    features = read_side_by_side(sets, models, options.work, name, options.wanted)
     if CHANCES in options.wanted:
         features[CHANCES] = read_chances(sets, loaded, options.corpus)
     labels = [part.labels for part in sets]
@@ -149,6 +161,24 @@ def read_sets(name: str, data: Path, most_texts: int, seed: int) -> list[Labelle
 def by_part(values: np.ndarray, sets: list[LabelledSet]) -> list[np.ndarray]:
     """Return the values of each part's texts, from those of all texts, one part after the other."""
     return np.split(values, np.cumsum([len(part.texts) for part in sets])[:-1])
+
+
+def read_side_by_side(
+    sets: list[LabelledSet],
+    models: Sequence[LoadedModel],
+    work: Path,
+    name: str,
+    wanted: Set[str],
+) -> dict[str, list[np.ndarray]]:
+    """Return what is wanted by name, each of all models: of each part float32 [N, sum of H]."""
+    of_each = [read_features(sets, loaded, work, name, wanted) for loaded in models]
+    return {
+        feature: [
+            np.concatenate([of_model[feature][part] for of_model in of_each], axis=1)
+            for part in range(len(sets))
+        ]
+        for feature in of_each[0]
+    }
 
 
 def read_features(

@@ -9,7 +9,15 @@ import torch
 from data_utils.labelled import LabelledSet
 from experiments.features import prompts
 from experiments.features.fits import WAYS
-from experiments.features.run import BY_NAME, CHANCES, CHOICES, Options, main, read_chances
+from experiments.features.run import (
+    BY_NAME,
+    CHANCES,
+    CHOICES,
+    Options,
+    main,
+    read_chances,
+    read_side_by_side,
+)
 from experiments.features.titles import frequent_openings, title_scores
 from model.errors import InputError
 from model.features import FeatureKind, features_in_order
@@ -140,6 +148,29 @@ def test_only_some_features_are_compared(loaded, data, split, tmp_path, monkeypa
     # L1 is fitted only on one kind of features.
     assert compared == [only[0]] * len(WAYS) + [only[1]] * (len(WAYS) - 1)
     assert not {"axes", "titles"} & found.keys()
+
+
+def test_features_of_two_models_stand_side_by_side_by_kind(loaded, tmp_path):
+    other = build_model(ModelConfig(hidden_size=4), seed=1)
+    save_model(tmp_path / "other", other, text_profile("openai"), {})
+    models = [loaded, load_model(tmp_path / "other", compute_dtype=torch.float32)]
+    sets = [LabelledSet(list(TEXTS), np.array(list(TEXTS.values())), ("0", "1"))] * 2
+    found = read_side_by_side(sets, models, tmp_path / "work", "sst", {"cell mean"})
+    for part in (0, 1):
+        expected = [
+            features_in_order(
+                each.model, [each.tokens(text) for text in TEXTS], kind=FeatureKind(pooling="mean")
+            )
+            for each in models
+        ]
+        np.testing.assert_allclose(found["cell mean"][part], np.hstack(expected), atol=1e-6)
+
+
+@pytest.mark.parametrize("only", [(), (CHANCES,)])
+def test_models_stand_side_by_side_only_with_their_states(only):
+    options = {"data": Path(), "output": Path("o.json"), "corpus": Path("corpus"), "only": only}
+    with pytest.raises(InputError, match="--beside: name features of the states with --only"):
+        Options(**options, beside=("amazon_1024",))
 
 
 @pytest.mark.parametrize(
