@@ -1,7 +1,8 @@
 """Seconds of a data-parallel step: T = computing + stragglers + overhead + exposed exchange.
 
 Derived here from a ring all-reduce; nothing in it is specific to a model. p is the number of GPUs,
-S the bytes of the gradients, B a bandwidth, k the windows between two exchanges.
+S the bytes of the gradients, B a bandwidth, k the windows between two exchanges. GPUs wait for each
+other only in an exchange.
 """
 
 import math
@@ -121,13 +122,14 @@ def exposed_seconds(communication: float, computing: float, how: Synchronisation
     return max(communication / m, communication - window) / how.windows
 
 
-def straggling_seconds(computing: float, gpus: int, jitter: float) -> float:
-    """Return by how much the slowest of p GPUs is expected to be late.
+def straggling_seconds(computing: float, gpus: int, jitter: float, windows: int = 1) -> float:
+    """Return by how much the slowest of p GPUs is expected to be late, per window.
 
-    sigma T sqrt(2 ln p), which bounds the expected largest of p normal deviations from above.
+    sigma T sqrt(2 ln p / k): sqrt(2 ln p) bounds the expected largest of p normal deviations from
+    above, and those of k windows, which are independent, add up to sqrt(k) times one.
     jitter: sigma, the relative standard deviation of a GPU's computing from window to window.
     """
-    return jitter * computing * math.sqrt(2 * math.log(gpus))
+    return jitter * computing * math.sqrt(2 * math.log(gpus) / windows)
 
 
 def step_time(
@@ -151,7 +153,7 @@ def step_time(
     communication = fabric.all_reduce_seconds(size, gpus, how.chunks)
     return StepTime(
         computing,
-        straggling_seconds(computing, gpus, jitter),
+        straggling_seconds(computing, gpus, jitter, how.windows),
         overhead,
         exposed_seconds(communication, computing, how),
     )

@@ -162,6 +162,17 @@ def test_stragglers_are_bounded_by_the_expected_largest_of_normal_deviations():
     assert straggling_seconds(1.0, 1, jitter=1.0) == 0
 
 
+def test_gpus_wait_for_each_other_only_when_they_meet():
+    """Draw every window of every GPU; who meets after k windows waits for the slowest sum."""
+    windows, gpus, jitter = 4, 64, 0.1
+    draws = 1 + jitter * np.random.default_rng(0).standard_normal((4000, windows, gpus))
+    slowest = draws.sum(axis=1).max(axis=1).mean() / windows
+    free = replace(DGX, link_bytes_per_second=math.inf, network_bytes_per_second=math.inf)
+    how = Synchronisation(windows=windows)
+    step = step_time(1.0, PARAMETERS, gpus, free, how, jitter=jitter)
+    assert 0 < 1 + step.straggling - slowest < 0.25 * (slowest - 1)
+
+
 def test_the_size_of_a_model_cancels():
     rate, tokens = 42e12, 65_536
     of = {}
