@@ -49,6 +49,12 @@ class Corpus:
         digests += filter(None, [self.meta.get("tokenizer_sha256")])
         return " ".join(str(digest)[:16] for digest in digests)
 
+    @property
+    def characters_per_token(self) -> float:
+        """Characters of the train split over its tokens: 1 of bytes, 0 of a split without text."""
+        tokens = len(self.splits["train"].tokens)
+        return float(self.meta["splits"]["train"]["bytes"] / max(tokens, 1))
+
 
 def is_corpus(folder: Path) -> bool:
     """Return whether a folder holds a prepared corpus."""

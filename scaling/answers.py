@@ -29,7 +29,7 @@ def answers(
         "step_seconds": step.seconds * job.how.windows,
         "window": {**vars(step), "seconds": step.seconds},
         "efficiency": timing.efficiency,
-        "characters_per_second": timing.characters_per_second,
+        "characters_per_second": plan.characters_per_second,
         "steps": plan.steps,
         "hours": plan.seconds / 3600,
         "groups": [pool_answers(plan, pool, headroom) for pool in plan.pools],

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from configs.toml_file import SHIPPED, load_config, read_toml
+from data_utils.corpus import open_corpus
 from data_utils.provenance import describe_origin
 from model.bounds import Bound, Fraction, PositiveInt, check_bounds
 from model.errors import InputError
-from model.language_model import ModelConfig
+from model.language_model import VOCABULARY_SIZE, ModelConfig
 
 from .answers import answers
 from .hardware import ClusterConfig
@@ -33,6 +34,9 @@ class PlanOptions:
     window."""
     cluster: Path
     """A TOML file like those in configs/clusters."""
+    corpus: Path | None = None
+    """A prepared corpus like the one to train on, for its vocabulary and the characters of a token.
+    Default: tokens are bytes."""
     characters: Annotated[float, Bound(above=0, max=1e18)] = 38.3e9
     """Characters to train on; 38.3e9 is an epoch of the Amazon reviews."""
     gpus: PositiveInt | None = None
@@ -40,7 +44,7 @@ class PlanOptions:
     lanes_per_gpu: PositiveInt | None = None
     """Lanes of a GPU, on average. Default: those of the TOML file, rounded up, or 256."""
     window: PositiveInt | None = None
-    """Characters of a lane and window. Default: the TOML file's, or 256."""
+    """Tokens of a lane and window. Default: the TOML file's, or 256."""
     precision: Literal["fp16", "bf16", "fp32"] = "fp16"
     """Precision of the products, which decides memory; speed comes from the cluster's file."""
     exchange: Literal["flat", "overlapped"] = "flat"
@@ -98,9 +102,11 @@ def compare(plan: Plan, measured: tuple[Path, ...]) -> dict[str, Any]:
 def job_of(options: PlanOptions, gpus: int) -> Job:
     """Settle what the options leave open."""
     model, lanes, window = model_of(options.model, gpus)
+    model, characters_per_token = reading(model, options.corpus)
     return Job(
         model=model,
         characters=options.characters,
+        characters_per_token=characters_per_token,
         gpus=gpus,
         lanes_per_gpu=lanes if options.lanes_per_gpu is None else options.lanes_per_gpu,
         window=window if options.window is None else options.window,
@@ -126,3 +132,17 @@ def model_of(word: str, gpus: int) -> tuple[ModelConfig, int, int]:
     if total < gpus:
         raise InputError(f"--model {word}: data.lanes is {total}, fewer than {gpus} GPUs")
     return run.model, -(-total // max(gpus, 1)), run.data.window
+
+
+def reading(model: ModelConfig, folder: Path | None) -> tuple[ModelConfig, float]:
+    """Return a model with the V of the corpus that it reads, and the characters of a token."""
+    if folder is not None:
+        corpus = open_corpus(folder)
+        known = model.for_vocabulary(corpus.tokenizer.vocabulary_size)
+        return known, corpus.characters_per_token
+    if model.symbols != VOCABULARY_SIZE:
+        raise InputError(
+            f"model.vocabulary_size is {model.symbols}, so tokens are pieces of words; give their "
+            "prepared corpus with --corpus"
+        )
+    return model, 1.0

@@ -24,6 +24,7 @@ class Job:
 
     model: ModelConfig
     characters: PositiveFloat
+    characters_per_token: PositiveFloat = 1.0
     gpus: PositiveInt
     lanes_per_gpu: PositiveInt = 256
     window: PositiveInt = 256
@@ -38,7 +39,7 @@ class Job:
 
     @property
     def tokens_per_gpu(self) -> float:
-        """Characters of a window, on average over GPUs."""
+        """Tokens of a window, on average over GPUs."""
         return float(self.lanes_per_gpu * self.window)
 
 
@@ -55,11 +56,6 @@ class Timing:
     def efficiency(self) -> float:
         """The fraction of the speed of all GPUs that is used."""
         return self.ideal_seconds / self.step.seconds
-
-    @property
-    def characters_per_second(self) -> float:
-        """Of all GPUs together."""
-        return self.tokens / self.step.seconds
 
 
 @dataclass(frozen=True)
@@ -102,12 +98,18 @@ class Plan:
     @property
     def seconds(self) -> float:
         """Seconds of the whole job without interruptions."""
-        return self.job.characters / self.timing.characters_per_second
+        return self.job.characters / self.characters_per_second
+
+    @property
+    def characters_per_second(self) -> float:
+        """Of all GPUs together."""
+        return self.timing.tokens * self.job.characters_per_token / self.timing.step.seconds
 
     @property
     def steps(self) -> float:
         """Updates of the weights."""
-        return self.job.characters / (self.timing.tokens * self.job.how.windows)
+        tokens = self.job.characters / self.job.characters_per_token
+        return tokens / (self.timing.tokens * self.job.how.windows)
 
     def lanes_of(self, pool: NodePool) -> int:
         """Return the lanes of each GPU of a pool."""

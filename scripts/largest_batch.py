@@ -17,6 +17,9 @@ class Options:
 
     config: Path
     """A TOML file from configs/."""
+    corpus: Path | None = None
+    """A prepared corpus like the one to train on, for its vocabulary. Default: tokens are bytes, or
+    as many as model.vocabulary_size."""
     headroom: Fraction = 0.1
     """Fraction of the memory to leave free."""
     ranks: PositiveInt = 1
@@ -32,6 +35,7 @@ def main() -> None:
     options = command.parse(Options, __doc__)
 
     from configs.toml_file import load_config
+    from data_utils.corpus import open_corpus
     from data_utils.provenance import describe_origin
     from model.errors import InputError
     from scaling.batch_size import (
@@ -50,7 +54,10 @@ def main() -> None:
     command.prepare_output(options.output)
     run = load_config(options.config)
     groups = rate_groups(run.parallel, options.ranks)
-    job = SearchedJob(run.model, run.optim, run.train, run.parallel, run.data.window)
+    model = run.model
+    if options.corpus is not None:
+        model = model.for_vocabulary(open_corpus(options.corpus).tokenizer.vocabulary_size)
+    job = SearchedJob(model, run.optim, run.train, run.parallel, run.data.window)
 
     def peak_of(lanes: int) -> int | None:
         peak = measured_peak(job, lanes)

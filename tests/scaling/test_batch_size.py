@@ -82,6 +82,13 @@ def test_the_command_refuses_ranks_that_adasum_cannot_pair_before_it_measures(tm
     assert "lanes:" not in process.stdout
 
 
+def test_the_command_trains_on_the_tokens_of_a_corpus(tmp_path, pieces):
+    """Its own model has 300 tokens, so the corpus is refused, which tells that it was read."""
+    (tmp_path / "run.toml").write_text("[model]\nvocabulary_size = 300\n")
+    command = ("scripts/largest_batch.py", "--config", tmp_path / "run.toml")
+    assert_refused(run(*command, "--corpus", pieces), "is 300, the corpus's tokenizer has 320")
+
+
 MACHINE = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 GROUP = "sys/fs/cgroup"
 V1 = {"proc/self/cgroup": "5:memory:/job\n3:cpu,cpuacct:/job\n"}

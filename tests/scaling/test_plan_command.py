@@ -22,6 +22,7 @@ from scaling.planner import PlanOptions, make_plan
 from scaling.planning import Job, Plan
 from scaling.step_time import Synchronisation
 from scaling.workload import Workload
+from tests.scaling.conftest import PIECES
 from tests.support.runs import ROOT, assert_refused, run
 
 CLUSTER = ROOT / "configs/clusters/dgx1v_infiniband.toml"
@@ -48,6 +49,28 @@ def test_the_command_answers_what_it_is_asked(tmp_path):
     assert result["spot"]["checkpoint_interval_seconds"] < 600
     for words in ("efficiency", "largest batch", "tokens for 90 %", "spot", "dollars"):
         assert words in process.stdout
+
+
+def test_pieces_of_words_are_more_characters_than_tokens(pieces):
+    config = ("--model", ROOT / "configs/cpu_subword_1024.toml", "--cluster", CLUSTER)
+    of_bytes, of_pieces = planned(*config), planned(*config, "--corpus", pieces)
+    train = read_json(pieces / "meta.json")["splits"]["train"]
+    each = train["bytes"] / train["tokens"]  # characters
+    assert each > 1.2
+    tokens = 128 * 64  # of a step
+    assert of_bytes["steps"] == pytest.approx(38.3e9 / tokens)
+    assert of_pieces["steps"] == pytest.approx(38.3e9 / tokens / each)
+    speed = tokens * each / of_pieces["step_seconds"]
+    assert of_pieces["characters_per_second"] == pytest.approx(speed)
+    assert of_pieces["hours"] == pytest.approx(38.3e9 / speed / 3600)
+    more = PIECES - 256  # tokens: of each a vector of E, one of H and a bias
+    assert of_pieces["parameters"] - of_bytes["parameters"] == more * (128 + 1024 + 1)
+
+
+def test_pieces_of_words_without_a_corpus_are_refused(tmp_path):
+    (tmp_path / "run.toml").write_text("[model]\nvocabulary_size = 4096\n")
+    with pytest.raises(InputError, match=r"size is 4096, so tokens are pieces .* with --corpus$"):
+        planned("--model", tmp_path / "run.toml", "--cluster", CLUSTER, "--gpus", 1)
 
 
 def test_options_change_what_they_should():
