@@ -1,5 +1,7 @@
-"""The language model: embed tokens, recur, predict the next one. Bytes are its tokens, or the
-pieces of a SentencePiece vocabulary."""
+"""The language model: embed tokens, recur, predict the next one.
+
+Bytes are its tokens, or the pieces of a SentencePiece vocabulary.
+"""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace

@@ -50,8 +50,9 @@ class State:
 
     @staticmethod
     def dtype_of_products(tensors: Mapping[str, Tensor]) -> torch.dtype | None:
-        """Return the dtype of products with which a state was saved, judged by its parts; None if
-        unclear. In every cell, products read h.
+        """Return the dtype of products with which a state was saved; None if it is unclear.
+
+        The state's parts tell it: in every cell, products read h.
         """
         h = tensors.get("h")
         return h.dtype if h is not None and h.dtype in DTYPES.values() else None

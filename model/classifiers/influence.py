@@ -1,5 +1,6 @@
-"""How much each unit influences a classifier, and which unit is shown as its neuron. A pole is a
-class whose probability we ask for; two exclusive classes have one pole.
+"""How much each unit influences a classifier, and which unit is shown as its neuron.
+
+A pole is a class whose probability we ask for; two exclusive classes have one pole.
 """
 
 from collections.abc import Sequence

@@ -36,9 +36,10 @@ def push_to_hub(
 
 
 def write_repository(name_or_folder: str | Path, folder: Path, repository: str) -> None:
-    """Write the content of a hub repository into a folder; sentence-transformers reads it too. The
-    model's own card, if any, is kept. Raises InputError for a damaged model or classifier: it is
-    not published.
+    """Write the content of a hub repository into a folder; sentence-transformers reads it too.
+
+    The model's own card, if any, is kept. Raises InputError for a damaged model or classifier: it
+    is not published.
     """
     loaded = load_model(name_or_folder)
     classifier = find_classifier(loaded)

@@ -29,8 +29,9 @@ class IsKnown(Protocol):
 
 
 class OwnNames:
-    """The names in the output of the rows' own keys. A key that is the name of a result becomes
-    input_KEY; no name is given to two keys.
+    """The names in the output of the rows' own keys.
+
+    A key that is the name of a result becomes input_KEY; no name is given to two keys.
 
     added: the names of the results. keys: those of all rows, as far as known; any other one gets
     its name from the first row that has it, and keeps it.

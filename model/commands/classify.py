@@ -221,9 +221,10 @@ def write_rows(batches: Iterable[list[Record]], writer: RowWriter, progress: Pro
 def looked_at(
     batches: Iterator[list[InputRow]], options: Namespace
 ) -> tuple[Iterator[list[InputRow]], list[InputRow]]:
-    """Return the batches and, except for standard input, the first one. This much of a file is read
-    before a model is loaded, so that its faults are reported at once. Standard input is not waited
-    for.
+    """Return the batches and, except for standard input, the first one.
+
+    This much of a file is read before a model is loaded, so that its faults are reported at once.
+    Standard input is not waited for.
     """
     if options.input == "-":
         return batches, []

@@ -177,8 +177,9 @@ def _verdict(own: "Fitted", chosen: Any, probabilities: Any) -> str:
 
 
 def classifier_of(loaded: "LoadedModel", options: Namespace) -> "Fitted | None":
-    """Return the model's classifier, or the one that was named; None if there is none. InputError
-    if neither a unit nor a classifier was named and there is none to choose one.
+    """Return the model's classifier, or the one that was named; None if there is none.
+
+    Raises InputError if neither a unit nor a classifier was named and there is none to choose one.
     """
     from ..classifiers.fitted import own_classifier
 
@@ -194,6 +195,7 @@ def areas_of(
     loaded: "LoadedModel", own: "Fitted | None", given: Path | None
 ) -> "np.ndarray | None":
     """Return how well each unit alone separates the classifier's classes; None if not recorded.
+
     given: the folder of the classifier, if it is not the model's own.
     """
     from ..classifiers.fitted import find_classifier
@@ -204,8 +206,10 @@ def areas_of(
 
 
 def ranking_of(own: "Fitted | None", areas: "np.ndarray | None") -> list[int]:
-    """Return the sentiment unit, then the units that separate the classifier's classes best, or,
-    where that is not known, those that influence it most.
+    """Return the order in which `--top` takes the units, the sentiment unit first.
+
+    Then come the units that separate the classifier's classes best, or, where that is not known,
+    those that influence it most. Without a classifier there are none.
     """
     from ..classifiers.influence import ranked_units
     from ..classifiers.separation import CHANCE

@@ -87,9 +87,10 @@ def _named() -> Iterator[None]:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Raise Ended for the signals that would end the process at once, so that no file is left
-    half-written. An ignored one, as by nohup, stays ignored. A rank ends at once: it may wait for
-    its peers in C++, where Python handles no signal.
+    """Within it, raise Ended for the signals that would end the process at once.
+
+    So no file is left half-written. An ignored signal, as by nohup, stays ignored. A rank ends at
+    once: it may wait for its peers in C++, where Python handles no signal.
     """
     numbers = [getattr(signal, name) for name in ENDINGS if hasattr(signal, name)]
     if os.environ.get("RANK") or threading.current_thread() is not threading.main_thread():

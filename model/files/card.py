@@ -58,8 +58,9 @@ Where it comes from:
 def model_index(
     description: Mapping[str, Any], results: Mapping[str, Any] | None, name: str
 ) -> str:
-    """Return the line of the card's head with the results, "" if there are none. It is JSON, which
-    is valid YAML.
+    """Return the line of the card's head with the results, "" if there are none.
+
+    It is JSON, which is valid YAML.
     """
     found = []
     bits = description.get("provenance", {}).get("best_valid_bits_per_character")

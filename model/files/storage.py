@@ -61,15 +61,18 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, sweep: bool
 
 
 def is_stream(path: Path) -> bool:
-    """Whether a name stands for something to write into: a pipe, a device, or a descriptor such as
-    /dev/stdout, even if that is of a file.
+    """Return whether a name stands for something to write into, not for a file to replace.
+
+    That is a pipe, a device, or a descriptor such as /dev/stdout, even if that is of a file.
     """
     return path.exists() and (not path.is_file() or _descriptor(path) is not None)
 
 
 def open_stream(path: Path) -> IO[bytes]:
-    """Open a stream to write into. A descriptor is shared: to open the file behind it anew would
-    lose what other processes write there.
+    """Open a stream to write into.
+
+    A descriptor is shared: to open the file behind it anew would lose what other processes write
+    there.
     """
     descriptor = _descriptor(path)
     return open(path if descriptor is None else os.dup(descriptor), "wb")
@@ -153,10 +156,11 @@ def _remove_abandoned(path: Path) -> None:
 
 @contextmanager
 def whole_folder(final: Path) -> Iterator[Path]:
-    """Yield an empty folder beside `final` to fill; it then replaces `final`. If filling it fails,
-    it is removed and `final` is unchanged. A kill leaves the old folder or the new one whole. After
-    a kill between the two renames, the old one has a temporary name, which `recover_folders`
-    undoes. A link to a folder stays a link.
+    """Yield an empty folder beside `final` to fill; it then replaces `final`.
+
+    If filling it fails, it is removed and `final` is unchanged. A kill leaves the old folder or the
+    new one whole. After a kill between the two renames, the old one has a temporary name, which
+    `recover_folders` undoes. A link to a folder stays a link.
     """
     final = final.resolve() if final.is_symlink() and final.exists() else final
     partial, old = _beside(final, PARTIAL), _beside(final, OLD)
@@ -175,8 +179,9 @@ def whole_folder(final: Path) -> Iterator[Path]:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder; what cannot be removed yet, as on NFS, at least loses its name. Removal is
-    tried again with the next folder removed beside it.
+    """Remove a folder; what cannot be removed yet, as on NFS, at least loses its name.
+
+    Removal is tried again with the next folder removed beside it.
     """
     with suppress(OSError):
         folder.rename(_beside(folder, f"{secrets.token_hex(4)}.{REMOVED}.{PARTIAL}"))

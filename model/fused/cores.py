@@ -1,5 +1,7 @@
-"""The cores of this process: how many, by its affinity and by its cgroups' quota of time; and which
-instructions they have."""
+"""The cores of this process: how many it may use, and which instructions they have.
+
+Its affinity and its cgroups' quota of time say how many.
+"""
 
 import ctypes
 import os
@@ -49,10 +51,10 @@ def core_numbers() -> set[int]:
 
 
 def bound_cores(openmp: Any = None) -> set[int]:
-    """Return the numbers of the cores that OpenMP binds its threads to; none unless it was set to
-    bind them.
+    """Return the numbers of the cores that OpenMP binds its threads to.
 
-    openmp: its library; by default torch's, whose functions are visible in the whole process.
+    There are none unless it was set to bind them. openmp: its library; by default torch's, whose
+    functions are visible in the whole process.
 
     With OMP_PROC_BIND and the like it also binds the thread that loads it, torch's, to one of them.
     From then on the system reports only that core for this thread and for those that it starts.

@@ -1,5 +1,6 @@
-"""A window: the arguments of every implementation of the recurrence, then how the kernels read
-them, and what the implementations on a CPU do first.
+"""A window: the arguments of every implementation of the recurrence.
+
+The rest is how the kernels read them, and what the implementations on a CPU do first.
 """
 
 from collections.abc import Callable, Iterator

@@ -91,8 +91,10 @@ class LstmLayer(TorchLayer):
         return State(h, h.to(accumulation_dtype(dtype)))
 
     def run(self, x: Tensor, state: State, weights: list[Tensor]) -> tuple[Tensor, State]:
-        """Let torch compute the window. x: [T, B, E]; returns h [T, B, H] and the state after.
-        torch keeps its cell state in the compute dtype, so c is cast on the way in and out.
+        """Let torch compute the window.
+
+        x: [T, B, E]; returns h [T, B, H] and the state after. torch keeps its cell state in the
+        compute dtype, so c is cast on the way in and out.
         """
         hx = [state.h.unsqueeze(0), state.c.to(x.dtype).unsqueeze(0)]
         train = torch.is_grad_enabled()

@@ -15,8 +15,9 @@ def apply_weight_norm(v: Tensor, g: Tensor | None) -> Tensor:
 
 
 class _NormedRows(torch.autograd.Function):
-    """torch's kernels, one pass each way; autograd over the formula would need a dozen. torch turns
-    rows of zeros (pruned units) into NaN. Here they stay zeros and have no gradient.
+    """Weight norm by torch's kernels, one each way; autograd over the formula would need a dozen.
+
+    torch turns rows of zeros (pruned units) into NaN. Here they stay zeros and have no gradient.
     """
 
     @staticmethod

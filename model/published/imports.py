@@ -45,9 +45,10 @@ def import_openai(folder: Path, gate_order: GateOrder | Literal["auto"] = "auto"
 
 
 def import_nvidia(path: Path, gate_order: GateOrder | Literal["auto"] = "auto") -> Imported:
-    """Import a .pt file of NVIDIA's: a language model or a classifier. auto: 257 tokens mean the
-    code of 2019 and so i f u o; with 256 the order that predicts plain English better is taken.
-    Raises InputError if that does not decide.
+    """Import a .pt file of NVIDIA's: a language model or a classifier.
+
+    auto: 257 tokens mean the code of 2019 and so i f u o; with 256 the order that predicts plain
+    English better is taken. Raises InputError if that does not decide.
     """
     weights = read_nvidia(path)
     check_finite(path, weights.tensors)

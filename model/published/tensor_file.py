@@ -61,8 +61,9 @@ def _check_zip(path: Path, file: IO[bytes]) -> None:
 
 
 def _check_pickles(path: Path, stream: IO[bytes], pickles: int) -> None:
-    """Refuse pickles that name or build more than tensors need. The opcodes are followed without
-    being executed; nothing is imported.
+    """Refuse pickles that name or build more than tensors need.
+
+    The opcodes are followed without being executed; nothing is imported.
     """
     stream.seek(0)
     tensors = 0
@@ -82,9 +83,10 @@ def _check_pickles(path: Path, stream: IO[bytes], pickles: int) -> None:
 
 
 class _TupleSizes:
-    """The stack and the memo of a pickle, with each object's number of parts (1 unless it is a
-    tuple). A tuple that contains another one twice has twice its parts: forty bytes can make 2^20
-    of them.
+    """The stack and the memo of a pickle, with each object's number of parts.
+
+    That is 1 unless the object is a tuple. A tuple that contains another one twice has twice its
+    parts: forty bytes can make 2^20 of them.
     """
 
     def __init__(self) -> None:

@@ -157,8 +157,9 @@ class Input:
 
 
 def check_encoding(head: bytes, location: str) -> None:
-    """Raise InputError for a file that begins with the byte order mark of UTF-16 or UTF-32, or like
-    one that is no text.
+    """Raise InputError for a file that begins like UTF-16 or UTF-32, or like one that is no text.
+
+    UTF-16 and UTF-32 are known by their byte order mark.
     """
     if head.startswith(UTF16_MARKS):
         raise InputError(f"{location}: begins like UTF-16; convert it to UTF-8")
@@ -176,8 +177,9 @@ def _response(location: str) -> Any:
 
 
 class _WholeBody(io.RawIOBase):
-    """A server's answer; InputError if it ends before its announced length. Python's own reader
-    takes such an end for the end of the file.
+    """A server's answer; InputError if it ends before its announced length.
+
+    Python's own reader takes such an end for the end of the file.
     """
 
     def __init__(self, response: http.client.HTTPResponse, location: str):

@@ -111,9 +111,10 @@ class KeptRows:
             self._cut(differs=bool(line))
 
     def begins_next(self, values: Mapping[str, Any], *, is_answered: bool) -> bool:
-        """Whether the next row has these values, so that it need not be written again. The first
-        row that differs is cut off, with all after it; a copy of the file stays. is_answered:
-        whether results follow the values, or only empty cells.
+        """Whether the next row has these values, so that it need not be written again.
+
+        The first row that differs is cut off, with all after it; a copy of the file stays.
+        is_answered: whether results follow the values, or only empty cells.
         """
         if self._is_over:
             return False
@@ -131,8 +132,9 @@ class KeptRows:
             self._cut(differs=bool(next(self._lines, b"")))
 
     def _cut(self, *, differs: bool) -> None:
-        """Cut off all rows but those that are the same. differs: whether rows differ, apart from
-        one that a kill has cut short.
+        """Cut off all rows but those that are the same.
+
+        differs: whether rows differ, apart from one that a kill has cut short.
         """
         self._is_over = True
         if differs:

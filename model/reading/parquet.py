@@ -92,8 +92,9 @@ def _batches(file: IO[bytes], location: str) -> Iterator[Any]:
 
 
 def _check_columns(source: Any, number: int) -> None:
-    """Raise ArrowException if a row group's description of its columns is damaged. pyarrow raises
-    it only when columns are read; on access to the description it ends the process.
+    """Raise ArrowException if a row group's description of its columns is damaged.
+
+    pyarrow raises it only when columns are read; on access to the description it ends the process.
     """
     from pyarrow import ArrowInvalid
 

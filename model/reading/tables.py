@@ -101,8 +101,9 @@ def _rows(numbered: TableLines, delimiter: str) -> Iterator[list[str]]:
 
 
 def check_delimiter(names: Sequence[str], delimiter: str, place: str) -> None:
-    """Raise InputError if the only column's name looks like several names, or if the header is the
-    line that gives Excel the delimiter.
+    """Raise InputError for a header with another delimiter, or for Excel's line that names one.
+
+    It has another one if the only column's name looks like several names.
     """
     if re.fullmatch("sep=.?", names[0]):
         raise InputError(f"{place}: a note for Excel, not a header; remove this line")
@@ -113,8 +114,9 @@ def check_delimiter(names: Sequence[str], delimiter: str, place: str) -> None:
 
 
 def check_quoted_header(line: str, delimiter: str, place: str) -> None:
-    """Raise InputError if the line of a header, in which a quote ends before the end of a cell, is
-    one of several names with another delimiter.
+    """Raise InputError if the line of a header has several names with another delimiter.
+
+    In this line a quote ends before the end of a cell.
     """
     for other in DELIMITERS.keys() - {delimiter}:
         with suppress(csv.Error):

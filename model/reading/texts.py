@@ -96,8 +96,10 @@ def accept(text: str | None, report: ReadingReport, strict: bool) -> bool:
 
 
 def key_in(present: Collection[str], given: str | None, candidates: Iterable[str]) -> str | None:
-    """Return the key given, or the first candidate that is present; None if there is none. If no
-    candidate is present, case is ignored (`Text` for `text`), unless two keys differ only in case.
+    """Return the key given, or the first candidate that is present; None if there is none.
+
+    If no candidate is present, case is ignored (`Text` for `text`), unless two keys differ only in
+    case.
     """
     if given is not None:
         return given if given in present else None

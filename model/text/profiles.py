@@ -67,8 +67,9 @@ def has_unreadable_reference(text: str) -> bool:
 
 
 def _space_for_tag(match: re.Match[str]) -> str:
-    """Keep what begins like a tag but is not one. A pattern that includes the end would search for
-    it from every "<", in quadratic time.
+    """Return a space for a tag; keep what begins like a tag but is not one.
+
+    A pattern that includes the end would search for it from every "<", in quadratic time.
     """
     return " " if match[0].endswith(">") else match[0]
 

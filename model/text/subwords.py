@@ -72,8 +72,7 @@ class SubwordTokenizer(Tokenizer):
         return self._bytes[np.frombuffer(text.encode("utf-8", "surrogateescape"), np.uint8)]
 
     def opening(self, text: bytes) -> tuple[np.ndarray, bytes]:
-        """Return the tokens of a text to be continued, and the bytes that the next token must
-        begin with.
+        """Return the tokens of a text to continue, and the bytes that must begin the next token.
 
         A piece includes the space before its word, so a space at the end belongs to the next piece.
         """

@@ -54,8 +54,9 @@ class Continuations:
         return int(self._after[state, token])
 
     def allowed(self, state: int, room: int) -> np.ndarray:
-        """Return the tokens that may follow, bool [V], with `room` bytes left in total. A character
-        that would not fit is not begun, so the last one is always whole.
+        """Return the tokens that may follow, bool [V], with `room` bytes left in total.
+
+        A character that would not fit is not begun, so the last one is always whole.
         """
         return (self._after[state] >= 0) & (self._needed[state] <= room)
 

@@ -107,9 +107,11 @@ class Graphs:
         self._windows = 0
 
     def borrow(self, inputs: Inputs) -> Captured | None:
-        """Return passes that are not in use, captured now if necessary; None if `most_sizes` others
-        are in use. A capture costs several passes: sizes that alternate must not evict each other,
-        but a size that no longer occurs must not stay for ever.
+        """Return passes that are not in use, captured now if necessary; None if there is no room.
+
+        There is none while `most_sizes` other sizes are in use. A capture costs several passes:
+        sizes that alternate must not evict each other, but a size that no longer occurs must not
+        stay for ever.
         """
         sizes = self.sizes_of(inputs)
         with self._lock:

@@ -15,8 +15,9 @@ from ..window import Inputs
 
 
 class Activations(NamedTuple):
-    """What forward writes and backward reads. If nothing is saved for backward, only h covers all
-    bytes; the rest covers one byte.
+    """What forward writes and backward reads.
+
+    If nothing is saved for backward, only h covers all bytes; the rest covers one byte.
     """
 
     h: Tensor  # [T, B, H]

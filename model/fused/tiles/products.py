@@ -36,8 +36,9 @@ def matmul(
 
 
 class SummedProduct:
-    """a [M, K] times b [K, N], computed at each call; both are arranged once. Best for large K. b
-    may be a transposed view.
+    """The product of a [M, K] and b [K, N], computed at each call; both are arranged once.
+
+    Best for large K. b may be a transposed view.
     """
 
     def __init__(
@@ -56,9 +57,10 @@ class SummedProduct:
 
 
 class StreamedProduct:
-    """a [M, K] times w.T for w [N, K], both arranged once: the product of every byte of a window.
-    Each 32 columns of the result are overwritten by the next, as in a window, which uses them at
-    once. `result` keeps them.
+    """The product of a [M, K] and w.T, for w [N, K], which a window needs for every byte.
+
+    Both are arranged once. Each 32 columns of the result are overwritten by the next, as in a
+    window, which uses them at once. `result` keeps them.
     """
 
     def __init__(self, a: Tensor, w: Tensor):
