@@ -111,8 +111,9 @@ class BestModelWriter:
 
     @contextmanager
     def advising(self, checkpoints: Checkpoints) -> Iterator[None]:
-        """Add the newest checkpoint to the error of a training that diverges. It is older than the
-        divergence: only finite values are ever saved.
+        """Add the newest checkpoint to the error of a training that diverges.
+
+        It is older than the divergence: only finite values are ever saved.
         """
         try:
             yield
@@ -124,8 +125,9 @@ class BestModelWriter:
             raise InputError(f"{error}; {advice}") from error
 
     def conclude(self, trainer: Trainer) -> None:
-        """Write a model if there is no best one, by its score where there are reviews for one;
-        print its place.
+        """Write a model if there is no best one, and print its place.
+
+        Where there are valid reviews, it is chosen by its score, which is printed, too.
         """
         if trainer.progress.best_bits_per_character is None:
             self.evaluate(trainer)

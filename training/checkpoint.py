@@ -193,8 +193,10 @@ def _restore_carried(trainer: Trainer, path: Path) -> None:
 
 
 def _expected_carried(trainer: Trainer, carried: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return tensors without content, with the expected shapes and dtypes. The number of ranks that
-    saved them and the dtype of the products may differ: a resume may begin or stop scaling losses.
+    """Return tensors without content, with the expected shapes and dtypes.
+
+    The number of ranks that saved them and the dtype of the products may differ: a resume may begin
+    or stop scaling losses.
     """
     row_nats = carried.get("row_nats")
     dtype = State.dtype_of_products(carried) or trainer.model.dtype

@@ -29,8 +29,9 @@ def diverged(trainer: "Trainer", what_is: str) -> Diverged:
 
 
 def check_divergence(trainer: "Trainer") -> None:
-    """Raise Diverged, on every rank, if anything that a checkpoint would hold is not finite. The
-    last step's effect on the weights is not in any loss yet.
+    """Raise Diverged, on every rank, if anything that a checkpoint would hold is not finite.
+
+    The last step's effect on the weights is not in any loss yet.
     """
     trainer.row_nats()
     models = [trainer.model, *([trainer.averaged] if trainer.averaged is not None else [])]

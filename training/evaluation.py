@@ -45,9 +45,10 @@ class EvaluateConfig:
 def evaluate_split(
     model: LanguageModel, split: Split, *, lanes: int, world: World
 ) -> tuple[float, int]:
-    """Return (bits per character, characters) of a split, divided among the ranks by strips. The
-    strips are the same for any number of ranks. Each is read in file order, with the state carried
-    from review to review.
+    """Return (bits per character, characters) of a split, divided among the ranks by strips.
+
+    The strips are the same for any number of ranks. Each is read in file order, with the state
+    carried from review to review.
     """
     strips = cut_strips(split, lanes)[world.rank :: world.size]
     bits = math.fsum(

@@ -94,8 +94,10 @@ class ThroughputMeter:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Pause for what is not training. All ranks enter and leave it together. So no rank counts
-        the main one's evaluation or saving as its own work, or as waiting.
+        """Within it, do what is not training, so that its time does not count.
+
+        All ranks enter and leave it together. So no rank counts the main one's evaluation or saving
+        as its own work, or as waiting.
         """
         with self.stopwatch:
             yield

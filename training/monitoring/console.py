@@ -25,8 +25,9 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk of a file for stdou
 
 @contextmanager
 def outliving_the_reader() -> Iterator[None]:
-    """Within this context, printing survives a reader that leaves, such as a `tee` after a logout,
-    and a full disk.
+    """Within this context, printing survives a reader that leaves, and a full disk.
+
+    A `tee`, for instance, leaves after a logout.
     """
     try:
         yield

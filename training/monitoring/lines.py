@@ -72,8 +72,10 @@ class ProgressLines:
         self._bar.close()
 
     def advance(self) -> bool:
-        """Count a step; return whether a line is due: the first one, or `every_seconds` after the
-        one before. It is asked for once: several ranks only begin to prepare it a step later.
+        """Count a step; return whether a line is due.
+
+        One is due at the first step, and `every_seconds` after the one before. It is asked for
+        once: several ranks only begin to prepare it a step later.
         """
         self._bar.update()
         now = self._clock()

@@ -46,6 +46,7 @@ def load_optimizers(
     optimizers: Sequence[torch.optim.Optimizer], tensors: Mapping[str, Tensor], source: Path
 ) -> None:
     """Restore tensors that `flatten_optimizers` returned; the optimisers keep their settings.
+
     Raises InputError, naming the file `source`, if they do not fit these optimisers: a kernel would
     read and write beyond a tensor that is too small.
     """
@@ -69,8 +70,9 @@ def _remembered(optimizers: Sequence[torch.optim.Optimizer]) -> Iterator[tuple[s
 
 
 def _begin(optimizer: torch.optim.Optimizer) -> None:
-    """Make an optimiser that has not stepped yet create its state, as zeros, by a step that changes
-    no weight, as in torch.distributed.checkpoint.
+    """Make an optimiser that has not stepped yet create its state, as zeros.
+
+    It takes a step that changes no weight, as in torch.distributed.checkpoint.
     """
     learning = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
     if optimizer.state or not learning:

@@ -67,6 +67,7 @@ def agreed_precision(world: World, precision: TrainingPrecision) -> TrainingPrec
 
 def agreed_muon_dtype(world: World, compute_dtype: torch.dtype) -> torch.dtype:
     """Return the dtype of Muon's products, the same on every rank: otherwise weights drift apart.
+
     compute_dtype: of the training's products. Muon's are in bf16 if those are, if every rank
     multiplies it fast, and if all or none do so on tiles, which round at other places; else in
     fp32.

@@ -20,8 +20,9 @@ from .rank_groups import OptimizerStates, RankGroups
 
 
 class Exchange:
-    """The part of a training step that involves other ranks; for a single process, nothing. The
-    trainer computes forward and backward itself and calls the methods in this order:
+    """The part of a training step that involves other ranks; for a single process, nothing.
+
+    The trainer computes forward and backward itself and calls the methods in this order:
     `gradient_scale` before the first loss, `during_backward` around the last backward pass of a
     step, `on_any_rank` if losses are scaled, `update` around the optimisers.
     """
@@ -118,10 +119,11 @@ class BucketedExchange(Exchange):
         self.ddp.register_comm_hook(sender, type(sender).send)
 
     def _rehearse(self) -> None:
-        """Send the gradients of one token, so that every step has the same layout of buckets. DDP
-        changes the layout, to the order of the first gradients, after it has sent those. gloo adds
-        three ranks' numbers in an order that depends on their place in a bucket: without this, the
-        first step after a resume would differ from that of an uninterrupted run.
+        """Send the gradients of one token, so that every step has the same layout of buckets.
+
+        DDP changes the layout, to the order of the first gradients, after it has sent those. gloo
+        adds three ranks' numbers in an order that depends on their place in a bucket: without this,
+        the first step after a resume would differ from that of an uninterrupted run.
         """
         token = torch.zeros(1, 1, dtype=torch.int64, device=self.world.device)
         state = self.model.initial_state(1)
@@ -145,8 +147,10 @@ class BucketedExchange(Exchange):
 
 
 class _Leaves(nn.Module):
-    """The parameters whose gradients DDP sends. DDP starts waiting for gradients when its module is
-    called. The call computes nothing, so the loss may be computed elsewhere.
+    """The parameters whose gradients DDP sends.
+
+    DDP starts waiting for gradients when its module is called. The call computes nothing, so the
+    loss may be computed elsewhere.
     """
 
     def __init__(self, leaves: list[nn.Parameter]):

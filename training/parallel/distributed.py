@@ -85,10 +85,11 @@ class World:
         self.from_main(0)
 
     def finish(self, work: dist.Work | None) -> None:
-        """Wait for a collective whose result is read at once. Plain `wait` only makes a GPU's
-        stream wait, not this process. If a peer is lost, this process would hang when it reads the
-        result, until NCCL's watchdog aborts it. Here it raises dist.DistBackendError after the
-        timeout.
+        """Wait for a collective whose result is read at once.
+
+        Plain `wait` only makes a GPU's stream wait, not this process. If a peer is lost, this
+        process would hang when it reads the result, until NCCL's watchdog aborts it. Here it raises
+        dist.DistBackendError after the timeout.
         """
         assert work is not None
         if self.device.type == "cuda":
@@ -149,9 +150,10 @@ class Ballot:
             self._count()
 
     def cast(self, *flags: bool) -> Sequence[bool]:
-        """Return which of the previous step's flags were set on any rank, the same on every rank;
-        before, none. A process alone has its own answer at once. A lost peer is noticed here, a
-        step later.
+        """Return which of the previous step's flags were set on any rank; at the first step, none.
+
+        The answer is the same on every rank. A process alone has its own at once. A lost peer is
+        noticed here, a step later.
         """
         if self.world.size == 1:
             return flags
@@ -229,6 +231,7 @@ def _meet(store: dist.Store, rank: int, size: int, device: torch.device) -> None
 
 def _compare_cores(store: dist.Store, rank: int, size: int, bound: Collection[int]) -> None:
     """Warn, on the first rank concerned, if OpenMP binds ranks of a machine to the same cores.
+
     Every rank's threads then start at the first of these, and the other cores are idle.
     """
     places = f"{_machine()} {' '.join(map(str, sorted(bound)))}"
@@ -246,6 +249,7 @@ def _compare_cores(store: dist.Store, rank: int, size: int, bound: Collection[in
 
 def _share_cores(store: dist.Store, rank: int, size: int) -> None:
     """Give each of the machine's processes its part of the cores, unless a number was chosen.
+
     torch.distributed.run sets OMP_NUM_THREADS=1 if it is not set, which leaves cores idle. torch's
     own default takes all cores in every process, which is worse.
     """

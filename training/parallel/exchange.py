@@ -110,10 +110,11 @@ class ParallelConfig:
 def make_exchange(
     model: LanguageModel, config: ParallelConfig, world: World, *, stateful_optimizer: bool = False
 ) -> Exchange:
-    """Return the strategy that combines the ranks' gradients; a single process has nothing to
-    exchange. stateful_optimizer: whether its steps depend on earlier ones other than through the
-    weights. All ranks call it together. Raises InputError if the ranks cannot be grouped as
-    configured.
+    """Return the strategy that combines the ranks' gradients.
+
+    A single process has nothing to exchange. stateful_optimizer: whether its steps depend on
+    earlier ones other than through the weights. All ranks call it together. Raises InputError if
+    the ranks cannot be grouped as configured.
     """
     if config.combine == "mean":
         return _mean_within(RankGroups.whole(world), model, config, world)

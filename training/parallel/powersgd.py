@@ -1,5 +1,6 @@
-"""PowerSGD: two factors of low rank are sent instead of a gradient. Vogels et al. 2019
-(arXiv:1905.13727), as in torch.
+"""PowerSGD: two factors of low rank are sent instead of a gradient.
+
+Vogels et al. 2019 (arXiv:1905.13727), as in torch.
 """
 
 import torch

@@ -42,6 +42,7 @@ class MeasuredShares(Deal):
 
 def with_shares(world: World, shares: str | tuple[float, ...]) -> World:
     """Return the world with the division of parallel.shares: by its word, or by a number per rank.
+
     Raises InputError unless there are as many numbers as ranks.
     """
     if isinstance(shares, str):

@@ -1,6 +1,8 @@
-"""One process at a time writes into a folder: a lock of the operating system, which ends with its
-holder. While a process has locked a folder, `.lock` in it is locked and `.holder.json` names the
-process. Both are removed when it ends; a kill leaves the files, but no lock.
+"""A lock of the operating system lets one process at a time write into a folder.
+
+It ends with its holder. While a process has locked a folder, `.lock` in it is locked and
+`.holder.json` names the process. Both are removed when it ends; a kill leaves the files, but no
+lock.
 """
 
 import errno
@@ -28,10 +30,11 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def lock_folder(folder: Path, patience: float = 0.0, *, new: bool = False) -> Iterator[None]:
-    """Keep other processes from locking the folder, which is created if absent. patience: seconds
-    to wait for a holder that may be about to end. A created folder without content is removed at
-    the end. Raises InputError, naming the holder, if it is locked; new: FileExistsError, if it
-    exists.
+    """Keep other processes from locking the folder, which is created if absent.
+
+    patience: seconds to wait for a holder that may be about to end. A created folder without
+    content is removed at the end. Raises InputError, naming the holder, if it is locked; new:
+    FileExistsError, if it exists.
     """
     if not new and folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file; name a folder")

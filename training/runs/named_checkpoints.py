@@ -1,5 +1,6 @@
-"""Chooses the checkpoint from which a run continues, and keeps named ones. Only `step-N` is pruned:
-a checkpoint under any other name stays until the user removes it.
+"""Chooses the checkpoint from which a run continues, and keeps named ones.
+
+Only `step-N` is pruned: a checkpoint under any other name stays until the user removes it.
 """
 
 import filecmp
@@ -31,8 +32,9 @@ BEFORE_COOLDOWN = "before-cooldown"
 
 
 def find_checkpoint(folder: Path, name: str | None) -> Path | None:
-    """Return the checkpoint of that name, or the newest; None if a run has none yet. For the main
-    rank. Raises InputError if there is none of that name.
+    """Return the checkpoint of that name, or the newest; None if a run has none yet.
+
+    It is for the main rank. Raises InputError if there is none of that name.
     """
     recover_folders(folder)
     return whole_checkpoint(folder, name)
@@ -108,6 +110,7 @@ def _make_room(run: PretrainingDirectory, name: str, newest: Path) -> None:
 
 def go_back(run: PretrainingDirectory, name: str) -> None:
     """Make a checkpoint the newest of its run, and what came after it a separate run beside it.
+
     `aside-step-N/`, N the last step there, has the config, the rows, the model and the later
     checkpoints; if that name is taken, `aside-step-N-2/`. Another checkpoint of the same step is
     from another branch, and counts as later. The model stays only if it was the best at the

@@ -49,8 +49,9 @@ class PackedRun:
 
 
 def check_packed_name(output: Path, *, overwrite: bool) -> None:
-    """Raise InputError for a name that promises another format, and, unless `overwrite`, for a file
-    that exists. A pipe or a device may have any name.
+    """Raise InputError for a name that promises another format, or for a file that exists.
+
+    With `overwrite`, the file may exist. A pipe or a device may have any name.
     """
     if is_stream(output):
         return
@@ -66,9 +67,10 @@ def check_packed_name(output: Path, *, overwrite: bool) -> None:
 def pack_run(
     folder: Path, output: Path, name: str | None = None, *, weights: Kept, moments: Kept
 ) -> PackedRun:
-    """Write a checkpoint of a run, the newest unless named, with everything needed to continue from
-    it. The run may be training. Raises InputError if `folder` is not a run or has no such
-    checkpoint, or if the run removes it meanwhile.
+    """Write a checkpoint of a run, with everything needed to continue from it.
+
+    The checkpoint is the newest unless named. The run may be training. Raises InputError if
+    `folder` is not a run or has no such checkpoint, or if the run removes it meanwhile.
     """
     run = PretrainingDirectory(folder).check_exists()
     checkpoint = whole_checkpoint(run.checkpoints, name)

@@ -23,8 +23,9 @@ FEW = 2  # names that damage to a header may add or remove; another optimiser di
 
 
 def check_settings(trainer: Trainer, checkpoint: Path, lanes: Path, optimizer: Path) -> None:
-    """Raise InputError for settings in config.toml that an intact checkpoint contradicts. Removing
-    the checkpoint would mend nothing: those before it contradict them as well.
+    """Raise InputError for settings in config.toml that an intact checkpoint contradicts.
+
+    Removing the checkpoint would mend nothing: those before it contradict them as well.
 
     lanes, optimizer: files of the checkpoint. What is damaged there is left to those who load it.
     """

@@ -32,10 +32,12 @@ class StopRequest:
 
     @property
     def exit_code(self) -> int:
-        """0 after SIGTERM, as requested; 130 after Ctrl-C, so that a calling script stops; 129
-        after SIGHUP, from a closed terminal. 75 if another rank was signalled and this one stopped
-        with it: a launcher that may restart then continues without the other; after 0 it would
-        treat the run as finished.
+        """The code with which a stopped run ends: 0, 128 plus the signal's number, or 75.
+
+        0 after SIGTERM, as requested; 130 after Ctrl-C, so that a calling script stops; 129 after
+        SIGHUP, from a closed terminal. 75 if another rank was signalled and this one stopped with
+        it: a launcher that may restart then continues without the other; after 0 it would treat the
+        run as finished.
         """
         if not self.requested:
             return TEMPORARY_FAILURE
