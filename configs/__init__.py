@@ -1,5 +1,7 @@
-"""How a run is described: one schema composed of the components' sections. Every command imports
-this package first, so that a missing package is reported in one line, and Ctrl-C in one word.
+"""How a run is described: one schema composed of the components' sections.
+
+Every command imports this package first, so that a missing package is reported in one line, and
+Ctrl-C in one word.
 """
 
 import sys
@@ -14,8 +16,10 @@ from training.parallel.launcher import report_failure
 def end_in_one_line(
     kind: type[BaseException], error: BaseException, traceback: TracebackType | None
 ) -> None:
-    """A sys.excepthook: report a package that is not installed as bad input is reported, and Ctrl-C
-    during the imports as a later one. Any other error gets Python's traceback.
+    """Report an error of the imports: a missing package in one line, Ctrl-C in one word.
+
+    A sys.excepthook: a package that is not installed is reported as bad input is, and Ctrl-C during
+    the imports as a later one. Any other error gets Python's traceback.
     """
     if isinstance(error, KeyboardInterrupt):
         failure: BaseException = error

@@ -106,8 +106,10 @@ class ResolvedRun:
         )
 
     def tracker(self) -> Tracker | None:
-        """Begin a run of the config's tracker on the main rank. Raises InputError, on every rank,
-        if that fails; after an interruption the run continues without it.
+        """Begin a run of the config's tracker on the main rank.
+
+        Raises InputError, on every rank, if that fails; after an interruption the run continues
+        without it.
         """
         package, made = self.config.log.tracker, None
         if package is None:
@@ -127,16 +129,19 @@ class ResolvedRun:
         return made
 
     def begin(self) -> None:
-        """Save the config in the folder, when nothing can be refused any more. Raises InputError on
-        a rank that could not find it after a restart, and, on every rank, an error of the main one.
+        """Save the config in the folder, when nothing can be refused any more.
+
+        Raises InputError on a rank that could not find it after a restart, and, on every rank, an
+        error of the main one.
         """
         through_main(self.world, self._write_config)
         if self.may_be_restarted:
             await_visible(self.directory.config)
 
     def keep_resumable(self) -> None:
-        """Save the config again if the folder was moved or removed meanwhile. Without it, a
-        checkpoint there could not be resumed.
+        """Save the config again if the folder was moved or removed meanwhile.
+
+        Without it, a checkpoint there could not be resumed.
         """
         folder = self.directory.folder
         if self.world.is_main and not self.directory.config.is_file():

@@ -1,5 +1,7 @@
-"""The description of a run, of the sections that the components own, and its TOML file: read with
-every key and type checked, written resolved."""
+"""The description of a run, of the sections that the components own, and its TOML file.
+
+The file is read with every key and type checked, and written resolved.
+"""
 
 import dataclasses
 import difflib

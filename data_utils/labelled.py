@@ -86,10 +86,10 @@ def read_labelled_sets(
 
 
 def tell_shared_texts(sets: Sequence[LabelledSet], names: Sequence[str]) -> None:
-    """Warn of texts that a set shares with an earlier one: results on them do not hold for new
-    texts.
+    """Warn of texts that a set shares with an earlier one.
 
-    Blank ones, and white space around a text, do not count.
+    Results on these do not hold for new texts. Blank ones, and white space around a text, do not
+    count.
     """
     stripped = [[text.strip() for text in part.texts] for part in sets]
     for later, earlier in combinations(reversed(range(len(sets))), 2):

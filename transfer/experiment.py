@@ -145,8 +145,9 @@ def as_classifier(
     classes: tuple[str, ...],
     pooling: tuple[Pooling, ...] = ("last",),
 ) -> Classifier:
-    """Return the regression on all units, with this pooling and the top unit's place. With two
-    classes, val decides the threshold.
+    """Return the regression on all units, with this pooling and the top unit's place.
+
+    With two classes, val decides the threshold.
     """
     which, unit = divmod(transfer.neuron.index, loaded.model.config.hidden_size)
     classifier = Classifier(

@@ -29,11 +29,13 @@ BAND = (10, 90)  # percentiles of the draws
 
 
 def over_draws(accuracies: Sequence[float], tested: int) -> dict[str, Any]:
-    """Return mean, band and intervals of several draws' accuracies on one test set. tested: its
-    examples. `draw_interval` predicts a further draw on other examples; `mean_interval` is the 95 %
-    t interval of the mean on these examples, None for one draw; `test_interval` is Wilson's at the
-    mean: for other examples, so that more draws do not make it smaller. `band`, the middle four
-    fifths of the draws, is not an interval: for one draw it is a point.
+    """Return mean, band and intervals of several draws' accuracies on one test set.
+
+    tested: the number of its examples. `draw_interval` predicts a further draw on other examples;
+    `mean_interval` is the 95 % t interval of the mean on these examples, None for one draw;
+    `test_interval` is Wilson's at the mean: for other examples, so that more draws do not make it
+    smaller. `band`, the middle four fifths of the draws, is not an interval: for one draw it is a
+    point.
     """
     values = np.array(accuracies)
     mean = float(values.mean())

@@ -97,8 +97,9 @@ def fit_regression(
 
 
 def check_classes(labels: np.ndarray, name: str = "training", mend: str = "") -> None:
-    """Refuse labels of a single class, from which nothing can be learned or chosen. name: of the
-    set; mend: the remedy.
+    """Refuse labels of a single class, from which nothing can be learned or chosen.
+
+    name: of the set; mend: the remedy.
     """
     if len(np.unique(labels)) < 2:
         raise InputError(f"the {name} labels hold a single class; two are needed{mend}")
@@ -135,8 +136,9 @@ def _fit(train: Examples, val: Examples, c: float, seed: int, max_iterations: in
 
 
 def find_neuron(regression: Regression, train: Examples, val: Examples, seed: int = 0) -> Neuron:
-    """Take the unit of largest weight and regress on it alone, with its own search for C. If the
-    penalty zeroed every weight, it is the unit that correlates most with the last class.
+    """Take the unit of largest weight and regress on it alone, with its own search for C.
+
+    If the penalty zeroed every weight, it is the unit that correlates most with the last class.
     """
     importance = regression.importance()
     if not importance.any():

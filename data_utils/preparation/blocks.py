@@ -262,8 +262,9 @@ def _encode_records(block: Block, request: Request) -> Iterator[Reviews]:
 
 
 def _encode_part(records: Iterable[Record], request: Request) -> Reviews:
-    """Encode records until their strings are a block's size; records without text are not kept. If
-    there are hardly any strings, MOST_ROWS ends a part.
+    """Encode records until their strings are a block's size; records without text are not kept.
+
+    If there are hardly any strings, MOST_ROWS ends a part.
     """
     place = ""
 

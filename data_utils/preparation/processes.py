@@ -20,8 +20,9 @@ CONTEXT = multiprocessing.get_context("spawn")
 
 
 def follow_parent() -> None:
-    """Leave Ctrl-C, which reaches every process of a terminal, to the parent; end when it ends. If
-    its parent was killed, a worker would wait for ever, and finish writing its piece.
+    """Leave Ctrl-C, which reaches every process of a terminal, to the parent; end when it ends.
+
+    If its parent was killed, a worker would wait for ever, and finish writing its piece.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()

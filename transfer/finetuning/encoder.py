@@ -138,8 +138,9 @@ def _read(
     kind: FeatureKind,
     predicts: bool = False,
 ) -> tuple[State, Tensor, Tensor]:
-    """Return every row's state after its last token, `total`, and the cost of predicting. total:
-    [B, F'], the sum of the features over the states that `kind` averages.
+    """Return every row's state after its last token, `total`, and the cost of predicting.
+
+    total: [B, F'], the sum of the features over the states that `kind` averages.
     """
     (batch,) = ragged_batches([len(s) for s in sequences], len(sequences), block)
     order = torch.from_numpy(batch.indices).to(weights.b_out.device)

@@ -71,6 +71,7 @@ def without_unit(
     seed: int = 0,
 ) -> dict[str, Any]:
     """Return the accuracy without a unit, once refitted on the others and once unchanged.
+
     `refitted`: a regression on all other units, C chosen again. `held`: the regression on all
     units, with this one clamped to its mean over train in every text. `lost` is the accuracy lost
     on the same texts, `lost_interval` its 95 % interval for paired proportions.

@@ -81,10 +81,10 @@ def find_top_activations(
 def choose_texts(
     values: np.ndarray, labels: np.ndarray, polarity: int, cut: float
 ) -> dict[str, np.ndarray]:
-    """Return indices of the highest and lowest values, and of the strongest that contradict the
-    label: they are on the other side of the cut.
+    """Return indices of the highest and lowest values, and of those that contradict the label.
 
-    values, labels [N]; the strongest first.
+    A text contradicts its label if its value is on the other side of the cut. Each kind has its
+    SHOWN strongest, the strongest first. values, labels: [N].
     """
     order = np.argsort(values, kind="stable")
     speaks = polarity * values
