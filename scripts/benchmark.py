@@ -1,5 +1,4 @@
-"""Measure speed: the recurrence against its peers and the physical floor, a training step, or
-training and inference beside busy processes.
+"""Measure the speed of the recurrence, of a training step, or of work beside busy processes.
 
 python scripts/benchmark.py recurrence --hidden-size 512 --batch 128 --window 256 --dtype fp32
 python scripts/benchmark.py step --hidden-size 1024 --parts

@@ -108,11 +108,12 @@ def measure(name: str, loaded: LoadedModel, options: Options) -> dict[str, Any]:
 
 
 def units_of(examples: Sequence[Examples]) -> tuple[dict[str, Any], np.ndarray]:
-    """Return what the best unit on train, and the regression on all, tell of test; and which test
-    texts that unit has right, bool [N].
+    """Return what units tell of test, and which of its texts the best unit on train has right.
 
-    examples: train, val, test. clear: the number of units whose area on train is CLEAR or more, in
-    either direction; areas: those of the clearest units, of which `clearest` names the first.
+    examples: train, val, test. best_unit: what the best unit on train tells of test; all_units:
+    what the regression on all tells of it. clear: the number of units whose area on train is CLEAR
+    or more, in either direction; areas: those of the clearest units, of which `clearest` names the
+    first. The texts: bool [N].
     """
     train, _, test = examples
     areas = areas_under_curve(train.features, train.labels == 1)

@@ -81,8 +81,9 @@ def axes(model: str) -> str:
 
 
 def clearest(found: dict[str, Any], name: str) -> tuple[str, dict[str, Any]]:
-    """Return the beginning of a title, after which a unit has the largest area on train, and its
-    row on a set.
+    """Return the prompt after which a unit has the largest area on train, and its row on a set.
+
+    Only prompts that begin a title count.
     """
     after = found["sets"][name]["after"]
     rows = ((found["prompts"][title], after[title]) for title in titles_in(found))

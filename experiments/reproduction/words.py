@@ -46,8 +46,9 @@ def main() -> None:
 
 
 def words_of(task: PublishedTask, results: Path) -> dict[str, Any]:
-    """Return the result of a bag of words on a task, measured now unless that of the same texts,
-    labels and folds is kept.
+    """Return the result of a bag of words on a task, measured now unless it is kept.
+
+    A kept result counts only if it is of the same texts, labels and folds.
     """
     kept = kept_words(results, task.name)
     if kept is not None and kept.get("digest") == digest_of(task):

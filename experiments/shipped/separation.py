@@ -1,5 +1,4 @@
-"""Measure how well each unit of a shipped model alone separates labelled texts; `heatmap --top`
-shows the best ones.
+"""Measure how well each unit of a shipped model separates labelled texts, for `heatmap --top`.
 
 python -m experiments.shipped.separation default --train sst/train.csv
 """

@@ -141,8 +141,10 @@ def left_out(found: list[dict[str, Any]], fact: Callable[..., Any]) -> Iterator[
 
 
 def standard_errors(found: list[dict[str, Any]]) -> Law:
-    """Return the standard error of each number of the law, by the jackknife over pairs of sizes
-    and characters: seeds are no further evidence, as the law misses pairs by more than they differ.
+    """Return the standard error of each number of the law, by the jackknife.
+
+    It leaves out each pair of a size and a number of characters in turn, with the runs of all
+    seeds: these are no further evidence, as the law misses pairs by more than seeds differ.
     """
     values = np.array([astuple(law) for law, _ in left_out(found, lambda r: point(r)[:2])])
     return Law(*np.sqrt((len(values) - 1) * values.var(0)))

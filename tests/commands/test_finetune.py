@@ -1,5 +1,7 @@
-"""scripts/finetune.py as a command: what it prints and writes, what classify makes of it, and what
-it refuses, in one line, with nothing written."""
+"""scripts/finetune.py as a command: what it prints, writes and refuses.
+
+Also what classify makes of what it writes. A refusal is one line, with nothing written.
+"""
 
 import csv
 import io

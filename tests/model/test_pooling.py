@@ -116,8 +116,9 @@ class Watched:
     [("cell", "last", 128), ("cell", "mean", 1), ("hidden", "last", 128), ("hidden", "mean", 128)],
 )
 def test_a_long_text_is_read_in_windows(small_model, state, pooling, most):
-    """No tensor of the size of the text: the model never sees more than a window of it. Cell states
-    alone, where each of them counts, are read byte by byte.
+    """No tensor of the size of the text: the model never sees more than a window of it.
+
+    Cell states alone, where each of them counts, are read byte by byte.
     """
     sequence = np.frombuffer(text_profile("raw").encode("long " * 600), np.uint8)
     model = Watched(small_model)

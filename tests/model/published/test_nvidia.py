@@ -148,8 +148,10 @@ def test_an_embedding_that_is_the_decoder_too(save, tmp_path, zipped, tokens, dt
 
 @pytest.mark.parametrize("zipped", [True, False])
 def test_other_tensors_that_share_memory(save, tmp_path, zipped):
-    """A file that has room for them comes apart; one that has not is refused, as one with 0 strides
-    is: it could ask for any number of large ones."""
+    """A file that has room for them comes apart; one that has not is refused.
+
+    So is one with strides of 0: it could ask for any number of large ones.
+    """
     content = nvidia_language_model(draw(E=40, H=40), "ifuo", weight_norm=False)
     rnn = content["encoder"]["rnn"]
     rnn["rnns.0.w_hh"] = rnn["rnns.0.w_ih"]
