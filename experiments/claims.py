@@ -332,6 +332,8 @@ CLAIMS = (
           "ngrams/results/ngrams_seed_0.json", with_ngrams),
     Claim("SST by the features of amazon_1024 that are best on val",
           "features/results/amazon_1024.json", partial(best_feature, "sst")),
+    Claim("SST by the features of amazon_1024 and of subwords, side by side, that are best on val",
+          "features/results/amazon_1024_beside_subword.json", partial(best_feature, "sst")),
     Claim("IMDB by the features of amazon_1024 that are best on val",
           "features/results/amazon_1024_imdb.json", partial(best_feature, "imdb")),
     Claim("SST by one unit of amazon_1024, after the text and the beginning of a title that is "

@@ -101,6 +101,7 @@ def sentiment() -> list[Cells]:
     return [
         *transfer("sst"),
         best_features(),
+        beside_subwords(),
         prompted_unit(),
         known_unit(),
         [
@@ -163,6 +164,17 @@ def best_features() -> Cells:
         "",
         f"{accuracy_in(sst)}; {accuracy_in(imdb)}",
         f"`{PLAIN}`, frozen; {'; '.join(names)}: of several the best on val",
+    ]
+
+
+def beside_subwords() -> Cells:
+    """Return the accuracy by features of the model without labels and of one of subwords."""
+    best = best_on_val(read_result("features", f"{PLAIN}_beside_subword")["sets"]["sst"]["rows"])
+    return [
+        "SST: the same features of two models side by side",
+        "",
+        accuracy_in(best),
+        f"`{PLAIN}` and as many units that read subwords (not shipped), frozen",
     ]
 
 

@@ -362,6 +362,12 @@ RESULTS: tuple[Result, ...] = (
             ("amazon_subword_1024_216m", "RUN"), ("amazon_subword_1024_more", "RUN"),
         )
     ),
+    *(
+        _measured("features", f"amazon_1024_beside_{name}",
+                  f"{FEATURES} --beside RUN --most-texts 1000 --only 'cell last' 'cell mean' "
+                  "'cell last + cell mean' 'cell last + cell mean + cell max + cell min'")
+        for name in ("earlier", "subword", "subword_more")
+    ),
     _measured("features", "amazon_1024_titles", f"{FEATURES} --sets sst mr --corpus CORPUS --only "
               "'chances of titles' 'cell last + cell mean + chances of titles' "
               "'cell last + cell mean + cell max + cell min + chances of titles'"),

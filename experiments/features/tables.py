@@ -1,5 +1,6 @@
 """The tables of features, from results/."""
 
+from collections.abc import Iterable
 from statistics import fmean
 from typing import Any
 
@@ -9,6 +10,15 @@ from experiments.tables import accuracy, markdown, origins, percent, read_result
 
 SET_TITLES = {"sst": "SST", "mr": "MR, first fold", "imdb": "IMDB"}
 WHOLE_IMDB = 50_000  # texts
+# Results of models alone and side by side, by the models that they read.
+SIDES = {
+    "amazon_1024": "bytes",
+    "amazon_subword_1024": "subwords",
+    "amazon_subword_1024_more": "subwords, more reviews",
+    "amazon_1024_beside_earlier": "bytes, bytes of an earlier run",
+    "amazon_1024_beside_subword": "bytes, subwords",
+    "amazon_1024_beside_subword_more": "bytes, subwords with more reviews",
+}
 
 
 def accuracies(model: str) -> str:
@@ -53,6 +63,38 @@ def chosen(model: str, *further: str) -> str:
         rows.append([titled(name, of_set), *told])
     head = ["set", "best on val", "regression", "its test accuracy", "published protocol"]
     return markdown(head, rows)
+
+
+def side_by_side() -> str:
+    """Return a line for each of SIDES: by set, what the choice that is best on val tells of test.
+
+    All lines choose from the rows that all results have.
+    """
+    found = {name: read_result("features", name) for name in SIDES}
+    sets = next(iter(found.values()))["sets"]
+    rows = [
+        [SIDES[name], f"{units_of(result):,}"]
+        + [accuracy(best_on_val(common_rows(result, of_set, found.values()))) for of_set in sets]
+        for name, result in found.items()
+    ]
+    head = ["models", "units", *(titled(*pair) for pair in sets.items())]
+    return f"{markdown(head, rows)}\n\n{origins(found)}"
+
+
+def units_of(result: dict[str, Any]) -> int:
+    """Return the units of a result's models together."""
+    models = [result["model"], *result.get("beside", [])]
+    return sum(model["architecture"]["hidden_size"] for model in models)
+
+
+def common_rows(
+    result: dict[str, Any], of_set: str, results: Iterable[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the rows of a set whose features and fit are in all results."""
+    choice = lambda row: (*row["features"], row["fit"])  # noqa: E731
+    of_each = [set(map(choice, each["sets"][of_set]["rows"])) for each in results]
+    common = set.intersection(*of_each)
+    return [row for row in result["sets"][of_set]["rows"] if choice(row) in common]
 
 
 def without_labels(model: str) -> str:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from data_utils.labelled import LabelledSet
-from experiments.features import prompts
+from experiments.features import prompts, tables
 from experiments.features.fits import WAYS
 from experiments.features.run import (
     BY_NAME,
@@ -164,6 +164,27 @@ def test_features_of_two_models_stand_side_by_side_by_kind(loaded, tmp_path):
             for each in models
         ]
         np.testing.assert_allclose(found["cell mean"][part], np.hstack(expected), atol=1e-6)
+
+
+def test_models_side_by_side_are_compared_by_the_features_that_all_have(monkeypatch):
+    def of(*rows, beside=()):
+        told = [dict(zip(("features", "fit", "val_accuracy"), row, strict=True)) for row in rows]
+        model = {"architecture": {"hidden_size": 1024}}
+        examples = {"sst": {"examples": [1, 1, 9], "rows": told}}
+        return {"model": model, "sets": examples, "beside": [model for _ in beside]}
+
+    mean, wide = ["cell mean"], ["cell mean", "cell max"]
+    found = {
+        "one": of((mean, "L1", 0.7), (mean, "L2", 0.6), (wide, "L2", 0.8)),
+        "two": of((mean, "L1", 0.5), (mean, "L2", 0.6), beside=("other",)),
+    }
+    monkeypatch.setattr(tables, "SIDES", {"one": "bytes", "two": "bytes, pieces"})
+    monkeypatch.setattr(tables, "read_result", lambda study, name: found[name])
+    monkeypatch.setattr(tables, "origins", lambda results: "somewhere")
+    monkeypatch.setattr(tables, "accuracy", lambda row: f"{row['fit']} {row['val_accuracy']}")
+    lines = tables.side_by_side().splitlines()
+    assert lines[0] == "| models | units | SST |"
+    assert lines[2:4] == ["| bytes | 1,024 | L1 0.7 |", "| bytes, pieces | 2,048 | L2 0.6 |"]
 
 
 @pytest.mark.parametrize("only", [(), (CHANCES,)])
