@@ -1,4 +1,4 @@
-"""Prepare a model for shipping: weights in 8 bits, and a classifier fitted to their features.
+"""Prepare a model for shipping: weights in few bits, and a classifier fitted to their features.
 
 python -m experiments.shipped.ship runs/amazon_1024 --name amazon_1024 \\
     --train sst/train.csv --val sst/val.csv --classes negative positive
@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
 import tyro
@@ -40,6 +40,8 @@ class Options:
     """Labelled texts for choosing C and the threshold."""
     classes: tuple[str, str] | None = None
     """Names of the two labels, the negative one first; absent, as in the texts."""
+    bits: Literal[8, 6] = 8
+    """Of a weight of a matrix."""
     work: Path = Path("runs/shipped")
     """Folder where features are kept."""
     output: Path = SHIPPED_MODELS
@@ -51,7 +53,7 @@ def main() -> None:
     options.work.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=options.work) as workplace:
         folder = Path(workplace) / options.name
-        size = write_quantized(options.model, folder)
+        size = write_quantized(options.model, folder, options.bits)
         shipped = load_model(folder, compute_dtype=torch.float32)
         sets = read_labelled_sets([options.train, options.val])
         transfer = fit_transfer(shipped, sets, FeatureCache(options.work))
@@ -66,15 +68,16 @@ def main() -> None:
     )
 
 
-def write_quantized(model: str, folder: Path) -> int:
-    """Write a model's weights in 8 bits; return their size in bytes, or refuse a large model."""
+def write_quantized(model: str, folder: Path, bits: int = 8) -> int:
+    """Write a model's weights in few bits; return their size in bytes, or refuse a large model."""
     full = load_model(model, compute_dtype=torch.float32)
     save_model(
-        folder, full.model, full.profile, full.provenance, tokenizer=full.tokenizer, quantized=True
-    )
+        folder, full.model, full.profile, full.provenance,
+        tokenizer=full.tokenizer, quantized=True, bits=bits,
+    )  # fmt: skip
     size = (folder / WEIGHTS_FILE).stat().st_size
     if size > LARGEST:
-        raise InputError(f"{model}: {size:,} bytes in 8 bits; at most {LARGEST:,} are shipped")
+        raise InputError(f"{model}: {size:,} bytes in {bits} bits; at most {LARGEST:,} are shipped")
     return size
 
 

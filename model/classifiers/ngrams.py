@@ -107,5 +107,5 @@ def load_ngrams(folder: Path, description: Any) -> BagOfNgrams:
     if not 0 < scale <= LARGEST:
         raise InputError(f"ngrams.scale is {scale}; it must be above zero, at most {LARGEST}")
     path = folder / WEIGHTS_FILE
-    check_header(path, {WEIGHTS: (buckets,)}, {WEIGHTS})
+    check_header(path, {WEIGHTS: (buckets,)}, {WEIGHTS: 8})
     return BagOfNgrams(load_tensors(path)[WEIGHTS].numpy(), scale)

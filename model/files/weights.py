@@ -4,11 +4,12 @@ Nothing is ever unpickled.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,13 +19,14 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from ..bounds import is_whole
 from ..errors import InputError
 from ..fused.cores import follow_quota
 from ..language_model import LanguageModel, ModelConfig, architecture_fields
 from ..text.profiles import TextProfile, text_profile
 from ..text.tokenizer import BYTES, Tokenizer, load_tokenizer
 from .devices import DeviceName, choose_device
-from .quantization import dequantize, is_quantized, quantize, quantized_shapes
+from .quantization import BITS, dequantize, is_quantized, quantize, quantized_shapes
 from .shapes import Shape, check_finite, check_shapes
 from .shipped import CONFIG_FILE, SHIPPED_MODELS, WEIGHTS_FILE, find_model
 from .storage import (
@@ -36,10 +38,11 @@ from .storage import (
     write_json,
 )
 
-# 1: bytes, unquantized; 2: bytes, matrices as 8-bit integers; 3: with a vocabulary
-FORMAT_VERSION = 3
+# 1: bytes, unquantized; 2: bytes, matrices as 8-bit integers; 3: with a vocabulary; 4: integers of
+# fewer bits
+FORMAT_VERSION = 4
 FLOATS = {"F64", "F32", "F16", "BF16"}  # safetensors' words for what weights may be, and
-INTEGER = "I8"  # for what is kept as 8-bit integers
+INTEGERS = {8: "I8", 6: "U8"}  # for what is kept as integers of so many bits
 MOST_HEADER_BYTES = 1 << 20  # of a file of ours: names and shapes
 
 
@@ -77,8 +80,11 @@ def save_model(
     *,
     tokenizer: Tokenizer = BYTES,
     quantized: bool = False,
+    bits: int = 8,
 ) -> None:
     """Write weights, vocabulary and description; each file is replaced whole.
+
+    quantized: whether matrices become integers, of 8 or 6 bits.
 
     Raises InputError, with nothing written, if a weight is not finite.
     """
@@ -87,9 +93,9 @@ def save_model(
     check_finite(folder, tensors)
     folder.mkdir(parents=True, exist_ok=True)
     save_tokenizer(folder, tokenizer)
-    save_tensors(folder / WEIGHTS_FILE, quantize(tensors) if quantized else tensors)
+    save_tensors(folder / WEIGHTS_FILE, quantize(tensors, bits) if quantized else tensors)
     description = {
-        **_format(tokenizer, quantized),
+        **_format(tokenizer, quantized, bits),
         "architecture": model.config.architecture(),
         **tokenizer.describe(),
         "text_profile": profile.name,
@@ -98,8 +104,10 @@ def save_model(
     write_json(folder / CONFIG_FILE, description)
 
 
-def _format(tokenizer: Tokenizer, quantized: bool) -> dict[str, Any]:
+def _format(tokenizer: Tokenizer, quantized: bool, bits: int) -> dict[str, Any]:
     """Return the oldest sufficient format version, and what else a reader must know."""
+    if quantized and bits != 8:
+        return {"format_version": 4, "quantized": True, "bits": bits}
     if tokenizer.kind == BYTES.kind:
         return {"format_version": 2 if quantized else 1}
     return {"format_version": 3, "quantized": quantized}
@@ -130,14 +138,14 @@ def load_model(
     check_format_version(description, FORMAT_VERSION, path)
     config = _read_architecture(description, backend, path)
     tokenizer = load_tokenizer(folder, description, path)
-    profile, provenance, quantized = _read_rest(description, path)
+    profile, provenance, bits = _read_rest(description, path)
     if tokenizer.vocabulary_size != config.symbols:
         raise InputError(
             f"{path}: {config.symbols} tokens, but its tokenizer has {tokenizer.vocabulary_size}"
         )
     with torch.device("meta"), _LeftAsTheyAre():
         expected = LanguageModel(config, compute_dtype)
-    tensors = _load_weights(folder / WEIGHTS_FILE, expected, quantized)
+    tensors = _load_weights(folder / WEIGHTS_FILE, expected, bits)
     weights = {name: tensor.float() for name, tensor in tensors.items()}
     expected.load_state_dict(weights, assign=True)
     model = expected.to(chosen).eval()
@@ -190,29 +198,40 @@ def _read_architecture(description: Mapping[str, Any], backend: str, path: Path)
 
 def _read_rest(
     description: Mapping[str, Any], path: Path
-) -> tuple[TextProfile, Mapping[str, Any], bool]:
-    """Return the text profile, the provenance, and whether matrices are kept as integers."""
+) -> tuple[TextProfile, Mapping[str, Any], int | None]:
+    """Return the text profile, the provenance, and the bits of integers that matrices are kept as.
+
+    None instead of bits: matrices are floating-point numbers.
+    """
     provenance = description.get("provenance", {})
     if not isinstance(provenance, dict):
         raise InputError(f"{path}: provenance is {provenance!r}; it must be a section")
     quantized = description.get("quantized", description["format_version"] == 2)
     if not isinstance(quantized, bool):
         raise InputError(f"{path}: quantized is {quantized!r}; true or false")
+    bits = description.get("bits", 8)
+    if not is_whole(bits) or bits not in BITS:
+        raise InputError(f"{path}: bits is {bits!r}; it must be one of {', '.join(map(str, BITS))}")
     try:
-        return text_profile(str(description.get("text_profile"))), provenance, quantized
+        profile = text_profile(str(description.get("text_profile")))
+        return profile, provenance, bits if quantized else None
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
 
 
-def _load_weights(path: Path, model: LanguageModel, quantized: bool) -> dict[str, Tensor]:
-    """Return a model's weights from a file whose header fits it."""
+def _load_weights(path: Path, model: LanguageModel, bits: int | None) -> dict[str, Tensor]:
+    """Return a model's weights from a file whose header fits it.
+
+    bits: of the integers that matrices are kept as; None: they are floating-point numbers.
+    """
     shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    integers = {name for name, shape in shapes.items() if quantized and is_quantized(shape)}
-    check_header(path, quantized_shapes(shapes) if quantized else shapes, integers)
-    tensors = load_tensors(path)
-    if quantized:
-        tensors = dequantize(tensors)
-        check_finite(path, tensors)  # scales may be too large for their integers
+    if bits is None:
+        check_header(path, shapes)
+        return load_tensors(path)
+    integers = {name: bits for name, shape in shapes.items() if is_quantized(shape)}
+    check_header(path, quantized_shapes(shapes, bits), integers)
+    tensors = dequantize(load_tensors(path), shapes, bits)
+    check_finite(path, tensors)  # scales may be too large for their integers
     return tensors
 
 
@@ -265,11 +284,11 @@ def load_tensors(path: Path, like: Mapping[str, Tensor] | None = None) -> dict[s
 
 
 def check_header(
-    path: Path, expected: Mapping[str, Shape], integers: Set[str] = frozenset()
+    path: Path, expected: Mapping[str, Shape], integers: Mapping[str, int] = MappingProxyType({})
 ) -> None:
     """Compare a file's header with the expected shapes; no tensor is read.
 
-    integers: the names of tensors that are 8-bit integers; all others are floating-point numbers.
+    integers: the bits of tensors that are integers, by name; all others are floating-point numbers.
     """
     with _told_if_unreadable(path), safe_open(path, framework="pt") as file:
         slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
@@ -277,6 +296,7 @@ def check_header(
         dtypes = {name: part.get_dtype() for name, part in slices.items()}
     check_shapes(path, found, dict(sorted(expected.items())), "the description asks for")
     for name, dtype in sorted(dtypes.items()):
-        if dtype not in ({INTEGER} if name in integers else FLOATS):
-            wanted = "8-bit integers" if name in integers else "floating-point numbers"
+        bits = integers.get(name)
+        if dtype not in (FLOATS if bits is None else {INTEGERS[bits]}):
+            wanted = "floating-point numbers" if bits is None else f"{bits}-bit integers"
             raise InputError(f"{path}: tensor {name} holds {dtype}, not {wanted}")

@@ -87,7 +87,9 @@ def small_heads(loaded: LoadedModel, config: HeadsConfig, poolings: int, classes
 def as_8_bit(loaded: LoadedModel) -> LoadedModel:
     """The model with the weights that the page has."""
     model = build_model(loaded.model.config, seed=0).eval()
-    model.load_state_dict(dequantize(quantize(loaded.model.state_dict())))
+    weights = loaded.model.state_dict()
+    shapes = {name: tuple(tensor.shape) for name, tensor in weights.items()}
+    model.load_state_dict(dequantize(quantize(weights), shapes))
     return LoadedModel(model, loaded.profile, loaded.folder)
 
 

@@ -1,14 +1,26 @@
-"""Weights as 8-bit integers: how far they move, and what is refused."""
+"""Weights as integers of few bits: how far they move, and what is refused."""
 
 import json
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
 
 from model.errors import InputError
 from model.features import features_in_order
-from model.files.quantization import SCALE, dequantize, quantize
+from model.files.quantization import (
+    BITS,
+    SCALE,
+    dequantize,
+    pack,
+    quantize,
+    quantized_shapes,
+    unpack,
+)
+from model.files.storage import read_json, write_json
 from model.files.weights import (
     CONFIG_FILE,
     WEIGHTS_FILE,
@@ -22,26 +34,70 @@ from model.text.profiles import text_profile
 from model.text.tokenizer import BYTES
 
 
-def test_every_weight_moves_by_at_most_half_a_step_of_its_row():
-    tensors = {"w": torch.randn(7, 33) * torch.logspace(-6, 2, 7).unsqueeze(1), "b": torch.randn(7)}
-    kept = quantize(tensors)
-    assert kept["w"].dtype == torch.int8
-    assert kept["w"].abs().max() == 127
-    back = dequantize(kept)
-    step = tensors["w"].abs().amax(1, keepdim=True) / 127
+def shapes_of(tensors):
+    return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+
+
+def kept_and_read(tensors, bits):
+    return dequantize(quantize(tensors, bits), shapes_of(tensors), bits)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 32, 33])  # 6 bits fill whole bytes four by four
+@pytest.mark.parametrize("bits", BITS)
+def test_every_weight_moves_by_at_most_half_a_step_of_its_row(bits, columns):
+    generator = torch.Generator().manual_seed(columns)
+    random = torch.randn(7, columns, generator=generator)
+    tensors = {"w": random * torch.logspace(-6, 2, 7).unsqueeze(1), "b": random[:, 0]}
+    kept, back = quantize(tensors, bits), kept_and_read(tensors, bits)
+    assert shapes_of(kept) == quantized_shapes(shapes_of(tensors), bits)
+    largest = 2 ** (bits - 1) - 1
+    step = tensors["w"].abs().amax(1, keepdim=True) / largest
     # half a step, and the rounding of fp32 at the largest value of the row
-    assert ((back["w"] - tensors["w"]).abs() <= step * (0.5 + 127 * 2**-23)).all()
+    assert ((back["w"] - tensors["w"]).abs() <= step * (0.5 + largest * 2**-23)).all()
     assert torch.equal(back["b"], tensors["b"])
 
 
-def test_a_row_of_zeros_stays_zero():
-    assert not dequantize(quantize({"w": torch.zeros(3, 4)}))["w"].any()
+@pytest.mark.parametrize("bits", BITS)
+def test_a_row_of_zeros_stays_zero(bits):
+    assert not kept_and_read({"w": torch.zeros(3, 4)}, bits)["w"].any()
 
 
-def test_a_quantized_model_loads_and_predicts_nearly_the_same(tmp_path, small_model):
+def test_packed_integers_are_their_twos_complement_side_by_side():
+    integers = torch.tensor([[1, -1, 31, -31, 5]], dtype=torch.int8)
+    written = "".join(f"{int(n) & 0x3F:06b}" for n in integers[0]) + "00"  # padded to whole bytes
+    packed = pack(integers, 6)
+    assert packed.dtype == torch.uint8
+    assert "".join(f"{int(byte):08b}" for byte in packed[0]) == written
+    assert torch.equal(unpack(packed, 5, 6), integers)
+
+
+@given(
+    integers=arrays(np.int8, array_shapes(min_dims=1, max_dims=3), elements=st.integers(-32, 31))
+)
+def test_what_is_packed_is_unpacked(integers):
+    packed = pack(torch.from_numpy(integers), 6)
+    np.testing.assert_array_equal(unpack(packed, integers.shape[-1], 6).numpy(), integers)
+
+
+@pytest.mark.parametrize(("bits", "version"), [(8, 2), (6, 4)])
+def test_integers_of_other_bits_are_refused(tmp_path, small_model, bits, version):
+    save_model(tmp_path, small_model, text_profile("openai"), {}, quantized=True, bits=bits)
+    description = read_json(tmp_path / CONFIG_FILE)
+    assert description["format_version"] == version
+    for wrong in (7, True, "6", 6.0, None):
+        write_json(tmp_path / CONFIG_FILE, {**description, "bits": wrong})
+        with pytest.raises(InputError, match=r"config\.json: bits is .*; it must be one of 8, 6"):
+            load_model(tmp_path)
+    write_json(tmp_path / CONFIG_FILE, {**description, "bits": 14 - bits})
+    with pytest.raises(InputError, match=r"tensor .* is .* where the description asks for"):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize(("bits", "change"), [(8, 0.05), (6, 0.2)])
+def test_a_quantized_model_loads_and_predicts_nearly_the_same(tmp_path, small_model, bits, change):
     profile = text_profile("openai")
     save_model(tmp_path / "full", small_model, profile, {})
-    save_model(tmp_path / "small", small_model, profile, {}, quantized=True)
+    save_model(tmp_path / "small", small_model, profile, {}, quantized=True, bits=bits)
     texts = [
         BYTES.encode(profile.encode(text))
         for text in ("It works.", "Broke on day one, and no refund!")
@@ -50,7 +106,7 @@ def test_a_quantized_model_loads_and_predicts_nearly_the_same(tmp_path, small_mo
         features_in_order(load_model(tmp_path / name).model, texts) for name in ("full", "small")
     )
     assert not np.array_equal(full, small)
-    assert np.abs(full - small).max() < 0.05 * np.abs(full).max()
+    assert np.abs(full - small).max() < change * np.abs(full).max()
     sizes = [(tmp_path / name / WEIGHTS_FILE).stat().st_size for name in ("full", "small")]
     assert sizes[1] < 0.5 * sizes[0]  # this one is tiny: gains, biases and names weigh too
 
