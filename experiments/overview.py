@@ -22,7 +22,7 @@ from experiments.time_to_target.run import LOOP_2018, RECIPE_2018
 from model.files.shipped import ALIASES, SHIPPED_MODELS
 from model.files.storage import read_json
 
-PLAIN, LABELLED, DEFAULT = "amazon_1024", "sentiment_1024", "stars_1024"
+PLAIN, SUBWORDS, DEFAULT = "amazon_1024", "amazon_subword_1024", "stars_1024"
 DEFAULTS = ALIASES.values()
 FINETUNING = EXPERIMENTS / "finetuning" / "results" / PLAIN
 PUBLISHED = read_json(EXPERIMENTS / "reproduction" / "published.json")
@@ -105,13 +105,6 @@ def sentiment() -> list[Cells]:
         prompted_unit(),
         known_unit(),
         [
-            "SST, all units; one unit",
-            "",
-            f"{sst(LABELLED, 'all_units')}; {sst(LABELLED, 'one_unit')}",
-            f"`{LABELLED}`, which was trained on labels, including those of SST's training set, so "
-            "its task is easier",
-        ],
-        [
             "SST; IMDB (some of its reviews): our `default`",
             "",
             f"{accuracy(DEFAULT, 'sst')}; {accuracy(DEFAULT, 'imdb')}",
@@ -174,7 +167,7 @@ def beside_subwords() -> Cells:
         "SST: the same features of two models side by side",
         "",
         accuracy_in(best),
-        f"`{PLAIN}` and as many units that read subwords (not shipped), frozen",
+        f"`{PLAIN}` and `{SUBWORDS}`, which was given no labels either, frozen",
     ]
 
 

@@ -5,8 +5,9 @@ reviews, CORPUS what scripts/prepare_corpus.py made of them, RUN a run of main.p
 that experiments.default_model.texts wrote.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -137,16 +138,19 @@ def _plan(cluster: str, words: str) -> Result:
 def _reproductions() -> Iterator[Result]:
     """Yield the results on the published sets, with the plain and with the shipped models."""
     module = f"{MODULE}reproduction.run --data DATA --work runs/reproduction"
-    for model in ("amazon_1024", "sentiment_1024"):
-        for name in SETS if model == "amazon_1024" else ("sst",):
+    for model, names in (("amazon_1024", SETS), ("amazon_subword_1024", ("sst", "mr"))):
+        for name in names:
             file = f"reproduction/results/{model}/{name}.json"
             untrained = " --untrained 0" * (name in ("imdb", "mr", "semeval"))
             fewer_bits = " --precision int8" * (name == "imdb")
             words = f"--model {model} --tasks {name}{untrained}{fewer_bits}"
             yield Result(file, f"{module} {words}")
+    with_labels = Result("reproduction/results/sentiment_1024/sst.json",
+                         f"{module} --model sentiment_1024 --tasks sst")  # fmt: skip
+    yield _closed(WITH_SENTIMENT_1024, with_labels)
     for name in (
         "amazon_1024_full", "amazon_1024_continued", "amazon_1024_continued_again",
-        "amazon_films_1024", "amazon_subword_1024", "amazon_subword_1024_216m",
+        "amazon_films_1024", "amazon_subword_1024_full", "amazon_subword_1024_216m",
         "amazon_subword_1024_62m", "amazon_subword_1024_more",
         "sentiment_1024_full",
     ):  # fmt: skip
@@ -178,18 +182,24 @@ SELECTED = (
 EVALUATE = "python scripts/evaluate.py --data CORPUS"
 FEATURES = "run --model amazon_1024 --data DATA --work runs/features"
 
+WITH_SENTIMENT_1024 = "681e0ba0810c"  # the last revision that has its weights
+OF_TWO: tuple[tuple[str, Callable[[Result], Result]], ...] = (
+    ("amazon_1024", lambda made: made),
+    ("sentiment_1024", partial(_closed, WITH_SENTIMENT_1024)),
+)
+
 RESULTS: tuple[Result, ...] = (
     *_reproductions(),
     *(
-        Result(f"neuron/results/{model}/neuron.json",
-               f"{MODULE}neuron.run --model {model} --data DATA --work runs/neuron")
-        for model in ("amazon_1024", "sentiment_1024")
+        made(Result(f"neuron/results/{model}/neuron.json",
+                    f"{MODULE}neuron.run --model {model} --data DATA --work runs/neuron"))
+        for model, made in OF_TWO
     ),
     *(
-        Result(f"neuron/results/{model}/areas.json",
-               f"{MODULE}neuron.areas --model {model} --data DATA "
-               f"--output experiments/neuron/results/{model}/areas.json")
-        for model in ("amazon_1024", "sentiment_1024")
+        made(Result(f"neuron/results/{model}/areas.json",
+                    f"{MODULE}neuron.areas --model {model} --data DATA "
+                    f"--output experiments/neuron/results/{model}/areas.json"))
+        for model, made in OF_TWO
     ),
     *(
         _closed("4cad3e8ab457", Result(f"finetuning/results/amazon_1024/{task}_{files}.json",
@@ -206,8 +216,8 @@ RESULTS: tuple[Result, ...] = (
         for name, model in (
             ("amazon_1024", "amazon_1024"), ("amazon_1024_full", "RUN"), ("continued", "RUN"),
             ("continued_again", "RUN"), ("films", "RUN"),
-            ("sentiment_1024", "sentiment_1024"), ("stars_1024", "stars_1024"),
-            ("stars_512", "stars_512"),
+            ("amazon_subword_1024", "amazon_subword_1024"), ("amazon_subword_1024_full", "RUN"),
+            ("stars_1024", "stars_1024"), ("stars_512", "stars_512"),
         )
     ),
     _closed("5d98f887d671", Result("shipped/results/bits_172m.json",
@@ -215,8 +225,13 @@ RESULTS: tuple[Result, ...] = (
     *(
         _measured("shipped", f"memorization_{model}",
                   f"memorization --model {model} --corpus CORPUS")
-        for model in ("amazon_1024", "sentiment_1024")
+        for model in ("amazon_1024", "amazon_subword_1024")
     ),
+    _closed(WITH_SENTIMENT_1024, Result(
+        "shipped/results/bits_sentiment_1024.json", f"{EVALUATE} --model sentiment_1024")),
+    _closed(WITH_SENTIMENT_1024, _measured(
+        "shipped", "memorization_sentiment_1024",
+        "memorization --model sentiment_1024 --corpus CORPUS")),
     _measured("shipped", "near_copies", "near_copies --model amazon_1024 --corpus CORPUS"),
     _closed("4e5b29d8ebb3", _measured(
         "shipped", "curve",
@@ -224,9 +239,11 @@ RESULTS: tuple[Result, ...] = (
     *(
         Result(f"default_model/results/{name}.json",
                f"{MODULE}default_model.study --method {name} --data DATA --texts TEXTS")
-        for name in ("stars_1024", "states", "ngrams", "stars_512", "sentiment_1024", "tfidf",
-                     "vader", "textblob")
+        for name in ("stars_1024", "states", "ngrams", "stars_512", "tfidf", "vader", "textblob")
     ),
+    _closed(WITH_SENTIMENT_1024, Result(
+        "default_model/results/sentiment_1024.json",
+        f"{MODULE}default_model.study --method sentiment_1024 --data DATA --texts TEXTS")),
     Result("default_model/results/films.json",
            f"{MODULE}shipped.select_reviews DATA/imdb/imdb_unlabelled.jsonl.gz "
            "--output films_marked.jsonl --held-out DATA/sst/val.csv DATA/sst/test.csv "
@@ -364,9 +381,11 @@ RESULTS: tuple[Result, ...] = (
     ),
     *(
         _measured("features", f"amazon_1024_beside_{name}",
-                  f"{FEATURES} --beside RUN --most-texts 1000 --only 'cell last' 'cell mean' "
+                  f"{FEATURES} --beside {model} --most-texts 1000 --only 'cell last' 'cell mean' "
                   "'cell last + cell mean' 'cell last + cell mean + cell max + cell min'")
-        for name in ("earlier", "subword", "subword_more")
+        for name, model in (
+            ("earlier", "RUN"), ("subword", "amazon_subword_1024"), ("subword_more", "RUN"),
+        )
     ),
     _measured("features", "amazon_1024_titles", f"{FEATURES} --sets sst mr --corpus CORPUS --only "
               "'chances of titles' 'cell last + cell mean + chances of titles' "
@@ -395,7 +414,8 @@ RESULTS: tuple[Result, ...] = (
     _measured("curve", "units_1024", "run RUN --data DATA --points 28"),
     _measured("curve", "units_1024_short_warmup", "run RUN --data DATA"),
     *(
-        _measured("generation", model, f"run --model {model} --reader {reader} --data DATA")
+        _closed(WITH_SENTIMENT_1024, _measured(
+            "generation", model, f"run --model {model} --reader {reader} --data DATA"))
         for model, reader in (("sentiment_1024", "amazon_1024"), ("amazon_1024", "sentiment_1024"))
     ),
     _closed("326109c09891", _measured(

@@ -17,7 +17,7 @@ RESULTS = HERE / "results"
 NAMES = {
     "stars_1024": "`stars_1024` (`default`)",
     "stars_512": "`stars_512` (`default_small`)",
-    "sentiment_1024": "`sentiment_1024` (earlier default)",
+    "sentiment_1024": "`sentiment_1024` (earlier default, no longer shipped)",
     "tfidf": "TF-IDF, same kinds of training texts",
     "vader": "VADER",
     "textblob": "TextBlob",

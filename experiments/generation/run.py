@@ -1,7 +1,7 @@
 """Let a model write with its sentiment unit clamped; judge the texts by models that did not write.
 
-python -m experiments.generation.run --model sentiment_1024 --reader amazon_1024 --data DATA \\
-    --output experiments/generation/results/sentiment_1024.json
+python -m experiments.generation.run --model amazon_1024 --reader stars_1024 --data DATA \\
+    --output written.json
 """
 
 from collections.abc import Sequence
@@ -38,9 +38,9 @@ PROMPTS = ("", "I bought this", "The story", "My daughter", "It came in the mail
 class Options:
     """Let a model write with its unit clamped to several values, and judge what it wrote."""
 
-    model: str = "sentiment_1024"
+    model: str = "amazon_1024"
     """Who writes: a shipped model, a model directory or a run directory, with a classifier."""
-    reader: str = "amazon_1024"
+    reader: str = "stars_1024"
     """Another model, which says how many bits a character of the texts costs it."""
     data: Path
     """The folder that holds imdb/, from which the judge learns."""

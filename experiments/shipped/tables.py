@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.tables import accuracy, kept, markdown, origins, percent, read_result, revision
-from model.files.shipped import ALIASES, CONFIG_FILE, SHIPPED_MODELS
+from model.files.shipped import ALIASES, CONFIG_FILE, SHIPPED_MODELS, shipped_models
 from model.files.storage import read_json
 from training.metrics import read_rows
 
@@ -104,25 +104,25 @@ def rows_of(model: str) -> dict[str, str]:
             f"{train['mean_prefix']:.1f} and {memory['test']['mean_prefix']:.1f}"
         )
     both = (model, f"{model}_full")
-    rows["8 bits, full weights: bits per character"] = in_both(
+    rows["as shipped, full weights: bits per character"] = in_both(
         [of_these_weights(f"bits_{name}", model) for name in both],
         lambda result: f"{result['bits_per_character']:.4f}",
     )
-    rows["8 bits, full weights: SST test, all units"] = in_both(
+    rows["as shipped, full weights: SST test, all units"] = in_both(
         map(sst_of, both), lambda result: percent(result["all_units"]["test_accuracy"])
     )
     return rows
 
 
 def in_both(results: Iterable[Any], told: Callable[[Any], str]) -> str:
-    """Tell the results of the shipped weights in 8 bits and of the full weights."""
+    """Tell the results of the weights as they are shipped, in few bits, and of the full ones."""
     return ", ".join(told(result) if result else "not kept" for result in results)
 
 
 def is_of_the_shipped(result: dict[str, Any], model: str) -> bool:
     """Say whether a result belongs to the step of the run that made the shipped weights.
 
-    The digest does not tell: the full weights have another one than those in 8 bits.
+    The digest does not tell: the full weights have another one than those in few bits.
     """
     (*_, last) = history(model)
     provenance = result["model"]["provenance"]
@@ -130,8 +130,8 @@ def is_of_the_shipped(result: dict[str, Any], model: str) -> bool:
 
 
 def named(result: dict[str, Any], model: str) -> str:
-    """Return the name of the model of a result: a shipped one, or its forerunner."""
-    if is_of_the_shipped(result, model):
+    """Return the name of the model of a result: one that is or was shipped, or its forerunner."""
+    if model not in shipped_models() or is_of_the_shipped(result, model):
         return f"`{model}`"
     read = result["model"]["provenance"]["characters"] / MILLION
     return f"a forerunner of `{model}` that had read {read:,.0f} M characters"

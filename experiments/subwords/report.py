@@ -31,7 +31,7 @@ COMPARED = ("subwords", "bytes")  # in the table of both curves
 MEASURED = {
     "subwords, the first run": (("subwords", "bits_62m"), "amazon_subword_1024_62m"),
     "subwords, ended sooner": (("subwords", "bits_216m"), "amazon_subword_1024_216m"),
-    "subwords": (("subwords", "bits"), "amazon_subword_1024"),
+    "subwords": (("subwords", "bits"), "amazon_subword_1024_full"),
     "subwords, more reviews": (("subwords", "bits_more"), "amazon_subword_1024_more"),
     "bytes, as shipped then": (("shipped", "bits_172m"), "amazon_1024_172m"),
     "bytes, the run continued": (

@@ -136,14 +136,15 @@ WEIGHTS = {"git_revision": "another", "date": "2999-12-31"}
 
 
 def test_results_of_other_weights_are_not_said_to_be_of_the_shipped_ones(monkeypatch):
-    result = read_json(ROOT / "experiments/reproduction/results/sentiment_1024/sst.json")
-    assert shipped.is_of_the_shipped(result, "sentiment_1024")
+    result = read_json(ROOT / "experiments/reproduction/results/amazon_1024/sst.json")
+    assert shipped.is_of_the_shipped(result, "amazon_1024")
     monkeypatch.setattr(shipped, "history", lambda model: iter([WEIGHTS]))
-    assert shipped.sst("sentiment_1024", "all_units") == "not measured"
-    assert shipped.bits("sentiment_1024") == "not measured"
+    assert shipped.sst("amazon_1024", "all_units") == "not measured"
+    assert shipped.bits("amazon_1024") == "not measured"
     read = {"characters": 41e6, "git_revision": "4d3eaed92e4e"}
-    said = shipped.named({"model": {"provenance": read}}, "sentiment_1024")
-    assert said == "a forerunner of `sentiment_1024` that had read 41 M characters"
+    said = shipped.named({"model": {"provenance": read}}, "amazon_1024")
+    assert said == "a forerunner of `amazon_1024` that had read 41 M characters"
+    assert shipped.named({"model": {"provenance": read}}, "gone_1024") == "`gone_1024`"
 
 
 def test_every_source_that_was_kept_has_terms_and_an_address():

@@ -52,7 +52,7 @@ def test_a_run_of_version_1_resumes(tmp_path):
 def test_a_newer_version_is_refused_by_name(tmp_path, part):
     shutil.copytree(V1, tmp_path / "v")
     path = tmp_path / "v" / part
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"format_version": 4}))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format_version": 9}))
     process = run(
         "scripts/evaluate.py",
         "--model",
@@ -61,16 +61,16 @@ def test_a_newer_version_is_refused_by_name(tmp_path, part):
         tmp_path / "v" / "corpus",
     )
     assert process.returncode == 2
-    assert "format_version 4 is newer" in process.stderr
+    assert "format_version 9 is newer" in process.stderr
 
 
 def test_a_newer_checkpoint_is_refused_by_name(tmp_path):
     shutil.copytree(V1 / "run", tmp_path / "run")
     (path,) = (tmp_path / "run").glob("checkpoint/*/training.json")
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"format_version": 4}))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format_version": 9}))
     process = run("main.py", "--resume", tmp_path / "run", "--train.steps", "12")
     assert process.returncode == 2
-    assert "format_version 4 is newer" in process.stderr
+    assert "format_version 9 is newer" in process.stderr
 
 
 def test_a_fine_tuning_of_version_1_resumes(tmp_path):

@@ -122,7 +122,7 @@ def test_words_are_counted_in_what_the_model_reads(chromium, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["sentiment_1024", "amazon_1024"])
+@pytest.mark.parametrize("name", ["stars_1024", "amazon_1024"])
 def test_two_hundred_texts_have_the_numbers_of_python(chromium, tmp_path, name):
     loaded = load_model(name)
     classifier = load_fitted(loaded, find_classifier(loaded), "")
