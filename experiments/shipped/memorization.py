@@ -20,9 +20,10 @@ from model.files.storage import write_json
 from model.files.weights import load_model
 from model.language_model import LanguageModel
 from model.text.split import Split
+from model.text.tokenizer import BYTES, check_same_tokenizer
 
-PROMPT = 50  # bytes of a review that the model reads
-CONTINUATION = 50  # bytes that it then generates
+PROMPT = 50  # bytes of a review that the model reads, or about as many in pieces of words
+CONTINUATION = PROMPT  # what it then generates
 EXAMPLES_KEPT = 5
 PROMPTS = 2000  # reviews from each split
 SEED = 0  # draws the reviews and the places in them
@@ -34,7 +35,7 @@ class Options:
 
     model: Model = "default"
     corpus: Path
-    """The corpus of its training; the test split serves as comparison."""
+    """The corpus of its training, in its tokens; the test split serves as comparison."""
     output: Path
     """The JSON file to write."""
 
@@ -43,25 +44,28 @@ def main() -> None:
     options = command.parse(Options, __doc__)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     loaded = load_model(options.model, compute_dtype=torch.float32)
-    splits = open_corpus(options.corpus).splits
-    result = {name: recited(loaded.model, splits[name]) for name in ("train", "test")}
+    corpus = open_corpus(options.corpus)
+    check_same_tokenizer(options.corpus, corpus.tokenizer, loaded.tokenizer, "the model's")
+    size = round(PROMPT / corpus.characters_per_token)  # tokens
+    result = {name: recited(loaded.model, corpus.splits[name], size) for name in ("train", "test")}
     for name, row in result.items():
         print(f"{name:<6} {row['exact']} of {row['prompts']} whole, mean {row['mean_prefix']:.2f}")
-    facts = {"prompt_bytes": PROMPT, "continuation_bytes": CONTINUATION, "seed": SEED}
+    token = "bytes" if loaded.tokenizer is BYTES else "pieces"
+    facts = {f"prompt_{token}": size, f"continuation_{token}": size, "seed": SEED}
     write_json(options.output, {**result, **facts, "origin": describe_origin()})
 
 
-def recited(model: LanguageModel, split: Split) -> dict[str, Any]:
-    """Return how closely greedy continuations of passages follow the text."""
-    passages = sample_passages(split, PROMPTS, SEED)  # uint8 [N, PROMPT + CONTINUATION]
-    prompt = torch.from_numpy(passages[:, :PROMPT]).long()
-    return likeness(greedy(model, prompt, CONTINUATION).numpy(), passages[:, PROMPT:])
+def recited(model: LanguageModel, split: Split, size: int) -> dict[str, Any]:
+    """Return how closely greedy continuations of passages, `size` tokens each, follow the text."""
+    passages = sample_passages(split, PROMPTS, SEED, 2 * size)  # [N, 2 size]
+    prompt = torch.from_numpy(passages[:, :size].astype(np.int64))
+    return likeness(greedy(model, prompt, size).numpy(), passages[:, size:])
 
 
 def likeness(written: np.ndarray, text: np.ndarray) -> dict[str, Any]:
-    """Return how many rows equal the text, [N, CONTINUATION], and how many first bytes agree."""
+    """Return how many rows equal the text, [N, size], and how many first tokens agree."""
     same = written == text
-    prefix = np.where(same.all(1), CONTINUATION, same.argmin(1))
+    prefix = np.where(same.all(1), text.shape[1], same.argmin(1))
     longest = np.argsort(-prefix, kind="stable")[:EXAMPLES_KEPT]
     return {
         "prompts": len(text),
@@ -71,9 +75,10 @@ def likeness(written: np.ndarray, text: np.ndarray) -> dict[str, Any]:
     }
 
 
-def sample_passages(split: Split, count: int, seed: int) -> np.ndarray:
-    """Draw reviews that are long enough, and a passage of each; uint8 [N, bytes]."""
-    size = PROMPT + CONTINUATION
+def sample_passages(
+    split: Split, count: int, seed: int, size: int = PROMPT + CONTINUATION
+) -> np.ndarray:
+    """Draw reviews that are long enough, and a passage of `size` tokens of each, [N, size]."""
     offsets = np.asarray(split.offsets)
     long_enough = np.flatnonzero(np.diff(offsets) >= size)
     random = np.random.default_rng(seed)
@@ -84,7 +89,7 @@ def sample_passages(split: Split, count: int, seed: int) -> np.ndarray:
 
 @torch.inference_mode()
 def greedy(model: LanguageModel, prompt: Tensor, count: int) -> Tensor:
-    """Return the `count` likeliest next bytes, one by one, after prompt [N, P]: [N, count]."""
+    """Return the `count` likeliest next tokens, one by one, after prompt [N, P]: [N, count]."""
     weights = model.fold()
     logits, state = model(prompt, model.initial_state(len(prompt)), weights)
     written = [logits[:, -1].argmax(1)]

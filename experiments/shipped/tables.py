@@ -98,9 +98,11 @@ def rows_of(model: str) -> dict[str, str]:
         rows["SST val, all units"] = percent(neuron["all_units"]["val_accuracy"])
     if memory is not None:
         train = memory["train"]
-        rows["next 50 bytes recited"] = f"{train['exact']} of {train['prompts']:,} prompts"
+        token = "bytes" if "continuation_bytes" in memory else "pieces"
+        size = memory[f"continuation_{token}"]
+        rows[f"next {size} {token} recited"] = f"{train['exact']} of {train['prompts']:,} prompts"
         reviews = "training reviews and held-out reviews"
-        rows[f"mean number of leading bytes recited, of 50: {reviews}"] = (
+        rows[f"mean number of leading {token} recited, of {size}: {reviews}"] = (
             f"{train['mean_prefix']:.1f} and {memory['test']['mean_prefix']:.1f}"
         )
     both = (model, f"{model}_full")

@@ -12,13 +12,15 @@ import torch
 from data_utils.corpus import open_corpus
 from data_utils.labelled import read_labelled_sets
 from data_utils.preparation.preparation import Preparation, prepare_corpus
+from data_utils.preparation.vocabulary import VocabularyConfig
 from data_utils.synthetic import synthetic_reviews
 from experiments.shipped import memorization, near_copies, select_reviews
 from experiments.shipped.overlap import RUN, SHORTEST, HeldOut
 from model import SentimentClassifier
 from model.errors import InputError
 from model.files.shipped import SHIPPED_MODELS
-from model.files.weights import LoadedModel
+from model.files.storage import read_json
+from model.files.weights import LoadedModel, save_model
 from model.scoring import token_costs
 from model.text.profiles import text_profile
 from model.text.split import encode_split
@@ -259,3 +261,27 @@ def test_passages_lie_within_one_review():
     split = encode_split(texts, text_profile("raw"))
     passages = memorization.sample_passages(split, 10, seed=1)
     assert sorted(np.unique(row).tolist() for row in passages) == [[ord("a")], [ord("c")]]
+
+
+def test_recited_pieces_of_words_are_counted_in_pieces(
+    subword_model, subwords, tmp_path, monkeypatch
+):
+    save_model(tmp_path / "m", subword_model, text_profile("openai"), {}, tokenizer=subwords)
+    texts = [review.text * 3 for review in synthetic_reviews(30, seed=2)]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts))
+    for name, tokenizer in (("pieces", str(tmp_path / "m")), ("bytes", "bytes")):
+        vocabulary = VocabularyConfig(tokenizer=tokenizer)
+        settings = Preparation(split=(8, 1, 1), vocabulary=vocabulary)
+        prepare_corpus([tmp_path / "in.jsonl"], tmp_path / name, settings, workers=1)
+        words = ["--model", tmp_path / "m", "--corpus", tmp_path / name]
+        words += ["--output", tmp_path / f"{name}.json"]
+        monkeypatch.setattr("sys.argv", ["memorization", *map(str, words)])
+        if name == "bytes":
+            with pytest.raises(InputError, match=r"its tokenizer is .*the model's"):
+                memorization.main()
+        else:
+            memorization.main()
+    found = read_json(tmp_path / "pieces.json")
+    each = open_corpus(tmp_path / "pieces").characters_per_token
+    assert found["continuation_pieces"] == round(50 / each) < 50
+    assert found["train"]["mean_prefix"] <= found["continuation_pieces"]
