@@ -78,12 +78,12 @@ def language_model() -> Cells:
 
 def subwords() -> Cells:
     """Return bits per character of the 1,024 units that read pieces of words."""
-    shown = (("bits", "reviews that `amazon_1024` read"), ("bits_more", "more reviews"))
+    more = with_error(read_result("subwords", "bits_more"))
     return [
         "the same, pieces of words instead of bytes",
         "",
-        "; ".join(with_error(read_result("subwords", name)) for name, _ in shown),
-        "; ".join(f"of {read}" for _, read in shown) + "; not shipped",
+        f"{bits(SUBWORDS)}; {more}",
+        f"`{SUBWORDS}`, of the reviews that `{PLAIN}` read; of more reviews, not shipped",
     ]
 
 
