@@ -14,6 +14,7 @@ CLASSIFIER_FILE = "classifier.json"  # in a folder of a classifier without a mod
 HUB = "hf://"  # before a repository's owner/name
 SHIPPED_MODELS = Path(__file__).parent.parent / "pretrained"
 ALIASES = {"default": "stars_1024", "default_small": "stars_512"}  # of shipped models
+FORMER = {"sentiment_1024": "681e0ba0810c"}  # once shipped: the last revision that has it
 
 
 def shipped_models() -> list[str]:
@@ -46,6 +47,11 @@ def find_model(name_or_folder: str | Path) -> Path:
     for folder in places:
         if (found := model_in(folder)) is not None:
             return found
+    if str(name_or_folder) in FORMER:
+        raise InputError(
+            f"model {str(name_or_folder)!r}: no longer shipped; take default, or get it with git "
+            f"archive {FORMER[given.name]} model/pretrained/{given.name}"
+        )
     folders = step_folders(given / "checkpoint")
     if checkpoints := [folder for folder in folders if (folder / CONFIG_FILE).is_file()]:
         raise InputError(
