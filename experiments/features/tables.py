@@ -16,7 +16,7 @@ SIDES = {
     "amazon_subword_1024": "subwords",
     "amazon_subword_1024_more": "subwords, more reviews",
     "amazon_1024_beside_earlier": "bytes, bytes of an earlier run",
-    "amazon_1024_beside_subword": "bytes, subwords",
+    "amazon_1024_beside_subword": "bytes, subwords as shipped",
     "amazon_1024_beside_subword_more": "bytes, subwords with more reviews",
 }
 
