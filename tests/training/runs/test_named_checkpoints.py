@@ -12,6 +12,7 @@ from training.runs.named_checkpoints import (
     find_checkpoint,
     go_back,
     keep_newest,
+    rows_until,
     saved_step,
 )
 from training.runs.run_directory import PretrainingDirectory
@@ -171,3 +172,29 @@ def test_a_kept_checkpoint_of_another_branch_stays_under_another_name(a_run):
     assert (a_run.folder / f"model-{name}/of").read_text() == "another branch"
     assert (a_run.folder / f"model-{name}-2/of").read_text() == "4"
     assert not (a_run.checkpoints / f"{name}-3").exists()
+
+
+def test_the_rows_that_led_to_a_kept_checkpoint_come_back_from_another_branch(a_run):
+    name = f"{BEFORE_COOLDOWN}-00000004"
+    a_run.metrics.write_text("rows of this branch")
+    keep_newest(a_run, BEFORE_COOLDOWN)
+    go_back(a_run, "step-00000002")
+    add_checkpoint(a_run, 4, weights="other")
+    a_run.metrics.write_text("rows of another branch")
+    assert rows_until(a_run, "step-00000004") == rows_until(a_run, None) == a_run.metrics
+    assert rows_until(a_run, name).read_text() == "rows of this branch"
+    go_back(a_run, name)
+    assert a_run.metrics.read_text() == "rows of this branch"
+    aside = a_run.folder / "aside-step-00000004-2"
+    assert (aside / "metrics.jsonl").read_text() == "rows of another branch"
+
+
+def test_the_rows_of_a_kept_checkpoint_keep_its_number(a_run):
+    for branch in ("one", "another"):
+        (a_run.checkpoints / "step-00000004/ema/weights").write_text(branch)
+        a_run.metrics.write_text(branch)
+        keep_newest(a_run, BEFORE_COOLDOWN)
+    name = f"{BEFORE_COOLDOWN}-00000004"
+    for kept, branch in ((name, "another"), (f"{name}-2", "one")):
+        assert (a_run.checkpoints / kept / "ema/weights").read_text() == branch
+        assert rows_until(a_run, kept).read_text() == branch
