@@ -123,17 +123,18 @@ def go_back(run: PretrainingDirectory, name: str) -> None:
     """Make a checkpoint the newest of its run, and what came after it a separate run beside it.
     `aside-step-N/`, N the last step there, has the config, the rows, the model and the later
     checkpoints; if that name is taken, `aside-step-N-2/`. Another checkpoint of the same step is
-    from another branch, and counts as later. The model stays only if it was the best at the
-    checkpoint; if it was not, the one kept beside the checkpoint may be. Rows kept there come back.
-    A kill loses nothing.
+    from another branch, and counts as later; so do all where the run has not come as far. The model
+    stays only if it was the best at the checkpoint; if it was not, the one kept beside the
+    checkpoint may be. Rows kept there come back. A kill loses nothing.
     """
     checkpoint = run.checkpoints / name
-    step = saved_step(checkpoint)
+    step, own = saved_step(checkpoint), step_folders(run.checkpoints)
     newest = step_folder(run.checkpoints, step)
-    later = [path for path in step_folders(run.checkpoints) if saved_step(path) > step]
+    has_come_as_far = any(saved_step(path) >= step for path in own)
+    later = [path for path in own if saved_step(path) > step] if has_come_as_far else own
     other = [newest] if newest.is_dir() and not _same_files(newest, checkpoint) else []
-    last = max([step, _step_of_model(run.model), *map(saved_step, later)])
-    if other or last > step:
+    last = max([_step_of_model(run.model), *map(saved_step, other + later)])
+    if other or later or last > step:
         aside = step_folder(run.folder, last).name
         _copy_run(run, _free(run.folder / f"aside-{aside}"), other + later)
         if not _is_best_of(run.model, checkpoint):  # first, in case of a kill
