@@ -109,7 +109,7 @@ def resume(
     changed = changed_keys(before, config)
     checkpoints = directory.checkpoints
     if before.optim.cooldown_steps is not None and changed & COOLDOWN:
-        through_main(world, lambda: _refuse_another_cooldown(before, changed, checkpoints))
+        _refuse_another_cooldown(before, changed, checkpoints)
     _check_changes(changed)
     done = through_main(world, lambda: saved_step(find_checkpoint(checkpoints, back_to)))
     resumption = Resumption(before, changed, int(done))
