@@ -47,7 +47,7 @@ MAY_CHANGE_ON_RESUME = {
     - {"parallel.windows_per_step", "parallel.combine"},
 }
 
-COOLDOWN = {"optim.cooldown_steps", "optim.cooldown_from"}  # only if the run has none yet
+COOLDOWN = {"optim.cooldown_steps", "optim.cooldown_from"}  # may change if there is none yet
 LENGTH = {"train.steps", "train.epochs"}
 SCHEDULE = {*LENGTH, "optim.decay", "optim.decay_steps", "optim.hold"}  # not during a cooldown
 # With another value, the steps after the newest checkpoint would give another model.
@@ -107,8 +107,10 @@ def resume(
     if back_to is not None:
         before = replace(saved, optim=saved.optim.without_cooldown())
     changed = changed_keys(before, config)
-    _check_changes(changed, COOLDOWN if before.optim.cooldown_steps is None else set())
     checkpoints = directory.checkpoints
+    if before.optim.cooldown_steps is not None and changed & COOLDOWN:
+        _refuse_another_cooldown(before, changed, checkpoints)
+    _check_changes(changed)
     done = through_main(world, lambda: saved_step(find_checkpoint(checkpoints, back_to)))
     resumption = Resumption(before, changed, int(done))
     if changed & COOLDOWN:
@@ -155,8 +157,20 @@ def settled(config: RunConfig, saved: RunConfig) -> RunConfig:
     return replace(config, train=train, model=model, optim=optim)
 
 
-def _check_changes(changed: Set[str], allowed: Set[str]) -> None:
-    refused = changed - MAY_CHANGE_ON_RESUME - allowed
+def _refuse_another_cooldown(before: RunConfig, changed: Set[str], checkpoints: Path) -> None:
+    """Raise InputError, which says what cooldown the run has and where to begin another one."""
+    begin, where = before.optim.cooldown_from, " at its end"
+    advice = "go back to a checkpoint before it (--from)"
+    if begin is not None:
+        where, advice = f" from step {begin:,}", _advice_before(checkpoints, begin)
+    raise InputError(
+        f"a resumed run cannot change {', '.join(sorted(changed & COOLDOWN))}: it has a cooldown "
+        f"of {before.optim.cooldown_steps:,} steps{where}; {advice}"
+    )
+
+
+def _check_changes(changed: Set[str]) -> None:
+    refused = changed - MAY_CHANGE_ON_RESUME - COOLDOWN
     if refused:
         raise InputError(
             f"a resumed run cannot change {', '.join(sorted(refused))}; it may change only "

@@ -190,7 +190,10 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
         _check_new(config)
     lanes = config.data.total_lanes(world.size)
     if lanes < world.size and isinstance(config.parallel.shares, str):  # a number may be 0
-        raise InputError(f"data.lanes is {lanes}, fewer than the {world.size} processes")
+        raise InputError(
+            f"data.lanes is {lanes}, fewer than the {world.size} processes; give as many lanes, or "
+            "start fewer processes"
+        )
     check_same(world, {"train.precision": config.train.precision})
     precision = agreed_precision(world, config.train.precision)
     config = replace(config, train=replace(config.train, precision=precision))

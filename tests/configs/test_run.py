@@ -194,8 +194,15 @@ def test_a_cooldown_that_a_command_began_goes_on_when_it_is_repeated(folder):
         run = resolved(folder, *cooled)
         assert run.config.optim.cooldown_from == 30
         run.begin()
-    with pytest.raises(InputError, match=r"cannot change optim\.cooldown_steps"):
+    refused = r"cannot change optim\.cooldown_steps: it has a cooldown of 20 steps from step 30; "
+    with pytest.raises(InputError, match=rf"{refused}.* --from before-cooldown-00000030$"):
         resolved(folder, *cooled[:-1], "21")
+
+
+def test_another_cooldown_than_that_of_a_runs_end_needs_a_checkpoint_before_it(tmp_path):
+    begin(tmp_path / "run", "--optim.cooldown_steps", "20")
+    with pytest.raises(InputError, match=r"of 20 steps at its end; .* before it \(--from\)$"):
+        resolved(tmp_path / "run", *AGAIN, "--data.lanes", "5", "--optim.cooldown_steps", "21")
 
 
 def add_checkpoint(folder, step, word="step"):

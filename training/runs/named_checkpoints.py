@@ -21,6 +21,7 @@ from model.files.storage import (
     step_folder,
     step_folders,
     whole_folder,
+    write_atomically,
 )
 
 from .run_directory import PretrainingDirectory
@@ -85,7 +86,8 @@ def advice_if_damaged(checkpoint: Path) -> Iterator[None]:
 
 
 def keep_newest(run: PretrainingDirectory, word: str) -> None:
-    """Keep copies of the newest checkpoint, as `word-N`, N its step, and of the best model.
+    """Keep copies of the newest checkpoint, as `word-N`, N its step, of the best model and of the
+    rows of metrics.
 
     Copies of that name from another branch of the run get a number after it.
     """
@@ -95,15 +97,26 @@ def keep_newest(run: PretrainingDirectory, word: str) -> None:
         _make_room(run, name, newest)
         if run.model.is_dir():
             _copy(run.model, _model_beside(run, name))
+        if run.metrics.is_file():
+            _copy_rows(run.metrics, _rows_beside(run, name))
         _copy(newest, run.checkpoints / name)
 
 
+def rows_until(run: PretrainingDirectory, name: str | None) -> Path:
+    """Return the file with the rows of metrics that led to a checkpoint, and perhaps later ones:
+    those kept with it, since the run may have gone on from elsewhere; else the run's own.
+    """
+    kept = None if name is None else _rows_beside(run, name)
+    return kept if kept is not None and kept.is_file() else run.metrics
+
+
 def _make_room(run: PretrainingDirectory, name: str, newest: Path) -> None:
-    kept, beside = run.checkpoints / name, _model_beside(run, name)
+    kept = run.checkpoints / name
     if kept.is_dir() and not _same_files(kept, newest):
         free = _free(kept)
-        if beside.is_dir():
-            beside.rename(_model_beside(run, free.name))
+        for beside in (_model_beside, _rows_beside):
+            if (path := beside(run, name)).exists():
+                path.rename(beside(run, free.name))
         kept.rename(free)
         log.info("%s: from another branch; now %s", kept, free.name)
 
@@ -113,16 +126,18 @@ def go_back(run: PretrainingDirectory, name: str) -> None:
 
     `aside-step-N/`, N the last step there, has the config, the rows, the model and the later
     checkpoints; if that name is taken, `aside-step-N-2/`. Another checkpoint of the same step is
-    from another branch, and counts as later. The model stays only if it was the best at the
-    checkpoint; if it was not, the one kept beside the checkpoint may be. A kill loses nothing.
+    from another branch, and counts as later; so do all where the run has not come as far. The model
+    stays only if it was the best at the checkpoint; if it was not, the one kept beside the
+    checkpoint may be. Rows kept there come back. A kill loses nothing.
     """
     checkpoint = run.checkpoints / name
-    step = saved_step(checkpoint)
+    step, own = saved_step(checkpoint), step_folders(run.checkpoints)
     newest = step_folder(run.checkpoints, step)
-    later = [path for path in step_folders(run.checkpoints) if saved_step(path) > step]
+    has_come_as_far = any(saved_step(path) >= step for path in own)
+    later = [path for path in own if saved_step(path) > step] if has_come_as_far else own
     other = [newest] if newest.is_dir() and not _same_files(newest, checkpoint) else []
-    last = max([step, _step_of_model(run.model), *map(saved_step, later)])
-    if other or last > step:
+    last = max([_step_of_model(run.model), *map(saved_step, other + later)])
+    if other or later or last > step:
         aside = step_folder(run.folder, last).name
         _copy_run(run, _free(run.folder / f"aside-{aside}"), other + later)
         if not _is_best_of(run.model, checkpoint):  # first, in case of a kill
@@ -133,11 +148,18 @@ def go_back(run: PretrainingDirectory, name: str) -> None:
         _copy(checkpoint, newest)
     for path in later:
         remove_folder(path)
+    if (rows := rows_until(run, name)) != run.metrics:
+        _copy_rows(rows, run.metrics)  # last: until then, a repetition would take them aside
 
 
 def _model_beside(run: PretrainingDirectory, name: str) -> Path:
     """Return the folder of the best model from the time of a named checkpoint."""
     return run.folder / f"model-{name}"
+
+
+def _rows_beside(run: PretrainingDirectory, name: str) -> Path:
+    """Return the file of the rows of metrics from the time of a named checkpoint."""
+    return run.folder / f"metrics-{name}.jsonl"
 
 
 def _is_best_of(model: Path, checkpoint: Path) -> bool:
@@ -197,3 +219,7 @@ def _copy_run(run: PretrainingDirectory, aside: Path, checkpoints: list[Path]) -
 def _copy(source: Path, target: Path) -> None:
     with whole_folder(target) as partial:
         shutil.copytree(source, partial, dirs_exist_ok=True)
+
+
+def _copy_rows(source: Path, target: Path) -> None:
+    write_atomically(target, lambda temporary: shutil.copyfile(source, temporary))

@@ -29,7 +29,7 @@ from model.reading.compression import zstandard
 
 from ..checkpoint import LANES_FILE
 from ..metrics import keep_rows
-from .named_checkpoints import TRAINING_FILE, saved_step, whole_checkpoint
+from .named_checkpoints import TRAINING_FILE, rows_until, saved_step, whole_checkpoint
 from .run_directory import PretrainingDirectory
 
 Kept = Literal["fp32", "bf16"]
@@ -80,8 +80,8 @@ def pack_run(
     with _folder_beside(output) as temporary:
         copied = PretrainingDirectory(temporary)
         shutil.copyfile(run.config, copied.config)
-        if run.metrics.is_file():
-            shutil.copyfile(run.metrics, copied.metrics)
+        if (rows := rows_until(run, name)).is_file():
+            shutil.copyfile(rows, copied.metrics)
             keep_rows(copied.metrics, step)
         _copy(checkpoint, target := step_folder(copied.checkpoints, step))
         before = sum(path.stat().st_size for path in copied.folder.rglob("*") if path.is_file())

@@ -12,6 +12,7 @@ from training.runs.named_checkpoints import (
     find_checkpoint,
     go_back,
     keep_newest,
+    rows_until,
     saved_step,
 )
 from training.runs.run_directory import PretrainingDirectory
@@ -100,11 +101,11 @@ def test_a_model_of_a_later_step_than_any_checkpoint_goes_aside(a_run, step, mov
     assert "step-00000004" in names_in(a_run.checkpoints)
 
 
-def add_model(made, step, best):
-    made.model.mkdir(exist_ok=True)
-    (made.model / "of").write_text(str(step))
+def write_model(folder, step, best):
+    folder.mkdir(exist_ok=True)
+    (folder / "of").write_text(str(step))
     provenance = {"step": step, "best_valid_bits_per_character": best}
-    write_json(made.model / "config.json", {"provenance": provenance})
+    write_json(folder / "config.json", {"provenance": provenance})
 
 
 @pytest.mark.parametrize(("best", "stays"), [(1.25, True), (1.5, False), (None, False)])
@@ -112,7 +113,7 @@ def test_the_model_stays_that_was_the_best_at_the_checkpoint(a_run, best, stays)
     """Another score is of another branch's model, none of a run that evaluates nothing."""
     progress = {"step": 2, "best_bits_per_character": None if best is None else 1.25}
     write_json(a_run.checkpoints / "step-00000002" / TRAINING_FILE, {"progress": progress})
-    add_model(a_run, 1, best)
+    write_model(a_run.model, 1, best)
     go_back(a_run, "step-00000002")
     assert a_run.model.exists() is stays
     assert (a_run.folder / "aside-step-00000004/model/of").read_text() == "1"
@@ -123,14 +124,36 @@ def test_the_model_from_before_a_cooldown_comes_back(a_run, best):
     """Unless it was a later one than the checkpoint's, as after a kill between the two."""
     progress = {"step": 4, "best_bits_per_character": 1.25}
     write_json(a_run.checkpoints / "step-00000004" / TRAINING_FILE, {"progress": progress})
-    add_model(a_run, 3, best)
+    write_model(a_run.model, 3, best)
     keep_newest(a_run, BEFORE_COOLDOWN)
-    add_model(a_run, 6, 1.125)
+    write_model(a_run.model, 6, 1.125)
     for _ in range(2):  # once more, as after a kill
         go_back(a_run, "before-cooldown-00000004")
         assert a_run.model.exists() is (best == 1.25)
     assert (a_run.folder / "aside-step-00000006/model/of").read_text() == "6"
     assert not a_run.model.exists() or (a_run.model / "of").read_text() == "3"
+
+
+def test_a_branch_that_has_not_come_as_far_goes_aside_whole(a_run):
+    """A kept checkpoint of a later step than the run's last one is of another branch."""
+    keep_newest(a_run, BEFORE_COOLDOWN)
+    name = f"{BEFORE_COOLDOWN}-00000004"
+    progress = {"step": 4, "best_bits_per_character": 1.25}
+    write_json(a_run.checkpoints / name / TRAINING_FILE, {"progress": progress})
+    write_model(a_run.folder / f"model-{name}", 4, 1.25)
+    go_back(a_run, "step-00000002")  # and from there on to step 3
+    add_checkpoint(a_run, 3)
+    write_model(a_run.model, 3, 1.5)
+    a_run.metrics.write_text("rows of that branch")
+    for _ in range(2):  # once more, as after a kill
+        go_back(a_run, name)
+        assert names_in(a_run.checkpoints) == [name, "step-00000004"]
+        assert (a_run.model / "of").read_text() == "4"
+    aside = a_run.folder / "aside-step-00000003"
+    assert names_in(aside / "checkpoint") == ["step-00000002", "step-00000003"]
+    assert (aside / "model/of").read_text() == "3"
+    assert (aside / "metrics.jsonl").read_text() == "rows of that branch"
+    assert len(list(a_run.folder.glob("aside-*"))) == 2
 
 
 @pytest.mark.parametrize("place", ["model", "checkpoint/step-00000004"])
@@ -171,3 +194,29 @@ def test_a_kept_checkpoint_of_another_branch_stays_under_another_name(a_run):
     assert (a_run.folder / f"model-{name}/of").read_text() == "another branch"
     assert (a_run.folder / f"model-{name}-2/of").read_text() == "4"
     assert not (a_run.checkpoints / f"{name}-3").exists()
+
+
+def test_the_rows_that_led_to_a_kept_checkpoint_come_back_from_another_branch(a_run):
+    name = f"{BEFORE_COOLDOWN}-00000004"
+    a_run.metrics.write_text("rows of this branch")
+    keep_newest(a_run, BEFORE_COOLDOWN)
+    go_back(a_run, "step-00000002")
+    add_checkpoint(a_run, 4, weights="other")
+    a_run.metrics.write_text("rows of another branch")
+    assert rows_until(a_run, "step-00000004") == rows_until(a_run, None) == a_run.metrics
+    assert rows_until(a_run, name).read_text() == "rows of this branch"
+    go_back(a_run, name)
+    assert a_run.metrics.read_text() == "rows of this branch"
+    aside = a_run.folder / "aside-step-00000004-2"
+    assert (aside / "metrics.jsonl").read_text() == "rows of another branch"
+
+
+def test_the_rows_of_a_kept_checkpoint_keep_its_number(a_run):
+    for branch in ("one", "another"):
+        (a_run.checkpoints / "step-00000004/ema/weights").write_text(branch)
+        a_run.metrics.write_text(branch)
+        keep_newest(a_run, BEFORE_COOLDOWN)
+    name = f"{BEFORE_COOLDOWN}-00000004"
+    for kept, branch in ((name, "another"), (f"{name}-2", "one")):
+        assert (a_run.checkpoints / kept / "ema/weights").read_text() == branch
+        assert rows_until(a_run, kept).read_text() == branch

@@ -94,6 +94,16 @@ def test_a_disk_too_small_to_unpack_is_named_and_nothing_stays(packed, tmp_path,
     assert list(tmp_path.iterdir()) == [packed]
 
 
+def test_a_kept_checkpoint_is_packed_with_the_rows_that_led_to_it(tmp_path):
+    shutil.copytree(RUN, tmp_path / "run")
+    shutil.copytree(tmp_path / "run" / STEP, tmp_path / "run/checkpoint/mine")
+    row = '{"step": 9, "of": "mine"}\n'
+    (tmp_path / "run/metrics-mine.jsonl").write_text(row + '{"step": 11}\n')
+    pack_run(tmp_path / "run", tmp_path / "run.tar.zst", "mine", weights="fp32", moments="fp32")
+    unpack_run(tmp_path / "run.tar.zst", tmp_path / "back")
+    assert (tmp_path / "back/metrics.jsonl").read_text() == row
+
+
 def test_an_unpacked_run_resumes(packed, tmp_path):
     process = run("scripts/pack_run.py", packed, "--output", tmp_path / "back")
     assert process.returncode == 0, process.stderr
