@@ -86,10 +86,10 @@ def advice_if_damaged(checkpoint: Path) -> Iterator[None]:
 
 
 def keep_newest(run: PretrainingDirectory, word: str) -> None:
-    """Keep copies of the newest checkpoint, as `word-N`, N its step, of the best model and of the
-    rows of metrics.
+    """Keep copies of the newest checkpoint, of the best model and of the rows of metrics.
 
-    Copies of that name from another branch of the run get a number after it.
+    The checkpoint's is `word-N`, N its step; the others are named after it. Copies of that name
+    from another branch of the run get a number after it.
     """
     newest = find_checkpoint(run.checkpoints, None)
     if newest is not None:
@@ -103,8 +103,9 @@ def keep_newest(run: PretrainingDirectory, word: str) -> None:
 
 
 def rows_until(run: PretrainingDirectory, name: str | None) -> Path:
-    """Return the file with the rows of metrics that led to a checkpoint, and perhaps later ones:
-    those kept with it, since the run may have gone on from elsewhere; else the run's own.
+    """Return the file with the rows of metrics that led to a checkpoint, and perhaps later ones.
+
+    Those kept with it, since the run may have gone on from elsewhere; else the run's own.
     """
     kept = None if name is None else _rows_beside(run, name)
     return kept if kept is not None and kept.is_file() else run.metrics
