@@ -5,7 +5,6 @@ needs scikit-learn.
 """
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -72,6 +71,8 @@ def __dir__() -> list[str]:
 
 def _version() -> str:
     """Return the installed version; a checkout without an installation has none."""
+    from importlib.metadata import PackageNotFoundError, version  # takes longer than all else here
+
     try:
         return version("mlstm-sentiment")
     except PackageNotFoundError:

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .errors import InputError, checked_number, checked_whole, is_whole
-from .fused.cores import follow_quota
+from .fused.cores import compute_alone_after_forks, follow_quota
 from .layers.gate_leaves import GateLeaves
 from .layers.layer import RecurrentLayer
 from .layers.mlstm import MlstmLayer
@@ -205,6 +205,7 @@ class LanguageModel(nn.Module):
 
     def __init__(self, config: ModelConfig, compute_dtype: torch.dtype | None = None):
         super().__init__()
+        compute_alone_after_forks()
         self.config = config
         self.compute_dtype = compute_dtype
         self.multiplies_integers = False
@@ -215,6 +216,10 @@ class LanguageModel(nn.Module):
         self.decoder = nn.Linear(config.hidden_size, config.symbols)
         if not self.embedding.weight.is_meta:  # there, weights to come have no values yet
             self.reset_parameters()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        compute_alone_after_forks()
 
     def multiply_in(self, precision: str) -> None:
         """Set the number format of the matrix products, whatever the model was trained in.

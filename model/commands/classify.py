@@ -270,7 +270,7 @@ def read_stream(input_format: str | None, key: KeyChooser) -> Iterator[list[Inpu
     lines = ArrivingLines(sys.stdin.fileno())
     kind = f".{input_format}" if input_format else kind_of(lines.first())
     rows = rows_of(read_arriving(lines, kind), key, PLACE, are_alike=kind not in JSON_KINDS)
-    yield from in_batches(rows, lambda: lines.waiting)
+    yield from in_batches(rows, lambda: lines.holds_record(kind))
 
 
 def counted(

@@ -1,5 +1,6 @@
 """How a command runs: its log, the errors of the user, its output."""
 
+import atexit
 import io
 import logging
 import os
@@ -66,6 +67,8 @@ def run(
         with suppress(OSError):  # the terminal may be gone
             print("interrupted", file=sys.stderr)
         code = 128 + getattr(error, "number", signal.SIGINT)
+    # Another Ctrl-C, while Python and its libraries end, would print their tracebacks.
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_DFL)
     sys.exit(code)
 
 

@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,7 +45,7 @@ class Build(NamedTuple):
 def window_library() -> ctypes.CDLL | None:
     """Return the compiled recurrence; None, after a warning that says why, if it does not build."""
     try:
-        made = load(Build(FOLDER / "window.cpp", _torch_options(), ("-ltorch_cpu", "-lc10")))
+        return load(Build(FOLDER / "window.cpp", _torch_options(), ("-ltorch_cpu", "-lc10")))
     except ERRORS as error:
         _log.warning(
             "the recurrence was not compiled (%s); it runs in plain torch, several times slower. "
@@ -53,11 +53,6 @@ def window_library() -> ctypes.CDLL | None:
             error,
         )
         return None
-    if hasattr(os, "register_at_fork"):
-        # A forked process computes in one thread: OpenMP's other threads exist only in its parent,
-        # and it would wait for them for ever (pytorch/pytorch#17199).
-        os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))
-    return made
 
 
 def load(build: Build) -> ctypes.CDLL:

@@ -7,7 +7,7 @@ import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from math import ceil, inf
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -154,3 +154,16 @@ def follow_quota(root: Path = ROOT) -> None:
     chosen = {"OMP_NUM_THREADS", "MKL_NUM_THREADS"} & os.environ.keys()
     if not chosen and usable_cores(root) < torch.get_num_threads() <= affine_cores():
         torch.set_num_threads(usable_cores(root))
+
+
+@cache
+def compute_alone_after_forks() -> None:
+    """Let a process that is forked from now on compute in one thread.
+
+    OpenMP's other threads exist only in its parent, and it would wait for them for ever
+    (pytorch/pytorch#17199).
+    """
+    import torch
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))

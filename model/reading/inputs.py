@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from stat import S_ISFIFO
 from typing import IO, Any
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -74,8 +75,11 @@ class Input:
 
     @property
     def stored_bytes(self) -> int | None:
-        """Stored bytes on disk; None if unknown beforehand."""
-        return None if self.is_remote else Path(self.location).stat().st_size
+        """Stored bytes on disk; None if unknown beforehand, as of an address or a pipe."""
+        if self.is_remote:
+            return None
+        stat = Path(self.location).stat()
+        return None if S_ISFIFO(stat.st_mode) else stat.st_size
 
     @cached_property
     def identity(self) -> list[str | int | None]:
@@ -147,12 +151,12 @@ class Input:
             with _response(self.location) as response:
                 yield io.BufferedReader(_WholeBody(response, self.location), READ_AT_ONCE)
             return
-        path = Path(self.location)
-        if path.stat().st_size == 0:
+        path, size = Path(self.location), self.stored_bytes
+        if size == 0:
             raise InputError(f"{path}: the file is empty")
         with open(path, "rb") as file:
-            if position is not None:
-                position.stored, position.size = file, path.stat().st_size
+            if position is not None and size is not None:
+                position.stored, position.size = file, size
             yield file
 
 

@@ -40,6 +40,20 @@ class ArrivingLines:
         """Whether lines that are not blank have arrived and were not taken yet."""
         return self._written > 0
 
+    def holds_record(self, kind: str) -> bool:
+        """Whether a record of a kind among KINDS has arrived whole and was not taken yet.
+
+        A row of a table is not whole while a quote is open: its cell goes on in a line to come.
+        """
+        if kind not in TABLES:
+            return self.waiting
+        is_open = False
+        for line in self._lines:
+            is_open ^= line.count(b'"') % 2 == 1
+            if not is_open and line.strip():
+                return True
+        return False
+
     def first(self) -> bytes:
         """Return the next line that is not blank, and take none; InputError if there is none."""
         while not self.waiting:

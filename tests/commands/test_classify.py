@@ -399,6 +399,21 @@ def test_standard_input_is_answered_line_by_line(work):
         assert process.returncode == 0, process.errors.read_text()
 
 
+def test_a_row_of_a_table_does_not_wait_for_the_rest_of_the_next_one(work):
+    words = ("--model", work / "full", "--input", "-", "--input-format", "csv")
+    with piped("scripts/classify.py", *words) as (process, source, answers):
+        source.write(b'text\nwhole\n"begun\n\n')
+        source.flush()
+        readable, _, _ = select.select([answers], [], [], 60)
+        assert readable, "no answer while the next row's quote is open"
+        assert json.loads(answers.readline())["text"] == "whole"
+        source.write(b'and ended"\n')
+        source.close()
+        assert [json.loads(line)["text"] for line in answers] == ["begun\n\nand ended"]
+        process.communicate(60)
+        assert process.returncode == 0, process.errors.read_text()
+
+
 def test_tables_and_text_through_standard_input(classify, monkeypatch):
     content = io.StringIO()
     csv.writer(content).writerows([["text"], ["a, b"], ["two\nlines"]])

@@ -157,6 +157,17 @@ def test_a_signal_leaves_no_file_half_written(tmp_path, name):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(("first", "said"), [(0, ""), (signal.SIGINT, "interrupted\n")])
+def test_ctrl_c_while_python_ends_shows_no_traceback(first, said):
+    code = (
+        "import atexit, os, signal; from configs.command import run; "
+        "interrupt = lambda number: os.kill(os.getpid(), number); "
+        f"atexit.register(interrupt, signal.SIGINT); run(lambda: interrupt({int(first)}))"
+    )
+    done = run_anew("-c", code)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, said)
+
+
 def test_nohup_is_heeded_and_signals_are_given_back():
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:

@@ -18,6 +18,7 @@ from pyarrow import parquet
 
 from data_utils.preparation.expansion import expand
 from model.errors import InputError
+from model.reading.inputs import Position
 from model.reading.json_arrays import array_items
 from model.reading.records import read_records
 from model.reading.texts import ReadingReport, read_texts
@@ -420,3 +421,27 @@ def test_what_is_no_array_is_refused(tmp_path, wrong):
 def test_what_is_not_there_is_called_so(name, tmp_path):
     with pytest.raises(InputError, match=f"{name}: no such file"):
         list(read_records(tmp_path / name, strict=True))
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.json", "a.txt"])
+def test_a_pipe_reads_as_the_same_file_does(tmp_path, name):
+    content = write(tmp_path / name, LINES.encode()).read_bytes()
+    expected = list(read_records(tmp_path / name, strict=True))
+    pipe = tmp_path / f"pipe-{name}"
+    os.mkfifo(pipe)
+    position = Position()
+    writer = threading.Thread(target=pipe.write_bytes, args=[content])
+    writer.start()
+    assert list(read_records(pipe, strict=True, position=position)) == expected
+    assert position.fraction is None
+    writer.join()
+
+
+def test_a_packed_pipe_may_unpack_to_more_than_a_small_file(tmp_path, monkeypatch):
+    monkeypatch.setattr("model.reading.inputs.SURE_UNPACKED", 1000)
+    pipe = tmp_path / "a.txt.gz"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=[gzip.compress(b"good\n" * 1000)])
+    writer.start()
+    assert len(list(read_records(pipe, strict=True))) == 1000
+    writer.join()

@@ -45,6 +45,24 @@ def test_a_blank_line_is_not_waited_for(pipe):
     assert next(lines) == b"two\n"
 
 
+@pytest.mark.parametrize(
+    ("content", "holds"),
+    [
+        (b'two,"2"\n', True),
+        (b'"two ""2""\n', False),
+        (b'"two\n\n', False),
+        (b'"two\n\n2"\n', True),
+        (b"\n", False),
+    ],
+)
+def test_a_row_is_held_once_its_quotes_are_closed(pipe, content, holds):
+    lines, sink = pipe
+    sink.write(b"one\n" + content)
+    assert next(lines) == b"one\n"
+    assert lines.holds_record(".csv") == holds
+    assert lines.holds_record(".txt") == bool(content.strip())
+
+
 def test_the_kind_is_that_of_the_first_line_that_is_not_blank(pipe):
     lines, sink = pipe
     sink.write(b"\n")
