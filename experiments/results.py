@@ -138,7 +138,7 @@ def _plan(cluster: str, words: str) -> Result:
 def _reproductions() -> Iterator[Result]:
     """Yield the results on the published sets, with the plain and with the shipped models."""
     module = f"{MODULE}reproduction.run --data DATA --work runs/reproduction"
-    for model, names in (("amazon_1024", SETS), ("amazon_subword_1024", ("sst", "mr"))):
+    for model, names in (("amazon_1024", SETS), ("amazon_subword_1024", ("sst", "mr", "imdb"))):
         for name in names:
             file = f"reproduction/results/{model}/{name}.json"
             untrained = " --untrained 0" * (name in ("imdb", "mr", "semeval"))
