@@ -102,6 +102,7 @@ def sentiment() -> list[Cells]:
         *transfer("sst"),
         best_features(),
         beside_subwords(),
+        imdb_by_subwords(),
         prompted_unit(),
         known_unit(),
         [
@@ -168,6 +169,17 @@ def beside_subwords() -> Cells:
         "",
         accuracy_in(best),
         f"`{PLAIN}` and `{SUBWORDS}`, which was given no labels either, frozen",
+    ]
+
+
+def imdb_by_subwords() -> Cells:
+    """Return the accuracy on IMDB by the published protocol of the model that reads subwords."""
+    found = read_result("reproduction", f"{SUBWORDS}/imdb")
+    return [
+        "IMDB, all units; one unit: pieces of words instead of bytes",
+        "",
+        f"{accuracy_in(found['all_units'])}; {accuracy_in(found['one_unit'])}",
+        f"`{SUBWORDS}`, frozen",
     ]
 
 
