@@ -396,9 +396,13 @@ RESULTS: tuple[Result, ...] = (
         _measured("features", f"{name}_prompts", "prompts --model RUN --data DATA --sets sst")
         for name in ("amazon_subword_1024", "amazon_subword_1024_more")
     ),
-    _measured("features", "amazon_1024_imdb", f"{FEATURES} --sets imdb --most-texts 25000 "
-              "--precision int8 --only 'cell mean' 'cell last + cell mean' "
-              "'cell last + cell mean + cell max + cell min'"),
+    *(
+        _measured("features", f"{model}_imdb",
+                  f"run --model {model} --data DATA --work runs/features --sets imdb "
+                  "--most-texts 25000 --precision int8 --only 'cell mean' 'cell last + cell mean' "
+                  "'cell last + cell mean + cell max + cell min'")
+        for model in ("amazon_1024", "amazon_subword_1024")
+    ),
     *(
         Result(f"subwords/results/{name}.json",
                f"{EVALUATE} --model RUN --output experiments/subwords/results/{name}.json")
