@@ -5,9 +5,8 @@ reviews, CORPUS what scripts/prepare_corpus.py made of them, RUN a run of main.p
 that experiments.default_model.texts wrote.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from data_utils.published_sets.registry import SETS
 from experiments.recurrence.run import measurements
 from experiments.studies import STUDIES, read_runs
 from experiments.tables import DIRTY
+from model.files.shipped import FORMER
 from model.files.storage import read_json
 
 HERE = Path(__file__).resolve().parent
@@ -122,6 +122,11 @@ def _closed(revision: str, made: Result) -> Result:
     return Result(made.files, f"{CHECKOUT}{revision}{AND}{made.command}")
 
 
+def _of(model: str, made: Result) -> Result:
+    """Return a result of a shipped model; of a former one, its weights are in an old revision."""
+    return _closed(FORMER[model], made) if model in FORMER else made
+
+
 def _texts(name: str, words: str = "") -> Result:
     file = f"default_model/results/{name}.json"
     command = f"{MODULE}default_model.texts {SELECTED}{words} --report experiments/{file}"
@@ -138,16 +143,16 @@ def _plan(cluster: str, words: str) -> Result:
 def _reproductions() -> Iterator[Result]:
     """Yield the results on the published sets, with the plain and with the shipped models."""
     module = f"{MODULE}reproduction.run --data DATA --work runs/reproduction"
-    for model, names in (("amazon_1024", SETS), ("amazon_subword_1024", ("sst", "mr", "imdb"))):
+    for model, names in (
+        ("amazon_1024", SETS), ("amazon_subword_1024", ("sst", "mr", "imdb")),
+        ("sentiment_1024", ("sst",)),
+    ):  # fmt: skip
         for name in names:
             file = f"reproduction/results/{model}/{name}.json"
             untrained = " --untrained 0" * (name in ("imdb", "mr", "semeval"))
             fewer_bits = " --precision int8" * (name == "imdb")
             words = f"--model {model} --tasks {name}{untrained}{fewer_bits}"
-            yield Result(file, f"{module} {words}")
-    with_labels = Result("reproduction/results/sentiment_1024/sst.json",
-                         f"{module} --model sentiment_1024 --tasks sst")  # fmt: skip
-    yield _closed(WITH_SENTIMENT_1024, with_labels)
+            yield _of(model, Result(file, f"{module} {words}"))
     for name in (
         "amazon_1024_full", "amazon_1024_continued", "amazon_1024_continued_again",
         "amazon_films_1024", "amazon_subword_1024_full", "amazon_subword_1024_216m",
@@ -182,24 +187,18 @@ SELECTED = (
 EVALUATE = "python scripts/evaluate.py --data CORPUS"
 FEATURES = "run --model amazon_1024 --data DATA --work runs/features"
 
-WITH_SENTIMENT_1024 = "681e0ba0810c"  # the last revision that has its weights
-OF_TWO: tuple[tuple[str, Callable[[Result], Result]], ...] = (
-    ("amazon_1024", lambda made: made),
-    ("sentiment_1024", partial(_closed, WITH_SENTIMENT_1024)),
-)
-
 RESULTS: tuple[Result, ...] = (
     *_reproductions(),
     *(
-        made(Result(f"neuron/results/{model}/neuron.json",
-                    f"{MODULE}neuron.run --model {model} --data DATA --work runs/neuron"))
-        for model, made in OF_TWO
+        _of(model, Result(f"neuron/results/{model}/neuron.json",
+                          f"{MODULE}neuron.run --model {model} --data DATA --work runs/neuron"))
+        for model in ("amazon_1024", "sentiment_1024")
     ),
     *(
-        made(Result(f"neuron/results/{model}/areas.json",
-                    f"{MODULE}neuron.areas --model {model} --data DATA "
-                    f"--output experiments/neuron/results/{model}/areas.json"))
-        for model, made in OF_TWO
+        _of(model, Result(f"neuron/results/{model}/areas.json",
+                          f"{MODULE}neuron.areas --model {model} --data DATA "
+                          f"--output experiments/neuron/results/{model}/areas.json"))
+        for model in ("amazon_1024", "sentiment_1024")
     ),
     *(
         _closed("4cad3e8ab457", Result(f"finetuning/results/amazon_1024/{task}_{files}.json",
@@ -211,39 +210,34 @@ RESULTS: tuple[Result, ...] = (
         )
     ),
     *(
-        Result(f"shipped/results/bits_{name}.json",
-               f"{EVALUATE} --model {model} --output experiments/shipped/results/bits_{name}.json")
+        _of(model, Result(
+            f"shipped/results/bits_{name}.json",
+            f"{EVALUATE} --model {model} --output experiments/shipped/results/bits_{name}.json"))
         for name, model in (
             ("amazon_1024", "amazon_1024"), ("amazon_1024_full", "RUN"), ("continued", "RUN"),
             ("continued_again", "RUN"), ("films", "RUN"),
             ("amazon_subword_1024", "amazon_subword_1024"), ("amazon_subword_1024_full", "RUN"),
-            ("stars_1024", "stars_1024"), ("stars_512", "stars_512"),
+            ("sentiment_1024", "sentiment_1024"), ("stars_1024", "stars_1024"),
+            ("stars_512", "stars_512"),
         )
     ),
     _closed("5d98f887d671", Result("shipped/results/bits_172m.json",
                                    f"{EVALUATE} --model amazon_1024")),
     *(
-        _measured("shipped", f"memorization_{model}",
-                  f"memorization --model {model} --corpus CORPUS")
-        for model in ("amazon_1024", "amazon_subword_1024")
+        _of(model, _measured("shipped", f"memorization_{model}",
+                             f"memorization --model {model} --corpus CORPUS"))
+        for model in ("amazon_1024", "amazon_subword_1024", "sentiment_1024")
     ),
-    _closed(WITH_SENTIMENT_1024, Result(
-        "shipped/results/bits_sentiment_1024.json", f"{EVALUATE} --model sentiment_1024")),
-    _closed(WITH_SENTIMENT_1024, _measured(
-        "shipped", "memorization_sentiment_1024",
-        "memorization --model sentiment_1024 --corpus CORPUS")),
     _measured("shipped", "near_copies", "near_copies --model amazon_1024 --corpus CORPUS"),
     _closed("4e5b29d8ebb3", _measured(
         "shipped", "curve",
         "probe RUN --train DATA/sst/train.csv --val DATA/sst/val.csv --apart 18000000")),
     *(
-        Result(f"default_model/results/{name}.json",
-               f"{MODULE}default_model.study --method {name} --data DATA --texts TEXTS")
-        for name in ("stars_1024", "states", "ngrams", "stars_512", "tfidf", "vader", "textblob")
+        _of(name, Result(f"default_model/results/{name}.json",
+                         f"{MODULE}default_model.study --method {name} --data DATA --texts TEXTS"))
+        for name in ("stars_1024", "states", "ngrams", "stars_512", "sentiment_1024", "tfidf",
+                     "vader", "textblob")
     ),
-    _closed(WITH_SENTIMENT_1024, Result(
-        "default_model/results/sentiment_1024.json",
-        f"{MODULE}default_model.study --method sentiment_1024 --data DATA --texts TEXTS")),
     Result("default_model/results/films.json",
            f"{MODULE}shipped.select_reviews DATA/imdb/imdb_unlabelled.jsonl.gz "
            "--output films_marked.jsonl --held-out DATA/sst/val.csv DATA/sst/test.csv "
@@ -418,7 +412,7 @@ RESULTS: tuple[Result, ...] = (
     _measured("curve", "units_1024", "run RUN --data DATA --points 28"),
     _measured("curve", "units_1024_short_warmup", "run RUN --data DATA"),
     *(
-        _closed(WITH_SENTIMENT_1024, _measured(
+        _of("sentiment_1024", _measured(
             "generation", model, f"run --model {model} --reader {reader} --data DATA"))
         for model, reader in (("sentiment_1024", "amazon_1024"), ("amazon_1024", "sentiment_1024"))
     ),

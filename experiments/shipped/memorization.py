@@ -22,8 +22,7 @@ from model.language_model import LanguageModel
 from model.text.split import Split
 from model.text.tokenizer import BYTES, check_same_tokenizer
 
-PROMPT = 50  # bytes of a review that the model reads, or about as many in pieces of words
-CONTINUATION = PROMPT  # what it then generates
+PROMPT = 50  # bytes that the model reads, and then generates; about as many in pieces of words
 EXAMPLES_KEPT = 5
 PROMPTS = 2000  # reviews from each split
 SEED = 0  # draws the reviews and the places in them
@@ -75,9 +74,7 @@ def likeness(written: np.ndarray, text: np.ndarray) -> dict[str, Any]:
     }
 
 
-def sample_passages(
-    split: Split, count: int, seed: int, size: int = PROMPT + CONTINUATION
-) -> np.ndarray:
+def sample_passages(split: Split, count: int, seed: int, size: int = 2 * PROMPT) -> np.ndarray:
     """Draw reviews that are long enough, and a passage of `size` tokens of each, [N, size]."""
     offsets = np.asarray(split.offsets)
     long_enough = np.flatnonzero(np.diff(offsets) >= size)

@@ -14,7 +14,7 @@ CLASSIFIER_FILE = "classifier.json"  # in a folder of a classifier without a mod
 HUB = "hf://"  # before a repository's owner/name
 SHIPPED_MODELS = Path(__file__).parent.parent / "pretrained"
 ALIASES = {"default": "stars_1024", "default_small": "stars_512"}  # of shipped models
-FORMER = {"sentiment_1024": "681e0ba0810c"}  # once shipped: the last revision that has it
+FORMER = {"sentiment_1024": "e5a94b864bb8"}  # once shipped: a revision that has it
 
 
 def shipped_models() -> list[str]:

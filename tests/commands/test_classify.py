@@ -294,16 +294,21 @@ def test_what_came_before_an_error_in_a_stream_is_answered(work, rows, answered,
     assert process.returncode == 2
 
 
+def answer_to(source, answers, content):
+    """Write to a command's standard input, which stays open; return its answer."""
+    source.write(content)
+    source.flush()
+    readable, _, _ = select.select([answers], [], [], 60)
+    assert readable, "no answer while standard input is open"
+    return json.loads(answers.readline())
+
+
 @pytest.mark.parametrize("text_key", [(), ("--text-key", "text")])
 def test_the_text_may_first_come_when_rows_without_it_are_answered(work, text_key):
     command = ("scripts/classify.py", "--model", work / "full", *text_key, "--input", "-")
     with piped(*command) as (process, source, answers):
         for row in ({"id": 1}, {"text": "good"}):
-            source.write(json.dumps(row).encode() + b"\n")
-            source.flush()
-            readable, _, _ = select.select([answers], [], [], 60)
-            assert readable, "no answer while standard input is open"
-            answer = json.loads(answers.readline())
+            answer = answer_to(source, answers, json.dumps(row).encode() + b"\n")
             assert (answer["label"] is None) is ("id" in row)
         source.close()
         process.communicate(60)
@@ -370,11 +375,7 @@ def test_a_json_file_without_text_is_refused_before_a_model_is_loaded(classify, 
 def test_a_first_line_that_is_blank_is_answered_at_once_where_the_format_is_given(work):
     words = ("--model", work / "full", "--input", "-", "--input-format", "txt")
     with piped("scripts/classify.py", *words) as (process, source, answers):
-        source.write(b"\n")
-        source.flush()
-        readable, _, _ = select.select([answers], [], [], 60)
-        assert readable, "no answer while standard input is open"
-        assert json.loads(answers.readline())["label"] is None
+        assert answer_to(source, answers, b"\n")["label"] is None
         source.close()
         process.communicate(60)
         assert process.returncode == 0, process.errors.read_text()
@@ -385,11 +386,7 @@ def test_standard_input_is_answered_line_by_line(work):
     with piped(*command) as (process, source, answers):
         for number, text in enumerate(ODD[:3]):
             row = {"id": number, "text": text}
-            source.write(json.dumps(row).encode() + b"\n")
-            source.flush()
-            readable, _, _ = select.select([answers], [], [], 60)
-            assert readable, "no answer while standard input is open"
-            answer = json.loads(answers.readline())
+            answer = answer_to(source, answers, json.dumps(row).encode() + b"\n")
             assert row.items() <= answer.items()
             assert answer["label"] in ("bad", "good")
         source.write(b'{"text": null}\n{"text": "last, without an end"}')
@@ -402,11 +399,8 @@ def test_standard_input_is_answered_line_by_line(work):
 def test_a_row_of_a_table_does_not_wait_for_the_rest_of_the_next_one(work):
     words = ("--model", work / "full", "--input", "-", "--input-format", "csv")
     with piped("scripts/classify.py", *words) as (process, source, answers):
-        source.write(b'text\nwhole\n"begun\n\n')
-        source.flush()
-        readable, _, _ = select.select([answers], [], [], 60)
-        assert readable, "no answer while the next row's quote is open"
-        assert json.loads(answers.readline())["text"] == "whole"
+        begun = b'text\nwhole\n"begun\n\n'
+        assert answer_to(source, answers, begun)["text"] == "whole"  # though a quote is open
         source.write(b'and ended"\n')
         source.close()
         assert [json.loads(line)["text"] for line in answers] == ["begun\n\nand ended"]

@@ -58,7 +58,7 @@ def test_a_name_that_does_not_exist_is_an_error(tmp_path):
 
 
 def test_a_model_that_was_shipped_once_is_named_with_its_successor():
-    with pytest.raises(InputError, match=r"no longer shipped; take default, or .* 681e0ba0810c"):
+    with pytest.raises(InputError, match=r"no longer shipped; take default, or .* e5a94b864bb8"):
         load_model("sentiment_1024")
 
 
