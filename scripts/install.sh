@@ -9,10 +9,10 @@ PYTHON=${PYTHON:-python3}
 "$PYTHON" - <<'CHECK'
 import sys
 if sys.version_info < (3, 11):
-    sys.exit(f"error: Python 3.11 or 3.12 is needed, this is {sys.version.split()[0]}; "
+    sys.exit(f"error: Python 3.11 to 3.14 is needed, this is {sys.version.split()[0]}; "
              "name another one, as in PYTHON=python3.12 bash scripts/quickstart.sh")
-if sys.version_info >= (3, 13):
-    print(f"warning: tested with Python 3.11 and 3.12, this is {sys.version.split()[0]}",
+if sys.version_info >= (3, 15):
+    print(f"warning: tested with Python 3.11 to 3.14, this is {sys.version.split()[0]}",
           file=sys.stderr)
 CHECK
 [ -x .venv/bin/python ] || "$PYTHON" -m venv .venv

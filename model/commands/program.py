@@ -158,9 +158,12 @@ def prepare_output(*paths: Path | None) -> None:
         if path.parent.exists() and not path.parent.is_dir():
             raise InputError(f"{path}: {path.parent} is a file, not a folder")
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_symlink() and not path.resolve().parent.is_dir():
-            raise InputError(f"{path}: is a broken link to {path.resolve()}; remove it")
-        if not os.access(path if is_stream(path) else path.resolve().parent, os.W_OK):
+        target = path.resolve()
+        if target.is_symlink():  # since Python 3.13; before, resolve raises
+            raise InputError(f"{path}: is a link to itself; remove it")
+        if path.is_symlink() and not target.parent.is_dir():
+            raise InputError(f"{path}: is a broken link to {target}; remove it")
+        if not os.access(path if is_stream(path) else target.parent, os.W_OK):
             raise InputError(f"{path}: its folder is not writable; name another")
 
 

@@ -122,6 +122,7 @@ class Input:
         except IsADirectoryError as error:
             raise InputError(f"{self.location}: is a folder; name the files in it") from error
         except urllib.error.HTTPError as error:
+            error.close()
             raise InputError(
                 f"{self.location}: the server says {error.code} {error.reason}"
             ) from error

@@ -9,11 +9,11 @@ import lzma
 import os
 import re
 import socket
+import sys
 import threading
 
 import pyarrow
 import pytest
-from backports import zstd
 from pyarrow import parquet
 
 from data_utils.preparation.expansion import expand
@@ -23,6 +23,11 @@ from model.reading.json_arrays import array_items
 from model.reading.records import read_records
 from model.reading.texts import ReadingReport, read_texts
 from tests.data_utils.web_server import served
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 TEXTS = ["good", "b\u00e4d \U0001f600", "NA", "null", "two\nlines"]
 LINES = "".join(json.dumps({"text": text}) + "\n" for text in TEXTS)
