@@ -200,6 +200,26 @@ def test_the_neuron_of_heads_is_the_unit_of_most_influence(folder):
         own_classifier(load_model(folder), layer=1)
 
 
+@pytest.mark.parametrize(
+    ("classes", "exclusive", "poles"),
+    [
+        (("joy", "fear"), False, [0, 1]),
+        (("1", "2", "3"), True, [0, 1, 2]),
+        (("bad", "good"), True, [1]),  # that of the first is the same, with the opposite sign
+    ],
+)
+def test_its_influence_is_the_slope_of_every_class_at_the_mean_text(classes, exclusive, poles):
+    tuned, step = make(classes, exclusive), 1e-5
+    center, scale = tuned.heads.center.double().numpy(), tuned.heads.scale.double().numpy()
+    up, down = (by_hand(tuned, center + side * np.diag(scale)) for side in (step, -step))
+    if exclusive:
+        up, down = (np.exp(z) / np.exp(z).sum(-1, keepdims=True) for z in (up, down))
+    else:
+        up, down = (1 / (1 + np.exp(-z)) for z in (up, down))
+    slopes = (up - down).mean(1) / (2 * step)  # [H, C]
+    np.testing.assert_allclose(tuned.influence, slopes[:, poles].T, rtol=1e-4, atol=1e-6)
+
+
 def test_heads_of_another_model_or_a_newer_format_are_refused(folder):
     loaded = load_model(folder)
     save_fine_tuned(folder / "classifier", make(digest="another"))
