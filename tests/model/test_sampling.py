@@ -136,6 +136,19 @@ def test_the_automaton_is_utf8():
             assert possible[byte] == can_go_on(prefix + bytes([byte])), (prefix, byte)
 
 
+@pytest.mark.parametrize(
+    "first", ["é", "\u0800", "€", "\ud7ff", "\ue000", "𐀀", "\U00040000", "\U0010ffff"]
+)
+def test_a_character_is_begun_only_where_it_fits(first):
+    """And wherever it fits; one for each way in which UTF-8 begins a character."""
+    state, spelled = START, first.encode()
+    for place, byte in enumerate(spelled):
+        room = len(spelled) - place
+        assert UTF8.allowed(state, room)[byte]
+        assert not UTF8.allowed(state, room - 1)[byte]
+        state = UTF8.next_state(state, byte)
+
+
 def can_go_on(data):
     # The middle of a continuation byte's range, so that one tail suits every legal beginning.
     return any(decodes(data + b"\x80" * more) for more in range(4)) or any(
@@ -216,6 +229,14 @@ def test_a_clamped_unit_has_its_value_at_every_step(layer):
     reader.read(np.array([65, 66, 67]))
     assert (reader.state.c[layer, :, 3] == 1.5).all()
     assert (reader.state.h[layer, :, 3] == -0.25).all()
+
+
+def test_nothing_is_kept_for_gradients_while_bytes_are_read(small_model):
+    """It would be as much again with every byte."""
+    reader = follow(small_model, b"abc")
+    reader.spread(2)
+    assert reader.state.h.grad_fn is None
+    assert reader.state.c.is_inference()
 
 
 def test_a_clamp_on_one_half_leaves_the_other_and_steps_from_the_value(small_model):

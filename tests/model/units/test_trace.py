@@ -112,9 +112,15 @@ def test_variances_are_those_of_all_bytes_however_many_are_read_at_once(small_mo
 
 def test_progress_is_told_of_every_byte(small_model, sequences):
     for read in (trace, lambda *given, **more: liveliest_units(*given, 3, **more)):
-        told = []
-        read(small_model, sequences, advance=told.append)
+        told, records = [], []
+
+        def advance(count, told=told, records=records):
+            told.append(count)
+            records.append(torch.is_grad_enabled())
+
+        read(small_model, sequences, advance=advance)
         assert sum(told) == sum(map(len, sequences))
+        assert not any(records)  # the history of every state would stay in memory
 
 
 def test_the_liveliest_units_of_a_layer_or_state_that_is_not_there_are_refused(
