@@ -14,9 +14,11 @@ from model.classifiers.classifier import (
     CONFIG_FILE,
     WEIGHTS_FILE,
     Classifier,
+    Familiarity,
     load_classifier,
     save_classifier,
 )
+from model.classifiers.influence import ranked_units
 from model.errors import InputError
 
 
@@ -34,6 +36,9 @@ def test_what_was_saved_comes_back(saved):
     assert (loaded.coefficients == classifier.coefficients).all()
     for name in ("intercept", "classes", "neuron", "polarity", "model_digest"):
         assert getattr(loaded, name) == getattr(classifier, name)
+    save_classifier(folder, replace(classifier, neuron=1, polarity=-1))
+    turned = load_classifier(folder, hidden_size=3)
+    assert (turned.neuron, turned.polarity) == (1, -1)
 
 
 def test_probabilities_are_the_logistic_of_the_odds(saved):
@@ -59,6 +64,18 @@ def test_a_classifier_of_pooled_states_comes_back(tmp_path):
     assert (loaded.pooling, loaded.neuron_pooling) == (("last", "mean"), "mean")
     assert (loaded.neuron, loaded.neuron_column) == (2, 5)
     assert loaded.kind.poolings == ("last", "mean")
+    assert loaded.influence.tolist() == [[0 + 3, 1 + 4, 2 + 5]]
+
+
+def test_units_are_ranked_by_their_largest_influence_on_any_class():
+    influence = np.array([[0.0, -3.0, 0.5, 0.0, 1.0], [0.0, 1.0, -4.0, 0.0, 1.0]])
+    assert ranked_units(influence) == [2, 1, 4]
+
+
+def test_a_text_of_the_most_bits_is_familiar():
+    limit = Familiarity(bits_per_character=2, bits=1)
+    bits, characters = np.array([9, 9.5, 1, 1.5]), np.array([4, 4, 0, 0])
+    assert limit.admits(bits, characters).tolist() == [True, False, True, False]
 
 
 POOLED = {"format_version": 4, "neuron": {"index": 0, "polarity": 1, "pooling": "mean"}}
@@ -80,6 +97,7 @@ POOLED = {"format_version": 4, "neuron": {"index": 0, "polarity": 1, "pooling": 
         ({"classes": ["a", "a"]}, "different names"),
         ({"threshold": 1.5}, "threshold is 1.5; it must be a number from 0 to 1"),
         ({"threshold": "0.5"}, "threshold is '0.5'"),
+        ({"threshold": True}, "threshold is True"),
         ({"state": "hidden"}, "state is 'hidden'; known: cell"),
         ({"link": "probit"}, "link is 'probit'"),
         ({"neuron": {"index": 3, "polarity": 1}}, "neuron is 3; it must be .* from 0 to 2"),

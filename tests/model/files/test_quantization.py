@@ -58,6 +58,17 @@ def test_every_weight_moves_by_at_most_half_a_step_of_its_row(bits, columns):
 
 
 @pytest.mark.parametrize("bits", BITS)
+def test_a_tensor_of_three_dimensions_is_many_matrices(bits):
+    """Such as the tables of n-grams: each vector has a scale of its own."""
+    generator = torch.Generator().manual_seed(0)
+    tables = torch.randn(2, 5, 3, generator=generator) * torch.logspace(-3, 3, 5).unsqueeze(1)
+    kept, back = quantize({"t": tables}, bits), kept_and_read({"t": tables}, bits)["t"]
+    assert shapes_of(kept) == quantized_shapes({"t": (2, 5, 3)}, bits)
+    one_by_one = [kept_and_read({"m": matrix}, bits)["m"] for matrix in tables]
+    assert torch.equal(back, torch.stack(one_by_one))
+
+
+@pytest.mark.parametrize("bits", BITS)
 def test_a_row_of_zeros_stays_zero(bits):
     assert not kept_and_read({"w": torch.zeros(3, 4)}, bits)["w"].any()
 
@@ -119,6 +130,15 @@ def test_the_file_holds_what_it_says(tmp_path, small_model):
     del tensors["layers.0.w_h" + SCALE]
     save_tensors(tmp_path / WEIGHTS_FILE, tensors)
     with pytest.raises(InputError, match=r"tensor layers.0.w_h.scale is absent"):
+        load_model(tmp_path)
+
+
+def test_scales_too_large_for_their_integers_are_refused(tmp_path, small_model):
+    save_model(tmp_path, small_model, text_profile("openai"), {}, quantized=True)
+    tensors = load_tensors(tmp_path / WEIGHTS_FILE)
+    tensors["decoder.weight" + SCALE][3] = torch.finfo(torch.float32).max  # finite by itself
+    save_tensors(tmp_path / WEIGHTS_FILE, tensors)
+    with pytest.raises(InputError, match=r"safetensors: decoder\.weight holds NaN or infinity"):
         load_model(tmp_path)
 
 

@@ -96,7 +96,10 @@ def change(folder, **updates):
         ({"format_version": "1"}, "has no format_version"),
         ({"tokenizer": "words"}, "tokenizer 'words'"),
         ({"text_profile": "shouting"}, "text profile 'shouting'"),
-        ({"architecture": {"hidden_size": 13}}, "where the description asks for"),
+        (
+            {"architecture": {"hidden_size": 13}},
+            r"is \[256, 12\] where the description asks for \[256, 13\]",
+        ),
         ({"format_version": True}, "has no format_version"),
         ({"quantized": "no"}, "quantized is 'no'; true or false"),
         ({"provenance": ["me"]}, r"provenance is \['me'\]"),
