@@ -1,12 +1,14 @@
 """Rows keep their order, values and number; the answers are added as columns."""
 
 import itertools
+import json
 import logging
 
 import numpy as np
 import pytest
 
-from model.classifiers.classifier import Classifier
+from model.classifiers.classifier import Classifier, Familiarity
+from model.classifiers.heads import HeadsConfig, build_heads
 from model.classifiers.rows import (
     BATCH_ROWS,
     InputRow,
@@ -17,6 +19,7 @@ from model.classifiers.rows import (
     rows_of,
 )
 from model.classifiers.sentiment_classifier import SentimentClassifier
+from model.classifiers.stars import Calibration, StarsClassifier
 from model.errors import InputError
 from model.files.weights import LoadedModel
 from model.reading.records import Record
@@ -74,6 +77,28 @@ def test_rows_keep_their_columns(classifier):
         assert out["unfamiliar"] is None
     for place in range(1, 6):
         assert {found[place][name] for name in added} == {None}
+
+
+def test_what_a_head_of_stars_adds_is_of_the_kinds_that_json_has(small_model, tmp_path):
+    """True where a row is unsure or unfamiliar, not 1.0 and not NumPy's own."""
+    fitted = StarsClassifier(
+        heads=build_heads(HeadsConfig(), 24, 5, seed=1),
+        classes=("negative", "positive"),
+        model_digest="",
+        calibration=Calibration(),
+        familiarity=Familiarity(bits_per_character=100, bits=0),
+        unsure=(0.0, 1.0),
+    )
+    loaded = LoadedModel(small_model, text_profile("openai"), tmp_path)
+    classifier = SentimentClassifier(loaded, fitted)
+    good, short = classified(classifier, [{"text": "good"}, {"text": "?"}])
+    assert json.loads(json.dumps(good)) == good
+    assert good["unsure"] is True
+    assert good["unfamiliar"] is False
+    assert short["unfamiliar"] is True
+    found = classifier.read(["good", "?"])
+    assert good["stars"] == pytest.approx(found.stars[0], rel=1e-6)
+    assert short["stars"] == pytest.approx(found.stars[1], rel=1e-6)
 
 
 def test_a_column_with_a_taken_name_is_renamed_and_reported(classifier, caplog):
