@@ -9,11 +9,12 @@ from threading import Thread
 
 import numpy as np
 import pytest
+import torch
 
 from model.commands import featurize
 from model.commands.command_line import dispatch
 from model.errors import InputError
-from model.features import features_in_order
+from model.features import FeatureKind, features_in_order
 from model.files.feature_files import Reading, compute
 from model.files.locks import one_at_a_time
 from model.files.weights import save_model
@@ -76,6 +77,33 @@ def test_a_file_of_another_reading_is_begun_anew(tmp_path, reading, caplog):
     told.clear()
     compute(reading, path, "one", told.append)
     assert told[0] >= reading.tokens_in(2)
+
+
+def test_readings_of_other_features_have_other_digests(reading, small_model):
+    """Else one would go on with a part of the other's features."""
+    kinds = [
+        FeatureKind(state="hidden"),
+        FeatureKind(pooling="mean"),
+        FeatureKind(tanh=True),
+        FeatureKind(units=[1, 0]),
+        FeatureKind(units=[0, 1]),
+    ]
+    cut_elsewhere = [TEXTS[0][:-1], np.concatenate([TEXTS[0][-1:], TEXTS[1]]), *TEXTS[2:]]
+    others = [
+        *(replace(reading, kind=kind) for kind in kinds),
+        *(replace(reading, sequences=texts) for texts in (TEXTS[:-1], TEXTS[::-1], cut_elsewhere)),
+        replace(reading, batch_size=5),
+    ]
+    digests = [reading.digest(), *(other.digest() for other in others)]
+    for precision in ("bf16", "int8"):
+        small_model.multiply_in(precision)
+        digests.append(reading.digest())
+    small_model.multiply_in("fp32")
+    assert replace(reading, sequences=list(TEXTS)).digest() == digests[0]
+    with torch.no_grad():
+        small_model.embedding.weight[7, 0] += 1
+    digests.append(reading.digest())
+    assert len(set(digests)) == len(digests)
 
 
 def test_nothing_stays_of_an_interruption_before_the_first_batch(tmp_path, reading):
