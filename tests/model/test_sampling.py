@@ -237,6 +237,7 @@ def test_nothing_is_kept_for_gradients_while_bytes_are_read(small_model):
     reader.spread(2)
     assert reader.state.h.grad_fn is None
     assert reader.state.c.is_inference()
+    assert reader.weights.table.is_inference()
 
 
 def test_a_clamp_on_one_half_leaves_the_other_and_steps_from_the_value(small_model):

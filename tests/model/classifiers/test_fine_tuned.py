@@ -110,6 +110,14 @@ def test_a_unit_that_never_moves_is_no_division_by_zero():
     assert heads.scale.tolist() == [1.0, 1.0, 1.0]
 
 
+def test_a_seed_gives_the_same_heads_and_leaves_the_callers_random_numbers():
+    before = torch.get_rng_state()
+    first, again, other = (build_heads(CONFIG, 12, 3, seed).heads.weight for seed in (1, 1, 2))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 def test_what_was_saved_comes_back(tmp_path):
     tuned = make()
     save_fine_tuned(tmp_path, tuned)

@@ -106,8 +106,9 @@ def test_a_column_with_a_taken_name_is_renamed_and_reported(classifier, caplog):
     rows = [
         {"text": "good", "label": "x", "input_label": "y"},
         {"text": "bad", "label": "x", "neuron": 1},
+        {"text": "fine", "label": "x"},  # of which nothing new is to be told
     ]
-    first, second = classified(classifier, rows)
+    first, second, _ = classified(classifier, rows)
     assert (first["input_input_label"], first["input_label"]) == ("x", "y")
     assert first["label"] in ("0", "1")
     assert second["input_neuron"] == 1

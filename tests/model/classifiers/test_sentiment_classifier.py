@@ -120,6 +120,24 @@ def test_a_precision_changes_probabilities_a_little(folder, precision):
     np.testing.assert_allclose(alone, probabilities, rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "ask", ["predict", "predict_proba", "decision_function", "neuron_values", "read"]
+)
+def test_a_single_string_is_not_taken_for_its_letters(folder, ask):
+    with pytest.raises(InputError, match=r"got a single string; write \[text\]"):
+        getattr(SentimentClassifier.from_pretrained(folder), ask)("good")
+
+
+def test_a_callers_progress_bar_is_told_of_every_byte(folder):
+    told = []
+    classifier = SentimentClassifier.from_pretrained(folder, batch_size=2, advance=told.append)
+    size = sum(len(classifier.loaded.tokens(text)) for text in TEXTS)
+    for ask in (classifier.predict, classifier.read):
+        told.clear()
+        ask(TEXTS)
+        assert sum(told) == size
+
+
 def test_a_model_given_loaded_keeps_its_precision(folder):
     loaded = load_model(folder)
     SentimentClassifier(loaded, precision="bf16").fit()

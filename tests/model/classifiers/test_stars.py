@@ -177,7 +177,7 @@ def test_what_costs_too_many_bits_is_unfamiliar(folder):
     assert found.unfamiliar[4:].all()
     lenient = replace(limit, bits=1e9)
     save_stars(folder / "classifier", make(digest, lenient))
-    assert not SentimentClassifier.from_pretrained(folder).read(TEXTS).unfamiliar.any()
+    assert not SentimentClassifier.from_pretrained(folder).read([*TEXTS, "ok"]).unfamiliar.any()
 
 
 @pytest.mark.parametrize("kind", [Familiarity, Calibration])

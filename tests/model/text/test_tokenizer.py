@@ -75,6 +75,26 @@ def test_a_size_that_the_texts_do_not_allow(size):
         train_vocabulary(texts, "bpe", size, log)
 
 
+def test_only_the_mark_of_spaces_itself_is_spelled_byte_by_byte(subwords):
+    parts = b"It works, and the ", "\u2581".encode(), b" works, too."
+    tokens = [subwords.encode(part) for part in parts]
+    assert len(tokens[1]) == 3
+    np.testing.assert_array_equal(subwords.encode(b"".join(parts)), np.concatenate(tokens))
+
+
+def test_every_token_but_the_unknown_one_stands_for_text(subwords):
+    assert subwords.spellings.count(b"") == 1
+
+
+def test_a_vocabulary_is_of_the_kind_asked_for():
+    """SentencePiece scores the merges of BPE 0, -1, -2 and so on, unigram's by probabilities."""
+    for kind in ("bpe", "unigram"):
+        content = small_vocabulary(kind, 350).content
+        processor = sentencepiece.SentencePieceProcessor(model_proto=content)
+        scores = [processor.get_score(n) for n in range(257, 350)]
+        assert (scores == [-float(n) for n in range(93)]) == (kind == "bpe")
+
+
 def test_it_travels_to_another_process(subwords):
     other = pickle.loads(pickle.dumps(subwords))
     assert other.fingerprint == subwords.fingerprint
