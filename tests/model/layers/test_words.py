@@ -17,6 +17,7 @@ TEXTS = (
     "caf\u00e9s \u2014 (too) dear; I'd go, though".encode(),
     b"...a!",
     b"onelongword",
+    bytes(range(256)),  # every end of a range of letters or digits, and what stands beside it
 )
 NONE = torch.zeros(1, 2, dtype=torch.long)
 
