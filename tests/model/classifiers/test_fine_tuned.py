@@ -15,6 +15,7 @@ from model.classifiers.fitted import load_fitted, own_classifier
 from model.classifiers.heads import HeadsConfig, build_heads
 from model.errors import InputError
 from model.files.weights import load_model, model_digest
+from model.language_model import ModelConfig, build_model
 from model.text.profiles import text_profile
 
 FEATURES = np.random.default_rng(0).normal(2.0, 3.0, size=(9, 12)).astype(np.float32)
@@ -217,8 +218,20 @@ def test_the_neuron_of_heads_is_the_unit_of_most_influence(folder):
     values = SentimentFeaturizer.from_pretrained(folder).transform(TEXTS)[:, own.neuron]
     np.testing.assert_allclose(classifier.neuron_values(TEXTS), values, atol=1e-6)
     assert f"unit {own.neuron}" in repr(classifier)
+    assert own_classifier(load_model(folder), layer=0).neuron == own.neuron  # the only layer
     with pytest.raises(InputError, match="layer 1: the model has layers 0 to 0"):
         own_classifier(load_model(folder), layer=1)
+
+
+def test_a_classifier_knows_no_unit_of_a_layer_below_the_last(tmp_path):
+    model = build_model(ModelConfig(hidden_size=12, embedding_size=6, layers=2), seed=3)
+    save_model(tmp_path, model, text_profile("openai"), {})
+    save_fine_tuned(tmp_path / "classifier", make(digest=model_digest(load_model(tmp_path).model)))
+    last = own_classifier(load_model(tmp_path), layer=1)
+    assert last.neuron == own_classifier(load_model(tmp_path), layer=-1).neuron
+    for layer in (0, -2):
+        with pytest.raises(InputError, match=f"layer {layer}: .* the units of the last layer"):
+            own_classifier(load_model(tmp_path), layer=layer)
 
 
 @pytest.mark.parametrize(
