@@ -56,16 +56,6 @@ def test_generate_writes_on_from_the_prompt_the_same_each_time(folder):
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f]", outputs[0])
 
 
-def test_generate_several_with_every_option(folder):
-    process = generate(
-        folder, "--prompt", "x", "--samples", "3", "--length", "20", "--temperature", "0.5",
-        "--top-k", "9", "--top-p", "0.9", "--stop", "--layer", "0", "--neuron", "2",
-        "--hidden-value", "-0.5",
-    )  # fmt: skip
-    assert process.returncode == 0, process.stderr
-    assert [f"[{number}] x" in process.stdout for number in (1, 2, 3)] == [True] * 3
-
-
 def test_generate_takes_the_neuron_of_the_models_own_classifier(folder):
     give_classifier(folder)
     own = generate(folder, "--length", "50", "--value", "3")

@@ -1,0 +1,138 @@
+"""Every option of a command reaches the function whose argument it is."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from data_utils.synthetic import synthetic_reviews
+from model.commands.command_line import dispatch
+from model.features import FeatureKind, features_in_order
+from model.files.weights import load_model, save_model
+from model.language_model import ModelConfig, build_model
+from model.sampling import Clamp, SamplingConfig, continue_text, generate
+from model.scoring import score_split
+from model.text.glyphs import visible
+from model.text.profiles import text_profile
+from model.text.split import encode_split
+from model.units.trace import trace
+from tests.conftest import emphatic
+
+TEXTS = [review.text for review in synthetic_reviews(12, seed=1)]
+
+
+@pytest.fixture
+def loaded(tmp_path):
+    """A model of two layers, which often writes the beginning of a review."""
+    config = ModelConfig(hidden_size=12, embedding_size=6, layers=2)
+    model = emphatic(build_model(config, seed=3))
+    with torch.no_grad():
+        model.decoder.bias[[ord("\n"), ord(" ")]] = 4.0
+    save_model(tmp_path / "model", model, text_profile("openai"), {})
+    return load_model(tmp_path / "model")
+
+
+@pytest.fixture
+def texts(tmp_path):
+    """A file of texts."""
+    (tmp_path / "texts.txt").write_text("".join(f"{text}\n" for text in TEXTS))
+    return tmp_path / "texts.txt"
+
+
+def call(command, loaded, *words):
+    dispatch([command, "--model", *map(str, (loaded.folder, *words))])
+
+
+@pytest.mark.parametrize(
+    ("words", "settings", "more"),
+    [
+        (("--temperature", 0.2), {"temperature": 0.2}, {}),
+        (("--top-k", 2), {"top_k": 2}, {}),
+        (("--top-p", 0.3), {"top_p": 0.3}, {}),
+        (("--length", 7), {"length": 7}, {}),
+        (("--seed", 5), {"seed": 5}, {}),
+        (("--stop",), {}, {"stop": "\n "}),
+        (("--neuron", 2, "--value", 9), {}, {"clamp": Clamp(unit=2, cell=9)}),
+        (("--neuron", 2, "--hidden-value", 9), {}, {"clamp": Clamp(unit=2, hidden=9)}),
+        (
+            ("--neuron", 2, "--hidden-value", 9, "--layer", 0),
+            {},
+            {"clamp": Clamp(unit=2, hidden=9, layer=0)},
+        ),
+    ],
+)
+def test_generate(loaded, capsys, words, settings, more):
+    def written(settings, **more):
+        pieces = generate(
+            loaded.model, b"\n x", SamplingConfig(**{"length": 60, **settings}), **more
+        )
+        return "".join(characters for _, characters in pieces)
+
+    call("generate", loaded, "--prompt", "x", "--length", 60, *words)
+    expected = written(settings, **more)
+    assert capsys.readouterr().out == f"x{visible(expected)}\n"
+    assert expected != written({})  # the option changes this text
+
+
+def test_generate_several(loaded, capsys):
+    call("generate", loaded, "--prompt", "x", "--samples", 3, "--length", 20, "--top-k", 9)
+    texts = continue_text(loaded, "x", SamplingConfig(length=20, top_k=9), samples=3)
+    assert len(set(texts)) == 3
+    lines = [f"[{number}] x{visible(text)}\n" for number, text in enumerate(texts, start=1)]
+    assert capsys.readouterr().out == "".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "precision"),
+    [
+        ((), {}, "fp32"),
+        (("--reset", "review"), {"reset": "review"}, "fp32"),
+        (("--lanes", 3), {"lanes": 3}, "fp32"),
+        (("--precision", "bf16"), {}, "bf16"),
+    ],
+)
+def test_evaluate(loaded, texts, tmp_path, words, options, precision):
+    call("evaluate", loaded, "--data", texts, "--output", tmp_path / "found.json", *words)
+    found = json.loads((tmp_path / "found.json").read_text())
+    loaded.model.multiply_in(precision)
+    expected = score_split(loaded.model, encode_split(TEXTS, loaded.profile), **options)
+    for name, value in expected._asdict().items():
+        assert found[name] == pytest.approx(value, rel=1e-9)
+
+
+def test_evaluate_by_each_option_has_another_result(loaded):
+    split = encode_split(TEXTS, loaded.profile)
+    by_option = [{}, {"reset": "review"}, {"lanes": 3}]
+    scores = [score_split(loaded.model, split, **options) for options in by_option]
+    loaded.model.multiply_in("bf16")
+    scores.append(score_split(loaded.model, split))
+    assert len({round(score.bits_per_character, 7) for score in scores}) == len(scores)
+
+
+@pytest.mark.parametrize(("layer", "state"), [(0, "cell"), (1, "hidden"), (-1, "cell")])
+def test_heatmap(loaded, tmp_path, layer, state):
+    output = tmp_path / "found.json"
+    words = ("--neuron", 3, "--neuron", 1, "--layer", layer, "--state", state)
+    call("heatmap", loaded, "--text", "good", *words, "--output", output)
+    (found,) = json.loads(output.read_text())["texts"]
+    (each,) = trace(loaded.model, [loaded.tokens("good")], [3, 1], state=state, layer=layer)
+    values = [character["values"] for character in found["characters"]]
+    np.testing.assert_allclose(values, each[2:6], rtol=1e-5)  # of "\n good ", the letters
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "precision"),
+    [
+        (("--preset", "pooled"), {"pooling": ("last", "mean", "max", "min")}, "fp32"),
+        (("--layers", "all"), {"layers": "all"}, "fp32"),
+        (("--layers", 0), {"layers": [0]}, "fp32"),
+        (("--precision", "bf16"), {}, "bf16"),
+    ],
+)
+def test_featurize(loaded, texts, tmp_path, words, kind, precision):
+    call("featurize", loaded, "--input", texts, "--output", tmp_path / "found.npy", *words)
+    loaded.model.multiply_in(precision)
+    sequences = list(map(loaded.tokens, TEXTS))
+    expected = features_in_order(loaded.model, sequences, kind=FeatureKind(**kind))
+    np.testing.assert_array_equal(np.load(tmp_path / "found.npy"), expected)
