@@ -127,9 +127,17 @@ def test_the_first_records_may_lack_the_key(tmp_path):
 
 
 def test_a_byte_order_mark_is_not_text(tmp_path):
-    for name, body in (("a.jsonl", '{"text": "a"}\n'), ("a.txt", "a\n"), ("a.csv", "text\na\n")):
+    bodies = {
+        "a.jsonl": '{"text": "a"}\n',
+        "a.json": '[{"text": "a"}]\n',
+        "a.txt": "a\n",
+        "a.csv": "text\na\n",
+    }
+    for name, body in bodies.items():
         (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + body.encode())
         assert texts_of(tmp_path / name)[0] == ["a"]
+    (whole,) = read_records(tmp_path / "a.txt", strict=True, whole=True)
+    assert whole == {"text": "a\n"}
 
 
 def test_a_given_key_must_be_there(tmp_path):
