@@ -99,6 +99,11 @@ def test_a_saved_model_has_its_ngrams(quantized, tmp_path):
     hold_vectors_in_files(ngram_model(), "ngrams", tmp_path, quantized=quantized)
 
 
+def test_pairs_are_the_shortest_ngrams_and_have_one_table():
+    config = ModelConfig(cell="mlstm_ngrams", **SIZES, ngram_length=2, ngram_buckets=5)
+    assert build_model(config, seed=0).layers[0].ngrams.shape == (1, 5, SIZES["embedding_size"])
+
+
 def test_a_length_without_ngrams_is_refused():
     with pytest.raises(InputError, match=r"model.ngram_length is 1; .* set model.cell mlstm"):
         ModelConfig(cell="mlstm_ngrams", ngram_length=1)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from model import save_model
 from model.classifiers.classifier import Classifier
+from model.commands.heatmap import orientation_of
 from model.errors import InputError
 from model.files.weights import load_model
 from model.language_model import ModelConfig, build_model
@@ -266,6 +267,7 @@ def test_what_is_positive_is_shown_high_whatever_the_units_sign(loaded):
     shown = result.oriented()
     for own, turned in zip(result.traces, shown.traces, strict=True):
         np.testing.assert_array_equal(turned.values, own.values * np.float32([-1, 1]))
+        np.testing.assert_array_equal(turned.before, own.before * np.float32([-1, 1]))
     assert as_json(result)["poles"] == POLES[::-1]  # the model's own
     assert as_json(result)["texts"][0]["characters"][0]["values"][0] == pytest.approx(
         result.traces[0].values[0, 0], rel=1e-5
@@ -277,6 +279,14 @@ def test_what_is_positive_is_shown_high_whatever_the_units_sign(loaded):
     assert re.fullmatch(r"unit 3, cell, sign turned: label bad -\S+ +\S+ label good", head)
     same = read_texts(loaded, ["good"], [3], poles=POLES, polarities={3: 1})
     assert same.oriented() is same
+
+
+def test_a_unit_that_hardly_separates_the_classes_has_no_known_end():
+    own = Classifier(np.ones(6, np.float32), 0.0, ("bad", "good"), 5, -1, "")
+    areas = np.array([0.551, 0.549, 0.449, 0.451, 0.5, 0.9], np.float32)
+    known = orientation_of(own, areas)
+    assert known == {"poles": POLES, "polarities": {0: 1, 2: -1, 5: -1}}  # its neuron by itself
+    assert orientation_of(own, None)["polarities"] == {5: -1}
 
 
 def test_further_units_are_turned_where_their_ends_are_known(loaded):
