@@ -17,6 +17,7 @@ from model.errors import InputError
 from model.features import FeatureKind, features_in_order
 from model.files.feature_files import Reading, compute
 from model.files.locks import one_at_a_time
+from model.files.storage import read_json
 from model.files.weights import save_model
 from model.reading.progress import ProgressBar
 from model.text.profiles import text_profile
@@ -104,6 +105,18 @@ def test_readings_of_other_features_have_other_digests(reading, small_model):
         small_model.embedding.weight[7, 0] += 1
     digests.append(reading.digest())
     assert len(set(digests)) == len(digests)
+
+
+@pytest.mark.parametrize("seconds", [-1.0, 3600.0])
+def test_what_is_done_is_noted_from_time_to_time(tmp_path, reading, seconds):
+    """A kill, after which nothing can be saved, then loses only what came after the last note."""
+    note, noted = tmp_path / "x.progress.json", set()
+
+    def advance(count):
+        noted.add(read_json(note)["batches"] if note.is_file() else 0)
+
+    compute(reading, tmp_path / "x.npy", "one", advance, seconds_between_saves=seconds)
+    assert noted == (set(range(reading.batches)) if seconds < 0 else {0})
 
 
 def test_nothing_stays_of_an_interruption_before_the_first_batch(tmp_path, reading):

@@ -175,6 +175,18 @@ def test_weights_that_are_not_finite_are_refused(folder, small_model, quantized)
         load_model(folder)
 
 
+def test_weights_too_large_for_fp32_are_refused(folder):
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    tensors["decoder.bias"] = tensors["decoder.bias"].double()
+    save_file(tensors, path)
+    load_model(folder)
+    tensors["decoder.bias"][7] = 1e300
+    save_file(tensors, path)
+    with pytest.raises(InputError, match=r"model\.safetensors: decoder\.bias holds NaN or inf"):
+        load_model(folder)
+
+
 def test_numpys_whole_numbers_describe_a_model_as_pythons_do():
     config = ModelConfig(hidden_size=np.int64(12), layers=np.uint8(2))
     assert json.dumps(config.architecture()) == json.dumps(
