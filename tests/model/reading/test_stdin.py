@@ -142,7 +142,13 @@ def test_text_and_json_lines_read_as_the_same_file_does(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "kind"), [(b' {"text": 1}\n', ".jsonl"), (b"[fine]\n", ".txt"), (b"\n", ".txt")]
+    ("line", "kind"),
+    [
+        (b' {"text": 1}\n', ".jsonl"),
+        (b"[fine]\n", ".txt"),
+        (b"\n", ".txt"),
+        (b"review\n", ".txt"),  # one word, though it may name a column
+    ],
 )
 def test_the_first_line_tells_the_kind(line, kind):
     assert kind_of(line) == kind
@@ -168,6 +174,7 @@ def test_what_may_be_a_header_is_read_as_text_and_told(line, kind, caplog):
     ("kind", "raw", "words"),
     [
         (".jsonl", b'{"text": "a"}\n[1]\n', "line 2: holds a list"),
+        (".csv", b"text\na\n\xff\n", "line 3: not UTF-8"),
         (".txt", b"caf\xe9\n", "line 1: not UTF-8"),
         (".csv", b"text,id\na,1,2\n", "line 2: 3 cells where the header has 2.*needs quotes"),
         (".csv", b'text,id\n"open,1\n', "not a table"),
@@ -177,6 +184,11 @@ def test_what_may_be_a_header_is_read_as_text_and_told(line, kind, caplog):
 def test_what_cannot_be_read_is_refused(kind, raw, words):
     with pytest.raises(InputError, match=f"standard input.*{words}"):
         list(read_arriving(iter(raw.splitlines(keepends=True)), kind))
+
+
+def test_a_byte_order_mark_is_no_part_of_a_tables_first_name():
+    lines = [b"\xef\xbb\xbftext,n\n", b"\xef\xbb\xbfa,1\n"]
+    assert list(read_arriving(iter(lines), ".csv")) == [{"text": "\ufeffa", "n": "1"}]
 
 
 def test_a_short_row_has_no_text():
