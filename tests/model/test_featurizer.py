@@ -17,9 +17,10 @@ from model import SentimentFeaturizer, save_model
 from model.errors import InputError
 from model.features import FeatureKind, features_in_order
 from model.fused.compilation import window_library
-from model.language_model import LanguageModel
+from model.language_model import LanguageModel, ModelConfig, build_model
 from model.layers import recurrence
 from model.text.profiles import text_profile
+from tests.conftest import emphatic
 
 TEXTS = ["good", "", "An awful thing. " * 30, "ça marche — très bien", "bad\nnews", "good"]
 
@@ -36,6 +37,27 @@ def test_featurizer_equals_the_features_of_the_model(featurizer, small_model):
     features = featurizer.transform(TEXTS)
     assert features.dtype == np.float32
     np.testing.assert_allclose(features, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"state": "hidden"},
+        {"pooling": ["last", "max"]},
+        {"layers": [0]},
+        {"layers": "all"},
+        {"tanh": True},
+        {"units": [3, 1]},
+    ],
+)
+def test_every_parameter_changes_the_features_as_their_kind_says(tmp_path, parameters):
+    model = emphatic(build_model(ModelConfig(hidden_size=12, embedding_size=6, layers=2), seed=3))
+    save_model(tmp_path, model, text_profile("openai"), {})
+    sequences = [np.frombuffer(text_profile("openai").encode(text), np.uint8) for text in TEXTS]
+    expected = features_in_order(model, sequences, kind=FeatureKind(**parameters))
+    found = SentimentFeaturizer(tmp_path, **parameters).transform(TEXTS)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    assert not np.array_equal(found, SentimentFeaturizer(tmp_path).transform(TEXTS))
 
 
 def test_featurizer_is_a_scikit_learn_transformer(featurizer):

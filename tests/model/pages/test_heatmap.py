@@ -173,6 +173,11 @@ def test_what_is_shown_has_a_character_for_each(text):
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", visible(text))
 
 
+def test_a_control_has_its_picture_and_an_override_a_stand_in():
+    given = "a\x00\x07\x1b\x1f \x7f\x85\u202e\u2066\t\n\u05d0"
+    assert visible(given) == "a\u2400\u2407\u241b\u241f \u2421\ufffd\ufffd\ufffd\t\n\u05d0"
+
+
 @pytest.mark.parametrize("palette", PALETTES)
 def test_the_scale_runs_from_one_colour_to_the_other(palette):
     low, high = PALETTES[palette]
@@ -224,6 +229,7 @@ def test_the_last_class_is_the_positive_pole():
     ("texts", "units", "options", "words"),
     [
         ([], [0], {}, "no texts"),
+        ("good", [0], {}, r"got a single string; write \[text\]"),
         (["good", " \n "], [0], {}, "text 2 is empty"),
         (["good"], [12], {}, "unit 12: the model has units 0 to 11"),
         (["good"], [True], {}, "unit True"),
