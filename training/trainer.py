@@ -168,16 +168,19 @@ class Trainer:
     def train(self, *batches: Batch) -> None:
         """Take one step on successive windows; nothing here waits for the device.
 
-        While only a fraction of the lanes reads, the rate is that fraction of the schedule's, as in
-        the papers' rule below its cap. Otherwise a window of few lanes would move the weights as
-        far as one of all lanes.
+        While only a fraction of the lanes reads, as at the end of an epoch, the rate is that
+        fraction of the schedule's, as in the papers' rule below its cap. Otherwise a window of few
+        lanes would move the weights as far as one of all lanes. The gradient is that fraction, too.
+        Otherwise the momentum would become that of the few lanes, and the first steps of the next
+        epoch would follow it at the full rate.
         """
         self.model.zero_grad(set_to_none=True)
-        scale = self.exchange.gradient_scale(batches)
+        active_fraction = sum(batch.active_fraction for batch in batches) / len(batches)
+        scale = self.exchange.gradient_scale(batches) * active_fraction
         for number, batch in enumerate(batches):
             last = number == len(batches) - 1
             self._learn(batch, self._dropout_factors(number), scale, last=last)
-        self._update(sum(batch.active_fraction for batch in batches) / len(batches))
+        self._update(active_fraction)
         if self.averaging is not None:
             self.averaging.update_parameters(self.model)
         characters = sum(batch.characters for batch in batches)

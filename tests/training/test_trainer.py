@@ -23,24 +23,33 @@ def gradients(trainer):
     return {name: p.grad.clone() for name, p in trainer.model.named_parameters()}
 
 
+def nats_by_hand(model, window):
+    """Return the nats of every token that follows, of real bytes and of padding, [B, T]."""
+    tokens = torch.from_numpy(window.tokens).long()
+    logits, _ = model(tokens[:, :-1], model.initial_state(3))
+    return -logits.log_softmax(-1).gather(2, tokens[:, 1:, None]).squeeze(2)
+
+
+def check_gradients(trainer, reference):
+    expected = {name: p.grad for name, p in reference.named_parameters()}
+    for name, gradient in gradients(trainer).items():
+        torch.testing.assert_close(gradient, expected[name], rtol=1e-5, atol=1e-7)
+
+
 def test_loss_is_the_sum_over_real_bytes_divided_by_their_number():
     trainer = make_trainer()
     window = make_window(lengths=(6, 2, 0))
     reference = copy.deepcopy(trainer.model)
     trainer.train(as_batch(window, CPU))
 
-    tokens = torch.from_numpy(window.tokens).long()
-    logits, _ = reference(tokens[:, :-1], reference.initial_state(3))
-    chosen = -logits.log_softmax(-1).gather(2, tokens[:, 1:, None]).squeeze(2)  # [B, T] nats
+    chosen = nats_by_hand(reference, window)
     total = chosen[0, :6].sum() + chosen[1, :2].sum()
     (total / 8).backward()
 
     row = trainer.close_row()
     assert row["train_bits_per_character"] == pytest.approx(total.item() / 8 / np.log(2), rel=1e-6)
     assert row["characters"] == 8
-    expected = {name: p.grad for name, p in reference.named_parameters()}
-    for name, gradient in gradients(trainer).items():
-        torch.testing.assert_close(gradient, expected[name], rtol=1e-5, atol=1e-7)
+    check_gradients(trainer, reference)
 
 
 @pytest.mark.parametrize("lane_groups", [1, 2])
@@ -51,17 +60,13 @@ def test_weights_of_the_loss_change_what_is_learnt_and_not_what_is_reported(lane
     window = make_window(lengths=(6, 2, 0))._replace(loss_weights=weights)
     trainer.train(as_batch(window, CPU))
 
-    tokens = torch.from_numpy(window.tokens).long()
-    logits, _ = reference(tokens[:, :-1], reference.initial_state(3))
-    chosen = -logits.log_softmax(-1).gather(2, tokens[:, 1:, None]).squeeze(2)  # [B, T] nats
+    chosen = nats_by_hand(reference, window)
     chosen[1, 2:] = chosen[2] = 0
     (chosen * torch.from_numpy(weights)).sum().div(8).backward()
 
     bits = chosen.sum().item() / 8 / np.log(2)
     assert trainer.close_row()["train_bits_per_character"] == pytest.approx(bits, rel=1e-6)
-    expected = {name: p.grad for name, p in reference.named_parameters()}
-    for name, gradient in gradients(trainer).items():
-        torch.testing.assert_close(gradient, expected[name], rtol=1e-5, atol=1e-7)
+    check_gradients(trainer, reference)
 
 
 def test_a_row_is_the_mean_over_its_steps_their_windows_and_micro_batches():
@@ -125,6 +130,23 @@ def test_the_rate_falls_with_the_lanes_that_read():
         expected = old - 0.25 * 2 / 3 * new.grad.double()
         torch.testing.assert_close(new.detach().double(), expected, rtol=1e-6, atol=1e-7)
     assert trainer.close_row()["learning_rate"] == trainer.schedule.rate(0)  # that of the schedule
+
+
+def test_a_token_weighs_the_same_in_the_momentum_however_many_lanes_read():
+    trainer = make_trainer(name="sgd", beta1=0.5, clip_norm=None, lr=1e-12)  # the weights stay
+    reference = copy.deepcopy(trainer.model)
+    windows = [
+        make_window(),
+        make_window(lengths=(6, 0, 0), seed=1, active_fraction=1 / 3),
+    ]
+    for window in windows:
+        trainer.train(as_batch(window, CPU))
+    full, few = (nats_by_hand(reference, window) for window in windows)
+    (full.sum() / 18 / 2 + few[0].sum() / 18).backward()
+    (optimizer,) = trainer.optimizers
+    for weight, by_hand in zip(trainer.model.parameters(), reference.parameters(), strict=True):
+        momentum = optimizer.state[weight]["momentum_buffer"]
+        torch.testing.assert_close(momentum, by_hand.grad, rtol=1e-5, atol=1e-7)
 
 
 def test_the_rate_of_a_step_on_several_windows_is_their_mean():
