@@ -63,6 +63,17 @@ def test_rates_differ_by_layer(small_model, tmp_path):
     assert moved["model.embedding.weight"] == pytest.approx(2.5e-4, rel=1e-2)
 
 
+def test_the_layer_nearest_to_the_labels_learns_fastest(tmp_path):
+    model = build_model(ModelConfig(hidden_size=8, embedding_size=4, layers=2), seed=1)
+    tuner = finetuner(
+        model, tmp_path, head_lr=1e-2, encoder_factor=0.5, layer_factor=0.1, clip_norm=1e9
+    )
+    assert [group.name for group in tuner.groups] == ["heads", "layer1", "layer0", "embedding"]
+    moved = changes(tuner)
+    for name, rate in (("layers.1.w_h", 5e-3), ("layers.0.w_h", 5e-4), ("embedding.weight", 5e-5)):
+        assert moved[f"model.{name}"] == pytest.approx(rate, rel=0.05), name
+
+
 def test_layers_begin_to_learn_one_by_one(small_model, tmp_path):
     tuner = finetuner(small_model, tmp_path, unfreeze_epochs=1, epochs=3)
     learning = []
