@@ -65,13 +65,29 @@ def test_rates_differ_by_layer(small_model, tmp_path):
 
 def test_the_layer_nearest_to_the_labels_learns_fastest(tmp_path):
     model = build_model(ModelConfig(hidden_size=8, embedding_size=4, layers=2), seed=1)
-    tuner = finetuner(
-        model, tmp_path, head_lr=1e-2, encoder_factor=0.5, layer_factor=0.1, clip_norm=1e9
-    )
+    rates = {"head_lr": 1e-2, "encoder_factor": 0.5, "layer_factor": 0.1}
+    tuner = finetuner(model, tmp_path, **rates, lm_weight=1.0, clip_norm=1e9)
     assert [group.name for group in tuner.groups] == ["heads", "layer1", "layer0", "embedding"]
     moved = changes(tuner)
-    for name, rate in (("layers.1.w_h", 5e-3), ("layers.0.w_h", 5e-4), ("embedding.weight", 5e-5)):
-        assert moved[f"model.{name}"] == pytest.approx(rate, rel=0.05), name
+    for name in ("decoder.weight", "layers.1.w_h"):
+        assert moved[f"model.{name}"] == pytest.approx(5e-3, rel=0.05), name
+    assert moved["model.layers.0.w_h"] == pytest.approx(5e-4, rel=0.05)
+    assert moved["model.embedding.weight"] == pytest.approx(5e-5, rel=0.05)
+
+
+def test_decay_shrinks_every_weight_by_its_own_rate(tmp_path):
+    after = []
+    for weight_decay in (0.0, 2.0):
+        model = build_model(ModelConfig(hidden_size=8), seed=1)
+        rates = {"head_lr": 1e-2, "encoder_factor": 0.5}
+        tuner = finetuner(model, tmp_path, **rates, weight_decay=weight_decay)
+        heads, layer = tuner.heads.heads.weight, tuner.model.layers[0].w_h
+        before = heads.detach().clone(), layer.detach().clone()
+        tuner.step(np.arange(8))
+        after.append((heads.detach(), layer.detach()))
+    for number, rate in enumerate((1e-2, 5e-3)):
+        lost = after[0][number] - after[1][number]
+        torch.testing.assert_close(lost, rate * 2.0 * before[number], rtol=1e-3, atol=1e-6)
 
 
 def test_layers_begin_to_learn_one_by_one(small_model, tmp_path):
