@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from torch.nn.functional import cross_entropy
 
 from model.errors import InputError
 from model.files.weights import LoadedModel
@@ -73,6 +74,69 @@ def test_the_layer_nearest_to_the_labels_learns_fastest(tmp_path):
         assert moved[f"model.{name}"] == pytest.approx(5e-3, rel=0.05), name
     assert moved["model.layers.0.w_h"] == pytest.approx(5e-4, rel=0.05)
     assert moved["model.embedding.weight"] == pytest.approx(5e-5, rel=0.05)
+
+
+def test_rates_rise_in_the_warmup_and_fall_to_zero_over_all_epochs(small_model, tmp_path):
+    tuner = finetuner(small_model, tmp_path, freeze=True, head_lr=1.0, epochs=2, warmup=0.5)
+    rates = []
+    for _ in range(6):  # three batches an epoch
+        tuner.step(np.arange(8))
+        rates.append(tuner.optimizer.param_groups[0]["lr"])
+    assert rates == pytest.approx([1 / 4, 2 / 4, 3 / 4, 1, 2 / 3, 1 / 3])
+
+
+def test_each_step_and_each_seed_drops_other_units(small_model, tmp_path):
+    def losses(dropout, seed=0):
+        still = {"head_lr": 1e-12, "dropout": dropout, "seed": seed}
+        tuner = finetuner(small_model, tmp_path, freeze=True, epochs=9, **still)
+        with torch.no_grad():
+            tuner.heads.heads.weight.fill_(1.0)
+        return [round(tuner.step(np.arange(8)).loss, 4) for _ in range(4)]
+
+    dropped = losses(0.5)
+    assert len(set(dropped)) == 4
+    assert losses(0.5) == dropped
+    assert not set(losses(0.5, seed=1)) & set(dropped)
+    assert len(set(losses(0.0))) == 1
+
+
+def test_the_language_models_loss_counts_per_token(small_model, tmp_path):
+    """The decoder learns from it alone."""
+    tuner = finetuner(small_model, tmp_path, lm_weight=0.5, clip_norm=1e9)
+    nats, tokens = torch.zeros(()), 0
+    for text in tuner.task.train[:8]:
+        read = torch.from_numpy(text.astype(np.int64))
+        logits, _ = tuner.model(read[None, :-1], tuner.model.initial_state(1))
+        nats = nats + cross_entropy(logits[0], read[1:], reduction="sum")
+        tokens += len(text) - 1
+    (expected,) = torch.autograd.grad(0.5 * nats / tokens, tuner.model.decoder.bias)
+    tuner.step(np.arange(8))
+    torch.testing.assert_close(tuner.model.decoder.bias.grad, expected, rtol=1e-4, atol=1e-7)
+
+
+def test_a_row_has_the_means_of_its_own_epoch(small_model, tmp_path, monkeypatch):
+    tuner, taken = finetuner(small_model, tmp_path, lm_weight=0.1, epochs=2), []
+    step = tuner.step
+    monkeypatch.setattr(tuner, "step", lambda rows: taken.append(step(rows)))
+    for first in (0, 3):
+        tuner.run_epoch(lambda: True)
+        row, losses, nats, tokens, _ = tuner.progress.history[-1], *zip(*taken[first:], strict=True)
+        assert row["train_loss"] == pytest.approx(np.mean(losses))
+        bits = sum(nats) / np.log(2) / sum(tokens)
+        assert row["train_bits_per_symbol"] == pytest.approx(bits)
+
+
+def test_the_first_of_the_best_epochs_is_kept_even_if_all_are_below_zero(
+    small_model, tmp_path, monkeypatch
+):
+    tuner = finetuner(small_model, tmp_path, freeze=True, metric="mcc", epochs=9)
+    kept = []
+    for score in (-0.5, -0.5, -0.25, -0.75):
+        scored = (tuner.tuned(), {"mcc": score})
+        monkeypatch.setattr(tuner, "evaluate", lambda scored=scored: scored)
+        kept.append(tuner.conclude_epoch() is not None)
+    assert kept == [True, False, True, False]
+    assert (tuner.progress.best_epoch, tuner.progress.best_value) == (3, -0.25)
 
 
 def test_decay_shrinks_every_weight_by_its_own_rate(tmp_path):
