@@ -1,5 +1,7 @@
 """Which parameters learn, and at which rates."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -14,6 +16,7 @@ from transfer.features import FeatureCache
 from transfer.finetuning.config import FinetuningConfig
 from transfer.finetuning.experiment import make_finetuner
 from transfer.finetuning.task import make_task
+from transfer.thresholds import choose_thresholds
 
 
 def finetuner(model, folder, parts=None, **settings):
@@ -137,6 +140,38 @@ def test_the_first_of_the_best_epochs_is_kept_even_if_all_are_below_zero(
         kept.append(tuner.conclude_epoch() is not None)
     assert kept == [True, False, True, False]
     assert (tuner.progress.best_epoch, tuner.progress.best_value) == (3, -0.25)
+
+
+@pytest.mark.parametrize(
+    ("draw", "asked", "used", "other"),
+    [
+        (several, None, "f1", "mcc"),
+        (several, "mcc", "mcc", "f1"),
+        (partial(single, classes=2), None, "accuracy", "f1"),
+        (partial(single, classes=2), "f1", "f1", "accuracy"),
+    ],
+)
+def test_thresholds_are_those_of_the_metric_that_was_asked_for(
+    small_model, tmp_path, draw, asked, used, other
+):
+    parts = draw(24), draw(40, seed=50)
+    tuner = finetuner(small_model, tmp_path, parts, freeze=True, threshold_metric=asked)
+    tuned, _ = tuner.evaluate()
+    probabilities = tuned.probabilities(tuner.encoder.features("val", tuner.task.val))
+    truth = tuner.task.val_labels
+    if not tuner.task.is_multilabel:
+        probabilities, truth = probabilities[:, None], truth[:, None]
+    assert tuned.thresholds == choose_thresholds(probabilities, truth, used)
+    assert tuned.thresholds != choose_thresholds(probabilities, truth, other)
+
+
+def test_the_best_epoch_is_chosen_by_f1_of_several_labels_and_by_accuracy_of_one(
+    small_model, tmp_path
+):
+    assert finetuner(small_model, tmp_path, freeze=True).metric == "f1_macro"
+    parts = single(24), single(12, seed=50)
+    assert finetuner(small_model, tmp_path, parts, freeze=True).metric == "accuracy"
+    assert finetuner(small_model, tmp_path, parts, freeze=True, metric="mcc").metric == "mcc"
 
 
 def test_decay_shrinks_every_weight_by_its_own_rate(tmp_path):
