@@ -3,9 +3,10 @@
 import json
 import logging
 
+import numpy as np
 import pytest
 
-from data_utils.labelled import read_labelled_sets
+from data_utils.labelled import LabelledSet, read_labelled_sets
 from model.errors import InputError
 from model.reading.texts import read_plain_texts
 
@@ -98,6 +99,30 @@ def test_parts_share_the_classes_of_train(tmp_path):
 def test_unusable_labels_are_refused(tmp_path, rows, message):
     with pytest.raises(InputError, match=message):
         read_labelled_sets([write(tmp_path / "a.jsonl", rows)])
+
+
+def test_a_digest_tells_texts_their_classes_and_the_names_of_these():
+    def digest(texts=("a", "b"), labels=(0, 1), classes=("no", "yes")):
+        return LabelledSet(list(texts), np.array(labels), classes).digest
+
+    others = [
+        digest(texts=("a", "c")),
+        digest(texts=("b", "a")),
+        digest(labels=(1, 1)),
+        digest(labels=([1, 0], [0, 1])),
+        digest(classes=("no", "si")),
+    ]
+    assert len({digest(), *others}) == 1 + len(others)
+    assert digest() == digest()
+
+
+def test_a_drawn_sample_is_of_different_texts_in_their_order_with_their_labels():
+    whole = LabelledSet([f"{n:03d}" for n in range(100)], np.arange(100), ("a", "b"))
+    part = whole.drawn(30, seed=1)
+    assert len(set(part.texts)) == 30
+    assert part.texts == sorted(part.texts) == [f"{n:03d}" for n in part.labels]
+    assert whole.drawn(30, seed=1).texts == part.texts != whole.drawn(30, seed=2).texts
+    assert whole.drawn(100, seed=1).texts == whole.drawn(101, seed=1).texts == whole.texts
 
 
 def test_plain_texts_keep_their_rows(tmp_path):

@@ -46,6 +46,11 @@ def test_only_fp16_scales_the_loss(precision, scaled):
     assert scaler.scale(torch.tensor(1.0)).item() == scaled
 
 
+def test_a_scale_doubles_after_as_many_clean_steps_as_in_2018():
+    scaler = make_loss_scaler("fp16", World(0, 1, CPU), ParallelConfig())
+    assert (scaler.get_growth_interval(), scaler.get_growth_factor()) == (1000, 2.0)
+
+
 @pytest.mark.parametrize("before", [(True, True), (False, True), (False, False)])
 def test_sums_in_16_bits_are_off_during_a_step_and_restored_after_it(before):
     matmul = torch.backends.cuda.matmul

@@ -263,6 +263,15 @@ def test_rows_in_fp16_tell_the_loss_scale_and_the_steps_that_overflowed():
     assert trainer.close_row()["overflows"] == 0
 
 
+def test_a_loss_scale_that_grows_is_no_overflow():
+    trainer = make_trainer("fp16", steps=100, loss_scale=4.0)
+    trainer.scaler.set_growth_interval(2)
+    for _ in range(4):
+        trainer.train(as_batch(make_window(), CPU))
+    row = trainer.close_row()
+    assert (row["loss_scale"], row["overflows"]) == (16.0, 0)
+
+
 def test_a_training_whose_gradients_overflow_at_every_scale_has_diverged():
     trainer = make_trainer("fp16", steps=100, loss_scale=2.0**-39)
     hook = trainer.model.decoder.bias.register_hook(lambda grad: grad.fill_(torch.inf))
@@ -338,6 +347,7 @@ def test_length_of_a_run():
     assert TrainConfig(steps=7).total_steps(100) == 7
     assert TrainConfig(epochs=0.5).total_steps(100) == 50
     assert TrainConfig(epochs=0.001).total_steps(100) == 1
+    assert TrainConfig(epochs=0.29).total_steps(100) == 29  # 28.999999999999996 in floats
     assert TrainConfig().total_steps(100) == 1000
     with pytest.raises(InputError, match="exclude"):
         TrainConfig(steps=1, epochs=1)

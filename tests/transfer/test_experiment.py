@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from data_utils.labelled import LabelledSet
 from model import SentimentClassifier, load_model, save_model
@@ -17,8 +18,15 @@ from model.text.profiles import text_profile
 from tests.conftest import emphatic
 from tests.transfer.examples import make_set, with_questions
 from transfer import experiment
-from transfer.baselines import majority_accuracy, tfidf_accuracy
-from transfer.experiment import run_transfer
+from transfer.baselines import (
+    bag_of_words,
+    best_tfidf_regression,
+    majority_accuracy,
+    tfidf_accuracy,
+)
+from transfer.experiment import measure_baselines, run_transfer
+from transfer.features import FeatureCache
+from transfer.regression import Examples, fit_regression
 
 
 @pytest.fixture(scope="module")
@@ -205,6 +213,50 @@ def test_baselines(sets):
     shouting = LabelledSet(["good day", "bad day"] * 20, np.array([1, 0] * 20), ("0", "1"))
     assert tfidf_accuracy(shouting, shouting, shouting) == 1.0
     assert tfidf_accuracy(train, val, test) > majority
+
+
+def test_every_baseline_is_fitted_on_train_chosen_on_val_and_scored_on_test(
+    tmp_path, telling_model, sets, monkeypatch
+):
+    def untrained(model, seed):  # louder, so that two of them differ on few texts
+        return emphatic(build_model(model.config, seed))
+
+    monkeypatch.setattr(experiment, "untrained_like", untrained)
+    loaded = LoadedModel(telling_model, text_profile("openai"), tmp_path)
+    found = measure_baselines(loaded, sets, FeatureCache(tmp_path), seed=3, untrained=2)
+    assert found["majority"]["test_accuracy"] == majority_accuracy(sets[0], sets[2])
+    assert found["tfidf"]["test_accuracy"] == tfidf_accuracy(*sets)
+    by_hand = []
+    for seed in (3, 4):
+        model = untrained(telling_model, seed)
+        read = (features_in_order(model, list(map(loaded.tokens, part.texts))) for part in sets)
+        train, val, test = map(Examples, read, (part.labels for part in sets))
+        by_hand.append(fit_regression(train, val, seed).accuracy(test))
+        assert fit_regression(train, val, seed).accuracy(val) != by_hand[-1]
+    assert found["untrained"]["accuracies"] == by_hand
+    assert by_hand[0] != by_hand[1]
+
+
+def test_c_of_a_bag_of_words_is_the_smallest_of_the_best_on_val(sets):
+    vectorizer, (train, val, _) = bag_of_words(), sets
+    known = vectorizer.fit_transform(train.texts), train.labels
+    choosing = vectorizer.transform(val.texts), 1 - val.labels  # so that the weakest fit is best
+    for held_out in (choosing, (choosing[0], val.labels)):
+        grid = [2.0**exponent for exponent in range(-2, 9)]
+        fits = [LogisticRegression(C=c, max_iter=1000).fit(*known) for c in grid]
+        scores = [fit.score(*held_out) for fit in fits]
+        assert len(set(scores)) > 1
+        chosen = best_tfidf_regression(known, held_out).C
+        assert chosen == grid[scores.index(max(scores))]
+
+
+def test_pairs_of_words_count_and_a_word_that_is_repeated_counts_little_more():
+    pairs = LabelledSet(["good not bad", "bad not good"] * 20, np.array([1, 0] * 20), ("0", "1"))
+    assert tfidf_accuracy(pairs, pairs, pairs) == 1.0
+    vectorizer = bag_of_words()
+    (row,) = vectorizer.fit_transform(["so so so fine"]).toarray()
+    so, fine = (row[vectorizer.vocabulary_[word]] for word in ("so", "fine"))
+    assert so / fine == pytest.approx(1 + np.log(3))
 
 
 def test_marks_beside_a_word_do_not_make_it_another_word():

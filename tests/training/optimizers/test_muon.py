@@ -118,6 +118,19 @@ def test_a_gradient_of_zeros_moves_nothing():
     assert not orthogonalized(torch.zeros(6, 3)).any()
 
 
+def test_steps_without_a_gradient_leave_zeros_and_weights_as_they_are():
+    """As of a recurrent matrix in the first window, if that has a single token."""
+    start = torch.randn(6, 3, generator=torch.Generator().manual_seed(8))
+    start[2] = 0
+    weight = torch.nn.Parameter(start.clone())
+    muon = Muon([weight], dtype=torch.float32, balances_rows=True, of_kept_norms=[weight], lr=0.1)
+    for _ in range(2):
+        weight.grad = torch.zeros(6, 3)
+        muon.step()
+    # of rows whose length is restored: rounded twice; torch's weight decay is 0.1 unless told
+    torch.testing.assert_close(weight.detach(), start, rtol=1e-6, atol=0)
+
+
 def test_a_matrix_without_a_gradient_stays():
     still, moving = (torch.nn.Parameter(torch.ones(3, 2)) for _ in range(2))
     moving.grad = torch.eye(3, 2)

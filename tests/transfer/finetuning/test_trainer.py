@@ -174,6 +174,34 @@ def test_the_best_epoch_is_chosen_by_f1_of_several_labels_and_by_accuracy_of_one
     assert finetuner(small_model, tmp_path, parts, freeze=True, metric="mcc").metric == "mcc"
 
 
+@pytest.mark.parametrize("class_weights", ["none", "balanced"])
+def test_rare_classes_count_as_much_as_common_ones_if_asked_to(
+    small_model, tmp_path, class_weights
+):
+    parts = single(24, classes=2), single(12, seed=50, classes=2)
+    tuner = finetuner(
+        small_model, tmp_path, parts, freeze=True, dropout=0.0, class_weights=class_weights
+    )
+    labels = tuner.task.train_labels
+    features = torch.from_numpy(tuner.encoder.features("train", tuner.task.train))
+    with torch.no_grad():
+        tuner.heads.heads.bias[..., 0] = 2.0
+        nats = -tuner.heads(features)[:, 0].log_softmax(-1).numpy()[range(24), labels]
+    assert labels.sum() != 12
+    plain, by_class = nats.mean(), np.mean([nats[labels == label].mean() for label in (0, 1)])
+    expected, other = (plain, by_class) if class_weights == "none" else (by_class, plain)
+    assert tuner.step(np.arange(24)).loss == pytest.approx(expected, rel=1e-5)
+    assert expected != pytest.approx(other, rel=1e-3)
+
+
+def test_clipping_bounds_the_gradient_of_all_that_learns(small_model, tmp_path):
+    tuner = finetuner(small_model, tmp_path, clip_norm=1e-3)
+    taken = tuner.step(np.arange(8))
+    learning = [p.grad for group in tuner.groups for p in group.parameters]
+    assert torch.nn.utils.get_total_norm(learning).item() == pytest.approx(1e-3, rel=1e-3)
+    assert taken.gradient_norm > 1e-2
+
+
 def test_decay_shrinks_every_weight_by_its_own_rate(tmp_path):
     after = []
     for weight_decay in (0.0, 2.0):
