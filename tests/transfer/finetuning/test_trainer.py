@@ -1,6 +1,7 @@
 """Which parameters learn, and at which rates."""
 
 from functools import partial
+from itertools import count
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from transfer.features import FeatureCache
 from transfer.finetuning.config import FinetuningConfig
 from transfer.finetuning.experiment import make_finetuner
 from transfer.finetuning.task import make_task
+from transfer.metrics import metrics_of
 from transfer.thresholds import choose_thresholds
 
 
@@ -88,6 +90,15 @@ def test_rates_rise_in_the_warmup_and_fall_to_zero_over_all_epochs(small_model, 
     assert rates == pytest.approx([1 / 4, 2 / 4, 3 / 4, 1, 2 / 3, 1 / 3])
 
 
+def test_heads_begin_from_the_seed(small_model, tmp_path):
+    one, same, other = (
+        finetuner(small_model, tmp_path, freeze=True, seed=seed).heads.heads.weight
+        for seed in (0, 0, 1)
+    )
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+
+
 def test_each_step_and_each_seed_drops_other_units(small_model, tmp_path):
     def losses(dropout, seed=0):
         still = {"head_lr": 1e-12, "dropout": dropout, "seed": seed}
@@ -156,9 +167,12 @@ def test_thresholds_are_those_of_the_metric_that_was_asked_for(
 ):
     parts = draw(24), draw(40, seed=50)
     tuner = finetuner(small_model, tmp_path, parts, freeze=True, threshold_metric=asked)
-    tuned, _ = tuner.evaluate()
+    tuned, metrics = tuner.evaluate()
     probabilities = tuned.probabilities(tuner.encoder.features("val", tuner.task.val))
     truth = tuner.task.val_labels
+    scores = [metrics_of(truth, each.choose(probabilities), 2) for each in (tuned, tuner.tuned())]
+    assert metrics == scores[0]
+    assert (scores[0] != scores[1]) == (used != "accuracy")  # by chance alone no cut is moved
     if not tuner.task.is_multilabel:
         probabilities, truth = probabilities[:, None], truth[:, None]
     assert tuned.thresholds == choose_thresholds(probabilities, truth, used)
@@ -200,6 +214,28 @@ def test_clipping_bounds_the_gradient_of_all_that_learns(small_model, tmp_path):
     learning = [p.grad for group in tuner.groups for p in group.parameters]
     assert torch.nn.utils.get_total_norm(learning).item() == pytest.approx(1e-3, rel=1e-3)
     assert taken.gradient_norm > 1e-2
+
+
+def test_every_epoch_reads_all_texts_in_an_order_of_its_own(small_model, tmp_path, monkeypatch):
+    tuner, read = finetuner(small_model, tmp_path, freeze=True, epochs=2), []
+    step = tuner.step
+    monkeypatch.setattr(tuner, "step", lambda rows: (read.append(rows.tolist()), step(rows)))
+    for _ in range(2):
+        tuner.run_epoch(lambda: True)
+    first, second = read[:3], read[3:]
+    for epoch in (first, second):
+        assert sorted(np.concatenate(epoch)) == list(range(24))
+    assert first != second
+
+
+def test_the_seconds_are_those_of_all_steps_and_of_the_evaluation(
+    small_model, tmp_path, monkeypatch
+):
+    tuner = finetuner(small_model, tmp_path, freeze=True)
+    now = count()
+    monkeypatch.setattr("transfer.finetuning.trainer.time.perf_counter", lambda: next(now))
+    tuner.run_epoch(lambda: True)
+    assert tuner.progress.seconds == 3 + 1
 
 
 def test_decay_shrinks_every_weight_by_its_own_rate(tmp_path):

@@ -52,6 +52,8 @@ def test_a_unit_held_at_its_mean_moves_the_intercept(sets):
     intercept = whole.intercept + whole.coefficients[3] * sets[0].features[:, 3].mean()
     scores = test.features[:, rest] @ whole.coefficients[rest] + intercept
     assert found["test_accuracy"] == ((scores > 0) == test.labels).mean()
+    assert found["lost"] == pytest.approx(whole.accuracy(test) - found["test_accuracy"])
+    assert found["lost"] > 0.1
 
 
 def test_a_unit_of_noise_is_not_missed(sets):

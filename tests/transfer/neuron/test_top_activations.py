@@ -110,6 +110,31 @@ def test_words_are_averaged_unless_they_are_rare():
     assert (down["word"], down["count"], down["mean_change"]) == ("bad", 3, -3.0)
 
 
+def test_words_are_listed_by_how_much_they_move_the_unit():
+    changes = {"great": 3.0, "good": 2.0, "fine": 1.0, "so": 0.0, "poor": -1.0, "bad": -2.0}
+    texts = dict(enumerate(changes))
+    jumps = [
+        extremes.Jump(row, 0, len(word), changes[word] + spread)
+        for row, word in texts.items()
+        for spread in (-0.25, 0.25)
+    ]
+    found = average_words(jumps, texts, rare=2)
+    words = {kind: [row["word"] for row in rows] for kind, rows in found.items()}
+    assert words == {"raise": ["great", "good", "fine"], "lower": ["bad", "poor"]}
+
+
+def test_texts_are_drawn_until_they_hold_the_characters():
+    texts, rows = ["word " * 2] * 20, np.arange(3, 20)
+    drawn = extremes._sample(texts, rows, 0, 55)
+    assert len(drawn) == 5
+    assert drawn == sorted(set(drawn))
+    assert set(drawn) <= set(rows.tolist())
+    assert extremes._sample(texts, rows, 1, 55) != drawn
+    assert len(extremes._sample(texts, rows, 0, 60)) == 6
+    assert len(extremes._sample(texts, rows, 0, 9)) == 1
+    assert extremes._sample(texts, rows, 0, 10**6) == rows.tolist()
+
+
 def test_a_long_word_takes_time_in_proportion():
     """Milliseconds; where its end is looked for from every sign, 10 s."""
     word = "a" + "!" * 60_000 + "b"
