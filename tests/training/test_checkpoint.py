@@ -131,8 +131,12 @@ def test_averaged_weights_are_a_model(checkpoints, small_split):
 
 def test_averaged_weights_that_are_absent_are_refused(checkpoints, small_split):
     saved_by(checkpoints, small_split, make_trainer(ema_decay=0.9))
-    (checkpoints.complete()[-1] / "ema" / "model.safetensors").write_bytes(save({}))
+    file = checkpoints.complete()[-1] / "ema" / "model.safetensors"
+    file.write_bytes(save({}))
     with pytest.raises(InputError, match=r"ema/.* is absent where the config asks for"):
+        checkpoints.restore(make_trainer(ema_decay=0.9))
+    file.unlink()
+    with pytest.raises(InputError, match=r"ema/model\.safetensors"):
         checkpoints.restore(make_trainer(ema_decay=0.9))
 
 

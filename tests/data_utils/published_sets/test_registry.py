@@ -29,6 +29,8 @@ def test_every_example_is_tested_in_one_fold_and_fitted_in_the_rest():
     assert len(folds) == FOLDS
     tested = np.concatenate([fold.test for fold in folds])
     assert sorted(tested) == list(range(103))
+    published = np.random.default_rng(0).permutation(103)  # the folds of the published results
+    assert folds[0].test.tolist() == published[:11].tolist()
     for fold in folds:
         parts = np.concatenate([fold.train, fold.val, fold.test])
         assert sorted(parts) == list(range(103))
@@ -92,6 +94,22 @@ def test_emotions_are_read_and_split(tmp_path):
         SETS["semeval"].read(tmp_path)
 
 
+def test_tweets_of_all_parts_are_read_in_the_form_of_train(tmp_path):
+    """That has neither names nor marks; a model must not be tested on them."""
+    (tmp_path / "semeval").mkdir()
+    tweets = {
+        "train": "so #happy @you: \U0001f600 fine",
+        "val": "\"I'm @some_one's #un_happy\\nfriend &amp; foe\"",
+    }
+    for name, tweet in tweets.items():
+        head = ",".join(("ID", "Tweet", *EMOTIONS))
+        cells = ",".join(["7", '"' + tweet.replace('"', '""') + '"', *"01000000000"])
+        (tmp_path / f"semeval/{name}.csv").write_text("\n".join([head, *[cells] * 20]) + "\n")
+    texts = SETS["semeval"].read(tmp_path).texts.texts
+    assert set(texts[:20]) == {"so happy : fine"}
+    assert set(texts[20:]) == {"I'm 's unhappy friend & foe"}
+
+
 @pytest.mark.parametrize("name", [name for name, entry in SETS.items() if entry.source.files])
 def test_a_download_goes_to_the_folder_of_its_set(name):
     assert find_dataset(name).name == name
@@ -132,6 +150,8 @@ def test_yelp_is_read_as_it_is_published(tmp_path):
     assert sizes(task.folds[0]) == [18, 2, 20]
     assert SETS["yelp_full"].read(tmp_path).texts.classes == ("1", "2", "3", "4", "5")
     path = tmp_path / "yelp/test.csv"
+    path.write_bytes(b'"1","caf\xe9"\n"2","' + b"long " * 30_000 + b'"\n')
+    assert SETS["yelp"].read(tmp_path).sets[-1].texts == ["caf\ufffd", "long " * 30_000]
     for wrong in ('"3","text"\n', '"0","text"\n', '"1"\n', '"1","a","b"\n'):
         path.write_text('"1","text"\n' + wrong)
         with pytest.raises(InputError, match=r"test\.csv, row 2: expected a label from 1 to 2 and"):

@@ -58,6 +58,15 @@ def test_the_decoder_learns_only_from_the_language_models_loss(small_model, tmp_
     assert still == (set() if lm_weight else {"model.decoder.weight", "model.decoder.bias"})
 
 
+@pytest.mark.parametrize("window", [1, 3])
+def test_a_text_is_learned_from_its_last_tokens_alone(small_model, tmp_path, window):
+    tuner = finetuner(small_model, tmp_path, window=window)
+    taken = tuner.step(np.arange(8))
+    learned = tuner.model.embedding.weight.grad.abs().sum(1).nonzero().flatten().tolist()
+    assert learned == sorted({int(t) for text in tuner.task.train[:8] for t in text[-window:]})
+    assert taken.tokens == 0  # none is predicted, without the language model's loss
+
+
 def test_rates_differ_by_layer(small_model, tmp_path):
     """The first step of Adam moves every parameter by its rate, whatever its gradient."""
     tuner = finetuner(
