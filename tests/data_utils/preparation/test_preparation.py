@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from data_utils.corpus import SPLITS, open_corpus
 from data_utils.preparation import preparation
+from data_utils.preparation.encoding import keys_of
 from data_utils.preparation.preparation import PieceSizes, Preparation, split_counts
 from data_utils.preparation.vocabulary import VocabularyConfig
 from model.errors import InputError
@@ -158,6 +159,19 @@ def test_the_seed_decides_the_order(tmp_path, source):
         prepare_corpus([source], tmp_path / name, seed=seed)
     a, b, c = ((tmp_path / name / "train.bin").read_bytes() for name in "abc")
     assert a == b != c
+
+
+def test_keys_are_those_of_splitmix64_as_it_is_published():
+    """Else the same command would make another corpus, which no run could resume on."""
+    keys = keys_of(np.arange(1, 4, dtype=np.uint64), seed=0)
+    assert [f"{key:016x}" for key in keys.tolist()] == [
+        "e220a8397b1dcdaf",
+        "6e789e6aa1b965f4",
+        "06c45d188009454f",
+    ]
+    ids = np.arange(1000, dtype=np.uint64)
+    assert len({*keys_of(ids, 1).tolist(), *keys_of(ids, 2).tolist()}) == 2000
+    assert keys_of(ids, None).tolist() == ids.tolist()
 
 
 def test_shuffled_positions_are_uniform(tmp_path):
