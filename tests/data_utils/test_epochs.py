@@ -109,6 +109,8 @@ def test_reviews_stay_whole_and_the_seed_decides():
     contents = [dealt.tokens.tobytes() for dealt in orders]
     assert contents[0] == contents[1]
     assert len(set(contents)) == 3
+    earlier = np.random.default_rng([1, 1]).permutation(len(SIZES)).tolist()
+    assert contents[3] == b"".join(bytes([review]) * SIZES[review] for review in earlier)
 
 
 def first_window(lanes, number):

@@ -167,6 +167,9 @@ def test_later_epochs_permute_shards_by_seed():
     assert orders[1] == orders[2]
     assert len({tuple(order) for order in orders}) == 4
     assert all(sorted(order) == list(range(16)) for order in orders)
+    earlier = np.arange(16)
+    np.random.default_rng([1, 1]).shuffle(earlier)
+    assert orders[4] == earlier.tolist()  # what runs of earlier versions read, to be resumed
 
 
 def test_the_first_epoch_reads_the_order_of_the_file_and_later_ones_their_own():
