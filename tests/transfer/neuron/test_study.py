@@ -21,10 +21,13 @@ from tests.data_utils.preparation.interruptions import interrupted_at
 from tests.model.pages.hostile import NASTY
 from tests.support.chromium import CHROMIUM, browse, messages
 from tests.transfer.examples import make_set, with_questions
+from transfer.experiment import featurize_sets
+from transfer.features import FeatureCache
 from transfer.neuron import study as neuron_study
 from transfer.neuron.report import DRAWN, as_html, write_report
 from transfer.neuron.study import StudyOptions, run_study
-from transfer.plots import as_svg
+from transfer.plots import as_svg, unit_histogram
+from transfer.regression import fit_regression
 
 OPTIONS = StudyOptions(labels=(8, 60), draws=2, untrained=2)
 NASTY_CLASS = '<b>"yes" & no</b>'
@@ -240,6 +243,42 @@ def test_a_regression_done_before_is_not_done_again(tmp_path, studied, sets, mon
     monkeypatch.setattr(neuron_study, "regress_on_unit", refused)
     folder = shutil.copytree(studied[1], tmp_path / "study")
     assert run_study(studied[2], sets, folder, OPTIONS)["alone"] == studied[0]["alone"]
+
+
+def test_a_unit_that_is_named_is_the_one_that_is_studied(tmp_path, studied, sets, monkeypatch):
+    given = {}
+    for part in ("measure_baselines", "label_efficiency", "find_top_activations", "without_unit"):
+
+        def note(*arguments, part=part, **options):
+            given[part] = arguments, options
+            return {}
+
+        monkeypatch.setattr(neuron_study, part, note)
+    first, folder, loaded = studied
+    unit = (first["neuron"]["index"] + 1) % 12
+    folder = shutil.copytree(folder, tmp_path / "study")
+    options = replace(OPTIONS, neuron=unit, seed=5)
+    results = run_study(loaded, sets, folder, options)
+    neuron = results["neuron"]
+    assert (first["neuron"]["chosen"], neuron["chosen"], neuron["index"]) == (
+        "weight",
+        "name",
+        unit,
+    )
+    examples = featurize_sets(loaded.model, loaded, sets, FeatureCache(folder / "features"))
+    train, val, test = (part.units([unit]) for part in examples)
+    alone = fit_regression(train, val, 5)
+    assert results["alone"] != first["alone"]
+    assert results["alone"]["c"] == alone.c
+    assert results["alone"]["test_accuracy"] == alone.accuracy(test)
+    assert results["histogram"] == unit_histogram(unit, examples[2])
+    values, *searched = given["find_top_activations"][0][2:]
+    np.testing.assert_array_equal(values, test.features[:, 0])
+    assert searched == [unit, neuron["polarity"], neuron["cut"], 5]
+    assert given["without_unit"][0][0] == unit
+    assert given["label_efficiency"][0][2] == unit
+    assert given["label_efficiency"][1] == {"counts": [8, 60], "draws": 2, "seed": 5}
+    assert given["measure_baselines"][0][3:] == (5, 2)
 
 
 def test_one_class_against_the_rest(sets):
