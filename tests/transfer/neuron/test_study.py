@@ -255,22 +255,18 @@ def test_a_unit_that_is_named_is_the_one_that_is_studied(tmp_path, studied, sets
 
         monkeypatch.setattr(neuron_study, part, note)
     first, folder, loaded = studied
-    unit = (first["neuron"]["index"] + 1) % 12
     folder = shutil.copytree(folder, tmp_path / "study")
-    options = replace(OPTIONS, neuron=unit, seed=5)
-    results = run_study(loaded, sets, folder, options)
-    neuron = results["neuron"]
-    assert (first["neuron"]["chosen"], neuron["chosen"], neuron["index"]) == (
-        "weight",
-        "name",
-        unit,
-    )
     examples = featurize_sets(loaded.model, loaded, sets, FeatureCache(folder / "features"))
-    train, val, test = (part.units([unit]) for part in examples)
-    alone = fit_regression(train, val, 5)
-    assert results["alone"] != first["alone"]
-    assert results["alone"]["c"] == alone.c
-    assert results["alone"]["test_accuracy"] == alone.accuracy(test)
+    fits = [fit_regression(*(p.units([u]) for p in examples[:2]), 5) for u in range(12)]
+    told = first["alone"]["c"], first["alone"]["val_accuracy"]
+    unit = next(u for u, fit in enumerate(fits) if (fit.c, fit.val_accuracy) != told)
+    results = run_study(loaded, sets, folder, replace(OPTIONS, neuron=unit, seed=5))
+    neuron, test = results["neuron"], examples[2].units([unit])
+    assert (neuron["index"], neuron["chosen"]) == (unit, "name")
+    assert first["neuron"]["chosen"] == "weight"
+    assert results["alone"]["c"] == fits[unit].c
+    assert results["alone"]["val_accuracy"] == fits[unit].val_accuracy
+    assert results["alone"]["test_accuracy"] == fits[unit].accuracy(test)
     assert results["histogram"] == unit_histogram(unit, examples[2])
     values, *searched = given["find_top_activations"][0][2:]
     np.testing.assert_array_equal(values, test.features[:, 0])
