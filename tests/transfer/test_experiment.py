@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from data_utils.labelled import LabelledSet
 from model import SentimentClassifier, load_model, save_model
 from model.classifiers.classifier import load_classifier
+from model.classifiers.separation import load_areas
 from model.errors import InputError
 from model.features import FeatureKind, features_in_order
 from model.files.weights import LoadedModel, model_digest
@@ -27,6 +28,7 @@ from transfer.baselines import (
 from transfer.experiment import measure_baselines, run_transfer
 from transfer.features import FeatureCache
 from transfer.regression import Examples, fit_regression
+from transfer.separation import areas_of_units
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +81,10 @@ def test_the_classifier_repeats_the_reported_accuracy(tmp_path, telling_model, s
     chosen = classifier.choose(probabilities)
     assert classifier.threshold == results["threshold"]["value"]
     assert (chosen == sets[2].labels).mean() == results["threshold"]["test_accuracy"]
+    learned = features_in_order(telling_model, list(map(loaded.tokens, sets[0].texts)))
+    kept = load_areas(tmp_path / "out" / "classifier", hidden_size=12)
+    # Values that rounding makes equal may count half.
+    np.testing.assert_allclose(kept, areas_of_units(learned, sets[0].labels, 12), atol=0.005)
 
 
 def test_a_classifier_is_replaced_whole_or_not_at_all(tmp_path, telling_model, sets, monkeypatch):

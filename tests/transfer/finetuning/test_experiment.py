@@ -15,7 +15,9 @@ from safetensors.torch import save
 from data_utils.labelled import LabelledSet
 from model import SentimentClassifier, load_model, save_model
 from model.classifiers.fitted import find_classifier
+from model.classifiers.separation import load_areas
 from model.errors import InputError
+from model.features import features_in_order
 from model.files.storage import read_json, write_json
 from model.files.weights import model_digest
 from model.text.profiles import text_profile
@@ -28,6 +30,7 @@ from transfer.finetuning import checkpoint, experiment
 from transfer.finetuning.config import FinetuningConfig
 from transfer.finetuning.experiment import run_finetuning
 from transfer.finetuning.task import hold_out, make_task
+from transfer.separation import areas_of_units
 
 SETTINGS = {"epochs": 6, "batch_size": 16, "head_lr": 0.05, "hidden_layers": (6,)}
 SEVERAL = [several(64), several(32, seed=300), several(32, seed=600)]
@@ -93,6 +96,8 @@ def test_several_labels_are_learned_and_classify_reads_them(folder, tmp_path):
     )
     assert results["test"]["f1_macro"] > 0.9
     assert results["examples"] == {"train": 64, "val": 32, "test": 32}
+    read = map(load_model(folder).tokens, SEVERAL[0].texts)
+    assert results["symbols_per_epoch"] == sum(map(len, read))
     history = results["history"]
     values = [row["val_f1_macro"] for row in history]
     assert results["best_epoch"] == 1 + int(np.argmax(values))
@@ -125,6 +130,11 @@ def test_one_label_each_on_frozen_features(folder, tmp_path, classes):
     expected = np.array(sets[1].classes)[sets[1].labels]
     assert (told == expected).mean() == results["val"]["accuracy"]
     np.testing.assert_allclose(classifier.predict_proba(["so!!"]).sum(1), 1)
+    loaded = load_model(folder)
+    features = features_in_order(loaded.model, list(map(loaded.tokens, sets[1].texts)))
+    kept = load_areas(tmp_path / "out/model/classifier", hidden_size=12)
+    # Values that rounding makes equal may count half.
+    np.testing.assert_allclose(kept, areas_of_units(features, sets[1].labels, 12), atol=0.01)
 
 
 def bytes_of(folder):
