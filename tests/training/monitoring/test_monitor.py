@@ -49,7 +49,8 @@ def test_the_unit_that_knows_the_label_is_found(sets):
     def features(labels):
         noise = np.random.default_rng(len(labels)).normal(size=(len(labels), 6))
         noise[:, 4] = 0.1 * noise[:, 4] - labels  # low for the positive class
-        return noise.astype(np.float32)
+        scales = np.array([100.0, 10.0, 1.0, 10.0, 1e-3, 1.0])  # its values differ least
+        return (noise * scales + 5 * np.arange(6)).astype(np.float32)
 
     probe = read_probe(sets)
     found = probe.examine(features(probe.train.labels), features(probe.val.labels))
