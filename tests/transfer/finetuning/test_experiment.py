@@ -29,7 +29,7 @@ from transfer.features import FeatureCache
 from transfer.finetuning import checkpoint, experiment
 from transfer.finetuning.config import FinetuningConfig
 from transfer.finetuning.experiment import run_finetuning
-from transfer.finetuning.task import hold_out, make_task
+from transfer.finetuning.task import Task, check_learnable, hold_out, make_task
 from transfer.separation import areas_of_units
 
 SETTINGS = {"epochs": 6, "batch_size": 16, "head_lr": 0.05, "hidden_layers": (6,)}
@@ -312,6 +312,32 @@ def test_classes_that_cannot_be_learned_are_refused_before_anything_is_written(f
     with pytest.raises(InputError, match=r"validation labels hold a single class.*--val-share"):
         run(folder, tmp_path / "out", [one, alone])
     assert not (tmp_path / "out").exists()
+
+
+def test_a_class_of_every_text_or_of_none_that_is_left_is_refused():
+    every = LabelledSet(["a", "b"], np.array([[1, 0], [1, 1]]), CLASSES)
+    with pytest.raises(InputError, match="class 'loud': every one of the 2 training texts has it"):
+        check_learnable(every)
+    left = LabelledSet(["a", "b", "c"], np.array([0, 2, 0]), ("plain", "loud", "asking"))
+    with pytest.raises(InputError, match="class 'loud': none of the 3 texts to learn from has it"):
+        check_learnable(left)
+
+
+def test_a_task_is_recognised_by_all_of_its_texts_and_labels():
+    def digest(train=((1, 2), (3,)), val=((4,),), labels=(0, 1), held=(0,), classes=("a", "b")):
+        texts = ([np.array(text, np.uint8) for text in part] for part in (train, val))
+        return Task(*texts, np.array(labels), np.array(held), classes).digest
+
+    others = [
+        digest(train=((1,), (2, 3))),
+        digest(train=((3,), (1, 2))),
+        digest(val=((5,),)),
+        digest(labels=(1, 1)),
+        digest(held=(1,)),
+        digest(classes=("a", "c")),
+    ]
+    assert len({digest(), *others}) == 1 + len(others)
+    assert digest() == digest()
 
 
 def test_holding_out_splits_by_the_seed():
