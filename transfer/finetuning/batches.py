@@ -2,7 +2,8 @@
 
 A batch is read without padding: a text leaves it at its end, so every distinct length costs a call
 of the recurrence. Texts are therefore sorted by length within random pools of many batches, which
-still differ from epoch to epoch.
+differ from epoch to epoch. A set of at most POOL batches is a single pool: each epoch has nearly
+the same batches, in an order of its own.
 """
 
 from collections.abc import Sequence
