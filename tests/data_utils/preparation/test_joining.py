@@ -56,6 +56,14 @@ def test_train_is_all_reviews_mixed_and_the_rest_is_the_first_ones(products, fil
     assert meta["reading"]["records"] == 100
 
 
+def test_what_is_said_of_a_joined_corpus_holds_for_all_of_it(films, tmp_path):
+    texts = [f"product {i}" for i in range(20)]
+    first = prepared(tmp_path, "first", texts, split=(8, 1, 1), deduplicate=True, shuffle=False)
+    meta = join_corpora([first, films], tmp_path / "both", seed=5)
+    assert (meta["deduplicated"], meta["shuffled"], meta["seed"]) == (False, True, 5)
+    assert meta["joined"] == [open_corpus(folder).fingerprint for folder in (first, films)]
+
+
 def test_the_seed_draws_the_order(products, films, tmp_path):
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         join_corpora([products, films], tmp_path / name, seed)
