@@ -392,6 +392,19 @@ def test_duplicates_leave_the_first_of_each(tmp_path):
     assert sorted(found) == sorted({text_profile("openai").encode(text) for text in texts})
 
 
+def test_duplicates_are_the_same_ones_however_much_is_sorted_at_a_time(tmp_path):
+    """As in a corpus of many megabytes: a stretch begins within the blocks."""
+    source = write_texts(tmp_path / "in.jsonl", [f"text {i * i % 97}" for i in range(300)])
+    settings = {"deduplicate": True, "split": (8, 1, 1)}
+    for name, sorted_bytes in (("one", 10**6), ("many", 400)):
+        pieces = PieceSizes(block_bytes=1500, sorted_bytes=sorted_bytes)
+        prepare_corpus([source], tmp_path / name, pieces=pieces, **settings)
+    corpus = open_corpus(tmp_path / "many")
+    found = [review for name in SPLITS for review in reviews_of(corpus.splits[name])]
+    assert len(found) == len(set(found)) == len({i * i % 97 for i in range(300)})
+    assert files_of(tmp_path / "one") == files_of(tmp_path / "many")
+
+
 def test_the_first_of_duplicates_keeps_its_place(tmp_path):
     """Of equal reviews in one block, in two, and in two inputs; digests in one part or in many."""
     sources = [
