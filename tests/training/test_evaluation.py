@@ -13,7 +13,7 @@ from model.scoring import score_split, token_costs
 from model.text.profiles import text_profile
 from model.text.split import Split, encode_split
 from model.text.tokenizer import BYTES
-from training.evaluation import evaluate_split
+from training.evaluation import EvaluateConfig, evaluate_split
 from training.parallel.distributed import World
 
 
@@ -47,6 +47,12 @@ def test_one_lane_is_file_order_with_the_state_carried(small_model, smaller_spli
 def test_lanes_are_at_least_one(small_model, small_split):
     with pytest.raises(InputError, match="--lanes is 0"):
         score_split(small_model, small_split, lanes=0)
+
+
+@pytest.mark.parametrize("key", ["every_steps", "lanes", "probe_texts", "sample_length"])
+def test_evaluations_of_nothing_are_refused(key):
+    with pytest.raises(InputError, match=rf"^evaluate\.{key} is 0; it must be at least 1"):
+        EvaluateConfig(**{key: 0})
 
 
 def test_review_reset_starts_every_review_from_zero(small_model, smaller_split):

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,8 +14,16 @@ from hypothesis import strategies as st
 from model.errors import InputError
 from tests.support.damage import damaged_bytes
 from tests.support.trainers import ALONE
-from training.metrics import RunLog, keep_rows, read_rows
+from training.metrics import LogConfig, RunLog, keep_rows, read_rows
 from training.runs.run_directory import PretrainingDirectory
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("every_steps", 0), ("every_seconds", 0.0), ("every_seconds", math.nan)]
+)
+def test_intervals_of_nothing_are_refused(key, value):
+    with pytest.raises(InputError, match=rf"^log\.{key} is {value}; it must be"):
+        LogConfig(**{key: value})
 
 
 def test_rows_beyond_the_checkpoint_and_torn_lines_are_dropped(tmp_path):

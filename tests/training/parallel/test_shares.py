@@ -32,6 +32,12 @@ def test_shares_are_one_for_each_rank():
         with_shares(World(0, 2, CPU), (1.0, 1.0, 2.0))
 
 
+def test_numbers_divide_the_lanes_of_every_rank():
+    numbers = (1.0, 0.0, 3.0)
+    for rank, own in enumerate([slice(0, 2), slice(2, 2), slice(2, 8)]):
+        assert with_shares(World(rank, 3, CPU), numbers).own_slice(8) == own
+
+
 def test_lanes_are_dealt_evenly_by_default():
     world = World(0, 2, CPU)
     assert ParallelConfig().shares == "even"
