@@ -170,6 +170,19 @@ def test_a_checkpoint_without_a_count_of_overflows_is_read(checkpoints, small_sp
     assert restored.close_row()["overflows"] == 0
 
 
+def test_a_checkpoint_of_lamb_from_an_earlier_version_is_read(checkpoints, small_split):
+    """It also holds three numbers of the last step for each tensor."""
+    trainer, restored = (make_trainer(name="lamb") for _ in range(2))
+    saved_by(checkpoints, small_split, trainer, steps=2)
+    path = checkpoints.complete()[-1] / checkpoint.optimizer_file(0)
+    tensors = load_tensors(path)
+    places = {name.split(".")[0] for name in tensors}
+    shown = product(places, ("weight_norm", "adam_norm", "trust_ratio"))
+    save_tensors(path, tensors | {f"{place}.{kind}": torch.ones(()) for place, kind in shown})
+    checkpoints.restore(restored)
+    assert_same_tensors(*(flatten_optimizers(each.optimizers) for each in (trainer, restored)))
+
+
 def test_the_random_state_is_part_of_it(checkpoints, small_split):
     trainer = make_trainer()
     train(trainer, small_split, 1)
