@@ -12,6 +12,7 @@ from training.runs.named_checkpoints import (
     find_checkpoint,
     go_back,
     keep_newest,
+    last_until,
     rows_until,
     saved_step,
 )
@@ -40,6 +41,17 @@ def add_checkpoint(made, step, name="step", weights=""):
 
 def names_in(folder):
     return sorted(path.name for path in folder.glob("*"))
+
+
+def test_the_last_checkpoint_up_to_a_step_is_of_two_the_one_kept_before_a_cooldown(a_run):
+    def last(step):
+        found = last_until(a_run.checkpoints, step)
+        return None if found is None else found.name
+
+    two, four = "step-00000002", "step-00000004"
+    assert [last(step) for step in (1, 2, 3, 4, 9)] == [None, two, two, four, four]
+    add_checkpoint(a_run, 4, BEFORE_COOLDOWN)
+    assert [last(step) for step in (3, 4)] == [two, f"{BEFORE_COOLDOWN}-00000004"]
 
 
 @pytest.mark.parametrize("content", ["torn", '{"progress": {"step": "four"}}', None])
