@@ -272,10 +272,14 @@ def test_the_removal_of_what_cannot_be_used_may_be_interrupted(tmp_path, source)
     assert open_corpus(tmp_path / "out").splits["train"].reviews == 198
 
 
-def test_another_request_does_not_go_on_with_the_work_of_this_one(tmp_path, source):
-    interrupt_while_sorting(source, tmp_path / "out", profile="raw")
+@pytest.mark.parametrize(
+    "before", [{"profile": "raw"}, {"seed": 7}, {"shuffle": False}, {"deduplicate": True}]
+)
+def test_another_request_does_not_go_on_with_the_work_of_this_one(tmp_path, source, before):
+    prepare_corpus([source], tmp_path / "whole")
+    interrupt_while_sorting(source, tmp_path / "out", **before)
     prepare_corpus([source], tmp_path / "out")
-    assert open_corpus(tmp_path / "out").splits["train"].tokens[:2].tobytes() == b"\n "
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
 
 
 def test_a_changed_input_is_read_again(tmp_path, source):

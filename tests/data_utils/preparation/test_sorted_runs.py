@@ -58,6 +58,7 @@ def test_digests_have_two_halves():
     digests = digests_of([b"one", b"one", b"two"])
     assert digests.dtype == DIGESTS
     assert digests[0] == digests[1] != digests[2]
+    assert (digests["high"] != digests["low"]).all()
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 3])

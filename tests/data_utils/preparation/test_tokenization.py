@@ -289,6 +289,10 @@ def test_a_sample_is_bounded_and_from_all_over():
     assert abs(tenths - len(chosen) / 10).max() < 4 * (len(chosen) / 10) ** 0.5
     assert chosen.tolist() == sample_reviews(split, 50_000, seed=1).tolist()
     assert chosen.tolist() != sample_reviews(split, 50_000, seed=2).tolist()
+    for seed in range(20):  # about half of them draw more than fits; the end is not what gives way
+        chosen = sample_reviews(split, 50_000, seed)
+        assert lengths[chosen].sum() <= 50_000
+        assert chosen[-1] >= 4900
 
 
 def test_a_sample_of_everything_and_of_nothing():
