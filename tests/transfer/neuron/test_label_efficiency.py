@@ -52,6 +52,16 @@ def test_only_the_intercept_is_fitted_and_it_is_the_likeliest(classes):
         assert intercept == pytest.approx(by_newton, abs=1e-9)
 
 
+@pytest.mark.parametrize("positive", [1, 199])
+def test_the_intercept_of_a_rare_class_is_found(positive):
+    features = np.random.default_rng(0).normal(size=(200, 1))
+    labels = (np.arange(200) < positive).astype(np.int64)
+    before = Regression(1.0, np.array([0.7]), 0.0, 0.5, True)
+    found = refit_intercept(before, Examples(features, labels))
+    chances = 1 / (1 + np.exp(-found.decide(features)))
+    assert chances.mean() == pytest.approx(positive / 200)
+
+
 def test_a_class_without_an_example_has_no_intercept():
     regression = Regression(1.0, np.ones(1), 0.0, 0.5, True)
     with pytest.raises(ValueError, match="a class has no example"):
