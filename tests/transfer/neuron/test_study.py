@@ -247,7 +247,8 @@ def test_a_regression_done_before_is_not_done_again(tmp_path, studied, sets, mon
 
 def test_a_unit_that_is_named_is_the_one_that_is_studied(tmp_path, studied, sets, monkeypatch):
     given = {}
-    for part in ("measure_baselines", "label_efficiency", "find_top_activations", "without_unit"):
+    slow = ("measure_baselines", "label_efficiency", "find_top_activations", "without_unit")
+    for part in (*slow, "accuracy_by_units"):
 
         def note(*arguments, part=part, **options):
             given[part] = arguments, options
