@@ -1,10 +1,13 @@
 """Lanes that read the reviews in a new order in every epoch after the first.
 
 A later epoch reads a shuffled copy of the split; its order depends on the seed and the epoch's
-number. So a window's content follows from its index alone, not from the number of ranks.
+number. So a window's content follows from its index alone, not from the number of ranks. If it is
+balanced, the lanes end together; otherwise each ends where the review ends that it is in when its
+equal span of the copy does.
 """
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,6 +17,13 @@ from .lanes import DataConfig, Lanes, WindowBatch
 
 MOST_BYTES = 4 << 30  # of a split whose reviews are shuffled; every rank keeps a copy in memory
 COPIED_AT_ONCE = 1 << 14  # reviews
+
+
+class _Deal(NamedTuple):
+    """What an epoch reads."""
+
+    order: np.ndarray  # reviews of the split, by index, int64 [n]
+    bounds: np.ndarray | None  # of its shards, in its tokens, int64 [S + 1]; None: equal spans
 
 
 class Epochs:
@@ -39,11 +49,29 @@ class Epochs:
 
     def _begin(self, number: int, first: int) -> None:
         self.number, self.first = number, first  # of the epoch, and its first window
-        split = shuffled(self.split, self.seed, number) if number else self.split
-        self.lanes = self._lanes_of(split)
+        split, bounds = self.split, None
+        if number:
+            order, bounds = self._deal(number)
+            split = taken(split, order)
+        self.lanes = self._lanes_of(split, bounds)
 
-    def _lanes_of(self, split: Split) -> Lanes:
-        return Lanes.configured(split, self.config, self.total, self.seed, self.own)
+    def _lanes_of(self, split: Split, bounds: np.ndarray | None) -> Lanes:
+        return Lanes.configured(split, self.config, self.total, self.seed, self.own, bounds)
+
+    def _deal(self, number: int) -> _Deal:
+        """Return what epoch `number` reads."""
+        order = np.random.default_rng([self.seed, number]).permutation(self.split.reviews)
+        if self.config.shuffle != "balanced":
+            return _Deal(order, None)
+        sizes = np.diff(np.asarray(self.split.offsets))[order]
+        costs = sizes
+        if self.config.persist == "review":  # each then begins a window
+            costs = -(-np.maximum(sizes - 1, 0) // self.config.window)
+        shard_of = balanced(costs, self.config.shards or self.total)
+        by_shard = np.argsort(shard_of, kind="stable")
+        bounds = np.searchsorted(shard_of[by_shard], np.arange(shard_of.max() + 2))
+        order = order[by_shard]
+        return _Deal(order, _offsets(self.split, order)[bounds])
 
     def _epoch_of(self, index: int) -> tuple[int, int]:
         """Return the number of a window's epoch, and the epoch's first window."""
@@ -58,14 +86,29 @@ class Epochs:
             return self.lanes.windows_per_epoch
         if number == 0:
             return self.windows_per_epoch
-        offsets = _offsets(self.split, _order(self.split, self.seed, number))
+        order, bounds = self._deal(number)
         tokens = np.broadcast_to(self.split.tokens[:1], len(self.split.tokens))  # takes no memory
-        return self._lanes_of(Split(tokens, offsets, self.split.tokenizer)).windows_per_epoch
+        split = Split(tokens, _offsets(self.split, order), self.split.tokenizer)
+        return self._lanes_of(split, bounds).windows_per_epoch
 
 
-def shuffled(split: Split, seed: int, number: int) -> Split:
-    """Return the split with its reviews in the order of epoch `number`, in memory."""
-    return taken(split, _order(split, seed, number))
+def balanced(costs: np.ndarray, shards: int) -> np.ndarray:
+    """Deal items to shards so that the sums of their costs are nearly equal.
+
+    costs: of at least `shards` items, int64 [n]. Returns the shard of each, int64 [n]; every shard
+    has one. The largest items come first, each to the shard with the smallest sum (Graham 1969).
+    """
+    shard_of, sums = np.empty(len(costs), np.int64), np.zeros(shards, np.int64)
+    left = np.argsort(-costs, kind="stable")
+    while len(left):  # as many at once as go to different shards
+        part = left[:shards]
+        lowest = np.argsort(sums, kind="stable")[: len(part)]
+        smallest_after = np.minimum.accumulate(sums[lowest] + costs[part])
+        count = 1 + np.count_nonzero(sums[lowest[1:]] <= smallest_after[:-1])
+        part, left, lowest = part[:count], left[count:], lowest[:count]
+        shard_of[part] = lowest
+        sums[lowest] += costs[part]
+    return shard_of
 
 
 def taken(split: Split, order: np.ndarray) -> Split:
@@ -81,11 +124,6 @@ def taken(split: Split, order: np.ndarray) -> Split:
     return Split(tokens, offsets, split.tokenizer)
 
 
-def _order(split: Split, seed: int, number: int) -> np.ndarray:
-    """Return the reviews in the order of an epoch, by index, int64 [n]."""
-    return np.random.default_rng([seed, number]).permutation(split.reviews)
-
-
 def _offsets(split: Split, order: np.ndarray) -> np.ndarray:
     """Return where these reviews begin if they stand end to end, and their end, int64 [n + 1]."""
     sizes = np.diff(np.asarray(split.offsets))[order]
@@ -93,15 +131,15 @@ def _offsets(split: Split, order: np.ndarray) -> np.ndarray:
 
 
 def settle_shuffle(config: DataConfig, split: Split) -> DataConfig:
-    """Settle `data.shuffle auto`: reviews if a copy of the split fits in memory, else shards."""
+    """Settle `data.shuffle auto`: balanced if a copy of the split fits in memory, else shards."""
     if config.shuffle != "auto":
         return config
     fits = split.tokens.nbytes <= MOST_BYTES
-    return replace(config, shuffle="reviews" if fits else "shards")
+    return replace(config, shuffle="balanced" if fits else "shards")
 
 
 def lanes_of(split: Split, config: DataConfig, lanes: int, seed: int, own: slice) -> Lanes | Epochs:
     """Return the lanes of a run whose global batch and `data.shuffle` are settled."""
-    if config.shuffle == "reviews":
+    if config.shuffle in ("balanced", "reviews"):
         return Epochs(split, config, lanes, seed, own)
     return Lanes.configured(split, config, lanes, seed, own)

@@ -47,9 +47,10 @@ class DataConfig:
     """How long a lane's state is carried: through a shard; through a review (each review then
     begins a window, and its last window is padded); or never: every window starts from zero."""
 
-    shuffle: Literal["auto", "reviews", "shards"] = "auto"
-    """What every epoch after the first shuffles: reviews, or shards, within which reviews keep
-    their order. auto takes reviews if the split has at most 4 GiB."""
+    shuffle: Literal["auto", "balanced", "reviews", "shards"] = "auto"
+    """What every epoch after the first shuffles: reviews, dealt to the lanes so that these end
+    together (balanced) or not (reviews, as earlier versions did); or shards, within which reviews
+    keep their order. auto takes balanced if the split has at most 4 GiB."""
     title_weight: Annotated[float, Bound(min=0, max=1000)] = 1.0
     """What the gradient of a byte of a title is multiplied by. A title is what follows the last
     " | " of a review, at most 128 bytes with the space that ends it. Reported bits stay
@@ -101,7 +102,12 @@ class Lanes:
         seed: int = 0,
         own: slice = slice(None),
         title_weight: float = 1.0,
+        bounds: np.ndarray | None = None,
     ):
+        """Take a split.
+
+        bounds: of its shards, int64 [shards + 1]; absent, equal spans.
+        """
         self.tokens = np.asarray(split.tokens)  # indexing a memmap is slower
         self.offsets = np.asarray(split.offsets)
         self.tokenizer = split.tokenizer
@@ -116,7 +122,7 @@ class Lanes:
         shards = lanes if shards is None else shards
         if shards < lanes:
             raise InputError(f"data.shards is {shards}, below the {lanes} lanes; give more")
-        self.bounds = shard_bounds(split, shards)  # [S + 1]
+        self.bounds = shard_bounds(split, shards) if bounds is None else bounds  # [S + 1]
         self.shard_windows = np.array([self._windows_of(*ends) for ends in pairwise(self.bounds)])
         if not self.shard_windows.any():
             raise InputError(
@@ -132,9 +138,15 @@ class Lanes:
 
     @classmethod
     def configured(
-        cls, split: Split, config: DataConfig, lanes: int, seed: int, own: slice
+        cls,
+        split: Split,
+        config: DataConfig,
+        lanes: int,
+        seed: int,
+        own: slice,
+        bounds: np.ndarray | None = None,
     ) -> "Lanes":
-        """Return the lanes of a run whose global batch is set."""
+        """Return the lanes of a run whose global batch is set; bounds: of shards, if not equal."""
         return cls(
             split,
             lanes=lanes,
@@ -144,6 +156,7 @@ class Lanes:
             seed=seed,
             own=own,
             title_weight=config.title_weight,
+            bounds=bounds,
         )
 
     def __getitem__(self, index: int) -> WindowBatch:

@@ -43,7 +43,7 @@ def _draw_lengths(axes: plt.Axes, parts: dict[str, Any]) -> None:
             axes.stairs(counts / part["reviews"], upper, label=literal(name), alpha=0.8)
     axes.set(xscale="log", xlabel="bytes in a review", ylabel="fraction of reviews", title="Length")
     if 1 < len(parts) <= 4:
-        axes.legend(fontsize=8)
+        axes.legend(fontsize=8, loc="upper right")
 
 
 def _draw_bytes(axes: plt.Axes, part: dict[str, Any]) -> None:
@@ -54,4 +54,4 @@ def _draw_bytes(axes: plt.Axes, part: dict[str, Any]) -> None:
     axes.set(xlabel="byte", ylabel="fraction of bytes", title="Bytes")
     if counts.any():
         axes.set_yscale("log")
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=8, loc="upper right")

@@ -69,7 +69,7 @@ def test_a_run_writes_what_it_promises(whole):
     assert "recurrence: compiled" in output
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     train = open_corpus(ROOT / SMALL_RUN["data.corpus"]).splits["train"]
-    config = DataConfig(window=WINDOW, shuffle="reviews")
+    config = DataConfig(window=WINDOW, shuffle="balanced")
     lanes = lanes_of(train, config, SMALL_RUN["data.lanes"], 0, slice(None))
     assert rows[-1]["characters"] == sum(lanes[step].characters for step in range(STEPS))
     assert lanes.number == 2  # with its epochs, what stops and resumes below comes to their ends

@@ -359,8 +359,8 @@ def test_a_damaged_config_is_refused_or_resumed_from(folder, data):
 
 def test_a_resumed_run_keeps_its_way_of_shuffling(folder):
     path, resume = folder / "config.toml", (*AGAIN, "--data.lanes", "5")
-    assert resolved(folder, *resume).config.data.shuffle == "reviews"
-    path.write_text(path.read_text().replace('shuffle = "reviews"\n', ""))
+    assert resolved(folder, *resume).config.data.shuffle == "balanced"
+    path.write_text(path.read_text().replace('shuffle = "balanced"\n', ""))
     assert resolved(folder, *resume).config.data.shuffle == "shards"  # before there was a choice
     resolved(folder, *resume, "--data.shuffle", "reviews").begin()
     assert resolved(folder, *resume).config.data.shuffle == "reviews"

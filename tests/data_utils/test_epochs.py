@@ -6,14 +6,17 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from data_utils import epochs
-from data_utils.epochs import MOST_BYTES, Epochs, lanes_of, settle_shuffle, shuffled
+from data_utils.epochs import MOST_BYTES, Epochs, balanced, lanes_of, settle_shuffle
 from data_utils.lanes import DataConfig, Lanes
 from model.text.split import Split
 
 SIZES = [50, 20, 3, 30, 2, 41] * 4
 FIELDS = ("tokens", "lengths", "reset")
+WAYS = ["balanced", "reviews"]
 
 
 def make_split():
@@ -22,8 +25,8 @@ def make_split():
     return Split(np.repeat(np.arange(len(SIZES), dtype=np.uint8), SIZES), offsets)
 
 
-def make_epochs(own=slice(None), seed=0, persist="shard"):
-    config = DataConfig(window=7, persist=persist, shuffle="reviews")
+def make_epochs(own=slice(None), seed=0, persist="shard", shuffle="balanced", shards=None):
+    config = DataConfig(window=7, persist=persist, shuffle=shuffle, shards=shards)
     return lanes_of(make_split(), config, 4, seed, own)
 
 
@@ -42,9 +45,12 @@ def windows_by_epoch(epochs, count):
         found.setdefault(epochs.number, []).append(window)
 
 
-def test_the_first_epoch_is_the_files_and_every_epoch_reads_all():
-    first, *later = windows_by_epoch(make_epochs(persist="review"), 4)
-    expected = Lanes(make_split(), lanes=4, window=7, persist="review")
+@pytest.mark.parametrize("shuffle", WAYS)
+@pytest.mark.parametrize("shards", [4, 9])
+def test_the_first_epoch_is_the_files_and_every_epoch_reads_all(shuffle, shards):
+    epochs = make_epochs(persist="review", shuffle=shuffle, shards=shards)
+    first, *later = windows_by_epoch(epochs, 4)
+    expected = Lanes(make_split(), lanes=4, window=7, persist="review", shards=shards)
     for index, window in enumerate(first):
         for field in FIELDS:
             np.testing.assert_array_equal(getattr(window, field), getattr(expected[index], field))
@@ -55,14 +61,16 @@ def test_the_first_epoch_is_the_files_and_every_epoch_reads_all():
     assert len(orders) == 4
 
 
+@pytest.mark.parametrize("shuffle", WAYS)
 @pytest.mark.parametrize("persist", ["shard", "review", "never"])
-def test_what_a_window_holds_follows_from_its_index(persist):
-    whole = make_epochs(persist=persist)
+def test_what_a_window_holds_follows_from_its_index(persist, shuffle):
+    whole = make_epochs(persist=persist, shuffle=shuffle)
     windows = [whole[index] for index in range(4 * whole.windows_per_epoch)]
     assert whole.number >= 2
     for index in (len(windows) - 1, 0, len(windows) // 2):
-        anew = make_epochs(persist=persist)
-        ranks = [make_epochs(own, persist=persist) for own in (slice(0, 1), slice(1, 4))]
+        anew = make_epochs(persist=persist, shuffle=shuffle)
+        parts = (slice(0, 1), slice(1, 4))
+        ranks = [make_epochs(own, persist=persist, shuffle=shuffle) for own in parts]
         for field in FIELDS:
             expected = getattr(windows[index], field)
             np.testing.assert_array_equal(getattr(anew[index], field), expected)
@@ -77,11 +85,9 @@ def test_one_shuffled_copy_is_in_memory_at_a_time(monkeypatch):
     sizes = np.full(2000, 500)
     tokens = np.ones(sizes.sum(), np.uint8)
     split = Split(tokens, np.concatenate([[0], np.cumsum(sizes)]))
-    copies, copy = [], epochs.shuffled
+    copies, copy = [], epochs.taken
     monkeypatch.setattr(
-        epochs,
-        "shuffled",
-        lambda split, seed, number: copies.append(number) or copy(split, seed, number),
+        epochs, "taken", lambda split, order: copies.append(1) or copy(split, order)
     )
     monkeypatch.setattr(epochs, "COPIED_AT_ONCE", 100)
     tracemalloc.start()
@@ -90,18 +96,26 @@ def test_one_shuffled_copy_is_in_memory_at_a_time(monkeypatch):
         for number in range(4):
             reading[number * reading.windows_per_epoch]
         _, peak = tracemalloc.get_traced_memory()
-        assert copies == [1, 2, 3]
+        assert len(copies) == 3
         copies.clear()
         Epochs(split, DataConfig(window=5000), 4, 0, slice(None))[reading.first]
     finally:
         tracemalloc.stop()
     assert peak < 1.3 * tokens.nbytes
-    assert copies == [3]  # as after a resume
+    assert len(copies) == 1  # as after a resume
 
 
-def test_reviews_stay_whole_and_the_seed_decides():
-    split = make_split()
-    orders = [shuffled(split, seed, number) for seed, number in ((0, 1), (0, 1), (0, 2), (1, 1))]
+def dealt_in(number, **settings):
+    """Return the lanes of an epoch, which hold the copy that it reads."""
+    epochs = make_epochs(**settings)
+    epochs[first_window(epochs, number)]
+    return epochs.lanes
+
+
+@pytest.mark.parametrize("shuffle", WAYS)
+def test_reviews_stay_whole_and_the_seed_decides(shuffle):
+    drawn = ((0, 1), (0, 1), (0, 2), (1, 1))
+    orders = [dealt_in(number, seed=seed, shuffle=shuffle) for seed, number in drawn]
     for dealt in orders:
         texts = [dealt.tokens[a:b].tobytes() for a, b in itertools.pairwise(dealt.offsets)]
         assert sorted(map(len, texts)) == sorted(SIZES)
@@ -109,8 +123,41 @@ def test_reviews_stay_whole_and_the_seed_decides():
     contents = [dealt.tokens.tobytes() for dealt in orders]
     assert contents[0] == contents[1]
     assert len(set(contents)) == 3
-    earlier = np.random.default_rng([1, 1]).permutation(len(SIZES)).tolist()
-    assert contents[3] == b"".join(bytes([review]) * SIZES[review] for review in earlier)
+    if shuffle == "reviews":
+        earlier = np.random.default_rng([1, 1]).permutation(len(SIZES)).tolist()
+        assert contents[3] == b"".join(bytes([review]) * SIZES[review] for review in earlier)
+
+
+@pytest.mark.parametrize("persist", ["shard", "review", "never"])
+def test_balanced_lanes_end_together(persist):
+    """All but the rounding of a lane's last window, or its share of the last review."""
+    _, windows = windows_by_epoch(make_epochs(persist=persist), 2)
+    active = [(window.lengths > 0).sum() for window in windows]
+    assert active[:-1] == [4] * (len(active) - 1)
+
+
+@given(
+    st.lists(st.integers(0, 50), min_size=1, max_size=200).flatmap(
+        lambda costs: st.tuples(st.just(costs), st.integers(1, len(costs)))
+    )
+)
+def test_every_shard_has_an_item_and_sums_are_those_of_dealing_one_by_one(drawn):
+    costs, shards = np.array(drawn[0]), drawn[1]
+    shard_of = balanced(costs, shards)
+    assert set(shard_of) == set(range(shards))
+    one_by_one = [0] * shards
+    for cost in sorted(drawn[0], reverse=True):
+        one_by_one[one_by_one.index(min(one_by_one))] += cost
+    sums = np.bincount(shard_of, weights=costs, minlength=shards)
+    assert sorted(sums) == sorted(one_by_one)
+
+
+def test_sums_of_many_items_are_equal_but_for_a_small_one():
+    sizes = np.random.default_rng(0).lognormal(5, 1, 2000).astype(np.int64)
+    sums = np.bincount(balanced(sizes, 64), weights=sizes)
+    assert sums.max() - sizes.sum() / 64 <= np.quantile(sizes, 0.1)
+    giant = np.array([5000, *[10] * 630])
+    assert np.bincount(balanced(giant, 64), weights=giant).tolist() == [5000, *[100] * 63]
 
 
 def first_window(lanes, number):
@@ -121,7 +168,9 @@ def first_window(lanes, number):
     return lanes.first
 
 
-@pytest.mark.parametrize(("before", "now"), [("shards", "reviews"), ("reviews", "shards")])
+@pytest.mark.parametrize(
+    ("before", "now"), [("shards", "balanced"), ("reviews", "shards"), ("reviews", "balanced")]
+)
 def test_another_shuffling_changes_no_first_epoch_and_the_epoch_after_it_is_complete(before, now):
     """A resume asks the other lanes for the window that comes next."""
     ways = [DataConfig(window=7, persist="review", shuffle=way) for way in (before, now)]
@@ -144,8 +193,9 @@ def test_auto_depends_on_the_size_of_the_split():
         nbytes = MOST_BYTES + 1
 
     split, config = make_split(), DataConfig()
-    assert settle_shuffle(config, split).shuffle == "reviews"
+    assert settle_shuffle(config, split).shuffle == "balanced"
     assert settle_shuffle(config, Split(Huge(), split.offsets)).shuffle == "shards"
     assert settle_shuffle(DataConfig(shuffle="shards"), split).shuffle == "shards"
     assert isinstance(lanes_of(split, DataConfig(shuffle="shards"), 4, 0, slice(None)), Lanes)
-    assert isinstance(lanes_of(split, DataConfig(shuffle="reviews"), 4, 0, slice(None)), Epochs)
+    for way in WAYS:
+        assert isinstance(lanes_of(split, DataConfig(shuffle=way), 4, 0, slice(None)), Epochs)
