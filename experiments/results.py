@@ -359,6 +359,9 @@ RESULTS: tuple[Result, ...] = (
     _closed("6a509f7e3d2b", _scaling("interpreter", "interpreter", "interpreter.png")),
     _closed("ab51da356715", _scaling(
         "precision", "precision --corpus CORPUS --work runs/precision", "precision.png")),
+    _closed("d788d7cc281c", Result(
+        "epochs/before/results/*.json",
+        f"{MODULE}studies epochs --again --corpus CORPUS --data DATA --work runs/epochs")),
     *(
         Result(f"{study}/results/*.json",
                f"{MODULE}studies {study} --again --corpus CORPUS --data DATA --work runs/{study}",

@@ -213,10 +213,10 @@ def tested(accuracy: float, texts: int) -> dict[str, Any]:
     return {"test_accuracy": accuracy, "test_interval": accuracy_interval(accuracy, texts)}
 
 
-def by_name(study: str) -> dict[str, list[dict[str, Any]]]:
+def by_name(study: str, here: Path = HERE) -> dict[str, list[dict[str, Any]]]:
     """Return a study's whole results of all seeds by their run's name, most bits first."""
     runs: dict[str, list[dict[str, Any]]] = {}
-    for name, result in whole_results(study).items():
+    for name, result in whole_results(study, here=here).items():
         runs.setdefault(name.partition("_seed_")[0], []).append(result)
     return dict(sorted(runs.items(), key=lambda pair: -mean_bits(pair[1])))
 

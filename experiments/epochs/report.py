@@ -4,14 +4,16 @@ python -m experiments.epochs.report
 """
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from configs import command
-from experiments.figures import BLUE, GREEN, GREY, RED, panels
+from experiments.figures import BLUE, GREEN, GREY, ORANGE, RED, panels
 from experiments.studies import HERE, bits_cell, by_name, mean_of, sst_cells, whole_results
 from experiments.tables import markdown, origins
 
 STUDY = "epochs"
+BEFORE = ("before", HERE / STUDY)  # the runs before the first steps of an epoch were mended
 FIGURE = HERE / STUDY / "curves.png"
 HEAD = (
     "run", "million characters", "training, bits per character", "valid, at the end",
@@ -20,6 +22,9 @@ HEAD = (
 DRAWN = {
     "fresh": ("every review once", GREY),
     "epochs_12": ("3.3 MB twelve times", BLUE),
+}
+DRAWN_BEFORE = {
+    "epochs_12": ("3.3 MB twelve times, before the mend", ORANGE),
     "epochs_12_dropout_0.1": ("the same, dropout 0.1", GREEN),
     "epochs_12_dropout_0.3": ("the same, dropout 0.3", RED),
 }
@@ -27,14 +32,12 @@ DRAWN = {
 
 def main() -> None:
     """Draw the figure."""
-    runs = by_name(STUDY)
     with panels(FIGURE, 1, size=(6.4, 4.0), grid=True) as (_, axes):
-        for name, (label, color) in DRAWN.items():
-            for number, run in enumerate(runs.get(name, [])):
-                points = list(scored(run))
-                axes.plot(
-                    *zip(*points, strict=True), color=color, label=label if not number else None
-                )
+        for drawn, runs in ((DRAWN, by_name(STUDY)), (DRAWN_BEFORE, by_name(*BEFORE))):
+            for name, (label, color) in drawn.items():
+                for number, run in enumerate(runs.get(name, [])):
+                    told = None if number else label
+                    axes.plot(*zip(*scored(run), strict=True), color=color, label=told)
         axes.set(xlabel="million characters read", ylabel="bits per character on valid")
         axes.set_ylim(top=2.3)
         axes.legend(frameon=False)
@@ -50,9 +53,18 @@ def scored(run: dict[str, Any]) -> Iterator[tuple[float, float]]:
 
 def table() -> str:
     """Return a line for each run, of several seeds the mean."""
-    runs = by_name(STUDY)
-    rows = [list(line(name, same)) for name, same in runs.items()]
-    return f"{markdown(HEAD, rows)}\n\n{origins(whole_results(STUDY))}"
+    return table_in(STUDY, HERE)
+
+
+def table_before() -> str:
+    """Return the same of the runs before the mend."""
+    return table_in(*BEFORE)
+
+
+def table_in(study: str, here: Path) -> str:
+    """Return the table of the runs of a study in `here`."""
+    rows = [list(line(name, same)) for name, same in by_name(study, here).items()]
+    return f"{markdown(HEAD, rows)}\n\n{origins(whole_results(study, here=here))}"
 
 
 def line(name: str, same: list[dict[str, Any]]) -> Iterator[str]:
