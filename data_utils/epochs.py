@@ -13,7 +13,7 @@ import numpy as np
 
 from model.text.split import Split
 
-from .lanes import DataConfig, Lanes, WindowBatch
+from .lanes import DataConfig, Lanes, WindowBatch, windows_of_reviews
 
 MOST_BYTES = 4 << 30  # of a split whose reviews are shuffled; every rank keeps a copy in memory
 COPIED_AT_ONCE = 1 << 14  # reviews
@@ -23,7 +23,7 @@ class _Deal(NamedTuple):
     """What an epoch reads."""
 
     order: np.ndarray  # reviews of the split, by index, int64 [n]
-    bounds: np.ndarray | None  # of its shards, in its tokens, int64 [S + 1]; None: equal spans
+    cuts: np.ndarray | None  # between shards, places in the order, int64 [S + 1]; None: equal spans
 
 
 class Epochs:
@@ -49,13 +49,14 @@ class Epochs:
 
     def _begin(self, number: int, first: int) -> None:
         self.number, self.first = number, first  # of the epoch, and its first window
-        split, bounds = self.split, None
+        split, cuts = self.split, None
         if number:
-            order, bounds = self._deal(number)
+            order, cuts = self._deal(number)
             split = taken(split, order)
-        self.lanes = self._lanes_of(split, bounds)
+        self.lanes = self._lanes_of(split, cuts)
 
-    def _lanes_of(self, split: Split, bounds: np.ndarray | None) -> Lanes:
+    def _lanes_of(self, split: Split, cuts: np.ndarray | None) -> Lanes:
+        bounds = None if cuts is None else np.asarray(split.offsets)[cuts]
         return Lanes.configured(split, self.config, self.total, self.seed, self.own, bounds)
 
     def _deal(self, number: int) -> _Deal:
@@ -63,15 +64,14 @@ class Epochs:
         order = np.random.default_rng([self.seed, number]).permutation(self.split.reviews)
         if self.config.shuffle != "balanced":
             return _Deal(order, None)
-        sizes = np.diff(np.asarray(self.split.offsets))[order]
-        costs = sizes
+        costs = np.diff(np.asarray(self.split.offsets))[order]
         if self.config.persist == "review":  # each then begins a window
-            costs = -(-np.maximum(sizes - 1, 0) // self.config.window)
-        shard_of = balanced(costs, self.config.shards or self.total)
+            costs = windows_of_reviews(costs, self.config.window)
+        shards = self.config.shards or self.total
+        shard_of = balanced(costs, shards)
         by_shard = np.argsort(shard_of, kind="stable")
-        bounds = np.searchsorted(shard_of[by_shard], np.arange(shard_of.max() + 2))
-        order = order[by_shard]
-        return _Deal(order, _offsets(self.split, order)[bounds])
+        cuts = np.searchsorted(shard_of[by_shard], np.arange(shards + 1))
+        return _Deal(order[by_shard], cuts)
 
     def _epoch_of(self, index: int) -> tuple[int, int]:
         """Return the number of a window's epoch, and the epoch's first window."""
@@ -86,10 +86,10 @@ class Epochs:
             return self.lanes.windows_per_epoch
         if number == 0:
             return self.windows_per_epoch
-        order, bounds = self._deal(number)
+        order, cuts = self._deal(number)
         tokens = np.broadcast_to(self.split.tokens[:1], len(self.split.tokens))  # takes no memory
         split = Split(tokens, _offsets(self.split, order), self.split.tokenizer)
-        return self._lanes_of(split, bounds).windows_per_epoch
+        return self._lanes_of(split, cuts).windows_per_epoch
 
 
 def balanced(costs: np.ndarray, shards: int) -> np.ndarray:

@@ -80,6 +80,11 @@ class WindowBatch(NamedTuple):
     loss_weights: np.ndarray | None = None  # of the predictions, float32 [B, T]; None: all 1
 
 
+def windows_of_reviews(sizes: np.ndarray, window: int) -> np.ndarray:
+    """Return how many windows reviews of these sizes take, if each begins one, int64 [n]."""
+    return -(-np.maximum(sizes - 1, 0) // window)
+
+
 class _Epoch(NamedTuple):
     """The schedule of one pass over the shards; windows are counted from the start of the run."""
 
@@ -229,8 +234,7 @@ class Lanes:
         return int(first), self._review_windows[shard]
 
     def _windows_of_reviews(self, first: int, last: int) -> np.ndarray:
-        sizes = np.diff(self.offsets[first : last + 1])
-        return -(-np.maximum(sizes - 1, 0) // self.window)
+        return windows_of_reviews(np.diff(self.offsets[first : last + 1]), self.window)
 
     def _windows_of(self, start: int, end: int) -> int:
         """Return how many windows the span of a shard takes."""
