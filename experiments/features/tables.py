@@ -6,6 +6,7 @@ from typing import Any
 
 from experiments.features.axes import COMPONENTS, ROTATIONS
 from experiments.features.prompts import CLEAR
+from experiments.features.twice import trios
 from experiments.tables import accuracy, markdown, origins, percent, read_result
 
 SET_TITLES = {"sst": "SST", "mr": "MR, first fold", "imdb": "IMDB"}
@@ -168,3 +169,32 @@ def prompts(model: str, name: str) -> str:
         "the clearest units that are among those after nothing", "all units, L1",
     ]  # fmt: skip
     return f"{markdown(head, rows)}\n\n{origins({f'{model}_prompts.json': found})}"
+
+
+def read_again(model: str) -> str:
+    """Return what all units tell of each set by a first reading, by a second, and by both."""
+    found = read_result("features", f"{model}_twice")
+    rows = []
+    for name, of_set in found["sets"].items():
+        for trio in trios():
+            cells = [
+                accuracy(best_on_val([row for row in of_set["rows"] if row["features"] == choice]))
+                for choice in trio
+            ]
+            rows.append([titled(name, of_set), " + ".join(trio[0]), *cells])
+    head = ["set", "features", "first reading", "second reading", "both side by side"]
+    return f"{markdown(head, rows)}\n\n{origins({f'{model}_twice.json': found})}"
+
+
+def units_read_again(model: str) -> str:
+    """Return what the best unit on train tells of each set by a first reading and by a second."""
+    found = read_result("features", f"{model}_twice")["sets"]
+    rows = []
+    for name, of_set in found.items():
+        for state, unit in of_set["units"].items():
+            cells = [
+                f"{accuracy(unit[key])}, unit {unit[key]['axis']}" for key in ("once", "again")
+            ]
+            rows.append([titled(name, of_set), state, *cells, percent(*unit["ahead"].values())])
+    head = ["set", "state", "first reading", "second reading", "points more, on the same texts"]
+    return markdown(head, rows)
