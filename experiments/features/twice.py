@@ -111,18 +111,18 @@ def units_of(once: Sequence[Examples], again: Sequence[Examples]) -> dict[str, A
     return {"once": found[0], "again": found[1], "ahead": paired_difference(*reversed(right))}
 
 
-class Reading(NamedTuple):
+class TextTwice(NamedTuple):
     """The tokens of a text that is read twice, and how many of them the first reading has."""
 
     tokens: np.ndarray  # [n]
     first: int
 
 
-def read_twice(loaded: LoadedModel, text: str) -> Reading:
+def text_twice(loaded: LoadedModel, text: str) -> TextTwice:
     """Return a text with its frame, and straight after it the same text without the prefix."""
     first = tokens_of_text(loaded, text)
     again = tokens_of_prompt(loaded, loaded.profile.clean(text) + loaded.profile.suffix)
-    return Reading(np.concatenate([first, again]), len(first))
+    return TextTwice(np.concatenate([first, again]), len(first))
 
 
 @torch.inference_mode()
@@ -131,28 +131,28 @@ def states_of_both(loaded: LoadedModel, texts: Sequence[str]) -> np.ndarray:
 
     Those of the first reading come first, each in the order of POOLINGS.
     """
-    readings = [read_twice(loaded, text) for text in texts]
-    lengths = [len(reading.tokens) for reading in readings]
+    twice = [text_twice(loaded, text) for text in texts]
+    lengths = [len(text.tokens) for text in twice]
     weights = loaded.model.fold()
     found = np.empty((len(texts), len(BOTH), loaded.model.config.hidden_size), np.float32)
     with ProgressBar("read", sum(lengths)) as progress:
         for batch in ragged_batches(lengths, BATCH_SIZE, BLOCK):
-            found[batch.indices] = pooled(loaded.model, weights, readings, batch)
+            found[batch.indices] = pooled(loaded.model, weights, twice, batch)
             progress.advance(sum(lengths[row] for row in batch.indices))
     return found
 
 
 def pooled(
-    model: LanguageModel, weights: Weights, readings: Sequence[Reading], batch: RaggedBatch
+    model: LanguageModel, weights: Weights, twice: Sequence[TextTwice], batch: RaggedBatch
 ) -> np.ndarray:
     """Return the pooled states of a batch's rows, float32 [rows, 2 * 4, H]."""
-    chosen = [readings[row] for row in batch.indices]
+    chosen = [twice[row] for row in batch.indices]
     device = model.embedding.weight.device
-    ends = torch.tensor([reading.first for reading in chosen], device=device)  # of the first
+    ends = torch.tensor([text.first for text in chosen], device=device)  # of the first
     state = model.initial_state(len(chosen))
     once, again = (Pools(len(chosen), model.config.hidden_size, device) for _ in range(2))
     for start, stop, active in batch.spans:
-        rows = np.stack([reading.tokens[start:stop] for reading in chosen[:active]])
+        rows = np.stack([text.tokens[start:stop] for text in chosen[:active]])
         tokens = torch.from_numpy(rows.astype(np.int64)).to(device)  # [active, T]
         state = state.select(slice(active))
         for place in range(start, stop):

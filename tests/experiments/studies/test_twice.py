@@ -51,7 +51,7 @@ def test_each_reading_is_pooled_by_itself(loaded):
 def test_pieces_of_words_are_those_of_the_text_written_twice(subword_model, subwords, tmp_path):
     save_model(tmp_path / "m", subword_model, text_profile("openai"), {}, tokenizer=subwords)
     loaded = load_model(tmp_path / "m", compute_dtype=torch.float32)
-    reading = twice.read_twice(loaded, "a good film")
+    reading = twice.text_twice(loaded, "a good film")
     assert subwords.decode(reading.tokens) == b"\n a good film a good film"
     assert subwords.decode(reading.tokens[: reading.first]) == b"\n a good film"
 
