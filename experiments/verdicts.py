@@ -139,8 +139,8 @@ VERDICTS = (
             "explained by bandwidth, given 17 h of computing and a ring through all GPUs",
             EMULATED, curve, f"{FIGURES}/emulated.png"),
     Verdict("Buckets sent during backward hide the exchange (S. Li et al. 2020, DDP)",
-            "holds once the gates' gradients come one by one; plain back-propagation through time "
-            "gives all of them at its end", EMULATED,
+            "holds for the greater part once the gates' gradients come one by one; plain "
+            "back-propagation through time gives all of them at its end", EMULATED,
             partial(instead, "today", 1, "as the gradients come"), f"{FIGURES}/emulated.png"),
     Verdict("Small all-reduces waste the link",
             "not testable here: the time is that of two cores waking the processes", EMULATED,
