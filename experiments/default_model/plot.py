@@ -32,12 +32,13 @@ def draw_set(axes: Axes, measured: dict[str, dict[str, Any]], name: str) -> None
     for method, colour in SHOWN.items():
         found = measured[method]["sets"][name]
         bins = [row for row in found["reliability"] if row["share"] >= FEWEST]
+        told = NAMES[method].replace("`", "").partition(",")[0]
         axes.plot(
             [row["confidence"] for row in bins],
             [row["right"] for row in bins],
             color=colour,
             marker=".",
-            label=f"{NAMES[method].replace('`', '')}: error {found['calibration_error']:.3f}",
+            label=f"{told}: error {found['calibration_error']:.3f}",
         )
     axes.legend(fontsize=7, loc="lower right")
     axes.set(xlim=(0.48, 1.02), ylim=(0.1, 1.02))
