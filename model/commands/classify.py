@@ -147,8 +147,8 @@ def keys_of(options: Namespace, first: list[InputRow], key: KeyChooser) -> list[
     """Return all keys of the rows; [] for standard input, where they are not known yet.
 
     A file is read through, row by row: a late fault is told before hours of work, and records of
-    JSON may have different keys. A pipe cannot be read twice. Raises InputError for a faulty row,
-    and if none has a text.
+    JSON may have different keys. A pipe cannot be read twice, and an address is not. Raises
+    InputError for a faulty row, and if none has a text.
     """
     path = Path(options.input or "")
     if options.input == "-" or not path.is_file():
@@ -257,7 +257,7 @@ def read_batches(
     elif options.input == "-":
         yield from read_stream(options.input_format, key)
     else:
-        given = as_input(Path(options.input))
+        given = as_input(options.input)
         records = read_records(given, strict=True, position=position)
         are_alike = given.kind not in JSON_KINDS
         yield from in_batches(rows_of(records, key, given.location, are_alike=are_alike))

@@ -196,9 +196,10 @@ def add_precision(parser: Parser) -> None:
 
 
 def add_input(parser: Parser, *, required: bool = False, more: str = "") -> None:
-    """Add a file of texts."""
+    """Add a file of texts, or its address."""
     kinds = "CSV, TSV, JSON lines, Parquet or text (one a line), also compressed"
-    parser.add_argument("--input", required=required, help=f"texts: {kinds}{more}")
+    where = "a file, or its http(s) address"
+    parser.add_argument("--input", required=required, help=f"texts: {kinds}; {where}{more}")
 
 
 def add_json_output(parser: Parser) -> None:

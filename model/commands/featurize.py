@@ -102,7 +102,7 @@ def run(options: Namespace) -> None:
     if options.output.suffix != ".npy":
         raise InputError(f"--output {options.output}: the name must end in .npy")
     prepare_output(options.output)
-    texts = read_plain_texts(Path(options.input), options.text_key)
+    texts = read_plain_texts(options.input, options.text_key)
 
     from ..features import FeatureKind, preset
     from ..files.feature_files import Reading

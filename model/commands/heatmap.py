@@ -102,7 +102,7 @@ def run(options: Namespace) -> None:
         raise InputError("give a --text or an --input")
     if options.text_key and options.input is None:
         raise InputError("--text-key is for the rows of an --input; leave it out")
-    rows = [] if options.input is None else read_plain_texts(Path(options.input), options.text_key)
+    rows = [] if options.input is None else read_plain_texts(options.input, options.text_key)
 
     check_apart([Path(options.input or "-")], options.output)
     check_outputs(options.output, [*options.text, *filter(str.strip, rows)])

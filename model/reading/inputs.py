@@ -22,6 +22,7 @@ TABLES = {".csv": ",", ".tsv": "\t"}
 KINDS = (*JSON_KINDS, *TABLES, ".txt", ".parquet")
 COMPRESSIONS = (".gz", ".xz", ".zst")
 SCHEMES = ("http://", "https://")
+FLATTENED = (("http:",), ("https:",))  # how the path begins that Path makes of an address
 TIMEOUT = 60.0  # seconds without a byte from a server
 LONGEST_RECORD = 16 << 20  # bytes of a line, an item of an array or a row: no review is longer
 TOO_LONG = f"longer than {LONGEST_RECORD:,} bytes; cut it, or let each record end its line"
@@ -243,8 +244,14 @@ def _path_in(location: str) -> Path:
 
 
 def as_input(location: str | Path) -> Input:
-    """Return one file or address with its kind; InputError for an unknown kind."""
+    """Return one file or address with its kind; InputError for an unknown kind.
+
+    Raises it also for a path that was an address: of these, Path drops a slash.
+    """
     text = str(location)
+    if isinstance(location, Path) and location.parts[:1] in FLATTENED:
+        address = text.replace(":/", "://", 1)
+        raise InputError(f"{address}: an address, where only files are read; download it first")
     suffixes = [suffix.lower() for suffix in _path_in(text).suffixes]
     compression = suffixes.pop() if suffixes and suffixes[-1] in COMPRESSIONS else None
     kind = suffixes[-1] if suffixes else ""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..errors import InputError
 from ..text.profiles import has_unreadable_reference
-from .inputs import Input
+from .inputs import Input, as_input
 from .records import Record, read_records
 
 TEXT_KEYS = ("text", "sentence", "reviewText", "review")
@@ -227,11 +227,11 @@ def read_reviews(
     key.conclude(source.location if isinstance(source, Input) else source)
 
 
-def read_plain_texts(path: Path, text_key: str | None = None) -> list[str]:
-    """Read the texts of a file, one per record; a missing text is the empty one."""
+def read_plain_texts(location: str | Path, text_key: str | None = None) -> list[str]:
+    """Read the texts of a file or address, one per record; a missing text is the empty one."""
     key = KeyChooser(text_key, TEXT_KEYS, "--text-key")
-    texts = [read_text(record, key) for record in read_records(path, strict=True)]
-    key.conclude(path)
+    texts = [read_text(record, key) for record in read_records(as_input(location), strict=True)]
+    key.conclude(location)
     return texts
 
 
