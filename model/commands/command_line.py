@@ -136,7 +136,8 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """Shows the default of every option that has one, and keeps the lines of the examples."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        if not action.option_strings or action.default in (None, False, argparse.SUPPRESS, [], ""):
+        nothing = action.default is False or action.default in (None, argparse.SUPPRESS, [], "")
+        if not action.option_strings or nothing:  # 0 equals False, and is a default
             return action.help
         several = isinstance(action.default, list)
         default = " ".join(action.default) if several else "%(default)s"

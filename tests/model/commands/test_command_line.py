@@ -61,6 +61,18 @@ def test_help_ends_with_examples_that_can_be_typed(name, capsys):
 
 
 @pytest.mark.parametrize(
+    ("default", "told"),
+    [(0, "0"), (0.0, "0.0"), (3, "3"), ("x", "x"), (["x", "y"], "x y")]
+    + [(nothing, None) for nothing in (None, False, "", [])],
+)
+def test_help_tells_a_default_also_if_it_is_zero(default, told):
+    parser = Parser(prog="p")
+    parser.add_argument("--it", default=default, help="what it is")
+    shown = parser.format_help().partition("what it is")[2].split("\n")[0]
+    assert shown == ("" if told is None else f" (default: {told})")
+
+
+@pytest.mark.parametrize(
     ("words", "said"),
     [
         (["clasify"], "no command 'clasify'; did you mean 'classify'?"),
