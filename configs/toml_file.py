@@ -38,7 +38,7 @@ class RunConfig:
     """A pretraining run; a key that its TOML file leaves out has the default of its section."""
 
     seed: Annotated[int, Bound(min=0, below=2**63)] = 0
-    """Seeds the initial weights and the order of later epochs."""
+    """Seeds the initial weights, the order of later epochs, and dropout."""
     data: DataConfig = dataclasses.field(default_factory=DataConfig)
     model: ModelConfig = dataclasses.field(default_factory=ModelConfig)
     optim: OptimConfig = dataclasses.field(default_factory=OptimConfig)

@@ -66,7 +66,7 @@ class TrainConfig:
     """First factor of the loss in fp16, and where ranks send gradients in fp16; it halves when a
     gradient overflows and doubles after 1,000 clean steps. Puri et al. began at 2^32."""
     device: TrainingDevice = "auto"
-    """auto takes a GPU, if any."""
+    """auto takes a CUDA GPU, if any; training does not use Apple's."""
     timeout_seconds: Annotated[float, Bound(above=0, max=1e6)] = 300.0
     """Longest time that a rank waits for its peers before it treats them as lost. It must be longer
     than the main rank needs to save a checkpoint, or to fit a probe's regression, while the others

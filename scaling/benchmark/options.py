@@ -32,7 +32,7 @@ class MeasureOptions:
     threads: Annotated[int, Bound(min=1, max=1024)] | None = None
     """CPU threads. Default: torch's."""
     device: TrainingDevice = "auto"
-    """auto takes a GPU, if any."""
+    """auto takes a CUDA GPU, if any."""
     output: Path | None = None
     """JSON file for the result."""
 

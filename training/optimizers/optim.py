@@ -85,8 +85,8 @@ class OptimConfig:
     """Peak learning rate. Default: the papers' rule, 5e-4 x lanes/128, at most 3e-3. If some lanes
     have ended, the rate of a step is scaled by the fraction that still reads."""
     decay: Decay = "linear"
-    """The shape in which the rate falls to zero, at the end of the run unless decay_steps is
-    given."""
+    """linear, cosine: the shape in which the rate falls to zero, at the end of the run unless
+    decay_steps is given. constant: it stays at its peak."""
     decay_steps: PositiveInt | None = None
     """Steps after which the rate would be zero; Puri et al. used 100,000 for a shorter run."""
     warmup: Fraction = 0.0

@@ -31,7 +31,8 @@ class ParallelConfig:
     """Form in which gradients travel: fp32 (none), fp16 (Puri et al. 2018), bf16, or PowerSGD's two
     factors."""
     bucket_cap_mb: Annotated[float, Bound(above=0, max=MOST_MEGABYTES)] = 25.0
-    """Size at which a bucket of gradients is sent, while backward continues."""
+    """Size, in units of 2^20 bytes, at which a bucket of gradients is sent, while backward
+    continues."""
     flat: bool = False
     """Send all gradients in one piece after backward, as in 2018, instead of buckets during it."""
     windows_per_step: Annotated[int, Bound(min=1, max=1 << 10)] = 1
