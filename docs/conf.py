@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -33,6 +33,8 @@ SCRIPTS = [
         if path.name != "command.py"
     ),
 ]
+
+TEXTS: dict[str, list[str]] = {}  # of fields, while napoleon sees them
 
 
 def write_command_pages(app: "Sphinx") -> None:
@@ -73,6 +75,23 @@ def help_of(*words: str) -> str:
     return f"```text\n{done.stdout.decode()}```\n"
 
 
+def keep_text(app: "Sphinx", what: str, name: str, *given: Any) -> None:
+    """Remember the text of a field, of which the last of `given` has the lines.
+
+    Napoleon would take what precedes a colon in its first line for the field's type.
+    """
+    if what in ("attribute", "property"):
+        TEXTS[name] = list(given[-1])
+
+
+def restore_text(app: "Sphinx", what: str, name: str, *given: Any) -> None:
+    """Undo what napoleon has done to the text of a field."""
+    if name in TEXTS:
+        given[-1][:] = TEXTS.pop(name)
+
+
 def setup(app: "Sphinx") -> None:
-    """Register the writing of the command pages."""
+    """Register the writing of the command pages, and what is done before and after napoleon."""
     app.connect("builder-inited", write_command_pages)
+    app.connect("autodoc-process-docstring", keep_text, priority=400)  # napoleon has 500
+    app.connect("autodoc-process-docstring", restore_text, priority=600)

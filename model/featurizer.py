@@ -19,6 +19,9 @@ from .text.profiles import checked_texts
 class SentimentFeaturizer(TransformerMixin, BaseEstimator):
     """Texts in, float32 [N, F] out: unless asked otherwise, the final cell state after each text.
 
+    Memory grows with the bytes of the texts, not with bytes times units.
+    Pickled, it holds the weights. Raises InputError for unusable input.
+
     Parameters
     ----------
     model : str or path
@@ -45,9 +48,6 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
         Where the model runs: "cpu", "cuda", "cuda:1", "mps", or "auto" or None: a GPU, if any.
     show_progress : bool
         Show the progress on stderr.
-
-    Memory grows with the bytes of the texts, not with bytes times units.
-    Pickled, it holds the weights. Raises InputError for unusable input.
     """
 
     def __init__(

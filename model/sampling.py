@@ -65,10 +65,13 @@ class Clamp:
     """A unit whose cell, hidden value, or both stay fixed while the model reads and writes."""
 
     unit: int
+    """Counted from 0."""
     layer: int = -1
     """In the stack; -1 is the last one, from which features come."""
     cell: float | None = None
+    """The value of its cell state, with the model's own sign; None: it is free."""
     hidden: float | None = None
+    """The value of its hidden state; None: it is free."""
 
     def __post_init__(self) -> None:
         given = {"cell": self.cell, "hidden": self.hidden}

@@ -45,6 +45,8 @@ class SentimentClassifier:
 
     Texts are a list of strings; results are in their order, and independent of `batch_size`. It
     follows scikit-learn's interface for classifiers, and needs scikit-learn only if used by it.
+    Memory grows with the bytes of the texts, not with texts times units.
+    Raises InputError if there is no classifier, or if it was fitted on another model.
 
     Parameters
     ----------
@@ -67,9 +69,6 @@ class SentimentClassifier:
         Where the model runs: "cpu", "cuda", "cuda:1", "mps", or "auto" or None: a GPU, if any.
     show_progress : bool
         Show the progress on stderr.
-
-    Memory grows with the bytes of the texts, not with texts times units.
-    Raises InputError if there is no classifier, or if it was fitted on another model.
     """
 
     advance: Callable[[int], object] | None = None
@@ -244,7 +243,15 @@ class SentimentClassifier:
         return self._found(texts, self._neuron)
 
     def read(self, texts: Iterable[str]) -> Verdicts:
-        """Return all results, reading the texts once."""
+        """Return all results, reading the texts once: a tuple with these names.
+
+        choices: int64 [N], indices into `classes`; [N, C], 0 or 1, if a text may have several.
+        probabilities: float64 [N, C]. neuron: float32 [N], as `neuron_values`. stars: float64 [N],
+        1 to 5; None unless the classifier predicts them. bits_per_character: float64 [N], NaN for a
+        text without bytes. unsure: bool [N]; None unless there are two classes. unfamiliar: bool
+        [N]; of a classifier that cannot tell, object [N]: True for a text that is too short, else
+        None.
+        """
         pieces = self._read(read_in_order, checked_texts(texts))
         found = [self._verdicts(piece, read) for piece, read in pieces]
         return Verdicts._make(map(_joined, zip(*found, strict=True)))

@@ -26,11 +26,16 @@ from .trace import liveliest_units, trace, values_per_byte
 class UnitTrace:
     """One text and the values of the units after each of its characters (code points)."""
 
-    text: str  # C characters, as shown
-    offsets: np.ndarray  # int64 [C + 1]: each one's first byte in the text as read, without frame
-    values: np.ndarray  # float32 [C, U], after the character's last byte
-    before: np.ndarray  # float32 [U], after the frame that precedes the first character
-    verdict: str = ""  # the classifier's answer for the text, in words
+    text: str
+    """C characters, as shown."""
+    offsets: np.ndarray
+    """int64 [C + 1]: each one's first byte in the text as read, without frame."""
+    values: np.ndarray
+    """float32 [C, U], after the character's last byte."""
+    before: np.ndarray
+    """float32 [U], after the frame that precedes the first character."""
+    verdict: str = ""
+    """The classifier's answer for the text, in words; `heatmap` adds it."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +43,21 @@ class UnitTraces:
     """Several texts, the units that were traced, and the model that read them."""
 
     traces: list[UnitTrace]
+    """One for each text."""
     units: list[int]
+    """U units, in the order of the columns of `UnitTrace.values`."""
     state: StateName
-    layer: int  # from 0
+    """The half of the state that the values are of."""
+    layer: int
+    """Counted from 0."""
     model: dict[str, Any] = field(default_factory=dict)
-    poles: tuple[str, str] | None = None  # the names of the classes: the negative, the positive one
-    # By unit, where it is known: 1 if its high values mean positive, -1 if its low ones do.
+    """What the model is: its name, digest, architecture, text profile and provenance."""
+    poles: tuple[str, str] | None = None
+    """The names of the classes: the negative, the positive one."""
     polarities: Mapping[int, int] = field(default_factory=dict)
-    turned: Sequence[int] = ()  # units whose values have the opposite of the model's sign
+    """By unit, where it is known: 1 if its high values mean positive, -1 if its low ones do."""
+    turned: Sequence[int] = ()
+    """Units whose values have the opposite of the model's sign."""
 
     def legend(self, index: int) -> tuple[str, str]:
         """Return the labels of a unit's scale: its name, and the value and meaning of each end."""

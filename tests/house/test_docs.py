@@ -5,13 +5,16 @@ import re
 import runpy
 import subprocess
 import sys
+from inspect import signature
 from pathlib import Path
 
+import docstring_parser
 import pytest
 
 from data_utils.lanes import Lanes
 from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.commands.command_line import COMMANDS
+from model.featurizer import SentimentFeaturizer
 from tests.support.checkouts import make_checkout
 from tests.support.runs import ROOT, run_shell
 from tests.support.trainers import CPU, make_trainer
@@ -89,6 +92,13 @@ def test_a_text_runs_through_the_described_files():
     assert [name for name in files if name in way] == way
 
 
+@pytest.mark.parametrize("kind", [SentimentClassifier, SentimentFeaturizer])
+def test_what_the_page_of_python_lists_as_parameters_are_the_parameters(kind):
+    """Every paragraph of that section is taken for one."""
+    listed = docstring_parser.parse(kind.__doc__, docstring_parser.DocstringStyle.NUMPYDOC).params
+    assert sorted(each.arg_name for each in listed) == sorted(signature(kind).parameters)
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", ["use", pytest.param("find_the_neuron", marks=pytest.mark.slow)])
 def test_every_cell_of_a_notebook_runs(name, tmp_path):
@@ -116,6 +126,7 @@ def test_the_site_builds_without_a_warning(tmp_path):
     process = subprocess.run(call, cwd=ROOT, capture_output=True, text=True)
     assert process.returncode == 0, process.stderr
     assert "--pooling" in (tmp_path / "commands" / "transfer.html").read_text()
+    assert "Type<" not in (tmp_path / "api.html").read_text()  # a text cut at its colon
 
 
 def test_the_web_pages_example_clamps_the_unit_of_the_default_towards_praise():
