@@ -35,8 +35,8 @@ class Options:
         tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="INPUT ...")
     ] = ()
     """JSON lines, a JSON array (.json), CSV, TSV, text or Parquet, each also as .gz, .xz or .zst;
-    files, folders, patterns in quotes, http(s) addresses. Files of a folder or pattern with test in
-    their name are left out, in a folder also hidden ones."""
+    files, folders, patterns in quotes, http(s) addresses. Files of a folder or pattern with the
+    word test in their name are left out, in a folder also hidden ones."""
     output: Path | None = None
     """The corpus folder to make; it must not exist."""
     check: Path | None = None

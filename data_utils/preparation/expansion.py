@@ -14,6 +14,7 @@ from model.reading.inputs import KINDS, Input, as_input, is_address
 from ..corpus import is_corpus, is_unfinished_corpus
 
 NOTES = (".part.json", ".source.json")  # beside a file that was downloaded
+TEST_WORDS = {"test", "tests"}  # in the names of files whose texts a model is tested on
 SHOWN = 5  # names of files in a message
 
 log = logging.getLogger(__name__)
@@ -24,10 +25,10 @@ def expand(arguments: Sequence[str | Path]) -> list[Input]:
 
     A folder stands for all files of known kinds in it, at any depth, without linked folders; the
     files of a folder or pattern come in the order of their names. Left out, and logged, are files
-    that this project made (corpora, finished or not, and notes on downloads), files with "test" in
-    their names, hidden files in a folder, and files named before, under any name, whose reviews
-    would be in train and in valid. Raises InputError for a name that cannot be read, such as a
-    broken link or a pipe.
+    that this project made (corpora, finished or not, and notes on downloads), files with a word of
+    TEST_WORDS in their names, hidden files in a folder, and files named before, under any name,
+    whose reviews would be in train and in valid. Raises InputError for a name that cannot be read,
+    such as a broken link or a pipe.
     """
     found = (each for argument in map(str, arguments) for each in _named(argument))
     return list(_without_repetition(found))
@@ -112,8 +113,8 @@ def _tell_left_out(kind: str, names: Sequence[str], argument: str) -> None:
 
 
 def _says_test(part: str) -> bool:
-    """Return whether a part of a path has the word, as `test-00.parquet` but not `latest.csv`."""
-    return "test" in re.split("[^a-z]+", part.lower())
+    """Return whether a part of a path has a word of them: `test-00.csv`, but not `latest.csv`."""
+    return not TEST_WORDS.isdisjoint(re.split("[^a-z]+", part.lower()))
 
 
 def _some_of(names: Sequence[str]) -> str:

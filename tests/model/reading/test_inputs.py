@@ -222,7 +222,7 @@ LABELLED = ["train.jsonl", "unlabelled.jsonl", "test.jsonl", "latest.csv", "test
 def test_test_files_are_read_only_where_they_are_named(tmp_path, caplog):
     """Else a corpus would hold the texts that its model is to be tested on, and nobody knew."""
     data = tmp_path / "imdb"
-    for name in (*LABELLED, "part-test_2.csv"):
+    for name in (*LABELLED, "part-test_2.csv", "tests/a.csv"):
         (data / name).parent.mkdir(parents=True, exist_ok=True)
         (data / name).write_text(LINES)
     others = ["latest.csv", "train.jsonl", "unlabelled.jsonl"]
@@ -230,7 +230,7 @@ def test_test_files_are_read_only_where_they_are_named(tmp_path, caplog):
         assert [given.name for given in expand([data])] == others
     told, warned = caplog.messages
     assert told == f"{data}: reads latest.csv, train.jsonl, unlabelled.jsonl"
-    assert "part-test_2.csv, test/pos/0_9.txt, test.jsonl; name them" in warned
+    assert "part-test_2.csv, test/pos/0_9.txt, test.jsonl, tests/a.csv; name them" in warned
     for pattern, names in {
         "*.jsonl": others[1:],
         "test*.jsonl": ["test.jsonl"],
