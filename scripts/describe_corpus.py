@@ -33,7 +33,8 @@ class Options:
     stars_key: str | None = None
     """Key of the stars. Default: the first present of overall, rating."""
     strict: bool = False
-    """Refuse bytes that are not UTF-8 instead of replacing and counting them."""
+    """Refuse bytes that are not UTF-8, lone surrogates and HTML references that cannot be read,
+    instead of replacing or keeping and counting them."""
     output: Path | None = None
     """JSON file for the statistics."""
     figure: Path | None = None
