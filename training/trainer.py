@@ -69,8 +69,8 @@ class TrainConfig:
     """auto takes a CUDA GPU, if any; training does not use Apple's."""
     timeout_seconds: Annotated[float, Bound(above=0, max=1e6)] = 300.0
     """Longest time that a rank waits for its peers before it treats them as lost. It must be longer
-    than the main rank needs to save a checkpoint, or to fit a probe's regression, while the others
-    wait."""
+    than a rank needs for its part of an evaluation, and the main rank to save a checkpoint or to
+    fit a probe's regression, while the others wait."""
     start_from: str | None = None
     """A model (directory, run or shipped name) from whose weights the run begins."""
     ema_decay: Fraction = 0.0
