@@ -40,9 +40,9 @@ def sentiment_featurizer(name_or_dir: str = "default", **parameters: typing.Any)
 def sentiment_classifier(name_or_dir: str = "default", **parameters: typing.Any) -> typing.Any:
     """Return an object with predict, predict_proba, decision_function and neuron_values.
 
-    parameters: classifier (a folder; if absent, the one inside the model), threshold, unsure (two
-    probabilities), batch_size, precision ("fp32", "bf16", "fp16", "int8"), device, show_progress,
-    advance (called with the number of bytes just read).
+    parameters: classifier (a folder; if absent, that of the model or its run), threshold, unsure
+    (two probabilities), batch_size, precision ("fp32", "bf16", "fp16", "int8"), device,
+    show_progress, advance (called with the number of bytes just read).
     """
     kind = _package().SentimentClassifier
     _check(parameters, kind, kind.from_pretrained)
