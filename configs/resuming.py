@@ -110,7 +110,7 @@ def resume(
     checkpoints = directory.checkpoints
     if before.optim.cooldown_steps is not None and changed & COOLDOWN:
         _refuse_another_cooldown(before, changed, checkpoints)
-    _check_changes(changed)
+    _check_changes(before, changed)
     done = through_main(world, lambda: saved_step(find_checkpoint(checkpoints, back_to)))
     resumption = Resumption(before, changed, int(done))
     if changed & COOLDOWN:
@@ -169,12 +169,14 @@ def _refuse_another_cooldown(before: RunConfig, changed: Set[str], checkpoints: 
     )
 
 
-def _check_changes(changed: Set[str]) -> None:
-    refused = changed - MAY_CHANGE_ON_RESUME - COOLDOWN
+def _check_changes(before: RunConfig, changed: Set[str]) -> None:
+    has_cooldown = before.optim.cooldown_steps is not None
+    allowed = MAY_CHANGE_ON_RESUME if has_cooldown else MAY_CHANGE_ON_RESUME | COOLDOWN
+    refused = changed - allowed
     if refused:
         raise InputError(
             f"a resumed run cannot change {', '.join(sorted(refused))}; it may change only "
-            f"{', '.join(sorted(MAY_CHANGE_ON_RESUME))}; start a new run for the rest"
+            f"{', '.join(sorted(allowed))}; start a new run for the rest"
         )
 
 

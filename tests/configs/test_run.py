@@ -373,6 +373,17 @@ def test_another_setting_is_another_run(folder):
         resolved(folder, *AGAIN, "--data.lanes", "6")
 
 
+@pytest.mark.parametrize("begun", [(), ("--optim.cooldown_steps", "20")])
+def test_the_error_names_a_cooldown_among_what_may_change_unless_there_is_one(folder, begun):
+    add_checkpoint(folder, 30)
+    same = (*AGAIN, "--data.lanes", "5", *begun)
+    resolved(folder, *same).begin()
+    with pytest.raises(InputError, match=r"may change only .*train\.epochs") as refused:
+        resolved(folder, *same, "--optim.lr", "1e-5")
+    for key in ("optim.cooldown_steps", "optim.cooldown_from"):
+        assert (key in str(refused.value)) == (not begun)
+
+
 def test_the_default_name_gets_no_suffix_then(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for resumed in (False, True):
