@@ -68,7 +68,10 @@ def add_options(parser: Parser) -> None:
     add_model(parser)
     add_classifier(parser)
     parser.add_argument(
-        "--text", action="append", default=[], help="a text; may be given several times"
+        "--text",
+        action="append",
+        default=[],
+        help="a text; may be given several times; write one that begins with a dash as --text=-meh",
     )
     add_input(parser, more="; - reads standard input and answers each line as it comes")
     parser.add_argument(

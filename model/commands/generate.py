@@ -58,8 +58,8 @@ def add_text_options(parser: Parser) -> None:
     parser.add_argument(
         "--prompt",
         default="",
-        help="what the text begins with, cleaned as the model's texts were (default: the model "
-        "begins the text itself)",
+        help="what the text begins with, cleaned as the model's texts were; write one that begins "
+        "with a dash as --prompt=-meh (default: the model begins the text itself)",
     )
     parser.add_argument("--length", type=int, default=400, help="largest number of bytes to write")
     parser.add_argument(

@@ -48,7 +48,7 @@ def add_options(parser: Parser) -> None:
         "--text",
         action="append",
         default=[],
-        help="a text; may be given several times; write one that begins with a dash as --text=-5",
+        help="a text; may be given several times; write one that begins with a dash as --text=-meh",
     )
     add_input(parser, more="; rows whose text is missing, or empty once cleaned, are left out")
     add_text_key(parser)
