@@ -269,6 +269,8 @@ def clamped(found: Found) -> Measured:
 CLAIMS = (
     Claim("Amazon reviews, bits per character", f"shipped/results/bits_{PLAIN}.json", bits),
     Claim("the same from subwords instead of bytes", "subwords/results/bits.json", bits),
+    Claim("from subwords, after a slower fall of the rate (not shipped)",
+          "subwords/results/bits_long.json", bits),
     Claim("from subwords, after more reviews (not shipped)", "subwords/results/bits_more.json",
           bits),
     Claim("the model recites reviews it has read: 50 bytes after 50",
@@ -339,6 +341,8 @@ CLAIMS = (
     Claim("SST by one unit of amazon_1024, after the text and the beginning of a title that is "
           "best on train",
           "features/results/amazon_1024_prompts.json", partial(prompted_unit, "sst")),
+    Claim("SST by the states of amazon_1024 over two readings that are best on val",
+          "features/results/amazon_1024_twice.json", partial(best_feature, "sst")),
     Claim("SST, its first 1,000 test sentences, without any label, by the titles that amazon_1024 "
           "expects",
           "features/results/amazon_1024.json",

@@ -12,7 +12,7 @@ matplotlib.use("Agg")  # it writes files and needs no display
 import matplotlib.pyplot as plt
 
 BLUE, RED, GREEN, GREY = "#2166ac", "#b2182b", "#1b7837", "#777777"
-ORANGE = "#e08214"
+ORANGE, PURPLE = "#e08214", "#762a83"
 
 
 @contextmanager

@@ -78,12 +78,13 @@ def language_model() -> Cells:
 
 def subwords() -> Cells:
     """Return bits per character of the 1,024 units that read pieces of words."""
-    more = with_error(read_result("subwords", "bits_more"))
+    others = [with_error(read_result("subwords", f"bits_{run}")) for run in ("long", "more")]
     return [
         "the same, pieces of words instead of bytes",
         "",
-        f"{bits(SUBWORDS)}; {more}",
-        f"`{SUBWORDS}`, of the reviews that `{PLAIN}` read; of more reviews, not shipped",
+        "; ".join((bits(SUBWORDS), *others)),
+        f"`{SUBWORDS}`, of the reviews that `{PLAIN}` read; with a slower fall of the rate, and "
+        "of more reviews, both not shipped",
     ]
 
 
@@ -101,6 +102,7 @@ def sentiment() -> list[Cells]:
     return [
         *transfer("sst"),
         best_features(),
+        read_twice(),
         beside_subwords(),
         imdb_by_subwords(),
         prompted_unit(),
@@ -133,6 +135,19 @@ def prompted_unit() -> Cells:
         "",
         accuracy_in(row["best_unit"]),
         f"`{PLAIN}`, frozen; {written(prompt)}, on train the clearest of {len(titles_in(found))}",
+    ]
+
+
+def read_twice() -> Cells:
+    """Return the accuracy of the states over two readings, and of one unit over the second."""
+    sst = read_result("features", f"{PLAIN}_twice")["sets"]["sst"]
+    mean = sst["units"]["cell mean"]
+    return [
+        "SST, each sentence read twice: all units; one unit, mean state of the second reading",
+        "",
+        f"{accuracy_in(best_on_val(sst['rows']))}; {accuracy_in(mean['again'])}",
+        f"`{PLAIN}`, frozen; of several features the best on val; one unit, mean state of the "
+        f"first reading {accuracy_in(mean['once'])}",
     ]
 
 

@@ -156,7 +156,7 @@ def _reproductions() -> Iterator[Result]:
     for name in (
         "amazon_1024_full", "amazon_1024_continued", "amazon_1024_continued_again",
         "amazon_films_1024", "amazon_subword_1024_full", "amazon_subword_1024_216m",
-        "amazon_subword_1024_62m", "amazon_subword_1024_more",
+        "amazon_subword_1024_62m", "amazon_subword_1024_long", "amazon_subword_1024_more",
         "sentiment_1024_full",
     ):  # fmt: skip
         file = f"reproduction/results/{name}/sst.json"
@@ -373,7 +373,8 @@ RESULTS: tuple[Result, ...] = (
                   f"run --model {model} --data DATA --work runs/features --most-texts 1000")
         for name, model in (
             ("amazon_1024", "amazon_1024"), ("amazon_subword_1024", "RUN"),
-            ("amazon_subword_1024_216m", "RUN"), ("amazon_subword_1024_more", "RUN"),
+            ("amazon_subword_1024_216m", "RUN"), ("amazon_subword_1024_long", "RUN"),
+            ("amazon_subword_1024_more", "RUN"),
         )
     ),
     *(
@@ -391,7 +392,13 @@ RESULTS: tuple[Result, ...] = (
               "prompts --model amazon_1024 --data DATA --figure experiments/features/prompts.png"),
     *(
         _measured("features", f"{name}_prompts", "prompts --model RUN --data DATA --sets sst")
-        for name in ("amazon_subword_1024", "amazon_subword_1024_more")
+        for name in (
+            "amazon_subword_1024", "amazon_subword_1024_long", "amazon_subword_1024_more"
+        )
+    ),
+    *(
+        _measured("features", f"{name}_twice", f"twice --model {name} --data DATA")
+        for name in ("amazon_1024", "amazon_subword_1024")
     ),
     *(
         _measured("features", f"{model}_imdb",
@@ -403,7 +410,7 @@ RESULTS: tuple[Result, ...] = (
     *(
         Result(f"subwords/results/{name}.json",
                f"{EVALUATE} --model RUN --output experiments/subwords/results/{name}.json")
-        for name in ("bits", "bits_216m", "bits_62m", "bits_more")
+        for name in ("bits", "bits_216m", "bits_62m", "bits_long", "bits_more")
     ),
     Result("subwords/results/others.json",
            f"{MODULE}shipped.select_reviews AMAZON/*.jsonl.gz --title last --licences others "

@@ -6,7 +6,7 @@ python -m experiments.subwords.report
 from typing import Any
 
 from configs import command
-from experiments.figures import BLUE, GREEN, GREY, ORANGE, RED, panels
+from experiments.figures import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, panels
 from experiments.shipped.tables import MILLION, stage, with_error
 from experiments.tables import EXPERIMENTS, accuracy, markdown, origins, read_result, table_of
 from training.metrics import read_rows
@@ -14,6 +14,7 @@ from training.metrics import read_rows
 FOLDER = EXPERIMENTS / "subwords"
 CURVES = {
     "subwords, more reviews": FOLDER / "results" / "curve_more.jsonl",
+    "subwords, slower fall": FOLDER / "results" / "curve_long.jsonl",
     "subwords": FOLDER / "results" / "curve.jsonl",
     "subwords, ended sooner": FOLDER / "results" / "curve_216m.jsonl",
     "subwords, the first run": FOLDER / "results" / "curve_62m.jsonl",
@@ -21,6 +22,7 @@ CURVES = {
 }
 COLOURS = {
     "subwords, more reviews": GREEN,
+    "subwords, slower fall": PURPLE,
     "subwords": RED,
     "subwords, ended sooner": ORANGE,
     "subwords, the first run": GREY,
@@ -32,6 +34,7 @@ MEASURED = {
     "subwords, the first run": (("subwords", "bits_62m"), "amazon_subword_1024_62m"),
     "subwords, ended sooner": (("subwords", "bits_216m"), "amazon_subword_1024_216m"),
     "subwords": (("subwords", "bits"), "amazon_subword_1024_full"),
+    "subwords, slower fall": (("subwords", "bits_long"), "amazon_subword_1024_long"),
     "subwords, more reviews": (("subwords", "bits_more"), "amazon_subword_1024_more"),
     "bytes, as shipped then": (("shipped", "bits_172m"), "amazon_1024_172m"),
     "bytes, the run continued": (
