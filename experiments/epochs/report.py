@@ -22,12 +22,10 @@ HEAD = (
 DRAWN = {
     "fresh": ("every review once", GREY),
     "epochs_12": ("3.3 MB twelve times", BLUE),
-}
-DRAWN_BEFORE = {
-    "epochs_12": ("3.3 MB twelve times, before the mend", ORANGE),
     "epochs_12_dropout_0.1": ("the same, dropout 0.1", GREEN),
     "epochs_12_dropout_0.3": ("the same, dropout 0.3", RED),
 }
+DRAWN_BEFORE = {"epochs_12": ("3.3 MB twelve times, before the mend", ORANGE)}
 
 
 def main() -> None:
