@@ -1,5 +1,6 @@
 """What the scripts share: tyro turns a dataclass of options into a command line."""
 
+import argparse
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
@@ -22,7 +23,7 @@ from model.commands.program import check_apart, prepare_output, report
 from model.errors import InputError
 from training.parallel.launcher import end_launcher, report_failure
 
-__all__ = ["check_apart", "parse", "prepare_output", "refuse_given", "report", "run"]
+__all__ = ["check_apart", "parse", "prepare_output", "refuse_given", "report", "run", "run_plain"]
 
 Options = TypeVar("Options")
 REGISTRY = ConstructorRegistry()
@@ -108,3 +109,10 @@ def parse(
 def run(command: Callable[[], int | None]) -> None:
     """Run a command as `program.run` does; the launcher learns why it failed."""
     program.run(command, failed=report_failure)
+
+
+def run_plain(command: Callable[[], int | None], doc: str | None) -> None:
+    """Run a command that has no options: --help prints its docstring, all else is refused."""
+    described = argparse.RawDescriptionHelpFormatter
+    argparse.ArgumentParser(description=doc, formatter_class=described).parse_args()
+    run(command)

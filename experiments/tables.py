@@ -128,4 +128,4 @@ def origins(results: Mapping[str, Mapping[str, Any]]) -> str:
 
 if __name__ == "__main__":
     # The tables raise the NotMeasured of the imported module, which is another one here.
-    command.run(importlib.import_module("experiments.tables").main)
+    command.run_plain(importlib.import_module("experiments.tables").main, __doc__)

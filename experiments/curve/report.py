@@ -157,4 +157,4 @@ def draw(name: str) -> None:
 
 
 if __name__ == "__main__":
-    command.run(main)
+    command.run_plain(main, __doc__)

@@ -45,4 +45,4 @@ def draw_set(axes: Axes, measured: dict[str, dict[str, Any]], name: str) -> None
 
 
 if __name__ == "__main__":
-    command.run(main)
+    command.run_plain(main, __doc__)

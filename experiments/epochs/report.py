@@ -76,4 +76,4 @@ def line(name: str, same: list[dict[str, Any]]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    command.run(main)
+    command.run_plain(main, __doc__)

@@ -6,6 +6,7 @@ python -m experiments.recurrence.plot
 import statistics
 from typing import Any
 
+from configs import command
 from experiments.figures import panels
 from experiments.tables import EXPERIMENTS, read_result
 
@@ -81,4 +82,4 @@ def draw_axis(panel: Any, points: dict[tuple[int, int, int], Any], axis: int, la
 
 
 if __name__ == "__main__":
-    main()
+    command.run_plain(main, __doc__)

@@ -3,11 +3,12 @@
 python -m experiments.reproduction.table experiments/reproduction/results/default    # table.png
 """
 
-import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import tyro
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -28,10 +29,16 @@ DECIMAL = ("pearson", "spearman", "mse")  # measures that are not in per cent
 HEAD = "| task | | published | ours | TF-IDF | untrained | majority | train / val / test |"
 
 
+@dataclass(frozen=True)
+class Options:
+    """Compare the published transfer table with the results of one model."""
+
+    folder: tyro.conf.Positional[Path]
+    """The folder of the model's results; table.png is written there."""
+
+
 def main() -> None:
-    if len(sys.argv) != 2:
-        raise InputError("give the folder of one model's results")
-    print(write_table(Path(sys.argv[1])))
+    print(write_table(command.parse(Options, __doc__).folder))
 
 
 def write_table(folder: Path) -> str:

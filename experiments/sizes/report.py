@@ -225,4 +225,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    command.run(main)
+    command.run_plain(main, __doc__)

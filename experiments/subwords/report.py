@@ -110,4 +110,4 @@ def columns(rows: list[dict[str, Any]], key: str) -> tuple[list[float], list[flo
 
 
 if __name__ == "__main__":
-    command.run(main)
+    command.run_plain(main, __doc__)

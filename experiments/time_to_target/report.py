@@ -146,4 +146,4 @@ def label_of(recipe: str, seed: int, found: Mapping[int, object]) -> str | None:
 
 
 if __name__ == "__main__":
-    command.run(main)
+    command.run_plain(main, __doc__)

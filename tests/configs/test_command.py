@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from configs import end_in_one_line
-from configs.command import prepare_output, run
+from configs.command import prepare_output, run, run_plain
 from model.errors import InputError
 from tests.support.runs import ROOT, assert_refused, run_anew
 
@@ -264,3 +264,15 @@ def test_what_is_refused_is_not_started_again(monkeypatch, capsys, restarts, err
         run(refuse)
     assert end.value.code == 2
     assert killed == ended
+
+
+@pytest.mark.parametrize(("given", "code"), [([], 0), (["--help"], 0), (["--seed", "1"], 2)])
+def test_a_command_without_options_runs_only_without_arguments(given, code, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["draw", *given])
+    with pytest.raises(SystemExit) as end:
+        run_plain(lambda: print("drawn"), "Draw 100 % of it.")
+    printed = capsys.readouterr()
+    assert end.value.code == code
+    assert ("drawn" in printed.out) == (not given)
+    assert ("Draw 100 % of it." in printed.out) == (given == ["--help"])
+    assert ("unrecognized arguments: --seed 1" in printed.err) == (code == 2)
