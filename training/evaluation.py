@@ -25,8 +25,9 @@ class EvaluateConfig:
     lanes: PositiveInt = 64
     """Streams into which the split is cut, read side by side, each from the zero state."""
     probe_train: Path | None = None
-    """Labelled texts of two classes. Every evaluation fits a regression on the model's features of
-    these texts, and finds the unit that predicts the classes best."""
+    """Labelled texts of two classes. Every evaluation fits two regressions on the model's features
+    of these texts, their mean and the last state, and finds the unit that predicts the classes best
+    by its mean."""
     probe_val: Path | None = None
     """Labelled texts on which to score the regression and the unit."""
     probe_texts: PositiveInt = 1000

@@ -17,17 +17,22 @@ from model.language_model import LanguageModel
 from model.text.profiles import TextProfile
 from model.text.tokenizer import Tokenizer
 
-KIND = FeatureKind(pooling="mean")  # early in training, better than the last state
+# The mean is better early in training; the papers take the last state.
+KIND = FeatureKind(pooling=("mean", "last"))
 PENALTY = 0.1  # scikit-learn's C, fixed: choosing it would take time at every evaluation
 SEED = 0
+
+
+Pair = tuple[np.ndarray, np.ndarray]  # features of train and of val, [N, H] each
 
 
 @dataclass(frozen=True)
 class Findings:
     """The result of one probe."""
 
-    accuracy: float  # of all units, on val
-    unit: int  # of the largest correlation with the label, on train
+    accuracy: float  # of all units' means over the texts, on val
+    last_accuracy: float  # of all units' last values
+    unit: int  # whose mean has the largest correlation with the label, on train
     unit_accuracy: float  # of that unit alone, on val
     values: np.ndarray  # float32 [N], the unit's mean over each text of val; high means positive
     labels: np.ndarray  # int64 [N], 0 or 1
@@ -38,6 +43,7 @@ class Findings:
         """Return what to add to a row of metrics."""
         return {
             "probe_accuracy": self.accuracy,
+            "probe_last_accuracy": self.last_accuracy,
             "probe_unit": self.unit,
             "probe_unit_accuracy": self.unit_accuracy,
         }
@@ -81,17 +87,18 @@ class Probe:
             features_in_order(model, sequences, kind=KIND, advance=lambda _: between())
             for sequences in self.sequences
         )
-        return self.examine(train, val, between)
+        mean, last = zip(np.split(train, 2, axis=1), np.split(val, 2, axis=1), strict=True)
+        return self.examine(mean, last, between)
 
     def examine(
-        self, train: np.ndarray, val: np.ndarray, between: Callable[[], object] = lambda: None
+        self, mean: Pair, last: Pair, between: Callable[[], object] = lambda: None
     ) -> Findings:
-        """Fit on the features of train; return the results on those of val, [N, H] each.
+        """Fit on the features of train; return the results on those of val.
 
+        mean, last: of each unit over the texts, and after them, of train and of val, [N, H] each.
         between: as of `measure`.
         """
-        scaler = StandardScaler().fit(train)
-        train, val = scaler.transform(train), scaler.transform(val)
+        train, val = standardised(*mean)
         signs = 2 * self.train.labels - 1.0
         correlation = (signs - signs.mean()) @ train / len(train)  # [H]
         unit = int(np.abs(correlation).argmax())
@@ -99,8 +106,11 @@ class Probe:
         values = sign * val[:, unit]
         accuracy = self._accuracy(train, val)
         between()
+        last_accuracy = self._accuracy(*standardised(*last))
+        between()
         return Findings(
             accuracy=accuracy,
+            last_accuracy=last_accuracy,
             unit=unit,
             unit_accuracy=self._accuracy(train[:, [unit]], val[:, [unit]]),
             values=values,
@@ -114,3 +124,9 @@ class Probe:
             warnings.simplefilter("ignore", ConvergenceWarning)  # accurate enough for a probe
             fitted = LogisticRegression(C=PENALTY, max_iter=200).fit(train, self.train.labels)
         return float(fitted.score(val, self.val.labels))
+
+
+def standardised(train: np.ndarray, val: np.ndarray) -> Pair:
+    """Return both with the mean 0 and the variance 1 that each feature then has on train."""
+    scaler = StandardScaler().fit(train)
+    return scaler.transform(train), scaler.transform(val)

@@ -6,12 +6,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from data_utils.corpus import open_corpus
 from data_utils.sources import embedded_corpus
 from data_utils.synthetic import synthetic_reviews
 from model.errors import InputError
+from model.features import FeatureKind, features_in_order
+from model.language_model import ModelConfig, build_model
 from model.text.profiles import text_profile
 from model.text.tokenizer import ByteTokenizer
 from tests.support.runs import ROOT, assert_refused, rows_of, run, small_run
@@ -53,10 +58,28 @@ def test_the_unit_that_knows_the_label_is_found(sets):
         return (noise * scales + 5 * np.arange(6)).astype(np.float32)
 
     probe = read_probe(sets)
-    found = probe.examine(features(probe.train.labels), features(probe.val.labels))
+    mean = features(probe.train.labels), features(probe.val.labels)
+    nothing = np.zeros((60, 6), np.float32), np.zeros((30, 6), np.float32)
+    found = probe.examine(mean, nothing)
+    assert found.last_accuracy == pytest.approx(0.5, abs=0.1)
     assert (found.unit, found.sign, found.unit_accuracy) == (4, -1, 1.0)
     assert found.accuracy >= 0.9
     assert found.values[found.labels == 1].min() > found.values[found.labels == 0].max()
+
+
+def test_the_mean_and_the_last_state_of_a_model_are_told_apart(sets):
+    probe, model = read_probe(sets), build_model(ModelConfig(hidden_size=8), seed=3)
+    found = probe.measure(model)
+    for pooling, told in (("mean", found.accuracy), ("last", found.last_accuracy)):
+        train, val = (
+            features_in_order(model, sequences, kind=FeatureKind(pooling=pooling))
+            for sequences in probe.sequences
+        )
+        fitted = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=200))
+        expected = fitted.fit(train, probe.train.labels).score(val, probe.val.labels)
+        assert told == pytest.approx(expected)
+    assert found.accuracy != found.last_accuracy
+    assert found.row()["probe_last_accuracy"] == found.last_accuracy
 
 
 def test_no_more_texts_are_read_than_asked_for(sets):
@@ -115,7 +138,7 @@ def test_ranks_meet_after_every_part_of_an_examination(sets):
     before, parts = world.met, []
     monitor.probe.measure(trainer.model, lambda: parts.append(world.met))
     longest = max(len(sequence) for part in monitor.probe.sequences for sequence in part)
-    assert len(parts) >= 1 + longest / 128  # a regression; blocks of bytes
+    assert len(parts) >= 2 + longest / 128  # two regressions; blocks of bytes
     board = SimpleNamespace(**{f"add_{name}": lambda *_: None for name in SHOWN})
     monitor.show(trainer, SimpleNamespace(board=board))
     assert world.met - before > len(parts)
@@ -129,6 +152,7 @@ def test_a_run_shows_what_it_writes_and_knows(tmp_path, sets):
     row = rows_of(folder)[-1]
     assert 0 <= row["probe_unit_accuracy"] <= 1
     assert 0.4 < row["probe_accuracy"] <= 1
+    assert 0 <= row["probe_last_accuracy"] <= 1
     board = EventAccumulator(str(folder / "tensorboard"), size_guidance={"tensors": 0}).Reload()
     tags = board.Tags()
     assert "sample/text_summary" in tags["tensors"]
