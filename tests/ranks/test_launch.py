@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.runs import launch, rows_of, run, run_ranks, small_run, start_anew, wait_for
+from tests.support.runs import (
+    ROOT,
+    launch,
+    rows_of,
+    run,
+    run_ranks,
+    small_run,
+    start_anew,
+    wait_for,
+)
 from training.metrics import read_rows
 
 STEPS = 40
@@ -47,6 +56,7 @@ def test_ranks_together_train_what_one_process_trains(processes, changes, alone,
     assert len(clocked["rank_characters_per_second"]) == processes
     assert clocked["sent_bytes"] > 0
     assert clocked["exposed_seconds"] > 0
+    assert not {key for key in clocked if f"`{key}`" not in (ROOT / "docs/formats.md").read_text()}
     assert 0 <= clocked["slowest_rank"] < processes
 
 

@@ -153,6 +153,7 @@ def test_a_run_shows_what_it_writes_and_knows(tmp_path, sets):
     assert 0 <= row["probe_unit_accuracy"] <= 1
     assert 0.4 < row["probe_accuracy"] <= 1
     assert 0 <= row["probe_last_accuracy"] <= 1
+    assert not {key for key in row if f"`{key}`" not in (ROOT / "docs/formats.md").read_text()}
     board = EventAccumulator(str(folder / "tensorboard"), size_guidance={"tensors": 0}).Reload()
     tags = board.Tags()
     assert "sample/text_summary" in tags["tensors"]
