@@ -194,6 +194,8 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
             f"data.lanes is {lanes}, fewer than the {world.size} processes; give as many lanes, or "
             "start fewer processes"
         )
+    if resumption is None and world.is_main:
+        _tell_idle_lanes(config.data.shards, lanes)
     check_same(world, {"train.precision": config.train.precision})
     precision = agreed_precision(world, config.train.precision)
     config = replace(config, train=replace(config.train, precision=precision))
@@ -207,6 +209,18 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
         may_be_restarted=options.may_be_under_way,
         from_checkpoint=options.from_checkpoint,
     )
+
+
+def _tell_idle_lanes(shards: int | None, lanes: int) -> None:
+    """Warn if few lanes alone would read a whole shard at the end of every epoch."""
+    turns, left = divmod(shards or 0, lanes)
+    if turns and left:
+        log.warning(
+            f"data.shards is {shards}: in the last of the {turns + 1} turns of every epoch only "
+            f"{left} of the {lanes} lanes {'reads' if left == 1 else 'read'}, and the next epoch's "
+            f"first steps are then too large; {turns * lanes} or {(turns + 1) * lanes} leaves no "
+            "lane without text"
+        )
 
 
 def _with_absolute_paths(config: RunConfig) -> RunConfig:

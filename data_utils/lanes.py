@@ -41,8 +41,8 @@ class DataConfig:
     """T, tokens per window and lane: bytes, unless the corpus has a vocabulary. Gradients reach no
     further back."""
     shards: PositiveInt | None = None
-    """Equal spans of the split that the lanes read one after the other. Default: as many as
-    lanes."""
+    """Equal spans of the split that the lanes read one after the other. Default: as many as lanes.
+    Give a multiple of the lanes, so that all of them read until an epoch's end."""
     persist: Persist = "shard"
     """How long a lane's state is carried: through a shard; through a review (each review then
     begins a window, and its last window is padded); or never: every window starts from zero."""

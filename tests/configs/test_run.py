@@ -60,6 +60,23 @@ def folder(tmp_path):
     return tmp_path / "run"
 
 
+@pytest.mark.parametrize(
+    ("shards", "told"),
+    [("11", "1 of the 5 lanes reads"), ("13", "3 of the 5 lanes read"), ("10", ""), ("4", "")],
+)
+def test_shards_that_leave_lanes_without_text_for_a_whole_shard_are_told(
+    shards, told, tmp_path, caplog
+):
+    words = ("--data.lanes", "5", "--data.shards", shards)
+    resolved(tmp_path / "run", *words, world=replace(ALONE, rank=1))
+    assert not caplog.text  # the main rank tells it
+    resolved(tmp_path / "other", *words)
+    assert (told in caplog.text) if told else not caplog.text
+    if told:
+        assert f"data.shards is {shards}" in caplog.text
+        assert "10 or 15" in caplog.text
+
+
 def test_a_run_whose_folder_was_moved_stays_one_to_resume(folder, tmp_path, caplog):
     with holding(folder, *AGAIN, "--data.lanes", "5") as run:
         run.keep_resumable()
