@@ -96,8 +96,9 @@ class Clamp:
 class Reader:
     """Reads one token after the other, with a clamped unit at its value at every step.
 
-    The unit is clamped before the first token and after each one, so both the start of a step and
-    the prediction after it see the value.
+    The unit is clamped before the first token and after each one, so every step starts from the
+    value. The prediction after a step sees a clamped hidden value. Of a clamped cell it sees what
+    the step made of the value, since the hidden state is computed before the cell is set back.
     """
 
     @torch.inference_mode()

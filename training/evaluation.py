@@ -23,7 +23,9 @@ class EvaluateConfig:
     every_steps: PositiveInt = 200
     """Steps between evaluations; the run also ends with one."""
     lanes: PositiveInt = 64
-    """Streams into which the split is cut, read side by side, each from the zero state."""
+    """Streams into which the split is cut, read side by side, each from the zero state. The state
+    is then carried from review to review, also where data.persist resets it; evaluate --reset
+    review scores a model as it was trained there."""
     probe_train: Path | None = None
     """Labelled texts of two classes. Every evaluation fits two regressions on the model's features
     of these texts, their mean and the last state, and finds the unit that predicts the classes best

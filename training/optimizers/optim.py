@@ -124,7 +124,8 @@ class OptimConfig:
     updates."""
     weight_decay: NonNegativeFloat = 0.0
     """Weight decay: decoupled from the gradient in adamw, muon and lamb, added to it in adam and
-    sgd."""
+    sgd. It shrinks every tensor, biases, embedding and weight norm's gains too. A matrix under
+    weight norm has the size of its gains: there it only makes later steps turn the rows more."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "optim.")
