@@ -76,7 +76,7 @@ class WindowBatch(NamedTuple):
     reset: np.ndarray  # bool [B], the lane's state starts from zero here, as data.persist says
     transitions: int  # predictions that count, over the lanes of all ranks
     characters: int  # bytes of text that these predictions cover
-    active_fraction: float = 1.0  # of all lanes, those that still have text in this epoch
+    active_fraction: float = 1.0  # of what the lanes can read in a window, what they have to read
     loss_weights: np.ndarray | None = None  # of the predictions, float32 [B, T]; None: all 1
 
 
@@ -128,6 +128,8 @@ class Lanes:
         if shards < lanes:
             raise InputError(f"data.shards is {shards}, below the {lanes} lanes; give more")
         self.bounds = shard_bounds(split, shards) if bounds is None else bounds  # [S + 1]
+        longest = int(np.diff(self.bounds).max()) - 1  # may be shorter than a window
+        self.fullest = min(window, longest)  # predictions of a lane in a window
         self.shard_windows = np.array([self._windows_of(*ends) for ends in pairwise(self.bounds)])
         if not self.shard_windows.any():
             raise InputError(
@@ -186,10 +188,21 @@ class Lanes:
         transitions = int(lengths.sum())
         in_bytes = self.tokenizer.kind == BYTES.kind
         characters = transitions if in_bytes else self._text_bytes(spans)
-        active_fraction = float((lengths > 0).mean())
+        active_fraction = self._active_fraction(lengths)
         return WindowBatch(
             tokens, lengths[own], reset[own], transitions, characters, active_fraction, weights
         )
+
+    def _active_fraction(self, lengths: np.ndarray) -> float:
+        """Return the fraction of a full window that the lanes read, given predictions [lanes].
+
+        Lanes that end together leave a window that all read, but of which little is text: a token
+        there must not weigh more than others. With `persist` review, windows are hardly ever full,
+        so only lanes without text count as empty.
+        """
+        if self.persist == "review":
+            return float((lengths > 0).mean())
+        return float(lengths.sum() / (self.lanes * self.fullest))
 
     def _loss_weights(self, spans: np.ndarray) -> np.ndarray:
         """Return the weights of the predictions of spans [B, 2], float32 [B, T]."""

@@ -22,7 +22,7 @@ class Batch(NamedTuple):
     reset: Tensor  # bool [B]
     transitions: int  # that count, in all lanes of all ranks
     characters: int  # bytes of text that these predict
-    active_fraction: float = 1.0  # the fraction of all lanes, of all ranks, that read
+    active_fraction: float = 1.0  # of a full window of all lanes, of all ranks, what is read
     loss_weights: Tensor | None = None  # of the targets, float [B, T]; None: all 1
 
 

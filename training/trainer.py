@@ -168,11 +168,11 @@ class Trainer:
     def train(self, *batches: Batch) -> None:
         """Take one step on successive windows; nothing here waits for the device.
 
-        While only a fraction of the lanes reads, as at the end of an epoch, the rate is that
-        fraction of the schedule's, as in the papers' rule below its cap. Otherwise a window of few
-        lanes would move the weights as far as one of all lanes. The gradient is that fraction, too.
-        Otherwise the momentum would become that of the few lanes, and the first steps of the next
-        epoch would follow it at the full rate.
+        While the lanes read only a fraction of a full window, as at the end of an epoch, the rate
+        is that fraction of the schedule's, as in the papers' rule below its cap. Otherwise a window
+        of few tokens would move the weights as far as a full one. The gradient is that fraction,
+        too. Otherwise the momentum would become that of the few tokens, and the first steps of the
+        next epoch would follow it at the full rate.
         """
         self.model.zero_grad(set_to_none=True)
         active_fraction = sum(batch.active_fraction for batch in batches) / len(batches)

@@ -62,6 +62,19 @@ def test_the_first_epoch_is_the_files_and_every_epoch_reads_all(shuffle, shards)
 
 
 @pytest.mark.parametrize("shuffle", WAYS)
+@pytest.mark.parametrize("persist", ["shard", "never"])
+def test_a_token_weighs_the_same_in_every_window(persist, shuffle):
+    """Also in the last one of an epoch, where lanes that end together read a few tokens each."""
+    windows = list(
+        itertools.chain(*windows_by_epoch(make_epochs(persist=persist, shuffle=shuffle), 3))
+    )
+    for window in windows:
+        # The gradient is the mean over the tokens that count, times this fraction.
+        assert window.active_fraction / window.transitions == pytest.approx(1 / (4 * 7))
+    assert min(window.active_fraction for window in windows if (window.lengths > 0).all()) < 0.8
+
+
+@pytest.mark.parametrize("shuffle", WAYS)
 @pytest.mark.parametrize("persist", ["shard", "review", "never"])
 def test_what_a_window_holds_follows_from_its_index(persist, shuffle):
     whole = make_epochs(persist=persist, shuffle=shuffle)

@@ -146,7 +146,15 @@ def test_a_lane_reads_until_its_shard_ends(persist, windows):
     stream = Lanes(split, lanes=3, window=7, persist=persist)
     assert stream.windows_per_epoch == max(windows)
     for index in range(max(windows)):
-        assert stream[index].active_fraction == sum(count > index for count in windows) / 3
+        reading = [min(max(size - 1 - 7 * index, 0), 7) for size in (30, 45, 15)]
+        by_lane = sum(count > index for count in windows) / 3
+        expected = by_lane if persist == "review" else sum(reading) / (3 * 7)
+        assert stream[index].active_fraction == pytest.approx(expected)
+
+
+def test_lanes_whose_shards_are_shorter_than_a_window_read_all_that_they_can():
+    window = Lanes(make_split([5, 5, 5]), lanes=3, window=7)[0]
+    assert window.active_fraction == 1.0
 
 
 def test_shards_start_at_reviews_and_are_about_equal():

@@ -83,7 +83,7 @@ class OptimConfig:
     a GPU, if it is installed."""
     lr: PositiveFloat | None = None
     """Peak learning rate. Default: the papers' rule, 5e-4 x lanes/128, at most 3e-3. If some lanes
-    have ended, the rate of a step is scaled by the fraction that still reads."""
+    have ended, the rate of a step is scaled by the fraction of a full window that is read."""
     decay: Decay = "linear"
     """linear, cosine: the shape in which the rate falls to zero, at the end of the run unless
     decay_steps is given. constant: it stays at its peak."""
