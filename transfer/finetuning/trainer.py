@@ -130,8 +130,14 @@ class Finetuner:
         self.progress.seconds += time.perf_counter() - begin
 
     def step(self, rows: np.ndarray) -> Step:
-        """Learn from the training texts of these indices."""
-        set_learning_rate([self.optimizer], self.schedule.rate(self.progress.step))
+        """Learn from the training texts of these indices.
+
+        An epoch's last texts may be few, and, sorted by length, the same in every epoch. Rate and
+        gradient are then the fraction of a full batch, so that they do not count more than others.
+        """
+        fraction = len(rows) / min(self.config.batch_size, len(self.lengths))
+        rate = self.schedule.rate(self.progress.step)
+        set_learning_rate([self.optimizer], rate * fraction)
         self.optimizer.zero_grad(set_to_none=True)
         encoded = self.encoder.encode(self.task.train, rows)
         with dropout_of(self.config.seed, self.progress.step):
@@ -140,7 +146,7 @@ class Finetuner:
         total = loss
         if encoded.tokens:
             total = loss + self.config.lm_weight * encoded.nats / encoded.tokens
-        total.backward()
+        (total * fraction).backward()
         norm = self._update()
         taken = Step(loss.item(), encoded.nats.item(), encoded.tokens, norm)
         progress = self.progress

@@ -1,5 +1,6 @@
 """Which parameters learn, and at which rates."""
 
+import copy
 from functools import partial
 from itertools import count
 
@@ -215,6 +216,28 @@ def test_rare_classes_count_as_much_as_common_ones_if_asked_to(
     expected, other = (plain, by_class) if class_weights == "none" else (by_class, plain)
     assert tuner.step(np.arange(24)).loss == pytest.approx(expected, rel=1e-5)
     assert expected != pytest.approx(other, rel=1e-3)
+
+
+@pytest.mark.parametrize(("batch_size", "part"), [(8, 1 / 4), (2, 1.0), (100, 2 / 24)])
+def test_a_text_weighs_the_same_in_an_epochs_smallest_batch(
+    batch_size, part, small_model, tmp_path
+):
+    """Of 24 training texts, against a batch that is full; a batch holds 24 at most."""
+    settings = {"lm_weight": 0.5, "clip_norm": 1e9}
+    full, tuner = (
+        finetuner(copy.deepcopy(small_model), tmp_path / str(size), batch_size=size, **settings)
+        for size in (2, batch_size)
+    )
+    for each in (full, tuner):
+        each.step(np.array([3, 11]))
+    for one, other in zip(tuner.heads.parameters(), full.heads.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad * part)
+    torch.testing.assert_close(
+        tuner.model.decoder.weight.grad, full.model.decoder.weight.grad * part
+    )
+    rates = [each.optimizer.param_groups[0]["lr"] for each in (tuner, full)]
+    assert rates[0] == pytest.approx(rates[1] * part)
+    assert tuner.progress.head_loss == pytest.approx(full.progress.head_loss)  # as it is
 
 
 def test_clipping_bounds_the_gradient_of_all_that_learns(small_model, tmp_path):
