@@ -75,7 +75,9 @@ class TrainConfig:
     """A model (directory, run or shipped name) from whose weights the run begins."""
     ema_decay: Fraction = 0.0
     """Decay of an exponential moving average of the weights, kept beside them in fp32; 0: none.
-    The average does not change the training; evaluations score it as well."""
+    The average does not change the training; evaluations score it as well. It begins with the
+    weights after the first step: take a decay whose memory, 1 / (1 - decay) steps, is far shorter
+    than the run."""
     dropout: Fraction = 0.0
     """Fraction of the last layer's units that are hidden from the decoder, drawn for each window
     and lane; the recurrence itself always sees all."""

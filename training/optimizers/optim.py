@@ -82,8 +82,9 @@ class OptimConfig:
     """Kernels of the update: torch's (auto, torch), or FusedAdam and FusedLAMB of NVIDIA's apex, on
     a GPU, if it is installed."""
     lr: PositiveFloat | None = None
-    """Peak learning rate. Default: the papers' rule, 5e-4 x lanes/128, at most 3e-3. If some lanes
-    have ended, the rate of a step is scaled by the fraction of a full window that is read."""
+    """Peak learning rate. Default: the papers' rule, 5e-4 x lanes/128, at most 3e-3; the windows of
+    a step (parallel.windows_per_step) do not count. If some lanes have ended, the rate of a step is
+    scaled by the fraction of a full window that is read."""
     decay: Decay = "linear"
     """linear, cosine: the shape in which the rate falls to zero, at the end of the run unless
     decay_steps is given. constant: it stays at its peak."""
