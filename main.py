@@ -43,13 +43,13 @@ def pretrain(run: ResolvedRun) -> int:
     )
     checkpoints.check_corpus(run.world, run.from_checkpoint)  # first: V may differ, too
     run = run.with_corpus(corpus)
-    config, world = run.config, run.world
+    config, world, persist = run.config, run.world, run.config.data.persist
     train, own = corpus.splits["train"], world.own_slice(run.lanes)
     lanes = lanes_of(train, config.data, run.lanes, config.seed, own)
     windows = config.parallel.windows_per_step
     steps_per_epoch = lanes.windows_per_epoch / windows
     trainer = run.make_trainer(steps_per_epoch)
-    best_model = BestModelWriter(run.directory, corpus, config.evaluate.lanes, world)
+    best_model = BestModelWriter(run.directory, corpus, config.evaluate.lanes, world, persist)
     if not (run.resumed and checkpoints.restore(trainer, run.from_checkpoint)):
         begin(trainer, config.train.start_from, corpus)
     check_same_weights(world, trainer.model)

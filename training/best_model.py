@@ -6,11 +6,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from data_utils.corpus import Corpus
+from data_utils.lanes import Persist
 from data_utils.provenance import describe_origin
 from model.errors import InputError
 from model.files.storage import whole_folder
 from model.files.weights import save_model
 from model.language_model import LanguageModel
+from model.scoring import Reset
 from model.text.profiles import text_profile
 from model.text.split import cut_strips
 
@@ -33,9 +35,11 @@ class BestModelWriter:
         corpus: Corpus,
         lanes: int,
         world: World,
+        persist: Persist = "shard",
         evaluate: Callable[..., tuple[float, int]] = evaluate_split,
     ):
         self.directory, self.world, self.lanes = directory, world, lanes
+        self.reset: Reset = "review" if persist == "review" else "strip"  # as the model is trained
         self._evaluate = evaluate
         self.valid = corpus.splits["valid"]
         self.profile = text_profile(corpus.text_profile)
@@ -76,7 +80,9 @@ class BestModelWriter:
 
     def _score(self, trainer: Trainer, model: LanguageModel) -> float:
         model.eval()
-        bits, _ = self._evaluate(model, self.valid, lanes=self.lanes, world=self.world)
+        bits, _ = self._evaluate(
+            model, self.valid, lanes=self.lanes, world=self.world, reset=self.reset
+        )
         model.train()
         if not math.isfinite(bits):
             raise diverged(trainer, "the loss on the valid split is")

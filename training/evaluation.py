@@ -10,8 +10,8 @@ import torch
 from model.bounds import PositiveInt, check_bounds
 from model.errors import InputError
 from model.language_model import LanguageModel
-from model.scoring import token_costs
-from model.text.split import Split, cut_strips
+from model.scoring import Reset, token_costs
+from model.text.split import Split, cut_strips, reviews_of
 
 from .parallel.distributed import World
 
@@ -24,8 +24,8 @@ class EvaluateConfig:
     """Steps between evaluations; the run also ends with one."""
     lanes: PositiveInt = 64
     """Streams into which the split is cut, read side by side, each from the zero state. The state
-    is then carried from review to review, also where data.persist resets it; evaluate --reset
-    review scores a model as it was trained there."""
+    is then carried from review to review, unless data.persist is review: every review then starts
+    from the zero state, `lanes` of them side by side."""
     probe_train: Path | None = None
     """Labelled texts of two classes. Every evaluation fits two regressions on the model's features
     of these texts, their mean and the last state, and finds the unit that predicts the classes best
@@ -46,19 +46,21 @@ class EvaluateConfig:
 
 
 def evaluate_split(
-    model: LanguageModel, split: Split, *, lanes: int, world: World
+    model: LanguageModel, split: Split, *, lanes: int, world: World, reset: Reset = "strip"
 ) -> tuple[float, int]:
-    """Return (bits per character, characters) of a split, divided among the ranks by strips.
+    """Return (bits per character, characters) of a split, divided among the ranks by pieces.
 
-    The strips are the same for any number of ranks. Each is read in file order, with the state
-    carried from review to review.
+    The pieces are the same for any number of ranks. reset: "strip" reads `lanes` pieces, each in
+    file order with the state carried from review to review; "review" starts every review from the
+    zero state.
     """
-    strips = cut_strips(split, lanes)[world.rank :: world.size]
+    pieces = reviews_of(split) if reset == "review" else cut_strips(split, lanes)
+    own = pieces[world.rank :: world.size]
     bits = math.fsum(
         float(cost.sum(dtype=np.float64))
-        for _, costs in token_costs(model, strips, batch_size=lanes)
+        for _, costs in token_costs(model, own, batch_size=lanes)
         for cost in costs
     )
-    characters = sum(split.tokenizer.count_bytes(strip) for strip in strips)
+    characters = sum(split.tokenizer.count_bytes(piece) for piece in own)
     totals = world.sum(torch.tensor([bits, characters], dtype=torch.float64, device=world.device))
     return float(totals[0] / totals[1]), int(totals[1])

@@ -11,6 +11,7 @@ import torch
 from data_utils.corpus import Corpus, open_corpus
 from model.errors import InputError
 from model.files.weights import load_model
+from model.scoring import score_split
 from model.text.profiles import text_profile
 from model.text.split import Split
 from model.text.tokenizer import BYTES
@@ -41,7 +42,7 @@ def writer_of_scores(tmp_path, corpus):
     def make(*scores):
         rows = iter([(score, 1) for score in scores])
         directory = PretrainingDirectory(tmp_path)
-        return BestModelWriter(directory, corpus, 4, ALONE, lambda *_, **__: next(rows))
+        return BestModelWriter(directory, corpus, 4, ALONE, evaluate=lambda *_, **__: next(rows))
 
     return make
 
@@ -76,6 +77,19 @@ def test_a_divergence_is_found_without_a_valid_split_too(tmp_path, corpus):
         trainer.model.embedding.weight[3, 0] = math.inf
     with pytest.raises(Diverged, match="the training has diverged"):
         writer.evaluate(trainer)
+
+
+@pytest.mark.parametrize(
+    ("persist", "reset"), [("shard", "strip"), ("review", "review"), ("never", "strip")]
+)
+def test_a_model_is_scored_with_the_state_carried_as_far_as_it_learned(
+    tmp_path, corpus, persist, reset
+):
+    writer = BestModelWriter(PretrainingDirectory(tmp_path), corpus, 4, ALONE, persist)
+    trainer = trained()
+    row = writer.evaluate(trainer)
+    expected = score_split(trainer.model.eval(), writer.valid, lanes=4, reset=reset)
+    assert row["valid_bits_per_character"] == pytest.approx(expected.bits_per_character, rel=1e-6)
 
 
 @pytest.mark.parametrize("better", ["as they are", "averaged"])

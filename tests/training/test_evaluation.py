@@ -83,9 +83,10 @@ def test_reviews_that_are_empty_cost_nothing(small_model, small_split, reset):
     assert found.standard_error == pytest.approx(factor * expected.standard_error, rel=1e-9)
 
 
-def test_ranks_together_score_what_one_process_scores(small_model, small_split):
+@pytest.mark.parametrize("reset", ["strip", "review"])
+def test_ranks_together_score_what_one_process_scores(small_model, small_split, reset):
     alone, characters = evaluate_split(
-        small_model, small_split, lanes=5, world=World(0, 1, torch.device("cpu"))
+        small_model, small_split, lanes=5, world=World(0, 1, torch.device("cpu")), reset=reset
     )
 
     class Rank(World):
@@ -95,13 +96,13 @@ def test_ranks_together_score_what_one_process_scores(small_model, small_split):
 
     parts: list[torch.Tensor] = []
     for rank in range(2):
-        evaluate_split(small_model, small_split, lanes=5, world=Rank(rank, 2, torch.device("cpu")))
+        world = Rank(rank, 2, torch.device("cpu"))
+        evaluate_split(small_model, small_split, lanes=5, world=world, reset=reset)
     bits, count = sum(parts).tolist()
     assert count == characters == len(small_split.tokens)
     assert bits / count == pytest.approx(alone, rel=1e-6)
-    assert score_split(small_model, small_split, lanes=5).bits_per_character == pytest.approx(
-        alone, rel=1e-9
-    )
+    expected = score_split(small_model, small_split, lanes=5, reset=reset)
+    assert expected.bits_per_character == pytest.approx(alone, rel=1e-9)
 
 
 def test_tokens_are_scored_per_byte_of_their_text(subword_model, subword_split, small_split):
