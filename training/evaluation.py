@@ -11,7 +11,7 @@ from model.bounds import PositiveInt, check_bounds
 from model.errors import InputError
 from model.language_model import LanguageModel
 from model.scoring import Reset, token_costs
-from model.text.split import Split, cut_strips, reviews_of
+from model.text.split import Split, cut_strips, tokens_by_review
 
 from .parallel.distributed import World
 
@@ -54,7 +54,7 @@ def evaluate_split(
     file order with the state carried from review to review; "review" starts every review from the
     zero state.
     """
-    pieces = reviews_of(split) if reset == "review" else cut_strips(split, lanes)
+    pieces = tokens_by_review(split) if reset == "review" else cut_strips(split, lanes)
     own = pieces[world.rank :: world.size]
     bits = math.fsum(
         float(cost.sum(dtype=np.float64))

@@ -12,8 +12,7 @@ title; two others leave the review as it is, or begin a new one.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
-from typing import Any, Literal
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -21,21 +20,19 @@ import torch
 from matplotlib.figure import Figure
 
 from configs import command
-from data_utils.options import Model
-from data_utils.provenance import describe_origin
 from data_utils.published_sets.registry import SETS
 from experiments.features.axes import right_by_best
 from experiments.features.fits import WAYS
 from experiments.features.run import by_part, read_sets, told
+from experiments.features.sets import OneModelOnSets, measure_sets
 from experiments.features.titles import BATCH_SIZE, BLOCK, read_batch
 from experiments.studies import tested
 from model.files.storage import write_json
-from model.files.weights import LoadedModel, load_model
+from model.files.weights import LoadedModel
 from model.language_model import LanguageModel, Weights
 from model.reading.progress import ProgressBar
 from model.state import State
 from model.text.ragged import ragged_batches
-from transfer.experiment import describe_model
 from transfer.intervals import paired_difference
 from transfer.plots import STYLE, save_png
 from transfer.regression import Examples
@@ -58,38 +55,20 @@ CLEAREST = 20  # units that are named
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(OneModelOnSets):
     """Measure the units of one model after texts and prompts, on SST, MR and a part of IMDB."""
 
-    model: Model = "amazon_1024"
-    data: Path
-    """The folder that holds a folder for each set: sst/, mr/, imdb/."""
-    output: Path
-    """The JSON file to write."""
     figure: Path | None = None
     """The figure to write."""
-    sets: tuple[Literal["sst", "mr", "imdb"], ...] = ("sst", "mr", "imdb")
-    """Which sets are read."""
-    most_texts: int = 1000
-    """Most texts of IMDB for each of fitting, choosing and testing; SST and MR are read whole."""
-    seed: int = 0
-    """Draws the texts of IMDB."""
 
 
 def main() -> None:
     options = command.parse(Options, __doc__)
     command.prepare_output(options.output)
-    loaded = load_model(options.model, compute_dtype=torch.float32)
-    started = perf_counter()
-    found = {name: measure(name, loaded, options) for name in options.sets}
-    about = {"model": describe_model(loaded), "origin": describe_origin()}
-    seconds = perf_counter() - started
-    write_json(
-        options.output,
-        {"prompts": PROMPTS, "sets": found, "seed": options.seed, "seconds": seconds, **about},
-    )
+    found = measure_sets(options, lambda name, loaded: measure(name, loaded, options))
+    write_json(options.output, {"prompts": PROMPTS, **found})
     if options.figure is not None:
-        save_png(draw(found), options.figure)
+        save_png(draw(found["sets"]), options.figure)
 
 
 def measure(name: str, loaded: LoadedModel, options: Options) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from data_utils.provenance import describe_origin
 from data_utils.published_sets.registry import SETS
 from experiments.features.axes import describe_axes
 from experiments.features.fits import WAYS, Way, fit_way
+from experiments.features.sets import OneModelOnSets
 from experiments.features.titles import (
     TITLE_MARK,
     frequent_openings,
@@ -60,20 +61,13 @@ BY_NAME = {" + ".join(choice): choice for choice in (*CHOICES, *WITH_TITLES)}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(OneModelOnSets):
     """Compare the features of one model on SST, MR and a part of IMDB."""
 
-    model: Model = "amazon_1024"
     beside: tuple[Model, ...] = ()
     """Further models, whose features of the same kind stand beside those of the first."""
-    data: Path
-    """The folder that holds a folder for each set: sst/, mr/, imdb/."""
     work: Path = Path("runs/features")
     """Where features are kept, so that an interrupted run goes on."""
-    output: Path
-    """The JSON file to write."""
-    sets: tuple[Literal["sst", "mr", "imdb"], ...] = ("sst", "mr", "imdb")
-    """Which sets are read."""
     most_texts: int = 2000
     """Most texts of IMDB for each of fitting, choosing and testing; SST and MR are read whole."""
     only: tuple[str, ...] = ()

@@ -12,29 +12,25 @@ recurrent models.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, product
-from pathlib import Path
-from time import perf_counter
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from configs import command
-from data_utils.options import Model
-from data_utils.provenance import describe_origin
 from experiments.features.axes import right_by_best
 from experiments.features.fits import WAYS
 from experiments.features.prompts import tokens_of_prompt, tokens_of_text
 from experiments.features.run import POOLINGS, by_part, read_sets, told
+from experiments.features.sets import OneModelOnSets, measure_sets
 from experiments.features.titles import BATCH_SIZE, BLOCK
 from experiments.studies import tested
 from model.files.storage import write_json
-from model.files.weights import LoadedModel, load_model
+from model.files.weights import LoadedModel
 from model.language_model import LanguageModel, Weights
 from model.reading.progress import ProgressBar
 from model.text.ragged import RaggedBatch, ragged_batches
-from transfer.experiment import describe_model
 from transfer.intervals import paired_difference
 from transfer.regression import Examples
 
@@ -46,31 +42,15 @@ TOGETHER = (("cell mean",), ("cell last", "cell mean"), ONCE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(OneModelOnSets):
     """Compare the states of a first and a second reading, on SST, MR and a part of IMDB."""
-
-    model: Model = "amazon_1024"
-    data: Path
-    """The folder that holds a folder for each set: sst/, mr/, imdb/."""
-    output: Path
-    """The JSON file to write."""
-    sets: tuple[Literal["sst", "mr", "imdb"], ...] = ("sst", "mr", "imdb")
-    """Which sets are read."""
-    most_texts: int = 1000
-    """Most texts of IMDB for each of fitting, choosing and testing; SST and MR are read whole."""
-    seed: int = 0
-    """Draws the texts of IMDB."""
 
 
 def main() -> None:
     options = command.parse(Options, __doc__)
     command.prepare_output(options.output)
-    loaded = load_model(options.model, compute_dtype=torch.float32)
-    started = perf_counter()
-    found = {name: measure(name, loaded, options) for name in options.sets}
-    about = {"model": describe_model(loaded), "origin": describe_origin()}
-    seconds = perf_counter() - started
-    write_json(options.output, {"sets": found, "seed": options.seed, "seconds": seconds, **about})
+    found = measure_sets(options, lambda name, loaded: measure(name, loaded, options))
+    write_json(options.output, found)
 
 
 def measure(name: str, loaded: LoadedModel, options: Options) -> dict[str, Any]:

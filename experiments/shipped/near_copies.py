@@ -23,7 +23,7 @@ from model.errors import InputError
 from model.features import read_in_order
 from model.files.storage import write_json
 from model.files.weights import LoadedModel, load_model
-from model.text.split import Split
+from model.text.split import Split, tokens_by_review
 
 HALF = 0.5  # of its runs that a copy shares with a single review of the train split
 
@@ -60,8 +60,8 @@ def reviews_of(split: Split) -> Iterator[str]:
     """Yield the reviews of a split of bytes as text. Raises InputError for one of subwords."""
     if split.tokens.dtype != np.uint8:
         raise InputError("the corpus is of subwords; give one of bytes, of the same reviews")
-    for start, stop in zip(split.offsets[:-1], split.offsets[1:], strict=True):
-        yield split.tokens[start:stop].tobytes().decode(errors="replace")
+    for tokens in tokens_by_review(split):
+        yield tokens.tobytes().decode(errors="replace")
 
 
 def largest_shares(held_out: Sequence[str], train: Iterable[str]) -> np.ndarray:

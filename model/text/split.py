@@ -54,7 +54,7 @@ def _spread(cuts: np.ndarray, reviews: int) -> np.ndarray:
     return np.minimum(apart, reviews - steps[::-1])
 
 
-def reviews_of(split: Split) -> Sequence[np.ndarray]:
+def tokens_by_review(split: Split) -> Sequence[np.ndarray]:
     """Return the tokens of each review of a split, in file order."""
     return [split.tokens[a:b] for a, b in pairwise(split.offsets)]
 
