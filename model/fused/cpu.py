@@ -63,7 +63,7 @@ def compiled_mlstm(window: Window) -> tuple[Tensor, State]:
 
     Weights that are not packed yet are packed for this window.
     """
-    return run_window(window, _CompiledMlstm, forward)
+    return run_window(window, _CompiledMlstm.apply, forward)
 
 
 def pack(w_mh: Tensor, w_h: Tensor) -> Tensor:

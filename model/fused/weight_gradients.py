@@ -29,19 +29,19 @@ class Factors(NamedTuple):
 
     def of_w_h(self, rows: slice = slice(None)) -> Tensor:
         """Return these rows of d W_h [4H, H]."""
-        return _summed_product(self.dz[:, rows], self.m)
+        return summed_product(self.dz[:, rows], self.m)
 
     def of_w_mh(self, rows: slice = slice(None)) -> Tensor:
         """Return these rows of d W_mh [H, H]."""
         T, _, H = self.h.shape
-        gradient = _summed_product(self.d_recurrent[0, :, rows], self.h0)
+        gradient = summed_product(self.d_recurrent[0, :, rows], self.h0)
         if T > 1:
             after = self.d_recurrent[1:, :, rows].flatten(0, 1)
-            gradient += _summed_product(after, self.h[:-1].view(-1, H))
+            gradient += summed_product(after, self.h[:-1].view(-1, H))
         return gradient
 
 
-def _summed_product(a: Tensor, b: Tensor) -> Tensor:
+def summed_product(a: Tensor, b: Tensor) -> Tensor:
     """Return a.T @ b, [M, N], for a [rows, M] and b [rows, N].
 
     AMX reads the left factor of a product by rows. With columns, oneDNN runs at less than half its

@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 from ..state import State, accumulation_dtype
 from .crowding import watch
-from .weight_gradients import PostponedProducts
+from .recycling import recycled_empty
+from .weight_gradients import PostponedProducts, summed_product
 
 
 def look_up(indices: Tensor, table: Tensor) -> Tensor:
@@ -25,6 +26,42 @@ def look_up(indices: Tensor, table: Tensor) -> Tensor:
     """
     wide = table.to(accumulation_dtype(table.dtype))
     return F.embedding(indices, wide).to(table.dtype)
+
+
+def linear_into_kept_memory(x: Tensor, w: Tensor) -> Tensor:
+    """Return x [..., E] times w.T, for w [N, E] on the CPU: `F.linear` without a bias.
+
+    The result, of a window's size, and its gradient lie in memory that was used before. Where
+    autocast has to choose a dtype, this is `F.linear`.
+    """
+    if x.dtype != w.dtype or torch.is_autocast_enabled("cpu"):
+        return F.linear(x, w)
+    if torch.is_grad_enabled():
+        result: Tensor = _LinearIntoKeptMemory.apply(x, w)
+        return result
+    return _product(x, w.t())
+
+
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    """Return a [..., K] times b [K, N]."""
+    out = recycled_empty(*a.shape[:-1], b.shape[1], dtype=a.dtype)
+    torch.mm(a.reshape(-1, len(b)), b, out=out.view(-1, b.shape[1]))
+    return out
+
+
+class _LinearIntoKeptMemory(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, w: Tensor) -> Tensor:
+        ctx.save_for_backward(x, w)
+        return _product(x, w.t())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d: Tensor) -> tuple[Tensor | None, ...]:
+        x, w = ctx.saved_tensors
+        want_x, want_w = ctx.needs_input_grad
+        dx = _product(d, w) if want_x else None
+        return dx, summed_product(d.flatten(0, -2), x.flatten(0, -2)) if want_w else None
 
 
 @dataclass(frozen=True)
@@ -48,12 +85,21 @@ class RecurrentWeights:
 class Window:
     """T bytes of B lanes, the state before them and the weights."""
 
-    x_proj: Tensor  # [T, B, 5H], the input's part of m and of the gates i f u o; or a table
+    x_proj: Tensor  # [T, B, 5H], the input's part of m and of the gates i f u o; or as below
     state: State  # h [B, H] in the compute dtype, c [B, H] in the accumulation dtype
     weights: RecurrentWeights
     indices: Tensor | None = None
     """Whole numbers [T, B] below R. With them, x_proj is a table [R, 5H] of which each byte reads
     one row."""
+    w_x: Tensor | None = None
+    """The weights [5H, E] of the input, in the compute dtype. With them, x_proj is the input itself
+    [T, B, E]. Only an implementation that `projects` takes them."""
+
+    def projected(self, linear: Callable[[Tensor, Tensor], Tensor] = F.linear) -> "Window":
+        """Return the same window with x_proj [T, B, 5H], projected from the input, if any."""
+        if self.w_x is None:
+            return self
+        return replace(self, x_proj=linear(self.x_proj, self.w_x), w_x=None)
 
     def looked_up(self) -> "Window":
         """Return the same window with x_proj [T, B, 5H], read from the table, if any."""
@@ -72,7 +118,7 @@ class Window:
 class Inputs(NamedTuple):
     """A window's tensors, dense and each in the dtype that the kernels read."""
 
-    x: Tensor  # [T, B, 5H], or a table [R, 5H]; compute dtype, as h0, w_mh and w_h
+    x: Tensor  # [T, B, 5H], a table [R, 5H] or [T, B, E]; compute dtype, as h0, w_mh and w_h
     indices: Tensor | None  # int64 [T, B]: the row of the table that each byte reads
     h0: Tensor  # [B, H]
     c0: Tensor  # [B, H], fp32
@@ -93,7 +139,9 @@ class Inputs(NamedTuple):
 
 
 def run_window(
-    window: Window, with_gradient: type[Function], forward: Callable[..., tuple[Any, ...]]
+    window: Window,
+    with_gradient: Callable[..., tuple[Tensor, ...]],
+    forward: Callable[..., tuple[Any, ...]],
 ) -> tuple[Tensor, State]:
     """Run a window on the CPU, under autograd only if something needs a gradient.
 
@@ -101,9 +149,10 @@ def run_window(
     weights. Both return h, the last h and the last c first.
     """
     watch.look()
-    inputs = as_kernels_read_them(window)
-    if inputs.want_gradient:
-        h, last_h, last_c = with_gradient.apply(window.weights.postponed, *inputs)
+    inputs, w_x = as_kernels_read_them(window), window.w_x
+    learns_w_x = w_x is not None and w_x.requires_grad and torch.is_grad_enabled()
+    if inputs.want_gradient or learns_w_x:
+        h, last_h, last_c = with_gradient(window.weights.postponed, *inputs)
     else:
         h, last_h, last_c, *_ = forward(inputs, packed=window.weights.packed)
     return h, State(last_h, last_c)
@@ -117,9 +166,10 @@ def as_kernels_read_them(window: Window) -> Inputs:
     On a GPU the last is not checked: that would wait for the device.
     """
     x, indices, state, weights = window.x_proj, window.indices, window.state, window.weights
-    (B, H), dtype = state.h.shape, weights.w_mh.dtype
+    (B, H), dtype, w_x = state.h.shape, weights.w_mh.dtype, window.w_x
+    E = 5 * H if w_x is None else w_x.shape[1]
     given = (x, state.h, state.c, weights.w_mh, weights.w_h, weights.b)
-    sequence = (x.shape[0], B, 5 * H) if indices is None else (x.shape[0], 5 * H)
+    sequence = (x.shape[0], B, E) if indices is None else (x.shape[0], 5 * H)
     shapes = (sequence, (B, H), (B, H), (H, H), (4 * H, H), (4 * H,))
     fits = all(tensor.shape == shape for tensor, shape in zip(given, shapes, strict=True))
     if not fits or (indices is not None and (indices.dim() != 2 or indices.shape[1] != B)):

@@ -15,7 +15,7 @@ from ..fused.window import RecurrentWeights, Window
 from ..state import State, accumulation_dtype
 from .gate_leaves import GateLeaves
 from .layer import RecurrentLayer
-from .recurrence import Backend, named, pack, recur
+from .recurrence import Backend, named, pack, projected, recur
 from .weight_norm import apply_weight_norm
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class MlstmLayer(RecurrentLayer):
         if leaves is not None and (gates := leaves.of(self.w_h)):
             return MlstmWeights(w_x, self._with_gradients_one_by_one(dtype, b, gates))
         w_mh, w_h = self._normed("mh").to(dtype), self._normed("h").to(dtype)
-        packed = pack(self.backend, w_mh, w_h, integers=integers)
+        packed = pack(self.backend, w_mh, w_h, w_x, integers=integers)
         return MlstmWeights(w_x, RecurrentWeights(w_mh, w_h, b, packed, integers))
 
     def _with_gradients_one_by_one(
@@ -149,9 +149,9 @@ class MlstmLayer(RecurrentLayer):
         return State(h, h.to(accumulation_dtype(dtype)))
 
     def run(self, x: Tensor, state: State, weights: MlstmWeights) -> tuple[Tensor, State]:
-        """Project the whole window's input [T, B, E] at once, then recur over it."""
-        x_proj = F.linear(x, weights.w_x)  # [T, B, 5H]
-        return self._recur(Window(x_proj, state, weights.recurrent))
+        """Project the whole window's input [T, B, E], and recur over it."""
+        window = Window(x, state, weights.recurrent, w_x=weights.w_x)
+        return self._recur(projected(self.backend, window))
 
     def tabulate(self, embedding: Tensor, weights: MlstmWeights) -> Tensor:
         """Project each of the V tokens once, since a window repeats them: [V, 5H].

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ..cell import mlstm_step
@@ -13,14 +14,14 @@ from ..fused.cpu import pack as pack_for_vectors
 from ..fused.cuda.mlstm import runs_in_triton, triton_mlstm
 from ..fused.deferred import deferred_mlstm
 from ..fused.tiles.mlstm import pack as pack_for_tiles
-from ..fused.tiles.mlstm import runs_on_tiles, tiled_mlstm
+from ..fused.tiles.mlstm import projects_on_tiles, runs_on_tiles, tiled_mlstm
 from ..fused.vectors.integers import (
     compiled_integer_mlstm,
     multiplies_integers,
     plain_integer_mlstm,
 )
 from ..fused.vectors.integers import pack as pack_for_integers
-from ..fused.window import Window
+from ..fused.window import Window, linear_into_kept_memory
 from ..state import State
 
 Backend = Literal["auto", "reference", "fused"]
@@ -46,14 +47,23 @@ class Implementation:
     name: str
     run: Recurrence
     takes: Callable[[Tensor], bool]  # whether it runs for a w_mh of this device, dtype and length
-    pack: Callable[[Tensor, Tensor], Tensor] | None = None  # w_mh and w_h, for later windows
+    pack: Callable[..., Tensor] | None = None  # w_mh and w_h, for later windows; and w_x, if
+    projects: Callable[[int], bool] = lambda E: False  # it projects so many inputs byte by byte
+    linear: Callable[[Tensor, Tensor], Tensor] = F.linear  # what projects them before a window
 
 
 REFERENCE = Implementation("reference", reference_mlstm, lambda w_mh: True)
 FASTEST_FIRST = (
     Implementation("Triton", triton_mlstm, runs_in_triton),
-    Implementation("compiled for matrix units", tiled_mlstm, runs_on_tiles, pack_for_tiles),
-    Implementation("compiled", compiled_mlstm, runs_compiled, pack_for_vectors),
+    Implementation(
+        *("compiled for matrix units", tiled_mlstm, runs_on_tiles, pack_for_tiles),
+        projects=projects_on_tiles,
+        linear=linear_into_kept_memory,
+    ),
+    Implementation(
+        *("compiled", compiled_mlstm, runs_compiled, pack_for_vectors),
+        linear=linear_into_kept_memory,
+    ),
     Implementation("plain torch", deferred_mlstm, lambda w_mh: True),
 )
 
@@ -96,7 +106,22 @@ def recur(backend: Backend, window: Window) -> tuple[Tensor, State]:
 
         return recur_untraced(backend, window)
     weights = window.weights
-    return choose(backend, weights.w_mh, integers=weights.integers).run(window)
+    implementation = choose(backend, weights.w_mh, integers=weights.integers)
+    return implementation.run(projected_for(implementation, window))
+
+
+def projected_for(implementation: Implementation, window: Window) -> Window:
+    """Project the inputs of a window at once, unless the implementation does so byte by byte."""
+    by_itself = window.w_x is not None and implementation.projects(window.w_x.shape[1])
+    return window if by_itself else window.projected(implementation.linear)
+
+
+def projected(backend: Backend, window: Window) -> Window:
+    """Do so for the implementation that `recur` would choose."""
+    if torch.compiler.is_dynamo_compiling():
+        return window.projected()
+    weights = window.weights
+    return projected_for(choose(backend, weights.w_mh, integers=weights.integers), window)
 
 
 def fused_mlstm(window: Window) -> tuple[Tensor, State]:
@@ -104,14 +129,25 @@ def fused_mlstm(window: Window) -> tuple[Tensor, State]:
     return recur("fused", window)
 
 
-def pack(backend: Backend, w_mh: Tensor, w_h: Tensor, *, integers: bool = False) -> Tensor | None:
+def pack(
+    backend: Backend,
+    w_mh: Tensor,
+    w_h: Tensor,
+    w_x: Tensor | None = None,
+    *,
+    integers: bool = False,
+) -> Tensor | None:
     """Arrange the weights once for many windows without a gradient; None if that gains nothing.
 
-    w_mh: [H, H], w_h: [4H, H]. backend, integers: as for `choose`.
+    w_mh: [H, H], w_h: [4H, H], w_x: [5H, E]. backend, integers: as for `choose`.
     """
     if torch.compiler.is_dynamo_compiling():
         from .untraced import pack_untraced
 
-        return pack_untraced(backend, w_mh, w_h, integers=integers)
-    packing = choose(backend, w_mh, integers=integers).pack
-    return None if packing is None or torch.is_grad_enabled() else packing(w_mh, w_h)
+        return pack_untraced(backend, w_mh, w_h, w_x, integers=integers)
+    implementation = choose(backend, w_mh, integers=integers)
+    if implementation.pack is None or torch.is_grad_enabled():
+        return None
+    if w_x is None or not implementation.projects(w_x.shape[1]):
+        return implementation.pack(w_mh, w_h)
+    return implementation.pack(w_mh, w_h, w_x)

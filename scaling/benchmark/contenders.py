@@ -1,13 +1,14 @@
 """The implementations that are timed: ours, and those that others would use instead."""
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from model.fused.window import RecurrentWeights, Window
-from model.layers.recurrence import Recurrence, fused_mlstm, reference_mlstm
+from model.layers.recurrence import Recurrence, fused_mlstm, recur
 from model.state import State, accumulation_dtype
 
 from .problem import Problem
@@ -43,15 +44,15 @@ def from_inputs(problem: Problem, recurrence: Recurrence = fused_mlstm) -> Forwa
     state, weights = zero_state(problem), recurrent_weights(problem)
 
     def forward() -> Tensor:
-        x_proj = F.linear(F.embedding(problem.tokens, problem.embedding), problem.w_x)
-        return recurrence(Window(x_proj, state, weights))[0]
+        x = F.embedding(problem.tokens, problem.embedding)
+        return recurrence(Window(x, state, weights, w_x=problem.w_x))[0]
 
     return forward
 
 
 def reference(problem: Problem) -> Forward:
     """The definition under autograd."""
-    return from_inputs(problem, reference_mlstm)
+    return from_inputs(problem, partial(recur, "reference"))
 
 
 def loop_2018(problem: Problem) -> Forward:

@@ -5,7 +5,8 @@ are padded with zeros to a multiple of these.
 """
 
 import ctypes
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeGuard
 
 import torch
 import torch.nn.functional as F
@@ -54,8 +55,23 @@ class TiledFactors(NamedTuple):
         multiply_summed(a, b, out, rows, depth=T * blocks_of(B))
         return out
 
+    def of_w_x(self, d_share: Tensor, x: Tensor) -> Tensor:
+        """Return d W_x [5H, E] of the inputs x [T, B in whole blocks, E].
+
+        d_share: the gradient of the inputs' share of m, as a left factor.
+        """
+        T, B, H = self.sizes
+        K, E, depth = blocks_of(H), x.shape[-1], T * blocks_of(B)
+        inputs = products.lay_right(x.flatten(0, 1), summed=True)
+        out = recycled_empty(5 * H, E, dtype=x.dtype)
+        multiply_summed(d_share, inputs, out[:H], Rows(0, K, 1, H), depth)
+        multiply_summed(self.dz, inputs, out[H:], Rows(0, 4 * K, 4, H), depth)
+        return out
+
 
 RESIDENT = 1 << 20  # bytes of weights that fit into a core's second-level cache beside the rest
+# Up to this many inputs are projected byte by byte. More would need too large a part of the caches.
+MOST_PROJECTED = 256
 
 
 class _Window(ctypes.Structure):
@@ -63,14 +79,15 @@ class _Window(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("T", "B", "H", "threads", "workgroups")),
-        *((name, ctypes.c_int64) for name in ("x_row", "x_part", "x_block", "R")),
+        *((name, ctypes.c_int64) for name in ("x_row", "x_part", "x_block", "R", "E")),
         *(
             (name, ctypes.c_void_p)
             for name in (
-                *("x", "indices", "w_mh", "w_h", "b", "h0", "c0"),
-                *("packed", "narrow", "wide", "state"),
+                *("x", "w_x", "inputs", "indices", "w_mh", "w_h", "b", "h0", "c0"),
+                *("packed", "packed_x", "narrow", "wide", "shares", "state"),
                 *("h", "c_last", "c", "recurrent", "gates", "h_before"),
-                *("dh", "dh_last", "dx", "sums", "dh0", "dc", "db", "dz", "d_recurrent", "m"),
+                *("dh", "dh_last", "dx", "sums", "dh0", "dc", "db"),
+                *("dz", "d_recurrent", "m", "d_share"),
             )
         ),
     )
@@ -106,14 +123,29 @@ def tiled_mlstm(window: Window) -> tuple[Tensor, State]:
 
     Weights that are not packed yet are packed for this window.
     """
-    return run_window(window, _TiledMlstm, _forward)
+    w_x = window.w_x
+    if w_x is not None:
+        w_x = w_x.to(window.weights.w_mh.dtype).contiguous()
+    return run_window(window, partial(_TiledMlstm.apply, w_x), partial(_forward, w_x=w_x))
 
 
-def pack(w_mh: Tensor, w_h: Tensor) -> Tensor:
+def projects_on_tiles(E: int) -> bool:
+    """Return whether `tiled_mlstm` should get E inputs of every byte as they are.
+
+    It then projects those of a byte when it comes to it, and writes neither the projected inputs
+    [T, B, 5H] nor their gradient to memory.
+    """
+    return E <= MOST_PROJECTED
+
+
+def pack(w_mh: Tensor, w_h: Tensor, w_x: Tensor | None = None) -> Tensor:
     """Arrange the weights as the forward pass multiplies by them."""
     w_mh, w_h = w_mh.detach().contiguous(), w_h.detach().contiguous()
-    packed = _empty_panels(len(w_mh))
-    _call("pack", (0, 0, len(w_mh)), w_mh=w_mh, w_h=w_h, packed=packed)
+    w_x = w_h[:, :0] if w_x is None else w_x.detach().to(w_h.dtype).contiguous()
+    H, E = len(w_mh), w_x.shape[1]
+    packed = _empty_panels(H, E)
+    of_x = packed[_panels_of_recurrence(H) :]
+    _call("pack", (0, 0, H, E), w_mh=w_mh, w_h=w_h, w_x=w_x, packed=packed, packed_x=of_x)
     return packed
 
 
@@ -136,8 +168,17 @@ def count_workgroups(B: int, H: int, threads: int) -> int:
     return best[-1 if 2 * 5 * H * H <= RESIDENT else 0]
 
 
-def _empty_panels(H: int) -> Tensor:
-    return recycled_empty(5 * blocks_of(H) ** 2 * 2 * TILE, dtype=torch.bfloat16)
+def _panels_of_recurrence(H: int) -> int:
+    return 5 * blocks_of(H) ** 2 * 2 * TILE
+
+
+def _panels(H: int, E: int) -> int:
+    """Return how many elements all panels have, those of E inputs last."""
+    return _panels_of_recurrence(H) + 5 * blocks_of(H) * blocks_of(E) * 2 * TILE
+
+
+def _empty_panels(H: int, E: int = 0) -> Tensor:
+    return recycled_empty(_panels(H, E), dtype=torch.bfloat16)
 
 
 def _in_blocks(x: Tensor, indices: Tensor | None, H: int) -> Table:
@@ -154,6 +195,33 @@ def _in_blocks(x: Tensor, indices: Tensor | None, H: int) -> Table:
     return Table(blocks, R, 5 * BLOCK, BLOCK, R * 5 * BLOCK)
 
 
+class Projected(NamedTuple):
+    """Inputs that are projected byte by byte; D is their number in blocks."""
+
+    x: Tensor  # [T, B in whole blocks, E], padded with zeros
+    inputs: Tensor  # tiles [T, 2 blocks of B, D]
+    w_x: Tensor  # [5H, E]
+
+    @classmethod
+    def of(cls, x: Tensor, w_x: Tensor) -> "Projected":
+        """Arrange x [T, B, E]."""
+        T, B, E = x.shape
+        D, rows = blocks_of(E), blocks_of(B) * BLOCK
+        x = F.pad(x, (0, 0, 0, rows - B))
+        halves = F.pad(x, (0, D * BLOCK - E)).view(T, rows // 16, 16, D, BLOCK)
+        inputs = recycled_empty(T, rows // 16, D, 16, BLOCK, dtype=x.dtype)
+        inputs.copy_(halves.transpose(2, 3))
+        return cls(x, inputs, w_x)
+
+    def scratch(self) -> dict[str, Tensor]:
+        """Return memory that the backward pass needs for them."""
+        units, (_, lanes, inputs, *_) = blocks_of(len(self.w_x) // 5), self.inputs.shape
+        packed, shares = (
+            recycled_empty(units * n * TILE, dtype=torch.bfloat16) for n in (12 * inputs, lanes)
+        )
+        return {"packed_x": packed, "shares": shares}
+
+
 def _empty_saved(T: int, B: int, H: int) -> Saved:
     K, dtype = blocks_of(H), torch.bfloat16
     return Saved(
@@ -165,40 +233,61 @@ def _empty_saved(T: int, B: int, H: int) -> Saved:
 
 
 def _forward(
-    inputs: Inputs, *, packed: Tensor | None = None, saved: Saved | None = None
-) -> tuple[Tensor, Tensor, Tensor, Table]:
+    inputs: Inputs,
+    *,
+    w_x: Tensor | None = None,
+    packed: Tensor | None = None,
+    saved: Saved | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Table | Projected]:
     """Return h, the last h and c, and x as it was read; fill `saved`, if given."""
     T, B, H = inputs.sizes
-    table = _in_blocks(inputs.x, inputs.indices, H)
+    read = _as_read(inputs, w_x)
+    panels = packed if _holds_panels(packed, H, w_x) else pack(inputs.w_mh, inputs.w_h, w_x)
     h = recycled_empty(T, B, H, dtype=inputs.x.dtype)
     c_last = torch.empty_like(inputs.c0)
     _call(
         "forward",
         (T, B, H),
-        table,
+        read,
         indices=inputs.indices,
         b=inputs.b,
         h0=inputs.h0,
         c0=inputs.c0,
         h=h,
         c_last=c_last,
-        packed=pack(inputs.w_mh, inputs.w_h) if packed is None else packed,
+        packed=panels,
+        packed_x=panels[_panels_of_recurrence(H) :],
         **({} if saved is None else saved._asdict()),
     )
-    return h, h[-1].clone(), c_last, table
+    return h, h[-1].clone(), c_last, read
+
+
+def _holds_panels(packed: Tensor | None, H: int, w_x: Tensor | None) -> TypeGuard[Tensor]:
+    """Return whether the weights were packed, with w_x if there is one."""
+    if packed is None:
+        return False
+    return w_x is None or len(packed) == _panels(H, w_x.shape[1])
+
+
+def _as_read(inputs: Inputs, w_x: Tensor | None) -> Table | Projected:
+    if w_x is not None:
+        return Projected.of(inputs.x, w_x)
+    return _in_blocks(inputs.x, inputs.indices, inputs.sizes[2])
 
 
 class _TiledMlstm(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, postponed: PostponedProducts | None, *tensors: Tensor
+        ctx: Any, w_x: Tensor | None, postponed: PostponedProducts | None, *tensors: Tensor
     ) -> tuple[Tensor, ...]:
         inputs = Inputs(*tensors)
         saved = _empty_saved(*inputs.sizes)
-        h, last_h, last_c, table = _forward(inputs, saved=saved)
+        h, last_h, last_c, read = _forward(inputs, w_x=w_x, saved=saved)
         ctx.set_materialize_grads(False)
-        ctx.postponed, ctx.sizes, ctx.strides = postponed, inputs.sizes, table[1:]
-        ctx.save_for_backward(inputs.indices, table.x, inputs.w_mh, inputs.w_h, *saved)
+        ctx.postponed, ctx.sizes, ctx.read_as = postponed, inputs.sizes, type(read)
+        ctx.strides = read[1:] if isinstance(read, Table) else ()
+        kept = (read.x,) if isinstance(read, Table) else read
+        ctx.save_for_backward(inputs.indices, inputs.w_mh, inputs.w_h, *saved, *kept)
         return h, last_h, last_c
 
     @staticmethod
@@ -206,18 +295,19 @@ class _TiledMlstm(torch.autograd.Function):
     def backward(
         ctx: Any, dh: Tensor | None, dh_last: Tensor | None, dc_last: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        indices, x, w_mh, w_h, *kept = ctx.saved_tensors
-        saved, table, (T, B, H) = Saved(*kept), Table(x, *ctx.strides), ctx.sizes
-        K = blocks_of(H)
+        indices, w_mh, w_h, *kept = ctx.saved_tensors
+        fields = len(Saved._fields)
+        saved, read = Saved(*kept[:fields]), ctx.read_as(*kept[fields:], *ctx.strides)
+        (T, B, H), K = ctx.sizes, blocks_of(ctx.sizes[2])
         dz, m, d_recurrent = (empty_factor(T, B, n * K) for n in (4, 1, 1))
         factors = TiledFactors(ctx.sizes, dz, m, d_recurrent, saved.h_before)
-        dh0 = x.new_empty(B, H)
+        dh0 = w_h.new_empty(B, H)
         dc = saved.c.new_zeros(B, H) if dc_last is None else _contiguous_copy(dc_last)
-        of_x = _empty_gradients_of_x(ctx.sizes, None if indices is None else table.R)
+        of_x = _empty_gradients_of_x(ctx.sizes, read, indices)
         _call(
             "backward",
             ctx.sizes,
-            table,
+            read,
             indices=indices,
             w_mh=w_mh,
             w_h=w_h,
@@ -232,24 +322,34 @@ class _TiledMlstm(torch.autograd.Function):
             **of_x,
             **saved._asdict(),
         )
+        d_w_x = factors.of_w_x(of_x["d_share"], read.x) if isinstance(read, Projected) else None
         d_w_mh, d_w_h = weight_gradients(factors, ctx.postponed)
         dx, db = _gradients_of_x(of_x, H)
-        return None, dx, None, dh0, dc, d_w_mh, d_w_h, db
+        return d_w_x, None, dx, None, dh0, dc, d_w_mh, d_w_h, db
 
 
 def _contiguous_copy(tensor: Tensor) -> Tensor:
     return tensor.clone(memory_format=torch.contiguous_format)
 
 
-def _empty_gradients_of_x(sizes: tuple[int, int, int], R: int | None) -> dict[str, Tensor]:
-    """Return memory for d x and partial sums of d b; if there are R rows, d x is by row."""
+def _empty_gradients_of_x(
+    sizes: tuple[int, int, int], read: Table | Projected, indices: Tensor | None
+) -> dict[str, Tensor]:
+    """Return memory for d x and partial sums of d b; with indices, d x is by row of the table."""
     T, B, H = sizes
     K = blocks_of(H)
-    if R is None:
-        dx = recycled_empty(T, B, 5 * H, dtype=torch.bfloat16)
-        return {"dx": dx, "db": dx.new_zeros(blocks_of(B), 4, K, BLOCK, dtype=torch.float32)}
-    workgroups = count_workgroups(B, H, torch.get_num_threads())
-    return {"sums": recycled_empty(workgroups, K, R, 5, BLOCK, dtype=torch.float32).zero_()}
+    if indices is not None and isinstance(read, Table):
+        workgroups = count_workgroups(B, H, torch.get_num_threads())
+        shape = (workgroups, K, read.R, 5, BLOCK)
+        return {"sums": recycled_empty(*shape, dtype=torch.float32).zero_()}
+    columns = read.x.shape[-1]
+    made = {
+        "dx": recycled_empty(T, B, columns, dtype=torch.bfloat16),
+        "db": torch.zeros(blocks_of(B), 4, K, BLOCK, dtype=torch.float32),
+    }
+    if isinstance(read, Projected):
+        made |= {"d_share": empty_factor(T, B, K), **read.scratch()}
+    return made
 
 
 def _gradients_of_x(made: dict[str, Tensor], H: int) -> tuple[Tensor, Tensor]:
@@ -263,20 +363,27 @@ def _gradients_of_x(made: dict[str, Tensor], H: int) -> tuple[Tensor, Tensor]:
 
 def _call(
     name: str,
-    sizes: tuple[int, int, int],
-    table: Table | None = None,
+    sizes: tuple[int, ...],
+    read: Table | Projected | None = None,
     **tensors: Tensor | None,
 ) -> None:
-    """Call a pass of tiles.cpp on the tensors, named as the fields of its struct Window."""
-    T, B, H = sizes
+    """Call a pass of tiles.cpp on the tensors, named as the fields of its struct Window.
+
+    sizes: T, B, H, and E where inputs are projected but none are read.
+    """
+    T, B, H = sizes[:3]
     lanes, units, threads = 2 * blocks_of(B), blocks_of(H), torch.get_num_threads()
     given = dict(tensors)
+    numbers: dict[str, Any] = {"E": sizes[3]} if len(sizes) > 3 else {}
     given["narrow"], given["wide"] = (
         recycled_empty(lanes * n * units * TILE, dtype=torch.bfloat16) for n in (1, 4)
     )
     given["state"] = recycled_empty(units * B * BLOCK, dtype=torch.float32)
-    numbers = {} if table is None else table._asdict()
-    if table is not None:
+    if isinstance(read, Projected):
+        given |= {"inputs": read.inputs, "w_x": read.w_x}
+        numbers["E"] = read.x.shape[-1]
+    elif read is not None:
+        numbers = read._asdict()
         given["x"] = numbers.pop("x")
     pointers = {key: tensor.data_ptr() for key, tensor in given.items() if tensor is not None}
     window = _Window(T, B, H, threads, count_workgroups(B, H, threads), **numbers, **pointers)

@@ -47,10 +47,12 @@ class Forward : Pass {
   void multiply(int64_t t, int64_t block) {
     product(w.narrow, K, panels.of_mh(block),
             block < last_block() ? panels.of_mh(block + 1) : panels.of_h(my.block0));
+    if (w.w_x) project(t, panels.of_x(block, 0), 1, false);
     const Mask real = units(block);
     for_my_lanes([&](int64_t lane) {
       const Units r = load(made(lane));
-      const Row m = narrow(load(x_at(t, lane, block), real) * r);
+      const Units x_m = w.w_x ? load(made(lane, 1)) : load(x_at(t, lane, block), real);
+      const Row m = narrow(x_m * r);
       store_row(tile_row(w.wide, K, lane, block), m);
       if (w.recurrent) stream_row(in_blocks(w.recurrent, t, lane, block), narrow(r));
     });
@@ -58,20 +60,23 @@ class Forward : Pass {
 
   // z = x_gates + W_h m + b;  c = f c + i u;  h = o tanh(c)
   void advance(int64_t t, int64_t block) {
-    for (int64_t gate = 0; gate < 4; ++gate)
+    for (int64_t gate = 0; gate < 4; ++gate) {
       product(w.wide, K, panels.of_h(block, gate),
               block < last_block() ? panels.of_h(block + 1, gate)
                                    : panels.of_mh(std::min(my.block0 + gate, last_block())),
               gate);
+      if (w.w_x) project(t, panels.of_x(block, gate + 1), gate, true);
+    }
     const Mask real = units(block);
     Units bias[4];
     for (int64_t gate = 0; gate < 4; ++gate)
       bias[gate] = load(w.b + gate * H + block * kBlock, real);
     for_my_lanes(
         [&](int64_t lane) {
-          const bf16* x = x_at(t, lane, block) + w.x_part;
+          const bf16* x = w.w_x ? nullptr : x_at(t, lane, block) + w.x_part;
           const auto z = [&](int64_t gate) {
-            return load(x + gate * w.x_part, real) + load(made(lane, gate)) + bias[gate];
+            const Units share = w.w_x ? Units{} : load(x + gate * w.x_part, real);
+            return share + load(made(lane, gate)) + bias[gate];
           };
           const Units i = sigmoid(z(0)), f = sigmoid(z(1)), u = tanh_of(z(2)), o = sigmoid(z(3));
           const Units c = fused(f, load(state_at(lane, block)), i * u);
@@ -103,7 +108,10 @@ class Forward : Pass {
 
 class Backward : Pass {
  public:
-  using Pass::Pass;
+  Backward(const Window& window, Share share)
+      : Pass(window, share), begin_(D * my.member / my.workgroup_size),
+        end_(D * (my.member + 1) / my.workgroup_size),
+        input_sums_((end_ - begin_) * blocks_of(my.lanes)) {}
 
   void run() {
     for_my_blocks([&](int64_t block) { begin(block); });
@@ -111,14 +119,20 @@ class Backward : Pass {
       for_my_blocks([&](int64_t block) { retreat(t, block); });
       my.meet();
       for_my_blocks([&](int64_t block) { unmultiply(t, block); });
+      sum_gates_into_inputs();
       my.meet();
+      sum_shares_into_inputs(t);
     }
     for_my_blocks([&](int64_t block) { end(block); });
   }
 
  private:
+  const int64_t begin_, end_;       // the blocks of inputs whose gradients are mine to add up
+  std::vector<Block> input_sums_;  // [my blocks of inputs, lanes / 32]
+
   void begin(int64_t block) {
     clear_padding(w.narrow, K, block);
+    if (w.w_x) clear_padding(w.shares, K, block);
     for (int64_t gate = 0; gate < 4; ++gate) clear_padding(w.wide, 4 * K, gate * K + block);
     for_my_lanes([&](int64_t lane) {
       store(state_at(lane, block), load(at(w.dc, lane, block), units(block)));
@@ -177,7 +191,7 @@ class Backward : Pass {
     for (int64_t gate = 0; gate < 4; ++gate, sum += step) {
       const Row row = narrow(dz[gate]);
       store_row(tile_row(w.wide, 4 * K, lane, gate * K + block), row);
-      if (!w.indices) stream_row(dx_at(t, lane, block, gate + 1), row, units(block));
+      if (!w.indices && !w.w_x) stream_row(dx_at(t, lane, block, gate + 1), row, units(block));
       store(sum, load(sum) + dz[gate]);
     }
   }
@@ -189,13 +203,17 @@ class Backward : Pass {
   void unmultiply(int64_t t, int64_t block) {
     product(w.wide, 4 * K, panels.of_h(block),
             block < last_block() ? panels.of_h(block + 1) : panels.of_mh(my.block0));
+    if (w.w_x) project(t, panels.of_share(block), 1, false);
     const Mask real = units(block);
     alignas(64) bf16 m[kBlock][kBlock] = {};
     for_my_lanes(
         [&](int64_t lane) {
-          const Units dm = load(made(lane)), x_m = load(x_at(t, lane, block), real);
+          const Units dm = load(made(lane));
+          const Units x_m = w.w_x ? load(made(lane, 1)) : load(x_at(t, lane, block), real);
           const Units r = load(in_blocks(w.recurrent, t, lane, block)), dx = dm * r;
-          if (w.indices) {
+          if (w.w_x) {
+            store_row(tile_row(w.shares, K, lane, block), narrow(dx));
+          } else if (w.indices) {
             float* sum = sums_of(w.indices[t * w.B + my.lane0 + lane], block);
             store(sum, load(sum) + dx);
           } else {
@@ -210,7 +228,36 @@ class Backward : Pass {
           lay_lanes_left(tile_row(w.narrow, K, lane, block),
                          tile_row(w.narrow, K, lane + 16, block),
                          summed(w.d_recurrent, t, lane, block, K));
+          if (w.w_x)
+            lay_lanes_left(tile_row(w.shares, K, lane, block),
+                           tile_row(w.shares, K, lane + 16, block),
+                           summed(w.d_share, t, lane, block, K));
         });
+  }
+
+  // The gradient of the inputs of a byte, in two parts: what the gates had of them while d z of all
+  // units lies in `wide`, then what m had, once all of `shares` is there.
+  void sum_gates_into_inputs() {
+    for_my_inputs([&](int64_t block, Block* sums) {
+      product(w.wide, 4 * K, panels.of_inputs(block, 1), panels.of_inputs(block, 0), sums, false);
+    });
+  }
+  void sum_shares_into_inputs(int64_t t) {
+    for_my_inputs([&](int64_t block, Block* sums) {
+      const bf16* panel = panels.of_inputs(block, 0);
+      product(w.shares, K, panel, panel + K * 2 * kTile, sums, true);
+      const Mask real = first(w.E - block * kBlock);
+      for_my_lanes([&](int64_t lane) {
+        const int64_t row = t * w.B + my.lane0 + lane;
+        const Units sum = load(sums[lane / kBlock].rows[lane % kBlock]);
+        stream_row(w.dx + row * w.E + block * kBlock, narrow(sum), real);
+      });
+    });
+  }
+  template <typename Body>
+  void for_my_inputs(Body body) {
+    for (int64_t block = begin_; block < end_; ++block)
+      body(block, input_sums_.data() + (block - begin_) * blocks_of(my.lanes));
   }
 
   void end(int64_t block) {

@@ -66,9 +66,9 @@ class PanelProduct {
  public:
   explicit PanelProduct(int64_t lanes) : lanes_(lanes), lines_(fetched_lines(lanes)) {}
 
-  // sums[lanes / 32] = rows panel; next: what is multiplied by after this.
+  // sums[lanes / 32] (+)= rows panel; next: what is multiplied by after this.
   void operator()(const bf16* rows, int64_t depth, const bf16* panel, Block* sums,
-                  const bf16* next) {
+                  const bf16* next, bool add = false) {
     Ahead ahead{reinterpret_cast<const char*>(next), lines_};
     for (int64_t k = 0; k < depth; k += kDepth)
       for (int64_t lane = 0; lane < lanes_; lane += kBlock) {
@@ -76,9 +76,9 @@ class PanelProduct {
         const Factor b{panel + k * 2 * kTile, kTile, 2 * kTile};
         const int64_t count = std::min(kDepth, depth - k);
         if (lanes_ - lane > 16)
-          multiply<2>(tile_, a, b, count, sums[lane / kBlock], k > 0, ahead);
+          multiply<2>(tile_, a, b, count, sums[lane / kBlock], add || k > 0, ahead);
         else
-          multiply<1>(tile_, a, b, count, sums[lane / kBlock], k > 0, ahead);
+          multiply<1>(tile_, a, b, count, sums[lane / kBlock], add || k > 0, ahead);
       }
   }
 

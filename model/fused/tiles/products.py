@@ -45,7 +45,7 @@ class SummedProduct:
         self, a: Tensor, b: Tensor, dtype: torch.dtype = torch.float32, *, symmetric: bool = False
     ):
         self.depth = blocks_of(a.shape[1])
-        self.a, self.b = _lay_left(a, summed=True), _lay_right(b, summed=True)
+        self.a, self.b = _lay_left(a, summed=True), lay_right(b, summed=True)
         self.out = recycled_empty(len(a), b.shape[1], dtype=dtype)
         self.rows = Rows(0, blocks_of(len(a)), 1, len(a))
         self.symmetric = symmetric
@@ -64,7 +64,7 @@ class StreamedProduct:
     """
 
     def __init__(self, a: Tensor, w: Tensor):
-        self.a, self.w = _lay_left(a, summed=False), _lay_right(w.t(), summed=False)
+        self.a, self.w = _lay_left(a, summed=False), lay_right(w.t(), summed=False)
         self.M, self.K, self.N = *a.shape, len(w)
 
     def __call__(self) -> None:
@@ -162,7 +162,7 @@ def _lay_left(a: Tensor, *, summed: bool) -> Tensor:
     return _arranged(a, _LEFT, len(a), a.shape[1], summed=summed)
 
 
-def _lay_right(b: Tensor, *, summed: bool) -> Tensor:
+def lay_right(b: Tensor, *, summed: bool) -> Tensor:
     """Arrange b [K, N], 32 columns after the other."""
     K, N = b.shape
     if b.t().is_contiguous():

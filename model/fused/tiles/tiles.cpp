@@ -104,8 +104,10 @@ extern "C" bool mlstm_tiles_available() { return available(); }
 
 extern "C" void mlstm_tiles_pack(const Window* w) {
   in_team(w->threads, [w](int64_t thread, int64_t threads) {
-    for (int64_t block = thread; block < blocks_of(w->H); block += threads)
+    for (int64_t block = thread; block < blocks_of(w->H); block += threads) {
       Panels(*w).pack_forward(block);
+      Panels(*w).pack_x_forward(block);
+    }
   });
 }
 
@@ -115,6 +117,8 @@ extern "C" void mlstm_tiles_backward(const Window* w) {
   in_team(w->threads, [w](int64_t thread, int64_t threads) {
     for (int64_t block = thread; block < blocks_of(w->H); block += threads)
       Panels(*w).pack_backward(block);
+    for (int64_t block = thread; w->w_x && block < blocks_of(std::max(w->H, w->E)); block += threads)
+      Panels(*w).pack_x_backward(block);
   });
   run<Backward>(*w);
 }

@@ -1,7 +1,7 @@
 // One window of the mLSTM in bf16 on tiles, forward and backward through time.
 //
 // Letters as in cell.py: T bytes, B lanes, H units; gates i f u o. K is the number of blocks of 32
-// units. As in ../window.cpp, workgroups of threads take lanes, threads of a workgroup take units
+// units, D that of blocks of 32 inputs. As in ../window.cpp, workgroups of threads take lanes, threads of a workgroup take units
 // and meet where a product needs all units. What differs is where things lie: everything that is
 // multiplied is kept as tiles, and everything that is read again at the next byte or in the
 // backward pass in blocks of 32 units, one line to a row. Units and lanes are padded to whole
@@ -23,7 +23,10 @@ struct Window {
   int64_t T, B, H, threads, workgroups;
   int64_t x_row, x_part, x_block;  // elements of x from row to row, from i to f, to the next block
   int64_t R;                       // rows of x
-  const bf16* x;                   // the input's share of m, then of the gates
+  int64_t E;                       // inputs of a byte, where w_x is not null
+  const bf16* x;                   // the input's share of m, then of the gates, where w_x is null
+  const bf16* w_x;                 // [5H, E]: makes that share of the inputs; or null
+  const bf16* inputs;              // tiles [T, 2 blocks of B, D]
   const int64_t* indices;          // [T, B]: the row of x for each byte; null: t * B + b
   const bf16* w_mh;                // [H, H]
   const bf16* w_h;                 // [4H, H]
@@ -31,8 +34,10 @@ struct Window {
   const bf16* h0;                  // [B, H]
   const float* c0;                 // [B, H]
   bf16* packed;                    // 5 K K 1024: what pack made of the weights; scratch backward
+  bf16* packed_x;                  // 5 K D 1024: what pack made of w_x; backward 6 K D, scratch
   bf16* narrow;                    // tiles [2 blocks of B, K] scratch: h forward, d W_mh h backward
   bf16* wide;                      // tiles [2 blocks of B, 4K] scratch: m forward, d z backward
+  bf16* shares;                    // tiles [2 blocks of B, K] scratch: d of the input's share of m
   float* state;                    // [K, B, 32] scratch: c forward, d c backward
   bf16* h;                         // [T, B, H] out
   float* c_last;                   // [B, H] out
@@ -42,14 +47,15 @@ struct Window {
   bf16* h_before;                  // h before each byte, the right factor of d W_mh
   const bf16* dh;                  // [T, B, H] or null
   const bf16* dh_last;             // [B, H] or null
-  bf16* dx;                        // [T, B, 5H] out, where indices is null
+  bf16* dx;                        // [T, B, 5H] out, or d of the inputs [T, B, E]; no indices
   float* sums;                     // [workgroups, K, R, 5, 32], zeros in: d x by row, given indices
   bf16* dh0;                       // [B, H] out
   float* dc;                       // [B, H]: d c_T in, d c_0 out
-  float* db;                       // [blocks of B, 4, K, 32], zeros in: parts of d b, if it is not
+  float* db;                       // [blocks of B, 4, K, 32], zeros in: parts of d b; no indices
   bf16* dz;                        // the left factor of d W_h
   bf16* d_recurrent;               // the left factor of d W_mh
   bf16* m;                         // the right factor of d W_h
+  bf16* d_share;                   // the left factor of the first H rows of d W_x, dz of the rest
 };
 
 namespace {
@@ -57,7 +63,7 @@ namespace {
 // What one thread works on.
 struct Share {
   int64_t workgroup, lane0, lanes, block0, block1;  // lane0: a multiple of 32; blocks: of units
-  int64_t workgroup_size, meeting = 0;
+  int64_t member, workgroup_size, meeting = 0;
   Barrier* barrier;
 
   Share(const Window& w, int64_t thread, int64_t threads, std::vector<Barrier>& barriers) {
@@ -65,7 +71,7 @@ struct Share {
     const int64_t workgroups = threads % w.workgroups ? 1 : w.workgroups;
     workgroup_size = threads / workgroups;
     workgroup = thread / workgroup_size;
-    const int64_t member = thread % workgroup_size;
+    member = thread % workgroup_size;
     lane0 = workgroup * blocks_of(w.B) / workgroups * kBlock;
     lanes = std::min(w.B, (workgroup + 1) * blocks_of(w.B) / workgroups * kBlock) - lane0;
     block0 = member * blocks_of(w.H) / workgroup_size;
@@ -75,10 +81,11 @@ struct Share {
   void meet() { barrier->wait(workgroup_size, meeting); }
 };
 
-// The two weight matrices as panels of 32 columns, all of W_mh before all of W_h.
+// The weight matrices as panels of 32 columns, all of W_mh before all of W_h; W_x lies elsewhere.
 class Panels {
  public:
-  explicit Panels(const Window& window) : w(window), H(w.H), K(blocks_of(w.H)) {}
+  explicit Panels(const Window& window)
+      : w(window), H(w.H), K(blocks_of(w.H)), D(blocks_of(w.E)) {}
 
   // For block b: columns of h W_mh^T, and of m W_h^T gate by gate.
   bf16* of_mh(int64_t block) const { return w.packed + block * K * 2 * kTile; }
@@ -99,9 +106,34 @@ class Panels {
       lay_by_rows(w.w_h + gate * H * H + unit, H, columns, H, panel(of_h(block, gate)));
   }
 
+  // For block b of units: columns of x W_x^T, of m's share or of a gate's.
+  bf16* of_x(int64_t block, int64_t part) const {
+    return w.packed_x + (block * 5 + part) * D * 2 * kTile;
+  }
+  // Backward: the first of them, and for block d of inputs columns of d share W_x, part by part.
+  bf16* of_share(int64_t block) const { return w.packed_x + (5 * K + block) * D * 2 * kTile; }
+  bf16* of_inputs(int64_t block, int64_t part) const {
+    return w.packed_x + (block * 5 + part) * K * 2 * kTile;
+  }
+  void pack_x_forward(int64_t block) const {
+    for (int64_t part = 0; part < 5; ++part) lay_x(block, part, of_x(block, part));
+  }
+  void pack_x_backward(int64_t block) const {
+    if (block < K) lay_x(block, 0, of_share(block));
+    if (block >= D) return;
+    const int64_t input = block * kBlock, columns = std::min(kBlock, w.E - input);
+    for (int64_t part = 0; part < 5; ++part)
+      lay_by_rows(w.w_x + part * H * w.E + input, w.E, columns, H, panel(of_inputs(block, part)));
+  }
+
  private:
   const Window& w;
-  const int64_t H, K;
+  const int64_t H, K, D;
+
+  void lay_x(int64_t block, int64_t part, bf16* to) const {
+    const int64_t unit = block * kBlock, columns = std::min(kBlock, H - unit);
+    lay_by_columns(w.w_x + (part * H + unit) * w.E, w.E, columns, w.E, panel(to));
+  }
   static Panel panel(bf16* tiles) { return {tiles, kTile, 2 * kTile}; }
 };
 
@@ -109,14 +141,14 @@ class Panels {
 class Pass {
  public:
   Pass(const Window& window, Share share)
-      : w(window), my(share), panels(window), H(w.H), K(blocks_of(w.H)), multiply_by_(my.lanes),
-        sums_(blocks_of(my.lanes) * 4) {}
+      : w(window), my(share), panels(window), H(w.H), K(blocks_of(w.H)), D(blocks_of(w.E)),
+        multiply_by_(my.lanes), sums_(blocks_of(my.lanes) * 4) {}
 
  protected:
   const Window& w;
   Share my;
   const Panels panels;
-  const int64_t H, K;
+  const int64_t H, K, D;
 
   Mask units(int64_t block) const { return first(H - block * kBlock); }  // that there are
   int64_t last_block() const { return my.block1 - 1; }
@@ -175,9 +207,17 @@ class Pass {
 
   // Multiply my lanes' rows of tiles [B / 16, depth] by a panel; `next` is the panel after it.
   void product(const bf16* tiles, int64_t depth, const bf16* panel, const bf16* next,
-               int64_t index = 0) {
-    Block* to = sums_.data() + index * blocks_of(my.lanes);
-    multiply_by_(tiles + my.lane0 / 16 * depth * kTile, depth, panel, to, next);
+               int64_t index = 0, bool add = false) {
+    product(tiles, depth, panel, next, sums_.data() + index * blocks_of(my.lanes), add);
+  }
+  void product(const bf16* tiles, int64_t depth, const bf16* panel, const bf16* next, Block* to,
+               bool add) {
+    multiply_by_(tiles + my.lane0 / 16 * depth * kTile, depth, panel, to, next, add);
+  }
+  // Multiply the inputs of byte t by a panel of W_x; the next panel lies behind it.
+  void project(int64_t t, const bf16* panel, int64_t index, bool add) {
+    product(w.inputs + t * 2 * blocks_of(w.B) * D * kTile, D, panel, panel + D * 2 * kTile, index,
+            add);
   }
   // What the product of this index made for a lane.
   float* made(int64_t lane, int64_t index = 0) {

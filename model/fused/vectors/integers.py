@@ -65,7 +65,7 @@ def _has_instructions() -> bool:
 
 def compiled_integer_mlstm(window: Window) -> tuple[Tensor, State]:
     """Compute what `plain_integer_mlstm` computes, where `multiplies_integers` says that it can."""
-    return run_window(window, _WithoutGradient, _forward)
+    return run_window(window, _WithoutGradient.apply, _forward)
 
 
 def _forward(inputs: Inputs, *, packed: Tensor | None) -> tuple[Any, ...]:

@@ -1,6 +1,8 @@
 """Matrix units: what their emulation computes, products on them, and when they are chosen."""
 
 import platform
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,7 +16,15 @@ from model.fused.tiles.products import StreamedProduct, SummedProduct, matmul
 from model.language_model import ModelConfig, build_model
 from model.layers import recurrence
 from tests.model.fused.tiles.emulation import emulate_tiles, take_no_tiles
-from tests.model.layers.windows import EPS, error, results, scaled_inputs, window_of
+from tests.model.layers.windows import (
+    EPS,
+    error,
+    exact,
+    results,
+    scaled_inputs,
+    tolerance,
+    window_of,
+)
 
 
 @pytest.fixture
@@ -121,12 +131,72 @@ def test_fewer_threads_than_asked_for(emulated, monkeypatch):
         assert torch.equal(a, b)
 
 
+def of_inputs(recurrence, x, w_x, state, weights):
+    """h, the last h and c, and the gradient of every input of a window that projects x."""
+    window = window_of(x, *state, *weights)
+    made, after = recurrence(replace(window, w_x=w_x))
+    made = (made, *after.tensors().values())
+    loss = sum(out.double().square().sum() for out in made)
+    return (*made, *torch.autograd.grad(loss, (x, w_x, *state, *weights)))
+
+
+def projecting_inputs(T, B, H, E):
+    _, h, c, *weights = scaled_inputs(torch.bfloat16, T, B, H)
+    generator = torch.Generator().manual_seed(1)
+    x, w_x = (torch.randn(s, generator=generator) for s in ((T, B, E), (5 * H, E)))
+    w_x /= E**0.5
+    return x.bfloat16().requires_grad_(), w_x.bfloat16().requires_grad_(), (h, c), weights
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("T", "B", "H", "E"),
+    [(1, 1, 1, 1), (5, 3, 40, 64), (4, 70, 33, 33), (9, 32, 64, 100), (3, 16, 160, 7)],
+)
+def test_inputs_are_projected_byte_by_byte(emulated, threads, T, B, H, E):
+    given = projecting_inputs(T, B, H, E)
+    x, w_x, state, weights = given
+    twins = (*exact([x, w_x]), exact(state), exact(weights))
+    expected = of_inputs(partial(recurrence.recur, "reference"), *twins)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        made = of_inputs(tiled_mlstm, *given)
+    finally:
+        torch.set_num_threads(before)
+    for a, e in zip(made, expected, strict=True):
+        assert a.shape == e.shape
+        assert error(a, e) <= tolerance(torch.bfloat16, T, H)
+
+
+def test_packed_weights_serve_windows_with_inputs(emulated):
+    x, w_x, state, weights = projecting_inputs(4, 5, 40, 48)
+    window = replace(window_of(x, *state, *weights), w_x=w_x)
+    with torch.no_grad():
+        expected, _ = tiled_mlstm(window)
+        for packed in (pack(*weights[:2]), pack(*weights[:2], w_x)):
+            given = replace(window, weights=replace(window.weights, packed=packed))
+            assert torch.equal(tiled_mlstm(given)[0], expected)
+            without, _ = tiled_mlstm(given.projected())  # takes either, too
+            assert error(without, expected.double()) <= tolerance(torch.bfloat16, 4, 40)
+
+
+def test_windows_that_are_not_worth_it_are_projected_first(emulated, monkeypatch):
+    x, w_x, state, weights = projecting_inputs(20, 2, 32, 64)
+    window = replace(window_of(x, *state, *weights), w_x=w_x)
+    assert recurrence.projected("auto", window) is window
+    assert recurrence.projected("reference", window).w_x is None
+    monkeypatch.setattr(mlstm, "MOST_PROJECTED", 63)
+    assert recurrence.projected("auto", window).w_x is None
+
+
 def test_bf16_runs_on_matrix_units_and_nothing_else_does(emulated):
     x_proj, h, c, *weights = (t.detach() for t in scaled_inputs(torch.bfloat16, 3, 5, 33))
     made, _ = recurrence.fused_mlstm(window_of(x_proj, h, c, *weights))
     assert torch.equal(made, tiled_mlstm(window_of(x_proj, h, c, *weights))[0])
     with torch.no_grad():
-        assert torch.equal(recurrence.pack("fused", *weights[:2]), pack(*weights[:2]))
+        w_x = torch.randn(5 * 33, 40).bfloat16()
+        assert torch.equal(recurrence.pack("fused", *weights[:2], w_x), pack(*weights[:2], w_x))
     assert not runs_on_tiles(weights[0].float())
     assert not runs_on_tiles(weights[0].half())
 
