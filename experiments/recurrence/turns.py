@@ -1,0 +1,153 @@
+"""Time several checkouts of this project against each other by turns, each in its own process.
+
+git worktree add /tmp/old 6df937c
+python -m experiments.recurrence.turns /tmp/old . --hidden-size 1024 --output turns.json
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from configs import command
+from data_utils.provenance import describe_origin, git_revision
+from model.bounds import PositiveInt, check_bounds
+
+SERVING = Path(__file__).with_name("serving.py")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnsOptions:
+    """Which checkouts, and what they compute."""
+
+    checkouts: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    """Folders of the project at different revisions, the first for comparison."""
+    piece: Literal["step", "recurrence", "inference"] = "step"
+    """A training step with Muon, or a window of the recurrence, forward and backward or forward."""
+    hidden_size: PositiveInt = 1024
+    """H, units."""
+    batch: PositiveInt = 128
+    """B, lanes."""
+    window: PositiveInt = 128
+    """T, bytes per lane."""
+    embedding_size: PositiveInt = 64
+    """E, width of the recurrence's input."""
+    dtype: Literal["fp32", "bf16"] = "bf16"
+    """Dtype of the products."""
+    threads: PositiveInt = 2
+    """CPU threads of each."""
+    rounds: PositiveInt = 7
+    """Rounds; in each, every checkout does everything once."""
+    output: Path | None = None
+    """JSON file for the result."""
+
+    def __post_init__(self) -> None:
+        check_bounds(self, "--")
+
+    def arguments(self) -> tuple[str, str]:
+        """Return what `serving.py` is told."""
+        names = ("hidden_size", "batch", "window", "dtype", "threads")
+        given: dict[str, Any] = {name: getattr(self, name) for name in names}
+        if self.piece != "step":
+            given["embedding_size"] = self.embedding_size
+            given["inference"] = self.piece == "inference"
+        return self.piece, json.dumps(given)
+
+
+class Served:
+    """A checkout's process, which works only when asked to."""
+
+    def __init__(self, checkout: Path, arguments: tuple[str, str]):
+        self.revision = git_revision(checkout)
+        found = [str(checkout.resolve()), *filter(None, [os.environ.get("PYTHONPATH")])]
+        self.process = subprocess.Popen(
+            [sys.executable, str(SERVING), *arguments],
+            cwd=checkout,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(found)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.pieces: list[str] = json.loads(self._answer())
+
+    def _answer(self) -> str:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the process of {self.revision} ended early; its error is above")
+        return line
+
+    def seconds(self, piece: str) -> float:
+        """Do a piece of work once."""
+        assert self.process.stdin is not None
+        print(piece, file=self.process.stdin, flush=True)
+        return float(self._answer())
+
+    def end(self) -> None:
+        """Let the process end."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def measure(options: TurnsOptions) -> dict[str, Any]:
+    """Return each piece's seconds by checkout, and how many times as fast as the first each is."""
+    served = [Served(checkout, options.arguments()) for checkout in options.checkouts]
+    pieces = [piece for piece in served[0].pieces if all(piece in s.pieces for s in served)]
+    seconds: dict[str, list[list[float]]] = {piece: [[] for _ in served] for piece in pieces}
+    for turn in range(options.rounds):
+        for piece in pieces:
+            for number in range(len(served)):
+                at = (turn + number) % len(served)
+                seconds[piece][at].append(served[at].seconds(piece))
+    for one in served:
+        one.end()
+    revisions = [one.revision for one in served]
+    return {
+        "piece": options.piece,
+        "pieces": {
+            piece: [
+                summary(revision, times, found[0], options.batch * options.window)
+                for revision, times in zip(revisions, found, strict=True)
+            ]
+            for piece, found in seconds.items()
+        },
+        "arguments": json.loads(options.arguments()[1]),
+        "origin": describe_origin(),
+    }
+
+
+def summary(revision: str, times: list[float], first: list[float], items: int) -> dict[str, Any]:
+    """Return characters per second, and the speed over the first checkout's, round by round."""
+    ratios = sorted(a / b for a, b in zip(first, times, strict=True))
+    return {
+        "revision": revision,
+        "chars_per_second": items / statistics.median(times),
+        "speed_over_first": statistics.median(ratios),
+        "range": [ratios[0], ratios[-1]],
+        "seconds": times,
+    }
+
+
+def main() -> None:
+    options = command.parse(TurnsOptions, __doc__)
+    command.prepare_output(options.output)
+    result = measure(options)
+    for piece, found in result["pieces"].items():
+        for one in found:
+            low, high = one["range"]
+            print(
+                f"{piece:<20} {one['revision']:<20} {one['chars_per_second']:>12,.0f} characters/s"
+                f" {one['speed_over_first']:8.2f} ({low:.2f} to {high:.2f})"
+            )
+    command.report(result, options.output)
+
+
+if __name__ == "__main__":
+    command.run(main)
