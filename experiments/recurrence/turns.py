@@ -27,7 +27,8 @@ class TurnsOptions:
     """Which checkouts, and what they compute."""
 
     checkouts: Annotated[tuple[Path, ...], tyro.conf.Positional]
-    """Folders of the project at different revisions, the first for comparison."""
+    """Folders of the project at different revisions, the first for comparison. Outside of git a
+    folder's name stands for its revision."""
     piece: Literal["step", "recurrence", "inference"] = "step"
     """A training step with Muon, or a window of the recurrence, forward and backward or forward."""
     hidden_size: PositiveInt = 1024
@@ -64,7 +65,8 @@ class Served:
     """A checkout's process, which works only when asked to."""
 
     def __init__(self, checkout: Path, arguments: tuple[str, str]):
-        self.revision = git_revision(checkout)
+        known = git_revision(checkout)
+        self.revision = known if known != "unknown" else checkout.resolve().name
         found = [str(checkout.resolve()), *filter(None, [os.environ.get("PYTHONPATH")])]
         self.process = subprocess.Popen(
             [sys.executable, str(SERVING), *arguments],
