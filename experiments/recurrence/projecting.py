@@ -72,14 +72,13 @@ def main() -> None:
         raise InputError("this processor has no matrix units (AMX): nothing to compare")
     torch.set_num_threads(options.threads)
     found = {}
+    result = {"sizes": found, "threads": options.threads, "origin": describe_origin()}
     for H in options.units:
         for E in options.inputs:
             found[f"{H} units, {E} inputs"] = made = measure(H, E, options.rounds)
             ratios = {kind: round(value["median"], 2) for kind, value in made["ratios"].items()}
             print(f"{H} units, {E} inputs: byte by byte over before: {ratios}", flush=True)
-    write_json(
-        options.output, {"sizes": found, "threads": options.threads, "origin": describe_origin()}
-    )
+            write_json(options.output, result)  # after each, so that an end too early loses none
 
 
 if __name__ == "__main__":

@@ -47,8 +47,8 @@ class Implementation:
     name: str
     run: Recurrence
     takes: Callable[[Tensor], bool]  # whether it runs for a w_mh of this device, dtype and length
-    pack: Callable[..., Tensor] | None = None  # w_mh and w_h, for later windows; and w_x, if
-    projects: Callable[[int], bool] = lambda E: False  # it projects so many inputs byte by byte
+    pack: Callable[..., Tensor] | None = None  # w_mh and w_h, for later windows; w_x if it projects
+    projects: Callable[[Tensor], bool] = lambda w_x: False  # it does by itself, byte by byte
     linear: Callable[[Tensor, Tensor], Tensor] = F.linear  # what projects them before a window
 
 
@@ -112,7 +112,7 @@ def recur(backend: Backend, window: Window) -> tuple[Tensor, State]:
 
 def projected_for(implementation: Implementation, window: Window) -> Window:
     """Project the inputs of a window at once, unless the implementation does so byte by byte."""
-    by_itself = window.w_x is not None and implementation.projects(window.w_x.shape[1])
+    by_itself = window.w_x is not None and implementation.projects(window.w_x)
     return window if by_itself else window.projected(implementation.linear)
 
 
@@ -148,6 +148,6 @@ def pack(
     implementation = choose(backend, w_mh, integers=integers)
     if implementation.pack is None or torch.is_grad_enabled():
         return None
-    if w_x is None or not implementation.projects(w_x.shape[1]):
+    if w_x is None or not implementation.projects(w_x):
         return implementation.pack(w_mh, w_h)
     return implementation.pack(w_mh, w_h, w_x)

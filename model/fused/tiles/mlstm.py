@@ -70,8 +70,9 @@ class TiledFactors(NamedTuple):
 
 
 RESIDENT = 1 << 20  # bytes of weights that fit into a core's second-level cache beside the rest
-# Up to this many inputs are projected byte by byte. More would need too large a part of the caches.
-MOST_PROJECTED = 256
+# Inputs are projected byte by byte where w_x, of which every byte reads all, has at most as many
+# elements: as far as it was measured that this is faster (experiments/recurrence/projecting.py).
+MOST_PROJECTED = 5 * 512 * 1024
 
 
 class _Window(ctypes.Structure):
@@ -129,13 +130,13 @@ def tiled_mlstm(window: Window) -> tuple[Tensor, State]:
     return run_window(window, partial(_TiledMlstm.apply, w_x), partial(_forward, w_x=w_x))
 
 
-def projects_on_tiles(E: int) -> bool:
-    """Return whether `tiled_mlstm` should get E inputs of every byte as they are.
+def projects_on_tiles(w_x: Tensor) -> bool:
+    """Return whether `tiled_mlstm` should get the inputs of such weights as they are.
 
     It then projects those of a byte when it comes to it, and writes neither the projected inputs
     [T, B, 5H] nor their gradient to memory.
     """
-    return E <= MOST_PROJECTED
+    return w_x.numel() <= MOST_PROJECTED
 
 
 def pack(w_mh: Tensor, w_h: Tensor, w_x: Tensor | None = None) -> Tensor:

@@ -117,7 +117,8 @@ extern "C" void mlstm_tiles_backward(const Window* w) {
   in_team(w->threads, [w](int64_t thread, int64_t threads) {
     for (int64_t block = thread; block < blocks_of(w->H); block += threads)
       Panels(*w).pack_backward(block);
-    for (int64_t block = thread; w->w_x && block < blocks_of(std::max(w->H, w->E)); block += threads)
+    const int64_t of_x = w->w_x ? blocks_of(std::max(w->H, w->E)) : 0;
+    for (int64_t block = thread; block < of_x; block += threads)
       Panels(*w).pack_x_backward(block);
   });
   run<Backward>(*w);

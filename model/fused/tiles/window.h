@@ -1,11 +1,11 @@
 // One window of the mLSTM in bf16 on tiles, forward and backward through time.
 //
 // Letters as in cell.py: T bytes, B lanes, H units; gates i f u o. K is the number of blocks of 32
-// units, D that of blocks of 32 inputs. As in ../window.cpp, workgroups of threads take lanes, threads of a workgroup take units
-// and meet where a product needs all units. What differs is where things lie: everything that is
-// multiplied is kept as tiles, and everything that is read again at the next byte or in the
-// backward pass in blocks of 32 units, one line to a row. Units and lanes are padded to whole
-// blocks with zeros: in the factors of products, nowhere else.
+// units, D that of blocks of 32 inputs. As in ../window.cpp, workgroups of threads take lanes, the
+// threads of a workgroup take units and meet where a product needs all units. What differs is where
+// things lie: everything that is multiplied is kept as tiles, and everything that is read again at
+// the next byte or in the backward pass in blocks of 32 units, one line to a row. Units and lanes
+// are padded to whole blocks with zeros: in the factors of products, nowhere else.
 #pragma once
 
 #include <algorithm>
