@@ -315,6 +315,14 @@ RESULTS: tuple[Result, ...] = (
         )
     ),
     Result("recurrence/results/gpu_check.json", "bash scripts/gpu_check.sh gpu_check"),
+    *(
+        Result(f"recurrence/results/gpu_recurrence_{H}.json",
+               f"python scripts/benchmark.py recurrence --hidden-size {H} --batch 256 --window 256 "
+               "--dtype bf16 --skip loop_2018 reference "
+               f"--output experiments/recurrence/results/gpu_recurrence_{H}.json")
+        for H in (4096, 1024)
+    ),
+    Result("recurrence/results/amx_projecting.json", f"{MODULE}recurrence.projecting --rounds 5"),
     Result("recurrence/results/gpu_training.json",
            "python main.py --config configs/cpu_1024.toml --data.corpus CORPUS "
            "--train.device cuda --train.precision bf16 --train.steps 500 --data.lanes 256"),

@@ -29,6 +29,24 @@ def parts() -> str:
     return divided(["milliseconds of a step, Muon, bf16", "512 units", "1,024 units"], found)
 
 
+def projecting() -> str:
+    """Return how much faster a window on matrix units is that projects its inputs itself."""
+    result = measured("amx_projecting")
+    rows = []
+    for name, found in result["sizes"].items():
+        units, inputs = (words.split()[0] for words in name.split(", "))
+        ratios = (found["ratios"][kind]["median"] for kind in ("training", "forward"))
+        rows.append([f"{int(units):,}", f"{int(inputs):,}", *(f"{ratio:.2f}" for ratio in ratios)])
+    head = ["units", "inputs of a byte", "training", "forward only"]
+    return f"{markdown(head, rows)}\n\n{made_at({'amx_projecting.json': result})}"
+
+
+def gpu_floor() -> str:
+    """Return our speed on a GPU over the floors' and over that of cuDNN's LSTM."""
+    names = {f"gpu_recurrence_{H}": f"training, {H:,} units" for H in (4096, 1024)}
+    return against("bf16, 256 lanes of 256 bytes", names, AGAINST)
+
+
 def gpu() -> str:
     """Return the characters per second of training on a GPU."""
     checked, trained = measured("gpu_check")["step_4096"]["result"], measured("gpu_training")

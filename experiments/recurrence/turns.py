@@ -9,6 +9,8 @@ import os
 import statistics
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -42,7 +44,7 @@ class TurnsOptions:
     dtype: Literal["fp32", "bf16"] = "bf16"
     """Dtype of the products."""
     threads: PositiveInt = 2
-    """CPU threads of each."""
+    """CPU threads of each. A GPU is not used."""
     rounds: PositiveInt = 7
     """Rounds; in each, every checkout does everything once."""
     output: Path | None = None
@@ -55,6 +57,7 @@ class TurnsOptions:
         """Return what `serving.py` is told."""
         names = ("hidden_size", "batch", "window", "dtype", "threads")
         given: dict[str, Any] = {name: getattr(self, name) for name in names}
+        given["device"] = "cpu"  # also where there is a GPU
         if self.piece != "step":
             given["embedding_size"] = self.embedding_size
             given["inference"] = self.piece == "inference"
@@ -64,18 +67,8 @@ class TurnsOptions:
 class Served:
     """A checkout's process, which works only when asked to."""
 
-    def __init__(self, checkout: Path, arguments: tuple[str, str]):
-        known = git_revision(checkout)
-        self.revision = known if known != "unknown" else checkout.resolve().name
-        found = [str(checkout.resolve()), *filter(None, [os.environ.get("PYTHONPATH")])]
-        self.process = subprocess.Popen(
-            [sys.executable, str(SERVING), *arguments],
-            cwd=checkout,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(found)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+    def __init__(self, revision: str, process: subprocess.Popen[str]):
+        self.revision, self.process = revision, process
         self.pieces: list[str] = json.loads(self._answer())
 
     def _answer(self) -> str:
@@ -91,38 +84,57 @@ class Served:
         print(piece, file=self.process.stdin, flush=True)
         return float(self._answer())
 
-    def end(self) -> None:
-        """Let the process end."""
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait()
+
+@contextmanager
+def serve(checkout: Path, arguments: tuple[str, str]) -> Iterator[Served]:
+    """Start a checkout's process, and let it end afterwards."""
+    known = git_revision(checkout)
+    revision = known if known != "unknown" else checkout.resolve().name
+    found = [str(checkout.resolve()), *filter(None, [os.environ.get("PYTHONPATH")])]
+    with subprocess.Popen(
+        [sys.executable, str(SERVING), *arguments],
+        cwd=checkout,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(found)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        yield Served(revision, process)
 
 
 def measure(options: TurnsOptions) -> dict[str, Any]:
     """Return each piece's seconds by checkout, and how many times as fast as the first each is."""
-    served = [Served(checkout, options.arguments()) for checkout in options.checkouts]
-    pieces = [piece for piece in served[0].pieces if all(piece in s.pieces for s in served)]
-    seconds: dict[str, list[list[float]]] = {piece: [[] for _ in served] for piece in pieces}
-    for turn in range(options.rounds):
-        for piece in pieces:
-            for number in range(len(served)):
-                at = (turn + number) % len(served)
-                seconds[piece][at].append(served[at].seconds(piece))
-    for one in served:
-        one.end()
-    revisions = [one.revision for one in served]
+    with ExitStack() as processes:
+        arguments = options.arguments()
+        served = [
+            processes.enter_context(serve(checkout, arguments)) for checkout in options.checkouts
+        ]
+        seconds = take_turns(served, options.rounds)
+    items = options.batch * options.window
     return {
         "piece": options.piece,
         "pieces": {
             piece: [
-                summary(revision, times, found[0], options.batch * options.window)
-                for revision, times in zip(revisions, found, strict=True)
+                summary(one.revision, times, found[0], items)
+                for one, times in zip(served, found, strict=True)
             ]
             for piece, found in seconds.items()
         },
-        "arguments": json.loads(options.arguments()[1]),
+        "arguments": json.loads(arguments[1]),
         "origin": describe_origin(),
     }
+
+
+def take_turns(served: Sequence[Served], rounds: int) -> dict[str, list[list[float]]]:
+    """Return by piece the seconds of each process in each round, which another one begins."""
+    pieces = [piece for piece in served[0].pieces if all(piece in one.pieces for one in served)]
+    seconds: dict[str, list[list[float]]] = {piece: [[] for _ in served] for piece in pieces}
+    for turn in range(rounds):
+        for piece in pieces:
+            for number in range(len(served)):
+                at = (turn + number) % len(served)
+                seconds[piece][at].append(served[at].seconds(piece))
+    return seconds
 
 
 def summary(revision: str, times: list[float], first: list[float], items: int) -> dict[str, Any]:
