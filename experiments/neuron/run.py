@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Study the unit of largest weight; the page that quotes texts stays in --work."""
+    """Study one unit; the page that quotes texts stays in --work."""
 
     model: Model = "default"
     name: str | None = None
@@ -36,6 +36,8 @@ class Options:
     """Random draws for each number of labels."""
     untrained: int = 3
     """Number of seeds of the untrained baseline."""
+    neuron: int | None = None
+    """The unit. Default: the one of largest weight in the regression on all units."""
     results: Path = HERE / "results"
     """The folder of the models' results."""
 
@@ -52,7 +54,7 @@ def study(options: Options) -> None:
     command.prepare_output(work / "neuron.json")
     sets = SETS["sst"].read(options.data).sets
     loaded = load_model(options.model, compute_dtype=torch.float32)
-    given = StudyOptions(draws=options.draws, untrained=options.untrained)
+    given = StudyOptions(neuron=options.neuron, draws=options.draws, untrained=options.untrained)
     results = run_study(loaded, sets, work, given)
     page = write_report(results, work)
     keep(results, work / "figures", folder)

@@ -37,7 +37,7 @@ def accuracies(model: str) -> str:
     clear = np.count_nonzero(np.abs(on_train - 0.5) >= CLEAR - 0.5)
     rows = [
         ["all units", accuracy(result["all_units"])],
-        [f"unit {neuron['unit']} alone, the one of largest weight", accuracy(alone)],
+        [f"unit {neuron['unit']} alone{of_largest_weight(neuron)}", accuracy(alone)],
         ["its area under the ROC curve", area_of(neuron)],
         [f"unit {best['unit']} alone, the best on train", accuracy(best)],
         [
@@ -60,6 +60,11 @@ def accuracies(model: str) -> str:
     head = ["SST, test, per cent", named(result, model)]
     made = {"neuron.json": result, "areas.json": compared}
     return f"{markdown(head, rows)}\n\n{origins(made)}"
+
+
+def of_largest_weight(unit: dict[str, Any]) -> str:
+    """Say so of a unit if it is the one; another was chosen by name."""
+    return ", the one of largest weight" if unit["rank"]["weight"] == 1 else ""
 
 
 def area_of(unit: dict[str, Any]) -> str:
