@@ -12,7 +12,7 @@ from typing import Any
 from data_utils.published_sets.registry import SETS, Row
 from experiments.features.tables import best_on_val, clearest
 from experiments.finetuning.table import main_measures
-from experiments.overview import FINETUNING, PLAIN, published_bits
+from experiments.overview import FINETUNING, PLAIN, SUBWORDS, published_bits
 from experiments.peers.report import CELLS, by_rate
 from experiments.reproduction.table import number, one, quoted, title
 from experiments.results import HERE, result_of
@@ -259,6 +259,11 @@ def best_feature(name: str, found: Found) -> Measured:
     return accuracy_of(best_on_val(found["sets"][name]["rows"]))
 
 
+def bare_unit(name: str, found: Found) -> Measured:
+    """Return the accuracy on a set of one unit, of the texts as they are."""
+    return accuracy_of(found["sets"][name]["after"]["nothing"]["best_unit"])
+
+
 def clamped(found: Found) -> Measured:
     """Return how many texts are positive with the unit clamped low, and clamped high."""
     rows = sorted((row for row in found["rows"] if "value" in row), key=lambda r: r["value"])
@@ -268,11 +273,9 @@ def clamped(found: Found) -> Measured:
 
 CLAIMS = (
     Claim("Amazon reviews, bits per character", f"shipped/results/bits_{PLAIN}.json", bits),
-    Claim("the same from subwords instead of bytes", "subwords/results/bits.json", bits),
-    Claim("from subwords, after a slower fall of the rate (not shipped)",
-          "subwords/results/bits_long.json", bits),
-    Claim("from subwords, after more reviews (not shipped)", "subwords/results/bits_more.json",
-          bits),
+    Claim("the same from subwords instead of bytes",
+          f"shipped/results/bits_{SUBWORDS}.json", bits),
+    Claim("from subwords, after more reviews (not shipped)", "billion/results/bits_all.json", bits),
     Claim("the model recites reviews it has read: 50 bytes after 50",
           f"shipped/results/memorization_{PLAIN}.json",
           lambda found: Measured(f"{found['train']['exact']} of {found['train']['prompts']:,}")),
@@ -284,6 +287,10 @@ CLAIMS = (
           "neuron/results/sentiment_1024/neuron.json", lambda found: accuracy_of(found["alone"])),
     Claim("SST by the unit of largest weight, no labels before",
           f"neuron/results/{PLAIN}/neuron.json", lambda found: accuracy_of(found["alone"])),
+    Claim("SST by the unit of amazon_subword_1024 that is best on train, no labels before",
+          f"features/results/{SUBWORDS}_prompts.json", partial(bare_unit, "sst")),
+    Claim("the same after more reviews (not shipped)",
+          f"features/results/{SUBWORDS}_all_prompts.json", partial(bare_unit, "sst")),
     Claim("the tour's reviews, accuracy", "tour/results/transfer.json", accuracy_of),
     Claim("512 units, 44 M characters: SST", "main_job/results/sst.json", accuracy_of),
     Claim("speed of 128 GPUs relative to one (4,096 units over Ethernet; over InfiniBand; 8,192 "

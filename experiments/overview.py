@@ -78,13 +78,12 @@ def language_model() -> Cells:
 
 def subwords() -> Cells:
     """Return bits per character of the 1,024 units that read pieces of words."""
-    others = [with_error(read_result("subwords", f"bits_{run}")) for run in ("long", "more")]
+    more = with_error(read_result("billion", "bits_all"))
     return [
         "the same, pieces of words instead of bytes",
         "",
-        "; ".join((bits(SUBWORDS), *others)),
-        f"`{SUBWORDS}`, of the reviews that `{PLAIN}` read; with a slower fall of the rate, and "
-        "of more reviews, both not shipped",
+        f"{bits(SUBWORDS)}; {more}",
+        f"`{SUBWORDS}`, of the reviews that `{PLAIN}` read; of half as much text more, not shipped",
     ]
 
 
@@ -104,6 +103,7 @@ def sentiment() -> list[Cells]:
         best_features(),
         read_twice(),
         beside_subwords(),
+        unit_of_subwords(),
         imdb_by_subwords(),
         prompted_unit(),
         known_unit(),
@@ -184,6 +184,17 @@ def beside_subwords() -> Cells:
         "",
         accuracy_in(best),
         f"`{PLAIN}` and `{SUBWORDS}`, which was given no labels either, frozen",
+    ]
+
+
+def unit_of_subwords() -> Cells:
+    """Return the accuracy by one unit of the model that reads subwords, of the text as it is."""
+    unit = read_result("features", f"{SUBWORDS}_prompts")["sets"]["sst"]["after"]["nothing"]
+    return [
+        "SST, one unit: pieces of words instead of bytes",
+        "",
+        accuracy_in(unit["best_unit"]),
+        f"`{SUBWORDS}`, frozen, unit {unit['best_unit']['axis']}: of all units the best on train",
     ]
 
 

@@ -155,8 +155,10 @@ def _reproductions() -> Iterator[Result]:
             yield _of(model, Result(file, f"{module} {words}"))
     for name in (
         "amazon_1024_full", "amazon_1024_continued", "amazon_1024_continued_again",
-        "amazon_films_1024", "amazon_subword_1024_full", "amazon_subword_1024_216m",
-        "amazon_subword_1024_62m", "amazon_subword_1024_long", "amazon_subword_1024_more",
+        "amazon_films_1024", "amazon_subword_1024_216m",
+        "amazon_subword_1024_62m", "amazon_subword_1024_355m", "amazon_subword_1024_long",
+        "amazon_subword_1024_more", "amazon_subword_1024_seed_1", "amazon_subword_1024_full",
+        "amazon_subword_1024_all",
         "sentiment_1024_full",
     ):  # fmt: skip
         file = f"reproduction/results/{name}/sst.json"
@@ -191,14 +193,17 @@ RESULTS: tuple[Result, ...] = (
     *_reproductions(),
     *(
         _of(model, Result(f"neuron/results/{model}/neuron.json",
-                          f"{MODULE}neuron.run --model {model} --data DATA --work runs/neuron"))
-        for model in ("amazon_1024", "sentiment_1024")
+                          f"{MODULE}neuron.run --model {model}{unit} --data DATA "
+                          "--work runs/neuron"))
+        for model, unit in (
+            ("amazon_1024", ""), ("amazon_subword_1024", " --neuron 410"), ("sentiment_1024", ""),
+        )
     ),
     *(
         _of(model, Result(f"neuron/results/{model}/areas.json",
                           f"{MODULE}neuron.areas --model {model} --data DATA "
                           f"--output experiments/neuron/results/{model}/areas.json"))
-        for model in ("amazon_1024", "sentiment_1024")
+        for model in ("amazon_1024", "amazon_subword_1024", "sentiment_1024")
     ),
     *(
         _closed("4cad3e8ab457", Result(f"finetuning/results/amazon_1024/{task}_{files}.json",
@@ -380,9 +385,9 @@ RESULTS: tuple[Result, ...] = (
         _measured("features", name,
                   f"run --model {model} --data DATA --work runs/features --most-texts 1000")
         for name, model in (
-            ("amazon_1024", "amazon_1024"), ("amazon_subword_1024", "RUN"),
-            ("amazon_subword_1024_216m", "RUN"), ("amazon_subword_1024_long", "RUN"),
-            ("amazon_subword_1024_more", "RUN"),
+            ("amazon_1024", "amazon_1024"), ("amazon_subword_1024", "amazon_subword_1024"),
+            *((f"amazon_subword_1024_{run}", "RUN") for run in
+              ("216m", "355m", "long", "more", "seed_1", "full", "all")),
         )
     ),
     *(
@@ -399,9 +404,11 @@ RESULTS: tuple[Result, ...] = (
     _measured("features", "amazon_1024_prompts",
               "prompts --model amazon_1024 --data DATA --figure experiments/features/prompts.png"),
     *(
-        _measured("features", f"{name}_prompts", "prompts --model RUN --data DATA --sets sst")
-        for name in (
-            "amazon_subword_1024", "amazon_subword_1024_long", "amazon_subword_1024_more"
+        _measured("features", f"{name}_prompts", f"prompts --model {model} --data DATA --sets sst")
+        for name, model in (
+            ("amazon_subword_1024", "amazon_subword_1024"),
+            *((f"amazon_subword_1024_{run}", "RUN") for run in
+              ("355m", "long", "more", "seed_1", "full", "all")),
         )
     ),
     *(
@@ -419,6 +426,11 @@ RESULTS: tuple[Result, ...] = (
         Result(f"subwords/results/{name}.json",
                f"{EVALUATE} --model RUN --output experiments/subwords/results/{name}.json")
         for name in ("bits", "bits_216m", "bits_62m", "bits_long", "bits_more")
+    ),
+    *(
+        Result(f"billion/results/bits_{name}.json",
+               f"{EVALUATE} --model RUN --output experiments/billion/results/bits_{name}.json")
+        for name in ("seed_1", "dropout", "all", "wide")
     ),
     Result("subwords/results/others.json",
            f"{MODULE}shipped.select_reviews AMAZON/*.jsonl.gz --title last --licences others "

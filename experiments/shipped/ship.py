@@ -6,7 +6,7 @@ python -m experiments.shipped.ship runs/amazon_1024 --name amazon_1024 \\
 
 import shutil
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,12 +15,15 @@ import tyro
 
 from configs import command
 from data_utils.labelled import read_labelled_sets
-from model.classifiers.classifier import FOLDER
+from model.classifiers.classifier import FOLDER, Classifier
+from model.classifiers.separation import CHANCE
 from model.errors import InputError
 from model.files.shipped import SHIPPED_MODELS
 from model.files.weights import WEIGHTS_FILE, load_model, save_model
 from transfer.experiment import as_classifier, fit_transfer, save_transferred
 from transfer.features import FeatureCache
+from transfer.regression import Examples
+from transfer.separation import areas_under_curve
 
 LARGEST = 24 * 2**20  # most bytes that a model may add to the repository
 LICENCE = "LICENSE"  # the licence of the weights; each model has a copy
@@ -42,6 +45,8 @@ class Options:
     """Names of the two labels, the negative one first; absent, as in the texts."""
     bits: Literal[8, 6] = 8
     """Of a weight of a matrix."""
+    neuron: int | None = None
+    """The classifier's sentiment unit. Default: the one of largest weight."""
     work: Path = Path("runs/shipped")
     """Folder where features are kept."""
     output: Path = SHIPPED_MODELS
@@ -58,6 +63,9 @@ def main() -> None:
         sets = read_labelled_sets([options.train, options.val])
         transfer = fit_transfer(shipped, sets, FeatureCache(options.work))
         classifier = as_classifier(transfer, shipped, options.classes or sets[0].classes)
+        if options.neuron is not None:
+            shipped.model.config.check_unit(options.neuron, -1)
+            classifier = with_neuron(classifier, options.neuron, transfer.examples[0])
         save_transferred(folder / FOLDER, classifier, transfer, sets)
         shutil.copy(SHIPPED_MODELS / LICENCE, folder)
         place = options.output / options.name
@@ -66,6 +74,12 @@ def main() -> None:
         f"{place}: {size:,} bytes; val accuracy {transfer.regression.val_accuracy:.4f}, "
         f"unit {classifier.neuron}, threshold {classifier.threshold:.3f}"
     )
+
+
+def with_neuron(classifier: Classifier, unit: int, train: Examples) -> Classifier:
+    """Name another sentiment unit, high for the class that it is high for on train."""
+    (area,) = areas_under_curve(train.features[:, [unit]], train.labels == 1)
+    return replace(classifier, neuron=unit, polarity=1 if area > CHANCE else -1)
 
 
 def write_quantized(model: str, folder: Path, bits: int = 8) -> int:

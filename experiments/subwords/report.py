@@ -33,7 +33,7 @@ COMPARED = ("subwords", "bytes")  # in the table of both curves
 MEASURED = {
     "subwords, the first run": (("subwords", "bits_62m"), "amazon_subword_1024_62m"),
     "subwords, ended sooner": (("subwords", "bits_216m"), "amazon_subword_1024_216m"),
-    "subwords": (("subwords", "bits"), "amazon_subword_1024_full"),
+    "subwords": (("subwords", "bits"), "amazon_subword_1024_355m"),
     "subwords, slower fall": (("subwords", "bits_long"), "amazon_subword_1024_long"),
     "subwords, more reviews": (("subwords", "bits_more"), "amazon_subword_1024_more"),
     "bytes, as shipped then": (("shipped", "bits_172m"), "amazon_1024_172m"),

@@ -57,7 +57,7 @@ class Classifier:
     coefficients: np.ndarray  # float32 [F]; of more than two classes [C, F]
     intercept: float | np.ndarray  # of more than two classes float32 [C]
     classes: tuple[str, ...]  # of two: the negative one, the positive one
-    neuron: int  # the unit of largest weight, 0 to H - 1
+    neuron: int  # the unit of largest weight, or another that was named, 0 to H - 1
     polarity: int  # 1 where a high value of the unit means the last class, else -1
     model_digest: str  # of the model whose features it reads
     threshold: float = THRESHOLD  # of the positive one of two classes

@@ -14,9 +14,10 @@ from data_utils.labelled import read_labelled_sets
 from data_utils.preparation.preparation import Preparation, prepare_corpus
 from data_utils.preparation.vocabulary import VocabularyConfig
 from data_utils.synthetic import synthetic_reviews
-from experiments.shipped import memorization, near_copies, select_reviews
+from experiments.shipped import memorization, near_copies, select_reviews, ship
 from experiments.shipped.overlap import RUN, SHORTEST, HeldOut
 from model import SentimentClassifier
+from model.classifiers.classifier import Classifier
 from model.errors import InputError
 from model.files.shipped import SHIPPED_MODELS
 from model.files.storage import read_json
@@ -26,6 +27,7 @@ from model.text.profiles import text_profile
 from model.text.split import encode_split
 from tests.support.runs import run, small_run
 from transfer.experiment import run_transfer
+from transfer.regression import Examples
 
 WORDS = [f"word{number}" for number in range(13)]
 
@@ -235,6 +237,18 @@ def test_what_is_shipped_tells_sentiment_as_a_transfer_does(trained, tmp_path):
     assert own.threshold == transferred.threshold == results["threshold"]["value"]
     right = shipped.predict(sets[1].texts) == np.array(["bad", "good"])[sets[1].labels]
     assert right.mean() == results["threshold"]["val_accuracy"]
+
+
+def test_a_shipped_classifier_can_name_its_sentiment_unit():
+    values = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
+    labels = np.arange(50) % 2
+    values[:, 2] -= 3 * labels  # low for the second class
+    values[:, 3] += 3 * labels
+    made = Classifier(np.ones((1, 4)), np.zeros(1), ("bad", "good"), 0, 1, "digest")
+    for unit, polarity in ((2, -1), (3, 1)):
+        named = ship.with_neuron(made, unit, Examples(values, labels))
+        assert (named.neuron, named.polarity) == (unit, polarity)
+        assert named.coefficients is made.coefficients
 
 
 def test_the_greedy_continuation_is_the_likeliest_byte_each_time(small_model):
