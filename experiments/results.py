@@ -446,6 +446,8 @@ RESULTS: tuple[Result, ...] = (
             "generation", model, f"run --model {model} --reader {reader} --data DATA"))
         for model, reader in (("sentiment_1024", "amazon_1024"), ("amazon_1024", "sentiment_1024"))
     ),
+    _measured("generation", "amazon_subword_1024",
+              "run --model amazon_subword_1024 --reader amazon_1024 --data DATA"),
     _closed("326109c09891", _measured(
         "unequal", "throttled", "run --corpus CORPUS --parts 0.5 0.25 --steps 80 --rounds 2")),
 )  # fmt: skip

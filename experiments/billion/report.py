@@ -24,6 +24,12 @@ from experiments.tables import (
 from training.metrics import read_rows
 
 FOLDER = EXPERIMENTS / "billion"
+OF_SST = (
+    "SST, all units, published protocol",
+    "one unit, of largest weight",
+    "one unit, best on train",
+    "largest areas of a unit, on train",
+)
 LEVELS = (0.65, 0.70, 0.75)  # accuracies of one unit on val
 
 
@@ -86,7 +92,9 @@ def on_test() -> str:
             "million characters": f"{best(run.rows())['characters'] / MILLION:,.0f}",
             "test, bits per character": with_error(measured),
         }
-        if run.model is not None:
+        if run.model is None:
+            line |= dict.fromkeys(OF_SST, "weights not kept")
+        else:
             sst = read_result("reproduction", f"{run.model}/sst")
             after = read_result("features", f"{run.model}_prompts")
             files |= {f"{name}, SST": sst, f"{name}, units": after}
@@ -99,12 +107,13 @@ def _of_sst(sst: Mapping[str, Any], bare: Mapping[str, Any]) -> dict[str, str]:
     """Return cells of SST's test set. bare: of the units after the text and nothing else."""
     clearest, next_one = bare["areas"][:2]
     one = bare["best_unit"]
-    return {
-        "SST, all units, published protocol": accuracy(sst["all_units"]),
-        "one unit, of largest weight": accuracy(sst["one_unit"]),
-        "one unit, best on train": f"{accuracy(one)}, unit {one['axis']}",
-        "largest areas of a unit, on train": f"{clearest:.2f}, {next_one:.2f}",
-    }
+    cells = (
+        accuracy(sst["all_units"]),
+        accuracy(sst["one_unit"]),
+        f"{accuracy(one)}, unit {one['axis']}",
+        f"{clearest:.2f}, {next_one:.2f}",
+    )
+    return dict(zip(OF_SST, cells, strict=True))
 
 
 def features() -> str:
