@@ -328,6 +328,15 @@ RESULTS: tuple[Result, ...] = (
         for H in (4096, 1024)
     ),
     Result("recurrence/results/amx_projecting.json", f"{MODULE}recurrence.projecting --rounds 5"),
+    *(
+        Result(f"recurrence/results/turns_{name}{dtype}_{H}.json",
+               f"{MODULE}recurrence.turns OLD BEFORE NOW --piece {piece} --hidden-size {H} "
+               f"--dtype {dtype} --output experiments/recurrence/results/turns_{name}{dtype}_{H}.json")
+        for name, piece in (("step_", "step"), ("", "recurrence"))
+        for dtype in ("fp32", "bf16")
+        for H in (512, 1024)
+        if (name, dtype, H) != ("step_", "fp32", 1024)
+    ),
     Result("recurrence/results/gpu_training.json",
            "python main.py --config configs/cpu_1024.toml --data.corpus CORPUS "
            "--train.device cuda --train.precision bf16 --train.steps 500 --data.lanes 256"),

@@ -1,6 +1,7 @@
 """Make the tables of README.md about machines that were met once: with matrix units, with a GPU."""
 
 import statistics
+from collections.abc import Sequence
 
 from experiments.tables import markdown
 
@@ -16,6 +17,16 @@ AGAINST = (
     *("to_gemm_floor", "to_gemm_floor_table", "to_library_floor", "to_nn_lstm_flop_adjusted"),
     "from_inputs_to_gemm_floor",
 )
+
+
+TURNS = (
+    *(("", dtype, H) for dtype in ("fp32", "bf16") for H in (512, 1024)),
+    *(("step_", *sizes) for sizes in (("fp32", 512), ("bf16", 512), ("bf16", 1024))),
+)
+PIECES = {
+    "recurrence": {"fused": "a window", "fused_from_inputs": "a window of a deeper layer"},
+    "step": {"step": "a step with Muon"},
+}
 
 
 def matrix_units() -> str:
@@ -39,6 +50,29 @@ def projecting() -> str:
         rows.append([f"{int(units):,}", f"{int(inputs):,}", *(f"{ratio:.2f}" for ratio in ratios)])
     head = ["units", "inputs of a byte", "training", "forward only"]
     return f"{markdown(head, rows)}\n\n{made_at({'amx_projecting.json': result})}"
+
+
+def turns() -> str:
+    """Return how much faster two later revisions are than an early one, by turns."""
+    found = {
+        f"turns_{piece}{dtype}_{H}": measured(f"turns_{piece}{dtype}_{H}")
+        for piece, dtype, H in TURNS
+    }
+    rows = []
+    for result in found.values():
+        given = result["arguments"]
+        for piece, checkouts in result["pieces"].items():
+            if piece in PIECES.get(result["piece"], ()):
+                ratios = (in_range(one["speed_over_first"], one["range"]) for one in checkouts[1:])
+                what = PIECES[result["piece"]][piece]
+                rows.append([f"{what}, {given['dtype']}, {given['hidden_size']:,} units", *ratios])
+    first, *later = (one["revision"] for one in checkouts)
+    return f"{markdown([f'speed over that of {first}', *later], rows)}\n\n{made_at(found)}"
+
+
+def in_range(value: float, ends: Sequence[float]) -> str:
+    """Return a ratio with its lowest and highest round."""
+    return f"{value:.2f} ({ends[0]:.2f} to {ends[1]:.2f})"
 
 
 def gpu_floor() -> str:
