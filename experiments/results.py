@@ -331,7 +331,8 @@ RESULTS: tuple[Result, ...] = (
     *(
         Result(f"recurrence/results/turns_{name}{dtype}_{H}.json",
                f"{MODULE}recurrence.turns OLD BEFORE NOW --piece {piece} --hidden-size {H} "
-               f"--dtype {dtype} --output experiments/recurrence/results/turns_{name}{dtype}_{H}.json")
+               f"--dtype {dtype} "
+               f"--output experiments/recurrence/results/turns_{name}{dtype}_{H}.json")
         for name, piece in (("step_", "step"), ("", "recurrence"))
         for dtype in ("fp32", "bf16")
         for H in (512, 1024)
