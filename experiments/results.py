@@ -2,7 +2,7 @@
 
 Users replace the words in capitals: DATA is the folder of the published sets, AMAZON a folder of
 reviews, CORPUS what scripts/prepare_corpus.py made of them, RUN a run of main.py, TEXTS the folder
-that experiments.default_model.texts wrote.
+that experiments.default_model.texts wrote. OLD, BEFORE and NOW are checkouts of this project.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
