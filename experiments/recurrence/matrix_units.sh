@@ -6,13 +6,13 @@
 # usage: bash experiments/recurrence/matrix_units.sh FOLDER [OLD_CHECKOUT ...]
 # environment: PYTHON (python3), CORES (0,1: the two that are measured), UNITS ("1024 512"),
 #   WORKERS (0: no tests; else so many processes run them, on all cores, at the end)
-# exit code: 0, 1 where a check failed, 2 without a folder
+# exit code: 0, 1 where a check failed, 2 without a folder or where a checkout is not there
 set -uo pipefail
 [ $# -ge 1 ] || { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 folder=$(realpath -m "$1")
 shift
 old=()
-for checkout in "$@"; do old+=("$(realpath "$checkout")"); done
+for checkout in "$@"; do old+=("$(realpath -e "$checkout")") || exit 2; done
 cd "$(dirname "$0")/../.."
 python=${PYTHON:-python3}
 export CUDA_VISIBLE_DEVICES= PYTHONUNBUFFERED=1 # a GPU in the machine would be chosen instead

@@ -20,6 +20,7 @@ import tyro
 from configs import command
 from data_utils.provenance import describe_origin, git_revision
 from model.bounds import PositiveInt, check_bounds
+from model.errors import InputError
 
 SERVING = Path(__file__).with_name("serving.py")
 
@@ -52,6 +53,8 @@ class TurnsOptions:
 
     def __post_init__(self) -> None:
         check_bounds(self, "--")
+        if not self.checkouts:
+            raise InputError("name one checkout or more: folders of this project at a revision")
 
     def arguments(self) -> tuple[str, str]:
         """Return what `serving.py` is told."""
@@ -75,7 +78,7 @@ class Served:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
-            raise RuntimeError(f"the process of {self.revision} ended early; its error is above")
+            raise InputError(f"the process of {self.revision} ended early; its error is above")
         return line
 
     def seconds(self, piece: str) -> float:

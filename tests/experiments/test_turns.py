@@ -1,10 +1,12 @@
 """Checkouts that take turns."""
 
+import os
 import subprocess
 
 import pytest
 
 from experiments.recurrence.turns import TurnsOptions, measure, summary
+from model.errors import InputError
 from tests.support.runs import ROOT
 
 
@@ -35,8 +37,13 @@ def test_a_checkout_is_compared_with_the_first_round_by_round():
 def test_a_checkout_whose_process_ends_is_named(tmp_path):
     (tmp_path / "scaling").mkdir()
     (tmp_path / "scaling" / "__init__.py").write_text("raise SystemExit(3)")
-    with pytest.raises(RuntimeError, match=f"of {tmp_path.name} ended early"):
+    with pytest.raises(InputError, match=f"of {tmp_path.name} ended early"):
         measure(TurnsOptions(checkouts=(tmp_path,), rounds=1))
+
+
+def test_no_checkout_is_told():
+    with pytest.raises(InputError, match="name one checkout or more"):
+        TurnsOptions(checkouts=())
 
 
 def test_the_script_for_matrix_units_says_how_to_call_it():
@@ -44,3 +51,14 @@ def test_the_script_for_matrix_units_says_how_to_call_it():
     done = subprocess.run(["bash", script], capture_output=True, text=True)
     assert done.returncode == 2
     assert "usage: bash experiments/recurrence/matrix_units.sh FOLDER" in done.stderr
+
+
+def test_the_script_for_matrix_units_takes_no_checkout_that_is_not_there(tmp_path):
+    script = ROOT / "experiments" / "recurrence" / "matrix_units.sh"
+    call = ["bash", script, tmp_path / "out", tmp_path / "no" / "checkout"]
+    done = subprocess.run(
+        call, capture_output=True, text=True, env={"PATH": os.defpath}, timeout=20
+    )
+    assert done.returncode == 2
+    assert "checkout" in done.stderr
+    assert not (tmp_path / "out").exists()
