@@ -60,11 +60,12 @@ def main() -> None:
         folder = Path(workplace) / options.name
         size = write_quantized(options.model, folder, options.bits)
         shipped = load_model(folder, compute_dtype=torch.float32)
+        if options.neuron is not None:
+            shipped.model.config.check_unit(options.neuron, -1)
         sets = read_labelled_sets([options.train, options.val])
         transfer = fit_transfer(shipped, sets, FeatureCache(options.work))
         classifier = as_classifier(transfer, shipped, options.classes or sets[0].classes)
         if options.neuron is not None:
-            shipped.model.config.check_unit(options.neuron, -1)
             classifier = with_neuron(classifier, options.neuron, transfer.examples[0])
         save_transferred(folder / FOLDER, classifier, transfer, sets)
         shutil.copy(SHIPPED_MODELS / LICENCE, folder)
@@ -77,8 +78,9 @@ def main() -> None:
 
 
 def with_neuron(classifier: Classifier, unit: int, train: Examples) -> Classifier:
-    """Name another sentiment unit, high for the class that it is high for on train."""
-    (area,) = areas_under_curve(train.features[:, [unit]], train.labels == 1)
+    """Name another sentiment unit; train decides whether it is high for the last class."""
+    last = len(classifier.classes) - 1
+    (area,) = areas_under_curve(train.features[:, [unit]], train.labels == last)
     return replace(classifier, neuron=unit, polarity=1 if area > CHANCE else -1)
 
 

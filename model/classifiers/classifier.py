@@ -93,7 +93,7 @@ class Classifier:
 
     @property
     def neuron_column(self) -> int:
-        """The feature of the unit of largest weight, 0 to F - 1."""
+        """The feature of `neuron`, 0 to F - 1."""
         width = self.coefficients.shape[-1] // len(self.pooling)
         return self.pooling.index(self.neuron_pooling) * width + self.neuron
 

@@ -251,6 +251,17 @@ def test_a_shipped_classifier_can_name_its_sentiment_unit():
         assert named.coefficients is made.coefficients
 
 
+def test_of_three_classes_the_unit_is_turned_by_the_last():
+    labels = np.arange(60) % 3
+    values = np.array([[1.0], [2.0], [0.0]], np.float32)[
+        labels
+    ]  # lowest for the last class, not the first
+    values += np.random.default_rng(0).normal(size=values.shape).astype(np.float32) / 9
+    made = Classifier(np.ones((3, 1)), np.zeros(3), ("bad", "fair", "good"), 0, 1, "digest")
+    assert ship.with_neuron(made, 0, Examples(values, labels)).polarity == -1
+    assert ship.with_neuron(made, 0, Examples(-values, labels)).polarity == 1
+
+
 def test_the_greedy_continuation_is_the_likeliest_byte_each_time(small_model):
     prompt = torch.randint(0, 256, (3, 9), generator=torch.Generator().manual_seed(0))
     written = memorization.greedy(small_model, prompt, 6)
