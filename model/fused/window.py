@@ -142,14 +142,16 @@ def run_window(
     window: Window,
     with_gradient: Callable[..., tuple[Tensor, ...]],
     forward: Callable[..., tuple[Any, ...]],
+    *,
+    projects: bool = False,
 ) -> tuple[Tensor, State]:
     """Run a window on the CPU, under autograd only if something needs a gradient.
 
     with_gradient: takes the postponed products and `Inputs`. forward: takes `Inputs` and the packed
-    weights. Both return h, the last h and the last c first.
+    weights. Both return h, the last h and the last c first. projects: as below.
     """
     watch.look()
-    inputs, w_x = as_kernels_read_them(window), window.w_x
+    inputs, w_x = as_kernels_read_them(window, projects=projects), window.w_x
     learns_w_x = w_x is not None and w_x.requires_grad and torch.is_grad_enabled()
     if inputs.want_gradient or learns_w_x:
         h, last_h, last_c = with_gradient(window.weights.postponed, *inputs)
@@ -158,16 +160,16 @@ def run_window(
     return h, State(last_h, last_c)
 
 
-def as_kernels_read_them(window: Window) -> Inputs:
+def as_kernels_read_them(window: Window, *, projects: bool = False) -> Inputs:
     """Return the tensors of a window, dense, in the compute dtype or in fp32.
 
     The kernels read memory and check nothing. Therefore this raises ValueError if the shapes do not
     match, TypeError for rows that are not whole numbers, and IndexError if one is not in the table.
-    On a GPU the last is not checked: that would wait for the device.
+    On a GPU the last is not checked: that would wait for the device. projects: whether the kernels
+    take inputs with their weights w_x; others raise ValueError if there are any.
     """
     x, indices, state, weights = window.x_proj, window.indices, window.state, window.weights
-    (B, H), dtype, w_x = state.h.shape, weights.w_mh.dtype, window.w_x
-    E = 5 * H if w_x is None else w_x.shape[1]
+    (B, H), dtype, E = state.h.shape, weights.w_mh.dtype, _width_of_x(window, projects)
     given = (x, state.h, state.c, weights.w_mh, weights.w_h, weights.b)
     sequence = (x.shape[0], B, E) if indices is None else (x.shape[0], 5 * H)
     shapes = (sequence, (B, H), (B, H), (H, H), (4 * H, H), (4 * H,))
@@ -183,6 +185,18 @@ def as_kernels_read_them(window: Window) -> Inputs:
     dtypes = (dtype, dtype, torch.float32, dtype, dtype, torch.float32)
     dense, *rest = (t.to(wanted).contiguous() for t, wanted in zip(given, dtypes, strict=True))
     return Inputs(dense, _dense_indices(indices, len(x)), *rest)
+
+
+def _width_of_x(window: Window, projects: bool) -> int:
+    w_x, w_mh = window.w_x, window.weights.w_mh
+    if w_x is None:
+        return 5 * len(w_mh)
+    if not projects or window.indices is not None:
+        raise ValueError("x must be projected before: neither these kernels nor tables take w_x")
+    if w_x.dim() != 2 or len(w_x) != 5 * len(w_mh) or w_x.device != w_mh.device:
+        found = f"{tuple(w_x.shape)} on {w_x.device}"
+        raise ValueError(f"w_x is {found} instead of ({5 * len(w_mh)}, E) on {w_mh.device}")
+    return w_x.shape[1]
 
 
 def _dense_indices(indices: Tensor | None, count: int) -> Tensor | None:

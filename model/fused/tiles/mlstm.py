@@ -127,7 +127,8 @@ def tiled_mlstm(window: Window) -> tuple[Tensor, State]:
     w_x = window.w_x
     if w_x is not None:
         w_x = w_x.to(window.weights.w_mh.dtype).contiguous()
-    return run_window(window, partial(_TiledMlstm.apply, w_x), partial(_forward, w_x=w_x))
+    learn, infer = partial(_TiledMlstm.apply, w_x), partial(_forward, w_x=w_x)
+    return run_window(window, learn, infer, projects=True)
 
 
 def projects_on_tiles(w_x: Tensor) -> bool:

@@ -181,6 +181,20 @@ def test_packed_weights_serve_windows_with_inputs(emulated):
             assert error(without, expected.double()) <= tolerance(torch.bfloat16, 4, 40)
 
 
+def test_weights_of_inputs_that_do_not_fit_are_refused(emulated):
+    x, w_x, state, weights = projecting_inputs(4, 5, 40, 48)
+    window = replace(window_of(x, *state, *weights), w_x=w_x)
+    for bad in (w_x[:-1], w_x[:, 0]):
+        with pytest.raises(ValueError, match=r"w_x is .* instead of \(200, E\)"):
+            tiled_mlstm(replace(window, w_x=bad))
+    with pytest.raises(ValueError, match="x, h, c"):
+        tiled_mlstm(replace(window, w_x=w_x[:, 1:]))
+    table = replace(window, x_proj=w_x.new_zeros(9, 200), indices=torch.zeros(4, 5).long())
+    for implementation, refused in ((tiled_mlstm, table), (compiled_mlstm, window)):
+        with pytest.raises(ValueError, match="must be projected before"):
+            implementation(refused)
+
+
 def test_windows_that_are_not_worth_it_are_projected_first(emulated, monkeypatch):
     x, w_x, state, weights = projecting_inputs(20, 2, 32, 64)
     window = replace(window_of(x, *state, *weights), w_x=w_x)
