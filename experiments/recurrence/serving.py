@@ -56,6 +56,3 @@ def main(piece: str, options: str) -> None:
 
 
 SKIPPED = ("loop_2018", "reference", "nn_lstm")
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -22,7 +22,8 @@ from data_utils.provenance import describe_origin, git_revision
 from model.bounds import PositiveInt, check_bounds
 from model.errors import InputError
 
-SERVING = Path(__file__).with_name("serving.py")
+# Run in a checkout, whose own modules are found first.
+SERVE = "import sys; sys.path.append(sys.argv.pop(1)); import serving; serving.main(*sys.argv[1:])"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +96,7 @@ def serve(checkout: Path, arguments: tuple[str, str]) -> Iterator[Served]:
     revision = known if known != "unknown" else checkout.resolve().name
     found = [str(checkout.resolve()), *filter(None, [os.environ.get("PYTHONPATH")])]
     with subprocess.Popen(
-        [sys.executable, str(SERVING), *arguments],
+        [sys.executable, "-c", SERVE, str(Path(__file__).parent), *arguments],
         cwd=checkout,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(found)},
         stdin=subprocess.PIPE,
