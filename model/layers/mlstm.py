@@ -150,8 +150,7 @@ class MlstmLayer(RecurrentLayer):
 
     def run(self, x: Tensor, state: State, weights: MlstmWeights) -> tuple[Tensor, State]:
         """Project the whole window's input [T, B, E], and recur over it."""
-        window = Window(x, state, weights.recurrent, w_x=weights.w_x)
-        return self._recur(projected(self.backend, window))
+        return self._recur(Window(x, state, weights.recurrent, w_x=weights.w_x))
 
     def tabulate(self, embedding: Tensor, weights: MlstmWeights) -> Tensor:
         """Project each of the V tokens once, since a window repeats them: [V, 5H].
@@ -175,7 +174,7 @@ class MlstmLayer(RecurrentLayer):
         if self.segments == 1 or not torch.is_grad_enabled():
             return recur(self.backend, window)
         h, state = [], window.state
-        for segment in window.segments(self.segments):
+        for segment in projected(self.backend, window).segments(self.segments):
             # Nothing in a segment is random.
             segment_h, state = checkpoint(
                 without_graphs()(recur), self.backend, replace(segment, state=state),

@@ -104,7 +104,7 @@ def recur(backend: Backend, window: Window) -> tuple[Tensor, State]:
     if backend != "reference" and torch.compiler.is_dynamo_compiling():
         from .untraced import recur_untraced
 
-        return recur_untraced(backend, window)
+        return recur_untraced(backend, window.projected())
     weights = window.weights
     implementation = choose(backend, weights.w_mh, integers=weights.integers)
     return implementation.run(projected_for(implementation, window))

@@ -51,8 +51,7 @@ class Forward : Pass {
     const Mask real = units(block);
     for_my_lanes([&](int64_t lane) {
       const Units r = load(made(lane));
-      const Units x_m = w.w_x ? load(made(lane, 1)) : load(x_at(t, lane, block), real);
-      const Row m = narrow(x_m * r);
+      const Row m = narrow(share_of_m(t, lane, block, real) * r);
       store_row(tile_row(w.wide, K, lane, block), m);
       if (w.recurrent) stream_row(in_blocks(w.recurrent, t, lane, block), narrow(r));
     });
@@ -208,8 +207,7 @@ class Backward : Pass {
     alignas(64) bf16 m[kBlock][kBlock] = {};
     for_my_lanes(
         [&](int64_t lane) {
-          const Units dm = load(made(lane));
-          const Units x_m = w.w_x ? load(made(lane, 1)) : load(x_at(t, lane, block), real);
+          const Units dm = load(made(lane)), x_m = share_of_m(t, lane, block, real);
           const Units r = load(in_blocks(w.recurrent, t, lane, block)), dx = dm * r;
           if (w.w_x) {
             store_row(tile_row(w.shares, K, lane, block), narrow(dx));

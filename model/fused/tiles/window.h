@@ -190,6 +190,10 @@ class Pass {
     const int64_t byte = t * w.B + my.lane0 + lane;
     return w.x + (w.indices ? w.indices[byte] : byte) * w.x_row + block * w.x_block;
   }
+  // The input's share of m: as `project` just made it at index 1, or as it was given.
+  Units share_of_m(int64_t t, int64_t lane, int64_t block, Mask real) {
+    return w.w_x ? load(made(lane, 1)) : load(x_at(t, lane, block), real);
+  }
   // The row of one of my lanes in tiles [B / 16, depth].
   bf16* tile_row(bf16* tiles, int64_t depth, int64_t lane, int64_t k) const {
     const int64_t row = my.lane0 + lane;
