@@ -187,6 +187,11 @@ SELECTED = (
     "DATA/semeval/val.txt DATA/semeval/test.txt DATA/imdb/imdb_test.jsonl.gz"
 )
 EVALUATE = "python scripts/evaluate.py --data CORPUS"
+# Runs of subwords whose features and units were measured.
+SUBWORD_RUNS = tuple(
+    (f"amazon_subword_1024_{run}", "RUN")
+    for run in ("355m", "long", "more", "seed_1", "full", "all")
+)
 FEATURES = "run --model amazon_1024 --data DATA --work runs/features"
 
 RESULTS: tuple[Result, ...] = (
@@ -396,8 +401,7 @@ RESULTS: tuple[Result, ...] = (
                   f"run --model {model} --data DATA --work runs/features --most-texts 1000")
         for name, model in (
             ("amazon_1024", "amazon_1024"), ("amazon_subword_1024", "amazon_subword_1024"),
-            *((f"amazon_subword_1024_{run}", "RUN") for run in
-              ("216m", "355m", "long", "more", "seed_1", "full", "all")),
+            ("amazon_subword_1024_216m", "RUN"), *SUBWORD_RUNS,
         )
     ),
     *(
@@ -416,9 +420,7 @@ RESULTS: tuple[Result, ...] = (
     *(
         _measured("features", f"{name}_prompts", f"prompts --model {model} --data DATA --sets sst")
         for name, model in (
-            ("amazon_subword_1024", "amazon_subword_1024"),
-            *((f"amazon_subword_1024_{run}", "RUN") for run in
-              ("355m", "long", "more", "seed_1", "full", "all")),
+            ("amazon_subword_1024", "amazon_subword_1024"), *SUBWORD_RUNS,
         )
     ),
     *(

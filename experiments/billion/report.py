@@ -3,7 +3,7 @@
 python -m experiments.billion.report
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -145,24 +145,22 @@ def when() -> str:
     return markdown([*head, "its highest", "unit at the end"], rows)
 
 
-PANELS: Mapping[str, Callable[[list[dict[str, Any]]], tuple[list[float], list[float]]]] = {
-    "valid, bits per character": lambda rows: columns(rows, "valid_bits_per_character"),
-    "SST val, all units, mean state": lambda rows: columns(rows, "probe_accuracy"),
-    "SST val, all units, last state": lambda rows: columns(rows, "probe_last_accuracy"),
-    "SST val, one unit, mean state": lambda rows: columns(rows, "probe_unit_accuracy"),
+PANELS = {
+    "valid, bits per character": "valid_bits_per_character",
+    "SST val, all units, mean state": "probe_accuracy",
+    "SST val, all units, last state": "probe_last_accuracy",
+    "SST val, one unit, mean state": "probe_unit_accuracy",
 }
 
 
 def main() -> None:
     """Draw bits, and SST's accuracy by each state and by one unit, by characters read."""
     with panels(FOLDER / "curves.png", len(PANELS), size=(14, 3.6), grid=True) as (_, axes):
-        for axis, (title, of) in zip(axes, PANELS.items(), strict=True):
+        for axis, (title, key) in zip(axes, PANELS.items(), strict=True):
             for name, run in RUNS.items():
-                rows = [row for row in run.rows() if "probe_accuracy" in row]
-                if "last" in title:
-                    rows = [row for row in rows if "probe_last_accuracy" in row]
+                rows = [row for row in run.rows() if key in row]
                 style = {"color": run.colour, "label": name, "marker": ".", "linewidth": 1}
-                axis.plot(*of(rows), **style)
+                axis.plot(*columns(rows, key), **style)
             axis.set(xlabel="characters read, millions", ylabel=title)
         axes[0].set_ylim(1.33, 1.6)
         axes[0].legend(frameon=False)

@@ -1,12 +1,11 @@
 """Make the tables of README.md about machines that were met once: with matrix units, with a GPU."""
 
 import statistics
-from collections.abc import Sequence
 
 from experiments.tables import markdown
 
 from .plot import measured
-from .tables import against, divided, made_at
+from .tables import against, divided, in_range, made_at
 
 AMX = {
     f"amx_{work}_{H}": f"{words}, {H:,} units"
@@ -68,11 +67,6 @@ def turns() -> str:
                 rows.append([f"{what}, {given['dtype']}, {given['hidden_size']:,} units", *ratios])
     first, *later = (one["revision"] for one in checkouts)
     return f"{markdown([f'speed over that of {first}', *later], rows)}\n\n{made_at(found)}"
-
-
-def in_range(value: float, ends: Sequence[float]) -> str:
-    """Return a ratio with its lowest and highest round."""
-    return f"{value:.2f} ({ends[0]:.2f} to {ends[1]:.2f})"
 
 
 def gpu_floor() -> str:

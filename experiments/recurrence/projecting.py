@@ -24,6 +24,7 @@ from scaling.benchmark.timing import interleave, rates, ratio
 
 RESULT = Path(__file__).resolve().parent / "results" / "amx_projecting.json"
 LANES, WINDOW = 128, 128
+KINDS = ("training", "forward")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,9 +62,6 @@ def measure(H: int, E: int, rounds: int) -> dict[str, Any]:
     speeds, spread = rates(seconds, LANES * WINDOW)
     ratios = {kind: ratio(seconds, *(f"{kind}, {way}" for way in ways)) for kind in KINDS}
     return {"chars_per_second": speeds, "spread": spread, "ratios": ratios}
-
-
-KINDS = ("training", "forward")
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import Any, NoReturn
 
 PLACES = ("scaling.benchmark", "experiments.recurrence")
+SKIPPED = ("loop_2018", "reference", "nn_lstm")
 
 
 def module(name: str) -> Any:
@@ -52,7 +53,4 @@ def main(piece: str, options: str) -> None:
         adam = benchmark.OptimConfig
         benchmark.OptimConfig = lambda **settings: adam(**(settings | {"name": "muon"}))
         benchmark.measure_step(benchmark.StepOptions(**given))
-    benchmark.measure_recurrence(benchmark.RecurrenceOptions(**given, skip=tuple(SKIPPED)))
-
-
-SKIPPED = ("loop_2018", "reference", "nn_lstm")
+    benchmark.measure_recurrence(benchmark.RecurrenceOptions(**given, skip=SKIPPED))

@@ -71,7 +71,12 @@ def cells(result: dict[str, Any], ratios: Sequence[str], ranges: bool) -> list[s
 def with_range(result: dict[str, Any], ratio: str) -> str:
     """Return a ratio with its lowest and highest round."""
     low, high = result["ratio_ranges"][ratio]
-    return f"{result['ratios'][ratio]:.2f} ({low:.2f} to {high:.2f})"
+    return in_range(result["ratios"][ratio], (low, high))
+
+
+def in_range(value: float, ends: Sequence[float]) -> str:
+    """Return a ratio with its lowest and highest round."""
+    return f"{value:.2f} ({ends[0]:.2f} to {ends[1]:.2f})"
 
 
 def made_at(found: dict[str, Any]) -> str:
