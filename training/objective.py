@@ -1,6 +1,5 @@
 """The training loss: the nats of every next token, summed, without a [T, B, V] tensor."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -8,6 +7,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from model.fused.recycling import empty_like
+from model.fused.tiles.mlstm import runs_on_tiles
+from model.fused.tiles.training.cross_entropy import Loss, cross_entropy_on_tiles
 from model.language_model import LanguageModel
 from model.layers.gate_leaves import GateLeaves
 from model.state import State
@@ -65,13 +66,12 @@ def linear_cross_entropy(
     """Return the cross-entropy of targets [N] under the logits h w.T + b, summed, in fp32.
 
     h: [N, H], w: [V, H] in the compute dtype; b: [V] in the wider one. Logits and their gradient
-    exist only for `rows` of h at a time (None: `rows_at_once`), so the gradient is computed with
-    them, in the forward pass. torch has a similar function from 2.13 on.
+    exist only for `rows` of h at a time (None: as many as are fast), so the gradient is computed
+    with them, in the forward pass. torch has a similar function from 2.13 on.
 
     loss_weights: [N]. The gradient is that of the sum in which each target has its weight; the
     value is the plain sum, so that the bits of runs with different weights can be compared.
     """
-    rows = rows or rows_at_once(h.device.type, len(w))
     nats: Tensor = _LinearCrossEntropy.apply(h, w, b, targets, rows, loss_weights)
     return nats
 
@@ -84,31 +84,19 @@ class _LinearCrossEntropy(torch.autograd.Function):
         w: Tensor,
         b: Tensor,
         targets: Tensor,
-        rows: int,
+        rows: int | None,
         loss_weights: Tensor | None,
     ) -> Tensor:
-        nats, largest = b.new_zeros(()), b.new_ones(())
-        factors: Sequence[Tensor | None] = [None] * len(h.split(rows))
+        largest, factors = b.new_ones(()), None
         if loss_weights is not None:  # at most 1 in the products, whose sums may be fp16
             largest = loss_weights.amax().clamp(min=1)
-            factors = (loss_weights / largest).split(rows)
-        d_h = empty_like(h)
-        d_w, d_b = torch.zeros_like(w, dtype=b.dtype), torch.zeros_like(b)
-        for part, target, d_part, factor in zip(
-            h.split(rows), targets.split(rows), d_h.split(rows), factors, strict=True
-        ):
-            part_nats, d_logits = _cross_entropy(part, w, b, target)
-            nats += part_nats
-            if factor is not None:
-                d_logits *= factor.unsqueeze(1)
-            d_b += d_logits.sum(0)
-            d_logits = d_logits.to(h.dtype)
-            torch.mm(d_logits, w, out=d_part)
-            d_w += d_logits.t() @ part
+            factors = loss_weights / largest
+        compute = cross_entropy_on_tiles if runs_on_tiles(w) else _by_torch
+        loss = compute(h, w, b, targets, rows, factors)
         ctx.dtype = w.dtype
         ctx.largest = largest
-        ctx.save_for_backward(d_h, d_w, d_b)
-        return nats
+        ctx.save_for_backward(loss.d_h, loss.d_w, loss.d_b)
+        return loss.nats
 
     @staticmethod
     @once_differentiable
@@ -118,6 +106,25 @@ class _LinearCrossEntropy(torch.autograd.Function):
         d_h, d_w, d_b = (gradient.mul_(factor) for gradient in ctx.saved_tensors)
         # Cast to the dtype of w only now: a sum over bytes would overflow fp16.
         return d_h, d_w.to(ctx.dtype), d_b, None, None, None
+
+
+def _by_torch(
+    h: Tensor, w: Tensor, b: Tensor, targets: Tensor, rows: int | None, loss_weights: Tensor | None
+) -> Loss:
+    rows = rows or rows_at_once(h.device.type, len(w))
+    nats, d_h = b.new_zeros(()), empty_like(h)
+    d_w, d_b = torch.zeros_like(w, dtype=b.dtype), torch.zeros_like(b)
+    for start in range(0, len(h), rows):
+        part = slice(start, start + rows)
+        part_nats, d_logits = _cross_entropy(h[part], w, b, targets[part])
+        nats += part_nats
+        if loss_weights is not None:
+            d_logits *= loss_weights[part].unsqueeze(1)
+        d_b += d_logits.sum(0)
+        d_logits = d_logits.to(h.dtype)
+        torch.mm(d_logits, w, out=d_h[part])
+        d_w += d_logits.t() @ h[part]
+    return Loss(nats, d_h, d_w, d_b)
 
 
 def rows_at_once(device_type: str, vocabulary_size: int) -> int:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from model.fused.tiles.mlstm import runs_on_tiles
-from model.fused.tiles.products import matmul
+from model.fused.tiles.training import orthogonal
 
 # Jordan et al. 2024 (kellerjordan.github.io/posts/muon): an odd quintic, applied five times, that
 # takes singular values in (0, 1] to within 0.3 of 1.
@@ -99,9 +99,11 @@ def orthogonalized(matrix: Tensor, dtype: torch.dtype = torch.float32) -> Tensor
     An iteration is X <- (A + B G + C G^2) X with the Gram matrix G = X X'. In bf16 the Gram form
     would lose small singular values, which it squares, so X itself is multiplied.
     """
+    norm = matrix.norm().float().clamp(min=TINY)
+    if runs_on_tiles(matrix.new_empty(0, dtype=dtype)):
+        return orthogonal.iterate(matrix.float(), norm, (A, B, C), ITERATIONS).to(matrix.dtype)
     tall = matrix.shape[0] > matrix.shape[1]
-    x = matrix.t() if tall else matrix
-    x = x.float() / x.norm().float().clamp(min=TINY)
+    x = (matrix.t() if tall else matrix).float() / norm
     oblong = x.shape[1] >= OBLONG * x.shape[0]
     by_gram_matrix = oblong and dtype == torch.float32
     x = _by_gram_matrix(x) if by_gram_matrix else _as_written(x.to(dtype))
@@ -109,22 +111,9 @@ def orthogonalized(matrix: Tensor, dtype: torch.dtype = torch.float32) -> Tensor
 
 
 def _as_written(x: Tensor) -> Tensor:
-    iterated = _on_matrix_units if runs_on_tiles(x) else _by_torch
     for _ in range(ITERATIONS):
-        x = iterated(x)
+        x = _polynomial(x @ x.t()) @ x
     return x
-
-
-def _by_torch(x: Tensor) -> Tensor:
-    return _polynomial(x @ x.t()) @ x
-
-
-def _on_matrix_units(x: Tensor) -> Tensor:
-    """Compute only half of the products that equal their transposes, and keep fp32 between them."""
-    gram = matmul(x, x.t(), x.dtype, symmetric=True)
-    polynomial = matmul(gram, gram, symmetric=True).mul_(C).add_(gram, alpha=B)
-    polynomial.diagonal().add_(A)
-    return matmul(polynomial.to(x.dtype), x, x.dtype)
 
 
 def _by_gram_matrix(x: Tensor) -> Tensor:

@@ -33,13 +33,44 @@ struct Summed {
 
 namespace {
 
+inline Block transposed(const Block& block) {
+  Block turned;
+  for (int64_t y = 0; y < 32; y += 16)
+    for (int64_t x = 0; x < 32; x += 16) {
+      Row rows[16];
+      for (int64_t i = 0; i < 16; ++i) std::memcpy(&rows[i], &block.rows[y + i][x], 64);
+      transpose(rows);
+      for (int64_t i = 0; i < 16; ++i) std::memcpy(&turned.rows[x + i][y], &rows[i], 64);
+    }
+  return turned;
+}
+
+// Write a block of sums to `out`, in rows.
+struct ToRows {
+  const Summed& s;
+
+  void operator()(int64_t row_block, int64_t column_block, const Block& made) const {
+    const int64_t part = row_block / blocks_of(s.rows), row = row_block % blocks_of(s.rows) * kBlock;
+    const Mask width = first(s.columns - column_block * kBlock);
+    for (int64_t i = 0; i < std::min(kBlock, s.rows - row); ++i) {
+      const int64_t place = (part * s.rows + row + i) * s.columns + column_block * kBlock;
+      if (s.single)
+        store(static_cast<float*>(s.out) + place, load(made.rows[i]), width);
+      else
+        stream_row(static_cast<bf16*>(s.out) + place, narrow(load(made.rows[i])), width);
+    }
+  }
+};
+
 // A thread's blocks of rows, every `threads`-th from its own number. A chunk of the depth at a
-// time: fetching the sums again costs less than factors of the whole depth for every block.
+// time: fetching the sums again costs less than factors of the whole depth for every block. What is
+// added up is handed to `write`, a block (row, column) at a time.
+template <typename Write>
 class SummedProduct {
  public:
-  SummedProduct(const Summed& summed, int64_t thread, int64_t threads)
+  SummedProduct(const Summed& summed, int64_t thread, int64_t threads, Write write)
       : s(summed), thread_(thread), threads_(threads), row_blocks_(s.parts * blocks_of(s.rows)),
-        column_blocks_(blocks_of(s.columns)) {}
+        column_blocks_(blocks_of(s.columns)), write_(write) {}
 
   void run() {
     for (int64_t depth = 0; depth < s.depth; depth += kChunk)
@@ -50,9 +81,14 @@ class SummedProduct {
  private:
   const Summed& s;
   const int64_t thread_, threads_, row_blocks_, column_blocks_;
+  Write write_;
+  Block own_[kAcross];
   TileRegisters tile_;
 
-  Block& sums(int64_t row, int64_t column) const { return s.sums[row * column_blocks_ + column]; }
+  // Those of a single chunk are complete, and handed over, before the next row of blocks begins.
+  Block& sums(int64_t row, int64_t column) {
+    return s.depth <= kChunk ? own_[column % kAcross] : s.sums[row * column_blocks_ + column];
+  }
   Factor left(int64_t depth, int64_t row) const {
     const Panel at = summed_panel(const_cast<bf16*>(s.a), depth, s.first + row, s.blocks);
     return {at.tiles, at.across, at.along};
@@ -77,36 +113,13 @@ class SummedProduct {
         ++turn;
         multiply<2>(tile_, left(depth, row), right(depth, column), std::min(kDeep, deepest - depth),
                     sums(row, column), depth > 0, ahead);
-        if (depth + kDeep >= s.depth) write(row, column);
+        if (depth + kDeep >= s.depth) hand_over(row, column);
       }
   }
 
-  void write(int64_t row, int64_t column) const {
-    const int64_t part = row / blocks_of(s.rows), block = row % blocks_of(s.rows);
-    write(sums(row, column), part, block, column);
-    if (s.symmetric && row != column) write(transposed(sums(row, column)), 0, column, block);
-  }
-  void write(const Block& made, int64_t part, int64_t block, int64_t column) const {
-    const int64_t row = block * kBlock;
-    const Mask width = first(s.columns - column * kBlock);
-    for (int64_t i = 0; i < std::min(kBlock, s.rows - row); ++i) {
-      const int64_t place = (part * s.rows + row + i) * s.columns + column * kBlock;
-      if (s.single)
-        store(static_cast<float*>(s.out) + place, load(made.rows[i]), width);
-      else
-        stream_row(static_cast<bf16*>(s.out) + place, narrow(load(made.rows[i])), width);
-    }
-  }
-  static Block transposed(const Block& block) {
-    Block turned;
-    for (int64_t y = 0; y < 32; y += 16)
-      for (int64_t x = 0; x < 32; x += 16) {
-        Row rows[16];
-        for (int64_t i = 0; i < 16; ++i) std::memcpy(&rows[i], &block.rows[y + i][x], 64);
-        transpose(rows);
-        for (int64_t i = 0; i < 16; ++i) std::memcpy(&turned.rows[x + i][y], &rows[i], 64);
-      }
-    return turned;
+  void hand_over(int64_t row, int64_t column) {
+    write_(row, column, sums(row, column));
+    if (s.symmetric && row != column) write_(column, row, transposed(sums(row, column)));
   }
 };
 

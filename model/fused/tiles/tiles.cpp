@@ -6,6 +6,8 @@
 
 #include "passes.h"
 #include "summed.h"
+#include "training/cross_entropy.h"
+#include "training/orthogonal.h"
 
 #if !defined(MLSTM_EMULATED_TILES) && defined(__linux__)
 #include <cpuid.h>
@@ -126,7 +128,21 @@ extern "C" void mlstm_tiles_backward(const Window* w) {
 
 extern "C" void mlstm_tiles_multiply(const Summed* summed) {
   in_team(summed->threads, [summed](int64_t thread, int64_t threads) {
-    SummedProduct(*summed, thread, threads).run();
+    SummedProduct(*summed, thread, threads, ToRows{*summed}).run();
+  });
+}
+
+extern "C" void mlstm_tiles_orthogonalize(const Orthogonal* orthogonal) {
+  Barrier barrier;
+  in_team(orthogonal->threads, [&](int64_t thread, int64_t threads) {
+    Orthogonalization(*orthogonal, thread, threads, barrier).run();
+  });
+}
+
+extern "C" void mlstm_tiles_cross_entropy(const CrossEntropy* loss) {
+  in_team(loss->threads, [loss](int64_t thread, int64_t threads) {
+    LossOfRows rows(*loss);
+    for (int64_t group = thread; group * kGroup < loss->rows; group += threads) rows.run(group);
   });
 }
 

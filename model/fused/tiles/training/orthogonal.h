@@ -1,0 +1,131 @@
+// Muon's iterations on tiles: x <- (a + b g + c g^2) x with g = x x^T, as often as is asked for.
+#pragma once
+
+#include "../../team.h"
+#include "../summed.h"
+
+// The Python side mirrors this struct.
+struct Orthogonal {
+  int64_t threads, rows, columns;  // of x; rows <= columns is faster
+  int64_t turned;                  // the matrix is given and returned as x^T
+  int64_t iterations;
+  float a, b, c;                   // coefficients of the polynomial
+  const float* norm;               // x begins as the matrix over this
+  const float* from;               // [rows, columns], or [columns, rows] if turned
+  float* to;                       // as `from`; values of bf16
+  bf16* left;                      // x as the left factor of g
+  bf16* across;                    // x^T as the right factor of g
+  bf16* right[2];                  // x as a right factor: one is read, the other written
+  bf16* gram_left;                 // g as both factors of its square
+  bf16* gram_right;
+  bf16* polynomial;                // a left factor
+  Block* sums;                     // scratch of the largest product
+};
+
+namespace {
+
+// One thread's part. Whatever a product makes is laid out at once as the factors that it will be.
+class Orthogonalization {
+ public:
+  Orthogonalization(const Orthogonal& orthogonal, int64_t thread, int64_t threads, Barrier& barrier)
+      : o(orthogonal), M(blocks_of(o.rows)), N(blocks_of(o.columns)), thread_(thread),
+        threads_(threads), barrier_(barrier) {}
+
+  void run() {
+    for (int64_t row = thread_; row < M; row += threads_)
+      for (int64_t column = 0; column < N; ++column) lay_x(row, column, given(row, column), o.right[0]);
+    meet();
+    for (int64_t done = 0; done < o.iterations; ++done) iterate(done);
+  }
+
+ private:
+  const Orthogonal& o;
+  const int64_t M, N;  // blocks of rows and columns
+  const int64_t thread_, threads_;
+  Barrier& barrier_;
+  int64_t meeting_ = 0;
+  alignas(64) bf16 rows_[kBlock][kBlock];
+
+  void meet() { barrier_.wait(threads_, meeting_); }
+
+  void iterate(int64_t done) {
+    multiply(N, o.rows, true, o.left, o.across, [&](auto... made) { lay_gram(made...); });
+    multiply(M, o.rows, true, o.gram_left, o.gram_right,
+             [&](auto... made) { lay_polynomial(made...); });
+    multiply(M, o.columns, false, o.polynomial, o.right[done % 2],
+             [&](int64_t row, int64_t column, const Block& made) {
+               if (done + 1 < o.iterations)
+                 lay_x(row, column, made, o.right[(done + 1) % 2]);
+               else
+                 put(row, column, made);
+             });
+  }
+
+  // [rows, columns] of two factors; all threads are done with it when this returns.
+  template <typename Write>
+  void multiply(int64_t depth, int64_t columns, bool symmetric, const bf16* a, const bf16* b,
+                Write write) {
+    const Summed product{.depth = depth, .blocks = M, .parts = 1, .rows = o.rows,
+                         .columns = columns, .symmetric = symmetric, .a = a, .b = b,
+                         .sums = o.sums};
+    SummedProduct(product, thread_, threads_, write).run();
+    meet();
+  }
+
+  void lay_x(int64_t row, int64_t column, const Block& x, bf16* right) {
+    narrow_rows(x);
+    lay_left(rows_[0], kBlock, kBlock, kBlock, summed_panel(o.left, column, row, M));
+    lay_by_columns(rows_[0], kBlock, kBlock, kBlock, summed_panel(o.across, column, row, M));
+    lay_by_rows(rows_[0], kBlock, kBlock, kBlock, summed_panel(right, row, column, N));
+  }
+  void lay_gram(int64_t row, int64_t column, const Block& gram) {
+    narrow_rows(gram);
+    lay_left(rows_[0], kBlock, kBlock, kBlock, summed_panel(o.gram_left, column, row, M));
+    lay_by_rows(rows_[0], kBlock, kBlock, kBlock, summed_panel(o.gram_right, row, column, M));
+  }
+  void lay_polynomial(int64_t row, int64_t column, const Block& square) {
+    const Panel gram = summed_panel(o.gram_left, column, row, M);
+    Block made;
+    for (int64_t i = 0; i < kBlock; ++i) {
+      const Units linear = load(gram.at(0, i / 16) + i % 16 * 32);
+      store(made.rows[i], all(o.c) * load(square.rows[i]) + all(o.b) * linear);
+      if (row == column) made.rows[i][i] += o.a;
+    }
+    narrow_rows(made);
+    lay_left(rows_[0], kBlock, kBlock, kBlock, summed_panel(o.polynomial, column, row, M));
+  }
+  static Units all(float value) { return {splat(value), splat(value)}; }
+  void narrow_rows(const Block& block) {
+    for (int64_t i = 0; i < kBlock; ++i) store_row(rows_[i], narrow(load(block.rows[i])));
+  }
+
+  // A block of the matrix that is given, over its norm; zeros beyond its edges.
+  Block given(int64_t row, int64_t column) const {
+    if (o.turned) std::swap(row, column);
+    Block block;
+    for_rows(row, column, [&](int64_t i, int64_t place, Mask mask) {
+      const Units x = place < 0 ? Units{} : load(o.from + place, mask);
+      store(block.rows[i], {x.low / splat(*o.norm), x.high / splat(*o.norm)});
+    });
+    return o.turned ? transposed(block) : block;
+  }
+  void put(int64_t row, int64_t column, const Block& made) {
+    narrow_rows(o.turned ? transposed(made) : made);
+    if (o.turned) std::swap(row, column);
+    for_rows(row, column, [&](int64_t i, int64_t place, Mask mask) {
+      if (place >= 0) store(o.to + place, load(rows_[i]), mask);
+    });
+  }
+  // The rows of a block of the matrix: where each begins, or -1, and which of its elements exist.
+  template <typename Body>
+  void for_rows(int64_t row, int64_t column, Body body) const {
+    const int64_t height = o.turned ? o.columns : o.rows, width = o.turned ? o.rows : o.columns;
+    const Mask mask = first(width - column * kBlock);
+    for (int64_t i = 0; i < kBlock; ++i) {
+      const int64_t at = row * kBlock + i;
+      body(i, at < height ? at * width + column * kBlock : -1, mask);
+    }
+  }
+};
+
+}  // namespace

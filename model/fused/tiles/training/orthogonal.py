@@ -1,0 +1,62 @@
+"""Muon's iterations on matrix units: their products add up in fp32, of factors in bf16."""
+
+import ctypes
+
+import torch
+from torch import Tensor
+
+from ...recycling import recycled_empty
+from .. import library
+from ..products import BLOCK, blocks_of, empty_factor
+
+
+class _Orthogonal(ctypes.Structure):
+    """The struct Orthogonal of orthogonal.h, which says what each field is."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("threads", "rows", "columns", "turned")),
+        ("iterations", ctypes.c_int64),
+        *((name, ctypes.c_float) for name in ("a", "b", "c")),
+        *((name, ctypes.c_void_p) for name in ("norm", "from", "to", "left", "across")),
+        *((name, ctypes.c_void_p) for name in ("right", "other_right")),
+        *((name, ctypes.c_void_p) for name in ("gram_left", "gram_right", "polynomial", "sums")),
+    )
+
+
+def iterate(
+    matrix: Tensor, norm: Tensor, coefficients: tuple[float, float, float], iterations: int
+) -> Tensor:
+    """Return the matrix X over its norm after so many iterations X <- (a + b G + c G^2) X.
+
+    matrix: fp32 on the CPU. norm: fp32, more than 0. coefficients: a, b, c. G is X X', or X' X if
+    that is smaller; then X is multiplied from the right. One iteration or more; it needs
+    `tile_library` to return a library.
+    """
+    matrix = matrix.contiguous()
+    rows, columns = sorted(matrix.shape)
+    M, N = blocks_of(rows), blocks_of(columns)
+    out = recycled_empty(*matrix.shape, dtype=torch.float32)
+    memory = {
+        "left": empty_factor(N, M),
+        "across": empty_factor(N, M),
+        "right": empty_factor(M, N),
+        "other_right": empty_factor(M, N),
+        "gram_left": empty_factor(M, M),
+        "gram_right": empty_factor(M, M),
+        "polynomial": empty_factor(M, M),
+        "sums": recycled_empty(M * N * BLOCK * BLOCK, dtype=torch.float32),
+        "norm": norm,
+        "from": matrix,
+        "to": out,
+    }
+    arguments = _Orthogonal(
+        threads=torch.get_num_threads(),
+        rows=rows,
+        columns=columns,
+        turned=matrix.shape[0] > matrix.shape[1],
+        iterations=iterations,
+        **dict(zip("abc", coefficients, strict=True)),
+        **{name: tensor.data_ptr() for name, tensor in memory.items()},
+    )
+    library.call("orthogonalize", arguments)
+    return out
