@@ -67,3 +67,76 @@ class Barrier {
 
   alignas(64) std::atomic<uint32_t> arrived_{0};
 };
+
+// How often each of several things was done, by whichever thread.
+class Counts {
+ public:
+  explicit Counts(int64_t things) : done_(things) {}
+
+  void wait(int64_t thing, uint32_t times) {
+    for (uint32_t seen; (seen = done_[thing].load()) < times;) done_[thing].wait(seen);
+  }
+  void add(int64_t thing) {
+    ++done_[thing];
+    done_[thing].notify_all();
+  }
+
+ private:
+  std::vector<std::atomic<uint32_t>> done_;
+};
+
+// What is left of a thread's own pieces of work: the round, and the first and the end of those that
+// nobody took yet.
+struct alignas(64) Hand {
+  std::atomic<uint64_t> left{0};
+};
+
+// A thread among those that share work.
+class Member {
+ public:
+  const int64_t number, of;
+
+  // hands: of all, one after the other.
+  Member(int64_t number, int64_t of, Barrier& barrier, Hand* hands)
+      : number(number), of(of), barrier_(barrier), hands_(hands) {}
+
+  void meet() { barrier_.wait(of, meeting_); }
+
+  // The first of the pieces that are a thread's own; those of the next one begin where they end.
+  int64_t first(int64_t pieces, int64_t thread) const { return thread * pieces / of; }
+
+  // Call body(piece) for the pieces of a round: for its own, and then for those that other threads
+  // have not begun. Cores are not equally fast where other programs run on them. Which thread does a
+  // piece must not matter. All call it as often, for as many pieces, up to 65,535.
+  template <typename Body>
+  void share(int64_t pieces, Body body) {
+    ++round_;
+    for (int64_t next = 0; next < of; ++next) {
+      const int64_t owner = (number + next) % of;
+      for (int64_t piece; (piece = take(pieces, owner)) >= 0;) body(piece);
+    }
+  }
+
+ private:
+  Barrier& barrier_;
+  Hand* const hands_;
+  int64_t meeting_ = 0;
+  uint64_t round_ = 0;
+
+  // Its owner takes from the front, others from the back; -1 where none is left.
+  int64_t take(int64_t pieces, int64_t owner) {
+    const int64_t begin = first(pieces, owner), count = first(pieces, owner + 1) - begin;
+    const bool own = owner == number;
+    std::atomic<uint64_t>& left = hands_[owner].left;
+    for (uint64_t seen = left.load();;) {
+      const uint64_t round = seen >> 32;
+      if (round > round_) return -1;  // all of this round was taken: the others went on
+      const uint64_t from = round == round_ ? seen >> 16 & 0xffff : 0;
+      const uint64_t end = round == round_ ? seen & 0xffff : count;
+      if (from == end) return -1;
+      const uint64_t rest = round_ << 32 | (own ? from + 1 : from) << 16 | (own ? end : end - 1);
+      if (left.compare_exchange_weak(seen, rest))
+        return begin + static_cast<int64_t>(own ? from : end - 1);
+    }
+  }
+};

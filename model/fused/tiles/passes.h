@@ -11,12 +11,10 @@ class Forward : Pass {
 
   void run() {
     for_my_blocks([&](int64_t block) { begin(block); });
-    my.meet();
+    my.member.meet();
     for (int64_t t = 0; t < w.T; ++t) {
-      for_my_blocks([&](int64_t block) { multiply(t, block); });
-      my.meet();
-      for_my_blocks([&](int64_t block) { advance(t, block); });
-      my.meet();
+      share_blocks([&](int64_t block) { multiply(t, block); });
+      share_blocks([&](int64_t block) { advance(t, block); });
     }
     for_my_blocks([&](int64_t block) { end(block); });
   }
@@ -108,18 +106,17 @@ class Forward : Pass {
 class Backward : Pass {
  public:
   Backward(const Window& window, Share share)
-      : Pass(window, share), begin_(D * my.member / my.workgroup_size),
-        end_(D * (my.member + 1) / my.workgroup_size),
+      : Pass(window, share), begin_(my.member.first(D, my.member.number)),
+        end_(my.member.first(D, my.member.number + 1)),
         input_sums_((end_ - begin_) * blocks_of(my.lanes)) {}
 
   void run() {
     for_my_blocks([&](int64_t block) { begin(block); });
+    my.member.meet();
     for (int64_t t = w.T - 1; t >= 0; --t) {
-      for_my_blocks([&](int64_t block) { retreat(t, block); });
-      my.meet();
-      for_my_blocks([&](int64_t block) { unmultiply(t, block); });
+      share_blocks([&](int64_t block) { retreat(t, block); });
       sum_gates_into_inputs();
-      my.meet();
+      share_blocks([&](int64_t block) { unmultiply(t, block); });
       sum_shares_into_inputs(t);
     }
     for_my_blocks([&](int64_t block) { end(block); });
@@ -138,8 +135,7 @@ class Backward : Pass {
     });
   }
 
-  // The sums over all bytes that read the same row of x: those of my workgroup, and of me, who own
-  // the block.
+  // The sums over all bytes that read the same row of x: those of my workgroup.
   float* sums_of(int64_t row, int64_t block) const {
     return w.sums + ((my.workgroup * K + block) * w.R + row) * 5 * kBlock;
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "../team.h"
 #include "products.h"
 
 constexpr int64_t kChunk = 32;   // tiles of depth that lie together
@@ -62,25 +63,40 @@ struct ToRows {
   }
 };
 
-// A thread's blocks of rows, every `threads`-th from its own number. A chunk of the depth at a
-// time: fetching the sums again costs less than factors of the whole depth for every block. What is
-// added up is handed to `write`, a block (row, column) at a time.
+// The sums of a row of blocks that are walked together, and how often chunks were added to each.
+inline int64_t stretches(const Summed& s) {
+  return s.parts * blocks_of(s.rows) * ((blocks_of(s.columns) + kAcross - 1) / kAcross);
+}
+
+// The threads share the blocks of rows. A chunk of the depth at a time: fetching the sums again costs
+// less than factors of the whole depth for every block. What is added up is handed to `write`, a
+// block (row, column) at a time.
 template <typename Write>
 class SummedProduct {
  public:
-  SummedProduct(const Summed& summed, int64_t thread, int64_t threads, Write write)
-      : s(summed), thread_(thread), threads_(threads), row_blocks_(s.parts * blocks_of(s.rows)),
-        column_blocks_(blocks_of(s.columns)), write_(write) {}
+  // added: counts chunks for each of the `stretches`, from `before` on.
+  SummedProduct(const Summed& summed, Member& member, Counts& added, uint32_t before, Write write)
+      : s(summed), member_(member), added_(added), before_(before),
+        row_blocks_(s.parts * blocks_of(s.rows)), column_blocks_(blocks_of(s.columns)),
+        write_(write) {}
 
   void run() {
     for (int64_t depth = 0; depth < s.depth; depth += kChunk)
       for (int64_t column = 0; column < column_blocks_; column += kAcross)
-        for (int64_t row = thread_; row < row_blocks_; row += threads_) add(depth, row, column);
+        member_.share(row_blocks_, [&](int64_t row) {
+          const int64_t stretch = column / kAcross * row_blocks_ + row;
+          added_.wait(stretch, before_ + depth / kChunk);  // another thread may be at it
+          add(depth, row, column);
+          added_.add(stretch);
+        });
   }
 
  private:
   const Summed& s;
-  const int64_t thread_, threads_, row_blocks_, column_blocks_;
+  Member& member_;
+  Counts& added_;
+  const uint32_t before_;
+  const int64_t row_blocks_, column_blocks_;
   Write write_;
   Block own_[kAcross];
   TileRegisters tile_;
@@ -103,7 +119,7 @@ class SummedProduct {
   void add(int64_t chunk, int64_t row, int64_t begin) {
     const int64_t end = std::min(begin + kAcross, column_blocks_);
     const int64_t deepest = std::min(chunk + kChunk, s.depth);
-    const int64_t next = row + threads_ < row_blocks_ ? row + threads_ : row;
+    const int64_t next = row + 1 < row_blocks_ ? row + 1 : row;
     const char* next_factor = reinterpret_cast<const char*>(left(chunk, next).tiles);
     const char* next_sums = reinterpret_cast<const char*>(&sums(next, begin));
     int64_t turn = 0;

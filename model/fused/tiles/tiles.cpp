@@ -17,11 +17,23 @@
 
 namespace {
 
+// Call work(member) on each of so many threads, which share it.
+template <typename Work>
+void together(int64_t wanted, Work work) {
+  Barrier barrier;
+  std::vector<Hand> hands(std::max<int64_t>(wanted, 1));
+  in_team(wanted, [&](int64_t thread, int64_t threads) {
+    Member member(thread, threads, barrier, hands.data());
+    work(member);
+  });
+}
+
 template <typename Direction>
 void run(const Window& w) {
   std::vector<Barrier> barriers(w.threads);
+  std::vector<Hand> hands(w.threads);
   in_team(w.threads, [&](int64_t thread, int64_t threads) {
-    Direction(w, Share(w, thread, threads, barriers)).run();
+    Direction(w, Share(w, thread, threads, barriers.data(), hands.data())).run();
   });
 }
 
@@ -88,15 +100,15 @@ struct Streamed {
   const bf16* weights;
   Block* out;  // [panels, lanes / 32]; null: overwritten at once, as in a window
 
-  void multiply(int64_t thread, int64_t team) const {
+  void multiply(Member& member) const {
     const int64_t tiles = blocks_of(depth), blocks = blocks_of(lanes);
     PanelProduct product(lanes);
     std::vector<Block> scratch(blocks);
-    for (int64_t n = thread * panels / team; n < (thread + 1) * panels / team; ++n) {
+    member.share(panels, [&](int64_t n) {
       const bf16* panel = weights + n * tiles * 2 * kTile;
       const bf16* next = panel + tiles * 2 * kTile;
       product(rows, tiles, panel, out ? out + n * blocks : scratch.data(), next);
-    }
+    });
   }
 };
 
@@ -127,22 +139,24 @@ extern "C" void mlstm_tiles_backward(const Window* w) {
 }
 
 extern "C" void mlstm_tiles_multiply(const Summed* summed) {
-  in_team(summed->threads, [summed](int64_t thread, int64_t threads) {
-    SummedProduct(*summed, thread, threads, ToRows{*summed}).run();
+  Counts added(stretches(*summed));
+  together(summed->threads, [&](Member& member) {
+    SummedProduct(*summed, member, added, 0, ToRows{*summed}).run();
   });
 }
 
 extern "C" void mlstm_tiles_orthogonalize(const Orthogonal* orthogonal) {
-  Barrier barrier;
-  in_team(orthogonal->threads, [&](int64_t thread, int64_t threads) {
-    Orthogonalization(*orthogonal, thread, threads, barrier).run();
+  Added added(blocks_of(orthogonal->rows) * blocks_of(orthogonal->columns));
+  together(orthogonal->threads, [&](Member& member) {
+    Orthogonalization(*orthogonal, member, added).run();
   });
 }
 
 extern "C" void mlstm_tiles_cross_entropy(const CrossEntropy* loss) {
-  in_team(loss->threads, [loss](int64_t thread, int64_t threads) {
+  together(loss->threads, [loss](Member& member) {
     LossOfRows rows(*loss);
-    for (int64_t group = thread; group * kGroup < loss->rows; group += threads) rows.run(group);
+    const int64_t groups = (loss->rows + kGroup - 1) / kGroup;
+    member.share(groups, [&](int64_t group) { rows.run(group); });
   });
 }
 
@@ -154,7 +168,5 @@ extern "C" void mlstm_tiles_lay(const Laying* laying) {
 }
 
 extern "C" void mlstm_tiles_stream(const Streamed* streamed) {
-  in_team(streamed->threads, [streamed](int64_t thread, int64_t threads) {
-    streamed->multiply(thread, threads);
-  });
+  together(streamed->threads, [streamed](Member& member) { streamed->multiply(member); });
 }

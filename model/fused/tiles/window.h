@@ -62,23 +62,25 @@ namespace {
 
 // What one thread works on.
 struct Share {
-  int64_t workgroup, lane0, lanes, block0, block1;  // lane0: a multiple of 32; blocks: of units
-  int64_t member, workgroup_size, meeting = 0;
-  Barrier* barrier;
+  int64_t workgroup, lane0, lanes;  // lane0: a multiple of 32
+  int64_t block0, block1;           // of units: those it begins with
+  Member member;                    // of the workgroup
 
-  Share(const Window& w, int64_t thread, int64_t threads, std::vector<Barrier>& barriers) {
-    // The system may give fewer threads.
-    const int64_t workgroups = threads % w.workgroups ? 1 : w.workgroups;
-    workgroup_size = threads / workgroups;
-    workgroup = thread / workgroup_size;
-    member = thread % workgroup_size;
-    lane0 = workgroup * blocks_of(w.B) / workgroups * kBlock;
-    lanes = std::min(w.B, (workgroup + 1) * blocks_of(w.B) / workgroups * kBlock) - lane0;
-    block0 = member * blocks_of(w.H) / workgroup_size;
-    block1 = (member + 1) * blocks_of(w.H) / workgroup_size;
-    barrier = &barriers[workgroup];
+  Share(const Window& w, int64_t thread, int64_t threads, Barrier* barriers, Hand* hands)
+      : Share(w, thread, threads, threads % w.workgroups ? 1 : w.workgroups, barriers, hands) {}
+
+ private:
+  // workgroups: one if the system gives fewer threads, which they might not divide.
+  Share(const Window& w, int64_t thread, int64_t threads, int64_t workgroups, Barrier* barriers,
+        Hand* hands)
+      : workgroup(thread / (threads / workgroups)),
+        lane0(workgroup * blocks_of(w.B) / workgroups * kBlock),
+        lanes(std::min(w.B, (workgroup + 1) * blocks_of(w.B) / workgroups * kBlock) - lane0),
+        member(thread % (threads / workgroups), threads / workgroups, barriers[workgroup],
+               hands + workgroup * (threads / workgroups)) {
+    block0 = member.first(blocks_of(w.H), member.number);
+    block1 = member.first(blocks_of(w.H), member.number + 1);
   }
-  void meet() { barrier->wait(workgroup_size, meeting); }
 };
 
 // The weight matrices as panels of 32 columns, all of W_mh before all of W_h; W_x lies elsewhere.
@@ -155,6 +157,12 @@ class Pass {
   template <typename Body>
   void for_my_blocks(Body body) {
     for (int64_t block = my.block0; block < my.block1; ++block) body(block);
+  }
+  // For the blocks of all threads of my workgroup, mine first.
+  template <typename Body>
+  void share_blocks(Body body) {
+    my.member.share(K, body);
+    my.member.meet();
   }
   // 32 lanes at a time, then what follows from them.
   template <typename Body, typename End>

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "../../team.h"
 #include "../summed.h"
 
 // Rows that are worked on together: every panel of w is read once for all of them, and their logits

@@ -1,7 +1,6 @@
 // Muon's iterations on tiles: x <- (a + b g + c g^2) x with g = x x^T, as often as is asked for.
 #pragma once
 
-#include "../../team.h"
 #include "../summed.h"
 
 // The Python side mirrors this struct.
@@ -24,35 +23,40 @@ struct Orthogonal {
 
 namespace {
 
+// What the products of an iteration count.
+struct Added {
+  explicit Added(int64_t things) : gram(things), square(things), product(things) {}
+  Counts gram, square, product;
+};
+
 // One thread's part. Whatever a product makes is laid out at once as the factors that it will be.
 class Orthogonalization {
  public:
-  Orthogonalization(const Orthogonal& orthogonal, int64_t thread, int64_t threads, Barrier& barrier)
-      : o(orthogonal), M(blocks_of(o.rows)), N(blocks_of(o.columns)), thread_(thread),
-        threads_(threads), barrier_(barrier) {}
+  Orthogonalization(const Orthogonal& orthogonal, Member& member, Added& added)
+      : o(orthogonal), M(blocks_of(o.rows)), N(blocks_of(o.columns)), member_(member),
+        added_(added) {}
 
   void run() {
-    for (int64_t row = thread_; row < M; row += threads_)
+    member_.share(M, [&](int64_t row) {
       for (int64_t column = 0; column < N; ++column) lay_x(row, column, given(row, column), o.right[0]);
-    meet();
+    });
+    member_.meet();
     for (int64_t done = 0; done < o.iterations; ++done) iterate(done);
   }
 
  private:
   const Orthogonal& o;
   const int64_t M, N;  // blocks of rows and columns
-  const int64_t thread_, threads_;
-  Barrier& barrier_;
-  int64_t meeting_ = 0;
+  Member& member_;
+  Added& added_;
   alignas(64) bf16 rows_[kBlock][kBlock];
 
-  void meet() { barrier_.wait(threads_, meeting_); }
-
   void iterate(int64_t done) {
-    multiply(N, o.rows, true, o.left, o.across, [&](auto... made) { lay_gram(made...); });
-    multiply(M, o.rows, true, o.gram_left, o.gram_right,
+    multiply(added_.gram, done, N, o.rows, true, o.left, o.across,
+             [&](auto... made) { lay_gram(made...); });
+    multiply(added_.square, done, M, o.rows, true, o.gram_left, o.gram_right,
              [&](auto... made) { lay_polynomial(made...); });
-    multiply(M, o.columns, false, o.polynomial, o.right[done % 2],
+    multiply(added_.product, done, M, o.columns, false, o.polynomial, o.right[done % 2],
              [&](int64_t row, int64_t column, const Block& made) {
                if (done + 1 < o.iterations)
                  lay_x(row, column, made, o.right[(done + 1) % 2]);
@@ -63,13 +67,14 @@ class Orthogonalization {
 
   // [rows, columns] of two factors; all threads are done with it when this returns.
   template <typename Write>
-  void multiply(int64_t depth, int64_t columns, bool symmetric, const bf16* a, const bf16* b,
-                Write write) {
+  void multiply(Counts& added, int64_t done, int64_t depth, int64_t columns, bool symmetric,
+                const bf16* a, const bf16* b, Write write) {
     const Summed product{.depth = depth, .blocks = M, .parts = 1, .rows = o.rows,
                          .columns = columns, .symmetric = symmetric, .a = a, .b = b,
                          .sums = o.sums};
-    SummedProduct(product, thread_, threads_, write).run();
-    meet();
+    const int64_t chunks = (depth + kChunk - 1) / kChunk;
+    SummedProduct(product, member_, added, static_cast<uint32_t>(done * chunks), write).run();
+    member_.meet();
   }
 
   void lay_x(int64_t row, int64_t column, const Block& x, bf16* right) {
