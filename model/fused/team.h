@@ -73,8 +73,9 @@ class Counts {
  public:
   explicit Counts(int64_t things) : done_(things) {}
 
-  void wait(int64_t thing, uint32_t times) {
-    for (uint32_t seen; (seen = done_[thing].load()) < times;) done_[thing].wait(seen);
+  uint32_t times(int64_t thing) const { return done_[thing].load(); }
+  void wait(int64_t thing, uint32_t wanted) {
+    for (uint32_t seen; (seen = times(thing)) < wanted;) done_[thing].wait(seen);
   }
   void add(int64_t thing) {
     ++done_[thing];

@@ -1,7 +1,7 @@
 """Products of matrices in bf16 on matrix units, added up in fp32.
 
 Both factors are first arranged as tiles of 16 x 32, padded with zeros: whole kilobytes that a tile
-register loads in one piece. `matmul` does all of it; the rest is for repeated products.
+register loads in one piece.
 """
 
 import ctypes
@@ -24,35 +24,22 @@ def blocks_of(size: int) -> int:
     return -(-size // BLOCK)
 
 
-def matmul(
-    a: Tensor, b: Tensor, dtype: torch.dtype = torch.float32, *, symmetric: bool = False
-) -> Tensor:
-    """Return a [M, K] times b [K, N], both in bf16 on the CPU, in fp32 or bf16.
-
-    symmetric: the result equals its transpose, as x x.T does; only half of it is computed. It needs
-    `tile_library` to return a library.
-    """
-    return SummedProduct(a, b, dtype, symmetric=symmetric)()
-
-
 class SummedProduct:
     """The product of a [M, K] and b [K, N], computed at each call; both are arranged once.
 
-    Best for large K. b may be a transposed view.
+    Both are in bf16 on the CPU, the product in fp32 or bf16. Best for large K. b may be a
+    transposed view. It needs `tile_library` to return a library.
     """
 
-    def __init__(
-        self, a: Tensor, b: Tensor, dtype: torch.dtype = torch.float32, *, symmetric: bool = False
-    ):
+    def __init__(self, a: Tensor, b: Tensor, dtype: torch.dtype = torch.float32):
         self.depth = blocks_of(a.shape[1])
         self.a, self.b = _lay_left(a, summed=True), lay_right(b, summed=True)
         self.out = recycled_empty(len(a), b.shape[1], dtype=dtype)
         self.rows = Rows(0, blocks_of(len(a)), 1, len(a))
-        self.symmetric = symmetric
 
     def __call__(self) -> Tensor:
         """Multiply, always into the same memory."""
-        multiply_summed(self.a, self.b, self.out, self.rows, self.depth, symmetric=self.symmetric)
+        multiply_summed(self.a, self.b, self.out, self.rows, self.depth)
         return self.out
 
 
@@ -103,8 +90,9 @@ class _Summed(ctypes.Structure):
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("threads", "depth", "first", "blocks", "parts")),
-        *((name, ctypes.c_int64) for name in ("rows", "columns", "symmetric", "single")),
+        *((name, ctypes.c_int64) for name in ("rows", "columns", "single")),
         *((name, ctypes.c_void_p) for name in ("a", "b", "sums", "out")),
+        ("symmetric", ctypes.c_bool),
     )
 
 
@@ -133,9 +121,7 @@ def empty_factor(depth: int, blocks: int) -> Tensor:
     return recycled_empty(chunks * blocks * 2 * CHUNK * TILE, dtype=torch.bfloat16)
 
 
-def multiply_summed(
-    a: Tensor, b: Tensor, out: Tensor, rows: Rows, depth: int, *, symmetric: bool = False
-) -> None:
+def multiply_summed(a: Tensor, b: Tensor, out: Tensor, rows: Rows, depth: int) -> None:
     """Write the product of two factors, arranged for it, `depth` tiles deep.
 
     out: [parts * rows, columns], bf16 or fp32.
@@ -149,7 +135,7 @@ def multiply_summed(
     library.call(
         "multiply",
         _Summed(
-            *(torch.get_num_threads(), depth, *rows, columns, symmetric),
+            *(torch.get_num_threads(), depth, *rows, columns),
             out.dtype == torch.float32,
             *(tensor.data_ptr() for tensor in (a, b, sums, out)),
         ),

@@ -25,11 +25,12 @@ struct Summed {
   int64_t threads, depth;             // of a and b, in tiles
   int64_t first, blocks;              // a's first block of rows that counts, and all it has
   int64_t parts, rows, columns;       // of out
-  int64_t symmetric, single;          // out is symmetric, made from its upper half; out is fp32
+  int64_t single;                     // out is fp32
   const bf16* a;                      // laid out as `summed_panel` says, as a left factor
   const bf16* b;                      // and as a right factor
   Block* sums;                        // [parts * blocks of rows, blocks of columns] scratch
   void* out;                          // fp32 or bf16
+  bool symmetric;                     // the product is, and is made from its upper half
 };
 
 namespace {

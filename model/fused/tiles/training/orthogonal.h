@@ -70,8 +70,8 @@ class Orthogonalization {
   void multiply(Counts& added, int64_t done, int64_t depth, int64_t columns, bool symmetric,
                 const bf16* a, const bf16* b, Write write) {
     const Summed product{.depth = depth, .blocks = M, .parts = 1, .rows = o.rows,
-                         .columns = columns, .symmetric = symmetric, .a = a, .b = b,
-                         .sums = o.sums};
+                         .columns = columns, .a = a, .b = b, .sums = o.sums,
+                         .symmetric = symmetric};
     const int64_t chunks = (depth + kChunk - 1) / kChunk;
     SummedProduct(product, member_, added, static_cast<uint32_t>(done * chunks), write).run();
     member_.meet();

@@ -12,7 +12,7 @@ from model.fused.compilation import window_library
 from model.fused.cpu import compiled_mlstm
 from model.fused.tiles import library, mlstm
 from model.fused.tiles.mlstm import count_workgroups, pack, runs_on_tiles, tiled_mlstm
-from model.fused.tiles.products import StreamedProduct, SummedProduct, matmul
+from model.fused.tiles.products import StreamedProduct, SummedProduct
 from model.language_model import ModelConfig, build_model
 from model.layers import recurrence
 from tests.model.fused.tiles.emulation import emulate_tiles, take_no_tiles
@@ -75,20 +75,11 @@ def test_products(emulated, M, K, N):
     exact = EPS[torch.float32] * K**0.5
     columns = b.t().contiguous().t()
     for right in (b, columns, b.repeat(1, 2)[:, :N]):
-        assert error(matmul(a, right), expected) <= exact
+        assert error(SummedProduct(a, right)(), expected) <= exact
     assert error(StreamedProduct(a, b.t()).result(), expected) <= exact
-    rounded = matmul(a, b, torch.bfloat16)
+    rounded = SummedProduct(a, b, torch.bfloat16)()
     assert rounded.dtype == torch.bfloat16
     assert error(rounded, expected) <= EPS[torch.bfloat16]
-
-
-@pytest.mark.parametrize(("M", "K", "N"), SIZES)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_half_of_a_symmetric_product_is_all_of_it(emulated, M, K, N, dtype):
-    x = torch.randn(M, K, generator=torch.Generator().manual_seed(0)).bfloat16()
-    made = matmul(x, x.t(), dtype, symmetric=True)
-    assert torch.equal(made, matmul(x, x.t(), dtype))
-    assert torch.equal(made, made.t())
 
 
 def test_a_product_can_be_repeated_after_its_factors_are_freed(emulated):
@@ -101,7 +92,7 @@ def test_a_product_can_be_repeated_after_its_factors_are_freed(emulated):
 
 def test_a_product_of_other_dtypes_is_refused(emulated):
     with pytest.raises(TypeError, match=r"bf16 on the CPU, not torch\.float32"):
-        matmul(torch.ones(2, 2), torch.ones(2, 2).bfloat16())
+        SummedProduct(torch.ones(2, 2), torch.ones(2, 2).bfloat16())
 
 
 @pytest.mark.parametrize(
