@@ -5,7 +5,8 @@
 # A check that fails, or takes longer than its share, ends none of the others.
 # usage: bash experiments/recurrence/matrix_units.sh FOLDER [OLD_CHECKOUT ...]
 # environment: PYTHON (python3), CORES (0,1: the two that are measured), UNITS ("1024 512"),
-#   WORKERS (0: no tests; else so many processes run them, on all cores, at the end)
+#   WORKERS (0: no tests; else so many processes run them, on all cores, at the end),
+#   PATIENCE (1: how many times as long as its share a check may take)
 # exit code: 0, 1 where a check failed, 2 without a folder or where a checkout is not there
 set -uo pipefail
 [ $# -ge 1 ] || { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2; exit 2; }
@@ -20,7 +21,7 @@ mkdir -p "$folder" || exit 2
 failed=0
 
 check() { # SECONDS NAME COMMAND...
-    local most=$1 name=$2 begin=$SECONDS code
+    local most=$(($1 * ${PATIENCE:-1})) name=$2 begin=$SECONDS code
     shift 2
     timeout --kill-after 5 "$most" "$@" > "$folder/$name.log" 2>&1 < /dev/null
     code=$?

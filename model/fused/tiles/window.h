@@ -2,8 +2,8 @@
 //
 // Letters as in cell.py: T bytes, B lanes, H units; gates i f u o. K is the number of blocks of 32
 // units, D that of blocks of 32 inputs. As in ../window.cpp, workgroups of threads take lanes, the
-// threads of a workgroup take units and meet where a product needs all units. What differs is where
-// things lie: everything that is multiplied is kept as tiles, and everything that is read again at
+// threads of a workgroup share units and meet where a product needs all units. What differs is that
+// a thread that is done takes over blocks of units that another has not begun, and where things lie: everything that is multiplied is kept as tiles, and everything that is read again at
 // the next byte or in the backward pass in blocks of 32 units, one line to a row. Units and lanes
 // are padded to whole blocks with zeros: in the factors of products, nowhere else.
 #pragma once
@@ -158,7 +158,8 @@ class Pass {
   void for_my_blocks(Body body) {
     for (int64_t block = my.block0; block < my.block1; ++block) body(block);
   }
-  // For the blocks of all threads of my workgroup, mine first.
+  // For the blocks of all threads of my workgroup, mine first; return when all are done. What a
+  // product fetches for the next one is a guess: it is right while a block of mine follows.
   template <typename Body>
   void share_blocks(Body body) {
     my.member.share(K, body);
