@@ -1,9 +1,11 @@
-// The threads of every kernel of this package, and where those of a workgroup wait for each other.
+// The threads of every kernel of this package: where those of a workgroup wait for each other, and
+// how they share work.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <vector>
 
 // The entry points of torch's OpenMP, found in its process when this library is loaded. A pragma
 // would call the compiler's OpenMP. That of clang is another one: its threads poll beside torch's.
@@ -86,8 +88,8 @@ class Counts {
   std::vector<std::atomic<uint32_t>> done_;
 };
 
-// What is left of a thread's own pieces of work: the round, and the first and the end of those that
-// nobody took yet.
+// What is left of a thread's own pieces of work: the round, in the upper 32 bits, and the first and
+// the end of those that nobody took yet, 16 bits each, counted from its first piece.
 struct alignas(64) Hand {
   std::atomic<uint64_t> left{0};
 };
@@ -107,8 +109,8 @@ class Member {
   int64_t first(int64_t pieces, int64_t thread) const { return thread * pieces / of; }
 
   // Call body(piece) for the pieces of a round: for its own, and then for those that other threads
-  // have not begun. Cores are not equally fast where other programs run on them. Which thread does a
-  // piece must not matter. All call it as often, for as many pieces, up to 65,535.
+  // have not begun. Cores are not equally fast where other programs run on them. Which thread does
+  // a piece must not matter. All call it as often, for as many pieces, up to 65,535.
   template <typename Body>
   void share(int64_t pieces, Body body) {
     ++round_;

@@ -92,7 +92,6 @@ class _Summed(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("threads", "depth", "first", "blocks", "parts")),
         *((name, ctypes.c_int64) for name in ("rows", "columns", "single")),
         *((name, ctypes.c_void_p) for name in ("a", "b", "sums", "out")),
-        ("symmetric", ctypes.c_bool),
     )
 
 
@@ -130,8 +129,8 @@ def multiply_summed(a: Tensor, b: Tensor, out: Tensor, rows: Rows, depth: int) -
         out.zero_()
         return
     columns = out.shape[1]
-    size = rows.parts * blocks_of(rows.rows) * blocks_of(columns) * BLOCK * BLOCK
-    sums = recycled_empty(size, dtype=torch.float32)
+    blocks = rows.parts * blocks_of(rows.rows) * blocks_of(columns) if depth > CHUNK else 0
+    sums = recycled_empty(blocks * BLOCK * BLOCK, dtype=torch.float32)
     library.call(
         "multiply",
         _Summed(

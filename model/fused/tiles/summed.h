@@ -28,9 +28,9 @@ struct Summed {
   int64_t single;                     // out is fp32
   const bf16* a;                      // laid out as `summed_panel` says, as a left factor
   const bf16* b;                      // and as a right factor
-  Block* sums;                        // [parts * blocks of rows, blocks of columns] scratch
+  Block* sums;                        // [parts * blocks of rows, blocks of columns] scratch, of
+                                      // more than kChunk tiles of depth
   void* out;                          // fp32 or bf16
-  bool symmetric;                     // the product is, and is made from its upper half
 };
 
 namespace {
@@ -52,7 +52,8 @@ struct ToRows {
   const Summed& s;
 
   void operator()(int64_t row_block, int64_t column_block, const Block& made) const {
-    const int64_t part = row_block / blocks_of(s.rows), row = row_block % blocks_of(s.rows) * kBlock;
+    const int64_t blocks = blocks_of(s.rows), part = row_block / blocks;
+    const int64_t row = row_block % blocks * kBlock;
     const Mask width = first(s.columns - column_block * kBlock);
     for (int64_t i = 0; i < std::min(kBlock, s.rows - row); ++i) {
       const int64_t place = (part * s.rows + row + i) * s.columns + column_block * kBlock;
@@ -64,20 +65,22 @@ struct ToRows {
   }
 };
 
-// The sums of a row of blocks that are walked together, and how often chunks were added to each.
+// How many stretches there are: up to kAcross blocks of a row, whose sums are walked together.
 inline int64_t stretches(const Summed& s) {
   return s.parts * blocks_of(s.rows) * ((blocks_of(s.columns) + kAcross - 1) / kAcross);
 }
 
-// The threads share the blocks of rows. A chunk of the depth at a time: fetching the sums again costs
-// less than factors of the whole depth for every block. What is added up is handed to `write`, a
-// block (row, column) at a time.
+// The threads share the blocks of rows. A chunk of the depth at a time: fetching the sums again
+// costs less than factors of the whole depth for every block. What is added up is handed to `write`,
+// a block (row, column) at a time.
 template <typename Write>
 class SummedProduct {
  public:
-  // added: counts chunks for each of the `stretches`, from `before` on.
-  SummedProduct(const Summed& summed, Member& member, Counts& added, uint32_t before, Write write)
-      : s(summed), member_(member), added_(added), before_(before),
+  // added: counts chunks for each of the `stretches`, from `before` on. symmetric: so is the
+  // product, which is made from its upper half.
+  SummedProduct(const Summed& summed, bool symmetric, Member& member, Counts& added,
+                uint32_t before, Write write)
+      : s(summed), symmetric_(symmetric), member_(member), added_(added), before_(before),
         row_blocks_(s.parts * blocks_of(s.rows)), column_blocks_(blocks_of(s.columns)),
         write_(write) {}
 
@@ -94,6 +97,7 @@ class SummedProduct {
 
  private:
   const Summed& s;
+  const bool symmetric_;
   Member& member_;
   Counts& added_;
   const uint32_t before_;
@@ -125,7 +129,7 @@ class SummedProduct {
     const char* next_sums = reinterpret_cast<const char*>(&sums(next, begin));
     int64_t turn = 0;
     for (int64_t depth = chunk; depth < deepest; depth += kDeep)
-      for (int64_t column = s.symmetric ? std::max(begin, row) : begin; column < end; ++column) {
+      for (int64_t column = symmetric_ ? std::max(begin, row) : begin; column < end; ++column) {
         Ahead ahead{(turn % 2 ? next_factor : next_sums) + turn / 2 * sizeof(Block), 4};
         ++turn;
         multiply<2>(tile_, left(depth, row), right(depth, column), std::min(kDeep, deepest - depth),
@@ -136,7 +140,7 @@ class SummedProduct {
 
   void hand_over(int64_t row, int64_t column) {
     write_(row, column, sums(row, column));
-    if (s.symmetric && row != column) write_(column, row, transposed(sums(row, column)));
+    if (symmetric_ && row != column) write_(column, row, transposed(sums(row, column)));
   }
 };
 

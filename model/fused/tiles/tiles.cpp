@@ -141,7 +141,7 @@ extern "C" void mlstm_tiles_backward(const Window* w) {
 extern "C" void mlstm_tiles_multiply(const Summed* summed) {
   Counts added(stretches(*summed));
   together(summed->threads, [&](Member& member) {
-    SummedProduct(*summed, member, added, 0, ToRows{*summed}).run();
+    SummedProduct(*summed, false, member, added, 0, ToRows{*summed}).run();
   });
 }
 

@@ -3,9 +3,10 @@
 // Letters as in cell.py: T bytes, B lanes, H units; gates i f u o. K is the number of blocks of 32
 // units, D that of blocks of 32 inputs. As in ../window.cpp, workgroups of threads take lanes, the
 // threads of a workgroup share units and meet where a product needs all units. What differs is that
-// a thread that is done takes over blocks of units that another has not begun, and where things lie: everything that is multiplied is kept as tiles, and everything that is read again at
-// the next byte or in the backward pass in blocks of 32 units, one line to a row. Units and lanes
-// are padded to whole blocks with zeros: in the factors of products, nowhere else.
+// a thread that is done takes over blocks of units that another has not begun, and where things
+// lie: everything that is multiplied is kept as tiles, and everything that is read again at the
+// next byte or in the backward pass in blocks of 32 units, one line to a row. Units and lanes are
+// padded to whole blocks with zeros: in the factors of products, nowhere else.
 #pragma once
 
 #include <algorithm>
@@ -153,7 +154,7 @@ class Pass {
   const int64_t H, K, D;
 
   Mask units(int64_t block) const { return first(H - block * kBlock); }  // that there are
-  int64_t last_block() const { return my.block1 - 1; }
+  int64_t last_block() const { return std::max<int64_t>(my.block1 - 1, 0); }
   template <typename Body>
   void for_my_blocks(Body body) {
     for (int64_t block = my.block0; block < my.block1; ++block) body(block);

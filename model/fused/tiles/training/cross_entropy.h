@@ -59,7 +59,8 @@ class LossOfRows {
     lay_h();
     multiply_logits();
     for (int64_t row = 0; row < count_; ++row) differentiate(row);
-    for (int64_t block = 0; block < U; ++block) hand_on(block, l.d_b + (group * U + block) * kBlock);
+    for (int64_t block = 0; block < U; ++block)
+      hand_on(block, l.d_b + (group * U + block) * kBlock);
     multiply_back();
   }
 
@@ -83,7 +84,6 @@ class LossOfRows {
   }
 
   void lay_h() {
-    std::fill(h_.begin(), h_.end(), Tile{});
     for_sides([&](int64_t side, int64_t depth) {
       const bf16* rows = l.h + (begin_ + side * kBlock) * l.H;
       bf16* tiles = h_[side * 2 * K].elements;
@@ -123,7 +123,7 @@ class LossOfRows {
     }
     const float sum = sum_of(sums), weight = l.factors ? l.factors[begin_ + row] : 1.f;
     const float factor = chosen ? weight : 0.f;
-    l.nats[begin_ + row] = chosen ? largest + std::log(sum) - logit : 0.f;
+    l.nats[begin_ + row] = chosen ? std::log(sum) + (largest - logit) : 0.f;
     const Units scale = {splat(factor / sum), splat(factor / sum)};
     for (int64_t block = 0; block < U; ++block)
       store(logits(block, row), load(logits(block, row)) * scale);

@@ -17,12 +17,12 @@ MOST_LOGITS = MOST_ROWS * 4096  # at a time: their gradient, in bf16, takes 32 M
 
 
 class Loss(NamedTuple):
-    """The loss, in fp32, and its gradients."""
+    """The loss and its gradients; all but d_h are in the accumulation dtype."""
 
     nats: Tensor  # []
-    d_h: Tensor  # [N, H] bf16
-    d_w: Tensor  # [V, H] fp32
-    d_b: Tensor  # [V] fp32
+    d_h: Tensor  # [N, H], in the dtype of h
+    d_w: Tensor  # [V, H]
+    d_b: Tensor  # [V]
 
 
 class _CrossEntropy(ctypes.Structure):
@@ -46,25 +46,27 @@ def cross_entropy_on_tiles(
 ) -> Loss:
     """Return the cross-entropy of targets [N] under the logits h w.T + b, summed.
 
-    h: [N, H], w: [V, H], bf16 on the CPU; b: [V], fp32. targets: below V; one below 0 does not
-    count. rows: how many are worked on at a time; None: as many as are fast. loss_weights: [N],
+    h: [N, H], w: [V, H], bf16 on the CPU; b: [V], fp32. targets: int64, below V; one below 0 does
+    not count. rows: how many are worked on at a time; None: as many as are fast. loss_weights: [N],
     fp32, what the gradient of each row is multiplied by. It needs `tile_library` to return a
-    library.
+    library. Raises IndexError for a target of V or more, TypeError for other dtypes.
     """
-    h, w = h.contiguous(), w.contiguous()
     (N, H), V = h.shape, len(w)
-    rows = rows or min(MOST_ROWS, max(MOST_LOGITS // V, GROUP))
-    given = {
-        "w_forward": lay_right(w.t(), summed=False),
-        "w_backward": lay_right(w, summed=False),
-        "b": F.pad(b.float(), (0, -V % BLOCK), value=float("-inf")),
-    }
-    d_h = recycled_empty(N, H, dtype=h.dtype)
-    d_w, d_b = b.new_zeros(V, H), b.new_zeros(V)
-    nats = b.new_empty(N)
-    of_rows = {"h": h, "targets": targets.contiguous(), "nats": nats, "d_h": d_h}
+    of_rows = {"h": h.contiguous(), "targets": targets.contiguous()}
     if loss_weights is not None:
         of_rows["factors"] = loss_weights.contiguous()
+    _check(of_rows, b)
+    if N and (largest := int(targets.max())) >= V:
+        raise IndexError(f"target {largest} is not below the vocabulary's {V} tokens")
+    given = {
+        "w_forward": lay_right(w.t(), summed=False),
+        "w_backward": lay_right(w.contiguous(), summed=False),
+        "b": F.pad(b, (0, -V % BLOCK), value=float("-inf")),
+    }
+    nats, d_h = b.new_empty(N), recycled_empty(N, H, dtype=h.dtype)
+    of_rows |= {"nats": nats, "d_h": d_h}
+    d_w, d_b = b.new_zeros(V, H), b.new_zeros(V)
+    rows = rows or min(MOST_ROWS, max(MOST_LOGITS // V // GROUP, 1) * GROUP)
     for start in range(0, N, rows):
         part = {name: tensor[start : start + rows] for name, tensor in of_rows.items()}
         part_d_w, part_d_b = _differentiate(given | part, H, V)
@@ -73,12 +75,20 @@ def cross_entropy_on_tiles(
     return Loss(nats.sum(), d_h, d_w, d_b)
 
 
+def _check(of_rows: dict[str, Tensor], b: Tensor) -> None:
+    wanted = {"h": torch.bfloat16, "b": torch.float32, "targets": torch.int64}
+    wanted["factors"] = torch.float32
+    for name, tensor in (of_rows | {"b": b}).items():
+        if tensor.dtype != wanted[name]:
+            raise TypeError(f"{name} of the loss is {tensor.dtype}, not {wanted[name]}")
+
+
 def _differentiate(tensors: dict[str, Tensor], H: int, V: int) -> tuple[Tensor, Tensor]:
     """Fill nats and d_h of some rows; return their part of d w and of d b."""
     rows = len(tensors["h"])
     depth, blocks = blocks_of(rows), blocks_of(V)
     d_logits, h_right = empty_factor(depth, blocks), empty_factor(depth, blocks_of(H))
-    d_b = torch.empty(-(-rows // GROUP), blocks * BLOCK)
+    d_b = torch.empty(-(-rows // GROUP), blocks * BLOCK, dtype=torch.float32)
     made = {"d_logits": d_logits, "h_right": h_right, "d_b": d_b}
     pointers = {name: tensor.data_ptr() for name, tensor in (tensors | made).items()}
     arguments = _CrossEntropy(torch.get_num_threads(), rows, H, V, **pointers)

@@ -5,7 +5,7 @@
 
 // The Python side mirrors this struct.
 struct Orthogonal {
-  int64_t threads, rows, columns;  // of x; rows <= columns is faster
+  int64_t threads, rows, columns;  // of x; rows <= columns, for which the scratch is enough
   int64_t turned;                  // the matrix is given and returned as x^T
   int64_t iterations;
   float a, b, c;                   // coefficients of the polynomial
@@ -38,7 +38,8 @@ class Orthogonalization {
 
   void run() {
     member_.share(M, [&](int64_t row) {
-      for (int64_t column = 0; column < N; ++column) lay_x(row, column, given(row, column), o.right[0]);
+      for (int64_t column = 0; column < N; ++column)
+        lay_x(row, column, given(row, column), o.right[0]);
     });
     member_.meet();
     for (int64_t done = 0; done < o.iterations; ++done) iterate(done);
@@ -53,9 +54,9 @@ class Orthogonalization {
 
   void iterate(int64_t done) {
     multiply(added_.gram, done, N, o.rows, true, o.left, o.across,
-             [&](auto... made) { lay_gram(made...); });
+             [&](const auto&... made) { lay_gram(made...); });
     multiply(added_.square, done, M, o.rows, true, o.gram_left, o.gram_right,
-             [&](auto... made) { lay_polynomial(made...); });
+             [&](const auto&... made) { lay_polynomial(made...); });
     multiply(added_.product, done, M, o.columns, false, o.polynomial, o.right[done % 2],
              [&](int64_t row, int64_t column, const Block& made) {
                if (done + 1 < o.iterations)
@@ -70,10 +71,9 @@ class Orthogonalization {
   void multiply(Counts& added, int64_t done, int64_t depth, int64_t columns, bool symmetric,
                 const bf16* a, const bf16* b, Write write) {
     const Summed product{.depth = depth, .blocks = M, .parts = 1, .rows = o.rows,
-                         .columns = columns, .a = a, .b = b, .sums = o.sums,
-                         .symmetric = symmetric};
-    const int64_t chunks = (depth + kChunk - 1) / kChunk;
-    SummedProduct(product, member_, added, static_cast<uint32_t>(done * chunks), write).run();
+                         .columns = columns, .a = a, .b = b, .sums = o.sums};
+    const auto before = static_cast<uint32_t>(done * ((depth + kChunk - 1) / kChunk));
+    SummedProduct(product, symmetric, member_, added, before, write).run();
     member_.meet();
   }
 

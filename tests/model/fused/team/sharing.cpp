@@ -1,6 +1,5 @@
-// Three threads share pieces of work, round after round. Whoever gets the first piece of a round
-// does not end before the others have done all other pieces, also those that were to be its own.
-// Prints how often each piece was done.
+// Three threads share pieces of work, round after round. The thread that takes piece 0 waits in it
+// until the others have done the rest, its own included. Prints how often each piece was done.
 #include <cstdio>
 #include <thread>
 #include <vector>
@@ -17,7 +16,7 @@ int main() {
   const auto work = [&](int64_t number) {
     Member member(number, kThreads, barrier, hands.data());
     for (int64_t round = 0; round < kRounds; ++round) {
-      // A piece may begin while another thread is still at the last round's pieces, not at this one.
+      // A piece may begin while another thread is still at this piece of the round before.
       member.share(kPieces, [&](int64_t piece) {
         done.wait(piece, static_cast<uint32_t>(round));
         if (piece == 0)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from model.fused import compilation, crowding
+from model.fused import compilation
 
 
 def test_every_piece_is_done_once_and_none_waits_for_a_thread_that_is_busy(tmp_path):
@@ -13,9 +13,8 @@ def test_every_piece_is_done_once_and_none_waits_for_a_thread_that_is_busy(tmp_p
         compiler = compilation._compiler()
     except RuntimeError:
         pytest.skip("no C++ compiler")
-    source, folder = Path(__file__).with_name("sharing.cpp"), Path(crowding.__file__).parent
-    program = tmp_path / "sharing"
-    command = [compiler, "-std=c++20", "-O2", "-pthread", f"-I{folder}", source, "-o", program]
-    subprocess.run(command, check=True)
+    source, program = Path(__file__).with_name("sharing.cpp"), tmp_path / "sharing"
+    options = ["-std=c++20", "-O2", "-pthread", f"-I{compilation.FOLDER}"]
+    subprocess.run([compiler, *options, source, "-o", program], check=True)
     run = subprocess.run([program], capture_output=True, text=True, check=True, timeout=60)
     assert run.stdout.split() == ["50"] * 10

@@ -51,9 +51,11 @@ def test_iterations_are_those_of_whole_products(shape, count, threads):
     assert torch.equal(made, by_whole_products(dense, 2))
 
 
-def test_matrices_of_several_chunks_each_way():
+@pytest.mark.parametrize("count", [1, 3])
+def test_matrices_of_several_chunks_each_way(count, threads):
     """Beyond 1,024 either way a square is added up chunk by chunk, too."""
     matrix = drawn(1060, 1030)
+    threads(count)
     made = iterate(matrix, matrix.norm(), COEFFICIENTS, 1)
     x = (matrix.double() / matrix.double().norm()).bfloat16().double()
     gram = x.t() @ x
@@ -62,14 +64,14 @@ def test_matrices_of_several_chunks_each_way():
     assert error(made, expected) <= 2 * EPS[torch.bfloat16]
 
 
-def test_a_matrix_of_zeros_stays_one():
+def test_zeros_stay_zeros():
     assert not iterate(torch.zeros(6, 3), torch.tensor(1.0), COEFFICIENTS, 5).any()
 
 
 def test_what_is_no_number_shows_in_the_result():
     matrix = drawn(40, 50)
     matrix[3, 4] = torch.nan
-    assert iterate(matrix, matrix.norm(), COEFFICIENTS, 5).isnan().all()
+    assert iterate(matrix, torch.tensor(50.0), COEFFICIENTS, 1).isnan().all()
 
 
 def loss_inputs(N, H, V):
@@ -86,7 +88,10 @@ def exact_loss(h, w, b, targets, weights):
     return nats.sum().detach(), *torch.autograd.grad((nats * weights.double()).sum(), exact)
 
 
-LOSSES = [(1, 1, 1), (1, 1, 2), (50, 12, 256), (65, 33, 40), (200, 40, 70), (130, 70, 1000)]
+LOSSES = [
+    *((1, 1, 1), (1, 1, 2), (50, 12, 256), (65, 33, 40), (200, 40, 70), (130, 70, 1000)),
+    (1100, 12, 40),  # the products' depth is more than a chunk
+]
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -101,14 +106,29 @@ def test_the_loss_is_cross_entropy(N, H, V, rows, count, threads):
     # Logits are sums of H products in fp32; what is exponentiated is off by their absolute error.
     off = 8 * EPS[torch.float32] * inputs[0].double().norm(dim=1).max() * H**0.5
     assert abs(made.nats - exact_nats) <= off * max(exact_nats, 1)
-    for found, wanted in zip(made[1:], exact, strict=True):
-        assert found.shape == wanted.shape
+    assert [tensor.shape for tensor in made[1:]] == [tensor.shape for tensor in exact]
+    for found, wanted in zip(made[1:3], exact[:2], strict=True):  # of gradients in bf16
         assert (found - wanted).norm() <= max(EPS[torch.bfloat16] * wanted.norm(), N * off)
+    assert (made.d_b - exact[2]).norm() <= N * off
     plain = cross_entropy_on_tiles(*inputs, targets, rows)
     _, *exact = exact_loss(*inputs, targets, torch.ones(N))
     assert torch.equal(plain.nats, made.nats)
     for found, wanted in zip(plain[1:], exact, strict=True):
         assert (found - wanted).norm() <= max(EPS[torch.bfloat16] * wanted.norm(), N * off)
+
+
+def test_what_the_kernel_would_misread_is_refused():
+    h, w, b, targets = loss_inputs(5, 4, 3)
+    with pytest.raises(IndexError, match="target 3 is not below the vocabulary's 3 tokens"):
+        cross_entropy_on_tiles(h, w, b, targets + (targets == targets.max()))
+    for bad in (
+        (h.float(), w, b, targets),
+        (h, w, b.double(), targets),
+        (h, w, b, targets.int()),
+        (h, w, b, targets, None, torch.ones(5).double()),
+    ):
+        with pytest.raises(TypeError, match="of the loss is"):
+            cross_entropy_on_tiles(*bad)
 
 
 def test_threads_and_rows_at_a_time_change_only_the_order_of_sums(threads):
