@@ -6,7 +6,8 @@
 # usage: bash experiments/recurrence/matrix_units.sh FOLDER [OLD_CHECKOUT ...]
 # environment: PYTHON (python3), CORES (0,1: the two that are measured), UNITS ("1024 512"),
 #   WORKERS (0: no tests; else so many processes run them, on all cores, at the end),
-#   PATIENCE (1: how many times as long as its share a check may take)
+#   PATIENCE (1: how many times as long as its share a check may take),
+#   ROUNDS (7: of checkouts by turns)
 # exit code: 0, 1 where a check failed, 2 without a folder or where a checkout is not there
 set -uo pipefail
 [ $# -ge 1 ] || { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2; exit 2; }
@@ -47,7 +48,8 @@ done
 for piece in step recurrence inference; do
     for H in $units; do
         [ ${#old[@]} -eq 0 ] || measure 60 "amx_turns_${piece}_$H" \
-            -m experiments.recurrence.turns "${old[@]}" . --piece "$piece" --hidden-size "$H"
+            -m experiments.recurrence.turns "${old[@]}" . --piece "$piece" --hidden-size "$H" \
+            --rounds "${ROUNDS:-7}"
     done
 done
 for H in $units; do
