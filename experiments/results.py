@@ -324,6 +324,19 @@ RESULTS: tuple[Result, ...] = (
             ("parts", "step --optimizer muon --parts"),
         )
     ),
+    *(
+        Result(f"recurrence/results/amx_turns_{piece}_{H}.json",
+               f"{MODULE}recurrence.turns OLD BEFORE NOW --piece {piece} --hidden-size {H} "
+               "--rounds 15 "
+               f"--output experiments/recurrence/results/amx_turns_{piece}_{H}.json")
+        for piece in ("step", "recurrence", "inference")
+        for H in (512, 1024)
+    ),
+    Result("recurrence/results/amx_busy.json",
+           "python scripts/benchmark.py busy "
+           "--output experiments/recurrence/results/amx_busy.json"),
+    _closed("226d1cf0710f", Result("recurrence/results/amx_split_bf16.json",
+                                   f"{MODULE}recurrence.split_bf16")),
     Result("recurrence/results/gpu_check.json", "bash scripts/gpu_check.sh gpu_check"),
     *(
         Result(f"recurrence/results/gpu_recurrence_{H}.json",
@@ -332,7 +345,11 @@ RESULTS: tuple[Result, ...] = (
                f"--output experiments/recurrence/results/gpu_recurrence_{H}.json")
         for H in (4096, 1024)
     ),
-    Result("recurrence/results/amx_projecting.json", f"{MODULE}recurrence.projecting --rounds 5"),
+    Result("recurrence/results/amx_projecting.json",
+           f"{MODULE}recurrence.projecting --rounds 5 --inputs 64 128 256 512 1024 2048"),
+    Result("recurrence/results/amx_projecting_8_lanes.json",
+           f"{MODULE}recurrence.projecting --rounds 9 --lanes 8 "
+           "--output experiments/recurrence/results/amx_projecting_8_lanes.json"),
     *(
         Result(f"recurrence/results/turns_{name}{dtype}_{H}.json",
                f"{MODULE}recurrence.turns OLD BEFORE NOW --piece {piece} --hidden-size {H} "

@@ -1,9 +1,11 @@
 """Make the tables of README.md about machines that were met once: with matrix units, with a GPU."""
 
 import statistics
+from collections.abc import Sequence
 
 from experiments.tables import markdown
 
+from . import tables
 from .plot import measured
 from .tables import against, divided, in_range, made_at
 
@@ -19,18 +21,23 @@ AGAINST = (
 
 
 TURNS = (
-    *(("", dtype, H) for dtype in ("fp32", "bf16") for H in (512, 1024)),
-    *(("step_", *sizes) for sizes in (("fp32", 512), ("bf16", 512), ("bf16", 1024))),
+    *(f"turns_{dtype}_{H}" for dtype in ("fp32", "bf16") for H in (512, 1024)),
+    *(f"turns_step_{size}" for size in ("fp32_512", "bf16_512", "bf16_1024")),
 )
+TURNS_ON_AMX = tuple(
+    f"amx_turns_{piece}_{H}" for piece in ("recurrence", "inference", "step") for H in (512, 1024)
+)
+WINDOWS = {"fused": "a window", "fused_from_inputs": "a window of a deeper layer"}
 PIECES = {
-    "recurrence": {"fused": "a window", "fused_from_inputs": "a window of a deeper layer"},
+    "recurrence": WINDOWS,
+    "inference": {kind: f"{window}, forward only" for kind, window in WINDOWS.items()},
     "step": {"step": "a step with Muon"},
 }
 
 
 def matrix_units() -> str:
     """Return our speed on matrix units over the floors' and torch's LSTM's."""
-    return against("bf16", AMX, AGAINST)
+    return against("bf16", AMX, (*AGAINST, "from_inputs_to_library_floor"))
 
 
 def parts() -> str:
@@ -39,24 +46,41 @@ def parts() -> str:
     return divided(["milliseconds of a step, Muon, bf16", "512 units", "1,024 units"], found)
 
 
-def projecting() -> str:
+def projecting_few_lanes() -> str:
+    """Return the same as `projecting`, of a few lanes."""
+    return projecting("amx_projecting_8_lanes")
+
+
+def projecting(name: str = "amx_projecting") -> str:
     """Return how much faster a window on matrix units is that projects its inputs itself."""
-    result = measured("amx_projecting")
+    result = measured(name)
     rows = []
-    for name, found in result["sizes"].items():
-        units, inputs = (words.split()[0] for words in name.split(", "))
+    for size, found in result["sizes"].items():
+        units, inputs = (words.split()[0] for words in size.split(", "))
         ratios = (found["ratios"][kind]["median"] for kind in ("training", "forward"))
         rows.append([f"{int(units):,}", f"{int(inputs):,}", *(f"{ratio:.2f}" for ratio in ratios)])
     head = ["units", "inputs of a byte", "training", "forward only"]
-    return f"{markdown(head, rows)}\n\n{made_at({'amx_projecting.json': result})}"
+    return f"{markdown(head, rows)}\n\n{made_at({name: result})}"
 
 
-def turns() -> str:
+def turns_on_matrix_units() -> str:
+    """Return the same as `turns`, on matrix units."""
+    return turns(TURNS_ON_AMX)
+
+
+def split_on_matrix_units() -> str:
+    """Return time and error of a product in fp32 as several in bf16, on matrix units."""
+    return tables.split_bf16("amx_split_bf16")
+
+
+def busy_with_matrix_units() -> str:
+    """Return the part of the fair share beside busy processes, where there are matrix units."""
+    return tables.busy("amx_busy")
+
+
+def turns(names: Sequence[str] = TURNS) -> str:
     """Return how much faster two later revisions are than an early one, by turns."""
-    found = {
-        f"turns_{piece}{dtype}_{H}": measured(f"turns_{piece}{dtype}_{H}")
-        for piece, dtype, H in TURNS
-    }
+    found = {name: measured(name) for name in names}
     rows = []
     for result in found.values():
         given = result["arguments"]

@@ -38,7 +38,9 @@ measure() { # as check, on the measured cores, with a JSON file of that name
 
 units=${UNITS:-1024 512}
 window=(--batch 128 --window 128 --dtype bf16 --threads 2)
-measure 150 amx_projecting -m experiments.recurrence.projecting --rounds 5
+measure 150 amx_projecting -m experiments.recurrence.projecting --rounds 5 \
+    --inputs 64 128 256 512 1024 2048
+measure 60 amx_projecting_8_lanes -m experiments.recurrence.projecting --rounds 9 --lanes 8
 for H in $units; do
     measure 60 "amx_training_$H" scripts/benchmark.py recurrence --hidden-size "$H" "${window[@]}" \
         --skip loop_2018 reference

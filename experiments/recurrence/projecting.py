@@ -16,25 +16,27 @@ from data_utils.provenance import describe_origin
 from model.errors import InputError
 from model.files.storage import write_json
 from model.fused.tiles.mlstm import runs_on_tiles, tiled_mlstm
-from model.fused.window import Window
+from model.fused.window import Window, linear_into_kept_memory
 from model.state import State
 from scaling.benchmark.contenders import from_inputs, inference, training
 from scaling.benchmark.problem import Problem, Sizes
 from scaling.benchmark.timing import interleave, rates, ratio
 
 RESULT = Path(__file__).resolve().parent / "results" / "amx_projecting.json"
-LANES, WINDOW = 128, 128
+WINDOW = 128
 KINDS = ("training", "forward")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Time windows of 128 lanes and 128 bytes, forward and backward and forward alone."""
+    """Time windows of 128 bytes, forward and backward and forward alone."""
 
     units: tuple[int, ...] = (512, 1024)
     """H, units."""
     inputs: tuple[int, ...] = (64, 128, 256, 512, 1024)
     """E, inputs of a byte."""
+    lanes: int = 128
+    """B, lanes."""
     threads: int = 2
     """CPU threads."""
     rounds: int = 7
@@ -44,14 +46,14 @@ class Options:
 
 
 def before(window: Window) -> tuple[Tensor, State]:
-    """Project a window's inputs before it."""
-    return tiled_mlstm(window.projected())
+    """Project a window's inputs before it, into memory that was used before."""
+    return tiled_mlstm(window.projected(linear_into_kept_memory))
 
 
-def measure(H: int, E: int, rounds: int) -> dict[str, Any]:
+def measure(H: int, E: int, lanes: int, rounds: int) -> dict[str, Any]:
     """Return the speeds of both ways, and that of the first over that of the second."""
     cpu = torch.device("cpu")
-    problem = Problem.draw(Sizes(WINDOW, LANES, H, E, torch.bfloat16, cpu))
+    problem = Problem.draw(Sizes(WINDOW, lanes, H, E, torch.bfloat16, cpu))
     ways = {"byte by byte": tiled_mlstm, "before": before}
     work: dict[str, Callable[[], object]] = {}
     for name, way in ways.items():
@@ -59,7 +61,7 @@ def measure(H: int, E: int, rounds: int) -> dict[str, Any]:
         work[f"training, {name}"] = training(forward, problem.parameters(), problem.dh)
         work[f"forward, {name}"] = inference(forward)
     seconds = interleave(work, rounds)
-    speeds, spread = rates(seconds, LANES * WINDOW)
+    speeds, spread = rates(seconds, lanes * WINDOW)
     ratios = {kind: ratio(seconds, *(f"{kind}, {way}" for way in ways)) for kind in KINDS}
     return {"chars_per_second": speeds, "spread": spread, "ratios": ratios}
 
@@ -70,10 +72,11 @@ def main() -> None:
         raise InputError("this processor has no matrix units (AMX): nothing to compare")
     torch.set_num_threads(options.threads)
     found = {}
-    result = {"sizes": found, "threads": options.threads, "origin": describe_origin()}
+    shared = {"lanes": options.lanes, "threads": options.threads}
+    result = {"sizes": found, **shared, "origin": describe_origin()}
     for H in options.units:
         for E in options.inputs:
-            found[f"{H} units, {E} inputs"] = made = measure(H, E, options.rounds)
+            found[f"{H} units, {E} inputs"] = made = measure(H, E, options.lanes, options.rounds)
             ratios = {kind: round(value["median"], 2) for kind, value in made["ratios"].items()}
             print(f"{H} units, {E} inputs: byte by byte over before: {ratios}", flush=True)
             write_json(options.output, result)  # after each, so that an end too early loses none

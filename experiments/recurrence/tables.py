@@ -23,6 +23,7 @@ RATIOS = {
     **TRAINING,
     "to_library_floor": "libraries' floor",
     "from_inputs_to_gemm_floor": "a deeper layer, to the floor",
+    "from_inputs_to_library_floor": "a deeper layer, to the libraries' floor",
 }
 TOLD = ("time", "error")
 FASTER = ("bf16, times as fast", "int8, times as fast")
@@ -133,9 +134,9 @@ def words_of(result: dict[str, Any]) -> str:
     return f"{hardware['processor']}, {', '.join(hardware['bf16_instructions'])}"
 
 
-def split_bf16() -> str:
+def split_bf16(name: str = "split_bf16") -> str:
     """Return time and error of a product in fp32 as several in bf16."""
-    found = measured("split_bf16")
+    found = measured(name)
     names = next(iter(found["sizes"].values()))["relative_time"]
     head = ["m W_h, 128 lanes", *(f"{H} units: {of}" for H in found["sizes"] for of in TOLD)]
     rows = []
@@ -143,7 +144,7 @@ def split_bf16() -> str:
         sizes = found["sizes"].values()
         pairs = ((f"{s['relative_time'][name]:.2f}", f"{s['error'][name]:.0e}") for s in sizes)
         rows.append([name, *chain.from_iterable(pairs)])
-    return f"{markdown(head, rows)}\n\n{made_at({'split_bf16': found})}"
+    return f"{markdown(head, rows)}\n\n{made_at({name: found})}"
 
 
 def precisions() -> str:
@@ -201,9 +202,9 @@ def times(microseconds: dict[str, float]) -> list[str]:
     ]
 
 
-def busy() -> str:
+def busy(name: str = "busy") -> str:
     """Return the part of the fair share that we reach beside busy processes."""
-    result = measured("busy")
+    result = measured(name)
     speeds = result["chars_per_second"]
     rows = [
         [
@@ -216,7 +217,7 @@ def busy() -> str:
         for work in ("train", "classify", "featurize")
     ]
     head = ["work", "alone, characters/s", "without, alone", "of the fair share", "without"]
-    return f"{markdown(head, rows)}\n\n{made_at({'busy': result})}"
+    return f"{markdown(head, rows)}\n\n{made_at({name: result})}"
 
 
 def sweep() -> str:

@@ -70,9 +70,11 @@ class TiledFactors(NamedTuple):
 
 
 RESIDENT = 1 << 20  # bytes of weights that fit into a core's second-level cache beside the rest
-# Inputs are projected byte by byte where w_x, of which every byte reads all, has at most as many
-# elements: as far as it was measured that this is faster (experiments/recurrence/projecting.py).
-MOST_PROJECTED = 5 * 512 * 1024
+# Where inputs are projected byte by byte (experiments/recurrence/projecting.py). Every byte then
+# reads all of w_x, which pays for many lanes. Their number must not decide: it would change the
+# roundings of a text that is read alone, and of lanes that are divided between ranks.
+MOST_PROJECTED = 5 * 1024 * 1024  # elements of w_x in training, where lanes are many
+MOST_INPUTS = 128  # E without a gradient, where they may be few
 
 
 class _Window(ctypes.Structure):
@@ -137,7 +139,9 @@ def projects_on_tiles(w_x: Tensor) -> bool:
     It then projects those of a byte when it comes to it, and writes neither the projected inputs
     [T, B, 5H] nor their gradient to memory.
     """
-    return w_x.numel() <= MOST_PROJECTED
+    if torch.is_grad_enabled():
+        return w_x.numel() <= MOST_PROJECTED
+    return w_x.shape[1] <= MOST_INPUTS
 
 
 def pack(w_mh: Tensor, w_h: Tensor, w_x: Tensor | None = None) -> Tensor:

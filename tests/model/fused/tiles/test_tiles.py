@@ -193,6 +193,10 @@ def test_windows_that_are_not_worth_it_are_projected_first(emulated, monkeypatch
     assert recurrence.projected("reference", window).w_x is None
     monkeypatch.setattr(mlstm, "MOST_PROJECTED", w_x.numel() - 1)
     assert recurrence.projected("auto", window).w_x is None
+    with torch.no_grad():
+        assert recurrence.projected("auto", window) is window
+        monkeypatch.setattr(mlstm, "MOST_INPUTS", 63)
+        assert recurrence.projected("auto", window).w_x is None
 
 
 def test_bf16_runs_on_matrix_units_and_nothing_else_does(emulated):
