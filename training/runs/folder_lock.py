@@ -9,6 +9,7 @@ import errno
 import logging
 import os
 import socket
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -36,7 +37,7 @@ def lock_folder(folder: Path, patience: float = 0.0, *, new: bool = False) -> It
     content is removed at the end. Raises InputError, naming the holder, if it is locked; new:
     FileExistsError, if it exists.
     """
-    if not new and folder.exists() and not folder.is_dir():
+    if not new and _is_no_folder(folder):
         raise InputError(f"{folder}: is a file; name a folder")
     for place in (folder, *folder.parents):
         if place.is_symlink() and not place.exists():
@@ -54,6 +55,14 @@ def lock_folder(folder: Path, patience: float = 0.0, *, new: bool = False) -> It
             with suppress(OSError):  # it holds something
                 folder.rmdir()
         lock.release()
+
+
+def _is_no_folder(place: Path) -> bool:
+    """Return whether something else is there; asked once, since a holder may remove its folder."""
+    try:
+        return not stat.S_ISDIR(place.stat().st_mode)
+    except OSError:
+        return False
 
 
 def _acquire(

@@ -71,8 +71,8 @@ inline int64_t stretches(const Summed& s) {
 }
 
 // The threads share the blocks of rows. A chunk of the depth at a time: fetching the sums again
-// costs less than factors of the whole depth for every block. What is added up is handed to `write`,
-// a block (row, column) at a time.
+// costs less than factors of the whole depth for every block. What is added up is handed to
+// `write`, a block (row, column) at a time.
 template <typename Write>
 class SummedProduct {
  public:

@@ -77,7 +77,8 @@ def test_a_recipe_is_trained_and_scored(tmp_path):
 
 
 def test_an_interrupted_run_goes_on_and_learns_the_same(tmp_path):
-    recipe = Recipe("tiny", 64 * 4000, TINY)
+    steps = 1500
+    recipe = Recipe("tiny", 64 * steps, TINY)
     metrics = tmp_path / "run/metrics.jsonl"
     interrupter = threading.Thread(target=interrupt_after_a_row, args=[metrics], daemon=True)
     interrupter.start()
@@ -85,7 +86,7 @@ def test_an_interrupted_run_goes_on_and_learns_the_same(tmp_path):
         measure(recipe, CORPUS, tmp_path / "run", threads=1)
     interrupter.join()
     stopped_at = step_of(whole_checkpoint(tmp_path / "run/checkpoint", None))
-    assert 0 < stopped_at < 4000
+    assert 0 < stopped_at < steps
     resumed = measure(recipe, CORPUS, tmp_path / "run", threads=1)
     whole = measure(recipe, CORPUS, tmp_path / "whole", threads=1)
     assert resumed["failure"] == whole["failure"] == []

@@ -91,6 +91,22 @@ def test_a_folder_that_its_holder_removes_as_it_is_looked_for_is_made_again(tmp_
         assert folder.is_dir()
 
 
+def test_a_folder_that_goes_as_it_is_looked_at_is_no_file(tmp_path, monkeypatch):
+    folder, look, looked = tmp_path / "run", Path.stat, []
+    folder.mkdir()
+
+    def gone_after(path, **options):
+        found = look(path, **options)
+        if path == folder and not looked:
+            looked.append(path)
+            folder.rmdir()
+        return found
+
+    monkeypatch.setattr(Path, "stat", gone_after)
+    with lock_folder(folder):
+        assert (folder / ".lock").is_file()
+
+
 @pytest.mark.parametrize("place", ["run", "runs"])
 @pytest.mark.parametrize("new", [True, False])
 def test_a_folder_on_a_disk_that_is_not_there_is_refused(tmp_path, place, new):
