@@ -33,6 +33,7 @@ class Objective(nn.Module):
         kept: Tensor | None = None,
         leaves: GateLeaves | None = None,
         loss_weights: Tensor | None = None,
+        share: float | Tensor = 1.0,
     ) -> tuple[Tensor, State]:
         """Return the nats of targets given tokens, summed over all, and the state after.
 
@@ -40,6 +41,7 @@ class Objective(nn.Module):
         kept: [B, H], multiplies the decoder's input: dropout, one mask for the whole window.
         leaves: tensors that receive the gradients, if not the parameters.
         loss_weights: [B, T], what each target's gradient is multiplied by; the nats are not.
+        share: what all gradients are multiplied by, too, such as one over the number of targets.
         """
         weights = self.model.fold(leaves)
         h, state = self.model.hidden(tokens, state, weights)  # [T, B, H]
@@ -51,6 +53,7 @@ class Objective(nn.Module):
             weights.b_out,
             targets.t().flatten(),
             loss_weights=None if loss_weights is None else loss_weights.t().flatten(),
+            share=share,
         )
         return nats, state
 
@@ -62,6 +65,7 @@ def linear_cross_entropy(
     targets: Tensor,
     rows: int | None = None,
     loss_weights: Tensor | None = None,
+    share: float | Tensor = 1.0,
 ) -> Tensor:
     """Return the cross-entropy of targets [N] under the logits h w.T + b, summed, in fp32.
 
@@ -69,10 +73,11 @@ def linear_cross_entropy(
     exist only for `rows` of h at a time (None: as many as are fast), so the gradient is computed
     with them, in the forward pass. torch has a similar function from 2.13 on.
 
-    loss_weights: [N]. The gradient is that of the sum in which each target has its weight; the
-    value is the plain sum, so that the bits of runs with different weights can be compared.
+    loss_weights: [N]. The gradient is that of the sum in which each target has its weight, times
+    share; the value is the plain sum, so that the bits of runs with different weights can be
+    compared.
     """
-    nats: Tensor = _LinearCrossEntropy.apply(h, w, b, targets, rows, loss_weights)
+    nats: Tensor = _LinearCrossEntropy.apply(h, w, b, targets, rows, loss_weights, share)
     return nats
 
 
@@ -86,26 +91,43 @@ class _LinearCrossEntropy(torch.autograd.Function):
         targets: Tensor,
         rows: int | None,
         loss_weights: Tensor | None,
+        share: float | Tensor,
     ) -> Tensor:
-        largest, factors = b.new_ones(()), None
-        if loss_weights is not None:  # at most 1 in the products, whose sums may be fp16
-            largest = loss_weights.amax().clamp(min=1)
-            factors = loss_weights / largest
-        compute = cross_entropy_on_tiles if runs_on_tiles(w) else _by_torch
-        loss = compute(h, w, b, targets, rows, factors)
+        if runs_on_tiles(w):  # whose products take fp32's range: nothing is left for backward
+            weights = b.new_ones(len(h)) if loss_weights is None else loss_weights
+            loss = cross_entropy_on_tiles(h, w, b, targets, rows, weights * share)
+            ctx.factor = b.new_ones(())
+        else:
+            factors, largest = _at_most_one(loss_weights, b)
+            loss = _by_torch(h, w, b, targets, rows, factors)
+            ctx.factor = largest * share
         ctx.dtype = w.dtype
-        ctx.largest = largest
         ctx.save_for_backward(loss.d_h, loss.d_w, loss.d_b)
         return loss.nats
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_nats: Tensor) -> tuple[Tensor | None, ...]:
-        factor = d_nats * ctx.largest
-        # In place: autograd sees the change and refuses a second backward.
-        d_h, d_w, d_b = (gradient.mul_(factor) for gradient in ctx.saved_tensors)
+        factor = d_nats * ctx.factor
+        d_h, d_w, d_b = ctx.saved_tensors
+        # In place: autograd sees the change and refuses a second backward. The large ones take a
+        # pass over memory, which is not worth it for a factor of 1; only a GPU cannot tell in time.
+        for gradient in (d_b,) if _is_one(factor) else (d_h, d_w, d_b):
+            gradient.mul_(factor)
         # Cast to the dtype of w only now: a sum over bytes would overflow fp16.
-        return d_h, d_w.to(ctx.dtype), d_b, None, None, None
+        return d_h, d_w.to(ctx.dtype), d_b, None, None, None, None
+
+
+def _at_most_one(loss_weights: Tensor | None, b: Tensor) -> tuple[Tensor | None, Tensor]:
+    """Return the weights over the largest, for products whose sums may be fp16, and the largest."""
+    if loss_weights is None:
+        return None, b.new_ones(())
+    largest = loss_weights.amax().clamp(min=1)
+    return loss_weights / largest, largest
+
+
+def _is_one(factor: Tensor) -> bool:
+    return factor.device.type == "cpu" and factor.item() == 1
 
 
 def _by_torch(

@@ -210,10 +210,11 @@ class Trainer:
                 None if factors is None else factors[lanes],
                 self.exchange.leaves,
                 None if batch.loss_weights is None else batch.loss_weights[lanes],
+                share=scale,
             )
             exchanging = last and number == len(micro_batches) - 1
             with self.exchange.during_backward() if exchanging else nullcontext():
-                self.scaler.scale(nats * scale).backward()
+                self.scaler.scale(nats).backward()
             after.append(ended.detach())
             self.nats += nats.detach()
             self.line_nats += nats.detach()

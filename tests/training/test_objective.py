@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from tests.model.fused.tiles.emulation import emulate_tiles
 from training.objective import IGNORED, linear_cross_entropy, rows_at_once
 
 
@@ -52,6 +53,43 @@ def test_weights_change_the_gradient_and_not_the_value(dtype, rows):
     eps = torch.finfo(dtype).eps  # as above
     for actual, wanted in zip(torch.autograd.grad(nats, inputs), expected, strict=True):
         assert (actual.double() - wanted).norm() <= 8 * eps * wanted.norm()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_share_changes_the_gradient_and_not_the_value(dtype, weighted):
+    inputs, targets = make_inputs(dtype)
+    inputs = [tensor.requires_grad_() for tensor in inputs]
+    weights = torch.linspace(0, 3, len(targets), dtype=inputs[2].dtype) if weighted else None
+    whole = linear_cross_entropy(*inputs, targets, 20, weights)
+    expected = torch.autograd.grad(whole / 50, inputs)
+    eps = torch.finfo(dtype).eps
+    for share in (1 / 50, inputs[2].new_tensor(1 / 50)):
+        nats = linear_cross_entropy(*inputs, targets, 20, weights, share)
+        assert torch.equal(nats, whole)
+        for actual, wanted in zip(torch.autograd.grad(nats, inputs), expected, strict=True):
+            assert (actual.double() - wanted).norm() <= 2 * eps * wanted.double().norm()
+
+
+@pytest.mark.parametrize("share", [1.0, 1 / 50])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_on_matrix_units_it_is_the_same(share, weighted, monkeypatch):
+    emulate_tiles(monkeypatch)
+    inputs, targets = make_inputs(torch.bfloat16)
+    inputs = [tensor.requires_grad_() for tensor in inputs]
+    weights = torch.linspace(0, 3, len(targets)) if weighted else torch.ones(len(targets))
+    given = weights if weighted else None
+    nats = linear_cross_entropy(*inputs, targets, loss_weights=given, share=share)
+    h, w, b = exact = [tensor.detach().double().requires_grad_() for tensor in inputs]
+    each = F.cross_entropy(h @ w.t() + b, targets, ignore_index=IGNORED, reduction="none")
+    expected = torch.autograd.grad(3 * share * (each * weights.double()).sum(), exact)
+    eps = torch.finfo(torch.bfloat16).eps
+    assert nats.item() == pytest.approx(each.sum().item(), rel=eps)
+    made = torch.autograd.grad(3 * nats, inputs, retain_graph=True)
+    for actual, wanted in zip(made, expected, strict=True):
+        assert (actual.double() - wanted).norm() <= 2 * eps * wanted.norm()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        nats.backward()
 
 
 def test_nothing_counts():
