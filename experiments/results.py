@@ -19,6 +19,7 @@ from model.files.storage import read_json
 
 HERE = Path(__file__).resolve().parent
 MODULE = "python -m experiments."
+TURNS = "turns OLD BEFORE NOW"  # checkouts
 AND = " && "  # between two commands that make one result
 CHECKOUT = "git checkout "  # begins the command of a closed study: the revision that holds its code
 
@@ -325,10 +326,8 @@ RESULTS: tuple[Result, ...] = (
         )
     ),
     *(
-        Result(f"recurrence/results/amx_turns_{piece}_{H}.json",
-               f"{MODULE}recurrence.turns OLD BEFORE NOW --piece {piece} --hidden-size {H} "
-               "--rounds 15 "
-               f"--output experiments/recurrence/results/amx_turns_{piece}_{H}.json")
+        _measured("recurrence", f"amx_turns_{piece}_{H}",
+                  f"{TURNS} --piece {piece} --hidden-size {H} --rounds 15")
         for piece in ("step", "recurrence", "inference")
         for H in (512, 1024)
     ),
@@ -347,14 +346,10 @@ RESULTS: tuple[Result, ...] = (
     ),
     Result("recurrence/results/amx_projecting.json",
            f"{MODULE}recurrence.projecting --rounds 5 --inputs 64 128 256 512 1024 2048"),
-    Result("recurrence/results/amx_projecting_8_lanes.json",
-           f"{MODULE}recurrence.projecting --rounds 9 --lanes 8 "
-           "--output experiments/recurrence/results/amx_projecting_8_lanes.json"),
+    _measured("recurrence", "amx_projecting_8_lanes", "projecting --rounds 9 --lanes 8"),
     *(
-        Result(f"recurrence/results/turns_{name}{dtype}_{H}.json",
-               f"{MODULE}recurrence.turns OLD BEFORE NOW --piece {piece} --hidden-size {H} "
-               f"--dtype {dtype} "
-               f"--output experiments/recurrence/results/turns_{name}{dtype}_{H}.json")
+        _measured("recurrence", f"turns_{name}{dtype}_{H}",
+                  f"{TURNS} --piece {piece} --hidden-size {H} --dtype {dtype}")
         for name, piece in (("step_", "step"), ("", "recurrence"))
         for dtype in ("fp32", "bf16")
         for H in (512, 1024)

@@ -1,13 +1,12 @@
-"""Make the tables of README.md about machines that were met once: with matrix units, with a GPU."""
+"""Make the tables of README.md about other machines: with matrix units, with a GPU."""
 
 import statistics
 from collections.abc import Sequence
 
 from experiments.tables import markdown
 
-from . import tables
 from .plot import measured
-from .tables import against, divided, in_range, made_at
+from .tables import against, busy, divided, in_range, made_at, split_bf16
 
 AMX = {
     f"amx_{work}_{H}": f"{words}, {H:,} units"
@@ -70,12 +69,12 @@ def turns_on_matrix_units() -> str:
 
 def split_on_matrix_units() -> str:
     """Return time and error of a product in fp32 as several in bf16, on matrix units."""
-    return tables.split_bf16("amx_split_bf16")
+    return split_bf16("amx_split_bf16")
 
 
 def busy_with_matrix_units() -> str:
     """Return the part of the fair share beside busy processes, where there are matrix units."""
-    return tables.busy("amx_busy")
+    return busy("amx_busy")
 
 
 def turns(names: Sequence[str] = TURNS) -> str:
