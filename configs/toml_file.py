@@ -20,7 +20,7 @@ from data_utils.lanes import DataConfig
 from model.bounds import Bound, check_bounds
 from model.errors import InputError
 from model.files.storage import write_atomically
-from model.language_model import ModelConfig
+from model.language_model import LAST_WITH_CLOSED_CELLS, ModelConfig, check_not_closed
 from training.checkpoint import CheckpointConfig
 from training.evaluation import EvaluateConfig
 from training.metrics import LogConfig
@@ -30,6 +30,8 @@ from training.trainer import TrainConfig
 
 Section = TypeVar("Section")
 SHIPPED = Path(__file__).parent
+# Keys of closed options, each with the value at which it changed nothing: runs have saved them.
+CLOSED = {"model.ngram_length": 6, "model.ngram_buckets": 16384, "model.word_buckets": 32768}
 MOST_BYTES = 1 << 14  # ten times ours; tomllib takes time quadratic in a key's dots
 
 
@@ -101,6 +103,8 @@ def _fill(kind: type[Section], content: dict[str, Any], place: str, prefix: str)
     values = {}
     for key, value in content.items():
         name = key.replace("-", "_")
+        if _is_closed(f"{prefix}{name}", value, place):
+            continue
         if name not in hints:
             raise InputError(f"{place}: unknown key {prefix}{key}{_suggestion(name, hints)}")
         values[name] = _convert(hints[name], value, place, f"{prefix}{key}")
@@ -109,6 +113,24 @@ def _fill(kind: type[Section], content: dict[str, Any], place: str, prefix: str)
         return kind(**values)
     except InputError as error:
         raise InputError(f"{place}: {error}") from error
+
+
+def _is_closed(key: str, value: Any, place: str) -> bool:
+    """Return whether a key is one of a closed option that is off.
+
+    Raises InputError for a closed option that is on, and for a closed cell.
+    """
+    if key == "model.cell":
+        try:
+            check_not_closed(value)
+        except InputError as error:
+            raise InputError(f"{place}: {error}") from error
+    if key in CLOSED and value != CLOSED[key]:
+        raise InputError(
+            f"{place}: {key} was closed; leave it out, or use revision {LAST_WITH_CLOSED_CELLS} of "
+            "this project"
+        )
+    return key in CLOSED
 
 
 def _check_all_are_there(kind: Any, values: dict[str, Any], place: str, prefix: str) -> None:

@@ -16,34 +16,21 @@ from .fused.cores import compute_alone_after_forks, follow_quota
 from .layers.gate_leaves import GateLeaves
 from .layers.layer import RecurrentLayer
 from .layers.mlstm import MlstmLayer
-from .layers.ngrams import NgramMlstmLayer
-from .layers.peers import GruLayer, LstmLayer, NormedGruLayer, NormedLstmLayer
+from .layers.peers import GruLayer, LstmLayer
 from .layers.recurrence import Backend
 from .layers.transformer import TransformerLayer
-from .layers.words import WordMlstmLayer
 from .state import DTYPES, State, accumulation_dtype
 
-Cell = Literal[
-    "mlstm",
-    "mlstm_ngrams",
-    "mlstm_words",
-    "lstm",
-    "lstm_weight_norm",
-    "gru",
-    "gru_weight_norm",
-    "transformer",
-]
+Cell = Literal["mlstm", "lstm", "gru", "transformer"]
 Precision = Literal["fp32", "bf16", "fp16", "int8"]
 LAYERS: dict[str, type[RecurrentLayer]] = {  # by `Cell`
     "mlstm": MlstmLayer,
-    "mlstm_ngrams": NgramMlstmLayer,
-    "mlstm_words": WordMlstmLayer,
     "lstm": LstmLayer,
-    "lstm_weight_norm": NormedLstmLayer,
     "gru": GruLayer,
-    "gru_weight_norm": NormedGruLayer,
     "transformer": TransformerLayer,
 }
+CLOSED_CELLS = ("mlstm_ngrams", "mlstm_words", "lstm_weight_norm", "gru_weight_norm")
+LAST_WITH_CLOSED_CELLS = "9fba6c80"  # revision
 
 VOCABULARY_SIZE = 256  # V where bytes are the tokens
 MOST_BIAS = 100  # of the forget gate, which is open or shut far below that
@@ -54,9 +41,7 @@ MOST_LOGITS = 1 << 23
 # description is checked against its file at once.
 MOST = {
     **dict.fromkeys(("hidden_size", "embedding_size", "vocabulary_size", "segments"), 1 << 20),
-    **dict.fromkeys(("heads", "context", "word_buckets"), 1 << 20),
-    "ngram_length": 1 << 5,
-    "ngram_buckets": 1 << 16,  # so many numbers the hash has
+    **dict.fromkeys(("heads", "context"), 1 << 20),
     "layers": 1 << 10,
 }
 
@@ -66,10 +51,8 @@ class ModelConfig:
     """Architecture of the language model, and the backend that computes it."""
 
     cell: Cell = "mlstm"
-    """mlstm; mlstm_ngrams, an mLSTM that also reads the n-grams that end with each token;
-    mlstm_words, which reads these and words; torch's LSTM, the papers' control; or another peer:
-    torch's GRU, or a causal transformer of torch's layers. lstm_weight_norm and gru_weight_norm
-    have the mLSTM's weight norm, too."""
+    """mlstm; lstm, torch's LSTM, the papers' control; gru, torch's GRU; or transformer, a causal
+    transformer of torch's layers."""
     hidden_size: int = 256
     """H, units per layer."""
     embedding_size: int = 64
@@ -83,14 +66,8 @@ class ModelConfig:
     context: int = 256
     """C, how many positions before its own a transformer's layer attends to. Their keys and values
     are carried from window to window, so it may be longer than data.window."""
-    ngram_length: int = 6
-    """N, tokens of the longest n-gram that mlstm_ngrams reads; it reads all from two tokens on."""
-    ngram_buckets: int = 16384
-    """Vectors of E numbers that the n-grams of each length share."""
-    word_buckets: int = 32768
-    """Vectors of E numbers that the words so far share in mlstm_words; whole words have as many."""
     weight_norm: bool = True
-    """Weight norm on the mLSTM's four matrices; of the other cells, those named so have it."""
+    """Weight norm on the mLSTM's four matrices; the other cells have none."""
     forget_gate_bias: float = 0.0
     """Added to the initial bias of the forget gate, in a GRU of the update gate; the published
     models add none, a transformer has no such gate."""
@@ -111,6 +88,7 @@ class ModelConfig:
             if (value := getattr(self, name)) is not None or name != "vocabulary_size":
                 value = checked_whole(f"model.{name}", value, 1, most)
                 object.__setattr__(self, name, value)  # the dataclass is frozen
+        check_not_closed(self.cell)
         if self.cell not in get_args(Cell):
             raise InputError(f"model.cell is {self.cell!r}; known: {', '.join(get_args(Cell))}")
         self._check_settings_of_other_cells()
@@ -175,6 +153,15 @@ class ModelConfig:
         """Raise InputError if clamping a unit could not change any prediction."""
         self.check_unit(unit, layer)
         LAYERS[self.cell].check_clamp(self, layer)
+
+
+def check_not_closed(cell: object) -> None:
+    """Raise InputError for a cell that earlier revisions had."""
+    if cell in CLOSED_CELLS:
+        raise InputError(
+            f"model.cell {cell} was closed; revision {LAST_WITH_CLOSED_CELLS} of this project "
+            "reads its models"
+        )
 
 
 def architecture_fields(cell: object) -> set[str]:

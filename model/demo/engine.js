@@ -29,11 +29,7 @@ class Engine {
     if (missing > 0) wasm.memory.grow(Math.ceil(missing / 65536));
     this.memory = wasm.memory.buffer;
     new Uint8Array(this.memory).set(new Uint8Array(packed), weights);
-    this.x = new Float32Array(this.memory, this.z, about.padded_embedding);
-    this.embedding = new Vectors(this, "embedding", V);
-    this.ngrams = about.longest_ngram > 1 ? new InputNgrams(this) : null;
-    this.recent = new Uint16Array(about.longest_ngram - 1); // with which the next n-grams begin
-    if (!this.ngrams) this.makeTable();
+    this.makeTable();
     const size = 2 * L * H;
     this.live = new Float32Array(this.memory, this.state, size);
     this.cell = this.live.subarray(size - H); // of the last layer
@@ -60,34 +56,20 @@ class Engine {
   }
 
   makeTable() {
-    const V = this.about.symbols;
+    const V = this.about.symbols, E = this.about.padded_embedding, { H } = this;
+    const whole = new Int8Array(this.memory, this.place("embedding"), V * E);
+    const scale = this.floats("embedding.scale", V);
+    const x = new Float32Array(this.memory, this.z, E);
     for (let v = 0; v < V; v++) {
-      this.embedding.add(v, this.x.fill(0));
-      this.project(this.table + 4 * v * 5 * this.H);
+      for (let e = 0; e < E; e++) x[e] = whole[v * E + e] * scale[v];
+      this.product("layers.0.w_x", this.z, this.table + 4 * v * 5 * H, 5 * H, E);
     }
-  }
-
-  // The product of x with the first layer's input weights.
-  project(place) {
-    this.product("layers.0.w_x", this.z, place, 5 * this.H, this.about.padded_embedding);
-  }
-
-  // The first layer's input for a byte after the recent ones.
-  input(byte) {
-    if (!this.ngrams) return this.table + 4 * byte * 5 * this.H;
-    const { vectors } = this.ngrams;
-    this.embedding.add(byte, this.x.fill(0));
-    for (const row of this.ngrams.rows([...this.recent, byte + 1])) vectors.add(row, this.x);
-    this.recent.copyWithin(0, 1);
-    this.recent[this.recent.length - 1] = byte + 1;
-    this.project(this.xProj);
-    return this.xProj;
   }
 
   // Read one byte from the live state.
   step(byte) {
     const { H } = this;
-    let xProj = this.input(byte);
+    let xProj = this.table + 4 * byte * 5 * H;
     for (let layer = 0; layer < this.about.layers; layer++) {
       const of = `layers.${layer}.`, h = this.state + 4 * layer * 2 * H;
       if (layer > 0) {
@@ -113,45 +95,6 @@ class Engine {
 
 function align(place) {
   return Math.ceil(place / MULTIPLE) * MULTIPLE;
-}
-
-// Rows of 8-bit integers, each with a scale.
-class Vectors {
-  constructor(engine, name, rows) {
-    this.E = engine.about.padded_embedding;
-    this.whole = new Int8Array(engine.memory, engine.place(name), rows * this.E);
-    this.scale = engine.floats(name + ".scale", rows);
-  }
-
-  // Add a row to x.
-  add(row, x) {
-    const from = row * this.E, scale = this.scale[row];
-    for (let e = 0; e < this.E; e++) x[e] += this.whole[from + e] * scale;
-  }
-}
-
-const HASH = { multiplier: 1000003, limit: 2 ** 31, shift: 15 };
-
-// The n-grams that end at a byte, and their vectors, as in model/layers/ngrams.py.
-class InputNgrams {
-  constructor(engine) {
-    const { longest_ngram: longest, ngram_buckets: buckets } = engine.about;
-    Object.assign(this, { longest, buckets });
-    this.vectors = new Vectors(engine, "ngrams", (longest - 1) * buckets);
-  }
-
-  // The rows of the n-grams of 2 to `longest` of the last bytes; each byte is one more than itself.
-  rows(bytes) {
-    const { multiplier, limit, shift } = HASH; // products stay below 2^53, where numbers are exact
-    const found = [];
-    let hashed = bytes.at(-1);
-    for (let n = 2; n <= this.longest; n++) {
-      hashed = (hashed * multiplier + bytes.at(-n)) % limit;
-      const mixed = ((hashed ^ (hashed >> shift)) * multiplier) % limit;
-      found.push((n - 2) * this.buckets + ((mixed >> shift) % this.buckets));
-    }
-    return found;
-  }
 }
 
 // The classifier, in the form that head.py describes.
@@ -210,7 +153,6 @@ class Place {
     const pooling = engine.head ? engine.head.pooling : [];
     this.count = 0; // bytes read
     this.state = new Float32Array(engine.live.length);
-    this.recent = new Uint16Array(engine.recent.length);
     this.pools = pooling.map((kind) => ({ kind, values: new Float64Array(engine.H) }));
   }
 
@@ -218,7 +160,6 @@ class Place {
     const other = new Place(this.engine);
     other.count = this.count;
     other.state.set(this.state);
-    other.recent.set(this.recent);
     this.pools.forEach((pool, index) => other.pools[index].values.set(pool.values));
     return other;
   }
@@ -227,7 +168,6 @@ class Place {
   read(bytes, seen) {
     const { engine } = this;
     engine.live.set(this.state);
-    engine.recent.set(this.recent);
     for (const byte of bytes) {
       engine.step(byte);
       for (const pool of this.pools) addTo(pool, engine.head.state, this.count);
@@ -235,7 +175,6 @@ class Place {
       if (seen) seen(this);
     }
     this.state.set(engine.live);
-    this.recent.set(engine.recent);
   }
 
   // Clamp a unit of the last layer to a value, as the sampler in Python does.

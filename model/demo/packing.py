@@ -31,9 +31,7 @@ def pack(tensors: Mapping[str, Tensor]) -> Packed:
 
 
 def page_tensors(model: LanguageModel) -> dict[str, Tensor]:
-    """Return an mLSTM's weights, its n-grams' vectors among them, padded with zeros.
-
-    Matrices are int8, the rest is fp32.
+    """Return an mLSTM's weights, padded with zeros: matrices are int8, the rest is fp32.
 
     A tensor named `.scale` has one number for each row of the matrix before it; weight norm is part
     of that number. The integers are those of the model's file. If the file has full weights, they
@@ -43,8 +41,6 @@ def page_tensors(model: LanguageModel) -> dict[str, Tensor]:
     stored = quantize({name: tensor.cpu() for name, tensor in model.state_dict().items()})
     H = model.config.hidden_size
     tensors = _matrix("embedding", stored, "embedding.weight")
-    if "layers.0.ngrams" in stored:
-        tensors |= _matrix("ngrams", stored, "layers.0.ngrams")
     for index in range(model.config.layers):
         of = f"layers.{index}."
         tensors |= _joined(

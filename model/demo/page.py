@@ -25,7 +25,6 @@ from .packing import Packed, pack, pad_poolings, padded, page_tensors
 FOLDER = Path(__file__).parent
 TITLE = "The sentiment neuron"
 PROFILES = {"openai": True, "raw": False}  # profiles of encoding.js: do they clean?
-CELLS = ("mlstm", "mlstm_ngrams")
 EXAMPLES = (
     "I loved it. Warm, funny, and over too soon.",
     "It broke after two days. A waste of money.",
@@ -82,10 +81,8 @@ def demo_page(
 def _check(loaded: LoadedModel) -> None:
     """Raise InputError unless the page can compute what the model computes."""
     cell = loaded.model.config.cell
-    if cell not in CELLS:
-        raise InputError(
-            f"{loaded.folder}: its cell is {cell}; the page computes {' and '.join(CELLS)}"
-        )
+    if cell != "mlstm":
+        raise InputError(f"{loaded.folder}: its cell is {cell}; the page computes mlstm only")
     if loaded.tokenizer.kind != BYTES.kind:
         raise InputError(f"{loaded.folder}: has a vocabulary of subwords; the page reads bytes")
     if loaded.profile.name not in PROFILES:
@@ -111,7 +108,6 @@ def _description(
 ) -> dict[str, Any]:
     """Return the data that the page's programs need."""
     config, profile = loaded.model.config, loaded.profile
-    longest = config.ngram_length if config.cell == "mlstm_ngrams" else 1
     ranges = _ranges(loaded)
     if unit is None:
         unit = head.unit if head else int(ranges.argmax())
@@ -122,8 +118,6 @@ def _description(
         "padded_embedding": padded(config.embedding_size),
         "layers": config.layers,
         "symbols": config.symbols,
-        "longest_ngram": longest,
-        "ngram_buckets": config.ngram_buckets,
         "unit": unit,
         "limits": [float(f"{limit:.3g}") for limit in ranges.tolist()],
         "head": head and _head(head),

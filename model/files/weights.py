@@ -22,7 +22,7 @@ from torch.overrides import TorchFunctionMode
 from ..bounds import is_whole
 from ..errors import InputError
 from ..fused.cores import follow_quota
-from ..language_model import LanguageModel, ModelConfig, architecture_fields
+from ..language_model import LanguageModel, ModelConfig, architecture_fields, check_not_closed
 from ..text.profiles import TextProfile, text_profile
 from ..text.tokenizer import BYTES, Tokenizer, load_tokenizer
 from .devices import DeviceName, choose_device
@@ -184,13 +184,15 @@ def _read_architecture(description: Mapping[str, Any], backend: str, path: Path)
     architecture = description.get("architecture")
     if not isinstance(architecture, dict):
         raise InputError(f"{path}: has no architecture section")
-    known = architecture_fields(architecture.get("cell"))
+    cell = architecture.get("cell")
+    known = architecture_fields(cell)
     unknown, missing = set(architecture) - known, known - {"vocabulary_size"} - set(architecture)
-    if unknown or missing:
-        raise InputError(
-            f"{path}: architecture has unknown keys {sorted(unknown)}, lacks {sorted(missing)}"
-        )
     try:
+        check_not_closed(cell)
+        if unknown or missing:
+            raise InputError(
+                f"architecture has unknown keys {sorted(unknown)}, lacks {sorted(missing)}"
+            )
         return ModelConfig(**architecture, backend=backend)  # type: ignore[arg-type]
     except InputError as error:
         raise InputError(f"{path}: {error}") from error

@@ -1,6 +1,5 @@
-"""torch's LSTM and GRU as layers, with which the mLSTM is compared: plain, and with weight norm."""
+"""torch's LSTM and GRU as layers, with which the mLSTM is compared."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import torch
@@ -9,12 +8,9 @@ from torch import Tensor, nn
 from ..state import State, accumulation_dtype
 from .gate_leaves import GateLeaves
 from .layer import RecurrentLayer
-from .weight_norm import apply_weight_norm
 
 if TYPE_CHECKING:
     from ..language_model import ModelConfig
-
-GAINS = {"g_ih": "weight_ih_l0", "g_hh": "weight_hh_l0"}  # each with its matrix
 
 
 class TorchLayer(RecurrentLayer):
@@ -26,17 +22,12 @@ class TorchLayer(RecurrentLayer):
     """
 
     kind: ClassVar[type[nn.LSTM] | type[nn.GRU]]
-    gains: ClassVar[Mapping[str, str]] = {}
-    """The gains of weight norm by name, each with its matrix; a plain cell has none."""
 
     def __init__(self, input_size: int, hidden_size: int):
         super().__init__()
         self.hidden_size = hidden_size
         module = self.kind(input_size, hidden_size)
         self.add_module(self.kind.__name__.lower(), module)
-        for name, matrix in self.gains.items():
-            rows = len(module.get_parameter(matrix))
-            self.register_parameter(name, nn.Parameter(torch.empty(rows)))
 
     @classmethod
     def make(cls, config: "ModelConfig", index: int) -> Self:
@@ -44,34 +35,20 @@ class TorchLayer(RecurrentLayer):
         return cls(config.input_size(index), config.hidden_size)
 
     def reset_parameters(self, forget_gate_bias: float) -> None:
-        """Draw as torch does; each of the gate's two biases gets half of the extra bias.
-
-        A gain starts as its row's norm, so that weight norm changes no weight at first.
-        """
+        """Draw as torch does; each of the gate's two biases gets half of the extra bias."""
         (module,) = self.children()
         module.reset_parameters()  # type: ignore[operator]
         H = self.hidden_size
         with torch.no_grad():
             for name in ("bias_ih_l0", "bias_hh_l0"):  # an LSTM's second gate, and a GRU's
                 module.get_parameter(name)[H : 2 * H] += forget_gate_bias / 2
-            for name, matrix in self.gains.items():
-                self.get_parameter(name).copy_(module.get_parameter(matrix).norm(dim=1))
-
-    def under_weight_norm(self) -> list[nn.Parameter]:
-        """Return the matrices that have gains."""
-        (module,) = self.children()
-        return [module.get_parameter(matrix) for matrix in self.gains.values()]
 
     def fold(
         self, dtype: torch.dtype, *, integers: bool = False, leaves: GateLeaves | None = None
     ) -> list[Tensor]:
-        """Apply the weight norm, and cast the four weights to the compute dtype."""
+        """Cast the four weights to the compute dtype, in the order that torch reads."""
         (module,) = self.children()
-        # In the order that torch reads.
-        weights: dict[str, Tensor] = dict(module.named_parameters())
-        for name, matrix in self.gains.items():
-            weights[matrix] = apply_weight_norm(weights[matrix], self.get_parameter(name))
-        return [weight.to(dtype) for weight in weights.values()]
+        return [weight.to(dtype) for weight in module.parameters()]
 
     def implementation(self, dtype: torch.dtype, *, integers: bool = False) -> str:
         """Name the only implementation."""
@@ -120,17 +97,3 @@ class GruLayer(TorchLayer):
         train = torch.is_grad_enabled()
         h, last_h = torch.gru(x, state.h.unsqueeze(0), weights, True, 1, 0.0, train, False, False)
         return h, State(last_h[0])
-
-
-class NormedLstmLayer(LstmLayer):
-    """torch's LSTM with weight norm, as the mLSTM has it."""
-
-    title = "LSTM with weight norm"
-    gains = GAINS
-
-
-class NormedGruLayer(GruLayer):
-    """torch's GRU with weight norm, as the mLSTM has it."""
-
-    title = "GRU with weight norm"
-    gains = GAINS

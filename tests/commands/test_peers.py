@@ -19,10 +19,9 @@ def done(process):
 @pytest.mark.parametrize(
     ("cell", "said"),
     [
+        ("lstm", "recurrence: torch"),
         ("gru", "recurrence: torch"),
-        ("lstm_weight_norm", "recurrence: torch"),
         ("transformer", "recurrence: torch"),
-        ("mlstm_words", "recurrence: "),  # ours: compiled, where there is a compiler
     ],
 )
 def test_every_command_works_with_another_cell(cell, said, tmp_path, write_reviews):

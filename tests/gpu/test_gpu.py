@@ -26,7 +26,6 @@ from tests.model.layers.windows import (
     tolerance,
     window_of,
 )
-from tests.support.cells import config_of
 from tests.support.runs import rows_of, small_run
 from tests.support.runs import run as run_command
 from tests.transfer.finetuning.tasks import several
@@ -80,27 +79,6 @@ def test_tokens_of_a_vocabulary_on_the_gpu_equal_the_cpu(size):
         found.append([nats.detach().cpu(), *(p.grad.cpu() for p in objective.parameters())])
     for cpu, gpu in zip(*found, strict=True):
         torch.testing.assert_close(gpu, cpu, rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.parametrize("cell", ["mlstm_ngrams", "mlstm_words"])
-def test_ngrams_and_words_on_the_gpu_are_those_of_the_cpu(cell):
-    config = config_of(cell, hidden_size=16, ngram_buckets=50, word_buckets=50)
-    text = b"It wasn't bad; 2 of the words don't end he"  # in the middle of a word
-    tokens = torch.tensor(list(text)).repeat(3, 2)  # [B, T]
-    found = []
-    for device in ("cpu", "cuda"):
-        model = build_model(config, seed=1)
-        with torch.no_grad():
-            for name, vectors in model.named_parameters():
-                if name.endswith(("ngrams", "words")):  # they begin at zero
-                    vectors.normal_(generator=torch.Generator().manual_seed(2))
-        model.to(device)
-        state, logits = model.initial_state(3), []
-        for window in tokens.to(device).split(30, dim=1):
-            part, state = model(window, state)
-            logits.append(part.detach().cpu())
-        found.append(torch.cat(logits, dim=1))
-    torch.testing.assert_close(found[1], found[0], rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])

@@ -228,10 +228,7 @@ def test_another_cell_refuses_options_that_only_the_mlstm_has(cell, key):
 @pytest.mark.parametrize(
     ("cell", "key", "its_cell"),
     [
-        ("mlstm", {"ngram_length": 5}, "mlstm_ngrams"),
-        ("mlstm", {"word_buckets": 7}, "mlstm_words"),
-        ("mlstm_ngrams", {"word_buckets": 7}, "mlstm_words"),
-        ("mlstm_words", {"heads": 2}, "transformer"),
+        ("mlstm", {"heads": 2}, "transformer"),
         ("gru", {"context": 3}, "transformer"),
     ],
 )

@@ -33,9 +33,7 @@ WAYS = {
     "flat": {"flat": True},
     "reference": {"backend": "reference", "bucket_cap_mb": SMALL_BUCKETS},
     "lstm": {"cell": "lstm"},
-    "gru with weight norm": {"cell": "gru_weight_norm"},
-    "mlstm with n-grams": {"cell": "mlstm_ngrams"},
-    "mlstm with words": {"cell": "mlstm_words"},
+    "gru": {"cell": "gru"},
     "transformer, dealt anew": {
         "cell": "transformer", "exchanges": 2, "deal": (1.0, 4.0, 0.0, 1.0),
     },

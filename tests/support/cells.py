@@ -1,15 +1,12 @@
 """Configs of every cell from one set of settings, and what holds for several cells."""
 
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from model.files.weights import load_model, save_model
 from model.language_model import LAYERS, LanguageModel, ModelConfig
 from model.state import State
-from model.text.profiles import text_profile
 
 
 def config_of(cell: str, **settings: Any) -> ModelConfig:
@@ -37,33 +34,3 @@ def whole_and_cut(model: LanguageModel, tokens: Tensor, cuts: list[int]) -> tupl
             logits, state = model(part, state)
             parts.append(logits)
     return whole, (torch.cat(parts, dim=1), state)
-
-
-def hold_cuts_and_resets(
-    model: LanguageModel, tokens: Tensor, cuts: list[int], carried: str
-) -> None:
-    """Hold a text to what it gives whole: where it is cut, and in lanes that begin anew.
-
-    carried: the part of the state that has to be exact.
-    """
-    (whole, last), (cut, state) = whole_and_cut(model, tokens, cuts)
-    tolerance = 8 * torch.finfo(model.dtype).eps * float(whole.abs().max())
-    torch.testing.assert_close(cut, whole, rtol=0, atol=tolerance)
-    assert torch.equal(state[carried], last[carried])
-    anew = torch.arange(len(tokens)) != 1
-    with torch.no_grad():
-        mixed, _ = model(tokens, state.reset(anew))
-    torch.testing.assert_close(mixed[anew], whole[anew], rtol=0, atol=tolerance)
-    assert not torch.equal(mixed[1], whole[1])
-
-
-def hold_vectors_in_files(
-    model: LanguageModel, name: str, folder: Path, *, quantized: bool
-) -> None:
-    """Hold the first layer's vectors of this name, saved and loaded, to themselves."""
-    save_model(folder, model, text_profile("openai"), {}, quantized=quantized)
-    loaded = load_model(folder).model
-    assert loaded.config.architecture() == model.config.architecture()
-    expected, found = (getattr(m.layers[0], name).detach() for m in (model, loaded))
-    rounding = expected.abs().amax(dim=-1, keepdim=True) / 127 / 2 if quantized else 0
-    assert ((found - expected).abs() <= rounding * (1 + 1e-6)).all()

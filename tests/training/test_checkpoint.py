@@ -49,7 +49,7 @@ def assert_same_training(one, other):
     return row
 
 
-CELLS = ("gru_weight_norm", "transformer", "mlstm_ngrams", "mlstm_words")
+CELLS = ("lstm", "gru", "transformer")
 EXACT = [
     *({"name": name} for name in ("adam", "adamw", "sgd", "muon", "lamb")),
     *({"name": "muon", "cell": cell} for cell in CELLS),

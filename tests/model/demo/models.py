@@ -35,9 +35,6 @@ def small_model(folder, profile="openai", newline=-1e3, **architecture) -> Loade
     """
     config = ModelConfig(**{"hidden_size": 20, "embedding_size": 7, **architecture})
     model = build_model(config, seed=3).eval()
-    for name, vectors in model.named_parameters():
-        if name.endswith("ngrams"):  # zeros at first
-            vectors.data.normal_(generator=torch.Generator().manual_seed(4))
     model.decoder.weight.data.mul_(20)
     model.decoder.bias.data[ord("\n")] = newline
     save_model(folder, model, text_profile(profile), {})

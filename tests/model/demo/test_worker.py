@@ -39,8 +39,6 @@ ARCHITECTURES = {
     "two layers without weight norm": {"layers": 2, "weight_norm": False},
     "units and columns of full registers": {"hidden_size": 32, "embedding_size": 48},
     "raw texts": {"profile": "raw"},
-    "n-grams": {"cell": "mlstm_ngrams", "ngram_length": 4, "ngram_buckets": 50},
-    "n-grams and two layers": {"cell": "mlstm_ngrams", "layers": 2},
 }
 
 WORDS = [

@@ -114,8 +114,13 @@ def change(folder, **updates):
         ({"architecture": {"forget_gate_bias": float("nan")}}, "forget_gate_bias is nan"),
         (
             {"architecture": {"cell": "rnn"}},
-            "model.cell is 'rnn'; known: mlstm, mlstm_ngrams, mlstm_wor",
+            "model.cell is 'rnn'; known: mlstm, lstm, gru, transformer",
         ),
+        (
+            {"architecture": {"cell": "mlstm_ngrams", "ngram_length": 6, "ngram_buckets": 16384}},
+            "config.json: model.cell mlstm_ngrams was closed; revision 9fba6c80 of this project",
+        ),
+        ({"architecture": {"cell": ["mlstm_words"]}}, r"model.cell is \['mlstm_words'\]; known"),
         ({"architecture": {"heads": 2}}, r"unknown keys \['heads'\]"),
         ({"architecture": {"cell": "transformer"}}, r"lacks \['context', 'heads'\]"),
         (

@@ -9,7 +9,7 @@ from tests.support.cells import config_of
 from training.objective import Objective
 
 T, B = 64, 64  # 4,096 tokens of 4 kinds
-CELLS = ("mlstm", "mlstm_ngrams", "mlstm_words", "lstm", "gru", "transformer")
+CELLS = ("mlstm", "lstm", "gru", "transformer")
 EPS = torch.finfo(torch.bfloat16).eps
 
 

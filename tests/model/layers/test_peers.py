@@ -36,41 +36,6 @@ def test_gru_equals_torch():
     torch.testing.assert_close(h, x[8:], **EXACT)
 
 
-@pytest.mark.parametrize("cell", ["lstm", "gru"])
-def test_weight_norm_starts_as_the_plain_cell(cell):
-    plain, normed = (
-        peer(cell, forget_gate_bias=1.0),
-        peer(f"{cell}_weight_norm", forget_gate_bias=1.0),
-    )
-    drawn = plain.state_dict()
-    assert {name: normed.state_dict()[name].equal(drawn[name]) for name in drawn} == (
-        dict.fromkeys(drawn, True)
-    )
-    tokens = random_tokens(3, 20)
-    expected, _ = plain(tokens, plain.initial_state(3))
-    logits, _ = normed(tokens, normed.initial_state(3))
-    torch.testing.assert_close(logits, expected)
-
-
-@pytest.mark.parametrize("cell", ["lstm", "gru"])
-def test_weight_norm_equals_torch_with_rows_of_the_gains_lengths(cell):
-    normed, plain = (peer(name).double() for name in (f"{cell}_weight_norm", cell))
-    draw = torch.Generator().manual_seed(4)
-    with torch.no_grad():
-        for layer in normed.layers:
-            for gain in (layer.g_ih, layer.g_hh):
-                gain.copy_(torch.randn(gain.shape, generator=draw))
-        plain.load_state_dict(normed.state_dict(), strict=False)
-        for layer, own in zip(plain.layers, normed.layers, strict=True):
-            module = layer.get_submodule(cell)
-            for matrix, gain in ((module.weight_ih_l0, own.g_ih), (module.weight_hh_l0, own.g_hh)):
-                matrix *= gain[:, None] / matrix.square().sum(1, keepdim=True).sqrt()
-    tokens = random_tokens(3, 20)
-    expected, _ = plain(tokens, plain.initial_state(3))
-    logits, _ = normed(tokens, normed.initial_state(3))
-    torch.testing.assert_close(logits, expected, **EXACT)
-
-
 def transformer_by_hand(model, tokens):
     """Return h [T, H] of one text [T]: whole, head by head, positions as complex numbers."""
     config, T = model.config, len(tokens)

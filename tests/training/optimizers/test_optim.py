@@ -181,10 +181,9 @@ def test_the_momentum_of_sgd_is_named():
         OptimConfig(name="sgd", momentum=0.5)
 
 
-@pytest.mark.parametrize("cell", ["mlstm", "lstm_weight_norm", "gru_weight_norm"])
-def test_norms_are_kept_where_rows_have_gains(cell):
+def test_norms_are_kept_where_rows_have_gains():
     """The product of the gain and the direction is the weight, so lengths change no logits."""
-    model = build_model(ModelConfig(cell=cell, hidden_size=8), seed=1).double()
+    model = build_model(ModelConfig(hidden_size=8), seed=1).double()
     muon, _ = make_optimizers(model, OptimConfig(name="muon", keep_norms=True))
     tokens = torch.arange(12).view(2, 6)
     before, _ = model(tokens, model.initial_state(2))
@@ -209,15 +208,6 @@ def test_a_setting_for_what_the_model_lacks_is_refused(changes, setting, whose):
     model = build_model(ModelConfig(hidden_size=8, **changes), seed=1)
     with pytest.raises(InputError, match=rf"optim\.{setting} .* {whose} has none; leave it out"):
         make_optimizers(model, OptimConfig(name="muon", **{setting: True}))
-
-
-def test_the_vectors_of_ngrams_and_words_are_no_matrices_for_muon():
-    sizes = {"ngram_length": 3, "ngram_buckets": 5, "word_buckets": 5}
-    model = build_model(ModelConfig(cell="mlstm_words", hidden_size=8, **sizes), seed=1)
-    muon, _ = make_optimizers(model, OptimConfig(name="muon"))
-    vectors = (model.layers[0].ngrams, model.layers[0].words)
-    taken = muon.param_groups[0]["params"]
-    assert not any(p is table for p in taken for table in vectors)
 
 
 @pytest.mark.parametrize(

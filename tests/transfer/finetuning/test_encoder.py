@@ -23,7 +23,7 @@ def sequences():
     return [generator.integers(0, 256, size=n).astype(np.uint8) for n in LENGTHS]
 
 
-@pytest.fixture(params=["mlstm", "mlstm_words", "gru", "transformer"])
+@pytest.fixture(params=["mlstm", "gru", "transformer"])
 def wide_model(request):
     """A model in fp64, of two layers, an mLSTM computed by the equations under autograd."""
     sizes = {"hidden_size": 8, "embedding_size": 4, "layers": 2, "context": 12}
