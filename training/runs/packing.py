@@ -3,20 +3,23 @@
 It contains a run's folder unchanged, except that tensors may be rounded to bfloat16.
 """
 
+import json
+import re
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 import torch
 from torch import Tensor
 
 from model.errors import InputError
 from model.files.storage import (
+    STEP_FOLDER,
     is_stream,
     is_taken,
     naming,
@@ -37,6 +40,21 @@ PIECE = 1 << 20  # bytes read at a time
 REMOVED = "the run has removed it; pack a newer one"
 OTHER_FORMATS = (".gz", ".tgz", ".bz2", ".xz", ".zip", ".7z", ".tar")
 LEVEL = 10  # of Zstandard; higher ones gain nothing
+# Trained weights hardly shrink: what unpacks to more than this many times its size is no run.
+MOST_EXPANSION = 1000
+MOST_HEADER_BYTES = 1 << 22  # of safetensors: names and shapes
+# The files of a checkpoint that every one has.
+OF_CHECKPOINT = (
+    *(f"{name}.safetensors" for name in ("model", "optimizer", "lanes")),
+    *("config.json", "training.json"),
+)
+# All files that a packed run may have, by their names in it.
+MEMBER = re.compile(
+    rf"config\.toml|metrics\.jsonl|checkpoint/{STEP_FOLDER.pattern}/(training\.json"
+    r"|lanes\.safetensors|optimizer(-[1-9][0-9]{0,3})?\.safetensors"
+    r"|(ema/)?(config\.json|model\.safetensors|tokenizer\.model))",
+    re.ASCII,
+)
 
 
 @dataclass(frozen=True)
@@ -84,14 +102,23 @@ def pack_run(
             shutil.copyfile(rows, copied.metrics)
             keep_rows(copied.metrics, step)
         _copy(checkpoint, target := step_folder(copied.checkpoints, step))
-        before = sum(path.stat().st_size for path in copied.folder.rglob("*") if path.is_file())
+        files = _files_of(copied.folder)
+        before = sum(path.stat().st_size for path in files)
         rounding = {}
-        for path in sorted(target.rglob("*.safetensors")):
+        for path in files:
+            if path.suffix != ".safetensors":
+                continue
             kept = weights if path.name == "model.safetensors" else moments
             if kept == "bf16" and path.name != LANES_FILE:
                 rounding[path.relative_to(target).as_posix()] = _round(path)
-        write_atomically(output, lambda path: _write(copied.folder, path))
+        write_atomically(output, lambda path: _write(files, copied.folder, path))
     return PackedRun(step, before, rounding)
+
+
+def _files_of(folder: Path) -> list[Path]:
+    """Return the files that are packed; others in a checkpoint's folder are not the run's."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    return [path for path in paths if MEMBER.fullmatch(path.relative_to(folder).as_posix())]
 
 
 @contextmanager
@@ -127,28 +154,81 @@ def unpack_run(packed: Path, folder: Path) -> None:
         raise InputError(f"{folder}: {folder.parent} is a file, not a folder; name another")
     damage = (tarfile.TarError, zstandard().ZstdError, EOFError, ValueError)
     try:
-        with whole_folder(folder) as partial:
-            with (
-                zstandard().open(packed, "rb") as file,
-                tarfile.open(fileobj=file, mode="r|") as tar,
-            ):
-                for member in tar:
-                    _extract(tar, member, partial)
-                while file.read(PIECE):  # on to the checksum at its end
-                    pass
-            PretrainingDirectory(partial).check_exists()
+        with whole_folder(folder) as partial, zstandard().open(packed, "rb") as file:
+            _extract(file, partial, MOST_EXPANSION * packed.stat().st_size)
     except damage as error:
         raise InputError(f"{packed}: not a packed run, or damaged ({error})") from error
 
 
-def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> None:
-    target = (folder / member.name).resolve()
-    content = tar.extractfile(member) if member.isreg() else None
-    if content is None or not target.is_relative_to(folder.resolve()):
-        raise InputError(f"{folder}: {member.name!r} does not belong in a packed run")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with content, open(target, "wb") as file:
-        shutil.copyfileobj(content, file)
+def _extract(file: IO[bytes], folder: Path, most: int) -> None:
+    """Write the files of a run, `most` bytes in all; ValueError for anything that is not one.
+
+    Each header is read alone: tarfile would follow headers that rename or describe the next one,
+    of any length and depth.
+    """
+    names: set[str] = set()
+    while (block := file.read(tarfile.BLOCKSIZE)) != bytes(tarfile.BLOCKSIZE):
+        entry = tarfile.TarInfo.frombuf(block, "utf-8", "strict")
+        is_file = entry.type in (tarfile.REGTYPE, tarfile.AREGTYPE)
+        if not is_file or not MEMBER.fullmatch(entry.name):
+            raise ValueError(f"{entry.name!r} does not belong in it")
+        if entry.name in names:
+            raise ValueError(f"{entry.name!r} is in it twice")
+        most -= entry.size
+        if entry.size < 0 or most < 0:
+            raise ValueError(f"it unpacks to more than {MOST_EXPANSION:,} times its size")
+        names.add(entry.name)
+        target = folder / entry.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with open(target, "wb") as copy:
+            if target.suffix == ".safetensors":
+                _copy_header(file, copy, entry)
+            while left := entry.size - copy.tell():
+                copy.write(_exactly(file, min(left, PIECE)))
+        _exactly(file, -entry.size % tarfile.BLOCKSIZE)
+    rest = file.read(tarfile.RECORDSIZE)  # on to the checksum at its end
+    if len(rest) == tarfile.RECORDSIZE or any(rest):
+        raise ValueError("something follows its end")
+    _check_complete(names)
+
+
+def _copy_header(file: IO[bytes], copy: IO[bytes], entry: tarfile.TarInfo) -> None:
+    """Copy the header of safetensors; ValueError unless its tensors fill the rest of the entry."""
+    start = _exactly(file, min(8, entry.size))
+    size = int.from_bytes(start, "little")
+    if size > MOST_HEADER_BYTES:
+        raise ValueError(f"{entry.name!r} has a header of {size:,} bytes")
+    header = _exactly(file, size)
+    try:
+        tensors = [item for name, item in json.loads(header).items() if name != "__metadata__"]
+        ends = [item["data_offsets"][1] for item in tensors]
+        declared = len(start) + size + max(ends, default=0)
+    except (AttributeError, KeyError, IndexError, TypeError, RecursionError) as error:
+        raise ValueError(f"{entry.name!r} has no header of safetensors") from error
+    if declared != entry.size:
+        raise ValueError(f"{entry.name!r} has {entry.size:,} bytes, its header says {declared:,}")
+    copy.write(start + header)
+
+
+def _exactly(file: IO[bytes], size: int) -> bytes:
+    """Return the next bytes; EOFError if there are fewer."""
+    found = file.read(size)
+    if len(found) < size:
+        raise EOFError("it is cut short")
+    return found
+
+
+def _check_complete(names: Set[str]) -> None:
+    """Raise ValueError unless the files are a run with one whole checkpoint."""
+    folders = {name.rpartition("/training.json")[0] for name in names} - {""}
+    if len(folders) != 1:
+        raise ValueError(f"it has {len(folders)} checkpoints")
+    (folder,) = folders
+    missing = {"config.toml", *(f"{folder}/{name}" for name in OF_CHECKPOINT)} - names
+    if missing:
+        raise ValueError(f"it lacks {', '.join(sorted(missing))}")
+    if others := [name for name in names if "/" in name and not name.startswith(f"{folder}/")]:
+        raise ValueError(f"{min(others)!r} does not belong in it")
 
 
 def _round(path: Path) -> float:
@@ -167,14 +247,15 @@ def _change(before: Tensor, after: Tensor) -> float:
     return float((after.double() - before.double()).norm()) / norm if norm else 0.0
 
 
-def _write(folder: Path, output: Path) -> None:
+def _write(files: Sequence[Path], folder: Path, output: Path) -> None:
     parameters = zstandard().CompressionParameter
     options = {parameters.compression_level: LEVEL, parameters.checksum_flag: True}
     with (
         zstandard().open(output, "wb", options=options) as file,
-        tarfile.open(fileobj=file, mode="w|") as tar,
+        # In this format, files above 8 GB need no second header.
+        tarfile.open(fileobj=file, mode="w|", format=tarfile.GNU_FORMAT) as tar,
     ):
-        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        for path in files:
             entry = tarfile.TarInfo(path.relative_to(folder).as_posix())  # no owner, no time
             entry.size = path.stat().st_size
             with open(path, "rb") as content:

@@ -1,7 +1,10 @@
 """A run packed into one file can be unpacked and resumed."""
 
 import contextlib
+import io
+import json
 import shutil
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 
 from model.errors import InputError
+from model.reading.compression import zstandard
 from tests.support.damage import damaged_bytes
 from tests.support.runs import assert_refused, rows_of, run
 from training.runs.packing import pack_run, unpack_run
@@ -138,6 +142,139 @@ def test_what_cannot_be_packed_or_unpacked_is_refused(packed, tmp_path):
         pack_run(RUN, tmp_path / "x", "y", weights="fp32", moments="bf16")
     with pytest.raises(InputError, match="exists already"):
         unpack_run(packed, tmp_path)
+
+
+def test_only_the_files_of_a_run_are_packed(tmp_path):
+    shutil.copytree(RUN, tmp_path / "run")
+    (tmp_path / "run" / STEP / "notes.txt").write_text("mine")
+    pack_run(tmp_path / "run", tmp_path / "run.tar.zst", weights="fp32", moments="fp32")
+    unpack_run(tmp_path / "run.tar.zst", tmp_path / "back")
+    assert not (tmp_path / "back" / STEP / "notes.txt").exists()
+
+
+def a_file(name, content=b""):
+    entry = tarfile.TarInfo(name)
+    entry.size = len(content)
+    return entry, content
+
+
+def a_special(kind, name=str(STEP / "optimizer-1.safetensors"), content=b""):
+    entry, _ = a_file(name, content)
+    entry.type = kind
+    return entry, content
+
+
+def write_packed(path, entries):
+    with zstandard().open(path, "wb") as file:
+        for entry, content in entries:
+            file.write(entry.tobuf(tarfile.GNU_FORMAT) + content + bytes(-len(content) % 512))
+        file.write(bytes(1024))
+
+
+def entries_of(packed):
+    """Return the entries of a packed run with their content."""
+    with zstandard().open(packed, "rb") as file, tarfile.open(fileobj=file, mode="r|") as tar:
+        return [a_file(member.name, tar.extractfile(member).read()) for member in tar]
+
+
+def safetensors_of(end):
+    header = json.dumps({"w": {"dtype": "U8", "shape": [end], "data_offsets": [0, end]}}).encode()
+    return len(header).to_bytes(8, "little") + header
+
+
+ONE = str(STEP / "optimizer-1.safetensors")
+LARGE = 1 << 26  # bytes; zeros of that size take a few KB when packed
+UNWANTED = {
+    "a bomb of text": ([a_file("metrics.jsonl", bytes(LARGE))], "more than 1,000 times its size"),
+    "a bomb of tensors": (
+        [a_file(ONE, safetensors_of(LARGE) + bytes(LARGE))],
+        "more than 1,000 times its size",
+    ),
+    "tensors beyond their header": (
+        [a_file(ONE, safetensors_of(10) + bytes(11))],
+        "its header says",
+    ),
+    "a header that is no object": (
+        [a_file(ONE, (2).to_bytes(8, "little") + b"[]")],
+        "no header of safetensors",
+    ),
+    "a header of a header": (
+        [a_file(ONE, (1 << 40).to_bytes(8, "little"))],
+        "a header of 1,099,511,627,776 bytes",
+    ),
+    "less than a header": ([a_file(ONE, b"123")], "its header says|no header|cut short"),
+    "a PAX header": ([a_special(tarfile.XHDTYPE, content=bytes(LARGE))], "does not belong in it"),
+    "headers in headers": (
+        [a_special(tarfile.GNUTYPE_LONGNAME)] * 3000,
+        "does not belong in it",
+    ),
+    "a sparse file": ([a_special(tarfile.GNUTYPE_SPARSE)], "does not belong in it"),
+    "a link": ([a_special(tarfile.SYMTYPE)], "does not belong in it"),
+    "a folder": ([a_special(tarfile.DIRTYPE)], "does not belong in it"),
+    "a name twice": ([a_file("metrics.jsonl")] * 2, "'metrics.jsonl' is in it twice"),
+    "a part of a checkpoint": (
+        [a_file("checkpoint/.step-00000020.partial/training.json")],
+        "does not belong in it",
+    ),
+    "a file beside the checkpoint": ([a_file("model/config.json")], "does not belong in it"),
+    "a file elsewhere": ([a_file("../config.toml")], "does not belong in it"),
+    "another checkpoint": (
+        [a_file("checkpoint/step-00000020/training.json")],
+        "it has 2 checkpoints",
+    ),
+    "a file of another checkpoint": (
+        [a_file("checkpoint/step-00000020/config.json")],
+        "'checkpoint/step-00000020/config.json' does not belong in it",
+    ),
+}
+
+
+@pytest.mark.parametrize(("added", "message"), UNWANTED.values(), ids=UNWANTED)
+def test_what_does_not_belong_in_a_packed_run_is_refused(packed, tmp_path, added, message):
+    of_run = [pair for pair in entries_of(packed) if pair[0].name != "metrics.jsonl"]
+    write_packed(tmp_path / "made.tar.zst", [*of_run, *added])
+    with pytest.raises(InputError, match=f"made.tar.zst: not a packed run.*{message}"):
+        unpack_run(tmp_path / "made.tar.zst", tmp_path / "back")
+    assert not (tmp_path / "back").exists()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["config.toml", *(str(STEP / name) for name in ("training.json", "lanes.safetensors"))],
+)
+def test_a_packed_run_that_lacks_a_file_is_refused(packed, tmp_path, name):
+    write_packed(tmp_path / "made", [p for p in entries_of(packed) if p[0].name != name])
+    with pytest.raises(InputError, match=r"it lacks|it has 0 checkpoints"):
+        unpack_run(tmp_path / "made", tmp_path / "back")
+
+
+def test_what_follows_the_end_is_refused(packed, tmp_path):
+    with zstandard().open(packed, "ab") as file:
+        file.write(bytes(LARGE))
+    with pytest.raises(InputError, match="something follows its end"):
+        unpack_run(packed, tmp_path / "back")
+
+
+def test_a_bomb_is_one_line_and_nothing_stays(packed, tmp_path, run_here):
+    bomb = tmp_path / "bomb.tar.zst"
+    write_packed(bomb, [a_file("metrics.jsonl", bytes(LARGE))])
+    process = run_here("scripts/pack_run.py", bomb, "--output", tmp_path / "back")
+    assert_refused(process, f"{bomb}: not a packed run", "more than 1,000 times its size")
+    assert {path.name for path in tmp_path.iterdir()} == {"run.tar.zst", "bomb.tar.zst"}
+
+
+def test_a_run_packed_by_earlier_versions_unpacks(packed, tmp_path):
+    """They wrote tar's default format."""
+    older = io.BytesIO()
+    with tarfile.open(fileobj=older, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for entry, content in entries_of(packed):
+            tar.addfile(entry, io.BytesIO(content))
+    with zstandard().open(tmp_path / "older.tar.zst", "wb") as file:
+        file.write(older.getvalue())
+    unpack_run(tmp_path / "older.tar.zst", tmp_path / "back")
+    unpack_run(packed, tmp_path / "new")
+    for name in [*FILES, *(str(STEP / name) for name in TENSORS)]:
+        assert (tmp_path / "back" / name).read_bytes() == (tmp_path / "new" / name).read_bytes()
 
 
 @settings(
