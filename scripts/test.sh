@@ -16,9 +16,6 @@ done
 [ -z "$missing" ] || echo "not here:$missing; tests of the web page that need them skip" \
     "(Debian: apt-get install chromium chromium-driver nodejs clang-14 lld-14)" >&2
 
-$python -c "import importlib.util as i, sys; sys.exit(not i.find_spec('sentence_transformers'))" ||
-    echo "not here: sentence-transformers; the test that its library reads a pushed model" \
-        "skips (pip install sentence-transformers)" >&2
 command -v uv > /dev/null || echo "not here: uv; the test that uv.lock is that of pyproject.toml" \
     "skips (pip install uv)" >&2
 

@@ -70,7 +70,7 @@ def prepare(folder: Path, files: list[str], tests: list[str], deselected: list[s
     content["tool"]["mutmut"] = {
         "source_paths": list(SOURCES),
         "only_mutate": files,
-        "also_copy": ["main.py", "hubconf.py", "README.md", "CHANGELOG.md"],
+        "also_copy": ["main.py", "README.md", "CHANGELOG.md"],
         "pytest_add_cli_args_test_selection": tests,
         "pytest_add_cli_args": ["-x", "-p", "no:cacheprovider", *skipped],
     }

@@ -1,21 +1,17 @@
 """Pushes a model with its classifier and a card to the Hugging Face hub."""
 
-import json
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ..files.card import model_card
-from ..files.hub import CARD_FILE, FILES, MODULES_FILE, hub_library, refusals
+from ..files.hub import CARD_FILE, FILES, hub_library, refusals
 from ..files.shipped import CONFIG_FILE
 from ..files.storage import read_json, whole_folder
 from ..files.weights import load_model
 from .classifier import FOLDER
 from .fitted import find_classifier, load_fitted
 
-# As sentence-transformers reads it: the class that reads this folder.
-MODULE = "mlstm_sentiment.sentence_module.FinalState"
-MODULES = [{"idx": 0, "name": "0", "path": "", "type": MODULE}]
 RESULTS_FILE = "results.json"  # of scripts/transfer.py, beside the classifier's folder
 
 
@@ -36,7 +32,7 @@ def push_to_hub(
 
 
 def write_repository(name_or_folder: str | Path, folder: Path, repository: str) -> None:
-    """Write the content of a hub repository into a folder; sentence-transformers reads it too.
+    """Write the content of a hub repository into a folder.
 
     The model's own card, if any, is kept. Raises InputError for a damaged model or classifier: it
     is not published.
@@ -54,7 +50,6 @@ def write_repository(name_or_folder: str | Path, folder: Path, repository: str) 
                 shutil.copy(loaded.folder / name, partial / name)
         if classifier is not None:
             shutil.copytree(classifier, partial / FOLDER)
-        (partial / MODULES_FILE).write_text(json.dumps(MODULES), encoding="utf-8")
         if not (partial / CARD_FILE).exists():
             card = model_card(read_json(partial / CONFIG_FILE), results, repository)
             (partial / CARD_FILE).write_text(card, encoding="utf-8")

@@ -1,8 +1,8 @@
 """Upload a model to the Hugging Face hub, or write the folder that would be uploaded.
 
-The upload includes the model's classifier, if it has one; its card, or one made from its files;
-and the files that sentence-transformers needs. Then hf://owner/name names it wherever a model is
-asked for. An upload needs huggingface_hub and a token (hf auth login).
+The upload includes the model's classifier, if it has one, and its card, or one made from its files.
+Then hf://owner/name names it wherever a model is asked for. An upload needs huggingface_hub and a
+token (hf auth login).
 
 mlstm-sentiment push runs/mine owner/name
 mlstm-sentiment push runs/mine owner/name --output folder

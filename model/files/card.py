@@ -25,7 +25,7 @@ def model_card(
     return f"""---
 library_name: mlstm_sentiment
 pipeline_tag: feature-extraction
-tags: [sentiment-neuron, mlstm, sentence-transformers]
+tags: [sentiment-neuron, mlstm]
 {index}---
 
 A {level} {architecture["cell"]} language model of {architecture["layers"]} x \
@@ -36,15 +36,6 @@ from mlstm_sentiment import SentimentFeaturizer
 
 featurizer = SentimentFeaturizer.from_pretrained("hf://{repository}")
 features = featurizer.transform(["Five stars, no regrets."])
-```
-
-The same rows by sentence-transformers, with mlstm-sentiment installed:
-
-```python
-from sentence_transformers import SentenceTransformer
-
-model = SentenceTransformer("{repository}", trust_remote_code=True)
-features = model.encode(["Five stars, no regrets."])
 ```
 
 Where it comes from:

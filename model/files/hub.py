@@ -13,37 +13,21 @@ from ..text.tokenizer import TOKENIZER_FILE
 from .shipped import CONFIG_FILE, WEIGHTS_FILE
 
 CARD_FILE = "README.md"
-MODULES_FILE = "modules.json"
 CLASSIFIER_FILES = "classifier/*"
 # The files of a model directory that a repository gets: no run, checkpoint or corpus.
 FILES = [CONFIG_FILE, WEIGHTS_FILE, TOKENIZER_FILE, CARD_FILE, "LICENSE", "SOURCES.md"]
 
 
-def fetch_from_hub(
-    repository: str,
-    *,
-    revision: str | None = None,
-    token: str | None = None,
-    cache_folder: str | None = None,
-    local_files_only: bool = False,
-) -> Path:
+def fetch_from_hub(repository: str) -> Path:
     """Download a model; return its folder, which every `from_pretrained` here reads.
 
-    repository: "owner/name", or "owner/name@revision". cache_folder: where downloads are kept, if
-    not in the hub's default. local_files_only: use no network.
+    repository: "owner/name", or "owner/name@revision".
     """
-    name, _, named = repository.partition("@")
-    patterns = [*FILES, MODULES_FILE, CLASSIFIER_FILES]
+    name, _, revision = repository.partition("@")
+    patterns = [*FILES, CLASSIFIER_FILES]
     hub = hub_library()
     with refusals(repository):
-        folder = hub.snapshot_download(
-            name,
-            revision=named or revision,
-            token=token,
-            cache_dir=cache_folder,
-            local_files_only=local_files_only,
-            allow_patterns=patterns,
-        )
+        folder = hub.snapshot_download(name, revision=revision or None, allow_patterns=patterns)
     return Path(folder)
 
 

@@ -7,7 +7,7 @@ from tests.support.runs import ROOT
 
 PACKAGES = ("model", "data_utils", "training", "transfer", "scaling", "configs")
 FOLDERS = (*PACKAGES, "scripts", "experiments")
-TOP = [ROOT / "main.py", ROOT / "hubconf.py"]
+TOP = [ROOT / "main.py"]
 SOURCES = [path for name in FOLDERS for path in (ROOT / name).rglob("*.py")] + TOP
 
 

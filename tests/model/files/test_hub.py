@@ -18,7 +18,6 @@ from model.commands.command_line import dispatch
 from model.errors import InputError
 from model.files.hub import fetch_from_hub
 from model.files.weights import model_digest
-from model.sentence_module import FinalState
 from model.text.profiles import text_profile
 
 
@@ -27,7 +26,7 @@ class Hub:
 
     def __init__(self, root):
         self.root = root
-        self.revisions, self.asked = [], []
+        self.revisions = []
 
     def HfApi(self, token):
         return self
@@ -39,10 +38,7 @@ class Hub:
         shutil.copytree(folder_path, self.root / repo_id, dirs_exist_ok=True)
         return f"https://hub/{repo_id}"
 
-    def snapshot_download(
-        self, repository, revision, token, allow_patterns, cache_dir, local_files_only
-    ):
-        self.asked.append((cache_dir, local_files_only))
+    def snapshot_download(self, repository, revision, allow_patterns):
         if not (self.root / repository).is_dir():
             raise OSError(f"{repository}: 404 Not Found\n\nTell its owner.")
         self.revisions.append(revision)
@@ -89,7 +85,7 @@ def test_what_is_pushed_can_be_loaded_by_its_name(folder, hub, capsys):
     fetched = hub.root / "me/tiny"
     names = {path.relative_to(fetched).as_posix() for path in fetched.rglob("*") if path.is_file()}
     classifier = {"classifier/classifier.json", "classifier/classifier.safetensors"}
-    files = {"config.json", "model.safetensors", "README.md", "modules.json"}
+    files = {"config.json", "model.safetensors", "README.md"}
     assert names == files | classifier
     assert not (folder / "README.md").exists()  # the model's own folder stays as it is
     texts = ["good", "bad"]
@@ -161,15 +157,6 @@ def test_a_folder_is_written_instead(folder, tmp_path, monkeypatch):
 def test_a_repository_has_an_owner_and_a_name(folder, repository):
     with pytest.raises(InputError, match="is named owner/name"):
         dispatch(["push", str(folder), repository])
-
-
-def test_the_librarys_options_reach_the_hub(folder, hub):
-    push_to_hub(folder, "me/tiny")
-    FinalState.load("me/tiny", cache_folder="somewhere", local_files_only=True)
-    assert hub.asked == [("somewhere", True)]
-    assert (
-        FinalState.load(str(folder.parent), subfolder=folder.name).get_embedding_dimension() == 12
-    )
 
 
 def test_what_the_hub_refuses_is_one_line(hub):
