@@ -10,7 +10,6 @@ hardware    clusters as their TOML files describe them
 planning    a training job on a cluster
 answers     a plan as JSON and as text
 planner     the options of scripts/plan.py
-batch_size  the largest number of lanes that fits into memory, found by training
 fitting/    fits the model to measurements; regression of step times without the model
 benchmark/  measures the recurrence, its peers and the floor by turns in one process
 

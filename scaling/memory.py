@@ -2,7 +2,6 @@
 
 The bytes per unit, lane and byte of the window are those of model/fused/cuda/graphs.py: a graph
 keeps its memory from window to window, so activations and their gradients coexist.
-scripts/largest_batch.py measures the same on a device.
 """
 
 from dataclasses import dataclass

@@ -20,7 +20,7 @@ GATED = {"w_x", "w_h", "g_x", "g_h", "b"}  # of a layer: what has one block of r
 
 
 def reorder(tensors: Mapping[str, Tensor], order: GateOrder) -> dict[str, Tensor]:
-    """Bring the gates from `order` into ours, or from ours into `order`; it is one exchange."""
+    """Bring the gates from `order` into ours."""
     if order == OURS:
         return dict(tensors)
     return {

@@ -22,12 +22,9 @@ from torch import Tensor
 from ..errors import InputError
 from ..files.arrays import map_array
 from ..files.shapes import LAYOUT, Shape, check_shapes
-from ..files.storage import is_taken, whole_folder
-from ..language_model import VOCABULARY_SIZE, LanguageModel
-from .gates import reorder
+from ..language_model import VOCABULARY_SIZE
 
 NUMBER = re.compile("0|[1-9][0-9]{0,3}")
-BLOCKS = 4  # of wh, when we write
 FILES = 15  # as published
 FIRST_GAIN = 6  # at least: after embedding, wx, one block of wh, wmx, wmh and b
 AFTER_WH = ("wmx", "wmh", "b", "gx", "gh", "gmx", "gmh", "out_w", "out_b")
@@ -170,39 +167,3 @@ def _gaps(files: list[str]) -> str:
 def _listed(missing: list[int]) -> str:
     names = [f"{number}.npy" for number in missing[:FILES]]
     return ", ".join(names + ["..."] * (len(missing) > FILES))
-
-
-def write_openai(folder: Path, model: LanguageModel) -> None:
-    """Write a model as OpenAI's 15 files, all of them or none.
-
-    Writing what was read from this layout gives equal files. Folded weights get their columns'
-    norms as gains, so the product is unchanged up to rounding. Raises InputError for what the
-    layout cannot represent, and if the folder is not empty.
-    """
-    if model.config.symbols != VOCABULARY_SIZE:
-        raise InputError(
-            f"OpenAI's layout holds models of bytes; this one reads the {model.config.symbols:,} "
-            "tokens of a SentencePiece vocabulary"
-        )
-    if model.config.cell != "mlstm" or model.config.layers != 1:
-        raise InputError(
-            "OpenAI's layout holds one mLSTM layer; this model has "
-            f"{model.config.layers} of cell {model.config.cell}"
-        )
-    if is_taken(folder):
-        raise InputError(f"{folder}: exists already; remove it or name another folder")
-    arrays = _arrays_of(model)
-    with whole_folder(folder.resolve()) as partial:  # "." has no name to add to
-        for number, array in enumerate(arrays):
-            np.save(partial / f"{number}.npy", array, allow_pickle=False)
-
-
-def _arrays_of(model: LanguageModel) -> list[np.ndarray]:
-    """Return the 15 arrays in their order."""
-    tensors = {name: tensor.detach().float().cpu() for name, tensor in model.state_dict().items()}
-    for name in ("x", "h", "mx", "mh"):
-        tensors.setdefault(f"layers.0.g_{name}", tensors[f"layers.0.w_{name}"].norm(dim=1))
-    theirs = reorder(tensors, "ifou")
-    arrays = {name: _turn(name, theirs[ours].numpy()) for name, ours in OUR_NAMES.items()}
-    blocks = [np.ascontiguousarray(block) for block in np.split(arrays["wh"], BLOCKS, axis=1)]
-    return [arrays["embedding"], arrays["wx"], *blocks, *(arrays[name] for name in AFTER_WH)]

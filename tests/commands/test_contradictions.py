@@ -32,10 +32,8 @@ def work(tmp_path_factory):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("describe_corpus.py corpus --stars-key x", "--stars-key is for files of reviews"),
-        ("describe_corpus.py corpus --strict", "--strict is for files of reviews"),
-        ("describe_corpus.py corpus --output corpus", "corpus: is a folder; name a file in it"),
-        ("describe_corpus.py corpus --output packed.tar.zst/x", "packed.tar.zst is a file"),
+        ("evaluate.py --data corpus --output corpus", "corpus: is a folder; name a file in it"),
+        ("evaluate.py --data corpus --output packed.tar.zst/x", "packed.tar.zst is a file"),
         (
             "evaluate.py --data reviews.jsonl --split train",
             "reviews.jsonl is no folder",
@@ -43,7 +41,6 @@ def work(tmp_path_factory):
         ("evaluate.py --data corpus --text-key x", "--text-key is for a file of texts"),
         ("evaluate.py --data own.json --output own.json", "own.json: this is the input"),
         ("heatmap.py --input own.json --output own.json", "own.json: this is the input"),
-        ("describe_corpus.py own.json --output own.json", "own.json: this is the input"),
         ("prepare_corpus.py --check corpus --strict", "--strict is for preparing a corpus"),
         ("prepare_corpus.py --check corpus --split 5,5,5", "--split is for preparing a corpus"),
         (

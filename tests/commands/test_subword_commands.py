@@ -110,8 +110,6 @@ def test_other_tokenizers_are_refused(work, tmp_path):
     process = run(*run_on(work, tmp_path / "run", **{"model.vocabulary_size": 300}))
     assert_refused(process, "model.vocabulary_size is 300", "512 tokens")
     assert not (tmp_path / "run").exists()
-    process = run("scripts/export_weights.py", work / "run", "--output", tmp_path / "weights")
-    assert_refused(process, "models of bytes")
 
 
 def test_a_run_resumed_on_a_corpus_of_other_tokens_asks_for_its_own(work):

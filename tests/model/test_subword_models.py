@@ -13,7 +13,6 @@ from model.featurizer import SentimentFeaturizer
 from model.files.weights import load_model, save_model
 from model.language_model import ModelConfig, build_model
 from model.layers import mlstm
-from model.published.openai import write_openai
 from model.sampling import SamplingConfig, generate
 from model.scoring import token_costs
 from model.text.profiles import text_profile
@@ -170,12 +169,6 @@ def test_the_automaton_follows_a_token_as_it_follows_its_bytes(subwords):
             if possible:
                 assert of_tokens.next_state(state, token) == now
     assert not of_tokens.allowed(START, 9)[subwords.spellings.index(b"")]
-
-
-def test_openais_layout_holds_only_bytes(tmp_path, subword_model):
-    with pytest.raises(InputError, match="holds models of bytes; this one reads the 400 tokens"):
-        write_openai(tmp_path / "out", subword_model)
-    assert not (tmp_path / "out").exists()
 
 
 def test_the_size_is_the_corpuss_or_refused():

@@ -4,6 +4,7 @@ import json
 import re
 
 from data_utils.synthetic import synthetic_reviews
+from tests.model.published.layouts import draw, openai_arrays, write_openai
 from tests.support.runs import ROOT
 
 SHORT_RUN = (
@@ -38,6 +39,7 @@ def make_checkout(folder):
     for name, count, seed in (("reviews", 200, 1), ("films", 50, 2)):
         rows = (json.dumps({"reviewText": r.text}) for r in synthetic_reviews(count, seed=seed))
         (folder / f"{name}.jsonl").write_text("\n".join(rows) + "\n")
+    write_openai(folder / "weights", openai_arrays(draw()))
     return folder
 
 
@@ -59,8 +61,6 @@ def shortened(command):
             if "lanes_per_rank" in config_of(command)
             else (command + SHORT_RUN)
         )
-    if "largest_batch.py" in command:
-        return re.sub(r"--config \S+", "--config configs/tour.toml", command) + " --limit 8"
     if " generate" in command and "--length" not in command:
         return command + " --length 60"
     if "benchmark.py" in command:

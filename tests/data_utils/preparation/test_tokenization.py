@@ -21,7 +21,6 @@ from data_utils.preparation.vocabulary import (
     make_tokenizer,
     sample_reviews,
 )
-from data_utils.statistics.counts import describe_corpus
 from data_utils.synthetic import synthetic_reviews
 from model.errors import InputError
 from model.text.tokenizer import TOKENIZER_FILE
@@ -340,8 +339,3 @@ def test_a_split_of_another_size_is_named(whole):
     change_meta(whole, tokens=7)
     with pytest.raises(InputError, match="14 bytes were prepared"):
         open_corpus(whole)
-
-
-def test_statistics_are_those_of_the_text(tmp_path, source, whole):
-    prepare_corpus([source], tmp_path / "bytes", tokenizer="bytes")
-    assert describe_corpus(whole, block_bytes=1000) == describe_corpus(tmp_path / "bytes")

@@ -1,16 +1,13 @@
-"""OpenAI's numbered files: the states that their mathematics gives, and files handed back."""
+"""OpenAI's numbered files: the states that their mathematics gives, and damaged ones refused."""
 
 import io
 
 import numpy as np
 import pytest
-import torch
 
 from model.errors import InputError
 from model.features import features_in_order
-from model.language_model import ModelConfig, build_model
 from model.published.imports import import_openai
-from model.published.openai import write_openai as export
 from tests.model.published.layouts import draw, openai_arrays, write_openai
 from tests.model.published.states import TEXT, assert_same, read
 
@@ -58,58 +55,6 @@ def test_other_floating_point_numbers_and_orders_are_read(language, tmp_path, dt
 def test_a_gate_order_that_is_asked_for_is_used(folder, language):
     cell, _ = read(import_openai(folder, "ifuo").model)
     assert not np.allclose(cell, language.read(TEXT)[1][-1], atol=0.1)
-
-
-@pytest.mark.parametrize("blocks", [1, 4])
-def test_export_gives_the_files_back_exactly(language, tmp_path, blocks):
-    arrays = openai_arrays(language, blocks)
-    imported = import_openai(write_openai(tmp_path / "weights", arrays))
-    export(tmp_path / "back", imported.model)
-    expected = write_openai(tmp_path / "four", openai_arrays(language, 4))
-    assert len(list((tmp_path / "back").iterdir())) == 15
-    for number in range(15):
-        name = f"{number}.npy"
-        assert (tmp_path / "back" / name).read_bytes() == (expected / name).read_bytes()
-
-
-def test_export_of_folded_weights_keeps_the_matrices(language, tmp_path):
-    arrays = openai_arrays(language, folded=True)
-    imported = import_openai(write_openai(tmp_path / "weights", arrays))
-    export(tmp_path / "back", imported.model)
-    for number in range(9):
-        np.testing.assert_array_equal(np.load(tmp_path / "back" / f"{number}.npy"), arrays[number])
-    assert_same(import_openai(tmp_path / "back").model, language)
-
-
-def test_a_model_of_ours_comes_back_exactly(small_model, tmp_path):
-    export(tmp_path / "weights", small_model)
-    back = import_openai(tmp_path / "weights").model.state_dict()
-    for name, tensor in small_model.state_dict().items():
-        assert torch.equal(back[name], tensor)
-
-
-@pytest.mark.parametrize("changes", [{"layers": 2}, {"cell": "lstm", "weight_norm": False}])
-def test_what_the_layout_cannot_say_is_not_exported(tmp_path, changes):
-    model = build_model(ModelConfig(hidden_size=4, embedding_size=3, **changes), seed=0)
-    with pytest.raises(InputError, match="one mLSTM layer"):
-        export(tmp_path / "weights", model)
-    assert not list(tmp_path.iterdir())
-
-
-def test_export_takes_an_empty_folder_and_refuses_a_full_one(small_model, tmp_path):
-    (tmp_path / "weights").mkdir()
-    export(tmp_path / "weights", small_model)
-    with pytest.raises(InputError, match="exists already"):
-        export(tmp_path / "weights", small_model)
-    assert [path.name for path in tmp_path.iterdir()] == ["weights"]
-
-
-@pytest.mark.parametrize("largest_file", [200], indirect=True)
-@pytest.mark.usefixtures("largest_file")
-def test_an_export_that_fails_leaves_nothing(small_model, tmp_path):
-    with pytest.raises(OSError, match=r"(too large|requested and .* written).*: '.*/weights'$"):
-        export(tmp_path / "weights", small_model)
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("number", range(15))

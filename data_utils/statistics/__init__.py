@@ -1,1 +1,0 @@
-"""What a corpus is made of, as numbers, a table and a figure."""
