@@ -19,11 +19,11 @@ from tyro.constructors import (
 
 from model.bounds import check_bounds
 from model.commands import program
-from model.commands.program import check_apart, prepare_output, report
+from model.commands.program import prepare_output, report
 from model.errors import InputError
 from training.parallel.launcher import end_launcher, report_failure
 
-__all__ = ["check_apart", "parse", "prepare_output", "refuse_given", "report", "run", "run_plain"]
+__all__ = ["parse", "prepare_output", "refuse_given", "report", "run", "run_plain"]
 
 Options = TypeVar("Options")
 REGISTRY = ConstructorRegistry()

@@ -5,6 +5,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from configs.command import check_apart, parse, prepare_output, refuse_given, report, run
+from configs.command import parse, prepare_output, refuse_given, report, run
 
-__all__ = ["check_apart", "parse", "prepare_output", "refuse_given", "report", "run"]
+__all__ = ["parse", "prepare_output", "refuse_given", "report", "run"]
