@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from configs import command
 from data_utils.published_sets.registry import ONE_UNIT, SETS, Published, PublishedSet, Row
-from experiments.shipped.tables import begun, given, trainings
+from experiments.models.tables import begun, given, trainings
 from experiments.tables import NotMeasured, revision
 from model.errors import InputError
 from model.files.storage import read_json

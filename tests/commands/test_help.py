@@ -116,8 +116,7 @@ def test_help_joins_the_lines_of_an_option():
 @pytest.mark.parametrize(
     ("script", "wrong"),
     [
-        ("experiments/recurrence/run.py", ["sixth"]),
-        ("experiments/recurrence/plot.py", ["sixth"]),
+        ("experiments/speed/run.py", ["sixth"]),
         ("experiments/tables.py", ["sixth"]),
     ],
 )

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from experiments.shipped.tables import trainings
 
 from experiments.default_model.fit_ngrams import (
     accuracies,
@@ -76,7 +77,6 @@ from experiments.default_model.train import (
     stars_loss,
     train,
 )
-from experiments.shipped.tables import trainings
 from model.classifiers.ngrams import buckets_of
 from model.errors import InputError
 from model.files.shipped import find_model

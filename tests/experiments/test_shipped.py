@@ -14,8 +14,8 @@ from data_utils.labelled import read_labelled_sets
 from data_utils.preparation.preparation import Preparation, prepare_corpus
 from data_utils.preparation.vocabulary import VocabularyConfig
 from data_utils.synthetic import synthetic_reviews
-from experiments.shipped import memorization, near_copies, select_reviews, ship
-from experiments.shipped.overlap import RUN, SHORTEST, HeldOut
+from experiments.models import memorization, near_copies, select_reviews, ship
+from experiments.models.overlap import RUN, SHORTEST, HeldOut
 from model import SentimentClassifier
 from model.classifiers.classifier import Classifier
 from model.errors import InputError
@@ -103,7 +103,7 @@ def test_reviews_are_selected_by_source_and_apart_from_the_held_out(tmp_path, ti
     (tmp_path / "reviews.jsonl").write_text("\n".join(map(json.dumps, rows)))
     (tmp_path / "test.csv").write_text(f"label,text\n1,{sentence(RUN)}\n")
     process = run(
-        *("-m", "experiments.shipped.select_reviews", tmp_path / "reviews.jsonl"),
+        *("-m", "experiments.models.select_reviews", tmp_path / "reviews.jsonl"),
         *("--held-out", tmp_path / "test.csv", "--output", tmp_path / "out.jsonl"),
         *("--title", title),
     )
@@ -218,7 +218,7 @@ def test_what_is_shipped_tells_sentiment_as_a_transfer_does(trained, tmp_path):
         paths[name].write_text("\n".join(rows))
     words = [trained, "--name", "small", "--work", tmp_path / "work", "--output", tmp_path / "out"]
     words += ["--train", paths["train"], "--val", paths["val"], "--classes", "bad", "good"]
-    process = run("-m", "experiments.shipped.ship", *words)
+    process = run("-m", "experiments.models.ship", *words)
     assert process.returncode == 0, process.stderr
     folder = tmp_path / "out" / "small"
     assert (folder / "LICENSE").read_text() == (SHIPPED_MODELS / "LICENSE").read_text()

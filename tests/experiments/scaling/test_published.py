@@ -5,9 +5,7 @@ from itertools import chain
 import numpy as np
 import pytest
 
-from experiments.scaling import replayed
 from experiments.scaling.publication import explanation, puri, rivals
-from experiments.tables import read_result
 from model.files.storage import read_json
 from scaling.fitting.least_squares import fit
 from tests.support.runs import ROOT, assert_refused, run
@@ -139,14 +137,6 @@ def test_two_values_that_do_the_same_are_correlated():
     x = np.arange(1.0, 9.0)
     fitted = fit(lambda v: v["a"] * x + v["b"] * x**1.01, 3 * x, {"a": 1.0, "b": 2.0})
     assert fitted.correlation("a", "b") < -0.99
-
-
-def test_the_replayed_exchange_is_foretold_with_nothing_fitted():
-    rows = replayed.compare(read_result("exchange", "replay"))
-    assert len(rows) == 10
-    assert max(abs(row["error"]) for row in rows) < 0.09  # of the whole step as it was timed
-    by_name = {(row["profile"], row["way"]): row["exposed_predicted"] for row in rows}
-    assert by_name["one by one", "fp16"] < 0.3 * by_name["together", "fp16"]
 
 
 def test_every_reading_has_its_error():
