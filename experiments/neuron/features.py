@@ -19,7 +19,6 @@ from data_utils.labelled import LabelledSet
 from data_utils.options import Model
 from data_utils.provenance import describe_origin
 from data_utils.published_sets.registry import SETS
-from experiments.neuron.axes import describe_axes
 from experiments.neuron.fits import WAYS, Way, fit_way, tested
 from experiments.neuron.titles import TITLE_MARK, score_titles
 from model.errors import InputError
@@ -68,7 +67,7 @@ class Options:
     precision: Precision = "fp32"
     """Number format of the model's matrix products."""
     seed: int = 0
-    """Draws the texts of IMDB, and the rotations."""
+    """Draws the texts of IMDB."""
 
     def __post_init__(self) -> None:
         if unknown := [name for name in self.only if name not in BY_NAME]:
@@ -126,8 +125,6 @@ def compare(name: str, models: Sequence[LoadedModel], options: Options) -> dict[
         "rows": rows,
     }
     if not options.only:
-        mean = [Examples(features["cell mean"][i], labels[i]) for i in range(3)]
-        found["axes"] = describe_axes(mean, options.seed)
         found["titles"] = score_titles(loaded, sets[1], sets[2], options.most_texts)
     return found
 

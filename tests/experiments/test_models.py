@@ -1,7 +1,6 @@
 """What the shipped model may read, what it knows while it learns, and whether it recites."""
 
 import json
-import tomllib
 from collections import Counter
 from pathlib import Path
 
@@ -82,12 +81,6 @@ def test_near_copies_are_counted_and_scored_apart(small_model):
     assert near_copies.scored(loaded, split, ~is_copy)["bits_of_others"] == bits["bits_of_copies"]
 
 
-def test_apostrophes_do_not_hide_a_text():
-    assert HeldOut(["it isn't what they said it'd be"]).shares_with(
-        "It isnt what they said itd be, sadly."
-    )
-
-
 @pytest.mark.parametrize(
     ("title", "first"),
     [("none", "It broke."), ("first", "Bad | It broke."), ("last", "It broke. | Bad")],
@@ -122,47 +115,6 @@ def test_reviews_are_selected_by_source_and_apart_from_the_held_out(tmp_path, ti
 
 
 @pytest.mark.parametrize(
-    ("title", "named"),
-    [
-        ("Five Stars", 1),
-        ("5-star quality", 1),
-        ("a star", 0),
-        ("25 stars", 0),
-        ("Four starships", 0),
-    ],
-)
-def test_titles_that_name_stars_are_counted(title, named):
-    assert bool(select_reviews.STARS.search(title)) == named
-
-
-@pytest.mark.parametrize(
-    ("stars", "label", "mark"),
-    [(5.0, None, "+"), (4, 0, "+"), (3.0, 1, ""), (2, None, "-"), (None, 1, "+"), (None, 0, "-")],
-)
-def test_stars_go_before_labels_as_marks(stars, label, mark):
-    assert select_reviews.mark_of(stars, label) == mark
-    assert select_reviews.mark_of(None, None) == ""
-
-
-@pytest.mark.parametrize(
-    ("title", "arranged"),
-    [("none", "It broke. | -"), ("first", "Bad | It broke. | -"), ("last", "It broke. | - | Bad")],
-)
-def test_a_mark_stands_right_behind_the_text(title, arranged):
-    record = {"reviewText": "It broke.", "summary": "Bad", "overall": 1}
-    review = select_reviews.Review.of(record)
-    assert select_reviews.arranged(review, title, marks=True) == arranged
-    assert "-" not in select_reviews.arranged(review, title, marks=False)
-
-
-def test_long_texts_are_left_out_on_request():
-    held_out = HeldOut([sentence(RUN)])
-    review = select_reviews.Review("four")
-    assert select_reviews.what_bars(review, "fine_foods", held_out, 3) == "more than 3 characters"
-    assert select_reviews.what_bars(review, "fine_foods", held_out, 4) is None
-
-
-@pytest.mark.parametrize(
     ("licences", "kept"), [("allowing", ["a"]), ("others", ["b"]), ("all", ["a", "b"])]
 )
 def test_sources_are_chosen_by_their_licence(tmp_path, licences, kept):
@@ -184,23 +136,6 @@ def test_reviews_of_a_held_out_corpus_are_left_out(tmp_path, write_reviews):
     of = {name: list(near_copies.reviews_of(splits[name])) for name in ("train", "valid", "test")}
     assert all(held_out.shares_with(text) for text in of["valid"] + of["test"])
     assert not all(held_out.shares_with(text) for text in of["train"])
-
-
-def test_a_corpus_of_subwords_is_not_searched_for_wording(subword_split):
-    with pytest.raises(InputError, match="of subwords; give one of bytes"):
-        list(near_copies.reviews_of(subword_split))
-
-
-@pytest.mark.parametrize("record", [{}, {"reviewText": " \n", "summary": "Bad"}])
-def test_a_review_without_text_is_left_out(record):
-    review = select_reviews.Review.of(record)
-    assert select_reviews.what_bars(review, "fine_foods", HeldOut([]), None) == "no text"
-
-
-def test_no_source_is_left_out_for_two_reasons():
-    given = tomllib.loads((select_reviews.HERE / "excluded.toml").read_text())
-    assert sum(map(len, given.values())) == len(select_reviews.EXCLUDED)  # none has two reasons
-    assert select_reviews.EXCLUDED["alexa"] == "no known licence"
 
 
 @pytest.fixture(scope="module")
@@ -251,17 +186,6 @@ def test_a_shipped_classifier_can_name_its_sentiment_unit():
         assert named.coefficients is made.coefficients
 
 
-def test_of_three_classes_the_unit_is_turned_by_the_last():
-    labels = np.arange(60) % 3
-    values = np.array([[1.0], [2.0], [0.0]], np.float32)[
-        labels
-    ]  # lowest for the last class, not the first
-    values += np.random.default_rng(0).normal(size=values.shape).astype(np.float32) / 9
-    made = Classifier(np.ones((3, 1)), np.zeros(3), ("bad", "fair", "good"), 0, 1, "digest")
-    assert ship.with_neuron(made, 0, Examples(values, labels)).polarity == -1
-    assert ship.with_neuron(made, 0, Examples(-values, labels)).polarity == 1
-
-
 def test_the_greedy_continuation_is_the_likeliest_byte_each_time(small_model):
     prompt = torch.randint(0, 256, (3, 9), generator=torch.Generator().manual_seed(0))
     written = memorization.greedy(small_model, prompt, 6)
@@ -279,13 +203,6 @@ def test_recited_text_is_counted_by_its_like_prefix():
     assert (row["prompts"], row["exact"]) == (8, 6)
     assert row["mean_prefix"] == pytest.approx((6 * 50 + 10 + 0) / 8)
     assert row["longest_prefixes"] == [50] * 5
-
-
-def test_passages_lie_within_one_review():
-    texts = ["a" * 120, "b" * 99, "c" * 300]
-    split = encode_split(texts, text_profile("raw"))
-    passages = memorization.sample_passages(split, 10, seed=1)
-    assert sorted(np.unique(row).tolist() for row in passages) == [[ord("a")], [ord("c")]]
 
 
 def test_recited_pieces_of_words_are_counted_in_pieces(
