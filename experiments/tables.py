@@ -1,16 +1,28 @@
-"""Make the tables of the pages from the files of results; nobody copies a number by hand.
+"""Make the tables of the pages from the result files; nobody copies a number by hand.
 
 python -m experiments.tables
 
 Between the lines `<!-- made: package.module.function word ... -->` and `<!-- /made -->` of a page
 stands what the function returns for these words. In the YAML at the head of a page the lines are
-`# made: ...` and `# /made`. A test makes the tables again and compares.
+`# made: ...` and `# /made`.
+
+PAGE.tables.json next to a page holds its other tables as text in which the path of a result stands
+in place of each number. In `{speed/results/busy.json#work/train/ratio *100:.1f}` the path is
+relative to experiments/, `#` begins the keys in the file (`*`: all items of a list, whose median is
+taken), then a factor and a format. ` & ` joins the paths of a mean, ` minus ` and ` over ` those of
+a difference and a ratio. `{origins: FILE ...}` stands for the revisions that measured the files.
+`block` makes such a table for pages whose results are still measured; the pages of closed studies
+keep the text, and a test compares it with the results.
 """
 
 import importlib
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from math import prod
 from pathlib import Path
+from statistics import fmean, median
 from typing import Any
 
 from configs import command
@@ -19,12 +31,15 @@ from model.files.storage import read_json, write_atomically
 
 EXPERIMENTS = Path(__file__).resolve().parent
 ROOT = EXPERIMENTS.parent
-PAGES = ("README.md", "docs/*.md", "experiments/**/README.md", "model/pretrained/**/*.md")
+PAGES = ("README.md", "docs/*.md", "experiments/**/*.md", "model/pretrained/**/*.md")
 MADE = re.compile(
     r"^((?:<!--|#) made: ([\w.]+)(.*?)(?: -->)?\n).*?^((?:<!--|#) /made)", re.DOTALL | re.MULTILINE
 )
 NOT_YET = "Not measured yet."  # in place of a table whose result is absent
 DIRTY = "-dirty"  # what git describe adds to the revision of a tree with uncommitted changes
+NUMBER = re.compile(r"\{([^{}]+\.jsonl?#[^{}]*):([^:{}]*)\}")
+ORIGINS = re.compile(r"\{origins: ([^{}]*)\}")
+FACTOR = re.compile(r" ([*/])([\d.e+-]+)(?= |$)")
 
 
 class NotMeasured(InputError):
@@ -66,6 +81,59 @@ def made(name: str, words: Sequence[str]) -> str:
         return NOT_YET
 
 
+def block(page: str, name: str) -> str:
+    """Return a table of PAGE.tables.json, with its numbers."""
+    return with_numbers(read_json(EXPERIMENTS / f"{page}.tables.json")["blocks"][name])
+
+
+def with_numbers(lines: Iterable[str]) -> str:
+    """Return lines with the numbers that the paths in them lead to."""
+    text = NUMBER.sub(lambda found: format(number(found[1]), found[2]), "\n".join(lines))
+    return ORIGINS.sub(
+        lambda found: origins({Path(file).name: _content(file) for file in found[1].split()}), text
+    )
+
+
+def number(path: str) -> Any:
+    """Return the number that a path with its factors leads to, or several joined ones."""
+    steps = FACTOR.findall(path)
+    path = FACTOR.sub("", path)
+    if " minus " in path:
+        value = _sides(path, " minus ")[0] - _sides(path, " minus ")[1]
+    elif " over " in path:
+        value = _sides(path, " over ")[0] / _sides(path, " over ")[1]
+    else:
+        values = _sides(path, " & ")
+        value = values[0] if len(values) == 1 else fmean(values)
+    for sign in "*/":
+        if factors := [float(factor) for which, factor in steps if which == sign]:
+            value = value * prod(factors) if sign == "*" else value / prod(factors)
+    return value
+
+
+def _sides(path: str, separator: str) -> list[Any]:
+    parts = (part.partition("#") for part in path.split(separator))
+    return [_found(_content(file), keys.split("/")) for file, _, keys in parts]
+
+
+def _found(value: Any, keys: Sequence[str]) -> Any:
+    for place, key in enumerate(keys):
+        if key == "*":
+            return median(_found(item, keys[place + 1 :]) for item in value)
+        value = value[int(key)] if isinstance(value, list) else value[key.replace("~1", "/")]
+    return value
+
+
+@cache
+def _content(file: str) -> Any:
+    path = EXPERIMENTS / file
+    if not path.is_file():
+        raise NotMeasured(f"experiments/{file}: there is no such result")
+    if path.suffix == ".json":
+        return read_json(path)
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
 def kept(study: str, name: str) -> dict[str, Any] | None:
     """Return the content of experiments/STUDY/results/NAME.json; None if it is absent."""
     path = EXPERIMENTS / study / "results" / f"{name}.json"
@@ -84,11 +152,6 @@ def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table in Markdown; all columns except the first are aligned to the right."""
     lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def table_of(rows: Sequence[Mapping[str, str]]) -> str:
-    """Return a table of rows whose keys, the same in all, are the head."""
-    return markdown(list(rows[0]), [list(row.values()) for row in rows])
 
 
 def percent(value: float, interval: Sequence[float] = ()) -> str:

@@ -128,7 +128,7 @@ class FeatureKind:
         return state.is_output(self.state) and self.layers_of(config) == [config.layers - 1]
 
 
-# Named choices; experiments/features compares them.
+# Named choices; experiments/neuron/features.md compares them.
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "papers": {"state": "cell", "pooling": ("last",)},
     "pooled": {"state": "cell", "pooling": ("last", "mean", "max", "min")},

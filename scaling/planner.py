@@ -19,7 +19,7 @@ from .step_time import Synchronisation
 
 LANES, WINDOW = 256, 256  # of a GPU, as published
 MOST_DIGITS = 6  # of a number of units
-# The gates' gradients and the decoder's, measured in experiments/exchange on a CPU: ready from 0.64
+# The gates' gradients and the decoder's, measured on a CPU (experiments/scaling): ready from 0.64
 # to 0.99 of backward, two thirds of the computing: 0.35 x 2/3 = f (1 - 1/5).
 OVERLAPPED = Synchronisation(chunks=5, overlap=0.29)
 FLAT = Synchronisation()

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# torch.distributed.run with what a run needs to outlive its machines; see experiments/elastic.
+# torch.distributed.run with what a run needs to outlive its machines; see docs/elastic.md.
 # Options and PET_ variables of the environment override what is set here.
 # usage: bash scripts/elastic.sh --nnodes 1:4 --nproc-per-node 8 --rdzv-endpoint HOST:29500 \
 #            main.py --run-dir runs/mine ...

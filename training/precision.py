@@ -33,7 +33,7 @@ def has_fast_bf16(device: torch.device) -> bool:
     """Return whether the device multiplies bf16 faster than fp32.
 
     So do matrix units (Ampere and later, Intel's AMX) and AVX-512's bf16 instructions: on AMD's
-    Zen 5 a training step in bf16 is faster, too (experiments/recurrence).
+    Zen 5 a training step in bf16 is faster, too (experiments/speed).
     """
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= (8, 0)

@@ -24,7 +24,7 @@ from experiments.default_model.fit_ngrams import DESCRIPTION, as_read
 from experiments.default_model.methods import accuracy_by_source, sided, sides_of
 from experiments.default_model.sentences.examples import Example, read_examples
 from experiments.default_model.train import head_of
-from experiments.shipped.ship import LICENCE, write_quantized
+from experiments.models.ship import LICENCE, write_quantized
 from model.classifiers.classifier import FOLDER, UNSURE, Familiarity
 from model.classifiers.heads import HeadsConfig, build_heads
 from model.classifiers.ngrams import BagOfNgrams, load_ngrams

@@ -4,16 +4,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+from experiments.default_model.methods import folder_megabytes
 from experiments.default_model.sentences.everyday import APART, everyday_sentences
 from experiments.default_model.study import answers_of
-from experiments.shipped.tables import task
+from experiments.models.tables import bits, sst, task
+from experiments.models.tables import titled as with_alias
 from experiments.tables import kept, markdown, origins, percent, read_result
-from training.metrics import read_rows
+from model.files.shipped import ALIASES, SHIPPED_MODELS
 from transfer.intervals import paired_difference, separate_difference
 from transfer.regression import accuracy_interval
 
 HERE = Path(__file__).resolve().parent
-RESULTS = HERE / "results"
 NAMES = {
     "stars_1024": "`stars_1024` (`default`)",
     "stars_512": "`stars_512` (`default_small`)",
@@ -29,20 +30,6 @@ HALVES = {
 }
 SETS = {"sst": "SST", "imdb": "IMDB", "semeval": "SemEval's tweets"}
 FORMER = "the former `stars_1024`"
-BESIDE_THE_BAG = {
-    "former": FORMER,
-    "stars_512": "`stars_512`",
-    "ngrams_512": "512 units with n-grams",
-    "ngrams_256": "256 units with n-grams",
-    "plain_256": "256 units without n-grams",
-    "films_1024": "the first pass",
-    "mean_0.25": "mean with the second pass, a quarter of it",
-    "mean_0.5": "mean with the second pass, half of it",
-    "mean_0.75": "mean with the second pass, three quarters of it",
-    "mean_seed_1": "half of it, another seed",
-    "mean_of_both": "mean of both seeds, shipped",
-}
-VAL = ("sst", "imdb", "everyday", "amazon", "titles", "grammar")  # sources, in the order shown
 SECONDS = "CPU seconds per 1,000 sentences of SST"
 READ_BEFORE = (
     "IMDB's are drawn from its test set. The everyday sentences were read while `default` was "
@@ -213,31 +200,15 @@ def texts(selection: str = "texts") -> str:
     return markdown(["source", "texts", "characters", "texts in val"], rows)
 
 
-def learning(training: str = "metrics") -> str:
-    """Return the accuracy on val during a training, by the source of the texts."""
-    evaluated = [row for row in read_rows(RESULTS / f"{training}.jsonl") if "sst" in row]
-    sources = [name for name in VAL if name in evaluated[0]]
+def models(*names: str) -> str:
+    """Return the shipped models with their size, accuracy on SST and bits per character."""
     rows = [
-        [f"{row['step']:,}", *(percent(row[source]["accuracy"]) for source in sources)]
-        for row in evaluated
+        [
+            f"[{with_alias(name)}](model/pretrained/{name}/README.md)",
+            f"{folder_megabytes(SHIPPED_MODELS / name):.1f} MB",
+            accuracy(name, "sst") if name in ALIASES.values() else sst(name, "all_units"),
+            bits(name),
+        ]
+        for name in names
     ]
-    return markdown(["step", *sources], rows)
-
-
-def bags() -> str:
-    """Return the accuracies of the former default with its bag of n-grams, and with the second."""
-    rows = []
-    for name, words in (("former", "the first bag"), ("second_bag", "the second bag")):
-        everyday = read_result("default_model", name)["everyday"]
-        interval = percent(everyday["accuracy"], everyday["accuracy_interval"])
-        rows.append([words, *(accuracy(name, part) for part in SETS), interval])
-    return markdown(["", *SETS.values(), "everyday sentences"], rows)
-
-
-def beside_the_bag(*names: str) -> str:
-    """Return the accuracy on val of several models, each with the same bag of n-grams."""
-    rows = []
-    for name in names:
-        found = read_result("default_model", f"with_bag_{name}")["origin"]["val_accuracy"]
-        rows.append([BESIDE_THE_BAG[name], *(percent(found[source]) for source in VAL)])
-    return markdown(["model", *VAL], rows)
+    return markdown(["model", "size", "SST test, per cent", "bits per character"], rows)

@@ -30,8 +30,8 @@ from experiments.default_model.sentences.examples import (
 )
 from experiments.default_model.sentences.grammar import Sentence, draw
 from experiments.default_model.sentences.rare import SENTENCE_END, noisy_copies, rare_texts
-from experiments.shipped.overlap import HeldOut
-from experiments.shipped.select_reviews import Review, what_bars
+from experiments.models.overlap import HeldOut
+from experiments.models.select_reviews import Review, what_bars
 from model.bounds import PositiveInt
 from model.errors import InputError
 from model.files.storage import write_json

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from experiments.models.tables import named
 from experiments.neuron.areas import best_units
-from experiments.shipped.tables import named
 from experiments.tables import accuracy, markdown, origins, percent, read_result
 
 LABELS = (10, 100, 1000, 6920)

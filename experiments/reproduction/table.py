@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 
 from configs import command
 from data_utils.published_sets.registry import ONE_UNIT, SETS, Published, PublishedSet, Row
-from experiments.shipped.tables import begun, given, trainings
-from experiments.tables import NotMeasured, revision
+from experiments.models.tables import begun, given, trainings
+from experiments.tables import revision
 from model.errors import InputError
 from model.files.storage import read_json
 from transfer.intervals import fold_interval
@@ -65,17 +65,6 @@ def with_words(path: Path) -> dict[str, Any]:
     if words is None or words["examples"] != result["examples"]:
         return result
     return {**result, "tfidf": words["tfidf"], "words_origin": words["origin"]}
-
-
-def result_of(model: str, task: str) -> dict[str, Any]:
-    """Return a model's kept result with the bag of words; NotMeasured if it is absent."""
-    path = HERE / "results" / model / f"{task}.json"
-    if not path.is_file():
-        raise NotMeasured(f"{path}: there is no such result")
-    result = with_words(path)
-    if "tfidf" not in result:
-        raise NotMeasured(f"{path}: TF-IDF was not measured on the same examples")
-    return result
 
 
 def complete(model: str) -> str:

@@ -1,7 +1,6 @@
 """Fit the performance model to a measured sweep, and show its errors.
 
-python -m experiments.scaling.measured --sweep runs/sweep --output runs/sweep_fit.json \\
-    --figure runs/sweep_fit.png
+python -m experiments.scaling.measured --sweep runs/sweep --output runs/sweep_fit.json
 """
 
 from dataclasses import dataclass
@@ -11,7 +10,6 @@ from configs import command
 from data_utils.provenance import describe_origin
 from model.errors import InputError
 from model.files.storage import write_json
-from scaling.nccl_tests import read_bandwidths
 
 from .measuring.explanation import Observation, SweepModel
 from .measuring.report import describe, tables
@@ -24,15 +22,8 @@ class Options:
 
     sweep: Path
     """The folder of points that experiments.scaling.sweep wrote."""
-    link_bandwidth: Path | None = None
-    """Output of nccl-tests' all_reduce_perf within a node, as printed or written with -J; absent,
-    one bandwidth is fitted."""
-    network_bandwidth: Path | None = None
-    """The same for several nodes."""
     output: Path | None = None
     """JSON file for the result."""
-    figure: Path | None = None
-    """PNG to draw."""
 
 
 def main() -> None:
@@ -40,8 +31,8 @@ def main() -> None:
 
 
 def explain(options: Options) -> None:
-    """Fit the model to a sweep; print its tables, and write and draw them where asked."""
-    command.prepare_output(options.output, options.figure)
+    """Fit the model to a sweep; print its tables, and write them where asked."""
+    command.prepare_output(options.output)
     results = read_sweep(options.sweep)
     measured = [result for result in results if result["summary"] is not None]
     if not measured:
@@ -50,18 +41,10 @@ def explain(options: Options) -> None:
         raise InputError(
             f"{options.sweep}: points have different settings; fit them in separate folders"
         )
-    link, network = (
-        None if path is None else read_bandwidths(path)
-        for path in (options.link_bandwidth, options.network_bandwidth)
-    )
     observations = [Observation.of(result) for result in measured]
-    model = SweepModel(observations, link=link, network=network)
+    model = SweepModel(observations)
     result = describe(model, model.fit(), measured)
     print(tables(result))
-    if options.figure is not None:
-        from .measuring.figure import draw  # with matplotlib: a second
-
-        draw(options.figure, result["points"])
     if options.output is not None:
         given = {key: str(value) for key, value in vars(options).items()}
         write_json(options.output, {**result, "options": given, "origin": describe_origin()})

@@ -17,7 +17,7 @@ from experiments.scaling.publication import explanation, puri
 from experiments.scaling.publication.explanation import Constants
 from experiments.scaling.publication.figure import draw
 from experiments.scaling.publication.rivals import rivals
-from experiments.scaling.publication.tables import tables
+from experiments.tables import markdown
 from model.files.storage import write_json
 
 
@@ -39,7 +39,18 @@ def main() -> None:
     fitted = explanation.fit_model()
     curves = explanation.predict(fitted.values, Constants())
     result = describe(fitted, curves)
-    print(tables(result))
+    rows = [
+        [
+            name,
+            *(f"{point:g} / {ours:.1f}" for point, ours in zip(points, curves[name], strict=True)),
+        ]
+        for name, points in puri.SCALING.items()
+    ]
+    print(markdown(["published / model", *map(str, puri.GPUS)], rows))
+    print(
+        f"\n{len(fitted.values)} fitted parameters, worst error {fitted.worst:.1%}, "
+        f"rms {fitted.rms:.1%}"
+    )
     if figure is not None:
         alone = result["size_alone"]["infiniband_8192_over_the_fabric_of_4096"]
         draw(figure, curves, result["extrapolation"]["predicted"], alone)

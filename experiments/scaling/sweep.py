@@ -20,12 +20,12 @@ from tyro.constructors import PrimitiveConstructorSpec
 
 from configs import command
 from experiments.tables import markdown
-from experiments.training_runs import RANKS_HERE, rows_of, run_to_end
 from model.bounds import PositiveFloat, PositiveInt
 from model.errors import InputError
 from model.fused.cores import affine_cores
 
 from .measuring import results
+from .measuring.launch import RANKS_HERE, rows_of, run_to_end
 from .measuring.points import EXCHANGES, Point, Settings, design
 
 CLOCK = ("computing", "exposed", "data_wait")
@@ -58,7 +58,7 @@ class Options(Settings):
     hidden: Annotated[tuple[int, ...], listed(int)] = (4096,)
     """H, units."""
     exchanges: Annotated[tuple[str, ...], listed(str)] = tuple(EXCHANGES)
-    """How gradients travel: in buckets during backward (fp32, fp16, bf16, powersgd), in one piece
+    """How gradients travel: in buckets during backward (fp32, fp16, bf16), in one piece
     after it (flat, flat-fp16), or Adasum."""
     buckets: Annotated[tuple[float, ...], listed(float)] = (25.0, 5.0, 100.0)
     """Sizes in megabytes at which a bucket is sent."""

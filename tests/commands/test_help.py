@@ -114,8 +114,7 @@ def test_help_joins_the_lines_of_an_option():
 @pytest.mark.parametrize(
     ("script", "wrong"),
     [
-        ("experiments/recurrence/run.py", ["sixth"]),
-        ("experiments/recurrence/plot.py", ["sixth"]),
+        ("experiments/speed/run.py", ["sixth"]),
         ("experiments/tables.py", ["sixth"]),
     ],
 )
@@ -133,5 +132,5 @@ def test_no_command_of_an_experiment_ignores_its_arguments():
     ended = re.compile(r'^if __name__ == "__main__":$', re.MULTILINE)
     sources = {path: path.read_text() for path in (ROOT / "experiments").rglob("*.py")}
     commands = [path for path, source in sources.items() if ended.search(source)]
-    assert len(commands) > 40
+    assert len(commands) > 20
     assert not [path for path in commands if not PARSES.search(sources[path])]

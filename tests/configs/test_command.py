@@ -55,7 +55,7 @@ def shell(command):
         ("main.py", "torch"),
         ("main.py", "tensorboard"),
         ("scripts/prepare_corpus.py", "tyro"),
-        ("-m experiments.curve.run", "tyro"),
+        ("-m experiments.neuron.run", "tyro"),
     ],
 )
 def test_a_package_that_is_not_installed_is_named(tmp_path, words, package):

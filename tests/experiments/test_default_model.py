@@ -2,7 +2,6 @@
 
 import copy
 import json
-import math
 import random
 from collections import Counter
 from dataclasses import replace
@@ -13,7 +12,6 @@ import torch
 
 from experiments.default_model.fit_ngrams import (
     accuracies,
-    as_read,
     fitted,
     hashed,
     rarity_of,
@@ -40,17 +38,10 @@ from experiments.default_model.sentences.examples import (
     write_examples,
 )
 from experiments.default_model.sentences.grammar import (
-    DOMAINS,
-    GRAMMAR,
-    SLOT,
-    WORDS,
     Sentence,
     draw,
     drawn_freely,
-    filled,
 )
-from experiments.default_model.sentences.noise import mistyped, noisy
-from experiments.default_model.sentences.rare import contradicts, cue_of, noisy_copies, rare_texts
 from experiments.default_model.ship import doubt, familiar, slopes
 from experiments.default_model.study import TestSet as SetOfTexts
 from experiments.default_model.study import (
@@ -62,24 +53,15 @@ from experiments.default_model.study import (
 )
 from experiments.default_model.tables import results, sided_sentences
 from experiments.default_model.texts import (
-    first_sentences,
     grammar_sentences,
-    last_sentences,
-    part_of,
-    parts_of,
 )
 from experiments.default_model.train import (
     HEADS_FILE,
     Options,
-    admitted_of,
-    head_of,
-    stars_loss,
     train,
 )
-from experiments.shipped.tables import trainings
-from model.classifiers.ngrams import buckets_of
+from experiments.models.tables import trainings
 from model.errors import InputError
-from model.files.shipped import find_model
 from model.files.weights import load_model, load_tensors, save_model, save_tensors
 from model.text.profiles import text_profile
 from tests.transfer.finetuning.tasks import StopAfter
@@ -110,13 +92,6 @@ def test_models_are_chosen_by_other_sentences_than_they_are_tested_on():
     assert tested | chosen == everyday_wordings()
 
 
-def test_a_sentence_is_known_again_whatever_its_signs_and_capitals():
-    assert normalized("I DON'T like it!!") == normalized("I dont like it.")
-    assert normalized("I don\N{RIGHT SINGLE QUOTATION MARK}t") == normalized("i dont")
-    assert normalized("👍 ") == "👍"
-    assert normalized("👍") != normalized("👎")
-
-
 @pytest.mark.parametrize("dressed", [False, True])
 def test_the_grammar_makes_no_everyday_sentence(dressed):
     """Neither as it stands nor with mistakes."""
@@ -129,95 +104,6 @@ def test_the_grammar_makes_no_everyday_sentence(dressed):
     freely = {wording(drawn_freely(chooser)) for _ in range(20_000)}
     assert not drawn & everyday_wordings()
     assert freely & everyday_wordings()  # so that the line above could fail
-
-
-def test_every_slot_has_words_in_every_domain_and_every_word_a_slot():
-    tables = [table for by_label in GRAMMAR.values() for table in by_label.values()]
-    of_words = [table for part in (WORDS, *DOMAINS.values()) for table in part.values()]
-    used = {slot for table in tables + of_words for text in table for slot in SLOT.findall(text)}
-    assert used == set(WORDS).union(*DOMAINS.values())
-    for domain in DOMAINS.values():
-        assert used == {*WORDS, *domain}
-
-
-@pytest.mark.parametrize("word", ["useful", "unique", "unhelpful", "awful", "bad", "European"])
-def test_an_article_fits_its_word(word):
-    article = "an" if word in ("unhelpful", "awful") else "a"
-    assert filled(f"a {word} thing", random.Random(0)) == f"{article} {word} thing"
-
-
-def test_the_grammar_draws_every_kind_and_label_and_the_same_ones_again():
-    first, again = (random.Random(3), random.Random(3))
-    sentences = [draw(first) for _ in range(2000)]
-    assert sentences == [draw(again) for _ in range(2000)]
-    assert {sentence.kind for sentence in sentences} == set(GRAMMAR)
-    assert {sentence.label for sentence in sentences} == LABELS
-    assert not any("{" in sentence.text or not sentence.text.strip() for sentence in sentences)
-
-
-@pytest.mark.parametrize("text", ["good", "a", ":)", "👍"])
-def test_a_mistyped_text_keeps_its_first_sign_and_its_emoji(text):
-    for seed in range(20):
-        result = mistyped(text, random.Random(seed))
-        assert result[0] == text[0]
-        assert text.isalpha() or result == text
-
-
-def test_noise_leaves_short_words_so_that_a_denial_stays():
-    for seed in range(50):
-        mistaken = mistyped("not so bad, no", random.Random(seed))
-        assert mistaken == "not so bad, no"
-        assert "not" in noisy("It is not so bad, I like it", random.Random(seed)).lower().split()
-
-
-@pytest.mark.parametrize(
-    ("text", "stars", "is_wrong"),
-    [
-        ("Great and beautiful", 1, True),
-        ("Terrible", 5, True),
-        ("Not good", 4, True),
-        ("Never a bad day with it", 2, True),
-        ("Never a bad day with it", 5, False),
-        ("Great idea but broken", 1, False),
-        ("Great idea, terrible parts", 1, False),
-        ("Terrible", 3, False),
-        ("A lamp", 1, False),
-    ],
-)
-def test_words_that_contradict_the_stars_are_found(text, stars, is_wrong):
-    assert contradicts(text, stars) == is_wrong
-
-
-def test_rare_texts_have_each_cue_as_often_as_asked_and_none_is_taken():
-    texts = {"negation": "No use {}", "ratings": "4/5 for {}", "contrast": "Odd but {}"}
-    pool = [
-        Example(text.format(place), str(1 + place % 5), "titles")
-        for text in texts.values()
-        for place in range(50)
-    ]
-    pool += [Example("No use. Odd.", "1", "titles"), Example("no use " * 30, "1", "amazon")]
-    taken, most = {"no use 7", "odd but 8"}, {"negation": 20, "contrast": 100}
-    chosen = rare_texts(pool, taken, random.Random(0), most)
-    assert chosen == rare_texts(pool, taken, random.Random(0), most)
-    assert {example.text for example in chosen} < {example.text for example in pool[:150]}
-    counts = Counter((cue_of(example.text), example.label) for example in chosen)
-    assert all(counts["negation", stars] == 4 for stars in "12345")
-    assert [counts["contrast", stars] for stars in "12345"] == [10, 10, 10, 9, 10]
-    assert not counts["ratings", "1"]
-    assert not {"No use 7", "Odd but 8"} & {example.text for example in chosen}
-
-
-def test_noisy_copies_are_of_short_texts_and_keep_their_labels():
-    examples = [Example(f"A fine toy number {n}", "positive", "rare") for n in range(9)]
-    copies = noisy_copies([*examples, Example("long " * 40, "1", "imdb")], 20, random.Random(0))
-    assert len(copies) == 9
-    assert {(copy.label, copy.source) for copy in copies} == {("positive", "noisy")}
-
-
-def test_sentences_of_the_grammar_differ_and_none_is_everyday():
-    texts = [example.text for example in grammar_sentences(50, 250, random.Random(0))]
-    assert len(set(texts)) == 300
-    assert not {normalized(text) for text in texts} & everyday_wordings()
 
 
 def test_no_held_sentence_is_learned_with_mistakes():
@@ -233,29 +119,6 @@ def test_no_held_sentence_is_learned_with_mistakes():
     assert len(held) == 4
     assert learned
     assert not held & learned
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_a_part_of_a_review_is_whole_sentences_that_fit(seed):
-    sentences = [f"Sentence {place} of it." for place in range(30)]
-    part = part_of(" ".join(sentences), 60, random.Random(seed))
-    assert 0 < len(part) <= 61  # of two halves, with a space between
-    assert all(f"{sentence}." in sentences for sentence in part.rstrip(".").split(". "))
-
-
-def test_a_long_review_gives_several_parts_and_a_short_one_itself():
-    sentences = [f"Sentence number {number} of a review." for number in range(30)]
-    long, short = (Example(text, "negative", "imdb") for text in (" ".join(sentences), "Short."))
-    parts = parts_of([long, short], 4, random.Random(0))
-    assert parts[4:] == [short]
-    assert len({part.text for part in parts[:4]}) > 1
-    assert all(len(part.text) <= 300 and part.label == "negative" for part in parts[:4])
-
-
-def test_a_part_of_one_long_sentence_is_cut_between_words():
-    words = "word " * 50
-    assert set(last_sentences(words.strip(), 42).split()) == {"word"}
-    assert set(first_sentences(words.strip(), 42).split()) == {"word"}
 
 
 def test_a_second_pass_has_some_texts_and_new_sentences_that_val_does_not_know(tmp_path):
@@ -345,25 +208,6 @@ def test_a_folder_has_one_training_at_a_time(training):
         train(training, StopRequest())
 
 
-def test_a_training_that_diverges_says_so(training):
-    with pytest.raises(InputError, match=r"step \d+: .* not finite; try a lower --head-lr"):
-        train(replace(training, head_lr=1e38), StopRequest())
-
-
-def test_a_label_admits_stars_and_the_loss_is_minus_the_log_of_their_probability():
-    logits = torch.log(torch.tensor([[[0.1, 0.2, 0.3, 0.25, 0.15]]]))
-    positive = admitted_of("positive").unsqueeze(0)
-    assert stars_loss(logits, positive).item() == pytest.approx(-math.log(0.4), abs=1e-6)
-
-
-def test_the_head_of_a_training_or_of_a_shipped_model_is_found(tmp_path):
-    assert head_of(find_model("amazon_1024")) is None
-    shipped = find_model("stars_512")
-    assert head_of(shipped) == shipped / "classifier" / "classifier.safetensors"
-    (tmp_path / HEADS_FILE).touch()
-    assert head_of(tmp_path) == tmp_path / HEADS_FILE
-
-
 def test_the_slope_undoes_what_overstates_the_log_odds():
     chooser = np.random.default_rng(0)
     odds = chooser.normal(0, 2, 20_000)
@@ -371,14 +215,6 @@ def test_the_slope_undoes_what_overstates_the_log_odds():
     sources = np.where(np.arange(20_000) < 1000, "sst", "imdb")
     # Of 20,000 draws the slope's standard error is about 0.01.
     assert slopes(3 * odds[:, None], labels, sources) == pytest.approx([1 / 3], abs=0.03)
-
-
-def test_the_slopes_of_two_log_odds_weigh_the_one_that_knows_more():
-    chooser = np.random.default_rng(0)
-    odds = chooser.normal(0, 2, (20_000, 2))
-    labels = (chooser.random(20_000) < 1 / (1 + np.exp(-odds @ [0.5, 2.0]))).astype(int)
-    sources = np.repeat(["sst", "imdb"], [15_000, 5_000])
-    assert slopes(odds, labels, sources) == pytest.approx([0.5, 2.0], abs=0.1)
 
 
 NGRAM_TEXTS = [
@@ -399,22 +235,6 @@ def test_a_bag_of_ngrams_learns_words_and_denials_and_that_facts_have_no_side():
     assert np.abs(bag.weights.astype(int)).max() == 127
     sided = [example for example in NGRAM_TEXTS if example.label != "neutral"]
     assert accuracies(bag, sided) == {"amazon": 1.0, "sst": 1.0}
-
-
-def test_what_the_fit_reads_is_what_the_model_sums():
-    features = hashed(NGRAM_TEXTS, 2**12)
-    weights = np.random.default_rng(0).normal(size=2**12)
-    bag = rounded(weights)
-    texts = [example.text for example in NGRAM_TEXTS]
-    np.testing.assert_allclose(bag.log_odds(texts), features @ (bag.weights * bag.scale), rtol=1e-5)
-    np.testing.assert_allclose(bag.weights * bag.scale, weights, atol=bag.scale / 2)
-
-
-def test_the_bag_is_fitted_to_what_the_classifier_reads():
-    (example,) = as_read([Example(" not&nbsp;bad &amp; good\n", "5", "amazon")])
-    assert example == Example("not\u00a0bad & good", "5", "amazon")
-    found = buckets_of(text_profile("openai").encode(" not&nbsp;bad &amp; good\n").decode(), 99)
-    np.testing.assert_array_equal(np.sort(buckets_of(example.text, 99)), np.sort(found))
 
 
 def test_the_limits_admit_nearly_all_familiar_texts():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from configs.command import parse
-from experiments.featurizing import run as featurizing
+from experiments.speed import featurizing
 from model.errors import InputError
 from model.features import features_in_order
 from model.files.weights import save_model

@@ -6,7 +6,6 @@ import pytest
 
 from data_utils.synthetic import synthetic_reviews
 from experiments.neuron.run import Options, study
-from experiments.neuron.tables import accuracies
 from model.files.weights import save_model
 from model.text.profiles import text_profile
 
@@ -57,11 +56,3 @@ def test_numbers_are_kept_and_sentences_are_not(texts, small_model, tmp_path):
         assert not [v for v in strings if isinstance(v, str) and len(v.split()) != 1]
     figures = {path.name for path in (tmp_path / "results/mine").glob("*.png")}
     assert figures == {"histogram.png", "ranking.png", "by_units.png", "by_labels.png"}
-
-
-def test_the_table_sets_the_best_unit_beside_the_next():
-    """Unit 450 falls for praise: its area is turned, as that of a unit that rises."""
-    found = accuracies("sentiment_1024").splitlines()
-    areas = "0.866 (0.850 to 0.883), 0.861 (0.844 to 0.877)"
-    assert f"| areas of the two best on train, units 120, 450 | {areas} |" in found
-    assert "| units with an area of at least 0.9 on train | 55 of 1,024 |" in found

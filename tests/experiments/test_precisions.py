@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from experiments.recurrence.precisions import Options, compare, draw
+from experiments.speed.precisions import Options, compare, draw
 
 
 class Known:

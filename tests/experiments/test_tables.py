@@ -8,11 +8,11 @@ import pytest
 
 from data_utils.published_sets.registry import SOURCES
 from experiments import tables
-from experiments.shipped import tables as shipped
+from experiments.models import tables as shipped
 from model.classifiers.push import write_repository
 from model.errors import InputError
 from model.files.shipped import SHIPPED_MODELS
-from model.files.storage import read_json
+from model.files.storage import read_json, write_json
 from tests.support.runs import ROOT
 
 PAGES = {path.relative_to(ROOT).as_posix(): path for path in tables.pages()}
@@ -27,9 +27,71 @@ def test_tables_are_made_from_the_results(page):
     assert text.count(" /made") == len(re.findall(r"^(?:<!--|#) made: ", text, re.MULTILINE))
 
 
+def written(path):
+    """The page of a file of tables, and the tables with the numbers of the results."""
+    content = read_json(path)
+    return content["page"], [tables.with_numbers(lines) for lines in content["blocks"].values()]
+
+
+WRITTEN = [written(path) for path in sorted(tables.EXPERIMENTS.rglob("*.tables.json"))]
+
+
+@pytest.mark.parametrize(("page", "blocks"), WRITTEN, ids=[page for page, _ in WRITTEN])
+def test_the_numbers_of_a_page_equal_those_of_the_results(page, blocks):
+    """Also on the pages of closed studies, whose tables nothing makes any more."""
+    text = PAGES[page].read_text()
+    assert [block for block in blocks if block not in text] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_closed_study_names_the_revision_that_has_its_code(page):
+    """It has neither code nor a command that this checkout runs."""
+    text = PAGES[page].read_text()
+    if page.startswith("experiments/") and not (PAGES[page].with_suffix(".py")).exists():
+        assert page.endswith("README.md") or "\nClosed; repeat with `git checkout " in text
+
+
+def without_tables(page):
+    """A page without its tables that are made, or compared with the results."""
+    text = tables.MADE.sub("", PAGES[page].read_text())
+    for block in (block for of, blocks in WRITTEN if of == page for block in blocks):
+        text = text.replace(block, "")
+    return text
+
+
+def test_the_features_that_pages_name_are_those_that_are_best_on_val():
+    paths = [*tables.EXPERIMENTS.glob("*.tables.json")]
+    text = "".join(path.read_text() for path in paths)
+    cited = set(re.findall(r"\{(neuron/results/[^#]*)#sets/(\w+)/rows/(\d+)/", text))
+    assert cited
+    for file, name, row in cited:
+        rows = read_json(tables.EXPERIMENTS / file)["sets"][name]["rows"]
+        assert max(range(len(rows)), key=lambda n: rows[n]["val_accuracy"]) == int(row), file
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("a.json#rows/1/right *100", 75),
+        ("a.json#rows/*/right", 0.625),
+        ("a.json#rows/0/right & b.json#all /2", 0.5),
+        ("b.json#all minus a.json#rows/0/right", 1.0),
+        ("b.json#all over a.json#rows/0/right", 3.0),
+        ("a.json#a~1b", 7),
+    ],
+)
+def test_a_path_leads_to_a_number(path, value, tmp_path, monkeypatch):
+    write_json(tmp_path / "a.json", {"rows": [{"right": 0.5}, {"right": 0.75}], "a/b": 7})
+    write_json(tmp_path / "b.json", {"all": 1.5})
+    monkeypatch.setattr(tables, "EXPERIMENTS", tmp_path)
+    tables._content.cache_clear()
+    assert tables.number(path) == value
+    tables._content.cache_clear()
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_no_table_has_measured_numbers_by_hand(page):
-    text = tables.MADE.sub("", PAGES[page].read_text())
+    text = without_tables(page)
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert [row for row in rows if re.search(r"\d\.\d+(?![\de])", row)] == []
 
@@ -50,7 +112,7 @@ GIVEN = {
 @pytest.mark.parametrize("page", PAGES)
 def test_no_sentence_has_measured_numbers_by_hand(page):
     """A number that is measured stands in a table, or in a sentence that is made."""
-    text = re.sub(r"```.*?```", "", tables.MADE.sub("", PAGES[page].read_text()), flags=re.DOTALL)
+    text = re.sub(r"```.*?```", "", without_tables(page), flags=re.DOTALL)
     for section in re.split(r"^#+ ", text, flags=re.MULTILINE):
         if not re.match(SETTINGS, section):
             prose = re.sub(r"`[^`]*`|\]\([^)]*\)|\d+\.\d+e-?\d+", "", section)
@@ -111,7 +173,7 @@ def test_a_card_names_licence_sources_and_numbers(model):
     assert entry["name"] == model
     assert all(row["metrics"] and row["dataset"]["split"] == "test" for row in entry["results"])
     assert "(SOURCES.md)" in text
-    assert re.search(r"-m experiments\.(shipped|default_model)\.ship", text)
+    assert re.search(r"-m experiments\.(models|default_model)\.ship", text)
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -132,6 +194,14 @@ def test_a_classifier_says_from_what_it_was_fitted(model):
     assert re.search("--train train.csv|--texts ", origin["command"])
 
 
+@pytest.mark.parametrize("model", set(MODELS) - {"stars_1024", "stars_512"})
+def test_the_results_of_a_shipped_model_are_of_its_weights(model):
+    """The first page names them without looking at the weights."""
+    for path in (ROOT / "experiments/reproduction/results" / model).glob("*.json"):
+        if "model" in (result := read_json(path)):
+            assert shipped.is_of_the_shipped(result, model), path
+
+
 WEIGHTS = {"git_revision": "another", "date": "2999-12-31"}
 
 
@@ -148,9 +218,9 @@ def test_results_of_other_weights_are_not_said_to_be_of_the_shipped_ones(monkeyp
 
 
 def test_every_source_that_was_kept_has_terms_and_an_address():
-    counts = read_json(ROOT / "experiments/shipped/results/selection.json")["reviews"]
+    counts = read_json(ROOT / "experiments/models/results/selection.json")["reviews"]
     kept = {name[6:] for name in counts if name.startswith("kept: ")}
-    sources = read_json(ROOT / "experiments/shipped/sources.json")
+    sources = read_json(ROOT / "experiments/models/sources.json")
     assert set(sources["amazon"]) == kept
     for source in (row for part in sources.values() for row in part.values()):
         assert source["terms"]

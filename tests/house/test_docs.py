@@ -20,7 +20,7 @@ from tests.support.runs import ROOT, run_shell
 from tests.support.trainers import CPU, make_trainer
 from training.feeding import as_batch
 
-PATTERNS = ("docs/*.md", "experiments/**/README.md", "model/pretrained/**/*.md", "*.md")
+PATTERNS = ("docs/*.md", "experiments/**/*.md", "model/pretrained/**/*.md", "*.md")
 PAGES = sorted(path for pattern in PATTERNS for path in ROOT.glob(pattern))
 ARCHITECTURE = (ROOT / "docs/architecture.md").read_text()
 

@@ -9,7 +9,7 @@ import pytest
 
 from configs.command import parse
 from configs.toml_file import read_toml
-from experiments.scaling import regressed
+from experiments.tables import read_result
 from model.errors import InputError
 from model.files.storage import read_json
 from model.language_model import ModelConfig
@@ -323,7 +323,7 @@ def test_runs_that_hardly_differ_predict_finite_seconds():
 
 
 def test_recurrences_of_every_size_are_runs():
-    runs = regressed.runs_of(regressed.MEASURED)
+    runs = [MeasuredRun(**run) for run in read_result("scaling", "regressed")["runs"]]
     assert len(runs) >= 10
     assert all(run.gpus == 1 and run.seconds > 0 for run in runs)
     assert min(kind.mean_absolute_percentage_error for kind in regress(runs)) < 0.5

@@ -15,7 +15,6 @@ import numpy as np
 
 from model.errors import InputError
 from model.language_model import ModelConfig
-from scaling.bandwidth import Bandwidth
 from scaling.fitting.least_squares import Fit, Values, fit
 from scaling.step_time import Fabric, StepTime, Synchronisation, ring_seconds, step_time
 from scaling.workload import Workload
@@ -84,16 +83,8 @@ class Observation:
 class SweepModel:
     """Predicts the seconds of the points of a sweep."""
 
-    def __init__(
-        self,
-        observations: Sequence[Observation],
-        *,
-        link: Bandwidth | None = None,
-        network: Bandwidth | None = None,
-    ):
-        """link, network: known values; None, the fit finds them."""
+    def __init__(self, observations: Sequence[Observation]):
         self.observations = observations
-        self.known = {LINK: link, NETWORK: network}
         self.alone = [o for o in observations if o.point.world == 1]
         sizes = {o.point.hidden_size for o in observations}
         if missing := sizes - {o.point.hidden_size for o in self.alone}:
@@ -111,7 +102,7 @@ class SweepModel:
         several = [o for o in self.observations if o.point.world > 1 and o.fitted]
         for name, chosen in ((LINK, lambda o: o.nodes == 1), (NETWORK, lambda o: o.nodes > 1)):
             waits = [o.exposed / o.payload for o in several if chosen(o)]
-            if waits and self.known[name] is None:
+            if waits:
                 starts[name] = 1 / max(float(np.median(waits)), 1e-15)
         if several:
             starts[OVERHEAD] = 0.01 * min(o.seconds for o in several)
@@ -142,11 +133,10 @@ class SweepModel:
     def step(self, values: Values, o: Observation) -> StepTime:
         """Predict the seconds of a window."""
         parameters = o.workload.parameters
-        known = {name: known or values.get(name, np.inf) for name, known in self.known.items()}
         fabric = Fabric(
             gpus_per_node=o.point.world // o.nodes,
-            link_bytes_per_second=known[LINK],
-            network_bytes_per_second=known[NETWORK],
+            link_bytes_per_second=values.get(LINK, np.inf),
+            network_bytes_per_second=values.get(NETWORK, np.inf),
         )
         how = Synchronisation(
             bytes_per_parameter=o.payload / parameters,

@@ -6,7 +6,6 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
-from experiments.training_runs import Recipe
 from model.bounds import Bound, PositiveInt
 from model.errors import InputError
 from model.language_model import ModelConfig, build_model
@@ -14,11 +13,12 @@ from training.parallel.distributed import TrainingDevice
 from training.parallel.exchange import MEGABYTE, ParallelConfig
 from training.precision import TrainingPrecision
 
+from .launch import Recipe
+
 EXCHANGES: dict[str, dict[str, Any]] = {
     "fp32": {},
     "fp16": {"compression": "fp16"},
     "bf16": {"compression": "bf16"},
-    "powersgd": {"compression": "powersgd", "powersgd_start": 2},
     "flat": {"flat": True},
     "flat-fp16": {"flat": True, "compression": "fp16"},  # as in 2018
     "adasum": {"combine": "adasum"},
@@ -26,7 +26,7 @@ EXCHANGES: dict[str, dict[str, Any]] = {
 WHOLE = ("flat", "flat-fp16", "adasum")  # in one piece after backward, without buckets
 ALONE = "none"  # the exchange of a single rank
 FP32_BYTES = 4  # of a gradient in memory
-FEWEST_BEFORE = 3  # steps: DDP rebuilds its buckets in the first, PowerSGD begins at the third
+FEWEST_BEFORE = 3  # steps: DDP rebuilds its buckets in the first
 
 
 @dataclass(frozen=True, kw_only=True)

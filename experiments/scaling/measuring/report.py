@@ -8,13 +8,18 @@ import numpy as np
 from experiments.tables import markdown
 from scaling.fitting.least_squares import Fit
 
-from ..publication.tables import parameters
 from .explanation import Observation, SweepModel
 
 ONLY_A_CHECK = (
     "Ranks on CPUs share their cores, memory and links: this shows that the harness works, and "
     "says nothing of the speed of any cluster."
 )
+
+UNITS = {
+    "bytes_per_second": (1e9, "GB/s"),
+    "operations_per_second": (1e12, "TFLOP/s"),
+    "seconds": (1e-3, "ms"),
+}
 
 
 def describe(model: SweepModel, fitted: Fit, measured: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -63,9 +68,7 @@ def tables(result: dict[str, Any]) -> str:
         f"error {result['worst_error']:.1%}, rms {result['rms_error']:.1%}"
     )
     warning = [ONLY_A_CHECK] * result["only_a_check_of_the_harness"]
-    return "\n\n".join(
-        [residuals(result["points"]), worst, parameters(result, "repeats"), *warning]
-    )
+    return "\n\n".join([residuals(result["points"]), worst, parameters(result), *warning])
 
 
 def residuals(points: Sequence[dict[str, Any]]) -> str:
@@ -84,3 +87,23 @@ def residuals(points: Sequence[dict[str, Any]]) -> str:
         scaling = [f"{point['scaling']:.2f}", f"{point['scaling_predicted']:.2f}"]
         rows.append([point["name"], *measured, error, *exposed, *scaling])
     return markdown([*head, "ranks' worth", "model"], rows)
+
+
+def parameters(result: dict[str, Any]) -> str:
+    """Return the fitted values with their deviations: by the errors, and by the repeats."""
+    rows = []
+    for name, value in result["parameters"].items():
+        words = name.replace("_bytes_per_second", "").replace("_seconds", "").replace("_", " ")
+        deviations = (result[key][name] for key in ("deviations", "deviations_by_repeats"))
+        # A parameter at its bound has no deviation.
+        cells = (quantity(name, each) if each else "at its bound" for each in deviations)
+        rows.append([words, quantity(name, value), *cells])
+    return markdown(["fitted", "value", "+-, by the errors", "+-, by the repeats"], rows)
+
+
+def quantity(name: str, value: float) -> str:
+    """Return a value in a readable unit."""
+    for ending, (scale, unit) in UNITS.items():
+        if ending in name:
+            return f"{value / scale:.3g} {unit}"
+    return f"{value:.3g}"

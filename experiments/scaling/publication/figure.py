@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-
-from experiments.figures import BLUE, GREEN, GREY, RED, panels
 
 from . import puri
 
+BLUE, RED, GREEN, GREY = "#2166ac", "#b2182b", "#1b7837", "#777777"
 LOOKS = {
     "infiniband_8192": (BLUE, "o", "8,192 units, InfiniBand"),
     "infiniband_4096": (GREEN, "s", "4,096 units, InfiniBand"),
@@ -24,17 +24,20 @@ def draw(path: Path, fitted: Curves, extrapolated: Curves, size_alone: Sequence[
     extrapolated: the curves that were fitted to 8 to 32 GPUs. size_alone: the scaling of the large
     model over the network of the small one.
     """
-    with panels(path, 2, size=(11, 4.8), grid=True) as (figure, (left, right)):
-        left.plot(puri.GPUS, puri.GPUS, color=GREY, linewidth=1, linestyle=":")
-        for name, (color, marker, _) in LOOKS.items():
-            for axes, scale in ((left, [1.0] * 5), (right, [1 / p for p in puri.GPUS])):
-                draw_curve(axes, name, fitted[name], extrapolated[name], scale, color, marker)
-        efficiency = [s / p for s, p in zip(size_alone, puri.GPUS, strict=True)]
-        right.plot(puri.GPUS, efficiency, color=BLUE, linewidth=1.2, linestyle="-.")
-        label(left, right)
-        figure.legend(
-            handles=legend(), loc="outside lower center", ncols=4, frameon=False, fontsize=9
-        )
+    figure = Figure(figsize=(11, 4.8), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    left.plot(puri.GPUS, puri.GPUS, color=GREY, linewidth=1, linestyle=":")
+    for name, (color, marker, _) in LOOKS.items():
+        for axes, scale in ((left, [1.0] * 5), (right, [1 / p for p in puri.GPUS])):
+            draw_curve(axes, name, fitted[name], extrapolated[name], scale, color, marker)
+    efficiency = [s / p for s, p in zip(size_alone, puri.GPUS, strict=True)]
+    right.plot(puri.GPUS, efficiency, color=BLUE, linewidth=1.2, linestyle="-.")
+    label(left, right)
+    figure.legend(handles=legend(), loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(color="#dddddd", linewidth=0.5)
+    figure.savefig(path, dpi=150)
 
 
 def draw_curve(

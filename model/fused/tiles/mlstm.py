@@ -70,7 +70,7 @@ class TiledFactors(NamedTuple):
 
 
 RESIDENT = 1 << 20  # bytes of weights that fit into a core's second-level cache beside the rest
-# Where inputs are projected byte by byte (experiments/recurrence/projecting.py). Every byte then
+# Where inputs are projected byte by byte (experiments/speed/README.md). Every byte then
 # reads all of w_x, which pays for many lanes. Their number must not decide: it would change the
 # roundings of a text that is read alone, and of lanes that are divided between ranks.
 MOST_PROJECTED = 5 * 1024 * 1024  # elements of w_x in training, where lanes are many

@@ -2,7 +2,6 @@
 
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -18,13 +17,11 @@ from experiments.scaling.measuring.points import (
     Point,
     Settings,
     bucket_count,
-    design,
 )
 from experiments.scaling.sweep import Options
 from model.errors import InputError
-from model.files.storage import read_json, write_json
+from model.files.storage import read_json
 from tests.support.runs import run
-from training.parallel.exchange import ParallelConfig
 
 SMALL = Settings(
     lanes_per_rank=2, window=8, precision="fp32", device="cpu", warm_up=3, blocks=2, steps=2
@@ -113,40 +110,6 @@ def test_other_settings_are_refused_before_anything_is_launched(tmp_path):
         swept(tmp_path, pytest.fail, lanes_per_rank=4, repeats=5)
 
 
-def test_a_file_that_is_no_point_is_refused(tmp_path):
-    with pytest.raises(InputError, match="no points"):
-        results.read_sweep(tmp_path)
-    write_json(tmp_path / "other.json", {"format_version": 1})
-    with pytest.raises(InputError, match=r"other.json: not a point"):
-        results.read_sweep(tmp_path)
-
-
-def test_one_thing_changes_at_a_time_unless_all_do():
-    axes = ((1, 2), (8, 16), ("fp32", "flat"), (25.0, 5.0), (1, 4))
-    points = design(*axes)
-    assert len(points) == len(set(points)) == 2 * (2 + 4)
-    of_two = {point.name for point in points if point.world == 2 and point.hidden_size == 8}
-    assert of_two == {
-        "w2_h8_fp32_b25_k1", "w2_h8_flat_k1", "w2_h8_fp32_b5_k1", "w2_h8_fp32_b25_k4",
-    }  # fmt: skip
-    of_one = {point.name for point in points if point.world == 1 and point.hidden_size == 8}
-    assert of_one == {"w1_h8_none_k1", "w1_h8_none_k4"}  # alone, nothing travels
-    everything = {point.name for point in design(*axes, all_combinations=True)}
-    assert everything > {point.name for point in points}
-    assert {"w2_h8_fp32_b5_k4", "w2_h8_flat_k4"} < everything
-    with pytest.raises(InputError, match="at least one value"):
-        design((1,), (8,), (), (25.0,), (1,))
-
-
-def test_every_exchange_is_what_training_calls_it():
-    for exchange, keys in EXCHANGES.items():
-        words = Point.of(2, 8, exchange, 5.0, 4).recipe(SMALL).arguments(None, Path("run"))
-        assert RunOptions.from_command_line(words[1:]).run.parallel == ParallelConfig(
-            windows_per_step=4, **keys, **({} if "flat" in keys or "combine" in keys else
-                                           {"bucket_cap_mb": 5.0}),
-        )  # fmt: skip
-
-
 @pytest.mark.parametrize("exchange", EXCHANGES)
 def test_a_point_is_a_run_of_main_py(exchange, tmp_path):
     settings = replace(SMALL, warm_up=5)
@@ -158,24 +121,6 @@ def test_a_point_is_a_run_of_main_py(exchange, tmp_path):
     assert config.train.device == "cpu"
     of_corpus = point.recipe(settings).arguments(tmp_path / "corpus", tmp_path)
     assert of_corpus[of_corpus.index("--data.corpus") + 1] == str(tmp_path / "corpus")
-
-
-@pytest.mark.parametrize(
-    ("units", "exchange", "bucket_cap_mb", "windows", "counted"),
-    [
-        (128, "fp16", 0.1, 1, 6),
-        (128, "fp32", 0.1, 1, 6),
-        (128, "fp32", 0.1, 4, 6),
-        (128, "fp32", 25.0, 1, 1),
-        (64, "fp16", 0.1, 1, 3),
-        (64, "fp32", 0.1, 1, 3),
-        (64, "fp32", 0.1, 4, 3),
-        (64, "fp32", 25.0, 1, 1),
-    ],
-)
-def test_pieces_are_those_that_torch_sent(units, exchange, bucket_cap_mb, windows, counted):
-    """Counted by torch's profiler over two ranks, at revision 6a509f7."""
-    assert Point.of(2, units, exchange, bucket_cap_mb, windows).pieces == counted
 
 
 @pytest.mark.parametrize("cap", [1, 300, 1000, 10**6])
@@ -209,21 +154,6 @@ def test_nonsense_is_refused_before_anything_is_launched(arguments, words, tmp_p
     with pytest.raises(InputError, match=words):
         sweep.measure(parse(sweep.Options, arguments=given))
     assert not (tmp_path / "out").exists()
-
-
-def test_words_in_place_of_numbers_are_refused(capsys):
-    with pytest.raises(SystemExit) as end:
-        parse(sweep.Options, arguments=["--output", "x", "--worlds", "one"])
-    assert end.value.code == 2
-    assert "--worlds" in capsys.readouterr().err
-
-
-def test_a_rank_has_the_same_threads_at_every_number_of_ranks():
-    options = parse(sweep.Options, arguments=["--output", "x", "--worlds", "1,2,4"])
-    assert sweep.settled(options, 16).threads == 4
-    assert sweep.settled(replace(options, worlds=(1, 32)), 16).threads == 1
-    assert sweep.settled(replace(options, worlds=(1, 32), ranks_per_node=8), 16).threads == 2
-    assert sweep.settled(replace(options, threads=3), 16).threads == 3
 
 
 def test_a_cluster_is_launched_as_it_is_told(tmp_path):

@@ -1,0 +1,110 @@
+"""Count the held-out reviews that nearly stand in the train split, too, and what they cost.
+
+python -m experiments.models.near_copies --model amazon_1024 --corpus data/reviews \\
+    --output experiments/models/results/near_copies.json
+
+No review of a corpus that was prepared with --deduplicate is in two splits, byte for byte. But the
+same review may come from two sources, once with its title in front.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from configs import command
+from data_utils.corpus import open_corpus
+from data_utils.options import Model
+from data_utils.provenance import describe_origin
+from experiments.models.overlap import RUN, Words, run_hashes
+from model.errors import InputError
+from model.features import read_in_order
+from model.files.storage import write_json
+from model.files.weights import LoadedModel, load_model
+from model.text.split import Split, tokens_by_review
+
+HALF = 0.5  # of its runs that a copy shares with a single review of the train split
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Find near copies in valid and test, and score them and the other reviews of test apart."""
+
+    model: Model = "amazon_1024"
+    corpus: Path
+    """The corpus of its training."""
+    output: Path
+    """The JSON file to write."""
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+    command.prepare_output(options.output)
+    splits = open_corpus(options.corpus).splits
+    loaded = load_model(options.model, compute_dtype=torch.float32)
+    valid, test = splits["valid"], splits["test"]
+    held_out = [*reviews_of(valid), *reviews_of(test)]
+    is_copy = largest_shares(held_out, reviews_of(splits["train"])) >= HALF
+    of_valid, of_test = np.split(is_copy, [valid.reviews])
+    found = {
+        "valid": counted(valid, of_valid),
+        "test": {**counted(test, of_test), **scored(loaded, test, of_test)},
+    }
+    write_json(options.output, {**found, "share": HALF, "origin": describe_origin()})
+    print(found)
+
+
+def reviews_of(split: Split) -> Iterator[str]:
+    """Yield the reviews of a split of bytes as text. Raises InputError for one of subwords."""
+    if split.tokens.dtype != np.uint8:
+        raise InputError("the corpus is of subwords; give one of bytes, of the same reviews")
+    for tokens in tokens_by_review(split):
+        yield tokens.tobytes().decode(errors="replace")
+
+
+def largest_shares(held_out: Sequence[str], train: Iterable[str]) -> np.ndarray:
+    """Return for each held-out text the largest share of its runs that a text of train has."""
+    words = Words()
+    runs = [np.unique(run_hashes(words.read(text), RUN)) for text in held_out]
+    hashes = np.concatenate(runs)
+    owners = np.repeat(np.arange(len(runs)), list(map(len, runs)))
+    order = np.argsort(hashes, kind="stable")
+    hashes, owners = hashes[order], owners[order]
+    shares = np.zeros(len(runs))
+    for text in train:
+        read = np.unique(run_hashes(words.read(text), RUN))
+        first, last = (np.searchsorted(hashes, read, side) for side in ("left", "right"))
+        shared = [owners[first[hit] : last[hit]] for hit in np.flatnonzero(first < last)]
+        if shared:
+            owned, counts = np.unique(np.concatenate(shared), return_counts=True)
+            sizes = np.array([len(runs[owner]) for owner in owned])
+            shares[owned] = np.maximum(shares[owned], counts / sizes)
+    return shares
+
+
+def counted(split: Split, is_copy: np.ndarray) -> dict[str, int]:
+    """Return how many reviews and bytes a split has, and how many of them are near copies."""
+    sizes = np.diff(split.offsets)
+    return {
+        "reviews": len(sizes),
+        "characters": int(sizes.sum()),
+        "copies": int(is_copy.sum()),
+        "characters_of_copies": int(sizes[is_copy].sum()),
+    }
+
+
+def scored(loaded: LoadedModel, split: Split, is_copy: np.ndarray) -> dict[str, float]:
+    """Return the bits per character of near copies and of the other reviews, each read alone."""
+    sizes = np.diff(split.offsets)
+    reviews = np.split(split.tokens, split.offsets[1:-1])
+    bits = read_in_order(loaded.model, reviews).bits
+    return {
+        name: float(bits[rows].sum() / sizes[rows].sum())
+        for name, rows in (("bits_of_copies", is_copy), ("bits_of_others", ~is_copy))
+    }
+
+
+if __name__ == "__main__":
+    command.run(main)

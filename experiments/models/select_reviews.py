@@ -1,0 +1,163 @@
+"""Select reviews whose licence allows shipped weights and that share no wording with test sets.
+
+python -m experiments.models.select_reviews amazon/*.jsonl.gz --held-out sst/test.csv mr/*.txt \\
+    --output data/selected.jsonl
+"""
+
+import json
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from configs import command
+from data_utils.corpus import open_corpus
+from data_utils.provenance import describe_origin
+from data_utils.titles import SEPARATOR
+from experiments.models.near_copies import reviews_of
+from experiments.models.overlap import HeldOut
+from model.files.storage import write_json
+from model.reading.records import read_records
+from model.reading.texts import ReadingReport, read_texts
+
+HERE = Path(__file__).resolve().parent
+STARS = re.compile(r"\b(one|two|three|four|five|[1-5])[ -]stars?\b", re.IGNORECASE)
+
+Licences = Literal["allowing", "others", "all"]
+
+# Why the text of a source may not be trained on, by the source's name.
+EXCLUDED = {
+    source: reason
+    for reason, sources in tomllib.loads((HERE / "excluded.toml").read_text()).items()
+    for source in sources
+}
+
+
+@dataclass(frozen=True)
+class Options:
+    """Write the reviews that may be trained on, and a report on those left out."""
+
+    inputs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    """JSON lines with the keys reviewText and source, or text alone."""
+    held_out: tuple[Path, ...]
+    """Files of labelled sets that must not occur in training, in any format with a text."""
+    output: Path
+    """The file of reviews to write; the report has its name with .report.json."""
+    title: Literal["none", "first", "last"] = "none"
+    """Position of a review's title: nowhere, before its text, or after it."""
+    marks: bool = False
+    """Write + or - after a text that has stars or a label."""
+    longest: int | None = None
+    """Most characters of a text; longer texts are left out."""
+    licences: Licences = "allowing"
+    """Sources by their licence: those that allow shipped weights, the others, or all. Weights that
+    read the others are for a study, not to be shared."""
+    held_out_corpora: tuple[Path, ...] = ()
+    """Corpora of bytes whose valid and test splits must not occur either."""
+
+
+@dataclass(frozen=True)
+class Review:
+    """The parts of a record that may be trained on."""
+
+    text: str
+    title: str = ""
+    mark: str = ""
+    """+ for more than three stars or a positive label, - for fewer stars or a negative label."""
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> "Review":
+        """Read a record with the keys reviewText or text, summary, overall, sentiment."""
+        return cls(
+            str(record.get("reviewText") or record.get("text") or ""),
+            str(record.get("summary") or "").strip(),
+            mark_of(record.get("overall"), record.get("sentiment")),
+        )
+
+
+def mark_of(stars: float | None, label: int | None) -> str:
+    """Return + or -, or an empty mark if neither stars nor a label decide."""
+    if stars is not None:
+        return "+" if stars > 3 else "-" if stars < 3 else ""
+    return "" if label is None else "+" if label else "-"
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+    held_out = HeldOut(held_out_texts(options.held_out, options.held_out_corpora))
+    counts: Counter[str] = Counter()
+    titles = {"with a title": 0, "whose title names stars": 0}
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    with options.output.open("w", encoding="utf-8") as file:
+        for review in selected(options, held_out, counts):
+            text = arranged(review, options.title, marks=options.marks)
+            file.write(json.dumps({"text": text}) + "\n")
+            titles["with a title"] += bool(review.title)
+            titles["whose title names stars"] += bool(STARS.search(review.title))
+    for reason, reviews in sorted(counts.items()):
+        print(f"{reviews:>9,} reviews  {reason}")
+    held_out_names = [path.name for path in options.held_out]
+    kept = {"reviews": dict(sorted(counts.items())), "titles": titles}
+    report = {**kept, "held_out": held_out_names}
+    write_json(options.output.with_suffix(".report.json"), {**report, "origin": describe_origin()})
+
+
+def arranged(review: Review, title: str, *, marks: bool) -> str:
+    """Return the training text of a review."""
+    parts = [review.text]
+    if marks and review.mark:
+        parts.append(review.mark)
+    if review.title and title != "none":
+        parts.insert(0 if title == "first" else len(parts), review.title)
+    return SEPARATOR.decode().join(parts)
+
+
+def held_out_texts(files: Sequence[Path], corpora: Sequence[Path]) -> Iterator[str]:
+    """Yield the texts of the files, then the reviews of the corpora's valid and test splits."""
+    yield from read_texts(files, None, ReadingReport(), strict=False)
+    for corpus in corpora:
+        splits = open_corpus(corpus).splits
+        for name in ("valid", "test"):
+            yield from reviews_of(splits[name])
+
+
+def selected(options: Options, held_out: HeldOut, counts: Counter[str]) -> Iterator[Review]:
+    """Yield the reviews to keep; count each one by its source, or by the reason to leave it out."""
+    for path in options.inputs:
+        for record in read_records(path, strict=False):
+            review = Review.of(record)
+            source = str(record.get("source", path.name))
+            reason = what_bars(review, source, held_out, options.longest, options.licences)
+            counts[f"left out: {reason}" if reason else f"kept: {source}"] += 1
+            if reason is None:
+                yield review
+
+
+def what_bars(
+    review: Review,
+    source: str,
+    held_out: HeldOut,
+    longest: int | None,
+    licences: Licences = "allowing",
+) -> str | None:
+    """Return why a review may not be trained on, or None."""
+    if licences == "allowing" and source in EXCLUDED:
+        return EXCLUDED[source]
+    if licences == "others" and source not in EXCLUDED:
+        return "its licence allows shipped weights"
+    if not review.text.strip():
+        return "no text"
+    if longest is not None and len(review.text) > longest:
+        return f"more than {longest} characters"
+    if held_out.shares_with(f"{review.title} {review.text}"):
+        return "shares wording with a held-out text"
+    return None
+
+
+if __name__ == "__main__":
+    command.run(main)

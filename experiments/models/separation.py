@@ -1,0 +1,50 @@
+"""Measure how well each unit of a shipped model separates labelled texts, for `heatmap --top`.
+
+python -m experiments.models.separation default --train sst/train.csv
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import torch
+import tyro
+
+from configs import command
+from data_utils.labelled import read_labelled_sets
+from model.classifiers.classifier import FOLDER
+from model.classifiers.separation import CHANCE, save_areas
+from model.files.weights import load_model
+from transfer.features import FeatureCache
+from transfer.separation import areas_of_units
+
+
+@dataclass(frozen=True)
+class Options:
+    """Write the areas of a model's units into its classifier/."""
+
+    models: Annotated[tuple[str, ...], tyro.conf.Positional]
+    """Model directories or names of shipped models, each with a classifier."""
+    train: Path
+    """Labelled texts."""
+    work: Path = Path("runs/shipped")
+    """Folder where features are kept."""
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+    (texts,) = read_labelled_sets([options.train])
+    for name in options.models:
+        loaded = load_model(name, compute_dtype=torch.float32)
+        sequences = list(map(loaded.tokens, texts.texts))
+        features = FeatureCache(options.work).features(loaded.model, sequences, name)
+        units = loaded.model.config.hidden_size
+        areas = areas_of_units(features, texts.labels, units)
+        save_areas(loaded.folder / FOLDER, areas)
+        best = np.argsort(-np.abs(areas - CHANCE), kind="stable")[:5]
+        print(f"{name}: " + ", ".join(f"unit {unit} {areas[unit]:.3f}" for unit in best))
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -1,0 +1,101 @@
+"""Prepare a model for shipping: weights in few bits, and a classifier fitted to their features.
+
+python -m experiments.models.ship runs/amazon_1024 --name amazon_1024 \\
+    --train sst/train.csv --val sst/val.csv --classes negative positive
+"""
+
+import shutil
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+import torch
+import tyro
+
+from configs import command
+from data_utils.labelled import read_labelled_sets
+from model.classifiers.classifier import FOLDER, Classifier
+from model.classifiers.separation import CHANCE
+from model.errors import InputError
+from model.files.shipped import SHIPPED_MODELS
+from model.files.weights import WEIGHTS_FILE, load_model, save_model
+from transfer.experiment import as_classifier, fit_transfer, save_transferred
+from transfer.features import FeatureCache
+from transfer.regression import Examples
+from transfer.separation import areas_under_curve
+
+LARGEST = 24 * 2**20  # most bytes that a model may add to the repository
+LICENCE = "LICENSE"  # the licence of the weights; each model has a copy
+
+
+@dataclass(frozen=True)
+class Options:
+    """Write weights, licence, description and classifier to model/pretrained/NAME."""
+
+    model: Annotated[str, tyro.conf.Positional]
+    """A model directory or a run directory."""
+    name: str
+    """Name of the shipped model."""
+    train: Path
+    """Labelled texts for fitting the classifier."""
+    val: Path
+    """Labelled texts for choosing C and the threshold."""
+    classes: tuple[str, str] | None = None
+    """Names of the two labels, the negative one first; absent, as in the texts."""
+    bits: Literal[8, 6] = 8
+    """Of a weight of a matrix."""
+    neuron: int | None = None
+    """The classifier's sentiment unit. Default: the one of largest weight."""
+    work: Path = Path("runs/shipped")
+    """Folder where features are kept."""
+    output: Path = SHIPPED_MODELS
+    """The folder of shipped models."""
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+    options.work.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=options.work) as workplace:
+        folder = Path(workplace) / options.name
+        size = write_quantized(options.model, folder, options.bits)
+        shipped = load_model(folder, compute_dtype=torch.float32)
+        if options.neuron is not None:
+            shipped.model.config.check_unit(options.neuron, -1)
+        sets = read_labelled_sets([options.train, options.val])
+        transfer = fit_transfer(shipped, sets, FeatureCache(options.work))
+        classifier = as_classifier(transfer, shipped, options.classes or sets[0].classes)
+        if options.neuron is not None:
+            classifier = with_neuron(classifier, options.neuron, transfer.examples[0])
+        save_transferred(folder / FOLDER, classifier, transfer, sets)
+        shutil.copy(SHIPPED_MODELS / LICENCE, folder)
+        place = options.output / options.name
+        shutil.copytree(folder, place, dirs_exist_ok=True)  # an existing card stays
+    print(
+        f"{place}: {size:,} bytes; val accuracy {transfer.regression.val_accuracy:.4f}, "
+        f"unit {classifier.neuron}, threshold {classifier.threshold:.3f}"
+    )
+
+
+def with_neuron(classifier: Classifier, unit: int, train: Examples) -> Classifier:
+    """Name another sentiment unit; train decides whether it is high for the last class."""
+    last = len(classifier.classes) - 1
+    (area,) = areas_under_curve(train.features[:, [unit]], train.labels == last)
+    return replace(classifier, neuron=unit, polarity=1 if area > CHANCE else -1)
+
+
+def write_quantized(model: str, folder: Path, bits: int = 8) -> int:
+    """Write a model's weights in few bits; return their size in bytes, or refuse a large model."""
+    full = load_model(model, compute_dtype=torch.float32)
+    save_model(
+        folder, full.model, full.profile, full.provenance,
+        tokenizer=full.tokenizer, quantized=True, bits=bits,
+    )  # fmt: skip
+    size = (folder / WEIGHTS_FILE).stat().st_size
+    if size > LARGEST:
+        raise InputError(f"{model}: {size:,} bytes in {bits} bits; at most {LARGEST:,} are shipped")
+    return size
+
+
+if __name__ == "__main__":
+    command.run(main)

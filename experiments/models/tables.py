@@ -1,0 +1,255 @@
+"""Make the tables of README.md, of the models' cards and of SOURCES.md."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from experiments.tables import accuracy, kept, markdown, origins, percent, read_result, revision
+from model.files.shipped import ALIASES, CONFIG_FILE, SHIPPED_MODELS, shipped_models
+from model.files.storage import read_json
+
+HERE = Path(__file__).resolve().parent
+MILLION = 1e6
+
+
+def bits(model: str) -> str:
+    """Return the bits per character of the held-out reviews, with the standard error."""
+    result = of_these_weights(f"bits_{model}", model)
+    if result is None:
+        return "not measured"
+    return with_error(result)
+
+
+def with_error(result: Mapping[str, Any]) -> str:
+    """Return bits per character with their standard error."""
+    return f"{result['bits_per_character']:.3f} +- {result['standard_error']:.3f}"
+
+
+def of_these_weights(name: str, model: str) -> dict[str, Any] | None:
+    """Return a result that does not name its model, or None if it is older than the weights."""
+    result = kept("models", name)
+    (*_, last) = history(model)
+    return result if result and result["origin"]["date"] >= last["date"] else None
+
+
+def sst(model: str, row: str) -> str:
+    """Return the accuracy of a row on SST's test set, with its interval."""
+    result = sst_of(model)
+    return accuracy(result[row]) if result else "not measured"
+
+
+def sst_of(model: str) -> dict[str, Any] | None:
+    """Return a model's result on SST, or None if there is none of the shipped weights."""
+    result = kept("reproduction", f"{model}/sst")
+    return result if result and is_of_the_shipped(result, model.removesuffix("_full")) else None
+
+
+def characters(model: str) -> str:
+    """Return the characters of text without labels that a model has read, and its first weights."""
+    (first, *_) = history(model)
+    return f"{first['characters'] / MILLION:,.0f} M{begun(first)}"
+
+
+def begun(part: Mapping[str, Any]) -> str:
+    """Say from which weights a training began, if it names them."""
+    weights = given(part, "--train.start-from")
+    return f", begun from {weights}" * bool(weights)
+
+
+def given(part: Mapping[str, Any], option: str) -> str:
+    """Return what a training's command gives for an option, in backticks; "" if nothing."""
+    words = part.get("command", "").split()
+    return next((f"`{value}`" for word, value in pairwise(words) if word == option), "")
+
+
+def history(model: str) -> Iterator[dict[str, Any]]:
+    """Return the trainings of a model from the first to the last, as its config.json has them."""
+    return trainings(read_json(SHIPPED_MODELS / model / CONFIG_FILE)["provenance"])
+
+
+def trainings(provenance: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the trainings that made a model, the first one first.
+
+    If the model is the mean of two, one that both began with comes twice.
+    """
+    for before in ("averaged_with", "finetuned_from"):
+        if before in provenance:
+            yield from trainings(provenance[before])
+    yield provenance
+
+
+def rows_of(model: str) -> dict[str, str]:
+    """Return the measurements of a model by their names in the table."""
+    neuron = kept("neuron", f"{model}/neuron")
+    memory = of_these_weights(f"memorization_{model}", model)
+    rows = {
+        "has read, characters": characters(model),
+        "bits per character, held-out Amazon reviews": bits(model),
+        "SST test, all units, per cent": sst(model, "all_units"),
+        "SST test, the unit of largest weight": sst(model, "one_unit"),
+        "SST test, TF-IDF": accuracy(read_result("reproduction", "tfidf/sst")["tfidf"]),
+        "SST test, untrained": sst(model, "untrained"),
+    }
+    if neuron is not None and is_of_the_shipped(neuron, model):
+        rows["SST val, all units"] = percent(neuron["all_units"]["val_accuracy"])
+    if memory is not None:
+        train = memory["train"]
+        token = "bytes" if "continuation_bytes" in memory else "pieces"
+        size = memory[f"continuation_{token}"]
+        rows[f"next {size} {token} recited"] = f"{train['exact']} of {train['prompts']:,} prompts"
+        reviews = "training reviews and held-out reviews"
+        rows[f"mean number of leading {token} recited, of {size}: {reviews}"] = (
+            f"{train['mean_prefix']:.1f} and {memory['test']['mean_prefix']:.1f}"
+        )
+    both = (model, f"{model}_full")
+    rows["as shipped, full weights: bits per character"] = in_both(
+        [of_these_weights(f"bits_{name}", model) for name in both],
+        lambda result: f"{result['bits_per_character']:.4f}",
+    )
+    rows["as shipped, full weights: SST test, all units"] = in_both(
+        map(sst_of, both), lambda result: percent(result["all_units"]["test_accuracy"])
+    )
+    return rows
+
+
+def in_both(results: Iterable[Any], told: Callable[[Any], str]) -> str:
+    """Tell the results of the weights as they are shipped, in few bits, and of the full ones."""
+    return ", ".join(told(result) if result else "not kept" for result in results)
+
+
+def is_of_the_shipped(result: dict[str, Any], model: str) -> bool:
+    """Say whether a result belongs to the step of the run that made the shipped weights.
+
+    The digest does not tell: the full weights have another one than those in few bits.
+    """
+    (*_, last) = history(model)
+    provenance = result["model"]["provenance"]
+    return all(provenance.get(key) == last.get(key) for key in ("git_revision", "step", "corpus"))
+
+
+def named(result: dict[str, Any], model: str) -> str:
+    """Return the name of the model of a result: one that is or was shipped, or its forerunner."""
+    if model not in shipped_models() or is_of_the_shipped(result, model):
+        return f"`{model}`"
+    read = result["model"]["provenance"]["characters"] / MILLION
+    return f"a forerunner of `{model}` that had read {read:,.0f} M characters"
+
+
+def shipped(*models: str) -> str:
+    """Return the measurements of models side by side, and their revisions."""
+    columns = [rows_of(model) for model in models]
+    names = dict.fromkeys(name for column in columns for name in column)
+    rows = [[name, *(column.get(name, "") for column in columns)] for name in names]
+    files = {
+        f"{name}.json": result
+        for model in models
+        for name in (f"bits_{model}", f"bits_{model}_full", f"memorization_{model}")
+        if (result := of_these_weights(name, model))
+    }
+    return f"{markdown(['', *map(titled, models)], rows)}\n\n{origins(files)}"
+
+
+def titled(model: str) -> str:
+    """Return the name of a model with its alias, if it has one."""
+    aliases = [f" (`{alias}`)" for alias, meaning in ALIASES.items() if meaning == model]
+    return "".join([f"`{model}`", *aliases])
+
+
+def commands(model: str) -> str:
+    """Return the commands that trained a model, from its config.json; each once."""
+    lines = (f"- `python {part['command']}`, revision {revision(part)}" for part in history(model))
+    return "\n".join(dict.fromkeys(lines))
+
+
+def front_matter(model: str) -> str:
+    """Return the model-index of a card in JSON, which is valid YAML."""
+    results = []
+    if result := sst_of(model):
+        values = {"all units": "all_units", "the unit of largest weight": "one_unit"}
+        metrics = [
+            {"type": "accuracy", "name": name, "value": round(result[key]["test_accuracy"], 4)}
+            for name, key in values.items()
+        ]
+        results.append(task("text-classification", "SST-2", "sst2", metrics))
+    if measured := of_these_weights(f"bits_{model}", model):
+        value = round(measured["bits_per_character"], 4)
+        metrics = [{"type": "bits_per_character", "name": "bits per byte of text", "value": value}]
+        results.append(
+            task("text-generation", "held-out Amazon reviews", "amazon_reviews", metrics)
+        )
+    return f"model-index: {json.dumps([{'name': model, 'results': results}])}"
+
+
+def task(kind: str, name: str, identifier: str, metrics: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a result in the form of a model-index."""
+    dataset = {"name": name, "type": identifier, "split": "test"}
+    return {"task": {"type": kind}, "dataset": dataset, "metrics": metrics}
+
+
+def selection() -> str:
+    """Return the numbers of reviews that were kept, and left out for each reason."""
+    counts = read_result("models", "selection")["reviews"]
+    rows = [["in all", f"{sum(counts.values()):,}"]]
+    rows += [[name, f"{n:,}"] for name, n in counts.items() if name.startswith("left out: ")]
+    rows.append(["kept", f"{count_kept(counts):,}"])
+    return markdown(["reviews", "number"], rows)
+
+
+def near_copies() -> str:
+    """Return how many held-out reviews nearly stand in the train split, too, and their bits."""
+    found = read_result("models", "near_copies")
+    counts = " and ".join(
+        f"{part['copies']} of the {part['reviews']:,} of {name}"
+        for name, part in ((name, found[name]) for name in ("valid", "test"))
+    )
+    test = found["test"]
+    return (
+        f"Of the held-out reviews, {counts} are near copies of one in the train split: they share "
+        "half of their runs of twelve words with it, or more. They came from two sources, often "
+        "once with the title in front. Read one by one, those of test take "
+        f"{test['bits_of_copies']:.3f} bits per character of `amazon_1024`, the others "
+        f"{test['bits_of_others']:.3f}."
+    )
+
+
+def titles() -> str:
+    """Return how many reviews tell the model their stars by their title."""
+    found = read_result("models", "selection")
+    with_one, with_stars = found["titles"].values()
+    return (
+        f"Of the {count_kept(found['reviews']):,} reviews, {with_one:,} have a title, and "
+        f'{with_stars:,} of the titles name stars, such as "Five Stars". So the model has read '
+        "some ratings in words, without being told that they are ratings."
+    )
+
+
+def count_kept(counts: Mapping[str, int]) -> int:
+    """Return how many reviews were kept."""
+    return sum(count for name, count in counts.items() if name.startswith("kept: "))
+
+
+def sources(kind: str) -> str:
+    """Return the sources of texts: the data set, its stated terms, and the address."""
+    counts = read_result("models", "selection")["reviews"]
+    rows = [
+        [
+            f"`{name}`",
+            source["what"],
+            source["data"],
+            source["terms"],
+            ", ".join(linked(*address) for address in source["addresses"].items()),
+            f"{counts[f'kept: {name}']:,}" if kind == "amazon" else "",
+        ]
+        for name, source in read_json(HERE / "sources.json")[kind].items()
+    ]
+    return markdown(
+        ["source", "what", "data set", "terms as stated", "taken from", "reviews"], rows
+    )
+
+
+def linked(address: str, commits: list[str]) -> str:
+    """Return an address as a link, with the commits of the files."""
+    name = address.removeprefix("https://github.com/")
+    return f"[{name}]({address}) at {', '.join(commits)}"

@@ -1,0 +1,144 @@
+"""Inference with products in fp32, in bf16 and of 8-bit integers: its time, and its results.
+
+The precisions take turns in one process on one core. Only the processor's time of the process
+counts, so other programs matter little; they share the last cache and the memory with it. Results
+are compared text by text with those in fp32, and with the labels.
+
+python -m experiments.speed.precisions --data sst/test.csv imdb/imdb_test.jsonl.gz
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+from time import process_time
+from typing import Any
+
+import numpy as np
+import torch
+
+from configs import command
+from data_utils.labelled import read_labelled_sets
+from data_utils.provenance import describe_origin
+from model.classifiers.sentiment_classifier import SentimentClassifier
+from model.files.storage import write_json
+from model.language_model import LanguageModel, ModelConfig, build_model
+from scaling.benchmark.timing import interleave
+
+RESULT = Path(__file__).resolve().parent / "results" / "precisions.json"
+PRECISIONS = ("fp32", "bf16", "int8")
+WINDOW = 32  # bytes
+UNITS = (512, 1024)  # H of the models that are timed
+LANES = (1, 8, 64)  # texts that they read side by side
+BATCH = 128  # texts that are classified in a turn
+LONGEST = 500  # characters of these
+SEED = 0  # draws the texts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Time windows of untrained models and a classifier, then compare its results on texts."""
+
+    data: tuple[Path, ...]
+    """Labelled texts, 0 or 1."""
+    characters: int = 400_000
+    """Characters of each file, in texts drawn at random; at most all."""
+    rounds: int = 15
+    """How often everything has its turn."""
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+    torch.set_num_threads(1)
+    drawn = {path.name.split(".")[0]: draw(path, options) for path in options.data}
+    classifiers = {p: SentimentClassifier.from_pretrained(precision=p) for p in PRECISIONS}
+    result = {
+        "microseconds": time_windows(options.rounds),
+        "classify": time_classifying(classifiers, next(iter(drawn.values()))[0], options),
+        "agreement": {name: compare(classifiers, *found) for name, found in drawn.items()},
+        "options": {"units": UNITS, "lanes": LANES, "rounds": options.rounds},
+        "threads": 1,
+        "origin": describe_origin(),
+    }
+    write_json(RESULT, result)
+    for name, found in result["agreement"].items():
+        for precision, changes in found.items():
+            print(f"{name}, {precision}: {changes}")
+
+
+def draw(path: Path, options: Options) -> tuple[list[str], np.ndarray]:
+    """Return texts of a file, drawn at random, and their labels [N]."""
+    (found,) = read_labelled_sets([path])
+    drawn = np.random.default_rng(SEED).permutation(len(found.texts))
+    sizes = np.cumsum([len(found.texts[index]) for index in drawn])
+    drawn = drawn[: int((sizes <= options.characters).sum())]
+    return [found.texts[index] for index in drawn], found.labels[drawn]
+
+
+@torch.inference_mode()
+def time_windows(rounds: int) -> dict[str, dict[str, dict[str, float]]]:
+    """Return microseconds for a byte of all lanes, by units, lanes and precision."""
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for H in UNITS:
+        models = {precision: untrained(H, precision) for precision in PRECISIONS}
+        for lanes in LANES:
+            work = {name: window(model, lanes) for name, model in models.items()}
+            seconds = processor_time(work, rounds)
+            found.setdefault(f"{H}", {})[f"{lanes}"] = {
+                name: value / WINDOW for name, value in seconds.items()
+            }
+    return found
+
+
+def processor_time(work: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Run each in turns; return the median microseconds of the processor's time for one run."""
+    seconds = interleave(work, rounds, clock=process_time)
+    return {name: 1e6 * median(of_rounds) for name, of_rounds in seconds.items()}
+
+
+def untrained(H: int, precision: str) -> LanguageModel:
+    """Return a model of one layer that multiplies in a precision."""
+    model = build_model(ModelConfig(hidden_size=H), seed=0).eval()
+    model.multiply_in(precision)
+    return model
+
+
+def window(model: LanguageModel, lanes: int) -> Callable[[], object]:
+    """Return a function that reads the same window again and again."""
+    tokens = torch.randint(0, 256, (lanes, WINDOW), generator=torch.Generator().manual_seed(0))
+    return partial(model.hidden, tokens, model.initial_state(lanes), model.fold())
+
+
+def time_classifying(
+    classifiers: dict[str, SentimentClassifier], drawn: Sequence[str], options: Options
+) -> dict[str, float]:
+    """Return microseconds for a character, from texts to labels, by precision."""
+    texts = [text[:LONGEST] for text in drawn[:BATCH]]
+    work = {name: partial(each.read, texts) for name, each in classifiers.items()}
+    seconds = processor_time(work, max(1, options.rounds // 5))
+    return {name: value / sum(map(len, texts)) for name, value in seconds.items()}
+
+
+def compare(
+    classifiers: dict[str, SentimentClassifier], texts: Sequence[str], labels: np.ndarray
+) -> dict[str, dict[str, Any]]:
+    """Return each precision's accuracy and distance from fp32: of probabilities, and in labels."""
+    read = {name: classifiers[name].read(texts) for name in PRECISIONS}
+    exact = read[PRECISIONS[0]]
+    found = {}
+    for name, verdicts in read.items():
+        differences = np.abs(verdicts.probabilities - exact.probabilities).max(1)
+        found[name] = {
+            "texts": len(texts),
+            "characters": sum(map(len, texts)),
+            "accuracy": float((verdicts.choices == labels).mean()),
+            "largest": float(differences.max()),
+            "median": float(np.median(differences)),
+            "changed": int((verdicts.choices != exact.choices).sum()),
+        }
+    return found
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -1,0 +1,61 @@
+"""Run the measurements of this experiment, each in a process of its own.
+
+python experiments/speed/run.py [NAME ...]     (default: all that have no result yet)
+"""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+BENCHMARK = HERE.parent.parent / "scripts" / "benchmark.py"
+# Profiles of a step in fp32, and in bf16, which some processors multiply faster.
+PROFILED = [(dtype, H) for H in (512, 1024) for dtype in ("fp32", "bf16")]
+# Slow at large sizes; over long windows autograd keeps more of them than a small machine holds.
+LOOPS = ("--skip", "loop_2018", "reference")
+
+
+def measurements() -> dict[str, tuple[object, ...]]:
+    """Return the arguments of scripts/benchmark.py for each result, by its name."""
+    all_of = {}
+    for dtype in ("fp32", "bf16"):
+        for H in (512, 1024):
+            size = ("--hidden-size", H, "--batch", 128, "--window", 256, "--dtype", dtype)
+            peers = ("--peer", "compile", "--rounds", 9) if H == 512 else ()
+            all_of[f"training_{dtype}_{H}"] = ("recurrence", *size, *peers)
+            all_of[f"inference_{dtype}_{H}"] = ("recurrence", *size, "--inference", *LOOPS)
+        all_of[f"step_{dtype}_1024"] = ("step", "--hidden-size", 1024, "--dtype", dtype)
+    for dtype, H in PROFILED:
+        size = ("--hidden-size", H, "--window", 128, "--dtype", dtype, "--rounds", 3)
+        all_of[f"parts_{dtype}_{H}"] = ("step", *size, "--optimizer", "muon", "--parts")
+    all_of["busy"] = ("busy", "--rounds", 3)
+    all_of["step_fp32_512"] = ("step", "--hidden-size", 512)
+    # One size changes at a time, around 512 units, 128 lanes and 256 bytes.
+    points = {(H, 128, 256 if H < 2048 else 64) for H in (128, 256, 2048)}
+    points |= {(512, B, 256) for B in (1, 8, 32, 64, 256)}
+    points |= {(512, 128, T) for T in (1, 8, 64, 1024)}
+    for H, B, T in sorted(points):
+        size = ("--hidden-size", H, "--batch", B, "--window", T)
+        slow = LOOPS if H == 2048 or T == 1024 else ()
+        all_of[f"sweep_{H}_{B}_{T}"] = ("recurrence", *size, *slow)
+    return all_of
+
+
+def main() -> None:
+    known = measurements()
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of a result: {', '.join(known)}")
+    names = parser.parse_args().names
+    if unknown := set(names) - set(known):
+        parser.error(f"no result is called {min(unknown)!r}; known: {', '.join(known)}")
+    for name in names or known:
+        arguments, output = known[name], HERE / "results" / f"{name}.json"
+        if names or not output.exists():
+            print(f"== {name}", flush=True)
+            words = [str(word) for word in (*arguments, "--output", output)]
+            subprocess.run([sys.executable, str(BENCHMARK), *words], check=True)
+
+
+if __name__ == "__main__":
+    main()
