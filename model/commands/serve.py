@@ -52,9 +52,8 @@ def run(options: Namespace) -> None:
         from ..server.batching import Batcher
         from ..server.listening import listener, serving
     except ModuleNotFoundError as error:
-        raise InputError(
-            f'serve needs {error.name}: pip install "mlstm-sentiment[serve]"'
-        ) from error
+        name = (error.name or "").partition(".")[0]
+        raise InputError(f'serve needs {name}: pip install "mlstm-sentiment[serve]"') from error
 
     with listener(options.host, options.port) as listening:
         address = Address(options.host, listening.getsockname()[1])

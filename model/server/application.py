@@ -207,6 +207,7 @@ async def _body(request: Request, most: int) -> bytes:
 async def _pieces(page: bytes) -> AsyncIterator[bytes]:
     for first in range(0, len(page), PIECE):
         yield page[first : first + PIECE]
+        await asyncio.sleep(0)  # so that uvicorn notices a client that has left
 
 
 async def _on_refusal(request: Request, error: HTTPException) -> Response:
@@ -225,4 +226,5 @@ async def _on_disconnect(request: Request, error: Exception) -> Response:
 
 async def _on_error(request: Request, error: Exception) -> Response:
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return refusal(500, "an error of the server; its log has the details")
+    # uvicorn closes the connection after an error.
+    return refusal(500, "an error of the server; its log has the details", {"Connection": "close"})

@@ -84,6 +84,8 @@ class Batcher:
 
     def _answer(self, batch: list[Job]) -> None:
         batch = [job for job in batch if job.rows.set_running_or_notify_cancel()]
+        if not batch:
+            return
         try:
             rows = iter(self._classify([text for job in batch for text in job.texts]))
         except Exception as error:

@@ -130,12 +130,12 @@ class Connection(H11Protocol):
         if not self.is_idle and self.cycle.response_started:
             return self.transport.close()
         headers = {**HEADERS, "Content-Type": JSON_TYPE, "Connection": "close"}
-        for event in (
+        events = (
             h11.Response(status_code=400, headers=list(headers.items()), reason=b"Bad Request"),
             h11.Data(data=json.dumps({"error": msg}).encode()),
             h11.EndOfMessage(),
-        ):
-            self.transport.write(self.conn.send(event) or b"")
+        )
+        self.transport.write(b"".join(self.conn.send(event) or b"" for event in events))
         self.transport.close()
 
 
