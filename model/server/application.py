@@ -20,7 +20,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..errors import meant
-from .batching import MOST_TEXTS, Row, ServerClosed
+from .batching import MOST_TEXTS, AnswerRow, ServerClosed
 
 PIECE = 1 << 16  # bytes of the page that are sent at once; a slow client is waited for in between
 JSON_TYPE = "application/json"
@@ -121,7 +121,7 @@ def refusal(status: int, message: str, headers: dict[str, str] | None = None) ->
 
 def application(
     page: bytes,
-    submit: Callable[[Sequence[str]], "Future[list[Row]]"] | None,
+    submit: Callable[[Sequence[str]], "Future[list[AnswerRow]]"] | None,
     address: Address,
     token: str | None,
     limits: Limits,

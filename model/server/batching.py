@@ -7,7 +7,7 @@ from queue import Empty, SimpleQueue
 from threading import Lock
 from typing import Any, NamedTuple
 
-Row = dict[str, Any]
+AnswerRow = dict[str, Any]
 
 MOST_TEXTS = 128  # of a batch: what the classifier processes at the same time
 MOST_CHARACTERS = 1 << 18  # of a batch, so that the requests in it share a wait of seconds
@@ -18,11 +18,11 @@ class ServerClosed(Exception):
     """The server ends before it has answered."""
 
 
-class Job(NamedTuple):
+class Submission(NamedTuple):
     """The texts of a request, and where their rows go."""
 
     texts: Sequence[str]
-    rows: "Future[list[Row]]"
+    rows: "Future[list[AnswerRow]]"
 
     @property
     def characters(self) -> int:
@@ -36,15 +36,16 @@ class Batcher:
     classify: returns one row per text; called only by the thread that calls `run`.
     """
 
-    def __init__(self, classify: Callable[[list[str]], Sequence[Row]]):
+    def __init__(self, classify: Callable[[list[str]], Sequence[AnswerRow]]):
         self._classify = classify
-        self._queue: SimpleQueue[Job] = SimpleQueue()
+        self._queue: SimpleQueue[Submission] = SimpleQueue()
         self._lock = Lock()
+        self._held: list[Submission] = []  # what did not fit into the batch before
         self._is_closed = False
 
-    def submit(self, texts: Sequence[str]) -> "Future[list[Row]]":
+    def submit(self, texts: Sequence[str]) -> "Future[list[AnswerRow]]":
         """Queue texts; return the future of their rows. Callable from any thread."""
-        job = Job(texts, Future())
+        job = Submission(texts, Future())
         with self._lock:
             if self._is_closed:
                 job.rows.set_exception(ServerClosed())
@@ -60,30 +61,29 @@ class Batcher:
         finally:
             with self._lock:
                 self._is_closed = True
+            waiting, self._held = self._held, []
             while not self._queue.empty():
-                _fail([self._queue.get()], ServerClosed())
+                waiting.append(self._queue.get())
+            _fail(_not_cancelled(waiting), ServerClosed())
 
-    def _batches(self, is_needed: Callable[[], bool]) -> Iterator[list[Job]]:
+    def _batches(self, is_needed: Callable[[], bool]) -> Iterator[list[Submission]]:
         """Yield what is waiting, in order, as many requests together as fit."""
-        job = None
         while is_needed():
             try:
                 # With a timeout: without, Windows would not interrupt it.
-                job = job or self._queue.get(timeout=POLL_SECONDS)
+                job = self._held.pop() if self._held else self._queue.get(timeout=POLL_SECONDS)
             except Empty:
                 continue
-            batch, texts, characters, job = [job], len(job.texts), job.characters, None
-            while not self._queue.empty():
+            batch, texts, characters = [job], len(job.texts), job.characters
+            while not self._queue.empty() and not self._held:
                 job = self._queue.get()
                 texts, characters = texts + len(job.texts), characters + job.characters
-                if texts > MOST_TEXTS or characters > MOST_CHARACTERS:
-                    break  # it begins the next batch
-                batch.append(job)
-                job = None
+                fits = texts <= MOST_TEXTS and characters <= MOST_CHARACTERS
+                (batch if fits else self._held).append(job)
             yield batch
 
-    def _answer(self, batch: list[Job]) -> None:
-        batch = [job for job in batch if job.rows.set_running_or_notify_cancel()]
+    def _answer(self, batch: list[Submission]) -> None:
+        batch = _not_cancelled(batch)
         if not batch:
             return
         try:
@@ -98,6 +98,11 @@ class Batcher:
                 job.rows.set_result(list(islice(rows, len(job.texts))))
 
 
-def _fail(batch: Sequence[Job], error: Exception) -> None:
+def _not_cancelled(batch: Sequence[Submission]) -> list[Submission]:
+    """Return the requests that still wait for an answer, from now on until they get one."""
+    return [job for job in batch if job.rows.set_running_or_notify_cancel()]
+
+
+def _fail(batch: Sequence[Submission], error: Exception) -> None:
     for job in batch:
         job.rows.set_exception(error)

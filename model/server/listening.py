@@ -7,7 +7,7 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import h11
@@ -93,6 +93,11 @@ class Connection(H11Protocol):
         idle = [each for each in others if each.is_idle]
         if len(others) >= self._most and idle:
             min(idle, key=lambda each: each._last_active).timeout_keep_alive_handler()
+        # Without, a client would wait 40 ms for the body that follows the head. asyncio sets it
+        # only if the socket was made with the number of TCP.
+        with suppress(OSError):  # the client may have left
+            plain = transport.get_extra_info("socket")
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         super().connection_made(transport)
         self._wait_for_bytes()
 

@@ -214,6 +214,19 @@ def test_many_characters_make_a_batch_of_fewer_texts(monkeypatch):
     assert list(map(len, gate.calls)) == [2, 2, 1]
 
 
+def test_what_waits_at_the_end_is_refused_and_what_was_given_up_is_left_out():
+    batcher = batching.Batcher(measured)
+    rows = [batcher.submit(["x"] * 100) for _ in range(4)]
+    rows[2].cancel()
+    batcher.run(lambda: not rows[0].done())  # the second is taken, and does not fit
+    rows.append(batcher.submit(["x"]))
+    assert len(rows[0].result()) == 100
+    assert rows[2].cancelled()
+    for refused_rows in (rows[1], rows[3], rows[4]):
+        with pytest.raises(batching.ServerClosed):
+            refused_rows.result()
+
+
 def test_a_request_that_takes_too_long_is_told_so_and_the_next_is_answered():
     gate = Gate()
     with served(gate, limits=Limits(seconds=0.2)) as server:
