@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 class Limits(NamedTuple):
     """What one client may ask for."""
 
-    body: int = 1 << 18  # bytes
+    body: int = 1 << 16  # bytes
     texts: int = MOST_TEXTS
     characters: int = 10_000  # of a text
     seconds: float = 60.0  # of a request

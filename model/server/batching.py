@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 AnswerRow = dict[str, Any]
 
 MOST_TEXTS = 128  # of a batch: what the classifier processes at the same time
-MOST_CHARACTERS = 1 << 18  # of a batch, so that the requests in it share a wait of seconds
+MOST_CHARACTERS = 1 << 16  # of a batch, so that the requests in it share a wait of seconds
 POLL_SECONDS = 1.0
 
 
