@@ -79,7 +79,7 @@ def test_texts_get_their_rows_and_the_page_is_there(server):
         (b"", "not JSON"),
         (b"{", "not JSON"),
         (b"\xff", "not JSON"),
-        (b"[" * 100_000, "not JSON"),
+        (b"[" * 60_000, "not JSON"),
         (b"9" * 5_000, "not JSON"),
         (b"9", "must be an object"),
         (b'["good"]', "must be an object"),
