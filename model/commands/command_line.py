@@ -27,7 +27,7 @@ COMMANDS = {
     "featurize": "write the features of texts, for your own classifier",
     "evaluate": "score a model on text: bits per character",
     "demo": "write the model itself into one web page",
-    "serve": "show that page from a server that only this machine can reach",
+    "serve": "serve that page, and answers for programs, to this machine",
     "models": "list the models that are installed",
     "push": "upload a model to the Hugging Face hub",
 }

@@ -6,9 +6,14 @@ mlstm-sentiment demo --model runs/tour --neuron 7 --output page.html
 
 from argparse import Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .command_line import Parser, add_classifier, add_model
 from .program import prepare_output
+
+if TYPE_CHECKING:
+    from ..classifiers.fitted import Fitted
+    from ..files.weights import LoadedModel
 
 
 def add_options(parser: Parser) -> None:
@@ -37,21 +42,22 @@ def add_page(parser: Parser) -> None:
 
 def run(options: Namespace) -> None:
     """Write the page."""
+    from ..demo import write_demo
+
     prepare_output(options.output)
-    write_page(options, options.output)
+    loaded, classifier = load_shown(options)
+    write_demo(loaded, classifier, options.output, options.title, unit=options.neuron)
     print(f"{options.output}: {options.output.stat().st_size / 1e6:.1f} MB; open it in a browser")
 
 
-def write_page(options: Namespace, path: Path) -> None:
-    """Write the page of the model that the options name."""
+def load_shown(options: Namespace) -> "tuple[LoadedModel, Fitted | None]":
+    """Return the model that the options name, and its classifier, if any."""
     import torch
 
     from ..classifiers.fitted import load_fitted, shown_classifier
-    from ..demo import write_demo
     from ..files.weights import load_model
 
     loaded = load_model(options.model, compute_dtype=torch.float32)
     folder = shown_classifier(loaded, options.classifier)
     mend = "fit it again with scripts/transfer.py"
-    classifier = None if folder is None else load_fitted(loaded, folder, mend)
-    write_demo(loaded, classifier, path, options.title, unit=options.neuron)
+    return loaded, None if folder is None else load_fitted(loaded, folder, mend)

@@ -1,80 +1,96 @@
-"""Show the page of `demo` in a browser, from a server that only this machine can reach.
+"""Serve a model to this machine: its page for a browser, and POST /classify for programs.
 
 mlstm-sentiment serve
 mlstm-sentiment serve --model runs/tour --port 8001
 """
 
-import errno
-import sys
+import secrets
 from argparse import Namespace
+from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
 
+from ..classifiers.rows import InputRow, OwnNames, added_names, classify_batches
 from ..errors import InputError
+from ..reading.records import Record
 from .command_line import Parser
-from .demo import add_page, write_page
+from .demo import add_page, load_shown
+
+if TYPE_CHECKING:
+    from ..classifiers.sentiment_classifier import SentimentClassifier
 
 HOST = "127.0.0.1"  # no other machine can reach it
-# Under another name for this host, a foreign page could read the model in the visitor's browser.
-NAMES = (HOST, "localhost")
-PATHS = ("/", "/index.html")
-
-
-class Handler(SimpleHTTPRequestHandler):
-    """Serves one page, and writes no line for each request."""
-
-    timeout = 30  # seconds without a byte: an idle connection would keep its thread
-
-    def send_head(self) -> Any:
-        """Begin the answer; return the page as a file, None where it is refused."""
-        host = self.headers.get("Host", HOST).partition(":")[0]
-        if host.lower() not in NAMES:
-            self.send_error(403, f"This server is {' or '.join(NAMES)}")
-        elif self.path.partition("?")[0] not in PATHS:
-            self.send_error(404)
-        else:
-            return super().send_head()
-        return None
-
-    def log_message(self, *words: object) -> None:
-        """Say nothing."""
-
-
-class PageServer(ThreadingHTTPServer):
-    """Serves this machine; a browser that disconnects or stalls is no error."""
-
-    def __init__(self, folder: Path, port: int, handler: type[Handler] = Handler):
-        try:
-            super().__init__((HOST, port), partial(handler, directory=str(folder)))
-        except OSError as error:
-            if error.errno not in (errno.EADDRINUSE, errno.EACCES):
-                raise
-            raise InputError(
-                f"port {port} of {HOST}: {error.strerror}; name another with --port, or 0 for any"
-            ) from error
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Print the traceback of any other error."""
-        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
-            super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
 def add_options(parser: Parser) -> None:
     """Add the options of the command."""
     add_page(parser)
     parser.add_argument("--port", type=int, default=8000, help="0 takes any free one")
+    parser.add_argument(
+        "--host",
+        default=HOST,
+        help="the IP address to listen on; 0.0.0.0, for a container, lets other machines in",
+    )
+    parser.add_argument(
+        "--no-token",
+        action="store_true",
+        help="answer everyone who reaches the port, not only those who know the printed address",
+    )
 
 
 def run(options: Namespace) -> None:
-    """Write the page and serve it until Ctrl-C, SIGTERM or the end of the terminal."""
+    """Serve until Ctrl-C, SIGTERM or the end of the terminal."""
     if not 0 <= options.port < 1 << 16:
         raise InputError(f"--port is {options.port}; it must be from 0 to 65535")
-    with TemporaryDirectory() as folder, PageServer(Path(folder), options.port) as server:
-        write_page(options, Path(folder) / "index.html")
-        print(f"http://{HOST}:{server.server_port}/ (Ctrl-C ends it)", flush=True)
-        with suppress(KeyboardInterrupt):  # the other signals raise it too: program.run
-            server.serve_forever()
+    try:
+        ip_address(options.host)
+    except ValueError as error:
+        raise InputError(f"--host is {options.host}; it must be an IP address") from error
+    try:
+        from ..server.application import Address, Limits, application
+        from ..server.batching import Batcher
+        from ..server.listening import listener, serving
+    except ModuleNotFoundError as error:
+        name = (error.name or "").partition(".")[0]
+        raise InputError(f'serve needs {name}: pip install "mlstm-sentiment[serve]"') from error
+
+    with listener(options.host, options.port) as listening:
+        address = Address(options.host, listening.getsockname()[1])
+        page, classify = load(options)
+        batcher = Batcher(classify or (lambda texts: []))
+        token = None if options.no_token else secrets.token_urlsafe(16)
+        submit = None if classify is None else batcher.submit
+        app = application(page, submit, address, token, Limits())
+        with serving(app, listening, Limits()) as is_serving:
+            host = HOST if ip_address(options.host).is_unspecified else options.host
+            place = f"[{host}]" if ":" in host else host
+            query = "" if token is None else f"?token={token}"
+            print(f"http://{place}:{address.port}/{query} (Ctrl-C ends it)", flush=True)
+            with suppress(KeyboardInterrupt):  # the other signals raise it too: program.run
+                batcher.run(is_serving)
+
+
+def load(options: Namespace) -> tuple[bytes, Callable[[list[str]], list[Record]] | None]:
+    """Return the page of a model, and from texts to rows; None if it has no classifier."""
+    from ..classifiers.sentiment_classifier import SentimentClassifier
+    from ..demo import demo_page
+
+    loaded, fitted = load_shown(options)
+    page = demo_page(loaded, fitted, options.title, unit=options.neuron).encode()
+    if fitted is None:
+        return page, None
+    classify = rows_of_texts(SentimentClassifier(loaded, fitted).fit())
+    classify(["The first text takes longer."])
+    return page, classify
+
+
+def rows_of_texts(classifier: "SentimentClassifier") -> Callable[[list[str]], list[Record]]:
+    """Return a function from texts to what `classify` adds to their rows."""
+    names = OwnNames(added_names(classifier))
+
+    def rows(texts: list[str]) -> list[Record]:
+        batch = [InputRow(Record(), None if not t or t.isspace() else t) for t in texts]
+        return [row for rows in classify_batches(classifier, [batch], names) for row in rows]
+
+    return rows

@@ -52,6 +52,8 @@ LAZY = {
     "model/reading/compression.py": {"isal"},
     "model/reading/parquet.py": {"pyarrow"},
     "model/reading/progress.py": {"tqdm"},
+    "model/server/application.py": {"starlette"},
+    "model/server/listening.py": {"starlette", "uvicorn", "h11"},
 }
 
 

@@ -13,7 +13,9 @@ from tests.support.runs import ROOT, run_code, run_ranks, run_shell
 
 SLOW = ("scripts/quickstart.sh", "scripts/test.sh", "scripts/docs.sh")  # run by CI and by hand
 ELASTIC = "scripts/elastic.sh"
-ELSEWHERE = ("sbatch", "pip install", "git clone", "download_data", "HOST")  # clusters, a network
+SERVED = ("mlstm-sentiment serve", "curl ", "docker ")
+# Clusters, a network; a server and a container, which have their own tests.
+ELSEWHERE = ("sbatch", "pip install", "git clone", "download_data", "HOST", *SERVED)
 
 
 @pytest.fixture(scope="module")

@@ -1,26 +1,78 @@
-"""The page of demo, served on this machine alone, until something ends it."""
+"""The command `serve`: a server of a model in a process of its own, until something ends it."""
 
 import errno
-import os
+import json
+import re
+import resource
+import shlex
 import signal
 import socket
-import struct
 import sys
-import tempfile
-import threading
-import urllib.request
-from contextlib import contextmanager
-from http.client import HTTPConnection
-from urllib.parse import urlsplit
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, urlsplit
 
+import httpx
 import pytest
 
 from model import save_model
-from model.commands import program, serve
 from model.commands.command_line import dispatch
 from model.errors import InputError
 from model.text.profiles import text_profile
-from tests.support.runs import piped
+from tests.house.pages import PAGES, commands_of
+from tests.support.runs import piped, run_shell
+
+PAGE = PAGES["docs/serve.md"]
+
+
+class Server(NamedTuple):
+    """A running command, the line that it printed, and a client that has its token."""
+
+    process: Any
+    line: str
+    client: httpx.Client
+
+    @property
+    def port(self):
+        return self.client.base_url.port
+
+    @property
+    def token(self):
+        return self.client.params.get("token", "")
+
+    def classify(self, *texts):
+        response = self.client.post("/classify", json={"texts": texts})
+        assert response.status_code == 200, response.text
+        return response.json()["results"]
+
+    def end(self, number=signal.SIGTERM):
+        """End it; return its exit code and what it has printed as errors."""
+        self.process.send_signal(number)
+        self.process.communicate(timeout=60)
+        return self.process.returncode, self.process.errors.read_text()
+
+
+@contextmanager
+def serving(*options):
+    """Run `serve` with these options, on a free port."""
+    with piped("-m", "model", "serve", "--port", "0", *options) as (process, _, output):
+        line = output.readline().decode()
+        address = urlsplit(line.split()[0])
+        token = {name: words[0] for name, words in parse_qs(address.query).items()}
+        place = f"{address.scheme}://{address.netloc}"
+        with httpx.Client(base_url=place, params=token, timeout=60, trust_env=False) as client:
+            yield Server(process, line, client)
+        if process.returncode is None:
+            process.kill()
+
+
+@pytest.fixture
+def plain_model(small_model, tmp_path):
+    """A model without a classifier: quick to load."""
+    save_model(tmp_path / "m", small_model, text_profile("openai"), {})
+    return tmp_path / "m"
 
 
 def reaches(host, port):
@@ -31,24 +83,88 @@ def reaches(host, port):
         return client.connect_ex((host, port)) != errno.ECONNREFUSED
 
 
-def test_the_page_is_served_until_ctrl_c(small_model, tmp_path):
-    save_model(tmp_path / "m", small_model, text_profile("openai"), {})
-    command = ("-m", "model", "serve", "--model", tmp_path / "m", "--port", "0")
-    with piped(*command) as (process, _, output):
-        address = output.readline().decode().split()[0]
-        assert address.startswith("http://127.0.0.1:")
-        with urllib.request.urlopen(address, timeout=60) as response:
-            assert b"The sentiment neuron" in response.read()
-        reached = reaches("127.0.0.2", urlsplit(address).port)
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
-        assert (process.returncode, process.errors.read_text()) == (0, "")
-    assert not reached
+def test_a_model_without_a_classifier_has_only_its_page(plain_model):
+    with serving("--model", plain_model) as server:
+        assert re.fullmatch(
+            r"http://127\.0\.0\.1:\d+/\?token=[\w-]{22} \(Ctrl-C ends it\)\n", server.line
+        )
+        assert b"The sentiment neuron" in server.client.get("/").content
+        response = server.client.post("/classify", json={"texts": ["good"]})
+        assert response.status_code == 404
+        assert "no classifier" in response.json()["error"]
+        assert not reaches("127.0.0.2", server.port)
+        assert server.end(signal.SIGINT) == (0, "")
 
 
-def test_a_port_is_a_port():
-    with pytest.raises(InputError, match="--port is 70000"):
-        dispatch(["serve", "--port", "70000"])
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_signal_ends_it_although_connections_are_open(plain_model, name):
+    with serving("--model", plain_model) as server:
+        assert server.client.get("/").status_code == 200  # which stays open
+        with socket.create_connection(("127.0.0.1", server.port)) as client:
+            client.sendall(b"POST /classify HTTP/1.1\r\n")
+            begun = time.monotonic()
+            assert server.end(getattr(signal, name)) == (0, "")
+            assert time.monotonic() - begun < 20
+
+
+def test_idle_connections_beyond_the_open_files_do_not_disturb(plain_model):
+    with serving("--model", plain_model) as server, ExitStack() as idle:
+        resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (128, 128))
+        for _ in range(300):
+            idle.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=60))
+        for _ in range(3):
+            with httpx.Client(timeout=60, trust_env=False) as client:
+                assert client.get(server.line.split()[0]).status_code == 200
+        assert server.end() == (0, "")
+
+
+def close_to(row):
+    """A row whose numbers may differ in their last digits."""
+    numbers = {key: value for key, value in row.items() if isinstance(value, float)}
+    return row | {key: pytest.approx(value, rel=1e-4) for key, value in numbers.items()}
+
+
+def test_twenty_clients_get_what_classify_answers(capsys):
+    texts = [f"I {verb} it, {n} times." for n in range(10) for verb in ("love", "hate")]
+    words = [word for text in [*texts, " "] for word in ("--text", text)]
+    dispatch(["classify", "--model", "default_small", *words])
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row.pop("text") for row in rows] == [*texts, " "]
+    with serving("--model", "default_small") as server, ThreadPoolExecutor(20) as clients:
+        for _ in range(3):
+            answers = list(clients.map(lambda text: server.classify(text, " "), texts))
+            for row, answer in zip(rows, answers, strict=False):
+                assert list(answer[0]) == list(row)
+                assert answer[0] == close_to(row)
+                assert answer[1] == rows[-1]
+        assert {answer[0]["label"] for answer in answers} == {"positive", "negative"}
+        longest = "good " * 2000
+        assert server.classify(*["x"] * 127, longest)[-1]["label"] == "positive"
+        assert server.end() == (0, "")
+
+
+def test_a_lone_surrogate_is_a_text():
+    with serving("--model", "default_small") as server:
+        response = server.client.post(
+            "/classify",
+            content=rb'{"texts": ["good \ud800"]}',
+            headers={"Content-Type": "application/json"},
+        )
+        assert response.json()["results"] == server.classify("good ?")
+        assert server.end() == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--port", "70000"], "--port is 70000"),
+        (["--host", "localhost"], "--host is localhost; it must be an IP address"),
+        (["--host", "192.0.2.1", "--port", "0"], "--host 192.0.2.1: "),
+    ],
+)
+def test_an_address_that_is_none_is_refused(words, message):
+    with pytest.raises(InputError, match=re.escape(message)):
+        dispatch(["serve", *words])
 
 
 def test_a_port_that_is_taken_is_named():
@@ -58,92 +174,44 @@ def test_a_port_that_is_taken_is_named():
             dispatch(["serve", "--port", str(port)])
 
 
-@contextmanager
-def serving(folder, handler=serve.Handler):
-    """A server of a folder, and what is set once a connection has ended."""
-    left = threading.Event()
-
-    class Server(serve.PageServer):
-        def shutdown_request(self, request):
-            super().shutdown_request(request)
-            left.set()
-
-    with Server(folder, 0, handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield server, left
-        finally:
-            server.shutdown()
-            thread.join()
+@pytest.mark.parametrize("name", ["starlette", "uvicorn"])
+def test_without_its_packages_it_says_how_to_install_them(monkeypatch, name):
+    for module in list(sys.modules):
+        if module.startswith(("model.server", f"{name}.")):
+            monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(InputError) as refusal:
+        dispatch(["serve", "--port", "0"])
+    assert str(refusal.value) == f'serve needs {name}: pip install "mlstm-sentiment[serve]"'
 
 
-def test_a_browser_that_goes_away_leaves_no_traceback(tmp_path, capfd):
-    (tmp_path / "index.html").write_bytes(bytes(20_000_000))  # more than the sockets hold
-    with serving(tmp_path) as (server, left):
-        with socket.create_connection(server.server_address) as browser:
-            browser.sendall(b"GET / HTTP/1.0\r\n\r\n")
-            assert browser.recv(100).startswith(b"HTTP/1.0 200")
-            browser.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # RST
-        assert left.wait(60)
-    assert capfd.readouterr().err == ""
+def test_without_a_token_for_a_container(plain_model):
+    with serving("--model", plain_model, "--host", "0.0.0.0", "--no-token") as server:
+        assert server.line == f"http://127.0.0.1:{server.port}/ (Ctrl-C ends it)\n"
+        for host, status in (("sentiment:80", 200), ("evil.example", 403)):
+            assert server.client.get("/", headers={"Host": host}).status_code == status
+        assert server.end() == (0, "")
 
 
-@pytest.mark.parametrize("request_sent", [b"", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"])
-def test_a_connection_that_rests_is_closed(tmp_path, capfd, request_sent):
-    """Before its request, or in the middle of the answer, which it does not read."""
-    (tmp_path / "index.html").write_bytes(bytes(20_000_000))
-
-    class Impatient(serve.Handler):
-        timeout = serve.Handler.timeout / 100
-
-    with (
-        serving(tmp_path, Impatient) as (server, left),
-        socket.create_connection(server.server_address) as browser,
-    ):
-        browser.sendall(request_sent)
-        assert left.wait(60)
-    assert capfd.readouterr().err == ""
+def command_on_the_page(word):
+    """The one command of the page that begins with these words."""
+    (command,) = (each for each in commands_of(PAGE) if f"{each} ".startswith(f"{word} "))
+    return command
 
 
-def test_it_answers_for_its_page_alone_and_by_its_own_name(tmp_path, capfd):
-    (tmp_path / "index.html").write_text("page")
-    (tmp_path / "secret").write_text("secret")
-
-    def status(path, host, method="GET"):
-        client = HTTPConnection(*server.server_address)
-        client.request(method, path, headers={"Host": host})
-        with client.getresponse() as response:
-            assert response.status != 200 or method == "HEAD" or response.read() == b"page"
-        client.close()
-        return response.status
-
-    with serving(tmp_path) as (server, _):
-        local = f"127.0.0.1:{server.server_port}"
-        for path in ("/", "/index.html", "/?x=1"):
-            for host in (local, "localhost", "LOCALHOST:9000"):  # as through a tunnel
-                assert status(path, host) == status(path, host, "HEAD") == 200
-        for path in ("/%00", "/secret", "/..", "/index.html/", "/%2e", "*"):
-            assert status(path, local) == status(path, local, "HEAD") == 404
-        # A name that leads here, by which a foreign page would read the model.
-        for host in ("evil.example", f"evil.example:{server.server_port}", "127.0.0.1.evil", "["):
-            assert status("/", host) == status("/", host, "HEAD") == 403
-    assert capfd.readouterr().err == ""
-
-
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
-def test_a_signal_ends_it_and_removes_its_folder(tmp_path, monkeypatch, name):
-    number = getattr(signal, name)
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(serve, "write_page", lambda options, path: path.write_text("page"))
-    monkeypatch.setattr(
-        serve.ThreadingHTTPServer, "serve_forever", lambda server: os.kill(os.getpid(), number)
-    )
-
-    before = signal.signal(number, signal.SIG_DFL)
-    try:
-        with pytest.raises(SystemExit, match=r"^0$"):
-            program.run(lambda: dispatch(["serve", "--port", "0"]))
-    finally:
-        signal.signal(number, before)
-    assert list(tmp_path.iterdir()) == []
+def test_the_commands_on_the_page_print_what_it_shows(tmp_path):
+    """Those with docker: tests/house/test_docker.py."""
+    others = [each for each in commands_of(PAGE) if not each.startswith("docker ")]
+    assert others == [command_on_the_page("mlstm-sentiment serve"), command_on_the_page("curl")]
+    (printed,) = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
+    with serving(*shlex.split(others[0])[2:]) as server:
+        line = printed.replace(":8000/", f":{server.port}/")
+        assert re.sub(r"token=[\w-]{22} ", f"token={server.token} ", line) == server.line
+        curl = others[1].replace(":8000/", f":{server.port}/")
+        process = run_shell(f"TOKEN={server.token}; {curl} --silent --show-error", cwd=tmp_path)
+        assert process.returncode == 0, process.stderr
+        (shown,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
+        found, expected = json.loads(process.stdout), json.loads(shown)
+        for row, expected_row in zip(found["results"], expected["results"], strict=True):
+            assert row == close_to(expected_row)
+        assert server.end() == (0, "")

@@ -1,0 +1,23 @@
+# The command mlstm-sentiment on a CPU; docs/serve.md has the commands that build and run it.
+FROM python:3.12-slim
+
+# The compiler stays in the image: on a processor with other vector instructions than those of the
+# machine that built it, the first start compiles the recurrence again.
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends g++ \
+    && rm -rf /var/lib/apt/lists/*
+RUN pip install --no-cache-dir torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu
+
+WORKDIR /source
+COPY pyproject.toml README.md LICENSE ./
+COPY model model
+RUN pip install --no-cache-dir ".[serve]"
+
+RUN useradd --create-home sentiment
+USER sentiment
+WORKDIR /home/sentiment
+RUN mlstm-sentiment classify --text "This compiles the recurrence."
+
+EXPOSE 8000
+ENTRYPOINT ["mlstm-sentiment"]
+CMD ["serve", "--host", "0.0.0.0"]

@@ -1,0 +1,1 @@
+"""The server of `mlstm-sentiment serve`: a page and an endpoint, on starlette and uvicorn."""
