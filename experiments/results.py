@@ -388,7 +388,7 @@ RESULTS: tuple[Result, ...] = (
     _plan("dgx1v_infiniband", "--characters 38.3e9"),
     _plan("h200", "--characters 38.3e9"),
     _plan("h200_nodes", "--characters 38.3e9"),
-    _plan("mixed_lab", "--lanes-per-gpu 128 --exchange overlapped"),
+    _plan("mixed_lab", "--lanes-per-gpu 128"),
     Result("scaling/results/sweep_gloo/*.json",
            f"{MODULE}scaling.sweep --output experiments/scaling/results/sweep_gloo {SWEEP}"),
     _scaling("measured_gloo", "measured --sweep experiments/scaling/results/sweep_gloo",

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from configs import command
 from data_utils.provenance import describe_origin
+from model.bounds import PositiveFloat
 from model.errors import InputError
 from model.files.storage import write_json
-from scaling.nccl_tests import read_bandwidths
 
 from .measuring.explanation import Observation, SweepModel
 from .measuring.report import describe, tables
@@ -24,10 +24,10 @@ class Options:
 
     sweep: Path
     """The folder of points that experiments.scaling.sweep wrote."""
-    link_bandwidth: Path | None = None
-    """Output of nccl-tests' all_reduce_perf within a node, as printed or written with -J; absent,
-    one bandwidth is fitted."""
-    network_bandwidth: Path | None = None
+    link_bandwidth: PositiveFloat | None = None
+    """Bytes per second of a large all-reduce within a node, such as the bus bandwidth of
+    nccl-tests; absent, it is fitted."""
+    network_bandwidth: PositiveFloat | None = None
     """The same for several nodes."""
     output: Path | None = None
     """JSON file for the result."""
@@ -50,12 +50,8 @@ def explain(options: Options) -> None:
         raise InputError(
             f"{options.sweep}: points have different settings; fit them in separate folders"
         )
-    link, network = (
-        None if path is None else read_bandwidths(path)
-        for path in (options.link_bandwidth, options.network_bandwidth)
-    )
     observations = [Observation.of(result) for result in measured]
-    model = SweepModel(observations, link=link, network=network)
+    model = SweepModel(observations, link=options.link_bandwidth, network=options.network_bandwidth)
     result = describe(model, model.fit(), measured)
     print(tables(result))
     if options.figure is not None:

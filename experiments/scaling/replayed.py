@@ -12,7 +12,7 @@ from configs import command
 from data_utils.provenance import describe_origin
 from experiments.tables import markdown, read_result
 from model.files.storage import write_json
-from scaling.planner import FLAT, OVERLAPPED
+from scaling.planning import FLAT, OVERLAPPED
 from scaling.step_time import exposed_seconds, ring_seconds
 
 GOODPUT = 0.95  # part of a link's rate that carries TCP's payload; declared, not fitted

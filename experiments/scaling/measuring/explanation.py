@@ -15,7 +15,6 @@ import numpy as np
 
 from model.errors import InputError
 from model.language_model import ModelConfig
-from scaling.bandwidth import Bandwidth
 from scaling.fitting.least_squares import Fit, Values, fit
 from scaling.step_time import Fabric, StepTime, Synchronisation, ring_seconds, step_time
 from scaling.workload import Workload
@@ -88,8 +87,8 @@ class SweepModel:
         self,
         observations: Sequence[Observation],
         *,
-        link: Bandwidth | None = None,
-        network: Bandwidth | None = None,
+        link: float | None = None,
+        network: float | None = None,
     ):
         """link, network: known values; None, the fit finds them."""
         self.observations = observations

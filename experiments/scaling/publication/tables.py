@@ -120,27 +120,16 @@ def plan(result: dict[str, Any]) -> dict[str, str]:
         f"{group['memory_bytes'] / 1e9:.1f} of {group['available_bytes'] / 1e9:.1f}"
         for group in result["groups"]
     )
-    spot = result["spot"]
-    save = f", {spot['checkpoint_interval_seconds'] / 60:.1f} min" if spot else ""
     return {
         "cluster": result["cluster"],
         "GPUs": str(result["gpus"]),
         "step": f"{result['step_seconds']:.3f} s",
         "efficiency": f"{result['efficiency']:.1%}",
         "hours": f"{result['hours']:.1f}",
-        "on demand": dollars(result["on_demand"]),
-        "at spot prices, save every": f"{dollars(spot)}{save}",
+        "GPU hours": f"{result['gpu_hours']:,.0f}",
         "memory of a GPU": f"{fitting} GB",
         "largest batch, lanes": f"{result['largest_lanes']:,}",
-        "tokens for 90 %": f"{result['tokens_per_gpu_for_90_percent']:,.0f}",
     }
-
-
-def dollars(offer: dict[str, Any] | None) -> str:
-    """Return the cost of an offer, or that the cluster has no prices."""
-    if offer is None or offer.get("dollars") is None:
-        return "no price"
-    return f"{offer['dollars']:,.0f} dollars"
 
 
 def words(name: str) -> str:
