@@ -12,7 +12,7 @@ from model.errors import InputError
 from model.language_model import VOCABULARY_SIZE
 
 from .hardware import ClusterConfig
-from .planning import Plan, Text
+from .planning import Plan, TextSize
 
 MOST_DIGITS = 6  # of a number of units
 VALID_FRACTION = 1e-3  # of the train split, as scripts/prepare_corpus.py splits by default
@@ -66,7 +66,7 @@ def make_plan(options: PlanOptions) -> dict[str, Any]:
     }
 
 
-def read_job(options: PlanOptions) -> tuple[RunConfig, Text]:
+def read_job(options: PlanOptions) -> tuple[RunConfig, TextSize]:
     """Return the run that the options name, with the vocabulary of its corpus, and its text."""
     word = options.model
     if word.isdecimal() and len(word) <= MOST_DIGITS:
@@ -81,14 +81,14 @@ def read_job(options: PlanOptions) -> tuple[RunConfig, Text]:
         corpus = open_corpus(options.corpus)
         model = run.model.for_vocabulary(corpus.tokenizer.vocabulary_size)
         valid = float(len(corpus.splits["valid"].tokens))
-        text = Text(options.characters, corpus.characters_per_token, valid)
+        text = TextSize(options.characters, corpus.characters_per_token, valid)
         return replace(run, model=model), text
     if run.model.symbols != VOCABULARY_SIZE:
         raise InputError(
             f"model.vocabulary_size is {run.model.symbols}, so tokens are subwords; give their "
             "prepared corpus with --corpus"
         )
-    return run, Text(options.characters, valid_tokens=options.characters * VALID_FRACTION)
+    return run, TextSize(options.characters, valid_tokens=options.characters * VALID_FRACTION)
 
 
 def lines(result: dict[str, Any]) -> list[str]:

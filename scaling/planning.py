@@ -24,8 +24,8 @@ FLAT = Synchronisation()
 
 
 @dataclass(frozen=True)
-class Text:
-    """The text of a run."""
+class TextSize:
+    """How much text a run reads."""
 
     characters: float  # to train on
     characters_per_token: float = 1.0
@@ -40,7 +40,7 @@ class Plan:
         cluster: ClusterConfig,
         run: RunConfig,
         gpus: int,
-        text: Text,
+        text: TextSize,
         lanes_per_gpu: int | None = None,
     ):
         """lanes_per_gpu: on average; absent, those of the config, rounded up."""

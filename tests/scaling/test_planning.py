@@ -16,13 +16,13 @@ from model.language_model import ModelConfig, build_model
 from scaling.hardware import ClusterConfig, NetworkConfig, NodeConfig
 from scaling.memory import MemoryModel
 from scaling.planner import PlanOptions, read_job
-from scaling.planning import Plan, Text
+from scaling.planning import Plan, TextSize
 from scaling.workload import Workload
 from training.objective import Objective
 
 CLUSTERS = Path("configs/clusters")
 PAPER, _ = read_job(PlanOptions(model="4096", cluster=CLUSTERS))
-EPOCH = Text(38.27e9)
+EPOCH = TextSize(38.27e9)
 SMALL = ModelConfig(hidden_size=64, embedding_size=16)
 
 
@@ -88,7 +88,7 @@ def test_the_published_run_takes_its_hours():
     eight = Plan(cluster("dgx1v_infiniband"), PAPER, 8, EPOCH)
     assert eight.steps == pytest.approx(73_000, rel=1e-3)
     assert eight.training_seconds / 3600 == pytest.approx(17, rel=0.01)
-    many = Plan(cluster("dgx1v_infiniband"), PAPER, 128, Text(3 * 38.27e9))
+    many = Plan(cluster("dgx1v_infiniband"), PAPER, 128, TextSize(3 * 38.27e9))
     assert many.training_seconds / 3600 == pytest.approx(4, rel=0.12)  # they say 4 hours in all
 
 
@@ -169,7 +169,7 @@ def test_a_pass_takes_at_least_the_time_to_read_the_recurrent_weights():
 
 
 def test_evaluations_and_checkpoints_take_time():
-    text = Text(38.27e9, valid_tokens=38e6)
+    text = TextSize(38.27e9, valid_tokens=38e6)
     plan = Plan(cluster("dgx1v_infiniband"), PAPER, 8, text)
     answers = plan.answers()
     assert (answers["evaluations"], answers["checkpoints"]) == (37, 73)  # every 2,000, 1,000 steps
@@ -253,7 +253,7 @@ def test_a_checkpoint_is_as_large_as_one_that_was_written():
     folder = Path("tests/fixtures/v1/run/checkpoint/step-00000010")
     written = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
     run = load_config(Path("tests/fixtures/v1/run/config.toml"))
-    planned = Plan(cluster("h200"), run, 1, Text(1e3)).checkpoint_bytes
+    planned = Plan(cluster("h200"), run, 1, TextSize(1e3)).checkpoint_bytes
     assert written - 20_000 < planned < written  # names, and torch's random state of 5 kB
 
 
