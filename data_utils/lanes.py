@@ -26,7 +26,7 @@ from model.text.tokenizer import BYTES
 from .titles import titles_within
 
 Persist = Literal["shard", "review", "never"]
-COUNTED_AT_ONCE = 1 << 14  # windows whose bytes of text are counted together
+COUNTED_AT_ONCE = 1 << 10  # windows whose bytes of text are counted together
 
 
 @dataclass(frozen=True, kw_only=True)
