@@ -6,8 +6,9 @@ memory      the memory of a GPU
 hardware    clusters, as their TOML files describe them
 planning    a run on a cluster: hours, memory, assumptions
 planner     scripts/plan.py: options, JSON, the printed table
+regression  a step predicted from measured runs alone
 batch_size  the largest number of lanes that fits into memory, found by training
-fitting/    least squares; regression of step times
+fitting/    least squares
 benchmark/  measures the recurrence, its peers and the lower bound, interleaved in one process
 
 Units: seconds, bytes, operations (a multiplication or an addition), and these per second.

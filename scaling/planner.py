@@ -39,6 +39,8 @@ class PlanOptions:
     """Number of GPUs; more than the cluster has, if it has a network. Default: all."""
     lanes_per_gpu: PositiveInt | None = None
     """Lanes of a GPU, on average. Default: those of the TOML file, rounded up."""
+    measured: tuple[Path, ...] = ()
+    """Run directories, 5 or more: also predict the step by regression on their steps."""
     output: Path | None = None
     """JSON file for the result."""
 
@@ -56,11 +58,17 @@ def make_plan(options: PlanOptions) -> dict[str, Any]:
         for count in sorted(counts)
         if options.lanes_per_gpu or count <= run.data.total_lanes(count)
     ]
+    regression = {}
+    if options.measured:
+        from .regression import regression_answers  # importing scikit-learn takes a second
+
+        regression = {"regression": regression_answers(plan, options.measured)}
     given = {key: str(value) for key, value in vars(options).items() if key != "output"}
     return {
         **plan.answers(),
         "table": [{key: row[key] for key in COLUMNS} for row in table],
         "assumptions": list(plan.assumptions()),
+        **regression,
         "settings": given,
         "origin": describe_origin(),
     }
@@ -107,6 +115,12 @@ def lines(result: dict[str, Any]) -> list[str]:
         **{group["device"]: group_line(group) for group in result["groups"]},
         "largest batch": f"{result['largest_lanes']:,} lanes",
     }
+    regression = result.get("regression", {"kinds": {}})
+    for kind, facts in regression["kinds"].items():
+        error = f"leave-one-out error {facts['mean_absolute_percentage_error']:.0%}"
+        named[f"by {kind}"] = f"{facts['step_seconds']:.3f} s per step; {error}"
+    if beyond := regression.get("outside_of_what_was_measured"):
+        named[""] = f"beyond what was measured in {', '.join(beyond)}"
     return [
         f"{result['gpus']} GPUs of {result['cluster']}, {result['lanes']:,} lanes",
         *(f"  {name:<18}{text}" for name, text in named.items()),

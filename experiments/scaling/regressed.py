@@ -12,7 +12,7 @@ from configs import command
 from data_utils.provenance import describe_origin
 from experiments.tables import markdown
 from model.files.storage import read_json, write_json
-from scaling.fitting.regression import MeasuredRun, regress
+from scaling.regression import MeasuredRun, regress
 from scaling.workload import FORWARD_AND_BACKWARD
 
 MEASURED = Path(__file__).resolve().parent.parent / "recurrence" / "results"

@@ -1,14 +1,22 @@
 """scripts/plan.py as a user meets it, and the regression of step times."""
 
+import json
+import shutil
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from configs.command import parse
+from configs.toml_file import read_toml
 from experiments.scaling import regressed
 from model.errors import InputError
 from model.files.storage import read_json
-from scaling.fitting.regression import LINEAR, MeasuredRun, regress
-from scaling.planner import PlanOptions, lines, make_plan
+from scaling.hardware import ClusterConfig
+from scaling.planner import PlanOptions, lines, make_plan, read_job
+from scaling.planning import Plan
+from scaling.regression import LINEAR, MeasuredRun, measured_run, planned_run, regress
+from scaling.workload import Workload
 from tests.scaling.conftest import PIECES
 from tests.support.runs import ROOT, run
 
@@ -96,6 +104,8 @@ def test_a_runs_config_sets_model_lanes_window_and_exchange():
         (("--cluster", "h200_node"), r"no such config; did you mean .*/h200_nodes\.toml\?$"),
         (("--characters", "0"), "characters"),
         (("--characters", "1e308"), "--characters is 1e[+]308; it must be above zero and at most"),
+        (("--measured", "nowhere"), "nowhere: no such run directory"),
+        (("--measured", str(FIXTURE)), "1 measured runs are too few"),
         (("--gpus", "-8"), "gpus"),
         (("--gpus", "0"), "gpus"),
         (("--gpus", "1" + "0" * 400), "--gpus is too large a number"),
@@ -209,3 +219,85 @@ def test_the_lanes_of_a_runs_config_are_divided_among_all_gpus_and_rounded_up():
     assert [planned(*of_config, "--gpus", gpus)["lanes"] for gpus in (3, 4)] == [3 * 2, 4]
     with pytest.raises(InputError, match=r"data\.lanes is 4, fewer than 5 GPUs"):
         planned(*of_config, "--gpus", 5)
+
+
+def copy_run(folder, rows=None, config=""):
+    """Copy a run; rows: of its metrics, instead of its own; config: lines for its end."""
+    shutil.copytree(FIXTURE, folder)
+    if rows is not None:
+        lines = (row if isinstance(row, str) else json.dumps(row) for row in rows)
+        (folder / "metrics.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    with (folder / "config.toml").open("a") as file:
+        file.write(config)
+    return folder
+
+
+FIRST, SECOND = (json.loads(row) for row in (FIXTURE / "metrics.jsonl").read_text().split("\n")[:2])
+
+
+def test_a_plan_is_also_predicted_from_runs(tmp_path):
+    rates = (1e4, 2e4, 3e4, 5e4, 7e4, 9e4)
+    rows = [[FIRST, {**SECOND, "characters_per_second": rate}] for rate in rates]
+    folders = [copy_run(tmp_path / str(n), of_run) for n, of_run in enumerate(rows)]
+    result = planned(*ISSUE, "--measured", *folders)
+    regression = result["regression"]
+    assert regression["runs"] == 6
+    assert set(regression["kinds"]) == {"linear", "power law", "svr"}
+    assert "gpus" in regression["outside_of_what_was_measured"]
+    said = "\n".join(lines(result))
+    assert "beyond what was measured in operations_over_speed, bytes, gpus" in said
+    assert "by power law" in said
+
+
+def test_a_run_directory_is_a_measured_run(tmp_path):
+    run = measured_run(FIXTURE, operations_per_second=1e9)
+    tokens = 4 * 32
+    assert run.seconds == pytest.approx(tokens / 13339.7)  # the row after the first
+    assert (run.gpus, run.bytes) == (1, 0.0)
+    products = 5 * 8 * (4 + 8) + 8 * 256
+    assert run.operations == 6 * products * tokens
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([FIRST], "too few rows"),
+        ([FIRST, {"step": 20}], r"metrics\.jsonl: a row has no speed"),
+        (
+            [FIRST, {**SECOND, "characters_per_second": "fast"}],
+            r"metrics\.jsonl: a row has no speed",
+        ),
+        ([FIRST, {**SECOND, "characters_per_second": 0}], "a row has no speed"),
+        ([FIRST, {**SECOND, "characters": 1}], r"metrics\.jsonl: steps of -"),
+    ],
+)
+def test_rows_that_show_no_step_are_refused(tmp_path, rows, words):
+    with pytest.raises(InputError, match=words):
+        measured_run(copy_run(tmp_path / "run", rows), 1e9)
+
+
+def test_a_run_on_subwords_is_measured_by_its_characters(tmp_path):
+    """A token stands for several; speeds are in characters."""
+    rows = [
+        {"step": step, "characters": 450 * step, "characters_per_second": 900.0}
+        for step in (10, 20, 30)
+    ]
+    assert measured_run(copy_run(tmp_path / "run", rows), 1e9).seconds == pytest.approx(0.5)
+
+
+def test_a_run_of_several_ranks_and_windows_is_measured_by_a_ranks_step(tmp_path):
+    rows = [{**row, "rank_characters_per_second": [1.0, 2.0]} for row in (FIRST, SECOND)]
+    folder = copy_run(tmp_path / "run", rows, "\n[parallel]\nwindows_per_step = 3\n")
+    run, alone = measured_run(folder, 1e9), measured_run(FIXTURE, 1e9)
+    assert (run.gpus, run.operations) == (2, alone.operations * 3 / 2)
+
+
+def test_a_regression_predicts_a_whole_step_of_one_rank():
+    job, text = read_job(parse(PlanOptions, arguments=ISSUE))
+    parallel = replace(job.parallel, windows_per_step=3, compression="none")
+    plan = Plan(read_toml(CLUSTER, ClusterConfig), replace(job, parallel=parallel), 4, text, 8)
+    run, workload = planned_run(plan), Workload.of(job.model)
+    assert run.operations == workload.operations_per_token * 8 * 256 * 3
+    assert run.bytes == 2 * 3 / 4 * 4 * workload.parameters  # a ring of four, in fp32
+    assert run.seconds == 3 * plan.step.seconds
+    assert (run.gpus, run.operations_per_second) == (4, 42e12)

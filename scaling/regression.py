@@ -6,8 +6,11 @@ is measured on runs that it has not seen: each run is left out once.
 """
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +20,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 
+from configs.toml_file import load_config
 from model.errors import InputError
+from training.metrics import read_rows
+
+from .planning import Plan
+from .workload import Workload
 
 FEWEST_RUNS = 5
 MOST_LOGARITHM = 100.0  # of predicted seconds: runs that hardly differ extrapolate to anything
@@ -108,3 +116,76 @@ def make_estimator(kind: str) -> Any:
     """Return an unfitted estimator: theirs had C from 10 to 100, radial basis functions."""
     last = SVR(C=100, epsilon=RELATIVE_TUBE) if kind == "svr" else LinearRegression()
     return make_pipeline(StandardScaler(), last)
+
+
+def regression_answers(plan: Plan, folders: Sequence[Path]) -> dict[str, Any]:
+    """Return predictions of a planned step from run directories, and their errors on each other.
+
+    The runs are taken to be of the cluster's first kind of GPU.
+    """
+    planned = planned_run(plan)
+    runs = [measured_run(folder, planned.operations_per_second) for folder in folders]
+    kinds = {
+        kind.kind: {
+            "step_seconds": kind.seconds(planned),
+            "mean_absolute_percentage_error": kind.mean_absolute_percentage_error,
+            "mean_absolute_error_seconds": kind.mean_absolute_error_seconds,
+        }
+        for kind in regress(runs)
+    }
+    columns = zip(*(run.features for run in runs), strict=True)
+    names = ("operations_over_speed", "bytes", "gpus")
+    beyond = [
+        name
+        for name, value, column in zip(names, planned.features, columns, strict=True)
+        if not min(column) <= value <= max(column)
+    ]
+    return {"runs": len(runs), "outside_of_what_was_measured": beyond, "kinds": kinds}
+
+
+def planned_run(plan: Plan) -> MeasuredRun:
+    """Return a planned step, with the performance model's seconds."""
+    tokens = plan.lanes / plan.gpus * plan.run.data.window * plan.how.windows
+    sent = plan.how.bytes_per_parameter * plan.workload.parameters
+    return MeasuredRun(
+        operations=plan.workload.operations_per_token * tokens,
+        operations_per_second=plan.pools[0].node.operations_per_second,
+        bytes=2 * (plan.gpus - 1) / plan.gpus * sent,
+        gpus=plan.gpus,
+        seconds=plan.step.seconds * plan.how.windows,
+    )
+
+
+def measured_run(folder: Path, operations_per_second: float) -> MeasuredRun:
+    """Return the median step of a run directory, without its first row of metrics: it warms up.
+
+    Characters are counted, since a token may stand for several. Raises InputError if the rows do
+    not show a step.
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such run directory")
+    config, metrics = load_config(folder / "config.toml"), folder / "metrics.jsonl"
+    rows = read_rows(metrics)
+    if len(rows) < 2 or config.data.lanes is None:
+        raise InputError(f"{folder}: too few rows of metrics to measure a step; train longer")
+    try:
+        gpus = len(rows[-1].get("rank_characters_per_second") or [None])
+        sent = statistics.median(row.get("sent_bytes", 0.0) for row in rows[1:])
+        seconds = statistics.median(
+            (row["characters"] - before["characters"])
+            / (row["step"] - before["step"])
+            / row["characters_per_second"]
+            for before, row in pairwise(rows)
+        )
+    except (KeyError, TypeError, ArithmeticError) as error:
+        raise InputError(f"{metrics}: a row has no speed ({error!r}); remove it") from error
+    if not (0 < seconds < math.inf and 0 <= sent < math.inf):
+        raise InputError(f"{metrics}: steps of {seconds:g} s that send {sent:g} bytes")
+    tokens = config.data.lanes * config.data.window * config.parallel.windows_per_step
+    return MeasuredRun(
+        operations=Workload.of(config.model).operations_per_token * tokens / gpus,
+        operations_per_second=operations_per_second,
+        bytes=sent,
+        gpus=gpus,
+        seconds=seconds,
+    )
