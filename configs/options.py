@@ -1,6 +1,7 @@
 """The command line of main.py: a TOML file or an earlier run, overridden key by key."""
 
 import argparse
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -45,6 +46,7 @@ class RunOptions:
     ) -> "RunOptions":
         """Parse the command line; its keys override those of --config or --resume."""
         arguments = sys.argv[1:] if arguments is None else arguments
+        refuse_launcher_options(arguments)
         # The file is read first: its values are the parser's defaults.
         early = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
         early.add_argument("--config", type=Path)
@@ -75,6 +77,29 @@ class RunOptions:
         if self.if_exists is None:
             return may_restart()
         return self.if_exists == "resume"
+
+
+def refuse_launcher_options(arguments: Sequence[str]) -> None:
+    """Raise InputError for --nodes, --gpus and --nr of older tutorials; name the line to use."""
+    old = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    for names in (("-n", "--nodes"), ("-g", "--gpus"), ("-nr", "--nr"), ("--epochs",)):
+        old.add_argument(*names)
+    try:
+        given, others = old.parse_known_args(arguments)
+    except argparse.ArgumentError:
+        return  # the full parser reports the mistake
+    if given.nodes is given.gpus is given.nr is None:
+        return
+    words = ["python", "-m", "torch.distributed.run"]
+    if (given.nodes or "1") != "1":
+        words += ["--nnodes", given.nodes, "--node-rank", given.nr or "0", "--master-addr", "HOST"]
+    words += ["--nproc-per-node", given.gpus or "1", "main.py"]
+    if given.epochs is not None:
+        words += ["--train.epochs", given.epochs]
+    raise InputError(
+        "torch.distributed.run starts the processes, so main.py has no --nodes, --gpus and --nr; "
+        f"use: {shlex.join([*words, *others])}"
+    )
 
 
 def make_way(config: RunConfig, arguments: Sequence[str]) -> RunConfig:

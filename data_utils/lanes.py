@@ -11,11 +11,12 @@ all that a checkpoint needs to continue in the data.
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from model.bounds import Bound, PositiveInt, check_bounds
 from model.errors import InputError
@@ -25,6 +26,7 @@ from model.text.tokenizer import BYTES
 from .titles import titles_within
 
 Persist = Literal["shard", "review", "never"]
+COUNTED_AT_ONCE = 1 << 10  # windows whose bytes of text are counted together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,13 +132,18 @@ class Lanes:
         self.bounds = shard_bounds(split, shards) if bounds is None else bounds  # [S + 1]
         longest = int(np.diff(self.bounds).max()) - 1  # may be shorter than a window
         self.fullest = min(window, longest)  # predictions of a lane in a window
-        self.shard_windows = np.array([self._windows_of(*ends) for ends in pairwise(self.bounds)])
+        # Spans through which a state is carried; each begins a window. Windows are numbered in file
+        # order, and a lane reads those of its shard one after the other.
+        self._carried = self.offsets if persist == "review" else self.bounds
+        windows = windows_of_reviews(np.diff(self._carried), window)
+        self._windows_before = np.concatenate([[0], np.cumsum(windows, dtype=np.int64)])
+        self._first_windows = self._windows_before[np.searchsorted(self._carried, self.bounds)]
+        self.shard_windows = np.diff(self._first_windows)
         if not self.shard_windows.any():
             raise InputError(
                 "no review of the split has two tokens, so that with data.persist review there "
                 "is nothing to predict; give longer reviews, or data.persist shard"
             )
-        self._review_windows: dict[int, np.ndarray] = {}
         self._epochs = [self._plan(0, 0)]  # more are planned when their windows are needed
 
     def assign(self, own: slice) -> None:
@@ -169,25 +176,19 @@ class Lanes:
     def __getitem__(self, index: int) -> WindowBatch:
         """Return window `index` of the endless sequence of epochs."""
         shards, within = self.locate(index)
-        # Lanes without a shard have nothing left to read.
+        reading, numbers = self._numbers(shards, within)
         spans = np.zeros((self.lanes, 2), dtype=np.int64)  # where each lane reads from and to
-        spans[: len(shards)] = self.spans(shards, within)
-        begins = within == 0
+        spans[reading], begins = self._spans_of(numbers)
+        reset = np.full(self.lanes, self.persist != "shard" or within == 0)
         if self.persist == "review":
-            starts = spans[:, 0]
-            begins = self.offsets[np.searchsorted(self.offsets, starts)] == starts
-        reset = np.full(self.lanes, self.persist == "never") | begins
+            reset[reading] = begins
         lengths = np.maximum(spans[:, 1] - spans[:, 0] - 1, 0)
-        tokens = np.zeros((len(self.own), self.window + 1), dtype=self.tokens.dtype)
-        for row, lane in enumerate(self.own):
-            if lengths[lane]:
-                start, end = spans[lane]
-                tokens[row, : end - start] = self.tokens[start:end]
-        own = list(self.own)
+        own = np.asarray(self.own, dtype=np.intp)
+        tokens = self._tokens_of(spans[own])
         weights = None if self.title_weight == 1 else self._loss_weights(spans[own])
         transitions = int(lengths.sum())
         in_bytes = self.tokenizer.kind == BYTES.kind
-        characters = transitions if in_bytes else self._text_bytes(spans)
+        characters = transitions if in_bytes else int(self._text_bytes[numbers].sum())
         active_fraction = self._active_fraction(lengths)
         return WindowBatch(
             tokens, lengths[own], reset[own], transitions, characters, active_fraction, weights
@@ -212,49 +213,52 @@ class Lanes:
                 row[first - start - 1 : last - start - 1] = self.title_weight
         return weights
 
-    def _text_bytes(self, spans: np.ndarray) -> int:
-        """Count the bytes of text that all ranks predict, in spans [lanes, 2].
+    def _tokens_of(self, spans: np.ndarray) -> np.ndarray:
+        """Return the tokens of spans [B, 2], padded with zeros, [B, T + 1]."""
+        width = self.window + 1
+        starts, sizes = spans[:, 0], spans[:, 1] - spans[:, 0]
+        last = len(self.tokens) - width  # the last position at which a whole row begins
+        if last >= 0:
+            tokens = sliding_window_view(self.tokens, width)[np.minimum(starts, last)]
+        else:
+            tokens = np.zeros((len(spans), width), dtype=self.tokens.dtype)
+        for row in np.flatnonzero((starts > last) & (sizes > 0)):
+            tokens[row, : sizes[row]] = self.tokens[starts[row] : spans[row, 1]]
+        if (sizes < width).any():
+            columns = np.arange(width, dtype=np.min_scalar_type(width))  # narrow ones compare fast
+            tokens *= columns < sizes[:, None].astype(columns.dtype)
+        return tokens
+
+    @cached_property
+    def _text_bytes(self) -> np.ndarray:
+        """The bytes of text that each window predicts, by its number, int64 [windows].
 
         Every rank counts the bytes of all lanes itself. So all ranks have the same number without
         communication, and it does not depend on their number.
         """
-        return sum(self.tokenizer.count_bytes(self.tokens[a + 1 : b]) for a, b in spans.tolist())
+        counts = np.empty(self._first_windows[-1], np.int64)
+        for first in range(0, len(counts), COUNTED_AT_ONCE):
+            numbers = np.arange(first, min(first + COUNTED_AT_ONCE, len(counts)))
+            spans, _ = self._spans_of(numbers)
+            begin = spans[0, 0]
+            sizes = self.tokenizer.byte_lengths(self.tokens[begin : spans[-1, 1]])
+            before = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+            counts[numbers] = before[spans[:, 1] - begin] - before[spans[:, 0] + 1 - begin]
+        return counts
 
-    def spans(self, shards: np.ndarray, within: int) -> np.ndarray:
-        """Return where window `within` of each shard starts and ends, int64 [shards, 2]."""
-        if self.persist == "review":
-            return np.array([self._span_in_review(int(shard), within) for shard in shards])
-        starts = np.minimum(self.bounds[shards] + within * self.window, self.bounds[shards + 1])
-        ends = np.minimum(starts + self.window + 1, self.bounds[shards + 1])
-        return np.stack([starts, ends], axis=1)
+    def _numbers(self, shards: np.ndarray, within: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return which shards have a window `within`, as indices, and the numbers of these."""
+        numbers = self._first_windows[shards] + within
+        reading = np.flatnonzero(numbers < self._first_windows[shards + 1])
+        return reading, numbers[reading]
 
-    def _span_in_review(self, shard: int, within: int) -> tuple[int, int]:
-        first, counted = self._windows_by_review(shard)
-        if within >= counted[-1]:
-            return 0, 0
-        review = int(np.searchsorted(counted, within, side="right")) - 1
-        start = self.offsets[first + review] + (within - counted[review]) * self.window
-        return int(start), int(min(start + self.window + 1, self.offsets[first + review + 1]))
-
-    def _windows_by_review(self, shard: int) -> tuple[int, np.ndarray]:
-        """Return a shard's first review, and the windows before each of its reviews and in all."""
-        first, last = np.searchsorted(self.offsets, self.bounds[shard : shard + 2])
-        if shard not in self._review_windows:
-            if len(self._review_windows) >= 2 * self.lanes:  # those of earlier turns
-                self._review_windows.clear()
-            windows = self._windows_of_reviews(int(first), int(last))
-            self._review_windows[shard] = np.concatenate([[0], windows.cumsum()])
-        return int(first), self._review_windows[shard]
-
-    def _windows_of_reviews(self, first: int, last: int) -> np.ndarray:
-        return windows_of_reviews(np.diff(self.offsets[first : last + 1]), self.window)
-
-    def _windows_of(self, start: int, end: int) -> int:
-        """Return how many windows the span of a shard takes."""
-        if self.persist != "review":
-            return -(-max(end - start - 1, 0) // self.window)
-        first, last = np.searchsorted(self.offsets, [start, end])
-        return int(self._windows_of_reviews(first, last).sum())
+    def _spans_of(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return where windows [n] start and end, int64 [n, 2], and whether they begin a state."""
+        carried = np.searchsorted(self._windows_before, numbers, side="right") - 1
+        earlier = numbers - self._windows_before[carried]
+        starts = self._carried[carried] + earlier * self.window
+        ends = np.minimum(starts + self.window + 1, self._carried[carried + 1])
+        return np.stack([starts, ends], axis=1), earlier == 0
 
     @property
     def windows_per_epoch(self) -> int:

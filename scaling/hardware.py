@@ -1,15 +1,12 @@
-"""Clusters, described in TOML files: nodes, network, prices, and how often they fail."""
+"""Clusters, described in TOML files: nodes and the network between them."""
 
 import math
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Annotated
 
 from model.bounds import Bound, check_bounds
 from model.errors import InputError
 
-from .bandwidth import Bandwidth, slowest
-from .nccl_tests import read_bandwidths
 from .step_time import RINGS, Fabric, Ring
 
 # Far beyond any machine on either side, so that all products and quotients have a float.
@@ -17,18 +14,11 @@ Count = Annotated[int, Bound(min=1, max=1e15)]
 Bytes = Annotated[float, Bound(min=1, max=1e18)]  # of memory, or per second
 Speed = Annotated[float, Bound(min=1e6, max=1e24)]  # operations per second
 Dollars = Annotated[float, Bound(min=1e-9, max=1e9)]
-Hours = Annotated[float, Bound(min=1e-6, max=1e12)]
 Seconds = Annotated[float, Bound(min=0, max=1e9)]
-Rate = Bytes | Path  # bytes per second, or a file of nccl-tests with them by size
 NETWORK = (
     'a section [network] with a name, such as "InfiniBand", and bytes_per_second, what a node '
     "sends, such as 50e9 for 400 Gb/s"
 )
-
-
-def bandwidth_of(rate: Rate) -> Bandwidth:
-    """Return a rate for the model; a path is read as a file, relative to the current folder."""
-    return read_bandwidths(rate) if isinstance(rate, Path) else rate
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,13 +34,12 @@ class NodeConfig:
     """Memory of one GPU."""
     operations_per_second: Speed
     """Multiplications and additions that a GPU sustains in training."""
-    link_bytes_per_second: Rate
-    """Bandwidth of an all-reduce between the GPUs of a node; or a file with the output of
-    nccl-tests' all_reduce_perf on one node."""
+    link_bytes_per_second: Bytes
+    """Bandwidth of an all-reduce between the GPUs of a node."""
+    memory_bytes_per_second: Bytes | None = None
+    """Speed at which a GPU reads its memory. Default: no limit."""
     dollars_per_gpu_hour: Dollars | None = None
-    """Price on demand. Default: no price."""
-    spot_dollars_per_gpu_hour: Dollars | None = None
-    """Price of GPUs that may be taken away at any moment."""
+    """Default: no price."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "nodes.")
@@ -66,9 +55,8 @@ class NetworkConfig:
     """What connects the nodes."""
 
     name: str
-    bytes_per_second: Rate
-    """Bandwidth that a node sustains in each direction; or a file with the output of
-    all_reduce_perf on several nodes."""
+    bytes_per_second: Bytes
+    """Bandwidth that a node sustains in each direction."""
     latency_seconds: Seconds = 0.0
     """Time added to an all-reduce with every doubling of the nodes."""
     ring: Ring = "gpus"
@@ -81,23 +69,6 @@ class NetworkConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReliabilityConfig:
-    """How often training is interrupted, and what an interruption costs."""
-
-    hours_between_failures: Hours = 2000.0
-    """Mean time between failures of a node on demand."""
-    spot_hours_between_preemptions: Hours = 24.0
-    """Mean time until a node at the spot price is taken away."""
-    restart_seconds: Annotated[float, Bound(above=0, max=1e9)] = 120.0
-    """Time from an interruption until training continues, without the lost steps."""
-    checkpoint_bytes_per_second: Bytes = 1e9
-    """Speed at which rank 0 writes checkpoints."""
-
-    def __post_init__(self) -> None:
-        check_bounds(self, "reliability.")
-
-
-@dataclass(frozen=True, kw_only=True)
 class ClusterConfig:
     """Nodes, in the order in which a job takes them, and the network between them."""
 
@@ -105,12 +76,12 @@ class ClusterConfig:
     nodes: tuple[NodeConfig, ...]
     network: NetworkConfig | None = None
     """Needed for more than one node."""
-    reliability: ReliabilityConfig = field(default_factory=ReliabilityConfig)
-    prices_as_of: str = "unknown"
     overhead_seconds: Seconds = 0.0
     """Time that every window costs on several GPUs, however much they send."""
     jitter: Annotated[float, Bound(min=0, max=1000)] = 0.0
     """Relative standard deviation of a GPU's computing from window to window."""
+    checkpoint_bytes_per_second: Bytes = 1e9
+    """Speed at which rank 0 writes checkpoints."""
 
     def __post_init__(self) -> None:
         if not self.nodes:
@@ -153,12 +124,8 @@ class ClusterConfig:
         return Fabric(
             gpus_per_node=max(min(pool.gpus, pool.node.gpus) for pool in pools),
             count=sum(pool.nodes for pool in pools),
-            link_bytes_per_second=slowest(
-                *(bandwidth_of(pool.node.link_bytes_per_second) for pool in pools)
-            ),
-            network_bytes_per_second=bandwidth_of(
-                network.bytes_per_second if network else math.inf
-            ),
+            link_bytes_per_second=min(pool.node.link_bytes_per_second for pool in pools),
+            network_bytes_per_second=network.bytes_per_second if network else math.inf,
             latency_seconds=network.latency_seconds if network else 0.0,
             ring=network.ring if network else "gpus",
         )
@@ -170,6 +137,11 @@ class NodePool:
 
     node: NodeConfig
     gpus: int
+
+    @property
+    def operations_per_second(self) -> float:
+        """Of its GPUs together."""
+        return self.node.operations_per_second * self.gpus
 
     @property
     def nodes(self) -> int:

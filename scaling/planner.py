@@ -1,28 +1,24 @@
-"""The planner's command line: from options to a plan and its answers."""
+"""The planner: the options of scripts/plan.py, its JSON and what it prints."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from configs.toml_file import SHIPPED, load_config, read_toml
+from configs.toml_file import SHIPPED, RunConfig, load_config, read_toml
 from data_utils.corpus import open_corpus
 from data_utils.provenance import describe_origin
-from model.bounds import Bound, Fraction, PositiveInt, check_bounds
+from model.bounds import Bound, PositiveInt
 from model.errors import InputError
-from model.language_model import VOCABULARY_SIZE, ModelConfig
+from model.language_model import VOCABULARY_SIZE
 
-from .answers import answers
 from .hardware import ClusterConfig
-from .memory import PRECISION_BYTES
-from .planning import Job, Plan
-from .step_time import Synchronisation
+from .planning import Plan, TextSize
 
-LANES, WINDOW = 256, 256  # of a GPU, as published
 MOST_DIGITS = 6  # of a number of units
-# The gates' gradients and the decoder's, measured on a CPU (experiments/scaling): ready from 0.64
-# to 0.99 of backward, two thirds of the computing: 0.35 x 2/3 = f (1 - 1/5).
-OVERLAPPED = Synchronisation(chunks=5, overlap=0.29)
-FLAT = Synchronisation()
+VALID_FRACTION = 1e-3  # of the train split, as scripts/prepare_corpus.py splits by default
+COLUMNS = (
+    "gpus", "lanes", "step_seconds", "efficiency", "characters_per_second", "hours", "gpu_hours"
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,119 +26,121 @@ class PlanOptions:
     """Estimate what a training job takes, by the performance model of experiments/scaling."""
 
     model: str
-    """Units of a published model, such as 4096; or a run's TOML file, for its model, lanes and
-    window."""
+    """A run's TOML file, such as configs/paper_4096.toml; or a number of units, for the recipe of
+    2018: 256 lanes per GPU, fp16, gradients in one piece after backward."""
     cluster: Path
     """A TOML file like those in configs/clusters."""
     corpus: Path | None = None
-    """A prepared corpus like the one to train on, for its vocabulary and the characters of a token.
-    Default: tokens are bytes."""
+    """A prepared corpus like the one to train on, for its vocabulary, the characters of a token and
+    the valid split. Default: tokens are bytes."""
     characters: Annotated[float, Bound(above=0, max=1e18)] = 38.3e9
     """Characters to train on; 38.3e9 is an epoch of the Amazon reviews."""
     gpus: PositiveInt | None = None
     """Number of GPUs; more than the cluster has, if it has a network. Default: all."""
     lanes_per_gpu: PositiveInt | None = None
-    """Lanes of a GPU, on average. Default: those of the TOML file, rounded up, or 256."""
-    window: PositiveInt | None = None
-    """Tokens of a lane and window. Default: the TOML file's, or 256."""
-    precision: Literal["fp16", "bf16", "fp32"] = "fp16"
-    """Precision of the products, which decides memory; speed comes from the cluster's file."""
-    exchange: Literal["flat", "overlapped"] = "flat"
-    """flat: all gradients after backward, as in 2018. overlapped: gate by gate, during it."""
-    gradients: Literal["fp16", "bf16", "fp32"] = "fp16"
-    """Precision in which gradients travel."""
-    windows_per_step: PositiveInt = 1
-    """Windows between two exchanges."""
-    lane_groups: PositiveInt = 1
-    """Number of micro-batches of a GPU's lanes, computed one after the other to save memory."""
-    shares: Literal["speed", "even"] = "speed"
-    """How lanes are divided among GPUs of unequal speed."""
-    efficiency: Fraction = 0.8
-    """Efficiency below which more GPUs are not worth it."""
-    headroom: Fraction = 0.1
-    """Fraction of the memory to leave free."""
-    preemptions_per_day: Annotated[float, Bound(min=1e-6, max=1e9)] | None = None
-    """Preemptions of a node at the spot price, on average. Default: the cluster's."""
+    """Lanes of a GPU, on average. Default: those of the TOML file, rounded up."""
     measured: tuple[Path, ...] = ()
-    """Run directories, or JSON lists of runs, for a regression beside the model."""
+    """Run directories, 5 or more: also predict the step by regression on their steps."""
     output: Path | None = None
     """JSON file for the result."""
 
-    def __post_init__(self) -> None:
-        check_bounds(self, "--")
-
 
 def make_plan(options: PlanOptions) -> dict[str, Any]:
-    """Return the answers for these options, with their origin."""
+    """Return the planner's answers for these options, with their origin."""
     cluster = read_toml(options.cluster, ClusterConfig, SHIPPED / "clusters")
-    gpus = cluster.total_gpus if options.gpus is None else options.gpus
-    plan = Plan(cluster, job_of(options, gpus))
-    result = answers(
-        plan,
-        bound=options.efficiency,
-        headroom=options.headroom,
-        preemptions_per_day=options.preemptions_per_day,
-    )
+    run, text = read_job(options)
+    gpus = options.gpus or cluster.total_gpus
+    plan = Plan(cluster, run, gpus, text, options.lanes_per_gpu)
+    most = max(gpus, cluster.total_gpus)
+    counts = {gpus, cluster.total_gpus, *(2**n for n in range(min(most, 4096).bit_length()))}
+    table = [
+        Plan(cluster, run, count, text, options.lanes_per_gpu).answers()
+        for count in sorted(counts)
+        if options.lanes_per_gpu or count <= run.data.total_lanes(count)
+    ]
+    regression = {}
     if options.measured:
-        result["regression"] = compare(plan, options.measured)
+        from .regression import regression_answers  # importing scikit-learn takes a second
+
+        regression = {"regression": regression_answers(plan, options.measured)}
     given = {key: str(value) for key, value in vars(options).items() if key != "output"}
-    return {**result, "settings": given, "origin": describe_origin()}
+    return {
+        **plan.answers(),
+        "table": [{key: row[key] for key in COLUMNS} for row in table],
+        "assumptions": list(plan.assumptions()),
+        **regression,
+        "settings": given,
+        "origin": describe_origin(),
+    }
 
 
-def compare(plan: Plan, measured: tuple[Path, ...]) -> dict[str, Any]:
-    """Return predictions from measured runs; run folders belong to the first kind of GPU."""
-    from .fitting.comparison import regression_answers  # importing scikit-learn takes a second
-    from .fitting.regression import read_runs, regress
-
-    rate = plan.cluster.nodes[0].operations_per_second
-    runs = [run for path in measured for run in read_runs(path, rate)]
-    return regression_answers(plan, runs, regress(runs))
-
-
-def job_of(options: PlanOptions, gpus: int) -> Job:
-    """Settle what the options leave open."""
-    model, lanes, window = model_of(options.model, gpus)
-    model, characters_per_token = reading(model, options.corpus)
-    return Job(
-        model=model,
-        characters=options.characters,
-        characters_per_token=characters_per_token,
-        gpus=gpus,
-        lanes_per_gpu=lanes if options.lanes_per_gpu is None else options.lanes_per_gpu,
-        window=window if options.window is None else options.window,
-        precision=options.precision,
-        lane_groups=options.lane_groups,
-        by_speed=options.shares == "speed",
-        how=replace(
-            OVERLAPPED if options.exchange == "overlapped" else FLAT,
-            bytes_per_parameter=PRECISION_BYTES[options.gradients],
-            windows=options.windows_per_step,
-        ),
-    )
-
-
-def model_of(word: str, gpus: int) -> tuple[ModelConfig, int, int]:
-    """Return a model, the lanes of a GPU, and the window."""
+def read_job(options: PlanOptions) -> tuple[RunConfig, TextSize]:
+    """Return the run that the options name, with the vocabulary of its corpus, and its text."""
+    word = options.model
     if word.isdecimal() and len(word) <= MOST_DIGITS:
-        return ModelConfig(hidden_size=int(word)), LANES, WINDOW
-    if not word.endswith(".toml"):
+        run = load_config(SHIPPED / "paper_4096.toml")
+        parallel = replace(run.parallel, flat=True, shares="measured")
+        run = replace(run, model=replace(run.model, hidden_size=int(word)), parallel=parallel)
+    elif word.endswith(".toml"):
+        run = load_config(Path(word))
+    else:
         raise InputError(f"--model {word}: neither a number of units nor a run's TOML file")
-    run = load_config(Path(word))
-    total = run.data.total_lanes(gpus)
-    if total < gpus:
-        raise InputError(f"--model {word}: data.lanes is {total}, fewer than {gpus} GPUs")
-    return run.model, -(-total // max(gpus, 1)), run.data.window
-
-
-def reading(model: ModelConfig, folder: Path | None) -> tuple[ModelConfig, float]:
-    """Return a model with the V of the corpus that it reads, and the characters of a token."""
-    if folder is not None:
-        corpus = open_corpus(folder)
-        known = model.for_vocabulary(corpus.tokenizer.vocabulary_size)
-        return known, corpus.characters_per_token
-    if model.symbols != VOCABULARY_SIZE:
+    if options.corpus is not None:
+        corpus = open_corpus(options.corpus)
+        model = run.model.for_vocabulary(corpus.tokenizer.vocabulary_size)
+        valid = float(len(corpus.splits["valid"].tokens))
+        text = TextSize(options.characters, corpus.characters_per_token, valid)
+        return replace(run, model=model), text
+    if run.model.symbols != VOCABULARY_SIZE:
         raise InputError(
-            f"model.vocabulary_size is {model.symbols}, so tokens are pieces of words; give their "
+            f"model.vocabulary_size is {run.model.symbols}, so tokens are subwords; give their "
             "prepared corpus with --corpus"
         )
-    return model, 1.0
+    return run, TextSize(options.characters, valid_tokens=options.characters * VALID_FRACTION)
+
+
+def lines(result: dict[str, Any]) -> list[str]:
+    """Return the answers as lines for people."""
+    window, dollars = result["window"], result["dollars"]
+    parts = ", ".join(f"{name} {window[name]:.3f}" for name in window if name != "seconds")
+    pauses = ", ".join(
+        f"{result[f'{kind}s']:,} {kind}s of {result[f'{kind}_seconds']:.1f} s"
+        for kind in ("evaluation", "checkpoint")
+    )
+    named = {
+        "step": f"{result['step_seconds']:.3f} s; of a window: {parts}",
+        "time": f"{result['hours']:.1f} h for {result['steps']:,.0f} steps, {pauses}",
+        "cost": f"{result['gpu_hours']:,.1f} GPU hours"
+        + (f", {dollars:,.0f} dollars" if dollars else ""),
+        **{group["device"]: group_line(group) for group in result["groups"]},
+        "largest batch": f"{result['largest_lanes']:,} lanes",
+    }
+    regression = result.get("regression", {"kinds": {}})
+    for kind, facts in regression["kinds"].items():
+        error = f"leave-one-out error {facts['mean_absolute_percentage_error']:.0%}"
+        named[f"by {kind}"] = f"{facts['step_seconds']:.3f} s per step; {error}"
+    if beyond := regression.get("outside_of_what_was_measured"):
+        named[""] = f"beyond what was measured in {', '.join(beyond)}"
+    return [
+        f"{result['gpus']} GPUs of {result['cluster']}, {result['lanes']:,} lanes",
+        *(f"  {name:<18}{text}" for name, text in named.items()),
+        "",
+        "  GPUs     lanes  step, s  efficiency  characters/s     hours  GPU hours",
+        *(
+            f"  {row['gpus']:>4}{row['lanes']:>10,}{row['step_seconds']:>9.3f}"
+            f"{row['efficiency']:>12.1%}{row['characters_per_second']:>14,.0f}"
+            f"{row['hours']:>10.1f}{row['gpu_hours']:>11,.1f}"
+            for row in result["table"]
+        ),
+        "",
+        *(f"  assumed: {line}" for line in result["assumptions"]),
+    ]
+
+
+def group_line(group: dict[str, Any]) -> str:
+    """Return the lanes and memory of a kind of GPU, and whether they fit."""
+    fits = "" if group["fits"] else ": TOO MANY"
+    return (
+        f"{group['gpus']} x {group['lanes_per_gpu']} lanes, {group['memory_bytes'] / 1e9:.1f} of "
+        f"{group['available_bytes'] / 1e9:.1f} GB{fits}; {group['largest_lanes_per_gpu']} lanes fit"
+    )

@@ -1,233 +1,209 @@
-"""A training job on a cluster: the seconds of a step, and the answers that follow from them."""
+"""A run on a cluster: the seconds of a step, and the hours and memory that follow."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from itertools import chain, repeat
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
-from model.bounds import PositiveFloat, PositiveInt, check_bounds
-from model.language_model import ModelConfig
+from configs.toml_file import RunConfig
+from model.errors import InputError
 
 from .hardware import ClusterConfig, NodePool
-from .memory import MemoryModel
-from .reliability import Interruptions, job_hours_between
-from .step_time import StepTime, Synchronisation, step_time
+from .memory import PRECISION_BYTES, MemoryModel
+from .step_time import Synchronisation, step_time
 from .workload import Workload
 
-MOST_GPUS = 4096  # where the search for the end of efficiency stops
-MOST_TOKENS = 1e12  # per GPU and step
 HOUR = 3600.0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """What is trained, on how many GPUs, and how they share the work."""
-
-    model: ModelConfig
-    characters: PositiveFloat
-    characters_per_token: PositiveFloat = 1.0
-    gpus: PositiveInt
-    lanes_per_gpu: PositiveInt = 256
-    window: PositiveInt = 256
-    precision: str = "fp16"
-    lane_groups: PositiveInt = 1
-    by_speed: bool = True
-    """Whether faster GPUs get more lanes; else all the same."""
-    how: Synchronisation = field(default_factory=Synchronisation)
-
-    def __post_init__(self) -> None:
-        check_bounds(self)
-
-    @property
-    def tokens_per_gpu(self) -> float:
-        """Tokens of a window, on average over GPUs."""
-        return float(self.lanes_per_gpu * self.window)
+HEADROOM = 0.1  # fraction of a GPU's memory to leave free
+FORWARD = 2  # operations of a weight for every token of a forward pass
+GRADIENT_BYTES = {"none": 4.0, "fp16": 2.0, "bf16": 2.0}  # by parallel.compression
+# The gates' gradients and the decoder's, measured in experiments/exchange on a CPU: ready from 0.64
+# to 0.99 of backward, two thirds of the computing: 0.35 x 2/3 = f (1 - 1/5).
+OVERLAPPED = Synchronisation(chunks=5, overlap=0.29)
+FLAT = Synchronisation()
 
 
 @dataclass(frozen=True)
-class Timing:
-    """A window on some GPUs."""
+class TextSize:
+    """How much text a run reads."""
 
-    gpus: int
-    tokens: float  # of all GPUs
-    step: StepTime
-    ideal_seconds: float  # if every GPU computed all the time
-
-    @property
-    def efficiency(self) -> float:
-        """The fraction of the speed of all GPUs that is used."""
-        return self.ideal_seconds / self.step.seconds
-
-
-@dataclass(frozen=True)
-class Offer:
-    """A whole job at one price, including interruptions and checkpoints."""
-
-    hours: float
-    dollars: float | None  # None if the cluster names no price
-    interruptions: Interruptions
-    expected_interruptions: float
+    characters: float  # to train on
+    characters_per_token: float = 1.0
+    valid_tokens: float = 0.0  # of an evaluation
 
 
 class Plan:
-    """Answers about a job on a cluster."""
+    """Predicts a run on the first GPUs of a cluster."""
 
-    def __init__(self, cluster: ClusterConfig, job: Job):
-        self.cluster, self.job = cluster, job
-        self.workload = Workload.of(job.model)
-        self.pools = cluster.first_gpus(job.gpus)
-        self.timing = self.timing_of(job.gpus, job.tokens_per_gpu)
-
-    def timing_of(self, gpus: int, tokens_per_gpu: float) -> Timing:
-        """Return a window's seconds on the first `gpus` GPUs."""
-        pools = self.cluster.first_gpus(gpus)
-        tokens, rates = tokens_per_gpu * gpus, [p.node.operations_per_second for p in pools]
-        together = sum(rate * pool.gpus for rate, pool in zip(rates, pools, strict=True))
-        ideal = self.workload.computing_seconds(tokens, together)
-        even = self.workload.computing_seconds(tokens_per_gpu, min(rates))
-        step = step_time(
-            ideal if self.job.by_speed else even,
+    def __init__(
+        self,
+        cluster: ClusterConfig,
+        run: RunConfig,
+        gpus: int,
+        text: TextSize,
+        lanes_per_gpu: int | None = None,
+    ):
+        """lanes_per_gpu: on average; absent, those of the config, rounded up."""
+        total = run.data.total_lanes(gpus)
+        if lanes_per_gpu is None and total < gpus:
+            raise InputError(f"data.lanes is {total}, fewer than {gpus} GPUs")
+        self.cluster, self.run, self.gpus, self.text = cluster, run, gpus, text
+        self.pools = cluster.first_gpus(gpus)
+        self.lanes = gpus * (lanes_per_gpu or -(-total // gpus))
+        self.precision = "bf16" if run.train.precision == "auto" else run.train.precision
+        self.how = exchange_of(run)
+        self.workload = Workload.of(run.model)
+        self.memory = MemoryModel(
+            model=run.model,
+            window=run.data.window,
+            precision=self.precision,
+            lane_groups=run.parallel.lane_groups,
+            gradient_bytes=self.how.bytes_per_parameter if gpus > 1 else 0.0,
+        )
+        computing = [self._computing_seconds(pool) for pool in self.pools]
+        self.step = step_time(
+            max(computing),
             self.workload.parameters,
             gpus,
-            self.cluster.fabric(pools),
-            self.job.how,
-            overhead=self.cluster.overhead_seconds,
-            jitter=self.cluster.jitter,
+            cluster.fabric(self.pools),
+            self.how,
+            overhead=cluster.overhead_seconds,
+            jitter=cluster.jitter,
         )
-        return Timing(gpus, tokens, step, ideal)
+        rates = [pool.operations_per_second for pool in self.pools]
+        ideal = sum(r * seconds for r, seconds in zip(rates, computing, strict=True)) / sum(rates)
+        self.efficiency = ideal / self.step.seconds  # the fraction of all GPUs' speed that is used
+        tokens = self.lanes * run.data.window
+        self.characters_per_second = tokens * text.characters_per_token / self.step.seconds
+        self.training_seconds = text.characters / self.characters_per_second
+        self.steps = self.training_seconds / self.step.seconds / self.how.windows
 
-    @property
-    def seconds(self) -> float:
-        """Seconds of the whole job without interruptions."""
-        return self.job.characters / self.characters_per_second
-
-    @property
-    def characters_per_second(self) -> float:
-        """Of all GPUs together."""
-        return self.timing.tokens * self.job.characters_per_token / self.timing.step.seconds
-
-    @property
-    def steps(self) -> float:
-        """Updates of the weights."""
-        tokens = self.job.characters / self.job.characters_per_token
-        return tokens / (self.timing.tokens * self.job.how.windows)
-
-    def lanes_of(self, pool: NodePool) -> int:
-        """Return the lanes of each GPU of a pool."""
-        return round(self.job.lanes_per_gpu * self.job.gpus * self._fraction(pool))
-
-    def _fraction(self, pool: NodePool) -> float:
+    def fraction(self, pool: NodePool) -> float:
         """Return the fraction of all lanes that a GPU of a pool gets."""
-        if not self.job.by_speed:
-            return 1 / self.job.gpus
-        together = sum(p.node.operations_per_second * p.gpus for p in self.pools)
-        return pool.node.operations_per_second / together
+        if self.run.parallel.shares == "even":
+            return 1 / self.gpus
+        return pool.node.operations_per_second / sum(p.operations_per_second for p in self.pools)
+
+    def _computing_seconds(self, pool: NodePool) -> float:
+        """Return the seconds of forward and backward of a window on a GPU of a pool."""
+        window, groups = self.run.data.window, self.run.parallel.lane_groups
+        lanes, rate = self.lanes * self.fraction(pool), pool.node.operations_per_second
+        products = self.workload.computing_seconds(lanes * window, rate)
+        return products + 2 * window * groups * self._waiting(pool, lanes / groups)
+
+    def _waiting(self, pool: NodePool, lanes: float) -> float:
+        """Return by how many seconds reading the recurrent weights takes longer than the products.
+
+        Of one token of each lane, forward or backward: each needs all these weights from memory.
+        """
+        weights, node = self.workload.recurrent_weights, pool.node
+        speed = node.memory_bytes_per_second or math.inf
+        products = FORWARD * weights * lanes / node.operations_per_second
+        return max(weights * PRECISION_BYTES[self.precision] / speed - products, 0.0)
 
     @property
-    def memory(self) -> MemoryModel:
-        """The memory of a GPU."""
-        return MemoryModel(
-            model=self.job.model,
-            window=self.job.window,
-            precision=self.job.precision,
-            lane_groups=self.job.lane_groups,
-            gradient_bytes=self.job.how.bytes_per_parameter if self.job.gpus > 1 else 0.0,
-        )
-
-    def largest_lanes(self, headroom: float) -> int:
-        """Return the most lanes that fit into all GPUs, divided as the job divides them."""
-        fitting = (
-            self.memory.largest_lanes(pool.node.memory_bytes, headroom) / self._fraction(pool)
-            for pool in self.pools
-        )
-        return int(min(fitting))
-
-    def most_gpus(self, efficiency: float, *, whole_batch: bool) -> int | None:
-        """Return the number of GPUs beyond which efficiency is lower; None if none was found.
-
-        whole_batch: the total number of lanes stays the same, not that of each GPU; more GPUs than
-        lanes do not count. Operations per second stay the same too, which is optimistic for few
-        lanes. A single GPU always counts.
-        """
-        counts, lanes = self._counts(), self.job.lanes_per_gpu * self.job.gpus
-        possible = [p for p in counts if p <= lanes or not whole_batch]
-        enough = [p for p in possible if self._efficiency_of(p, whole_batch) >= efficiency]
-        most = max(enough, default=1)
-        return None if most == counts[-1] else most
-
-    def _efficiency_of(self, gpus: int, whole_batch: bool) -> float:
-        part = self.job.gpus / gpus if whole_batch else 1
-        return self.timing_of(gpus, self.job.tokens_per_gpu * part).efficiency
-
-    @property
-    def most_looked_at(self) -> int:
-        """The number of GPUs at which a search stops; without a network, that of the cluster."""
-        return self._counts()[-1]
-
-    def _counts(self) -> list[int]:
-        """Return the numbers of GPUs to try: every number within a node, then whole nodes."""
-        nodes = self.cluster.nodes
-        most = MOST_GPUS if self.cluster.extensible else min(self.cluster.total_gpus, MOST_GPUS)
-        sizes = chain((n.gpus for n in nodes for _ in range(n.count)), repeat(nodes[-1].gpus))
-        counts = list(range(1, min(next(sizes), most) + 1))
-        for size in sizes:
-            if counts[-1] + size > most:
-                break
-            counts.append(counts[-1] + size)
-        return counts
-
-    def tokens_for(self, efficiency: float) -> float | None:
-        """Return the tokens per GPU and window that an efficiency needs; None if none suffice."""
-        return smallest(
-            lambda tokens: self.timing_of(self.job.gpus, tokens).efficiency >= efficiency,
-            MOST_TOKENS,
-        )
-
-    def offer(self, *, spot: bool, node_hours: float | None = None) -> Offer | None:
-        """Return what the job takes on demand or at the spot price; None if there is no spot price.
-
-        node_hours: hours between interruptions of a node, overriding the cluster's.
-        """
-        kinds = [pool.node for pool in self.pools]
-        prices = [n.spot_dollars_per_gpu_hour if spot else n.dollars_per_gpu_hour for n in kinds]
-        if spot and None in prices:
-            return None
-        reliability = self.cluster.reliability
-        hours = node_hours or (
-            reliability.spot_hours_between_preemptions
-            if spot
-            else reliability.hours_between_failures
-        )
-        nodes = sum(pool.nodes for pool in self.pools)
-        interruptions = Interruptions(
-            between=job_hours_between(hours, nodes) * HOUR,
-            checkpoint=self.checkpoint_bytes / reliability.checkpoint_bytes_per_second,
-            restart=reliability.restart_seconds,
-        )
-        seconds = self.seconds * interruptions.slowdown
-        paid = [
-            price * pool.gpus * seconds / HOUR
-            for price, pool in zip(prices, self.pools, strict=True)
-            if price is not None
-        ]
-        dollars = sum(paid) if len(paid) == len(prices) else None
-        return Offer(seconds / HOUR, dollars, interruptions, seconds / interruptions.between)
+    def evaluation_seconds(self) -> float:
+        """Seconds to score the valid split, forward only, on the slowest GPU."""
+        total = self.run.evaluate.lanes
+        lanes = math.ceil(total / self.gpus)
+        pool = min(self.pools, key=lambda pool: pool.node.operations_per_second)
+        operations = FORWARD * self.workload.product_weights * lanes
+        seconds = operations / pool.node.operations_per_second + self._waiting(pool, lanes)
+        return self.text.valid_tokens / total * seconds
 
     @property
     def checkpoint_bytes(self) -> float:
         """Weights and Adam's moments in fp32, and h and c of every lane."""
-        lanes = sum(self.lanes_of(pool) * pool.gpus for pool in self.pools)
-        state = lanes * self.job.model.hidden_size * (4 if self.job.precision == "fp32" else 2)
-        return 12.0 * self.workload.parameters + state + 4.0 * lanes * self.job.model.hidden_size
+        state = PRECISION_BYTES[self.precision] + 4.0
+        return 12.0 * self.workload.parameters + self.lanes * self.run.model.hidden_size * state
+
+    def answers(self) -> dict[str, Any]:
+        """Return the numbers of the plan."""
+        evaluations, checkpoints = (
+            math.ceil(self.steps / section.every_steps)
+            for section in (self.run.evaluate, self.run.checkpoint)
+        )
+        saving = self.checkpoint_bytes / self.cluster.checkpoint_bytes_per_second
+        pauses = evaluations * self.evaluation_seconds + checkpoints * saving
+        hours = (self.training_seconds + pauses) / HOUR
+        prices = [pool.node.dollars_per_gpu_hour for pool in self.pools]
+        paid = [price * p.gpus for price, p in zip(prices, self.pools, strict=True) if price]
+        return {
+            "cluster": self.cluster.name,
+            "gpus": self.gpus,
+            "hidden_size": self.run.model.hidden_size,
+            "parameters": self.workload.parameters,
+            "lanes": self.lanes,
+            "step_seconds": self.step.seconds * self.how.windows,
+            "window": {**vars(self.step), "seconds": self.step.seconds},
+            "efficiency": self.efficiency,
+            "characters_per_second": self.characters_per_second,
+            "steps": self.steps,
+            "training_hours": self.training_seconds / HOUR,
+            "evaluations": evaluations,
+            "evaluation_seconds": self.evaluation_seconds,
+            "checkpoints": checkpoints,
+            "checkpoint_seconds": saving,
+            "hours": hours,
+            "gpu_hours": hours * self.gpus,
+            "dollars": sum(paid) * hours if len(paid) == len(prices) else None,
+            "groups": [self._pool_answers(pool) for pool in self.pools],
+            "largest_lanes": int(
+                min(self._largest_lanes(pool) / self.fraction(pool) for pool in self.pools)
+            ),
+        }
+
+    def _pool_answers(self, pool: NodePool) -> dict[str, Any]:
+        lanes = round(self.lanes * self.fraction(pool))
+        needed, available = self.memory.needed(lanes), pool.node.memory_bytes
+        return {
+            "device": pool.node.device,
+            "gpus": pool.gpus,
+            "lanes_per_gpu": lanes,
+            "memory_bytes": needed.total,
+            "memory": vars(needed),
+            "available_bytes": available,
+            "fits": needed.total <= available * (1 - HEADROOM),
+            "largest_lanes_per_gpu": self._largest_lanes(pool),
+        }
+
+    def _largest_lanes(self, pool: NodePool) -> int:
+        return self.memory.largest_lanes(pool.node.memory_bytes, HEADROOM)
+
+    def assumptions(self) -> Iterator[str]:
+        """Yield what the numbers rest on."""
+        run, cluster = self.run, self.cluster
+        for node in (pool.node for pool in self.pools):
+            limit = node.memory_bytes_per_second
+            memory = "any speed" if limit is None else f"{limit / 1e9:,.4g} GB/s"
+            speed = f"{node.operations_per_second / 1e12:.4g} TFLOP/s"
+            yield f"{node.device}: computes at {speed}, reads its memory at {memory}"
+        yield f"products in {self.precision} (train.precision {run.train.precision})"
+        if self.gpus > 1:
+            when = "in one piece after backward" if self.how.chunks == 1 else "during backward"
+            often = "" if self.how.windows == 1 else f" of {self.how.windows} windows"
+            bits = f"{8 * self.how.bytes_per_parameter:.0f} bits"
+            yield f"gradients{often} in {bits}, sent {when}"
+            yield f"overhead {cluster.overhead_seconds:g} s per window, jitter {cluster.jitter:g}"
+        yield (
+            f"every {run.evaluate.every_steps:,} steps an evaluation of "
+            f"{self.text.valid_tokens:,.0f} tokens, every {run.checkpoint.every_steps:,} a "
+            f"checkpoint at {cluster.checkpoint_bytes_per_second / 1e9:g} GB/s"
+        )
+        yield f"memory for Adam; {HEADROOM:.0%} stays free"
+        yield "no failures and no waiting for data"
 
 
-def smallest(holds: Callable[[float], bool], most: float) -> float | None:
-    """Return the smallest number from 1 to `most` from which on `holds` is true, or None."""
-    if not holds(most):
-        return None
-    if holds(1.0):
-        return 1.0
-    low, high = 1.0, most
-    while high / low > 1 + 1e-6:
-        middle = (low * high) ** 0.5
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+def exchange_of(run: RunConfig) -> Synchronisation:
+    """Return how a run exchanges gradients; Adasum as one all-reduce after backward."""
+    parallel = run.parallel
+    if parallel.compression not in GRADIENT_BYTES:
+        known = ", ".join(GRADIENT_BYTES)
+        raise InputError(
+            f"parallel.compression is {parallel.compression}; the planner knows {known}"
+        )
+    return replace(
+        FLAT if parallel.flat or parallel.combine == "adasum" else OVERLAPPED,
+        bytes_per_parameter=GRADIENT_BYTES[parallel.compression],
+        windows=parallel.windows_per_step,
+    )

@@ -11,8 +11,6 @@ from typing import Annotated, Literal
 
 from model.bounds import Bound, NonNegativeFloat, PositiveInt, check_bounds
 
-from .bandwidth import Bandwidth, bandwidth_at
-
 Ring = Literal["gpus", "nodes"]
 RINGS = ("gpus", "nodes")
 
@@ -23,40 +21,27 @@ class Fabric:
 
     gpus_per_node: int
     """Of the largest node, whose all-reduce takes longest."""
-    link_bytes_per_second: Bandwidth
+    link_bytes_per_second: float
     """Between GPUs of a node."""
-    network_bytes_per_second: Bandwidth
+    network_bytes_per_second: float
     """Of a node, to the others."""
     latency_seconds: float = 0.0
     """Added with every doubling of the nodes."""
     ring: Ring = "gpus"
     """gpus: one ring through all GPUs. nodes: first within each node, then one ring of nodes."""
     count: int | None = None
-    """Of all nodes, where they are unlike; else it follows from the number of GPUs."""
+    """Number of nodes, if they differ in size; else it follows from the number of GPUs."""
 
     def nodes(self, gpus: int) -> int:
         """Return how many nodes this many GPUs take."""
         return math.ceil(gpus / self.gpus_per_node) if self.count is None else self.count
 
-    def bandwidth_of_many(self, piece: float) -> float:
-        """Return B of an all-reduce over many nodes, 2 S / B, without its latency.
-
-        piece: bytes of a part that travels at once.
-        """
-        link = bandwidth_at(self.link_bytes_per_second, piece)
-        network = bandwidth_at(self.network_bytes_per_second, piece)
-        if self.ring == "nodes":
-            return 1 / ((1 - 1 / self.gpus_per_node) / link + 1 / network)
-        return min(link, network)
-
     def all_reduce_seconds(self, size: float, gpus: int, pieces: int = 1) -> float:
         """Return the seconds of an all-reduce of `size` bytes over the first `gpus` GPUs.
 
-        pieces: equal parts that it travels in. Each adds the latency, and a table of bandwidths is
-        read at their size.
+        pieces: equal parts that it travels in; each adds the latency.
         """
-        link = bandwidth_at(self.link_bytes_per_second, size / pieces)
-        network = bandwidth_at(self.network_bytes_per_second, size / pieces)
+        link, network = self.link_bytes_per_second, self.network_bytes_per_second
         nodes = self.nodes(gpus)
         if nodes == 1:
             return ring_seconds(size, gpus, link)

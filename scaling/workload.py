@@ -10,10 +10,11 @@ FORWARD_AND_BACKWARD = 6  # operations of a weight for every token: 2 forward, 4
 
 @dataclass(frozen=True)
 class Workload:
-    """What matters of a model for time: its parameters and products."""
+    """The sizes of a model that decide its time."""
 
     parameters: int
     product_weights: int  # of the matrices that every token is multiplied by
+    recurrent_weights: int  # of those that a pass reads again for every token of a lane
 
     @classmethod
     def of(cls, config: ModelConfig) -> "Workload":
@@ -23,7 +24,7 @@ class Workload:
         H, E, V, L = config.hidden_size, config.embedding_size, config.symbols, config.layers
         products = 5 * H * (E + H) + (L - 1) * 5 * H * 2 * H + H * V
         gains = 10 * H if config.weight_norm else 0  # one for each row of w_mx, w_x, w_mh, w_h
-        return cls(V * E + products + L * (4 * H + gains) + V, products)
+        return cls(V * E + products + L * (4 * H + gains) + V, products, L * 5 * H * H)
 
     @property
     def operations_per_token(self) -> int:

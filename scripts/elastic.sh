@@ -22,6 +22,38 @@ if [ -n "$node" ] && [[ " $* " != *" --standalone "* ]]; then
 fi
 export PET_RDZV_CONF=$conf${PET_RDZV_CONF:+,$PET_RDZV_CONF}
 
+# A node whose GPUs are too few or broken must not join: a matrix product on each, in two minutes.
+if [ -e /dev/nvidiactl ] || [ "${SLURM_GPUS_ON_NODE:-0}" != 0 ]; then
+    code=0
+    timeout -k 5 120 "${PYTHON:-python}" -c '
+import argparse, os, socket, sys
+import torch
+
+parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+asked = os.environ.get("PET_NPROC_PER_NODE", "1")
+parser.add_argument("--nproc-per-node", "--nproc_per_node", dest="processes", default=asked)
+parser.add_argument("--train.device", dest="device")
+options, _ = parser.parse_known_args()
+if "cpu" in (options.processes, options.device):
+    sys.exit()
+count = torch.cuda.device_count()
+needed = int(options.processes) if options.processes.isdecimal() else max(count, 1)
+fault = f"{count} GPUs for --nproc-per-node {options.processes}; see nvidia-smi" * (count < needed)
+for index in range(0 if fault else needed):
+    try:
+        ones = torch.ones(1024, 1024, device=f"cuda:{index}")
+        if not ((ones @ ones) == 1024).all():
+            fault = f"GPU {index} multiplies matrices incorrectly"
+    except RuntimeError as error:
+        fault = f"GPU {index} does not work ({str(error).splitlines()[0]})"
+if fault:
+    print(f"error: node {socket.gethostname()}: {fault}", file=sys.stderr)
+    sys.exit(2)
+' "$@" || code=$?
+    if [ "$code" -ge 124 ]; then echo "error: node $(hostname): a GPU does not answer" >&2; fi
+    [ "$code" = 0 ] || exit 2
+fi
+
 # As -m torch.distributed.run, but a signal ends it without a traceback. A rank that refuses its input
 # sends one, and would have said why some thirty lines above the end.
 exec "${PYTHON:-python}" -c '

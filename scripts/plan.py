@@ -1,16 +1,15 @@
-"""Plan a training job on a cluster: time, cost, memory, efficiency, checkpoints.
+"""Plan a training job on a cluster: hours, GPU hours, memory, and a table by number of GPUs.
 
 python scripts/plan.py --model 4096 --cluster configs/clusters/dgx1v_infiniband.toml --gpus 64
 python scripts/plan.py --model 8192 --cluster configs/clusters/h200.toml --characters 38.3e9
 python scripts/plan.py --model configs/paper_4096.toml --cluster configs/clusters/mixed_lab.toml \\
-    --lanes-per-gpu 64 --exchange overlapped --output plan.json
+    --lanes-per-gpu 64 --output plan.json
 """
 
 import command
 
 from model.files.storage import write_json
-from scaling.answers import lines
-from scaling.planner import PlanOptions, make_plan
+from scaling.planner import PlanOptions, lines, make_plan
 
 
 def main() -> None:

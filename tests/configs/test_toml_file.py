@@ -35,11 +35,31 @@ def test_paper_configs_are_the_published_recipes():
     assert paper.data.total_lanes(ranks=8) == 2048
     assert paper.data.window == 256
     assert paper.train.precision == "fp16"
+    assert paper.parallel.compression == "fp16"
     assert paper.optim.peak(2048) == pytest.approx(3e-3)
     assert paper.optim.schedule(73_000, 2048).rate(73_000) == pytest.approx(8.1e-4)
     larger = load_config(Path("configs/paper_8192.toml"))
     assert larger.model.hidden_size == 8192
     assert larger.data.total_lanes(ranks=8) == 768
+    assert larger.parallel.compression == "fp16"
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("--nodes 1 --gpus 2 --nr 0 --epochs 5", "--nproc-per-node 2 main.py --train.epochs 5"),
+        (
+            "-n 2 -g 4 -nr 1 --config configs/paper_4096.toml",
+            "--nnodes 2 --node-rank 1 --master-addr HOST --nproc-per-node 4 main.py --config "
+            "configs/paper_4096.toml",
+        ),
+        ("--nr 1 --seed 3", "--nproc-per-node 1 main.py --seed 3"),
+    ],
+)
+def test_the_options_of_older_tutorials_are_answered_with_the_launcher(words, line):
+    with pytest.raises(InputError) as refused:
+        RunOptions.from_command_line(words.split())
+    assert str(refused.value).endswith(f"use: python -m torch.distributed.run {line}")
 
 
 @given(

@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from data_utils.lanes import DataConfig, Lanes
@@ -92,7 +92,9 @@ def test_by_review_every_transition_inside_a_review_is_trained_once(sizes, lanes
         for index in range(epoch * stream.windows_per_epoch, 10**6):
             active, step = stream.locate(index)
             part = stream[index]
-            for row, (start, end) in enumerate(stream.spans(active, step)):
+            reading, numbers = stream._numbers(active, step)
+            spans, _ = stream._spans_of(numbers)
+            for row, (start, end) in zip(reading, spans, strict=True):
                 if end > start:
                     content = np.arange(start, end).astype(np.uint8)
                     np.testing.assert_array_equal(part.tokens[row, : end - start], content)
@@ -276,3 +278,64 @@ def test_characters_are_the_bytes_of_text_that_an_epoch_predicts(subword_split, 
         assert own[index].transitions == window.transitions == window.lengths.sum()
         targets = [row[1 : 1 + n] for row, n in zip(window.tokens, window.lengths, strict=True)]
         assert window.characters == split.tokenizer.count_bytes(np.concatenate(targets))
+
+
+def expected_window(stream, index):
+    """Return a window as a loop over lanes reads it, the fields of WindowBatch."""
+    shards, within = stream.locate(index)
+    T, offsets = stream.window, stream.offsets.tolist()
+    tokens = np.zeros((stream.lanes, T + 1), stream.tokens.dtype)
+    lengths, characters = np.zeros(stream.lanes, np.int64), 0
+    reset = np.full(stream.lanes, stream.persist != "shard" or within == 0)
+    for lane, shard in enumerate(shards):
+        begin, end = (int(bound) for bound in stream.bounds[shard : shard + 2])
+        carried = [(begin, end)]
+        if stream.persist == "review":
+            carried = [(a, b) for a, b in itertools.pairwise(offsets) if begin <= a and b <= end]
+        windows = [(a, t, b) for a, b in carried for t in range(a, b - 1, T)]
+        if within < len(windows):
+            a, start, b = windows[within]
+            text = stream.tokens[start : min(start + T + 1, b)]
+            tokens[lane, : len(text)], lengths[lane] = text, len(text) - 1
+            characters += stream.tokenizer.count_bytes(text[1:])
+            if stream.persist == "review":
+                reset[lane] = start == a
+    active = lengths.sum() / (stream.lanes * stream.fullest)
+    if stream.persist == "review":
+        active = (lengths > 0).mean()
+    own = stream.own
+    return tokens[own], lengths[own], reset[own], lengths.sum(), characters, active, None
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.integers(0, 40), min_size=6, max_size=30),
+    st.integers(1, 6),
+    st.integers(0, 4),
+    st.integers(1, 45),
+    st.sampled_from(["shard", "review", "never"]),
+    st.data(),
+)
+def test_windows_are_those_of_a_loop_over_lanes(sizes, lanes, extra, window, persist, data):
+    try:
+        stream = Lanes(
+            make_split(sizes), lanes=lanes, window=window, shards=lanes + extra, persist=persist
+        )
+    except InputError:  # too few reviews or tokens
+        reject()
+    first = data.draw(st.integers(0, lanes - 1))
+    stream.assign(slice(first, data.draw(st.integers(first, lanes))))
+    for index in range(min(2 * stream.windows_per_epoch + 1, 40)):
+        for found, expected in zip(stream[index], expected_window(stream, index), strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("persist", ["shard", "review", "never"])
+def test_windows_of_subwords_are_those_of_a_loop_over_lanes(subword_split, monkeypatch, persist):
+    monkeypatch.setattr("data_utils.lanes.COUNTED_AT_ONCE", 5)
+    stream = Lanes(subword_split, lanes=3, window=7, shards=7, persist=persist)
+    for index in range(2 * stream.windows_per_epoch):
+        found, expected = stream[index], expected_window(stream, index)
+        assert found.tokens.dtype == subword_split.tokens.dtype
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, other)

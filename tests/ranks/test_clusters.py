@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -65,7 +66,7 @@ def test_a_job_near_its_time_limit_saves_and_requeues_itself(cluster, number, re
     assert process.returncode == 1, output
     said = (folder / "srun.log").read_text()
     assert said.count("saved") == 1
-    assert "--nnodes 1:1 --nproc-per-node 2 --rdzv-id 7-0 --rdzv-endpoint 127.0.0.1:29500" in said
+    assert "--nnodes 1:1 --nproc-per-node 2 --rdzv-id 7-0 --rdzv-endpoint 127.0.0.1:20007" in said
     asked = (folder / "scontrol.log").read_text().splitlines()
     assert asked == ["show hostnames node[0-1]", *(["requeue 7"] if requeued else [])]
 
@@ -83,7 +84,8 @@ def test_a_signal_before_the_step_runs_still_ends_the_job(cluster):
 @pytest.mark.slow
 def test_a_requeued_job_resumes_where_it_stopped(cluster):
     folder, submit = cluster
-    command = small_run(folder / "run", 400, **{"checkpoint.every_steps": 1000})[1:]
+    settings = {"checkpoint.every_steps": 1000, "train.device": "cpu"}
+    command = small_run(folder / "run", 400, **settings)[1:]
     command[command.index("tests/fixtures/v1/corpus")] = ROOT / "tests/fixtures/v1/corpus"
     process = submit(SRUN, *command)
     wait_for(folder / "run" / "metrics.jsonl", lambda text: text.count("\n") >= 2, seconds=120)
@@ -135,6 +137,98 @@ def test_what_a_rank_says_before_it_ends_the_launcher_stays_in_view(tmp_path):
     said = done.stderr.splitlines()
     assert re.fullmatch(r"launcher: Process \d+ got signal: 15", said[-1])
     assert "error: bad input" in said[-6:]
+
+
+# In place of torch: two GPUs, one of which may be broken, and a launcher that only reports.
+TORCH = """
+import os
+import sys
+from types import SimpleNamespace
+
+cuda = SimpleNamespace(device_count=lambda: 2)
+
+
+class Matrix:
+    def __init__(self, value):
+        self.value = value
+
+    def __matmul__(self, other):
+        return Matrix(1024 * self.value)
+
+    def __eq__(self, number):
+        return SimpleNamespace(all=lambda: self.value == number)
+
+
+def ones(*shape, device):
+    broken, fault = os.environ.get("BROKEN", "none fine").split()
+    if device == broken and fault == "fails":
+        raise RuntimeError("CUDA error: uncorrectable ECC error\\nmore")
+    return Matrix(1.01 if device == broken else 1)
+"""
+LAUNCHER = "def main():\n    print('joined')\n"
+SIGNALS = "class SignalException(Exception):\n    pass\n"
+
+
+@pytest.fixture
+def join(tmp_path):
+    """A function that runs scripts/elastic.sh on a node with a stand-in for torch."""
+    for name, text in (
+        ("torch/__init__.py", TORCH),
+        ("torch/distributed/run.py", LAUNCHER),
+        ("torch/distributed/elastic/multiprocessing/api.py", SIGNALS),
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+
+    def run(words, **environment):
+        added = {"SLURM_GPUS_ON_NODE": "2", "PYTHON": sys.executable, "PYTHONPATH": str(tmp_path)}
+        return subprocess.run(
+            ["bash", ROOT / "scripts/elastic.sh", *words.split()],
+            env={**os.environ, **added, **environment},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--nproc-per-node 2 main.py",
+        "--nnodes 1:4 --nproc_per_node=1 main.py",
+        "--nproc-per-node gpu main.py",
+        "--nproc-per-node 8 main.py --train.device cpu",
+    ],
+)
+def test_a_node_whose_gpus_work_joins(join, words):
+    done = join(words)
+    assert (done.returncode, done.stdout) == (0, "joined\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "fault"),
+    [
+        ("--nproc-per-node 8 main.py", {}, "2 GPUs for --nproc-per-node 8; see nvidia-smi"),
+        ("main.py", {"PET_NPROC_PER_NODE": "3"}, "2 GPUs for --nproc-per-node 3; see nvidia-smi"),
+        (
+            "--nproc-per-node 2 main.py",
+            {"BROKEN": "cuda:1 fails"},
+            "GPU 1 does not work (CUDA error: uncorrectable ECC error)",
+        ),
+        (
+            "--nproc-per-node 2 main.py",
+            {"BROKEN": "cuda:0 errs"},
+            "GPU 0 multiplies matrices incorrectly",
+        ),
+    ],
+)
+def test_a_node_with_too_few_or_broken_gpus_does_not_join(join, words, environment, fault):
+    done = join(words, **environment)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"error: node {socket.gethostname()}: {fault}\n"
 
 
 def words_of(key):

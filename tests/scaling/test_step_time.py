@@ -177,7 +177,7 @@ def test_the_size_of_a_model_cancels():
     rate, tokens = 42e12, 65_536
     of = {}
     for size in (10**6, 10**9):
-        seconds = Workload(size, size).computing_seconds(tokens, rate)
+        seconds = Workload(size, size, size).computing_seconds(tokens, rate)
         of[size] = step_time(seconds, size, 128, DGX).efficiency
     assert of[10**6] == pytest.approx(of[10**9], rel=1e-12)
 
@@ -187,7 +187,7 @@ def test_the_lemma_is_the_model_of_many_gpus():
     tokens = tokens_for(0.9, rate, network)
     assert tokens == pytest.approx(6 * rate / network)
     assert tokens == pytest.approx(208_000, rel=0.01)
-    seconds = Workload(PARAMETERS, PARAMETERS).computing_seconds(tokens, rate)
+    seconds = Workload(PARAMETERS, PARAMETERS, PARAMETERS).computing_seconds(tokens, rate)
     fabric = replace(DGX, network_bytes_per_second=network)
     reached = step_time(seconds, PARAMETERS, 80_000, fabric).efficiency
     assert reached == pytest.approx(0.9, rel=1e-4)
@@ -214,6 +214,8 @@ def test_the_workload_is_that_of_the_model(config):
     workload = Workload.of(config)
     assert workload.parameters == sum(p.numel() for p in named.values())
     assert workload.product_weights == sum(p.numel() for p in matrices)
+    recurrent = (p for name, p in named.items() if name.rpartition(".")[2] in ("w_mh", "w_h"))
+    assert workload.recurrent_weights == sum(p.numel() for p in recurrent)
 
 
 def test_the_published_models_are_as_large_as_they_were():

@@ -5,12 +5,11 @@ GPU's speed; we add the bytes that a rank sends and the number of ranks. The err
 is measured on runs that it has not seen: each run is left out once.
 """
 
-import json
 import math
-import reprlib
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +21,13 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 
 from configs.toml_file import load_config
-from model.bounds import Bound
 from model.errors import InputError
 from training.metrics import read_rows
 
-from ..workload import Workload
+from .planning import Plan
+from .workload import Workload
 
 FEWEST_RUNS = 5
-LIMITS = {  # of the numbers of a run, far beyond any that was measured
-    "operations": Bound(min=1, max=1e30),
-    "operations_per_second": Bound(min=1, max=1e30),
-    "bytes": Bound(min=0, max=1e18),
-    "gpus": Bound(min=1, max=1e15),
-    "seconds": Bound(min=1e-9, max=1e9),
-}
 MOST_LOGARITHM = 100.0  # of predicted seconds: runs that hardly differ extrapolate to anything
 RELATIVE_TUBE = 0.01  # of SVR, in natural logarithms of seconds: 1 %
 
@@ -126,64 +118,74 @@ def make_estimator(kind: str) -> Any:
     return make_pipeline(StandardScaler(), last)
 
 
-def read_runs(path: Path, operations_per_second: float) -> list[MeasuredRun]:
-    """Read measured runs: a run directory, or a JSON list of objects with MeasuredRun's keys.
+def regression_answers(plan: Plan, folders: Sequence[Path]) -> dict[str, Any]:
+    """Return predictions of a planned step from run directories, and their errors on each other.
 
-    operations_per_second: of the GPUs, where a run directory does not say.
+    The runs are taken to be of the cluster's first kind of GPU.
     """
-    if path.is_dir():
-        return [run_of_directory(path, operations_per_second)]
-    try:
-        rows = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file or run directory") from error
-    except (ValueError, RecursionError) as error:  # also a number of 5,000 digits, deep nesting
-        raise InputError(f"{path}: not JSON ({error})") from error
-    if not isinstance(rows, list):
-        raise InputError(f"{path}: expected a list of runs, found {type(rows).__name__}")
-    return [run_of_row(row, f"{path}, run {number}") for number, row in enumerate(rows)]
+    planned = planned_run(plan)
+    runs = [measured_run(folder, planned.operations_per_second) for folder in folders]
+    kinds = {
+        kind.kind: {
+            "step_seconds": kind.seconds(planned),
+            "mean_absolute_percentage_error": kind.mean_absolute_percentage_error,
+            "mean_absolute_error_seconds": kind.mean_absolute_error_seconds,
+        }
+        for kind in regress(runs)
+    }
+    columns = zip(*(run.features for run in runs), strict=True)
+    names = ("operations_over_speed", "bytes", "gpus")
+    beyond = [
+        name
+        for name, value, column in zip(names, planned.features, columns, strict=True)
+        if not min(column) <= value <= max(column)
+    ]
+    return {"runs": len(runs), "outside_of_what_was_measured": beyond, "kinds": kinds}
 
 
-def run_of_row(row: Any, place: str) -> MeasuredRun:
-    """Check an object's keys and numbers."""
-    names = [item.name for item in fields(MeasuredRun)]
-    if not isinstance(row, dict) or set(row) != set(names):
-        raise InputError(f"{place}: expected an object with {', '.join(names)}")
-    for name, value in row.items():
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not LIMITS[name].admits(value):
-            said = reprlib.repr(value)
-            raise InputError(f"{place}: {name} is {said}; it must be a number, {LIMITS[name]}")
-    return MeasuredRun(**row)
+def planned_run(plan: Plan) -> MeasuredRun:
+    """Return a planned step, with the performance model's seconds."""
+    tokens = plan.lanes / plan.gpus * plan.run.data.window * plan.how.windows
+    sent = plan.how.bytes_per_parameter * plan.workload.parameters
+    return MeasuredRun(
+        operations=plan.workload.operations_per_token * tokens,
+        operations_per_second=plan.pools[0].node.operations_per_second,
+        bytes=2 * (plan.gpus - 1) / plan.gpus * sent,
+        gpus=plan.gpus,
+        seconds=plan.step.seconds * plan.how.windows,
+    )
 
 
-def run_of_directory(path: Path, operations_per_second: float) -> MeasuredRun:
-    """Return the median over the rows of metrics without the first, which includes preparations."""
-    config, metrics = load_config(path / "config.toml"), path / "metrics.jsonl"
-    first, *rows = read_rows(metrics) or [{}]
-    if not rows or config.data.lanes is None:
-        raise InputError(f"{path}: too few rows of metrics to measure a step; train longer")
+def measured_run(folder: Path, operations_per_second: float) -> MeasuredRun:
+    """Return the median step of a run directory, without its first row of metrics: it warms up.
+
+    Characters are counted, since a token may stand for several. Raises InputError if the rows do
+    not show a step.
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such run directory")
+    config, metrics = load_config(folder / "config.toml"), folder / "metrics.jsonl"
+    rows = read_rows(metrics)
+    if len(rows) < 2 or config.data.lanes is None:
+        raise InputError(f"{folder}: too few rows of metrics to measure a step; train longer")
     try:
         gpus = len(rows[-1].get("rank_characters_per_second") or [None])
-        seconds = statistics.median(map(seconds_of_a_step, [first, *rows], rows))
-        sent_bytes = statistics.median(row.get("sent_bytes", 0.0) for row in rows)
+        sent = statistics.median(row.get("sent_bytes", 0.0) for row in rows[1:])
+        seconds = statistics.median(
+            (row["characters"] - before["characters"])
+            / (row["step"] - before["step"])
+            / row["characters_per_second"]
+            for before, row in pairwise(rows)
+        )
     except (KeyError, TypeError, ArithmeticError) as error:
         raise InputError(f"{metrics}: a row has no speed ({error!r}); remove it") from error
+    if not (0 < seconds < math.inf and 0 <= sent < math.inf):
+        raise InputError(f"{metrics}: steps of {seconds:g} s that send {sent:g} bytes")
     tokens = config.data.lanes * config.data.window * config.parallel.windows_per_step
-    measured = MeasuredRun(
+    return MeasuredRun(
         operations=Workload.of(config.model).operations_per_token * tokens / gpus,
         operations_per_second=operations_per_second,
-        bytes=sent_bytes,
+        bytes=sent,
         gpus=gpus,
         seconds=seconds,
     )
-    return run_of_row(vars(measured), str(path))
-
-
-def seconds_of_a_step(before: dict[str, Any], row: dict[str, Any]) -> float:
-    """Return the mean between two rows of metrics.
-
-    Characters are counted, since a token may stand for several of them.
-    """
-    characters = row["characters"] - before["characters"]
-    return characters / (row["step"] - before["step"]) / row["characters_per_second"]
