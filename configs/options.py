@@ -13,6 +13,7 @@ from model.errors import InputError
 from training.parallel.launcher import may_restart
 from training.runs.run_directory import PretrainingDirectory
 
+from .closed import check_arguments
 from .command import parse
 from .toml_file import RunConfig, load_config
 
@@ -45,6 +46,7 @@ class RunOptions:
     ) -> "RunOptions":
         """Parse the command line; its keys override those of --config or --resume."""
         arguments = sys.argv[1:] if arguments is None else arguments
+        check_arguments(arguments)
         # The file is read first: its values are the parser's defaults.
         early = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
         early.add_argument("--config", type=Path)

@@ -28,6 +28,8 @@ from training.optimizers.optim import OptimConfig
 from training.parallel.exchange import ParallelConfig
 from training.trainer import TrainConfig
 
+from .closed import without_closed
+
 Section = TypeVar("Section")
 SHIPPED = Path(__file__).parent
 MOST_BYTES = 1 << 14  # ten times ours; tomllib takes time quadratic in a key's dots
@@ -55,9 +57,11 @@ class RunConfig:
 def load_config(path: Path) -> RunConfig:
     """Read the config of a run; keys that it leaves out have their defaults.
 
-    Raises InputError as `read_toml` does.
+    Closed keys are left out if they had no effect. Raises InputError as `read_toml` does, and for
+    other closed keys.
     """
-    return read_toml(path, RunConfig, SHIPPED)
+    content = without_closed(_parsed(path, SHIPPED), str(path))
+    return _fill(RunConfig, content, str(path), "")
 
 
 def read_toml(path: Path, kind: type[Section], shipped: Path | None = None) -> Section:
@@ -67,11 +71,15 @@ def read_toml(path: Path, kind: type[Section], shipped: Path | None = None) -> S
     suggests the one beside it or in `shipped` that was likely meant) or a malformed one, an unknown
     key (and suggests the nearest known one), a missing key, or a value of the wrong type or range.
     """
+    return _fill(kind, _parsed(path, shipped), str(path), "")
+
+
+def _parsed(path: Path, shipped: Path | None) -> dict[str, Any]:
     try:
         size = path.stat().st_size
         if size > MOST_BYTES:
             raise InputError(f"{path}: {size:,} bytes; a config has {MOST_BYTES:,} at most")
-        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # editors may add a mark
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # editors may add a mark
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such config{_near(path, shipped)}") from error
     except IsADirectoryError as error:
@@ -79,7 +87,6 @@ def read_toml(path: Path, kind: type[Section], shipped: Path | None = None) -> S
     # tomllib raises ValueError for a number with more digits than Python converts.
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not TOML ({error})") from error
-    return _fill(kind, content, str(path), "")
 
 
 def _near(path: Path, shipped: Path | None) -> str:

@@ -11,20 +11,15 @@ all that a checkpoint needs to continue in the data.
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 
-from model.bounds import Bound, PositiveInt, check_bounds
+from model.bounds import SAVED, Bound, PositiveInt, check_bounds
 from model.errors import InputError
 from model.text.split import Split, shard_bounds
 from model.text.tokenizer import BYTES
-
-from .titles import titles_within
-
-Persist = Literal["shard", "review", "never"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,18 +38,10 @@ class DataConfig:
     shards: PositiveInt | None = None
     """Equal spans of the split that the lanes read one after the other. Default: as many as lanes.
     Give a multiple of the lanes, so that all of them read until an epoch's end."""
-    persist: Persist = "shard"
-    """How long a lane's state is carried: through a shard; through a review (each review then
-    begins a window, and its last window is padded); or never: every window starts from zero."""
-
-    shuffle: Literal["auto", "balanced", "reviews", "shards"] = "auto"
+    shuffle: Annotated[Literal["auto", "balanced", "reviews", "shards"], SAVED] = "auto"
     """What every epoch after the first shuffles: reviews, dealt to the lanes so that these end
-    together (balanced) or not (reviews, as earlier versions did); or shards, within which reviews
-    keep their order. auto takes balanced if the split has at most 4 GiB."""
-    title_weight: Annotated[float, Bound(min=0, max=1000)] = 1.0
-    """What the gradient of a byte of a title is multiplied by. A title is what follows the last
-    " | " of a review, at most 128 bytes with the space that ends it. Reported bits stay
-    unweighted."""
+    together (balanced) or not (reviews, in runs of earlier versions); or shards, within which
+    reviews keep their order. auto takes balanced if the split has at most 4 GiB."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "data.")
@@ -73,16 +60,10 @@ class WindowBatch(NamedTuple):
 
     tokens: np.ndarray  # as in the corpus, [B, T + 1]; position t predicts t + 1
     lengths: np.ndarray  # int64 [B], predictions that count; the rest of the row is padding
-    reset: np.ndarray  # bool [B], the lane's state starts from zero here, as data.persist says
+    reset: np.ndarray  # bool [B], the lane's state starts from zero here
     transitions: int  # predictions that count, over the lanes of all ranks
     characters: int  # bytes of text that these predictions cover
     active_fraction: float = 1.0  # of what the lanes can read in a window, what they have to read
-    loss_weights: np.ndarray | None = None  # of the predictions, float32 [B, T]; None: all 1
-
-
-def windows_of_reviews(sizes: np.ndarray, window: int) -> np.ndarray:
-    """Return how many windows reviews of these sizes take, if each begins one, int64 [n]."""
-    return -(-np.maximum(sizes - 1, 0) // window)
 
 
 class _Epoch(NamedTuple):
@@ -103,10 +84,8 @@ class Lanes:
         lanes: int,
         window: int,
         shards: int | None = None,
-        persist: Persist = "shard",
         seed: int = 0,
         own: slice = slice(None),
-        title_weight: float = 1.0,
         bounds: np.ndarray | None = None,
     ):
         """Take a split.
@@ -114,15 +93,8 @@ class Lanes:
         bounds: of its shards, int64 [shards + 1]; absent, equal spans.
         """
         self.tokens = np.asarray(split.tokens)  # indexing a memmap is slower
-        self.offsets = np.asarray(split.offsets)
         self.tokenizer = split.tokenizer
-        self.lanes, self.window, self.persist, self.seed = lanes, window, persist, seed
-        self.title_weight = title_weight
-        if title_weight != 1 and self.tokenizer.kind != BYTES.kind:
-            raise InputError(
-                "data.title_weight finds titles in bytes, and this corpus has a vocabulary; "
-                "prepare it with --tokenizer bytes, or leave the weight at 1"
-            )
+        self.lanes, self.window, self.seed = lanes, window, seed
         self.assign(own)
         shards = lanes if shards is None else shards
         if shards < lanes:
@@ -130,13 +102,7 @@ class Lanes:
         self.bounds = shard_bounds(split, shards) if bounds is None else bounds  # [S + 1]
         longest = int(np.diff(self.bounds).max()) - 1  # may be shorter than a window
         self.fullest = min(window, longest)  # predictions of a lane in a window
-        self.shard_windows = np.array([self._windows_of(*ends) for ends in pairwise(self.bounds)])
-        if not self.shard_windows.any():
-            raise InputError(
-                "no review of the split has two tokens, so that with data.persist review there "
-                "is nothing to predict; give longer reviews, or data.persist shard"
-            )
-        self._review_windows: dict[int, np.ndarray] = {}
+        self.shard_windows = -(-np.maximum(np.diff(self.bounds) - 1, 0) // window)  # [S]
         self._epochs = [self._plan(0, 0)]  # more are planned when their windows are needed
 
     def assign(self, own: slice) -> None:
@@ -159,10 +125,8 @@ class Lanes:
             lanes=lanes,
             window=config.window,
             shards=config.shards,
-            persist=config.persist,
             seed=seed,
             own=own,
-            title_weight=config.title_weight,
             bounds=bounds,
         )
 
@@ -172,11 +136,7 @@ class Lanes:
         # Lanes without a shard have nothing left to read.
         spans = np.zeros((self.lanes, 2), dtype=np.int64)  # where each lane reads from and to
         spans[: len(shards)] = self.spans(shards, within)
-        begins = within == 0
-        if self.persist == "review":
-            starts = spans[:, 0]
-            begins = self.offsets[np.searchsorted(self.offsets, starts)] == starts
-        reset = np.full(self.lanes, self.persist == "never") | begins
+        reset = np.full(self.lanes, within == 0)
         lengths = np.maximum(spans[:, 1] - spans[:, 0] - 1, 0)
         tokens = np.zeros((len(self.own), self.window + 1), dtype=self.tokens.dtype)
         for row, lane in enumerate(self.own):
@@ -184,33 +144,14 @@ class Lanes:
                 start, end = spans[lane]
                 tokens[row, : end - start] = self.tokens[start:end]
         own = list(self.own)
-        weights = None if self.title_weight == 1 else self._loss_weights(spans[own])
         transitions = int(lengths.sum())
         in_bytes = self.tokenizer.kind == BYTES.kind
         characters = transitions if in_bytes else self._text_bytes(spans)
-        active_fraction = self._active_fraction(lengths)
+        # Lanes that end together leave a window that all read, but of which little is text.
+        active_fraction = float(lengths.sum() / (self.lanes * self.fullest))
         return WindowBatch(
-            tokens, lengths[own], reset[own], transitions, characters, active_fraction, weights
+            tokens, lengths[own], reset[own], transitions, characters, active_fraction
         )
-
-    def _active_fraction(self, lengths: np.ndarray) -> float:
-        """Return the fraction of a full window that the lanes read, given predictions [lanes].
-
-        Lanes that end together leave a window that all read, but of which little is text: a token
-        there must not weigh more than others. With `persist` review, windows are hardly ever full,
-        so only lanes without text count as empty.
-        """
-        if self.persist == "review":
-            return float((lengths > 0).mean())
-        return float(lengths.sum() / (self.lanes * self.fullest))
-
-    def _loss_weights(self, spans: np.ndarray) -> np.ndarray:
-        """Return the weights of the predictions of spans [B, 2], float32 [B, T]."""
-        weights = np.ones((len(spans), self.window), np.float32)
-        for row, (start, end) in zip(weights, spans.tolist(), strict=True):
-            for first, last in titles_within(self.tokens, self.offsets, start + 1, end):
-                row[first - start - 1 : last - start - 1] = self.title_weight
-        return weights
 
     def _text_bytes(self, spans: np.ndarray) -> int:
         """Count the bytes of text that all ranks predict, in spans [lanes, 2].
@@ -222,39 +163,9 @@ class Lanes:
 
     def spans(self, shards: np.ndarray, within: int) -> np.ndarray:
         """Return where window `within` of each shard starts and ends, int64 [shards, 2]."""
-        if self.persist == "review":
-            return np.array([self._span_in_review(int(shard), within) for shard in shards])
         starts = np.minimum(self.bounds[shards] + within * self.window, self.bounds[shards + 1])
         ends = np.minimum(starts + self.window + 1, self.bounds[shards + 1])
         return np.stack([starts, ends], axis=1)
-
-    def _span_in_review(self, shard: int, within: int) -> tuple[int, int]:
-        first, counted = self._windows_by_review(shard)
-        if within >= counted[-1]:
-            return 0, 0
-        review = int(np.searchsorted(counted, within, side="right")) - 1
-        start = self.offsets[first + review] + (within - counted[review]) * self.window
-        return int(start), int(min(start + self.window + 1, self.offsets[first + review + 1]))
-
-    def _windows_by_review(self, shard: int) -> tuple[int, np.ndarray]:
-        """Return a shard's first review, and the windows before each of its reviews and in all."""
-        first, last = np.searchsorted(self.offsets, self.bounds[shard : shard + 2])
-        if shard not in self._review_windows:
-            if len(self._review_windows) >= 2 * self.lanes:  # those of earlier turns
-                self._review_windows.clear()
-            windows = self._windows_of_reviews(int(first), int(last))
-            self._review_windows[shard] = np.concatenate([[0], windows.cumsum()])
-        return int(first), self._review_windows[shard]
-
-    def _windows_of_reviews(self, first: int, last: int) -> np.ndarray:
-        return windows_of_reviews(np.diff(self.offsets[first : last + 1]), self.window)
-
-    def _windows_of(self, start: int, end: int) -> int:
-        """Return how many windows the span of a shard takes."""
-        if self.persist != "review":
-            return -(-max(end - start - 1, 0) // self.window)
-        first, last = np.searchsorted(self.offsets, [start, end])
-        return int(self._windows_of_reviews(first, last).sum())
 
     @property
     def windows_per_epoch(self) -> int:

@@ -81,8 +81,8 @@ def largest_batch(
         lanes *= 2
     if not measured:
         raise InputError(
-            f"not even {FIRST} lanes fit into {budget:,} bytes; give a shorter data.window, more "
-            "parallel.lane_groups, or model.segments"
+            f"not even {FIRST} lanes fit into {budget:,} bytes; give a shorter data.window or more "
+            "parallel.lane_groups"
         )
     most = min(_predicted_lanes(measured, budget) if len(measured) > 1 else FIRST, limit)
     for _ in range(TRIES):

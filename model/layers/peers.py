@@ -57,11 +57,6 @@ class TorchLayer(RecurrentLayer):
             for name, matrix in self.gains.items():
                 self.get_parameter(name).copy_(module.get_parameter(matrix).norm(dim=1))
 
-    def under_weight_norm(self) -> list[nn.Parameter]:
-        """Return the matrices that have gains."""
-        (module,) = self.children()
-        return [module.get_parameter(matrix) for matrix in self.gains.values()]
-
     def fold(
         self, dtype: torch.dtype, *, integers: bool = False, leaves: GateLeaves | None = None
     ) -> list[Tensor]:

@@ -27,8 +27,6 @@ class Exchange:
     step, `on_any_rank` if losses are scaled, `update` around the optimisers.
     """
 
-    forgets: str | None = None
-    """What a resume restarts, as a sentence for the user."""
     leaves: GateLeaves | None = None
     """Tensors that receive the gradients in backward; if absent, the parameters."""
 
@@ -76,8 +74,6 @@ class BucketSender:
     threads, which sometimes abort when the interpreter exits.
     """
 
-    forgets: str | None = None  # as in Exchange
-
     def __init__(self, groups: RankGroups, dtype: torch.dtype, device: torch.device):
         """Take the ranks to average over and the dtype in which gradients travel."""
         self.groups, self.dtype = groups, dtype
@@ -106,7 +102,7 @@ class BucketedExchange(Exchange):
         self, model: LanguageModel, world: World, sender: BucketSender, bucket_cap_mb: float
     ):
         super().__init__(model, world)
-        self.sender, self.clock, self.forgets = sender, sender.clock, sender.forgets
+        self.sender, self.clock = sender, sender.clock
         self.leaves = model.gate_leaves()
         self.ddp = DistributedDataParallel(
             _Leaves(self.leaves.all),

@@ -135,7 +135,7 @@ def test_groups_that_make_no_pairs_are_refused(ranks, size, words):
     ("keys", "word"),
     [
         ({"compression": "fp16"}, "compression fp16"),
-        ({"compression": "powersgd"}, "compression powersgd"),
+        ({"compression": "bf16"}, "compression bf16"),
         ({"flat": True}, "flat True"),
         ({"adasum_group": 0}, "adasum_group"),
     ],
