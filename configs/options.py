@@ -36,8 +36,8 @@ class RunOptions:
     unless you give one. Later checkpoints move to DIR/aside-step-N. Default: the newest one."""
     if_exists: Literal["refuse", "resume"] | None = None
     """If the run directory already holds a run: refuse, or resume it, with the same settings.
-    Default: resume under torch.distributed.run with --max-restarts above 0, else refuse. With
-    resume, the directory always keeps its name."""
+    Default: resume under a launcher that restarts its workers, else refuse. With resume, the
+    directory always keeps its name."""
     run: Annotated[RunConfig, tyro.conf.arg(name="")] = field(default_factory=RunConfig)
 
     @classmethod

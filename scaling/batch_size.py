@@ -21,9 +21,9 @@ from model.language_model import ModelConfig, build_model
 from model.state import DTYPES
 from training.feeding import as_batch
 from training.optimizers.optim import OptimConfig
+from training.parallel.adasum import check_pairs
 from training.parallel.distributed import World, device_of_rank
 from training.parallel.exchange import ParallelConfig
-from training.parallel.rank_groups import RankGroups
 from training.precision import resolve_precision
 from training.trainer import TrainConfig, Trainer
 
@@ -179,13 +179,14 @@ def _memory_limits(root: Path) -> Iterator[int]:
 
 
 def rate_groups(parallel: ParallelConfig, ranks: int) -> int:
-    """Return into how many groups the rate's rule divides the lanes: Adasum's, else one.
+    """Return by how many the rate's rule divides the lanes: under Adasum the ranks, else one.
 
-    Raises InputError if the ranks cannot be grouped as configured.
+    Raises InputError for a number of ranks that Adasum cannot pair.
     """
-    if parallel.combine == "mean" or ranks == 1:
+    if parallel.combine == "mean":
         return 1
-    return RankGroups.number(ranks, parallel.adasum_group)
+    check_pairs(ranks)
+    return ranks
 
 
 def describe(fit: LargestBatch, optim: OptimConfig, ranks: int, groups: int) -> dict[str, Any]:

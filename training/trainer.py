@@ -110,9 +110,7 @@ class Trainer:
         self.dropout, self.seed = train.dropout, seed
         self.parallel = parallel
         self.objective = Objective(self.model)
-        self.exchange = make_exchange(
-            self.model, parallel, world, stateful_optimizer=optim.stateful
-        )
+        self.exchange = make_exchange(self.model, parallel, world)
         self.optimizers = make_optimizers(
             model, optim, lambda: agreed_muon_dtype(world, model.dtype)
         )

@@ -133,7 +133,7 @@ def test_a_setting_of_an_exchange_that_is_not_used_is_refused_in_a_new_run(tmp_p
 
 
 def test_a_setting_of_the_exchange_that_is_used_is_accepted(tmp_path):
-    words = ("--parallel.combine", "adasum", "--parallel.adasum_group", "2")
+    words = ("--parallel.compression", "fp16", "--parallel.combine", "mean")
     resolved(tmp_path / "new", "--parallel.bucket_cap_mb", "1", *words)
 
 

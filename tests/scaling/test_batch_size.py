@@ -71,14 +71,13 @@ def test_the_published_rule_uses_the_lanes_of_all_ranks():
 def test_the_published_rule_uses_the_lanes_of_one_group_of_adasum():
     assert rate_groups(ParallelConfig(), 8) == 1
     assert rate_groups(ParallelConfig(combine="adasum"), 8) == 8
-    assert rate_groups(ParallelConfig(combine="adasum", adasum_group=4), 8) == 2
-    assert rate_groups(ParallelConfig(combine="adasum", adasum_group=4), 1) == 1  # as training does
+    assert rate_groups(ParallelConfig(combine="adasum"), 1) == 1
 
 
 def test_the_command_refuses_ranks_that_adasum_cannot_pair_before_it_measures(tmp_path):
     (tmp_path / "run.toml").write_text('[parallel]\ncombine = "adasum"\n')
     process = run("scripts/largest_batch.py", "--config", tmp_path / "run.toml", "--ranks", 3)
-    assert_refused(process, "adasum pairs a power of two of groups", "3 processes")
+    assert_refused(process, "adasum pairs a power of two of processes", "3 processes")
     assert "lanes:" not in process.stdout
 
 

@@ -62,7 +62,7 @@ def test_weights_that_are_not_finite_are_not_published_over_finite_ones(writer):
     with pytest.raises(Diverged, match="weights or the optimiser's state are not finite at step 1"):
         writer.evaluate(trainer)
     with pytest.raises(InputError, match=r"embedding\.weight holds NaN or infinity"):
-        writer.publish(trainer, trainer.model)
+        writer.publish(trainer)
     assert (writer.directory.model / "model.safetensors").read_bytes() == before
     assert trainer.progress.best_bits_per_character == best
 

@@ -20,7 +20,7 @@ from training.optimizers.state import flatten_optimizers
 from training.parallel.adasum import AdasumStates
 from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig
-from training.parallel.rank_groups import OptimizerStates, RankGroups
+from training.parallel.optimizer_states import OptimizerStates
 from training.runs.named_checkpoints import keep_newest
 from training.runs.run_directory import PretrainingDirectory
 
@@ -226,7 +226,7 @@ def test_a_config_that_an_intact_checkpoint_contradicts_is_what_is_to_be_mended(
     assert str(refused.value) == place + said
 
 
-def test_another_number_of_adasums_groups_is_refused(checkpoints, small_split):
+def test_another_number_of_optimiser_states_is_refused(checkpoints, small_split):
     saved_by(checkpoints, small_split)
     path = checkpoints.complete()[-1] / "training.json"
     description = read_json(path)  # one state: as before there were groups
@@ -236,30 +236,25 @@ def test_another_number_of_adasums_groups_is_refused(checkpoints, small_split):
     with pytest.raises(InputError, match=r"\.json: optimizer_states is 4; this run has 1$"):
         checkpoints.restore(make_trainer())
     alone = make_trainer(parallel=ParallelConfig(combine="adasum"))
-    with pytest.raises(InputError, match="has 4 groups, this run 1; start 4 processes"):
+    with pytest.raises(InputError, match="has 4, this run 1; start 4 processes"):
         checkpoints.restore(alone)
 
 
-@pytest.mark.parametrize(
-    ("saved_groups", "advice"),
-    [(2, "set parallel.adasum_group 2, or start 2 processes"), (3, "run 4; start 3 processes")],
-)
-def test_the_groups_of_a_checkpoint_are_asked_for_where_they_divide_the_ranks(
-    checkpoints, small_split, saved_groups, advice
-):
+def test_the_ranks_of_a_checkpoint_of_adasum_are_asked_for(checkpoints, small_split):
     trainer = saved_by(checkpoints, small_split)
     path = checkpoints.complete()[-1] / "training.json"
-    write_json(path, read_json(path) | {"format_version": 2, "optimizer_states": saved_groups})
+    write_json(path, read_json(path) | {"format_version": 2, "optimizer_states": 2})
     trainer.world = World(0, 4, torch.device("cpu"))
-    groups = RankGroups(size=1, count=4, index=0, place=0)
-    trainer.exchange.states = AdasumStates(trainer.world, groups, 1, of_steps=True)
-    wanted = f"has {saved_groups} groups, .*{advice}"
-    with among_peers(0, 4), pytest.raises(InputError, match=wanted):
+    trainer.exchange.states = AdasumStates(trainer.world)
+    with (
+        among_peers(0, 4),
+        pytest.raises(InputError, match="checkpoint has 2, this run 4; start 2 processes"),
+    ):
         checkpoints.restore(trainer)
 
 
-class OtherGroup(RankGroups):
-    """One of two groups; the other's optimiser has twice of everything."""
+class OfTwoRanks(OptimizerStates):
+    """One rank's of two; the other's optimiser has twice of everything."""
 
     def receive(self, tensors, world):
         yield tensors
@@ -267,10 +262,10 @@ class OtherGroup(RankGroups):
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_every_group_of_ranks_finds_its_own_optimiser(checkpoints, small_split, index):
+def test_every_rank_finds_its_own_optimiser(checkpoints, small_split, index):
     trainer, restored = make_trainer(), make_trainer()
     for each in (trainer, restored):
-        each.exchange.states = OptimizerStates(OtherGroup(size=1, count=2, index=index, place=0))
+        each.exchange.states = OfTwoRanks(2, index)
     train(trainer, small_split, 1)
     checkpoints.save(trainer, PROFILE, {})
     description = read_json(checkpoints.complete()[-1] / "training.json")

@@ -105,7 +105,7 @@ def test_ranks_agree_on_a_dtype_for_muon_alone(name, asked):
 
 
 def test_the_rate_falls_with_the_lanes_that_read():
-    trainer = make_trainer(name="sgd", beta1=0.0, clip_norm=None, lr=0.25)
+    trainer = make_trainer(name="sgd", clip_norm=None, lr=0.25)
     before = [p.detach().double() for p in trainer.model.parameters()]
     trainer.train(as_batch(make_window(lengths=(6, 3, 0), active_fraction=2 / 3), CPU))
     for old, new in zip(before, trainer.model.parameters(), strict=True):
@@ -115,7 +115,7 @@ def test_the_rate_falls_with_the_lanes_that_read():
 
 
 def test_a_token_weighs_the_same_in_the_momentum_however_many_lanes_read():
-    trainer = make_trainer(name="sgd", beta1=0.5, clip_norm=None, lr=1e-12)  # the weights stay
+    trainer = make_trainer(name="sgd", clip_norm=None, lr=1e-12)  # the weights stay
     reference = copy.deepcopy(trainer.model)
     windows = [
         make_window(),
@@ -124,7 +124,7 @@ def test_a_token_weighs_the_same_in_the_momentum_however_many_lanes_read():
     for window in windows:
         trainer.train(as_batch(window, CPU))
     full, few = (nats_by_hand(reference, window) for window in windows)
-    (full.sum() / 18 / 2 + few[0].sum() / 18).backward()
+    (full.sum() / 18 * 0.9 + few[0].sum() / 18).backward()
     (optimizer,) = trainer.optimizers
     for weight, by_hand in zip(trainer.model.parameters(), reference.parameters(), strict=True):
         momentum = optimizer.state[weight]["momentum_buffer"]
@@ -132,7 +132,7 @@ def test_a_token_weighs_the_same_in_the_momentum_however_many_lanes_read():
 
 
 def test_the_rate_of_a_step_on_several_windows_is_their_mean():
-    trainer = make_trainer(name="sgd", beta1=0.0, clip_norm=None, lr=0.25)
+    trainer = make_trainer(name="sgd", clip_norm=None, lr=0.25)
     trainer.train(*(as_batch(make_window(active_fraction=part), CPU) for part in (1.0, 1 / 3)))
     (group,) = trainer.optimizers[0].param_groups
     assert group["lr"] == pytest.approx(trainer.schedule.rate(0) * 2 / 3)
@@ -427,13 +427,6 @@ def test_gradients_are_exchanged_during_the_last_backward_pass_of_a_step(monkeyp
     trainer.objective.register_forward_hook(lambda *_: said.append("forward"))
     trainer.train(*(as_batch(make_window(seed=seed), CPU) for seed in range(2)))
     assert said == [*["forward"] * 6, "exchange"]
-
-
-def test_the_rest_beside_muon_has_a_rate_of_its_own():
-    trainer = make_trainer(name="muon", rest_factor=0.25, decay="constant")
-    trainer.train(as_batch(make_window(), CPU))
-    muon, rest = trainer.optimizers
-    assert (muon.param_groups[0]["lr"], rest.param_groups[0]["lr"]) == (1e-2, 2.5e-3)
 
 
 def test_the_step_is_per_token_and_the_row_per_byte_of_text():

@@ -31,7 +31,7 @@ from .schedule import Decay, Schedule
 BASE_LEARNING_RATE = 5e-4  # for a global batch of 128 (Radford et al. 2017)
 BASE_LANES = 128
 MAX_LEARNING_RATE = 3e-3  # Puri et al. 2018: the cap that large batches need
-BETA2 = 0.999  # of Adam and LAMB: decay rate of the mean of the squared gradients
+BETAS = (0.9, 0.999)  # of Adam and LAMB; sgd takes the first as its momentum
 MUON_MOMENTUM = 0.95
 SHRINKING = ("adamw", "muon", "sgd")  # a step multiplies the weights by 1 - rate * weight decay
 
@@ -97,8 +97,6 @@ class OptimConfig:
     the cooldown takes the last steps of the run."""
     clip_norm: PositiveFloat | None = None
     """Largest norm of the gradient, after unscaling. Default: no clipping."""
-    beta1: Fraction = 0.9
-    """Decay rate of the mean of the gradients in Adam and LAMB; sgd takes it as its momentum."""
     weight_decay: NonNegativeFloat = 0.0
     """Weight decay: decoupled from the gradient in adamw, muon and lamb, added to it in adam and
     sgd. It shrinks every tensor, biases, embedding and weight norm's gains too. A matrix under
@@ -125,11 +123,6 @@ class OptimConfig:
                 f"optim.weight_decay is {self.weight_decay:g}: times the highest learning rate it "
                 "is above 1, and a step would turn the sign of the weights; lower it"
             )
-
-    @property
-    def stateful(self) -> bool:
-        """Whether a step depends on earlier ones other than through the weights."""
-        return self.name != "sgd" or self.beta1 > 0
 
     def peak(self, lanes: float) -> float:
         """Return the peak learning rate for a global batch of `lanes`."""
@@ -197,5 +190,5 @@ def make_optimizers(
 def _make_optimizer(
     name: str, parameters: Sequence[nn.Parameter], config: OptimConfig
 ) -> torch.optim.Optimizer:
-    make, betas = KERNELS[config.fused].make, (config.beta1, BETA2)
-    return make(name, parameters, betas=betas, weight_decay=config.weight_decay)
+    make = KERNELS[config.fused].make
+    return make(name, parameters, betas=BETAS, weight_decay=config.weight_decay)

@@ -79,7 +79,7 @@ class Schedule:
 
 
 def set_learning_rate(optimizers: Iterable[Optimizer], rate: float) -> None:
-    """Set the rate of the next step."""
+    """Set the rate of the next step; a parameter group's `factor` multiplies it."""
     for optimizer in optimizers:
         for group in optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group.get("factor", 1.0)

@@ -14,7 +14,6 @@ from .adasum import AdasumExchange, AdasumStates
 from .buckets import BucketedExchange, BucketSender, Exchange
 from .distributed import World
 from .flat import FlatExchange
-from .rank_groups import RankGroups
 
 Compression = Literal["none", "fp16", "bf16"]
 MEGABYTE = 2**20
@@ -42,12 +41,9 @@ class ParallelConfig:
     """How lanes are divided among ranks: evenly, in proportion to the speed measured at
     checkpoints, or in proportion to these numbers."""
     combine: Literal["mean", "adasum"] = "mean"
-    """How the ranks' work is combined: the mean of their gradients, or Adasum (Maleki et al. 2020).
-    With plain SGD, Adasum combines gradients, otherwise the steps of each group's optimiser. The
-    papers' rule for the rate then counts the lanes of one group."""
-    adasum_group: PositiveInt = 1
-    """Neighbouring ranks, such as those of a node, whose mean is taken before Adasum; the number of
-    groups must be a power of two."""
+    """How the ranks' work is combined: the mean of their gradients, or Adasum (Maleki et al. 2020)
+    of the steps of each rank's optimiser, on a power of two of ranks. The papers' rule for the rate
+    then counts the lanes of one rank."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "parallel.")
@@ -61,7 +57,7 @@ class ParallelConfig:
 
     def check_effects(self) -> None:
         """Raise InputError for a setting that is not read beside the others."""
-        whole = self.flat or (self.combine == "adasum" and self.adasum_group == 1)
+        whole = self.flat or self.combine == "adasum"
         if whole and self.bucket_cap_mb != type(self).bucket_cap_mb:
             raise InputError(
                 f"parallel.bucket_cap_mb is {self.bucket_cap_mb:g}; it is for buckets, and all "
@@ -70,8 +66,6 @@ class ParallelConfig:
 
     def _check_adasum(self) -> None:
         if self.combine == "mean":
-            if self.adasum_group > 1:
-                raise InputError("parallel.adasum_group needs parallel.combine adasum")
             return
         for key, value in (("compression", self.compression), ("flat", self.flat)):
             if value not in ("none", False):
@@ -80,33 +74,21 @@ class ParallelConfig:
                 )
 
 
-def make_exchange(
-    model: LanguageModel, config: ParallelConfig, world: World, *, stateful_optimizer: bool = False
-) -> Exchange:
+def make_exchange(model: LanguageModel, config: ParallelConfig, world: World) -> Exchange:
     """Return the strategy that combines the ranks' gradients.
 
-    A single process has nothing to exchange. stateful_optimizer: whether its steps depend on
-    earlier ones other than through the weights. All ranks call it together. Raises InputError if
-    the ranks cannot be grouped as configured.
+    A single process has nothing to exchange. All ranks call it together. Raises InputError if the
+    ranks cannot be combined as configured.
     """
-    if config.combine == "mean":
-        return _mean_within(RankGroups.whole(world), model, config, world)
-    alone = world.size == 1
-    groups = RankGroups.whole(world) if alone else RankGroups.of(world, config.adasum_group)
-    within = _mean_within(groups, model, config, world)
-    if groups.count > 1:
-        return AdasumExchange(model, world, groups, within, of_steps=stateful_optimizer)
-    within.states = AdasumStates(world, groups, config.adasum_group, of_steps=stateful_optimizer)
-    return within
-
-
-def _mean_within(
-    groups: RankGroups, model: LanguageModel, config: ParallelConfig, world: World
-) -> Exchange:
-    if groups.size == 1:
-        return Exchange(model, world)
+    adasum = config.combine == "adasum"
+    if world.size == 1:
+        alone = Exchange(model, world)
+        if adasum:
+            alone.states = AdasumStates(world)
+        return alone
+    if adasum:
+        return AdasumExchange(model, world)
     dtype = DTYPES.get(config.compression, torch.float32)
     if config.flat:
         return FlatExchange(model, world, dtype)
-    sender = BucketSender(groups, dtype, world.device)
-    return BucketedExchange(model, world, sender, config.bucket_cap_mb)
+    return BucketedExchange(model, world, BucketSender(world, dtype), config.bucket_cap_mb)

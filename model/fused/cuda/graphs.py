@@ -184,6 +184,13 @@ def captured_by(graphs: Graphs | None) -> Iterator[None]:
         _choice.made, _choice.graphs = before
 
 
+@contextmanager
+def without_graphs() -> Iterator[None]:
+    """Let autograd save activations: its hooks (of checkpointing) cannot see a graph's memory."""
+    with captured_by(None):
+        yield
+
+
 def graphs_for(device: torch.device) -> Graphs | None:
     """Return the graphs in which this thread captures windows on a device, or None."""
     if _choice.made:

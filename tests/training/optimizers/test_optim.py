@@ -9,7 +9,7 @@ from pytorch_optimizer import Lamb
 from model.errors import InputError
 from model.language_model import ModelConfig, build_model
 from training.optimizers.muon import Muon
-from training.optimizers.optim import BETA2, MUON_MOMENTUM, OptimConfig, make_optimizers
+from training.optimizers.optim import BETAS, MUON_MOMENTUM, OptimConfig, make_optimizers
 from training.optimizers.schedule import Schedule, set_learning_rate
 from training.optimizers.state import flatten_optimizers
 
@@ -51,22 +51,14 @@ def test_without_its_cooldown_a_config_is_the_one_that_had_none(begin):
     assert cooled.without_cooldown() == OptimConfig(lr=0.5, warmup=0.25)
 
 
-@pytest.mark.parametrize(
-    ("name", "beta1", "stateful"),
-    [("sgd", 0.0, False), ("sgd", 0.5, True), ("adam", 0.0, True), ("muon", 0.9, True)],
-)
-def test_only_sgd_without_momentum_keeps_nothing_between_steps(name, beta1, stateful):
-    assert OptimConfig(name=name, beta1=beta1).stateful is stateful
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_muon_multiplies_in_the_dtype_that_is_asked_for(small_model, dtype):
     muon, _ = make_optimizers(small_model, OptimConfig(name="muon"), lambda: dtype)
     assert muon.dtype == dtype
 
 
-SET = {"beta1": 0.5, "weight_decay": 0.125}
-ADAM = {"betas": (0.5, 0.999), "weight_decay": 0.125, "lr": 0.0, "fused": True}
+SET = {"weight_decay": 0.125}
+ADAM = {"betas": (0.9, 0.999), "weight_decay": 0.125, "lr": 0.0, "fused": True}
 MUON = {"momentum": 0.95, "weight_decay": 0.125, "lr": 0.0}
 
 
@@ -75,9 +67,9 @@ MUON = {"momentum": 0.95, "weight_decay": 0.125, "lr": 0.0}
     [
         ("adam", {torch.optim.Adam: ADAM}),
         ("adamw", {torch.optim.AdamW: ADAM}),
-        ("sgd", {torch.optim.SGD: {"momentum": 0.5, "weight_decay": 0.125, "lr": 0.0}}),
+        ("sgd", {torch.optim.SGD: {"momentum": 0.9, "weight_decay": 0.125, "lr": 0.0}}),
         ("muon", {Muon: MUON, torch.optim.AdamW: ADAM}),
-        ("lamb", {Lamb: {"betas": (0.5, 0.999), "weight_decay": 0.125, "lr": 0.0}}),
+        ("lamb", {Lamb: {"betas": (0.9, 0.999), "weight_decay": 0.125, "lr": 0.0}}),
     ],
 )
 def test_every_setting_reaches_its_optimizer(name, expected, small_model):
@@ -157,7 +149,6 @@ def test_the_vectors_of_ngrams_and_words_are_no_matrices_for_muon():
         {"lr": -1.0},
         {"warmup": 1.0},
         {"clip_norm": 0.0},
-        {"beta1": 1.0},
         {"weight_decay": -1.0},
         {"hold": -0.1},
         {"warmup": 0.5, "hold": 0.6},
@@ -182,7 +173,7 @@ def test_impossible_values_are_refused(wrong):
         {"weight_decay": 2.0, "name": "sgd", "lr": 0.5},
         {"weight_decay": 3.0, "name": "lamb", "lr": 0.5},  # it divides by the norm of the step
         {"cooldown_steps": 1, "cooldown_from": 0},
-        {"beta1": 0.0, "weight_decay": 0.0},
+        {"weight_decay": 0.0},
         *({"fused": "apex", "name": name} for name in ("adam", "adamw", "lamb")),
     ],
 )
@@ -192,5 +183,4 @@ def test_the_ends_of_the_ranges_are_accepted(right):
 
 def test_momenta_are_the_published_ones_unless_told():
     """Kingma and Ba's for Adam (arXiv:1412.6980), Jordan's for Muon; one rate fits both."""
-    config = OptimConfig()
-    assert (config.beta1, BETA2, MUON_MOMENTUM, config.weight_decay) == (0.9, 0.999, 0.95, 0.0)
+    assert (BETAS, MUON_MOMENTUM, OptimConfig().weight_decay) == ((0.9, 0.999), 0.95, 0.0)

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-import torch.distributed as dist
 
 from configs.options import RunOptions
 from model.errors import InputError
@@ -15,7 +14,7 @@ from tests.support.peers import among_peers
 from tests.support.runs import run_ranks
 from training.parallel import buckets
 from training.parallel.adasum import AdasumExchange
-from training.parallel.buckets import BucketedExchange, BucketSender, Exchange, begin_as_one
+from training.parallel.buckets import BucketedExchange, BucketSender, begin_as_one
 from training.parallel.distributed import World
 from training.parallel.exchange import (
     MEGABYTE,
@@ -24,7 +23,6 @@ from training.parallel.exchange import (
     ParallelConfig,
     make_exchange,
 )
-from training.parallel.rank_groups import RankGroups
 from training.parallel.shares import apportion
 from training.precision import make_loss_scaler
 
@@ -128,8 +126,8 @@ def choose(monkeypatch):
     monkeypatch.setattr(buckets, "DistributedDataParallel", RecordedDdp)
     model = build_model(ModelConfig(hidden_size=8), seed=0)
 
-    def make(*, how=(), **keys):
-        return make_exchange(model, ParallelConfig(**keys), World(1, 4, CPU), **dict(how))
+    def make(**keys):
+        return make_exchange(model, ParallelConfig(**keys), World(1, 4, CPU))
 
     with among_peers(1, 4, all_reduce=add_equals):
         yield make
@@ -140,7 +138,7 @@ def test_gradients_of_all_ranks_travel_in_buckets_unless_told_otherwise(choose):
     assert type(exchange) is BucketedExchange
     assert exchange.ddp.settings["bucket_cap_mb"] == 3.0
     assert exchange.ddp.hook == (exchange.sender, BucketSender.send)
-    assert exchange.sender.groups == RankGroups.whole(World(1, 4, CPU))
+    assert exchange.sender.ranks == 4
     assert exchange.sender.dtype == torch.float32
     leaves = exchange.model.gate_leaves().all
     assert [leaf.shape for leaf in exchange.ddp.leaves] == [leaf.shape for leaf in leaves]
@@ -161,38 +159,20 @@ def test_gradients_travel_in_the_dtype_that_is_asked_for(choose, form, dtype):
     assert choose(flat=True).dtype == torch.float32
 
 
-@pytest.mark.parametrize("stateful", [False, True])
-def test_adasum_combines_single_ranks(choose, stateful):
-    exchange = choose(combine="adasum", how={"stateful_optimizer": stateful})
+def test_adasum_combines_single_ranks(choose):
+    exchange = choose(combine="adasum")
     assert type(exchange) is AdasumExchange
-    assert type(exchange.within) is Exchange
-    assert exchange.groups == RankGroups(size=1, count=4, index=1, place=0)
-    assert exchange.of_steps is stateful
+    assert (exchange.states.count, exchange.states.index) == (4, 1)
 
 
-def test_adasum_combines_groups_whose_mean_travels_in_buckets(choose):
-    exchange = choose(combine="adasum", adasum_group=2)
-    assert type(exchange.within) is BucketedExchange
-    assert exchange.within.sender.groups == exchange.groups
-    group = exchange.within.ddp.settings["process_group"]
-    assert dist.get_process_group_ranks(group) == [0, 1]
-    assert dist.get_process_group_ranks(exchange.groups.across) == [1, 3]
-    assert not exchange.of_steps
-
-
-def test_adasum_of_one_group_is_the_mean(choose):
-    assert type(choose(combine="adasum", adasum_group=4)) is BucketedExchange
-
-
-def test_a_bucket_becomes_the_mean_over_its_group():
+def test_a_bucket_becomes_the_mean_over_the_ranks():
     def add_two_others(tensor, ranks):
         assert ranks == 3
         tensor.mul_(3).add_(3)  # who have 1 and 2 more
 
-    with among_peers(0, 6, all_reduce=add_two_others):
-        within, _ = dist.new_subgroups_by_enumeration([[0, 1, 2], [3, 4, 5]])
-        groups = RankGroups(size=3, count=2, index=0, place=0, within=within)
-        sender, buffer = BucketSender(groups, torch.float16, CPU), torch.tensor([1.0, -2.0])
+    with among_peers(0, 3, all_reduce=add_two_others):
+        sender = BucketSender(World(0, 3, CPU), torch.float16)
+        buffer = torch.tensor([1.0, -2.0])
         for mean in ([2.0, -1.0], [3.0, 0.0]):
             sender.send(SimpleNamespace(buffer=lambda: buffer)).wait()
             assert buffer.tolist() == mean
@@ -248,7 +228,6 @@ def test_by_default_a_step_is_one_window_and_the_mean_of_all_ranks_in_fp32():
         lane_groups=1,
         shares="even",
         combine="mean",
-        adasum_group=1,
     )
 
 

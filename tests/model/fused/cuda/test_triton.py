@@ -14,7 +14,7 @@ if torch.cuda.is_available():
     pytest.skip("test_gpu.py runs the kernels themselves", allow_module_level=True)
 pytest.importorskip("triton", reason="Triton has no wheel for this platform")
 
-from model.fused.cuda.graphs import MOST_SIZES, Graphs, captured_by
+from model.fused.cuda.graphs import MOST_SIZES, Graphs, captured_by, without_graphs
 from model.fused.cuda.mlstm import runs_in_triton, triton_mlstm
 from model.fused.weight_gradients import PostponedProducts, join
 from model.layers.recurrence import reference_mlstm
@@ -232,6 +232,15 @@ def test_a_window_of_a_dropped_size_is_freed(graphs):
 def test_sizes_in_turns_do_not_drive_each_other_out(graphs, capture):
     run_lengths(graphs, [1, 2, 3, 4, 5, 6, 7] * 2)
     assert capture.captured == 2 * MOST_SIZES
+
+
+def test_without_graphs_nothing_is_captured(graphs, capture):
+    inputs = scaled_inputs(torch.float32, 4, 3, 16)
+    with without_graphs():
+        results(triton_mlstm, inputs)
+    assert capture.captured == 0
+    results(triton_mlstm, inputs)
+    assert capture.captured == 2
 
 
 class SharedByThreads(ReplayedByHand):
