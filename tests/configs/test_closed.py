@@ -54,6 +54,13 @@ def test_a_closed_option_is_refused_on_the_command_line(name):
                 RunOptions.from_command_line(words)
 
 
+@pytest.mark.parametrize("name", ["data.shuffle", "model.vocabulary_size", "optim.cooldown_from"])
+def test_what_only_a_run_sets_is_no_option(name, capsys):
+    with pytest.raises(SystemExit):
+        RunOptions.from_command_line([f"--{name}", "1"])
+    assert name in capsys.readouterr().err
+
+
 def test_a_word_that_is_no_option_is_no_closed_one():
     options = RunOptions.from_command_line(["--train.start_from", "data.title_weight"])
     assert options.run.train.start_from == "data.title_weight"

@@ -77,7 +77,7 @@ def test_the_published_rule_uses_the_lanes_of_one_group_of_adasum():
 def test_the_command_refuses_ranks_that_adasum_cannot_pair_before_it_measures(tmp_path):
     (tmp_path / "run.toml").write_text('[parallel]\ncombine = "adasum"\n')
     process = run("scripts/largest_batch.py", "--config", tmp_path / "run.toml", "--ranks", 3)
-    assert_refused(process, "adasum pairs a power of two of processes", "3 processes")
+    assert_refused(process, "adasum combines ranks in pairs", "processes, not 3")
     assert "lanes:" not in process.stdout
 
 

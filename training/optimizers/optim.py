@@ -5,7 +5,7 @@ Radford et al. 2017 (arXiv:1704.01444) and Puri et al. 2018 (arXiv:1808.01371).
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 from torch import nn
@@ -38,15 +38,12 @@ SHRINKING = ("adamw", "muon", "sgd")  # a step multiplies the weights by 1 - rat
 
 def make_torchs(
     name: str,
-    parameters: Any,
+    parameters: Sequence[nn.Parameter],
     *,
     betas: tuple[float, float],
     weight_decay: float,
 ) -> torch.optim.Optimizer:
-    """Build adam, adamw or sgd of torch, or pytorch-optimizer's lamb.
-
-    parameters: a list of them, or of groups, as torch.optim takes them.
-    """
+    """Build adam, adamw or sgd of torch, or pytorch-optimizer's lamb."""
     if name == "sgd":
         return torch.optim.SGD(parameters, lr=0.0, momentum=betas[0], weight_decay=weight_decay)
     if name == "lamb":

@@ -84,8 +84,8 @@ def check_pairs(ranks: int) -> None:
     """Raise InputError unless so many ranks can be paired until one is left."""
     if ranks & (ranks - 1):
         raise InputError(
-            f"parallel.combine adasum pairs a power of two of processes; {ranks} processes are "
-            "none; start another number"
+            f"parallel.combine adasum combines ranks in pairs, until one is left: start a power of "
+            f"two of processes, not {ranks}"
         )
 
 
