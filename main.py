@@ -43,18 +43,17 @@ def pretrain(run: ResolvedRun) -> int:
     )
     checkpoints.check_corpus(run.world, run.from_checkpoint)  # first: V may differ, too
     run = run.with_corpus(corpus)
-    config, world, persist = run.config, run.world, run.config.data.persist
+    config, world = run.config, run.world
     train, own = corpus.splits["train"], world.own_slice(run.lanes)
     lanes = lanes_of(train, config.data, run.lanes, config.seed, own)
     windows = config.parallel.windows_per_step
     steps_per_epoch = lanes.windows_per_epoch / windows
     trainer = run.make_trainer(steps_per_epoch)
-    best_model = BestModelWriter(run.directory, corpus, config.evaluate.lanes, world, persist)
+    best_model = BestModelWriter(run.directory, corpus, config.evaluate.lanes, world)
     if not (run.resumed and checkpoints.restore(trainer, run.from_checkpoint)):
         begin(trainer, config.train.start_from, corpus)
     check_same_weights(world, trainer.model)
     monitor = Monitor(config.evaluate, corpus, world)
-    tracker = run.tracker()
     run.begin()
     best_model.forget_lost_model(trainer)
     announce(trainer, corpus, run.directory.folder, steps_per_epoch)
@@ -65,7 +64,7 @@ def pretrain(run: ResolvedRun) -> int:
         StopRequest() as stop,
         Ballot(world) as ballot,
         Prefetcher(lanes, world.device, first_step * windows, steps * windows) as prefetcher,
-        RunLog(run.directory, first_step, steps, tracker, config.log, world=world) as log,
+        RunLog(run.directory, first_step, steps, world=world) as log,
     ):
         meter = ThroughputMeter(world, trainer.exchange, prefetcher)
         while trainer.progress.step < steps:

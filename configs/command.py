@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from textwrap import dedent, indent
 from typing import Annotated, Any, TypeVar, get_type_hints
 
@@ -17,7 +17,7 @@ from tyro.constructors import (
     StructTypeInfo,
 )
 
-from model.bounds import check_bounds
+from model.bounds import SAVED, check_bounds
 from model.commands import program
 from model.commands.program import prepare_output, report
 from model.errors import InputError
@@ -31,27 +31,31 @@ REGISTRY = ConstructorRegistry()
 
 @REGISTRY.struct_rule
 def _options_of(info: StructTypeInfo) -> StructConstructorSpec | None:
-    """Describe a dataclass as tyro would, with two differences.
+    """Describe a dataclass as tyro would, with three differences.
 
     The lines of an option's help are joined: tyro keeps their breaks, whatever the width. If the
     default is None, the help explains it in words, and "(default: None)" is left out. A config may
-    have another default; then those words are about configs without the key.
+    have another default; then those words are about configs without the key. A field marked as
+    `SAVED` is no option: it keeps its default.
     """
     if not is_dataclass(info.type) or info.type.__module__.startswith("tyro"):
         return None  # tyro wraps a union of subcommands in its own dataclass
     hints = get_type_hints(info.type, include_extras=True)
     help_of = _help_of(info.type)
-    options = []
+    options, saved = [], {}
     for item in fields(info.type):
         default = _default_of(item, info.default)
         hint: Any = hints[item.name]
+        if SAVED in getattr(hint, "__metadata__", ()):
+            saved[item.name] = default
+            continue
         text = help_of.get(item.name)
         if default in (None, ()):
             hint = Annotated[hint, tyro.conf.arg(help_behavior_hint="")]
         elif text is not None:
             text = text.replace("Default: ", "If the config leaves it out: ")
         options.append(StructFieldSpec(item.name, hint, default, text))
-    return StructConstructorSpec(instantiate=info.type, fields=tuple(options))
+    return StructConstructorSpec(partial(info.type, **saved), fields=tuple(options))
 
 
 def refuse_given(options: Any, names: Iterable[str], why: str) -> None:

@@ -14,6 +14,7 @@ from model.errors import InputError
 from training.parallel.launcher import may_restart
 from training.runs.run_directory import PretrainingDirectory
 
+from .closed import check_arguments
 from .command import parse
 from .toml_file import RunConfig, load_config
 
@@ -36,8 +37,8 @@ class RunOptions:
     unless you give one. Later checkpoints move to DIR/aside-step-N. Default: the newest one."""
     if_exists: Literal["refuse", "resume"] | None = None
     """If the run directory already holds a run: refuse, or resume it, with the same settings.
-    Default: resume under torch.distributed.run with --max-restarts above 0, else refuse. With
-    resume, the directory always keeps its name."""
+    Default: resume under a launcher that restarts its workers, else refuse. With resume, the
+    directory always keeps its name."""
     run: Annotated[RunConfig, tyro.conf.arg(name="")] = field(default_factory=RunConfig)
 
     @classmethod
@@ -47,6 +48,7 @@ class RunOptions:
         """Parse the command line; its keys override those of --config or --resume."""
         arguments = sys.argv[1:] if arguments is None else arguments
         refuse_launcher_options(arguments)
+        check_arguments(arguments)
         # The file is read first: its values are the parser's defaults.
         early = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
         early.add_argument("--config", type=Path)

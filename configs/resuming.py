@@ -22,11 +22,9 @@ from .toml_file import RunConfig
 
 MAY_CHANGE_ON_RESUME = {
     "data.corpus",  # its path; digests check that the corpus is the same
-    "data.shuffle",
     "train.steps",
     "train.epochs",
     "train.precision",
-    "train.ema_decay",
     "train.timeout_seconds",
     "train.device",
     "optim.decay",
@@ -35,23 +33,19 @@ MAY_CHANGE_ON_RESUME = {
     "evaluate.every_steps",
     "evaluate.probe_train",
     "evaluate.probe_val",
-    "evaluate.probe_texts",
-    "evaluate.sample_length",
     "checkpoint.every_steps",
     "checkpoint.keep",
     "log.every_steps",
-    "log.every_seconds",
-    "log.tracker",
     # How ranks work together, since their number may change.
     *{f"parallel.{field.name}" for field in fields(ParallelConfig)}
     - {"parallel.windows_per_step", "parallel.combine"},
 }
 
-COOLDOWN = {"optim.cooldown_steps", "optim.cooldown_from"}  # may change if there is none yet
+COOLDOWN = {"optim.cooldown_steps"}  # may change if there is none yet
 LENGTH = {"train.steps", "train.epochs"}
 SCHEDULE = {*LENGTH, "optim.decay", "optim.decay_steps", "optim.hold"}  # not during a cooldown
 # With another value, the steps after the newest checkpoint would give another model.
-LEARNING = {*SCHEDULE, *COOLDOWN, "data.shuffle", "train.precision", "train.ema_decay"}
+LEARNING = {*SCHEDULE, *COOLDOWN, "train.precision"}
 
 
 @dataclass(frozen=True)
@@ -101,6 +95,7 @@ def resume(
     through_main(world, lambda: _check_links(directory))
     if back_to is None:
         _check_checkpoints(saved, directory, world)
+    saved = _with_shuffle(saved)
     config = options.run if options.resume is not None else settled(options.run, saved)
     config = _starting_as(_shuffling_as(config, saved), saved)
     before = saved
@@ -113,17 +108,24 @@ def resume(
     _check_changes(before, changed)
     done = through_main(world, lambda: saved_step(find_checkpoint(checkpoints, back_to)))
     resumption = Resumption(before, changed, int(done))
-    if changed & COOLDOWN:
-        config = _cooling_down(config, resumption.done)
+    if changed & COOLDOWN:  # it begins where the run resumes
+        optim = replace(config.optim, cooldown_from=resumption.done)
+        config = replace(config, optim=optim)
     return config, resumption
 
 
+def _with_shuffle(saved: RunConfig) -> RunConfig:
+    """Complete the config of a run that predates shuffled reviews."""
+    if saved.data.shuffle != "auto":
+        return saved
+    return replace(saved, data=replace(saved.data, shuffle="shards"))
+
+
 def _shuffling_as(config: RunConfig, saved: RunConfig) -> RunConfig:
-    """Keep the shuffling with which a run began; a run without one predates shuffled reviews."""
+    """Keep the shuffling with which a run began."""
     if config.data.shuffle != "auto":
         return config
-    shuffle = "shards" if saved.data.shuffle == "auto" else saved.data.shuffle
-    return replace(config, data=replace(config.data, shuffle=shuffle))
+    return replace(config, data=replace(config.data, shuffle=saved.data.shuffle))
 
 
 def _starting_as(config: RunConfig, saved: RunConfig) -> RunConfig:
@@ -132,15 +134,6 @@ def _starting_as(config: RunConfig, saved: RunConfig) -> RunConfig:
     if given is None or saved.train.start_from != str(Path(given).resolve()):
         return config
     return replace(config, train=replace(config.train, start_from=saved.train.start_from))
-
-
-def _cooling_down(config: RunConfig, step: int) -> RunConfig:
-    """Begin the cooldown at the step from which the run resumes, or at a later one if given."""
-    begin = config.optim.cooldown_from
-    if begin is not None and begin < step:
-        raise InputError(f"optim.cooldown_from is {begin}; the run resumes from step {step}")
-    optim = replace(config.optim, cooldown_from=step if begin is None else begin)
-    return replace(config, optim=optim)
 
 
 def settled(config: RunConfig, saved: RunConfig) -> RunConfig:

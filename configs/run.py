@@ -10,13 +10,13 @@ import torch
 
 from data_utils.corpus import Corpus
 from data_utils.epochs import settle_shuffle
+from data_utils.lanes import DataConfig
 from model.errors import InputError
 from model.files.shipped import model_in
 from model.language_model import build_model
 from model.state import DTYPES
+from model.text.split import Split
 from training.metrics import read_rows
-from training.monitoring.tracker import Tracker
-from training.optimizers.optim import OptimConfig
 from training.parallel.agreement import agreed_precision, check_same, through_main
 from training.parallel.distributed import World
 from training.parallel.launcher import may_restart
@@ -34,7 +34,7 @@ from training.runs.run_directory import (
     lock_run,
     lock_unnamed_run,
 )
-from training.trainer import TrainConfig, Trainer
+from training.trainer import Trainer
 
 from .options import RunOptions, flatten, with_lanes
 from .resuming import COOLDOWN, LEARNING, Resumption, resume
@@ -68,6 +68,8 @@ class ResolvedRun:
         """
         model = self.config.model.for_vocabulary(corpus.tokenizer.vocabulary_size)
         data = settle_shuffle(self.config.data, corpus.splits["train"])
+        if not self.resumed:
+            _check_shuffle(data, corpus.splits["train"])
         config = replace(self.config, model=model, data=data)
         # Paths may differ. What training starts from is compared once it is loaded.
         paths = {"data.corpus": corpus.fingerprint, "train.start_from": None}
@@ -77,8 +79,8 @@ class ResolvedRun:
     def make_trainer(self, steps_per_epoch: float) -> Trainer:
         """Seed torch, build the model, and return a trainer for all steps of the run.
 
-        Raises InputError, on every rank, if the run has already passed its new length, if the
-        change affects a cooldown that has begun, or if a new run ends before its cooldown does.
+        Raises InputError, on every rank, if the run has already passed its new length, or if the
+        change affects a cooldown that has begun.
         """
         config = self.config
         steps = config.train.total_steps(steps_per_epoch)
@@ -86,13 +88,6 @@ class ResolvedRun:
         if (resumption := self.resumption) is not None:
             check, run = resumption.check_schedule, self.directory
             through_main(self.world, lambda: check(last, steps_per_epoch, run))
-        elif last > steps:
-            raise InputError(
-                f"the cooldown would end at step {last:,}, after the {steps:,} of the run; set "
-                "train.steps or train.epochs higher, or begin it earlier"
-            )
-        elif self.world.size > 1:
-            config.parallel.check_steps(steps)
         torch.manual_seed(config.seed)
         return Trainer(
             build_model(config.model, config.seed, self.compute_dtype),
@@ -104,29 +99,6 @@ class ResolvedRun:
             seed=config.seed,
             parallel=config.parallel,
         )
-
-    def tracker(self) -> Tracker | None:
-        """Begin a run of the config's tracker on the main rank.
-
-        Raises InputError, on every rank, if that fails; after an interruption the run continues
-        without it.
-        """
-        package, made = self.config.log.tracker, None
-        if package is None:
-            return None
-
-        def begin() -> str:
-            nonlocal made
-            try:
-                made = Tracker(package, self.directory.folder.name, flatten(self.config))
-            except InputError as error:
-                if not (self.resumed and self.may_be_restarted):
-                    raise
-                log.warning(f"{error}; the training continues without it")
-            return package
-
-        through_main(self.world, begin)
-        return made
 
     def begin(self) -> None:
         """Save the config in the folder, when nothing can be refused any more.
@@ -273,21 +245,25 @@ def _lock_directory(
 
 def _check_new(config: RunConfig) -> None:
     """Refuse settings without effect in a new run; an older one may have begun with them."""
-    optim, train, parallel = config.optim, config.train, config.parallel
-    parallel.check_effects()
-    scaled = "fp16" in (train.precision, parallel.compression)
-    if train.loss_scale != TrainConfig.loss_scale and not scaled:
+    optim = config.optim
+    config.parallel.check_effects()
+    if optim.cooldown_from is not None:
         raise InputError(
-            f"train.loss_scale is {train.loss_scale:g}; it is for train.precision fp16 or "
-            "parallel.compression fp16; leave it out"
+            f"optim.cooldown_from is {optim.cooldown_from:,}, and a new run has none; leave it "
+            "out: the cooldown takes the last optim.cooldown_steps steps"
         )
     if optim.decay == "constant" and optim.decay_steps is not None:
         raise InputError(
             f"optim.decay_steps is {optim.decay_steps:,}, and optim.decay constant never reaches "
-            "zero; set optim.decay_steps None, or optim.decay linear or cosine"
+            "zero; set optim.decay_steps None, or optim.decay linear"
         )
-    if optim.name == "sgd" and optim.beta2 != OptimConfig.beta2:
+
+
+def _check_shuffle(data: DataConfig, train: Split) -> None:
+    """Refuse a `data.shuffle` that a new run would not choose; a resumed run keeps its own."""
+    chosen = settle_shuffle(replace(data, shuffle="auto"), train).shuffle
+    if data.shuffle != chosen:
         raise InputError(
-            f"optim.beta2 is {optim.beta2:g}, which sgd does not read; leave it out, or set it to "
-            f"{OptimConfig.beta2:g}"
+            f"data.shuffle is {data.shuffle}, and a new run on this corpus takes {chosen}; "
+            "leave it out"
         )

@@ -20,7 +20,7 @@ from data_utils.lanes import DataConfig
 from model.bounds import Bound, check_bounds
 from model.errors import InputError
 from model.files.storage import write_atomically
-from model.language_model import LAST_WITH_CLOSED_CELLS, ModelConfig, check_not_closed
+from model.language_model import ModelConfig
 from training.checkpoint import CheckpointConfig
 from training.evaluation import EvaluateConfig
 from training.metrics import LogConfig
@@ -28,10 +28,10 @@ from training.optimizers.optim import OptimConfig
 from training.parallel.exchange import ParallelConfig
 from training.trainer import TrainConfig
 
+from .closed import without_closed
+
 Section = TypeVar("Section")
 SHIPPED = Path(__file__).parent
-# Keys of closed options, each with the value at which it changed nothing: runs have saved them.
-CLOSED = {"model.ngram_length": 6, "model.ngram_buckets": 16384, "model.word_buckets": 32768}
 MOST_BYTES = 1 << 14  # ten times ours; tomllib takes time quadratic in a key's dots
 
 
@@ -57,9 +57,11 @@ class RunConfig:
 def load_config(path: Path) -> RunConfig:
     """Read the config of a run; keys that it leaves out have their defaults.
 
-    Raises InputError as `read_toml` does.
+    Closed keys are left out if they had no effect. Raises InputError as `read_toml` does, and for
+    other closed keys.
     """
-    return read_toml(path, RunConfig, SHIPPED)
+    content = without_closed(_parsed(path, SHIPPED), str(path))
+    return _fill(RunConfig, content, str(path), "")
 
 
 def read_toml(path: Path, kind: type[Section], shipped: Path | None = None) -> Section:
@@ -69,11 +71,15 @@ def read_toml(path: Path, kind: type[Section], shipped: Path | None = None) -> S
     suggests the one beside it or in `shipped` that was likely meant) or a malformed one, an unknown
     key (and suggests the nearest known one), a missing key, or a value of the wrong type or range.
     """
+    return _fill(kind, _parsed(path, shipped), str(path), "")
+
+
+def _parsed(path: Path, shipped: Path | None) -> dict[str, Any]:
     try:
         size = path.stat().st_size
         if size > MOST_BYTES:
             raise InputError(f"{path}: {size:,} bytes; a config has {MOST_BYTES:,} at most")
-        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # editors may add a mark
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # editors may add a mark
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such config{_near(path, shipped)}") from error
     except IsADirectoryError as error:
@@ -81,7 +87,6 @@ def read_toml(path: Path, kind: type[Section], shipped: Path | None = None) -> S
     # tomllib raises ValueError for a number with more digits than Python converts.
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not TOML ({error})") from error
-    return _fill(kind, content, str(path), "")
 
 
 def _near(path: Path, shipped: Path | None) -> str:
@@ -103,8 +108,6 @@ def _fill(kind: type[Section], content: dict[str, Any], place: str, prefix: str)
     values = {}
     for key, value in content.items():
         name = key.replace("-", "_")
-        if _is_closed(f"{prefix}{name}", value, place):
-            continue
         if name not in hints:
             raise InputError(f"{place}: unknown key {prefix}{key}{_suggestion(name, hints)}")
         values[name] = _convert(hints[name], value, place, f"{prefix}{key}")
@@ -113,24 +116,6 @@ def _fill(kind: type[Section], content: dict[str, Any], place: str, prefix: str)
         return kind(**values)
     except InputError as error:
         raise InputError(f"{place}: {error}") from error
-
-
-def _is_closed(key: str, value: Any, place: str) -> bool:
-    """Return whether a key is one of a closed option that is off.
-
-    Raises InputError for a closed option that is on, and for a closed cell.
-    """
-    if key == "model.cell":
-        try:
-            check_not_closed(value)
-        except InputError as error:
-            raise InputError(f"{place}: {error}") from error
-    if key in CLOSED and value != CLOSED[key]:
-        raise InputError(
-            f"{place}: {key} was closed; leave it out, or use revision {LAST_WITH_CLOSED_CELLS} of "
-            "this project"
-        )
-    return key in CLOSED
 
 
 def _check_all_are_there(kind: Any, values: dict[str, Any], place: str, prefix: str) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from model.text.split import Split
 
-from .lanes import DataConfig, Lanes, WindowBatch, windows_of_reviews
+from .lanes import DataConfig, Lanes, WindowBatch
 
 MOST_BYTES = 4 << 30  # of a split whose reviews are shuffled; every rank keeps a copy in memory
 COPIED_AT_ONCE = 1 << 14  # reviews
@@ -65,8 +65,6 @@ class Epochs:
         if self.config.shuffle != "balanced":
             return _Deal(order, None)
         costs = np.diff(np.asarray(self.split.offsets))[order]
-        if self.config.persist == "review":  # each then begins a window
-            costs = windows_of_reviews(costs, self.config.window)
         shards = self.config.shards or self.total
         shard_of = balanced(costs, shards)
         by_shard = np.argsort(shard_of, kind="stable")

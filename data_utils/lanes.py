@@ -18,14 +18,11 @@ from typing import Annotated, Literal, NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from model.bounds import Bound, PositiveInt, check_bounds
+from model.bounds import SAVED, Bound, PositiveInt, check_bounds
 from model.errors import InputError
 from model.text.split import Split, shard_bounds
 from model.text.tokenizer import BYTES
 
-from .titles import titles_within
-
-Persist = Literal["shard", "review", "never"]
 COUNTED_AT_ONCE = 1 << 10  # windows whose bytes of text are counted together
 
 
@@ -45,18 +42,10 @@ class DataConfig:
     shards: PositiveInt | None = None
     """Equal spans of the split that the lanes read one after the other. Default: as many as lanes.
     Give a multiple of the lanes, so that all of them read until an epoch's end."""
-    persist: Persist = "shard"
-    """How long a lane's state is carried: through a shard; through a review (each review then
-    begins a window, and its last window is padded); or never: every window starts from zero."""
-
-    shuffle: Literal["auto", "balanced", "reviews", "shards"] = "auto"
+    shuffle: Annotated[Literal["auto", "balanced", "reviews", "shards"], SAVED] = "auto"
     """What every epoch after the first shuffles: reviews, dealt to the lanes so that these end
-    together (balanced) or not (reviews, as earlier versions did); or shards, within which reviews
-    keep their order. auto takes balanced if the split has at most 4 GiB."""
-    title_weight: Annotated[float, Bound(min=0, max=1000)] = 1.0
-    """What the gradient of a byte of a title is multiplied by. A title is what follows the last
-    " | " of a review, at most 128 bytes with the space that ends it. Reported bits stay
-    unweighted."""
+    together (balanced) or not (reviews, in runs of earlier versions); or shards, within which
+    reviews keep their order. auto takes balanced if the split has at most 4 GiB."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "data.")
@@ -75,16 +64,10 @@ class WindowBatch(NamedTuple):
 
     tokens: np.ndarray  # as in the corpus, [B, T + 1]; position t predicts t + 1
     lengths: np.ndarray  # int64 [B], predictions that count; the rest of the row is padding
-    reset: np.ndarray  # bool [B], the lane's state starts from zero here, as data.persist says
+    reset: np.ndarray  # bool [B], the lane's state starts from zero here
     transitions: int  # predictions that count, over the lanes of all ranks
     characters: int  # bytes of text that these predictions cover
     active_fraction: float = 1.0  # of what the lanes can read in a window, what they have to read
-    loss_weights: np.ndarray | None = None  # of the predictions, float32 [B, T]; None: all 1
-
-
-def windows_of_reviews(sizes: np.ndarray, window: int) -> np.ndarray:
-    """Return how many windows reviews of these sizes take, if each begins one, int64 [n]."""
-    return -(-np.maximum(sizes - 1, 0) // window)
 
 
 class _Epoch(NamedTuple):
@@ -105,10 +88,8 @@ class Lanes:
         lanes: int,
         window: int,
         shards: int | None = None,
-        persist: Persist = "shard",
         seed: int = 0,
         own: slice = slice(None),
-        title_weight: float = 1.0,
         bounds: np.ndarray | None = None,
     ):
         """Take a split.
@@ -116,15 +97,8 @@ class Lanes:
         bounds: of its shards, int64 [shards + 1]; absent, equal spans.
         """
         self.tokens = np.asarray(split.tokens)  # indexing a memmap is slower
-        self.offsets = np.asarray(split.offsets)
         self.tokenizer = split.tokenizer
-        self.lanes, self.window, self.persist, self.seed = lanes, window, persist, seed
-        self.title_weight = title_weight
-        if title_weight != 1 and self.tokenizer.kind != BYTES.kind:
-            raise InputError(
-                "data.title_weight finds titles in bytes, and this corpus has a vocabulary; "
-                "prepare it with --tokenizer bytes, or leave the weight at 1"
-            )
+        self.lanes, self.window, self.seed = lanes, window, seed
         self.assign(own)
         shards = lanes if shards is None else shards
         if shards < lanes:
@@ -132,18 +106,7 @@ class Lanes:
         self.bounds = shard_bounds(split, shards) if bounds is None else bounds  # [S + 1]
         longest = int(np.diff(self.bounds).max()) - 1  # may be shorter than a window
         self.fullest = min(window, longest)  # predictions of a lane in a window
-        # Spans through which a state is carried; each begins a window. Windows are numbered in file
-        # order, and a lane reads those of its shard one after the other.
-        self._carried = self.offsets if persist == "review" else self.bounds
-        windows = windows_of_reviews(np.diff(self._carried), window)
-        self._windows_before = np.concatenate([[0], np.cumsum(windows, dtype=np.int64)])
-        self._first_windows = self._windows_before[np.searchsorted(self._carried, self.bounds)]
-        self.shard_windows = np.diff(self._first_windows)
-        if not self.shard_windows.any():
-            raise InputError(
-                "no review of the split has two tokens, so that with data.persist review there "
-                "is nothing to predict; give longer reviews, or data.persist shard"
-            )
+        self.shard_windows = -(-np.maximum(np.diff(self.bounds) - 1, 0) // window)  # [S]
         self._epochs = [self._plan(0, 0)]  # more are planned when their windows are needed
 
     def assign(self, own: slice) -> None:
@@ -166,99 +129,79 @@ class Lanes:
             lanes=lanes,
             window=config.window,
             shards=config.shards,
-            persist=config.persist,
             seed=seed,
             own=own,
-            title_weight=config.title_weight,
             bounds=bounds,
         )
 
     def __getitem__(self, index: int) -> WindowBatch:
         """Return window `index` of the endless sequence of epochs."""
         shards, within = self.locate(index)
-        reading, numbers = self._numbers(shards, within)
+        # Lanes without a shard have nothing left to read.
         spans = np.zeros((self.lanes, 2), dtype=np.int64)  # where each lane reads from and to
-        spans[reading], begins = self._spans_of(numbers)
-        reset = np.full(self.lanes, self.persist != "shard" or within == 0)
-        if self.persist == "review":
-            reset[reading] = begins
+        spans[: len(shards)] = self.spans(shards, within)
+        reset = np.full(self.lanes, within == 0)
         lengths = np.maximum(spans[:, 1] - spans[:, 0] - 1, 0)
         own = np.asarray(self.own, dtype=np.intp)
-        tokens = self._tokens_of(spans[own])
-        weights = None if self.title_weight == 1 else self._loss_weights(spans[own])
+        tokens = self._tokens_of(spans[own, 0], lengths[own])
         transitions = int(lengths.sum())
         in_bytes = self.tokenizer.kind == BYTES.kind
-        characters = transitions if in_bytes else int(self._text_bytes[numbers].sum())
-        active_fraction = self._active_fraction(lengths)
+        characters = transitions if in_bytes else self._text_bytes(shards, within)
+        # Lanes that end together leave a window that all read, but of which little is text.
+        active_fraction = float(lengths.sum() / (self.lanes * self.fullest))
         return WindowBatch(
-            tokens, lengths[own], reset[own], transitions, characters, active_fraction, weights
+            tokens, lengths[own], reset[own], transitions, characters, active_fraction
         )
 
-    def _active_fraction(self, lengths: np.ndarray) -> float:
-        """Return the fraction of a full window that the lanes read, given predictions [lanes].
-
-        Lanes that end together leave a window that all read, but of which little is text: a token
-        there must not weigh more than others. With `persist` review, windows are hardly ever full,
-        so only lanes without text count as empty.
-        """
-        if self.persist == "review":
-            return float((lengths > 0).mean())
-        return float(lengths.sum() / (self.lanes * self.fullest))
-
-    def _loss_weights(self, spans: np.ndarray) -> np.ndarray:
-        """Return the weights of the predictions of spans [B, 2], float32 [B, T]."""
-        weights = np.ones((len(spans), self.window), np.float32)
-        for row, (start, end) in zip(weights, spans.tolist(), strict=True):
-            for first, last in titles_within(self.tokens, self.offsets, start + 1, end):
-                row[first - start - 1 : last - start - 1] = self.title_weight
-        return weights
-
-    def _tokens_of(self, spans: np.ndarray) -> np.ndarray:
-        """Return the tokens of spans [B, 2], padded with zeros, [B, T + 1]."""
+    def _tokens_of(self, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """Return the tokens of windows [B] with so many predictions, zero-padded, [B, T + 1]."""
         width = self.window + 1
-        starts, sizes = spans[:, 0], spans[:, 1] - spans[:, 0]
+        sizes = np.where(lengths > 0, lengths + 1, 0)
         last = len(self.tokens) - width  # the last position at which a whole row begins
         if last >= 0:
             tokens = sliding_window_view(self.tokens, width)[np.minimum(starts, last)]
         else:
-            tokens = np.zeros((len(spans), width), dtype=self.tokens.dtype)
+            tokens = np.zeros((len(starts), width), dtype=self.tokens.dtype)
         for row in np.flatnonzero((starts > last) & (sizes > 0)):
-            tokens[row, : sizes[row]] = self.tokens[starts[row] : spans[row, 1]]
+            tokens[row, : sizes[row]] = self.tokens[starts[row] : starts[row] + sizes[row]]
         if (sizes < width).any():
             columns = np.arange(width, dtype=np.min_scalar_type(width))  # narrow ones compare fast
             tokens *= columns < sizes[:, None].astype(columns.dtype)
         return tokens
 
-    @cached_property
-    def _text_bytes(self) -> np.ndarray:
-        """The bytes of text that each window predicts, by its number, int64 [windows].
+    def _text_bytes(self, shards: np.ndarray, within: int) -> int:
+        """Return the bytes of text that all ranks predict in window `within` of these shards.
 
         Every rank counts the bytes of all lanes itself. So all ranks have the same number without
         communication, and it does not depend on their number.
         """
-        counts = np.empty(self._first_windows[-1], np.int64)
+        reading = shards[within < self.shard_windows[shards]]
+        return int(self._bytes_by_window[self._windows_before[reading] + within].sum())
+
+    @cached_property
+    def _windows_before(self) -> np.ndarray:
+        """The windows of all earlier shards, in file order, for each shard, int64 [S]."""
+        return np.cumsum(self.shard_windows) - self.shard_windows
+
+    @cached_property
+    def _bytes_by_window(self) -> np.ndarray:
+        """The bytes of text that each window predicts, in file order, int64 [windows]."""
+        counts = np.empty(self.shard_windows.sum(), np.int64)
         for first in range(0, len(counts), COUNTED_AT_ONCE):
             numbers = np.arange(first, min(first + COUNTED_AT_ONCE, len(counts)))
-            spans, _ = self._spans_of(numbers)
+            shards = np.searchsorted(self._windows_before, numbers, side="right") - 1
+            spans = self.spans(shards, numbers - self._windows_before[shards])
             begin = spans[0, 0]
             sizes = self.tokenizer.byte_lengths(self.tokens[begin : spans[-1, 1]])
             before = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
             counts[numbers] = before[spans[:, 1] - begin] - before[spans[:, 0] + 1 - begin]
         return counts
 
-    def _numbers(self, shards: np.ndarray, within: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return which shards have a window `within`, as indices, and the numbers of these."""
-        numbers = self._first_windows[shards] + within
-        reading = np.flatnonzero(numbers < self._first_windows[shards + 1])
-        return reading, numbers[reading]
-
-    def _spans_of(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return where windows [n] start and end, int64 [n, 2], and whether they begin a state."""
-        carried = np.searchsorted(self._windows_before, numbers, side="right") - 1
-        earlier = numbers - self._windows_before[carried]
-        starts = self._carried[carried] + earlier * self.window
-        ends = np.minimum(starts + self.window + 1, self._carried[carried + 1])
-        return np.stack([starts, ends], axis=1), earlier == 0
+    def spans(self, shards: np.ndarray, within: int | np.ndarray) -> np.ndarray:
+        """Return where window `within` of each shard starts and ends, int64 [shards, 2]."""
+        starts = np.minimum(self.bounds[shards] + within * self.window, self.bounds[shards + 1])
+        ends = np.minimum(starts + self.window + 1, self.bounds[shards + 1])
+        return np.stack([starts, ends], axis=1)
 
     @property
     def windows_per_epoch(self) -> int:

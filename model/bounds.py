@@ -34,6 +34,10 @@ class Bound:
         return " and ".join(f"{word} {_text(end)}" for word, end in ends.items() if end is not None)
 
 
+SAVED = "saved"
+"""Marks a field, as in `heads: Annotated[int, SAVED]`, that files keep and only code sets: no
+command has it as an option."""
+
 PositiveInt = Annotated[int, Bound(min=1)]
 NonNegativeInt = Annotated[int, Bound(min=0)]
 PositiveFloat = Annotated[float, Bound(above=0)]

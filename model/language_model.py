@@ -5,12 +5,13 @@ Bytes are its tokens, or the pieces of a SentencePiece vocabulary.
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal, NamedTuple, cast, get_args
+from typing import Annotated, Any, Literal, NamedTuple, cast, get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .bounds import SAVED
 from .errors import InputError, checked_number, checked_whole, is_whole
 from .fused.cores import compute_alone_after_forks, follow_quota
 from .layers.gate_leaves import GateLeaves
@@ -40,7 +41,7 @@ MOST_LOGITS = 1 << 23
 # Far above any real model. Below these limits shapes fit torch's integers, and even a malicious
 # description is checked against its file at once.
 MOST = {
-    **dict.fromkeys(("hidden_size", "embedding_size", "vocabulary_size", "segments"), 1 << 20),
+    **dict.fromkeys(("hidden_size", "embedding_size", "vocabulary_size"), 1 << 20),
     **dict.fromkeys(("heads", "context"), 1 << 20),
     "layers": 1 << 10,
 }
@@ -57,13 +58,13 @@ class ModelConfig:
     """H, units per layer."""
     embedding_size: int = 64
     """E, width of the embedding."""
-    vocabulary_size: int | None = None
+    vocabulary_size: Annotated[int | None, SAVED] = None
     """V, tokens of the tokenizer; if absent, the corpus's."""
     layers: int = 1
     """L, layers; the published models have 1."""
-    heads: int = 4
+    heads: Annotated[int, SAVED] = 4
     """A transformer's attention heads, each of H / heads units."""
-    context: int = 256
+    context: Annotated[int, SAVED] = 256
     """C, how many positions before its own a transformer's layer attends to. Their keys and values
     are carried from window to window, so it may be longer than data.window."""
     weight_norm: bool = True
@@ -71,17 +72,11 @@ class ModelConfig:
     forget_gate_bias: float = 0.0
     """Added to the initial bias of the forget gate, in a GRU of the update gate; the published
     models add none, a transformer has no such gate."""
-    orthogonal: bool = False
-    """Start an mLSTM from orthogonal recurrent matrices; the published models drew them
-    uniformly."""
     backend: Backend = "auto"
     """What computes the mLSTM's recurrence. auto and fused are the same: the fastest implementation
     that runs here. Training names it at its start, such as "compiled for matrix units" in bf16 on a
     CPU that has them (AMX). reference is the definition under autograd: many times slower, for
     checks."""
-    segments: int = 1
-    """Above 1, an mLSTM's window is cut into this many pieces, each computed again in backward: a
-    third more products, and memory for the activations of one piece instead of all."""
 
     def __post_init__(self) -> None:
         for name, most in MOST.items():
@@ -105,11 +100,9 @@ class ModelConfig:
 
     def _check_settings_of_other_cells(self) -> None:
         mine = LAYERS[self.cell]
-        own = mine.described_by.union(mine.settings)
         for cell, layer in LAYERS.items():
-            for name in sorted(layer.described_by.union(layer.settings)):
-                default = getattr(type(self), name)
-                if name not in own and getattr(self, name) != default:
+            for name in sorted(layer.described_by - mine.described_by):
+                if getattr(self, name) != getattr(type(self), name):
                     raise InputError(
                         f"model.{name} is {getattr(self, name)}, which model.cell {self.cell} does "
                         f"not have; leave it out, or set model.cell {cell}"
@@ -166,11 +159,10 @@ def check_not_closed(cell: object) -> None:
 
 def architecture_fields(cell: object) -> set[str]:
     """Return the names of the fields that the weights of a cell depend on."""
-    settings = (layer.settings for layer in LAYERS.values())
     of_any = (layer.described_by for layer in LAYERS.values())
     own = (layer.described_by for name, layer in LAYERS.items() if name == cell)
     names = {item.name for item in fields(ModelConfig)} - {"backend"}
-    return names.difference(*settings, *of_any).union(*own)
+    return names.difference(*of_any).union(*own)
 
 
 class Weights(NamedTuple):
@@ -242,10 +234,6 @@ class LanguageModel(nn.Module):
         """Return tensors that take the gradients in place of the parameters: see `GateLeaves`."""
         split = [matrix for layer in self._stack for matrix in layer.splittable()]
         return GateLeaves(self.parameters(), split)
-
-    def under_weight_norm(self) -> list[nn.Parameter]:
-        """Return the matrices whose rows have gains: the lengths of these rows change no output."""
-        return [matrix for layer in self._stack for matrix in layer.under_weight_norm()]
 
     @property
     def dtype(self) -> torch.dtype:

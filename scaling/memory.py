@@ -55,8 +55,8 @@ class MemoryModel:
     runtime: float = RUNTIME_BYTES
 
     def __post_init__(self) -> None:
-        if self.model.cell != "mlstm" or self.model.layers != 1 or self.model.segments != 1:
-            raise InputError("the memory model knows only one mLSTM layer in one segment")
+        if self.model.cell != "mlstm" or self.model.layers != 1:
+            raise InputError("the memory model knows only one mLSTM layer")
         if self.precision not in PRECISION_BYTES:
             raise InputError(
                 f"precision is {self.precision!r}; known: {', '.join(PRECISION_BYTES)}"

@@ -6,13 +6,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from data_utils.corpus import Corpus
-from data_utils.lanes import Persist
 from data_utils.provenance import describe_origin
 from model.errors import InputError
 from model.files.storage import whole_folder
 from model.files.weights import save_model
-from model.language_model import LanguageModel
-from model.scoring import Reset
 from model.text.profiles import text_profile
 from model.text.split import cut_strips
 
@@ -35,11 +32,9 @@ class BestModelWriter:
         corpus: Corpus,
         lanes: int,
         world: World,
-        persist: Persist = "shard",
         evaluate: Callable[..., tuple[float, int]] = evaluate_split,
     ):
         self.directory, self.world, self.lanes = directory, world, lanes
-        self.reset: Reset = "review" if persist == "review" else "strip"  # as the model is trained
         self._evaluate = evaluate
         self.valid = corpus.splits["valid"]
         self.profile = text_profile(corpus.text_profile)
@@ -73,34 +68,30 @@ class BestModelWriter:
         check_divergence(trainer)
         if not self.valid.reviews:
             return {}
-        row = {"valid_bits_per_character": self._score(trainer, trainer.model)}
-        if trainer.averaged is not None:
-            row["valid_bits_per_character_ema"] = self._score(trainer, trainer.averaged)
-        return row
-
-    def _score(self, trainer: Trainer, model: LanguageModel) -> float:
+        model = trainer.model
         model.eval()
-        bits, _ = self._evaluate(
-            model, self.valid, lanes=self.lanes, world=self.world, reset=self.reset
-        )
+        bits, _ = self._evaluate(model, self.valid, lanes=self.lanes, world=self.world)
         model.train()
         if not math.isfinite(bits):
             raise diverged(trainer, "the loss on the valid split is")
         best = trainer.progress.best_bits_per_character
         if best is None or not best <= bits:  # an old checkpoint's best may be NaN
             trainer.progress.best_bits_per_character = bits
-            self.publish(trainer, model)
-        return bits
+            self.publish(trainer)
+        return {"valid_bits_per_character": bits}
 
-    def publish(self, trainer: Trainer, model: LanguageModel) -> None:
-        """Replace `model/` by the current weights, or by their average."""
+    def publish(self, trainer: Trainer) -> None:
+        """Replace `model/` by the current weights."""
         if self.world.is_main:
-            averaged = {} if model is trainer.model else {"averaged": True}
             score = {"best_valid_bits_per_character": trainer.progress.best_bits_per_character}
-            provenance = self.provenance(trainer) | score | averaged
+            provenance = self.provenance(trainer) | score
             with whole_folder(self.directory.model) as partial:
                 save_model(
-                    partial, model, self.profile, provenance, tokenizer=self.corpus.tokenizer
+                    partial,
+                    trainer.model,
+                    self.profile,
+                    provenance,
+                    tokenizer=self.corpus.tokenizer,
                 )
 
     def provenance(self, trainer: Trainer) -> dict[str, Any]:
@@ -139,7 +130,7 @@ class BestModelWriter:
             self.evaluate(trainer)
         best = trainer.progress.best_bits_per_character
         if best is None:
-            self.publish(trainer, trainer.model)
+            self.publish(trainer)
         else:
             say(self.world, f"valid {best:.4f} bits per character at best")
         say(self.world, f"model: {self.directory.model}")

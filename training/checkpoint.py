@@ -2,9 +2,8 @@
 
 `step-N/` holds a model directory (`model.safetensors`, `config.json`) and the training state:
 
-- `optimizer.safetensors`; if each group of ranks has its own optimiser state, those after the first
+- `optimizer.safetensors`; if each rank has its own optimiser state, those after the first
   are in `optimizer-1.safetensors` and so on;
-- `ema/`, a model directory of the averaged weights, if any;
 - `lanes.safetensors`: the state that each lane carries; the loss (by rank) and the overflows since
   the last row of metrics; the random state;
 - `training.json`: progress, loss scale, the corpus's fingerprint.
@@ -12,7 +11,6 @@
 Rank 0 writes; nothing is ever unpickled.
 """
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +46,6 @@ from .runs.saved_settings import check_settings
 from .trainer import Trainer
 
 LANES_FILE = "lanes.safetensors"
-AVERAGED_FOLDER = "ema"  # a model directory as well
 CONFIG = "the config asks for"
 
 
@@ -85,9 +82,9 @@ class Checkpoints(CheckpointStore):
         state = trainer.all_lanes()
         nats = world.gather(trainer.nats)  # [ranks]
         optimizers = flatten_optimizers(trainer.optimizers)
-        groups = trainer.exchange.states.groups
+        states = trainer.exchange.states
         if not world.is_main:
-            groups.send_to_main(optimizers, world)
+            states.send_to_main(optimizers, world)
             return
         carried = {
             **state.tensors(),
@@ -97,17 +94,14 @@ class Checkpoints(CheckpointStore):
         }
         with self.writing(trainer.progress.step, self._description(trainer)) as partial:
             save_model(partial, trainer.model, profile, provenance, tokenizer=self.tokenizer)
-            if trainer.averaged is not None:
-                folder = partial / AVERAGED_FOLDER
-                save_model(folder, trainer.averaged, profile, provenance, tokenizer=self.tokenizer)
-            for index, tensors in enumerate(groups.receive(optimizers, world)):
+            for index, tensors in enumerate(states.receive(optimizers, world)):
                 save_tensors(partial / optimizer_file(index), tensors)
             save_tensors(partial / LANES_FILE, carried)
 
     def _description(self, trainer: Trainer) -> dict[str, Any]:
         states = trainer.exchange.states
         return {
-            "format_version": self.FORMAT_VERSION if states.groups.count > 1 else 1,
+            "format_version": self.FORMAT_VERSION if states.count > 1 else 1,
             **states.describe(),
             "corpus": self.corpus_fingerprint,
             "progress": trainer.progress.as_json(),
@@ -154,24 +148,18 @@ class Checkpoints(CheckpointStore):
         step = saved_step(folder) if name else step_of(folder)
         content, path = self._describe_of_corpus(folder)
         trainer.exchange.states.check_saved(content, path)
-        optimizer = optimizer_file(trainer.exchange.states.groups.index)
+        optimizer = optimizer_file(trainer.exchange.states.index)
         check_settings(trainer, folder, folder / LANES_FILE, folder / optimizer)
         with advice_if_damaged(folder):
             trainer.progress = PretrainingProgress.from_json(content.get("progress"), step, path)
             restore_loss_scaler(trainer.scaler, content.get("loss_scaler"), path)
             _restore_tensors(trainer, folder)
-        if trainer.world.is_main and trainer.exchange.forgets is not None:
-            logging.getLogger(__name__).warning(trainer.exchange.forgets)
         return True
 
 
 def _restore_tensors(trainer: Trainer, folder: Path) -> None:
     restore_weights(trainer.model, folder / WEIGHTS_FILE, CONFIG)
-    averaged = folder / AVERAGED_FOLDER / WEIGHTS_FILE
-    if trainer.averaging is not None and averaged.parent.exists():  # else it begins again
-        restore_weights(trainer.averaging.module, averaged, CONFIG)
-        trainer.averaging.n_averaged.fill_(1)  # not 0: there are weights to average with
-    path = folder / optimizer_file(trainer.exchange.states.groups.index)
+    path = folder / optimizer_file(trainer.exchange.states.index)
     restore_optimizers(trainer.optimizers, path)
     _restore_carried(trainer, folder / LANES_FILE)
 

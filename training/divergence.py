@@ -34,9 +34,11 @@ def check_divergence(trainer: "Trainer") -> None:
     The last step's effect on the weights is not in any loss yet.
     """
     trainer.row_nats()
-    models = [trainer.model, *([trainer.averaged] if trainer.averaged is not None else [])]
-    kept = [tensor for model in models for tensor in model.state_dict().values()]
-    kept += [*flatten_optimizers(trainer.optimizers).values(), *trainer.state.tensors().values()]
+    kept = [
+        *trainer.model.state_dict().values(),
+        *flatten_optimizers(trainer.optimizers).values(),
+        *trainer.state.tensors().values(),
+    ]
     device = trainer.world.device
     finite = torch.stack([tensor.isfinite().all().to(device) for tensor in kept])
     if trainer.world.sum((~finite).sum()):

@@ -24,18 +24,13 @@ class EvaluateConfig:
     """Steps between evaluations; the run also ends with one."""
     lanes: PositiveInt = 64
     """Streams into which the split is cut, read side by side, each from the zero state. The state
-    is then carried from review to review, unless data.persist is review: every review then starts
-    from the zero state, `lanes` of them side by side."""
+    is then carried from review to review."""
     probe_train: Path | None = None
     """Labelled texts of two classes. Every evaluation fits two regressions on the model's features
     of these texts, their mean and the last state, and finds the unit that predicts the classes best
     by its mean."""
     probe_val: Path | None = None
     """Labelled texts on which to score the regression and the unit."""
-    probe_texts: PositiveInt = 1000
-    """Most texts of each file that the probe reads."""
-    sample_length: PositiveInt = 240
-    """Bytes of the text, shown in TensorBoard, that the model writes at every evaluation."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "evaluate.")

@@ -23,7 +23,6 @@ class Batch(NamedTuple):
     transitions: int  # that count, in all lanes of all ranks
     characters: int  # bytes of text that these predict
     active_fraction: float = 1.0  # of a full window of all lanes, of all ranks, what is read
-    loss_weights: Tensor | None = None  # of the targets, float [B, T]; None: all 1
 
 
 def as_batch(window: WindowBatch, device: torch.device) -> Batch:
@@ -39,15 +38,8 @@ def as_batch(window: WindowBatch, device: torch.device) -> Batch:
     padding = torch.arange(targets.shape[1], device=device) >= lengths.unsqueeze(1)
     reset = copied(torch.from_numpy(window.reset), device)
     targets = targets.masked_fill(padding, IGNORED)
-    weights = window.loss_weights
     return Batch(
-        inputs,
-        targets,
-        reset,
-        window.transitions,
-        window.characters,
-        window.active_fraction,
-        None if weights is None else copied(torch.from_numpy(weights), device),
+        inputs, targets, reset, window.transitions, window.characters, window.active_fraction
     )
 
 
@@ -62,7 +54,6 @@ def _idle(window: WindowBatch) -> WindowBatch:
         tokens=np.zeros((1, window.tokens.shape[1]), window.tokens.dtype),
         lengths=np.zeros(1, window.lengths.dtype),
         reset=np.ones(1, bool),
-        loss_weights=None,
     )
 
 

@@ -7,15 +7,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from model.bounds import Bound, PositiveInt, check_bounds
+from model.bounds import PositiveInt, check_bounds
 from model.errors import InputError
 from model.files.storage import write_atomically
 
 from .monitoring.board import Board
 from .monitoring.lines import ProgressLines
-from .monitoring.tracker import Tracker
 from .parallel.agreement import through_main
 from .parallel.distributed import World
 from .runs.run_directory import PretrainingDirectory
@@ -27,15 +26,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class LogConfig:
-    """How often a row of metrics is written, and a line printed."""
+    """How often a row of metrics is written."""
 
     every_steps: PositiveInt = 20
     """Steps between rows; evaluations and the end of the run write one as well."""
-    every_seconds: Annotated[float, Bound(above=0, max=1e6)] = 15.0
-    """Longest time between two lines on the console, apart from evaluations and checkpoints. Each
-    row prints a line, and so does the first step, or on several ranks the second."""
-    tracker: str | None = None
-    """A package with wandb's interface, such as trackio or wandb, to which rows are sent too."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "log.")
@@ -53,26 +47,22 @@ class RunLog:
         run: PretrainingDirectory,
         first_step: int,
         steps: int,
-        tracker: Tracker | None = None,
-        config: LogConfig = LogConfig(),
         *,
         world: World,
     ):
         """Open the files; InputError, on every rank, if the old rows are damaged."""
-        self.enabled, self._tracker = world.is_main, tracker
+        self.enabled = world.is_main
         through_main(world, lambda: keep_rows(run.metrics, first_step))
         if not self.enabled:
             return
         self._file = open(run.metrics, "a", encoding="utf-8")  # noqa: SIM115
         self.board = Board(run.tensorboard, first_step)
-        self._lines = ProgressLines(first_step, steps, config.every_seconds)
+        self._lines = ProgressLines(first_step, steps)
 
     def __enter__(self) -> "RunLog":
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._tracker is not None:
-            self._tracker.close()
         if self.enabled:
             self._lines.close()
             self.board.close()
@@ -98,8 +88,6 @@ class RunLog:
         except OSError as error:
             error.filename = self._file.name
             raise
-        if self._tracker is not None:
-            self._tracker.write(row)
         for name, value in row.items():
             if name != "step":
                 self.board.show(name, value, row["step"])

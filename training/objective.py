@@ -32,7 +32,6 @@ class Objective(nn.Module):
         state: State,
         kept: Tensor | None = None,
         leaves: GateLeaves | None = None,
-        loss_weights: Tensor | None = None,
         share: float | Tensor = 1.0,
     ) -> tuple[Tensor, State]:
         """Return the nats of targets given tokens, summed over all, and the state after.
@@ -40,8 +39,7 @@ class Objective(nn.Module):
         tokens: integers below V, [B, T]. targets: as tokens, or IGNORED. state: of the model.
         kept: [B, H], multiplies the decoder's input: dropout, one mask for the whole window.
         leaves: tensors that receive the gradients, if not the parameters.
-        loss_weights: [B, T], what each target's gradient is multiplied by; the nats are not.
-        share: what all gradients are multiplied by, too, such as one over the number of targets.
+        share: multiplies the gradients, not the nats; for example, 1 / number of targets.
         """
         weights = self.model.fold(leaves)
         h, state = self.model.hidden(tokens, state, weights)  # [T, B, H]
@@ -52,7 +50,6 @@ class Objective(nn.Module):
             weights.w_out,
             weights.b_out,
             targets.t().flatten(),
-            loss_weights=None if loss_weights is None else loss_weights.t().flatten(),
             share=share,
         )
         return nats, state
@@ -64,7 +61,6 @@ def linear_cross_entropy(
     b: Tensor,
     targets: Tensor,
     rows: int | None = None,
-    loss_weights: Tensor | None = None,
     share: float | Tensor = 1.0,
 ) -> Tensor:
     """Return the cross-entropy of targets [N] under the logits h w.T + b, summed, in fp32.
@@ -73,11 +69,9 @@ def linear_cross_entropy(
     exist only for `rows` of h at a time (None: as many as are fast), so the gradient is computed
     with them, in the forward pass. torch has a similar function from 2.13 on.
 
-    loss_weights: [N]. The gradient is that of the sum in which each target has its weight, times
-    share; the value is the plain sum, so that the bits of runs with different weights can be
-    compared.
+    share: multiplies the gradients, not the value.
     """
-    nats: Tensor = _LinearCrossEntropy.apply(h, w, b, targets, rows, loss_weights, share)
+    nats: Tensor = _LinearCrossEntropy.apply(h, w, b, targets, rows, share)
     return nats
 
 
@@ -90,17 +84,14 @@ class _LinearCrossEntropy(torch.autograd.Function):
         b: Tensor,
         targets: Tensor,
         rows: int | None,
-        loss_weights: Tensor | None,
         share: float | Tensor,
     ) -> Tensor:
         if runs_on_tiles(w):  # whose products take fp32's range: nothing is left for backward
-            weights = b.new_ones(len(h)) if loss_weights is None else loss_weights
-            loss = cross_entropy_on_tiles(h, w, b, targets, rows, weights * share)
+            loss = cross_entropy_on_tiles(h, w, b, targets, rows, b.new_ones(len(h)) * share)
             ctx.factor = b.new_ones(())
         else:
-            factors, largest = _at_most_one(loss_weights, b)
-            loss = _by_torch(h, w, b, targets, rows, factors)
-            ctx.factor = largest * share
+            loss = _by_torch(h, w, b, targets, rows)
+            ctx.factor = b.new_ones(()) * share
         ctx.dtype = w.dtype
         ctx.save_for_backward(loss.d_h, loss.d_w, loss.d_b)
         return loss.nats
@@ -115,24 +106,14 @@ class _LinearCrossEntropy(torch.autograd.Function):
         for gradient in (d_b,) if _is_one(factor) else (d_h, d_w, d_b):
             gradient.mul_(factor)
         # Cast to the dtype of w only now: a sum over bytes would overflow fp16.
-        return d_h, d_w.to(ctx.dtype), d_b, None, None, None, None
-
-
-def _at_most_one(loss_weights: Tensor | None, b: Tensor) -> tuple[Tensor | None, Tensor]:
-    """Return the weights over the largest, for products whose sums may be fp16, and the largest."""
-    if loss_weights is None:
-        return None, b.new_ones(())
-    largest = loss_weights.amax().clamp(min=1)
-    return loss_weights / largest, largest
+        return d_h, d_w.to(ctx.dtype), d_b, None, None, None
 
 
 def _is_one(factor: Tensor) -> bool:
     return factor.device.type == "cpu" and factor.item() == 1
 
 
-def _by_torch(
-    h: Tensor, w: Tensor, b: Tensor, targets: Tensor, rows: int | None, loss_weights: Tensor | None
-) -> Loss:
+def _by_torch(h: Tensor, w: Tensor, b: Tensor, targets: Tensor, rows: int | None) -> Loss:
     rows = rows or rows_at_once(h.device.type, len(w))
     nats, d_h = b.new_zeros(()), empty_like(h)
     d_w, d_b = torch.zeros_like(w, dtype=b.dtype), torch.zeros_like(b)
@@ -140,8 +121,6 @@ def _by_torch(
         part = slice(start, start + rows)
         part_nats, d_logits = _cross_entropy(h[part], w, b, targets[part])
         nats += part_nats
-        if loss_weights is not None:
-            d_logits *= loss_weights[part].unsqueeze(1)
         d_b += d_logits.sum(0)
         d_logits = d_logits.to(h.dtype)
         torch.mm(d_logits, w, out=d_h[part])

@@ -16,8 +16,7 @@ from .parallel.distributed import World
 from .parallel.exchange import ParallelConfig
 
 TrainingPrecision = Literal["auto", "fp32", "bf16", "fp16"]
-FIRST_SCALE = 2.0**16
-HIGHEST_SCALE = 2.0**100  # far above any use, and below 2^128, the limit of fp32
+FIRST_SCALE = 2.0**16  # halves when a gradient overflows
 LOWEST_SCALE = 2.0**-40  # far below any use: no step was clean for a hundred tries
 SCALE_GROWTH_INTERVAL = 1000  # clean steps before the scale doubles (Puri et al. 2018's code)
 
@@ -62,21 +61,17 @@ def sums_in_fp32() -> Iterator[None]:
 
 
 def make_loss_scaler(
-    precision: TrainingPrecision,
-    world: World,
-    parallel: ParallelConfig,
-    first_scale: float = FIRST_SCALE,
+    precision: TrainingPrecision, world: World, parallel: ParallelConfig
 ) -> torch.amp.GradScaler:
     """Return a dynamic loss scaler; it does nothing unless something is in fp16.
 
     Gradients that are sent in fp16 need it, too: their sum over ranks may overflow, and small ones
-    become zero. Raises InputError for settings that do not allow a scaled loss.
+    become zero.
     """
-    parallel.check_precision(precision)
     sent_in_fp16 = world.size > 1 and parallel.compression == "fp16"
     return torch.amp.GradScaler(
         world.device.type,
-        init_scale=first_scale,
+        init_scale=FIRST_SCALE,
         growth_interval=SCALE_GROWTH_INTERVAL,
         enabled=precision == "fp16" or sent_in_fp16,
     )

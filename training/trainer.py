@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Annotated, cast
+from typing import Annotated
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from model.bounds import Bound, Fraction, check_bounds
 from model.errors import InputError
@@ -27,8 +26,6 @@ from .parallel.buckets import gradients_of
 from .parallel.distributed import Deal, TrainingDevice, World
 from .parallel.exchange import ParallelConfig, make_exchange
 from .precision import (
-    FIRST_SCALE,
-    HIGHEST_SCALE,
     LOWEST_SCALE,
     TrainingPrecision,
     make_loss_scaler,
@@ -62,9 +59,6 @@ class TrainConfig:
     """Epochs over the train split, instead of steps."""
     precision: TrainingPrecision = "auto"
     """auto takes bf16 if the hardware multiplies it faster than fp32, else fp32."""
-    loss_scale: Annotated[float, Bound(min=LOWEST_SCALE, max=HIGHEST_SCALE)] = FIRST_SCALE
-    """First factor of the loss in fp16, and where ranks send gradients in fp16; it halves when a
-    gradient overflows and doubles after 1,000 clean steps. Puri et al. began at 2^32."""
     device: TrainingDevice = "auto"
     """auto takes a CUDA GPU, if any; training does not use Apple's."""
     timeout_seconds: Annotated[float, Bound(above=0, max=1e6)] = 300.0
@@ -73,11 +67,6 @@ class TrainConfig:
     fit a probe's regression, while the others wait."""
     start_from: str | None = None
     """A model (directory, run or shipped name) from whose weights the run begins."""
-    ema_decay: Fraction = 0.0
-    """Decay of an exponential moving average of the weights, kept beside them in fp32; 0: none.
-    The average does not change the training; evaluations score it as well. It begins with the
-    weights after the first step: take a decay whose memory, 1 / (1 - decay) steps, is far shorter
-    than the run."""
     dropout: Fraction = 0.0
     """Fraction of the last layer's units that are hidden from the decoder, drawn for each window
     and lane; the recurrence itself always sees all."""
@@ -120,18 +109,12 @@ class Trainer:
         self.planned_steps, self.steps = steps, optim.schedule(steps, lanes).last_step
         self.dropout, self.seed = train.dropout, seed
         self.parallel = parallel
-        self.averaging = None  # of the weights
-        if train.ema_decay:
-            average = get_ema_multi_avg_fn(train.ema_decay)
-            self.averaging = AveragedModel(self.model, multi_avg_fn=average)
         self.objective = Objective(self.model)
-        self.exchange = make_exchange(
-            self.model, parallel, world, stateful_optimizer=optim.stateful
-        )
+        self.exchange = make_exchange(self.model, parallel, world)
         self.optimizers = make_optimizers(
             model, optim, lambda: agreed_muon_dtype(world, model.dtype)
         )
-        self.scaler = make_loss_scaler(train.precision, world, parallel, train.loss_scale)
+        self.scaler = make_loss_scaler(train.precision, world, parallel)
         self.state = model.initial_state(self.own_lanes or 1)  # of own lanes
         self.progress = PretrainingProgress()
         # Since the last row of metrics, own lanes; kept with the run, so that a resumed one writes
@@ -140,11 +123,6 @@ class Trainer:
         self.overflows = torch.zeros((), dtype=torch.int64, device=world.device)  # steps skipped
         self.line_nats = torch.zeros_like(self.nats)  # since the last line on the console
         self.line_characters = 0
-
-    @property
-    def averaged(self) -> LanguageModel | None:
-        """The model of the averaged weights, if configured."""
-        return None if self.averaging is None else cast(LanguageModel, self.averaging.module)
 
     @property
     def own(self) -> slice:
@@ -183,8 +161,6 @@ class Trainer:
             last = number == len(batches) - 1
             self._learn(batch, self._dropout_factors(number), scale, last=last)
         self._update(active_fraction)
-        if self.averaging is not None:
-            self.averaging.update_parameters(self.model)
         characters = sum(batch.characters for batch in batches)
         self.progress.step += 1
         self.progress.characters += characters
@@ -209,7 +185,6 @@ class Trainer:
                 state.select(lanes),
                 None if factors is None else factors[lanes],
                 self.exchange.leaves,
-                None if batch.loss_weights is None else batch.loss_weights[lanes],
                 share=scale,
             )
             exchanging = last and number == len(micro_batches) - 1

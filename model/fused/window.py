@@ -3,7 +3,7 @@
 The rest is how the kernels read them, and what the implementations on a CPU do first.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -106,13 +106,6 @@ class Window:
         if self.indices is None:
             return self
         return replace(self, x_proj=look_up(self.indices, self.x_proj), indices=None)
-
-    def segments(self, count: int) -> Iterator["Window"]:
-        """Yield at most `count` windows of successive bytes, all with this window's state."""
-        if self.indices is None:
-            yield from (replace(self, x_proj=chunk) for chunk in self.x_proj.chunk(count))
-        else:
-            yield from (replace(self, indices=chunk) for chunk in self.indices.chunk(count))
 
 
 class Inputs(NamedTuple):

@@ -22,8 +22,6 @@ class RecurrentLayer(nn.Module):
     """The name of its units' values when read as "cell"."""
     described_by: ClassVar[frozenset[str]] = frozenset()
     """Fields of `ModelConfig` on which only the weights of this cell depend."""
-    settings: ClassVar[tuple[str, ...]] = ()
-    """Fields of `ModelConfig` that change only this cell, and not the shapes of its weights."""
     takes_integers: ClassVar[bool] = False
     """Whether its products can be of 8-bit integers."""
 
@@ -49,10 +47,6 @@ class RecurrentLayer(nn.Module):
 
     def splittable(self) -> list[nn.Parameter]:
         """Return the matrices whose gradients backward can compute gate by gate."""
-        return []
-
-    def under_weight_norm(self) -> list[nn.Parameter]:
-        """Return the matrices whose rows have gains: the lengths of these rows change no output."""
         return []
 
     def fold(

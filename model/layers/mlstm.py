@@ -1,21 +1,18 @@
 """The multiplicative LSTM as a layer: its parameters, weight norm, and a window through it."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
-from ..fused.cuda.graphs import without_graphs
 from ..fused.weight_gradients import PostponedProducts, join
 from ..fused.window import RecurrentWeights, Window
 from ..state import State, accumulation_dtype
 from .gate_leaves import GateLeaves
 from .layer import RecurrentLayer
-from .recurrence import Backend, named, pack, projected, recur
+from .recurrence import Backend, named, pack, recur
 from .weight_norm import apply_weight_norm
 
 if TYPE_CHECKING:
@@ -42,22 +39,12 @@ class MlstmLayer(RecurrentLayer):
 
     title = "mLSTM"
     feature = "cell state"
-    settings = ("segments", "orthogonal")
     takes_integers = True
 
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        *,
-        weight_norm: bool,
-        backend: Backend,
-        segments: int = 1,
-        orthogonal: bool = False,
-    ):
+    def __init__(self, input_size: int, hidden_size: int, *, weight_norm: bool, backend: Backend):
         super().__init__()
         H = hidden_size
-        self.backend, self.segments, self.orthogonal = backend, segments, orthogonal
+        self.backend = backend
         self.w_x = nn.Parameter(torch.empty(4 * H, input_size))
         self.w_h = nn.Parameter(torch.empty(4 * H, H))
         self.w_mx = nn.Parameter(torch.empty(H, input_size))
@@ -76,23 +63,15 @@ class MlstmLayer(RecurrentLayer):
             config.hidden_size,
             weight_norm=config.weight_norm,
             backend=config.backend,
-            segments=config.segments,
-            orthogonal=config.orthogonal,
         )
 
     def reset_parameters(self, forget_gate_bias: float) -> None:
-        """Draw U(-1/sqrt(H), 1/sqrt(H)), as Puri et al.'s code did; the gain starts as ||v||.
-
-        With `orthogonal`, w_mh and each gate's part of w_h are orthogonal matrices instead.
-        """
+        """Draw U(-1/sqrt(H), 1/sqrt(H)), as Puri et al.'s code did; the gain starts as ||v||."""
         bound = self.w_mh.shape[0] ** -0.5
         H = self.w_mh.shape[0]
         with torch.no_grad():
             for parameter in (self.w_x, self.w_h, self.w_mx, self.w_mh, self.b):
                 parameter.uniform_(-bound, bound)
-            if self.orthogonal:
-                for block in (self.w_mh, *self.w_h.split(H)):
-                    nn.init.orthogonal_(block)
             self.b[H : 2 * H] += forget_gate_bias
             for name in ("x", "h", "mx", "mh"):
                 gain = getattr(self, f"g_{name}")
@@ -100,12 +79,8 @@ class MlstmLayer(RecurrentLayer):
                     gain.copy_(getattr(self, f"w_{name}").norm(dim=1))
 
     def splittable(self) -> list[nn.Parameter]:
-        """Return w_h; with segments nothing: each would have to keep its gradient's factors."""
-        return [] if self.segments > 1 else [self.w_h]
-
-    def under_weight_norm(self) -> list[nn.Parameter]:
-        """Return all four matrices, or none."""
-        return [] if self.g_h is None else [self.w_x, self.w_h, self.w_mx, self.w_mh]
+        """Return w_h."""
+        return [self.w_h]
 
     def fold(
         self, dtype: torch.dtype, *, integers: bool = False, leaves: GateLeaves | None = None
@@ -150,7 +125,7 @@ class MlstmLayer(RecurrentLayer):
 
     def run(self, x: Tensor, state: State, weights: MlstmWeights) -> tuple[Tensor, State]:
         """Project the whole window's input [T, B, E], and recur over it."""
-        return self._recur(Window(x, state, weights.recurrent, w_x=weights.w_x))
+        return recur(self.backend, Window(x, state, weights.recurrent, w_x=weights.w_x))
 
     def tabulate(self, embedding: Tensor, weights: MlstmWeights) -> Tensor:
         """Project each of the V tokens once, since a window repeats them: [V, 5H].
@@ -168,17 +143,4 @@ class MlstmLayer(RecurrentLayer):
         """Recur over the table's rows; or look tokens [T, B] up and project them first."""
         if len(table) > MOST_TABULATED:
             return super().read(tokens, table, state, weights)
-        return self._recur(Window(table, state, weights.recurrent, tokens))
-
-    def _recur(self, window: Window) -> tuple[Tensor, State]:
-        if self.segments == 1 or not torch.is_grad_enabled():
-            return recur(self.backend, window)
-        h, state = [], window.state
-        for segment in projected(self.backend, window).segments(self.segments):
-            # Nothing in a segment is random.
-            segment_h, state = checkpoint(
-                without_graphs()(recur), self.backend, replace(segment, state=state),
-                use_reentrant=False, preserve_rng_state=False,
-            )  # fmt: skip
-            h.append(segment_h)
-        return torch.cat(h), state
+        return recur(self.backend, Window(table, state, weights.recurrent, tokens))

@@ -116,14 +116,6 @@ def projected_for(implementation: Implementation, window: Window) -> Window:
     return window if by_itself else window.projected(implementation.linear)
 
 
-def projected(backend: Backend, window: Window) -> Window:
-    """Do so for the implementation that `recur` would choose."""
-    if torch.compiler.is_dynamo_compiling():
-        return window.projected()
-    weights = window.weights
-    return projected_for(choose(backend, weights.w_mh, integers=weights.integers), window)
-
-
 def fused_mlstm(window: Window) -> tuple[Tensor, State]:
     """Compute what `reference_mlstm` computes, by the fastest implementation that runs here."""
     return recur("fused", window)

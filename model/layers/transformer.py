@@ -60,8 +60,8 @@ class TransformerLayer(RecurrentLayer):
         """Raise InputError unless the heads divide H; rotary positions turn pairs of units."""
         if config.hidden_size % (2 * config.heads):
             raise InputError(
-                f"model.heads is {config.heads}; it must divide model.hidden_size "
-                f"{config.hidden_size} into heads of an even number of units"
+                f"model.hidden_size is {config.hidden_size}; a transformer of {config.heads} heads "
+                f"needs a multiple of {2 * config.heads}"
             )
 
     @classmethod

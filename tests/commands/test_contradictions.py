@@ -101,31 +101,6 @@ SHORT = ("--data.lanes", 4, "--data.window", 16, "--model.hidden_size", 8)
             "--if-exists refuse and --resume exclude",
         ),
         (
-            (
-                *("--run-dir", "run", "--train.steps", 4, "--optim.decay", "constant", *SHORT),
-                *("--optim.cooldown_steps", 2, "--optim.cooldown_from", 10),
-            ),
-            "the cooldown would end at step 12, after the 4 of the run",
-        ),
-        (
-            (
-                *("--run-dir", "run", "--train.epochs", 1e-9, "--optim.decay", "constant", *SHORT),
-                *("--optim.cooldown_steps", 2, "--optim.cooldown_from", 10),
-            ),
-            "the cooldown would end at step 12, after the 1 of the run",
-        ),
-        (
-            (
-                *("--run-dir", "run", "--train.steps", 4, *SHORT),
-                *("--optim.cooldown_steps", 2, "--optim.cooldown_from", 10),
-            ),
-            "the cooldown would end at step 12, after the 4 of the run",
-        ),
-        (
-            ("--run-dir", "run", "--optim.name", "sgd", "--optim.beta2", 0.5, *SHORT),
-            "optim.beta2 is 0.5, which sgd does not read",
-        ),
-        (
             ("--run-dir", "run", "--optim.decay", "constant", "--optim.decay_steps", 5, *SHORT),
             "optim.decay_steps is 5, and optim.decay constant never reaches zero",
         ),

@@ -59,7 +59,7 @@ def test_every_command_works_with_another_cell(cell, said, tmp_path, write_revie
     assert done(run("scripts/generate.py", "--model", whole, *asked)).stdout.startswith("It is")
 
 
-def test_heads_that_do_not_divide_the_units_are_refused(tmp_path):
-    changes = {"model.cell": "transformer", "model.heads": 3}
+def test_units_that_the_heads_do_not_divide_are_refused(tmp_path):
+    changes = {"model.cell": "transformer", "model.hidden_size": 18}
     refused = run(*small_run(tmp_path / "run", 1, **changes))
-    assert_refused(refused, "model.heads is 3; it must divide model.hidden_size 16")
+    assert_refused(refused, "model.hidden_size is 18; a transformer of 4 heads needs a multiple")

@@ -118,14 +118,11 @@ def test_a_rank_for_which_no_lane_is_left_is_refused(tmp_path, shares):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("powersgd_rank", "2"), r"powersgd_rank is 2; it is for parallel\.compression powersgd"),
-        (("powersgd_start", "9", "--parallel.compression", "fp16"), "powersgd, and it is fp16"),
         (
             ("bucket_cap_mb", "1", "--parallel.flat", "True"),
             "bucket_cap_mb is 1; it is for buckets",
         ),
         (("bucket_cap_mb", "1", "--parallel.combine", "adasum"), "are sent in one piece"),
-        (("compression", "bf16", "--train.loss_scale", "4"), r"train\.loss_scale is 4; it is for"),
     ],
 )
 def test_a_setting_of_an_exchange_that_is_not_used_is_refused_in_a_new_run(tmp_path, words, said):
@@ -135,30 +132,9 @@ def test_a_setting_of_an_exchange_that_is_not_used_is_refused_in_a_new_run(tmp_p
     assert not list((tmp_path / "new").glob("*"))
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("powersgd_rank", "2", "--parallel.compression", "powersgd"),
-        ("bucket_cap_mb", "1", "--parallel.combine", "adasum", "--parallel.adasum_group", "2"),
-        ("compression", "fp16", "--train.loss_scale", "4"),
-        ("flat", "True", "--train.loss_scale", "4", "--train.precision", "fp16"),
-    ],
-)
-def test_a_setting_of_the_exchange_that_is_used_is_accepted(tmp_path, words):
-    resolved(tmp_path / "new", f"--parallel.{words[0]}", *words[1:])
-
-
-def test_powersgd_that_would_begin_after_the_last_step_is_refused_in_a_new_run(tmp_path):
-    words = ("--parallel.compression", "powersgd", "--parallel.powersgd_start", "9")
-    run = resolved(tmp_path / "run", *words, "--train.steps", "9", "--model.hidden_size", "4")
-    assert run.make_trainer(100.0).steps == 9  # alone, which sends nothing
-    pair = replace(run, world=World(0, 2, torch.device("cpu")))
-    with pytest.raises(InputError, match=r"powersgd_start is 9, and the run has 9 steps"):
-        pair.make_trainer(100.0)
-    with pytest.raises(InputError, match=r"the run has 4 steps"):
-        replace(
-            pair, config=replace(run.config, train=replace(run.config.train, steps=4))
-        ).make_trainer(100.0)
+def test_a_setting_of_the_exchange_that_is_used_is_accepted(tmp_path):
+    words = ("--parallel.compression", "fp16", "--parallel.combine", "mean")
+    resolved(tmp_path / "new", "--parallel.bucket_cap_mb", "1", *words)
 
 
 def test_a_launcher_that_restarts_means_the_same_run(folder, tmp_path, monkeypatch):
@@ -190,15 +166,6 @@ def test_a_command_that_names_no_batch_means_the_batch_of_the_first_start(tmp_pa
         with resolve_run(RunOptions.from_command_line(words), ALONE) as run:
             assert (run.resumed, run.lanes) == (resumed, 64)
             run.begin()
-
-
-def test_a_tracker_that_fails_keeps_no_launcher_from_going_on(folder, tmp_path, caplog):
-    """As one on the network does at times, while nobody is there to start the run again."""
-    words = (*AGAIN, "--data.lanes", "5", "--log.tracker", "no_such_tracker")
-    with pytest.raises(InputError, match=r"log\.tracker is no_such_tracker: not installed"):
-        resolved(tmp_path / "new", *words).tracker()
-    assert resolved(folder, *words).tracker() is None
-    assert caplog.text.rstrip().endswith("; the training continues without it")
 
 
 def test_a_cooldown_that_a_command_began_goes_on_when_it_is_repeated(folder):
@@ -256,7 +223,7 @@ def test_a_cooldown_under_way_is_not_changed(folder, change):
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_the_schedule_may_change_before_a_cooldown(folder, change):
-    cooled = ("--optim.cooldown_steps", "20", "--optim.cooldown_from", "31")
+    cooled = ("--optim.cooldown_steps", "20")
     add_checkpoint(folder, 30)
     for words in ((), cooled, (*cooled, *change)):
         resolved(folder, *AGAIN, "--data.lanes", "5", *words).begin()
@@ -311,7 +278,6 @@ def test_a_new_length_is_refused_where_the_run_is_beyond_it(folder):
         ((), False),
         (("--evaluate.every_steps", "7"), False),
         (("--train.steps", "2000"), True),
-        (("--train.ema_decay", "0.9"), True),
         (("--optim.cooldown_steps", "20"), True),
     ],
 )
@@ -377,10 +343,33 @@ def test_a_damaged_config_is_refused_or_resumed_from(folder, data):
 def test_a_resumed_run_keeps_its_way_of_shuffling(folder):
     path, resume = folder / "config.toml", (*AGAIN, "--data.lanes", "5")
     assert resolved(folder, *resume).config.data.shuffle == "balanced"
-    path.write_text(path.read_text().replace('shuffle = "balanced"\n', ""))
+    saved = path.read_text()
+    path.write_text(saved.replace('shuffle = "balanced"\n', ""))
     assert resolved(folder, *resume).config.data.shuffle == "shards"  # before there was a choice
-    resolved(folder, *resume, "--data.shuffle", "reviews").begin()
-    assert resolved(folder, *resume).config.data.shuffle == "reviews"
+    path.write_text(saved.replace("balanced", "reviews"))
+    assert resolved(folder, *resume).config.data.shuffle == "reviews"  # the default of its time
+
+
+def test_a_new_run_takes_the_shuffling_and_the_vocabulary_of_its_corpus(folder, tmp_path):
+    """Whose saved config may be the config of another run, if that would come to the same."""
+    again = tmp_path / "again.toml"
+    again.write_text((folder / "config.toml").read_text())
+    words = ["--config", str(again), "--run-dir", str(tmp_path / "new")]
+    with resolve_run(RunOptions.from_command_line(words), ALONE) as run:
+        assert run.with_corpus(CORPUS).config.data.shuffle == "balanced"
+    again.write_text(again.read_text().replace("balanced", "reviews"))
+    with (
+        resolve_run(RunOptions.from_command_line(words), ALONE) as run,
+        pytest.raises(InputError, match=r"data\.shuffle is reviews, and a new run .* balanced;"),
+    ):
+        run.with_corpus(CORPUS)
+
+
+def test_a_new_run_has_no_cooldown_that_has_begun(tmp_path):
+    config = tmp_path / "cooled.toml"
+    config.write_text("[optim]\ncooldown_steps = 5\ncooldown_from = 10\n")
+    with pytest.raises(InputError, match=r"optim\.cooldown_from is 10, and a new run has none"):
+        resolved(tmp_path / "new", "--config", str(config))
 
 
 def test_another_setting_is_another_run(folder):
@@ -397,8 +386,7 @@ def test_the_error_names_a_cooldown_among_what_may_change_unless_there_is_one(fo
     resolved(folder, *same).begin()
     with pytest.raises(InputError, match=r"may change only .*train\.epochs") as refused:
         resolved(folder, *same, "--optim.lr", "1e-5")
-    for key in ("optim.cooldown_steps", "optim.cooldown_from"):
-        assert (key in str(refused.value)) == (not begun)
+    assert ("optim.cooldown_steps" in str(refused.value)) == (not begun)
 
 
 def test_the_default_name_gets_no_suffix_then(tmp_path, monkeypatch):

@@ -78,80 +78,14 @@ def test_state_resets_exactly_where_a_shard_begins():
     assert not any(stream[1].reset)
 
 
-@settings(deadline=None)
-@given(sizes, st.integers(1, 6), st.integers(0, 4), st.integers(1, 20))
-def test_by_review_every_transition_inside_a_review_is_trained_once(sizes, lanes, extra, window):
-    split = make_split(sizes)
-    shards = min(lanes + extra, len(sizes))
-    stream = Lanes(split, lanes=min(lanes, shards), window=window, shards=shards, persist="review")
-    starts = set(split.offsets.tolist())
-    expected = {t for t in range(len(split.tokens) - 1) if t + 1 not in starts}
-    for epoch in range(2):
-        seen = Counter()
-        reached = {}  # by lane: the byte that its state has read up to
-        for index in range(epoch * stream.windows_per_epoch, 10**6):
-            active, step = stream.locate(index)
-            part = stream[index]
-            reading, numbers = stream._numbers(active, step)
-            spans, _ = stream._spans_of(numbers)
-            for row, (start, end) in zip(reading, spans, strict=True):
-                if end > start:
-                    content = np.arange(start, end).astype(np.uint8)
-                    np.testing.assert_array_equal(part.tokens[row, : end - start], content)
-                    assert part.reset[row] == (start in starts)
-                    assert part.reset[row] or reached[row] == start
-                    reached[row] = end - 1
-                    seen.update(range(start, end - 1))
-            if seen.total() == len(expected):
-                break
-        assert seen == Counter(expected)
-        if epoch == 0 and shards > lanes:
-            break  # a later epoch's turns have other lengths
-
-
-def test_by_review_a_window_never_holds_two():
-    stream = Lanes(make_split([25, 7, 10] * 4), lanes=2, window=10, persist="review")
-    assert stream.windows_per_epoch == 10  # 3 + 1 + 1 windows for each three reviews, two lanes
-    assert [stream[i].lengths[0] for i in range(5)] == [10, 10, 4, 6, 9]
-    assert [bool(stream[i].reset[0]) for i in range(5)] == [True, False, False, True, True]
-
-
-def test_never_begins_every_window_from_zero_with_the_bytes_of_shard():
-    kept, dropped = (
-        Lanes(make_split([50] * 12), lanes=2, window=10, shards=4, persist=persist)
-        for persist in ("shard", "never")
-    )
-    for index in range(dropped.windows_per_epoch):
-        assert dropped[index].reset.all()
-        np.testing.assert_array_equal(dropped[index].tokens, kept[index].tokens)
-        np.testing.assert_array_equal(dropped[index].lengths, kept[index].lengths)
-
-
-@pytest.mark.parametrize("persist", ["shard", "review", "never"])
-def test_ranks_see_the_lanes_of_one_process_however_the_state_persists(persist):
-    split = make_split([50, 20, 30] * 6)
-    whole = Lanes(split, lanes=4, window=7, persist=persist)
-    parts = [
-        Lanes(split, lanes=4, window=7, persist=persist, own=own)
-        for own in (slice(0, 1), slice(1, 4))
-    ]
-    for index in range(12):
-        for field in ("tokens", "lengths", "reset"):
-            joined = np.concatenate([getattr(part[index], field) for part in parts])
-            np.testing.assert_array_equal(joined, getattr(whole[index], field))
-
-
-@pytest.mark.parametrize(("persist", "windows"), [("shard", (5, 7, 2)), ("review", (5, 8, 2))])
-def test_a_lane_reads_until_its_shard_ends(persist, windows):
+def test_a_lane_reads_until_its_shard_ends():
     split = make_split([30, 20, 9, 16, 15])
     assert shard_bounds(split, 3).tolist() == [0, 30, 75, 90]
-    stream = Lanes(split, lanes=3, window=7, persist=persist)
-    assert stream.windows_per_epoch == max(windows)
-    for index in range(max(windows)):
+    stream = Lanes(split, lanes=3, window=7)
+    assert stream.windows_per_epoch == 7
+    for index in range(7):
         reading = [min(max(size - 1 - 7 * index, 0), 7) for size in (30, 45, 15)]
-        by_lane = sum(count > index for count in windows) / 3
-        expected = by_lane if persist == "review" else sum(reading) / (3 * 7)
-        assert stream[index].active_fraction == pytest.approx(expected)
+        assert stream[index].active_fraction == pytest.approx(sum(reading) / (3 * 7))
 
 
 def test_lanes_whose_shards_are_shorter_than_a_window_read_all_that_they_can():
@@ -191,12 +125,11 @@ def test_the_first_epoch_reads_the_order_of_the_file_and_later_ones_their_own():
     assert stream.shard_order(1).tolist() != list(range(8))
 
 
-@pytest.mark.parametrize("persist", ["shard", "review", "never"])
-def test_a_run_has_the_lanes_of_its_config(persist):
+def test_a_run_has_the_lanes_of_its_config():
     split, own = make_split([50, 20, 30] * 6), slice(1, 3)
-    config = DataConfig(window=7, shards=5, persist=persist)
+    config = DataConfig(window=7, shards=5)
     stream = Lanes.configured(split, config, 3, 4, own)
-    expected = Lanes(split, lanes=3, window=7, shards=5, persist=persist, seed=4, own=own)
+    expected = Lanes(split, lanes=3, window=7, shards=5, seed=4, own=own)
     for index in range(60):  # two epochs at least
         for found, wanted in zip(stream[index], expected[index], strict=True):
             np.testing.assert_array_equal(found, wanted)
@@ -205,7 +138,7 @@ def test_a_run_has_the_lanes_of_its_config(persist):
 
 def test_the_defaults_of_lanes():
     split = make_split([50, 20, 30] * 6)
-    said = Lanes(split, lanes=3, window=7, shards=3, persist="shard", seed=0)
+    said = Lanes(split, lanes=3, window=7, shards=3, seed=0)
     stream = Lanes(split, lanes=3, window=7)
     for index in range(60):
         np.testing.assert_array_equal(stream[index].tokens, said[index].tokens)
@@ -224,8 +157,6 @@ def test_too_many_lanes_for_the_reviews():
 
 def test_a_split_in_which_nothing_can_be_predicted():
     split = make_split([1, 0, 1, 1])
-    with pytest.raises(InputError, match="no review of the split has two tokens"):
-        Lanes(split, lanes=2, window=4, persist="review")
     with pytest.raises(InputError, match="has only 3 tokens"):
         Lanes(split, lanes=3, window=4)
 
@@ -262,17 +193,15 @@ def test_strips_are_the_split_in_file_order():
     assert len(cut_strips(split, 100)) == 9
 
 
-@pytest.mark.parametrize("persist", ["shard", "review", "never"])
-def test_characters_are_the_bytes_of_text_that_an_epoch_predicts(subword_split, persist):
-    """All but those of the first token of each shard, or of each review."""
+def test_characters_are_the_bytes_of_text_that_an_epoch_predicts(subword_split):
+    """All but those of the first token of each shard."""
     split = subword_split
-    stream = Lanes(split, lanes=3, window=7, shards=6, persist=persist)
-    firsts = stream.bounds[:-1] if persist != "review" else split.offsets[:-1]
+    stream = Lanes(split, lanes=3, window=7, shards=6)
     expected = split.tokenizer.count_bytes(split.tokens)
-    expected -= split.tokenizer.count_bytes(split.tokens[firsts])
+    expected -= split.tokenizer.count_bytes(split.tokens[stream.bounds[:-1]])
     windows = [stream[index] for index in range(stream.windows_per_epoch)]
     assert sum(window.characters for window in windows) == expected
-    own = Lanes(split, lanes=3, window=7, shards=6, persist=persist, own=slice(1, 2))
+    own = Lanes(split, lanes=3, window=7, shards=6, own=slice(1, 2))
     for index, window in enumerate(windows):
         assert own[index].characters == window.characters
         assert own[index].transitions == window.transitions == window.lengths.sum()
@@ -283,28 +212,20 @@ def test_characters_are_the_bytes_of_text_that_an_epoch_predicts(subword_split, 
 def expected_window(stream, index):
     """Return a window as a loop over lanes reads it, the fields of WindowBatch."""
     shards, within = stream.locate(index)
-    T, offsets = stream.window, stream.offsets.tolist()
+    T = stream.window
     tokens = np.zeros((stream.lanes, T + 1), stream.tokens.dtype)
     lengths, characters = np.zeros(stream.lanes, np.int64), 0
-    reset = np.full(stream.lanes, stream.persist != "shard" or within == 0)
+    reset = np.full(stream.lanes, within == 0)
     for lane, shard in enumerate(shards):
         begin, end = (int(bound) for bound in stream.bounds[shard : shard + 2])
-        carried = [(begin, end)]
-        if stream.persist == "review":
-            carried = [(a, b) for a, b in itertools.pairwise(offsets) if begin <= a and b <= end]
-        windows = [(a, t, b) for a, b in carried for t in range(a, b - 1, T)]
-        if within < len(windows):
-            a, start, b = windows[within]
-            text = stream.tokens[start : min(start + T + 1, b)]
+        start = begin + within * T
+        if start < end - 1:
+            text = stream.tokens[start : min(start + T + 1, end)]
             tokens[lane, : len(text)], lengths[lane] = text, len(text) - 1
             characters += stream.tokenizer.count_bytes(text[1:])
-            if stream.persist == "review":
-                reset[lane] = start == a
     active = lengths.sum() / (stream.lanes * stream.fullest)
-    if stream.persist == "review":
-        active = (lengths > 0).mean()
     own = stream.own
-    return tokens[own], lengths[own], reset[own], lengths.sum(), characters, active, None
+    return tokens[own], lengths[own], reset[own], lengths.sum(), characters, active
 
 
 @settings(deadline=None)
@@ -313,14 +234,11 @@ def expected_window(stream, index):
     st.integers(1, 6),
     st.integers(0, 4),
     st.integers(1, 45),
-    st.sampled_from(["shard", "review", "never"]),
     st.data(),
 )
-def test_windows_are_those_of_a_loop_over_lanes(sizes, lanes, extra, window, persist, data):
+def test_windows_are_those_of_a_loop_over_lanes(sizes, lanes, extra, window, data):
     try:
-        stream = Lanes(
-            make_split(sizes), lanes=lanes, window=window, shards=lanes + extra, persist=persist
-        )
+        stream = Lanes(make_split(sizes), lanes=lanes, window=window, shards=lanes + extra)
     except InputError:  # too few reviews or tokens
         reject()
     first = data.draw(st.integers(0, lanes - 1))
@@ -330,10 +248,9 @@ def test_windows_are_those_of_a_loop_over_lanes(sizes, lanes, extra, window, per
             np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("persist", ["shard", "review", "never"])
-def test_windows_of_subwords_are_those_of_a_loop_over_lanes(subword_split, monkeypatch, persist):
+def test_windows_of_subwords_are_those_of_a_loop_over_lanes(subword_split, monkeypatch):
     monkeypatch.setattr("data_utils.lanes.COUNTED_AT_ONCE", 5)
-    stream = Lanes(subword_split, lanes=3, window=7, shards=7, persist=persist)
+    stream = Lanes(subword_split, lanes=3, window=7, shards=7)
     for index in range(2 * stream.windows_per_epoch):
         found, expected = stream[index], expected_window(stream, index)
         assert found.tokens.dtype == subword_split.tokens.dtype

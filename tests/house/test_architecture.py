@@ -181,8 +181,7 @@ def test_files_and_functions_stay_readable():
 @pytest.mark.parametrize(
     ("part", "own", "trunk"),
     [
-        ("adasum", {"adasum.py"}, {"exchange.py", "rank_groups.py"}),  # the latter makes its groups
-        ("powersgd", {"powersgd.py"}, {"exchange.py"}),
+        ("adasum", {"adasum.py"}, {"exchange.py", "closed.py"}),
         ("flat_?exchange", {"flat.py"}, {"exchange.py"}),
         ("apex", {"nvidia_apex.py"}, {"optim.py"}),
         (r"\bshares import", set(), {"run.py"}),

@@ -145,18 +145,10 @@ def test_every_parameter_learns(cell):
         assert parameter.grad.abs().sum() > 0, name
 
 
-@pytest.mark.parametrize("orthogonal", [False, True])
-def test_an_mlstm_starts_uniform_or_orthogonal_and_the_gain_is_the_norm(orthogonal):
+def test_an_mlstm_starts_uniform_and_the_gain_is_the_norm():
     H = 16
-    config = ModelConfig(hidden_size=H, embedding_size=8, orthogonal=orthogonal)
-    layer = build_model(config, seed=1).layers[0]
-    uniform = [layer.w_x, layer.w_mx, layer.b]
-    for block in (layer.w_mh, *layer.w_h.split(H)):
-        if orthogonal:
-            torch.testing.assert_close(block @ block.t(), torch.eye(H))
-        else:
-            uniform.append(block)
-    for drawn in uniform:
+    layer = build_model(ModelConfig(hidden_size=H, embedding_size=8), seed=1).layers[0]
+    for drawn in (layer.w_x, layer.w_mx, layer.b, layer.w_mh, *layer.w_h.split(H)):
         assert 0.9 * H**-0.5 < drawn.abs().max() <= H**-0.5
     for name in ("x", "h", "mx", "mh"):
         gain, weight = layer.get_parameter(f"g_{name}"), layer.get_parameter(f"w_{name}")
@@ -217,14 +209,6 @@ def test_a_bias_that_no_gate_needs_is_refused():
         ModelConfig(forget_gate_bias=1e39)
 
 
-@pytest.mark.parametrize("cell", ["lstm", "gru", "transformer"])
-@pytest.mark.parametrize("key", [{"segments": 2}, {"orthogonal": True}])
-def test_another_cell_refuses_options_that_only_the_mlstm_has(cell, key):
-    (name,) = key
-    with pytest.raises(InputError, match=rf"model\.{name} is .*model\.cell {cell} does not"):
-        ModelConfig(cell=cell, **key)
-
-
 @pytest.mark.parametrize(
     ("cell", "key", "its_cell"),
     [
@@ -250,34 +234,6 @@ def test_a_token_is_read_the_same_whether_all_are_projected_before_or_none(token
     state = layer.initial_state(1, torch.float32, torch.device("cpu"))
     expected, _ = layer.run(model.embedding(tokens.t()), state, layer.fold(torch.float32))
     torch.testing.assert_close(h, expected)
-
-
-@pytest.mark.parametrize("layers", [1, 2])
-def test_segments_change_only_memory(layers):
-    tokens = torch.randint(0, 256, (64, 64), generator=torch.Generator().manual_seed(1))
-    made = []
-    for segments in (1, 4, 5):
-        config = ModelConfig(hidden_size=32, layers=layers, segments=segments)
-        model = build_model(config, seed=1)
-        saved = {}  # by address, so that what is kept twice counts once
-
-        def keep(tensor, saved=saved):
-            saved[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
-            return tensor
-
-        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-            logits, state = model(tokens, model.initial_state(64))
-        logits.square().mean().backward()
-        gradients = [parameter.grad for parameter in model.parameters()]
-        made.append((logits, state, gradients, sum(saved.values())))
-    whole, *cut = made
-    for logits, state, gradients, saved in cut:
-        assert torch.equal(logits, whole[0])
-        assert torch.equal(state.c, whole[1].c)
-        assert saved < whole[3] / 2
-        for a, b in zip(gradients, whole[2], strict=True):
-            # Sums over pieces instead of at once: rounding alone.
-            assert (a - b).norm() <= 1e-5 * b.norm()
 
 
 def test_an_unknown_backend_is_refused():

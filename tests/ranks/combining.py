@@ -1,7 +1,7 @@
 """Ranks that train with Adasum; test_adasum.py starts and reads them.
 
 Rank 0 prints, as JSON: for each way to train, how far the weights are from those of a tree in
-float64 over one process per group; what an overflow in one rank does; whether a resume is exact.
+float64 over the ranks; what an overflow in one rank does; whether a resume is exact.
 """
 
 import json
@@ -28,13 +28,12 @@ from training.trainer import TrainConfig, Trainer
 
 LANES, T, STEPS = 8, 12, 3
 LENGTHS = np.array([T, T, 5, T, 1, 9, T, 7])  # unequal: a mean of means would be wrong
-SGD = {"name": "sgd", "beta1": 0.0, "lr": 30.0}
+SGD = {"name": "sgd", "lr": 30.0}
 ADAM = {"name": "adam", "lr": 1e-2}
 
 WAYS = {
     "sgd": {"optim": SGD},
     "sgd, clipped": {"optim": SGD | {"lr": 300.0, "clip_norm": 0.01}},
-    "momentum": {"optim": SGD | {"beta1": 0.9}},
     "adam": {"optim": ADAM},
     "adamw, clipped": {
         "optim": {"name": "adamw", "lr": 1e-2, "weight_decay": 0.1, "clip_norm": 0.05},
@@ -49,14 +48,6 @@ OVERFLOWING = {
     "adam": ADAM,
     "muon, clipped": {"name": "muon", "lr": 1e-2, "clip_norm": 1.0},
 }
-IN_GROUPS = {
-    "groups, sgd": {"optim": SGD, "adasum_group": 2},
-    "groups, adam": {"optim": ADAM, "adasum_group": 2},
-    "groups, lamb": {"optim": {"name": "lamb", "lr": 1e-2}, "adasum_group": 2},
-    "groups, buckets": {
-        "optim": ADAM, "adasum_group": 2, "bucket_cap_mb": 0.002, "shares": (2.0, 1.0, 4.0, 1.0),
-    },
-}  # fmt: skip
 
 
 def window(number, own):
@@ -95,10 +86,9 @@ def weights_of(trainer):
     return [p.detach().double().numpy() for p in trainer.model.parameters()]
 
 
-def expected(world, group, shares, optim, windows_per_step):
-    """Return the weights after the steps, of a process per group and a tree over what they did."""
-    ends = [with_shares(world, shares).slice_of(rank, LANES) for rank in range(world.size)]
-    lanes = [slice(ends[k].start, ends[k + group - 1].stop) for k in range(0, world.size, group)]
+def expected(world, shares, optim, windows_per_step):
+    """Return the weights after the steps, of a process per rank and a tree over what they did."""
+    lanes = [with_shares(world, shares).slice_of(rank, LANES) for rank in range(world.size)]
     alone = World(0, 1, world.device)
     trainers = [
         make_trainer(alone, own.stop - own.start, optim=optim, windows_per_step=windows_per_step)
@@ -120,16 +110,15 @@ def expected(world, group, shares, optim, windows_per_step):
     return weights_of(trainers[0])
 
 
-def train(world, *, optim, adasum_group=1, shares="even", **parallel):
+def train(world, *, optim, shares="even", **parallel):
     """Return what rank 0 prints of a way to train."""
     shares = shares if shares == "even" else shares[: world.size]
     trainer = make_trainer(
-        with_shares(world, shares), LANES, optim=optim, combine="adasum", adasum_group=adasum_group,
-        **parallel,
-    )  # fmt: skip
+        with_shares(world, shares), LANES, optim=optim, combine="adasum", **parallel
+    )
     start = weights_of(trainer)
     take_steps(trainer, trainer.own, STEPS)
-    oracle = expected(world, adasum_group, shares, optim, parallel.get("windows_per_step", 1))
+    oracle = expected(world, shares, optim, parallel.get("windows_per_step", 1))
     found = weights_of(trainer)
     flat = torch.cat([p.detach().flatten() for p in trainer.model.parameters()])
     everyone = world.gather(flat)
@@ -140,7 +129,6 @@ def train(world, *, optim, adasum_group=1, shares="even", **parallel):
     take_steps(mean, mean.own, STEPS)
     from_mean = [norm(a - b) for a, b in zip(weights_of(mean), oracle, strict=True)]
     return {
-        "group": adasum_group,
         "difference": max(a / b for a, b in zip(apart, moved, strict=True)),
         "from_mean": max(a / b for a, b in zip(from_mean, moved, strict=True)),
         "same": bool((everyone == everyone[0]).all()),
@@ -201,7 +189,6 @@ def resume(world, folder, *, optim, **parallel):
     equal = all(torch.equal(value, ends[1][key]) for key, value in ends[0].items())
     files = list(checkpoints.complete()[-1].glob("optimizer*.safetensors"))
     return {
-        "group": parallel.get("adasum_group", 1),
         "equal": bool(world.sum(torch.tensor(float(equal))) == world.size),
         "files": len(files),
         "distinct": len({path.read_bytes() for path in files}),
@@ -213,11 +200,9 @@ def main():
     folder = Path(sys.argv[1])
     with launched("cpu") as world:
         torch.set_num_threads(1)
-        in_groups = IN_GROUPS if world.size > 2 else {}
-        saved = {way: (WAYS | IN_GROUPS)[way] for way in ("sgd", "adam", "muon", "lamb")}
-        saved |= {"groups": IN_GROUPS["groups, adam"]} if in_groups else {}
+        saved = {way: WAYS[way] for way in ("sgd", "adam", "muon", "lamb")}
         results = {
-            "trained": {name: train(world, **way) for name, way in (WAYS | in_groups).items()},
+            "trained": {name: train(world, **way) for name, way in WAYS.items()},
             "overflow": {name: overflow(world, optim=way) for name, way in OVERFLOWING.items()},
             "resumed": {name: resume(world, folder / name, **way) for name, way in saved.items()},
         }

@@ -26,7 +26,7 @@ LANES, T = 8, 12
 SMALL_BUCKETS = 0.002  # MB: several for this model
 
 # What the one process is told of a way.
-ONE_PROCESS = ("backend", "cell", "precision", "windows_per_step", "exchanges", "weighted")
+ONE_PROCESS = ("backend", "cell", "precision", "windows_per_step", "exchanges")
 WAYS = {
     "one bucket": {},
     "small buckets": {"bucket_cap_mb": SMALL_BUCKETS},
@@ -44,43 +44,22 @@ WAYS = {
     "uneven": {"shares": (5.0, 2.0, 0.5, 0.5)},
     "dealt anew": {"exchanges": 2, "deal": (1.0, 4.0, 0.0, 1.0)},
     "a rank without lanes": {"shares": (1.0, 0.0, 2.0, 3.0)},
-    "weights of the loss": {"shares": (1.0, 0.0, 2.0, 3.0), "weighted": True},
     "without lanes, flat": {"shares": (0.0, 3.0, 2.0, 3.0), "flat": True},
-    "powersgd before it starts": {"compression": "powersgd"},
-    "powersgd of full rank": {
-        "compression": "powersgd", "powersgd_start": 2, "powersgd_rank": 1000, "exchanges": 3,
-    },
-    "powersgd, small buckets": {
-        "compression": "powersgd", "powersgd_start": 2, "powersgd_rank": 1, "exchanges": 6,
-        "bucket_cap_mb": SMALL_BUCKETS,
-    },
     "fp16": {"compression": "fp16", "bucket_cap_mb": SMALL_BUCKETS},
     "fp16, flat": {"compression": "fp16", "flat": True},
     "bf16": {"compression": "bf16"},
-    "powersgd": {
-        "compression": "powersgd", "powersgd_start": 2, "powersgd_rank": 1, "exchanges": 3,
-    },
 }  # fmt: skip
 
 
-def windows(own, weighted=False):
+def windows(own):
     """Return two windows for lanes of unequal length, so that a mean of means would be wrong."""
-    weights = np.linspace(0, 9, LANES * T, dtype=np.float32).reshape(LANES, T)
     tokens = np.random.default_rng(0).integers(0, 256, (2, LANES, T + 1), dtype=np.uint8)
     lengths = np.array([T, T, 5, T, 1, 9, T, 7])
     reset = np.zeros(LANES, bool)
     total = int(lengths.sum())
     return [
         as_batch(
-            WindowBatch(
-                part[own],
-                lengths[own],
-                reset[own],
-                total,
-                total,
-                loss_weights=weights[own] if weighted else None,
-            ),
-            torch.device("cpu"),
+            WindowBatch(part[own], lengths[own], reset[own], total, total), torch.device("cpu")
         )
         for part in tokens
     ]
@@ -103,16 +82,16 @@ def made(world, *, backend="fused", cell="mlstm", precision="fp32", **parallel):
     )
 
 
-def take_step(trainer, weighted):
+def take_step(trainer):
     """Train on as many windows as a step has."""
-    trainer.train(*windows(trainer.own, weighted)[: trainer.parallel.windows_per_step])
+    trainer.train(*windows(trainer.own)[: trainer.parallel.windows_per_step])
 
 
-def trained(world, *, exchanges=1, deal=None, weighted=False, **way):
+def trained(world, *, exchanges=1, deal=None, **way):
     """Return the trainer after some steps from the seed, with the last one's gradient."""
     trainer = made(world, **way)
     for _ in range(exchanges):
-        take_step(trainer, weighted)
+        take_step(trainer)
         if deal:
             trainer.deal_lanes(Shares(deal[: world.size]))
     return trainer
@@ -123,15 +102,15 @@ def gradient(trainer):
     return {name: p.grad for name, p in trainer.model.named_parameters()}
 
 
-def repeats(world, *, exchanges=1, deal=None, weighted=False, **way):
+def repeats(world, *, exchanges=1, deal=None, **way):
     """Return whether a second step from the same weights and states has the first one's bits."""
     trainer = made(world, **way)
     weights, state = deepcopy(trainer.model.state_dict()), trainer.state
-    take_step(trainer, weighted)
+    take_step(trainer)
     first = deepcopy(gradient(trainer))
     trainer.model.load_state_dict(weights)
     trainer.state = state
-    take_step(trainer, weighted)
+    take_step(trainer)
     return all(tensor.equal(first[name]) for name, tensor in gradient(trainer).items())
 
 

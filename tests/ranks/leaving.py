@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.ranks.exchanging import WAYS, trained
 from training.parallel.distributed import launched
 
-TRIED = [WAYS["one bucket"], WAYS["flat"], WAYS["powersgd"], {"combine": "adasum"}]
+TRIED = [WAYS["one bucket"], WAYS["flat"], WAYS["fp16"], {"combine": "adasum"}]
 
 
 def gloo_threads() -> list[str]:

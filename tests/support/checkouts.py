@@ -9,7 +9,7 @@ from tests.support.runs import ROOT
 
 SHORT_RUN = (
     " --model.hidden_size 8 --data.lanes 4 --data.window 16 --train.steps 2"
-    " --train.device cpu --train.precision fp32 --evaluate.lanes 8 --evaluate.sample_length 8"
+    " --train.device cpu --train.precision fp32 --evaluate.lanes 8"
 )
 # What a first start leaves to the ranks; a test has two of them and few reviews.
 SHORT_LAUNCH = SHORT_RUN.replace("--data.lanes 4", "--data.lanes_per_rank 2")

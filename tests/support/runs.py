@@ -29,7 +29,6 @@ SMALL_RUN = {
     "log.every_steps": 4,
     "evaluate.every_steps": 10,
     "evaluate.lanes": 32,
-    "evaluate.sample_length": 8,
     "checkpoint.every_steps": 6,
 }
 

@@ -21,22 +21,23 @@ PROFILE = text_profile("openai")
 
 
 def make_trainer(
-    precision="fp32", lanes=3, steps=10, dropout=0.0, loss_scale=2.0**16, ema_decay=0.0,
-    cell="mlstm", hidden_size=8, model=None, parallel=EVEN, world=ALONE, **optim,
+    precision="fp32", lanes=3, steps=10, dropout=0.0, loss_scale=None, cell="mlstm", hidden_size=8,
+    model=None, parallel=EVEN, world=ALONE, **optim,
 ):  # fmt: skip
     config = config_of(cell, hidden_size=hidden_size, context=16)
-    return Trainer(
+    trainer = Trainer(
         model or build_model(config, seed=1, compute_dtype=DTYPES[precision]),
         optim=OptimConfig(**({"lr": 1e-2} | optim)),
-        train=TrainConfig(
-            precision=precision, dropout=dropout, loss_scale=loss_scale, ema_decay=ema_decay
-        ),
+        train=TrainConfig(precision=precision, dropout=dropout),
         world=world,
         lanes=lanes,
         steps=steps,
         seed=0,
         parallel=parallel,
     )
+    if loss_scale is not None:
+        trainer.scaler.load_state_dict(trainer.scaler.state_dict() | {"scale": loss_scale})
+    return trainer
 
 
 def make_window(lengths=(6, 6, 6), reset=True, seed=0, active_fraction=1.0):

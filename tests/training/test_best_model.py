@@ -20,7 +20,6 @@ from tests.support.trainers import ALONE, CPU, make_trainer, make_window
 from training.best_model import BestModelWriter
 from training.checkpoint import Checkpoints
 from training.divergence import Diverged, check_divergence
-from training.evaluation import evaluate_split
 from training.feeding import as_batch
 from training.runs.run_directory import PretrainingDirectory
 
@@ -63,7 +62,7 @@ def test_weights_that_are_not_finite_are_not_published_over_finite_ones(writer):
     with pytest.raises(Diverged, match="weights or the optimiser's state are not finite at step 1"):
         writer.evaluate(trainer)
     with pytest.raises(InputError, match=r"embedding\.weight holds NaN or infinity"):
-        writer.publish(trainer, trainer.model)
+        writer.publish(trainer)
     assert (writer.directory.model / "model.safetensors").read_bytes() == before
     assert trainer.progress.best_bits_per_character == best
 
@@ -79,36 +78,12 @@ def test_a_divergence_is_found_without_a_valid_split_too(tmp_path, corpus):
         writer.evaluate(trainer)
 
 
-@pytest.mark.parametrize(
-    ("persist", "reset"), [("shard", "strip"), ("review", "review"), ("never", "strip")]
-)
-def test_a_model_is_scored_with_the_state_carried_as_far_as_it_learned(
-    tmp_path, corpus, persist, reset
-):
-    writer = BestModelWriter(PretrainingDirectory(tmp_path), corpus, 4, ALONE, persist)
+def test_a_model_is_scored_with_the_state_carried_from_review_to_review(tmp_path, corpus):
+    writer = BestModelWriter(PretrainingDirectory(tmp_path), corpus, 4, ALONE)
     trainer = trained()
     row = writer.evaluate(trainer)
-    expected = score_split(trainer.model.eval(), writer.valid, lanes=4, reset=reset)
+    expected = score_split(trainer.model.eval(), writer.valid, lanes=4)
     assert row["valid_bits_per_character"] == pytest.approx(expected.bits_per_character, rel=1e-6)
-
-
-@pytest.mark.parametrize("better", ["as they are", "averaged"])
-def test_the_better_of_the_weights_and_their_average_is_published(writer, better):
-    trainer = trained(ema_decay=0.9)
-    worse = trainer.model if better == "averaged" else trainer.averaged
-    with torch.no_grad():
-        worse.decoder.bias[:9] += 3  # bytes that no review has
-    row = writer.evaluate(trainer)
-    assert row.keys() == {"valid_bits_per_character", "valid_bits_per_character_ema"}
-    for name, model in (("", trainer.model), ("_ema", trainer.averaged)):
-        bits = evaluate_split(model.eval(), writer.valid, lanes=4, world=ALONE)[0]
-        assert row[f"valid_bits_per_character{name}"] == bits
-    least = row[f"valid_bits_per_character{'_ema' if better == 'averaged' else ''}"]
-    assert least == min(row.values()) < max(row.values())
-    published = load_model(writer.directory.model)
-    assert evaluate_split(published.model, writer.valid, lanes=4, world=ALONE)[0] == least
-    assert published.provenance.get("averaged", False) is (better == "averaged")
-    assert trainer.progress.best_bits_per_character == least
 
 
 def test_the_model_that_is_kept_is_the_one_of_the_lowest_score(writer_of_scores):
@@ -165,7 +140,7 @@ def test_the_model_of_abandoned_steps_is_replaced_by_the_next_one(
 
 def test_a_run_that_ends_without_its_best_model_scores_the_last_weights(writer):
     """As where a finished run, whose `model/` was removed, is resumed: it takes no step."""
-    trainer = trained(ema_decay=0.9)
+    trainer = trained()
     writer.evaluate(trainer)
     best = trainer.progress.best_bits_per_character
     shutil.rmtree(writer.directory.model)

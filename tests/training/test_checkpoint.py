@@ -2,12 +2,10 @@
 
 import copy
 import errno
-import logging
 from itertools import product
 
 import pytest
 import torch
-from safetensors.torch import save
 
 from model.errors import InputError
 from model.files import storage
@@ -22,8 +20,7 @@ from training.optimizers.state import flatten_optimizers
 from training.parallel.adasum import AdasumStates
 from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig
-from training.parallel.powersgd import PowerSgdSender
-from training.parallel.rank_groups import OptimizerStates, RankGroups
+from training.parallel.optimizer_states import OptimizerStates
 from training.runs.named_checkpoints import keep_newest
 from training.runs.run_directory import PretrainingDirectory
 
@@ -43,9 +40,6 @@ def assert_same_training(one, other):
     assert_same_tensors(one.model.state_dict(), other.model.state_dict())
     assert_same_tensors(*(flatten_optimizers(each.optimizers) for each in (one, other)))
     assert_same_tensors(one.state.tensors(), other.state.tensors())
-    assert (one.averaged is None) == (other.averaged is None)
-    if one.averaged is not None:
-        assert_same_tensors(one.averaged.state_dict(), other.averaged.state_dict())
     return row
 
 
@@ -54,16 +48,10 @@ EXACT = [
     *({"name": name} for name in ("adam", "adamw", "sgd", "muon", "lamb")),
     *({"name": "muon", "cell": cell} for cell in CELLS),
 ]
-VARIANTS = [
-    *({"name": "muon", variant: True} for variant in ("by_gate", "balance_rows", "keep_norms")),
-    {"ema_decay": 0.9},
-]
 
 
 @pytest.mark.parametrize(
-    ("precision", "changes"),
-    [*product(["fp32", "bf16", "fp16"], EXACT), *product(["fp32"], VARIANTS)],
-    ids=str,
+    ("precision", "changes"), list(product(["fp32", "bf16", "fp16"], EXACT)), ids=str
 )
 def test_a_restored_trainer_continues_exactly(checkpoints, small_split, precision, changes):
     assert_continues_exactly(checkpoints, small_split, precision, {"clip_norm": 1.0} | changes)
@@ -101,11 +89,8 @@ CHANGES = [
     ({}, {"precision": "bf16"}),
     ({}, {"precision": "fp16"}),
     ({"precision": "fp16"}, {}),
-    ({}, {"ema_decay": 0.9}),
-    ({"ema_decay": 0.9}, {"ema_decay": 0.5}),
-    ({"ema_decay": 0.9}, {}),
     ({}, {"parallel": ParallelConfig(lane_groups=2)}),
-    ({}, {"decay": "cosine"}),
+    ({}, {"decay": "constant"}),
 ]
 
 
@@ -121,36 +106,6 @@ def test_after_a_change_a_resume_is_exact_again(checkpoints, small_split, before
         train(each, small_split, 3)
     assert resumed.progress.step == 8
     assert_same_training(changed, resumed)
-
-
-def test_averaged_weights_are_a_model(checkpoints, small_split):
-    trainer = saved_by(checkpoints, small_split, make_trainer(ema_decay=0.9), 3)
-    loaded = load_model(checkpoints.complete()[-1] / "ema").model
-    assert_same_tensors(trainer.averaged.state_dict(), loaded.state_dict())
-
-
-def test_averaged_weights_that_are_absent_are_refused(checkpoints, small_split):
-    saved_by(checkpoints, small_split, make_trainer(ema_decay=0.9))
-    file = checkpoints.complete()[-1] / "ema" / "model.safetensors"
-    file.write_bytes(save({}))
-    with pytest.raises(InputError, match=r"ema/.* is absent where the config asks for"):
-        checkpoints.restore(make_trainer(ema_decay=0.9))
-    file.unlink()
-    with pytest.raises(InputError, match=r"ema/model\.safetensors"):
-        checkpoints.restore(make_trainer(ema_decay=0.9))
-
-
-def test_an_average_may_begin_and_end_with_a_resume(checkpoints, small_split):
-    for before, now in ((0.0, 0.9), (0.9, 0.0)):
-        trainer, restored = make_trainer(ema_decay=before), make_trainer(ema_decay=now)
-        train(trainer, small_split, 1)
-        checkpoints.save(trainer, PROFILE, {})
-        checkpoints.restore(restored)
-        train(restored, small_split, 1)
-        if restored.averaged is not None:  # begun with what there was first
-            weights = restored.model.state_dict()
-            averaged = restored.averaged.state_dict()
-            assert all(torch.equal(weights[name], averaged[name]) for name in weights)
 
 
 def test_overflows_of_an_open_row_are_part_of_it(checkpoints, small_split):
@@ -271,7 +226,7 @@ def test_a_config_that_an_intact_checkpoint_contradicts_is_what_is_to_be_mended(
     assert str(refused.value) == place + said
 
 
-def test_another_number_of_adasums_groups_is_refused(checkpoints, small_split):
+def test_another_number_of_optimiser_states_is_refused(checkpoints, small_split):
     saved_by(checkpoints, small_split)
     path = checkpoints.complete()[-1] / "training.json"
     description = read_json(path)  # one state: as before there were groups
@@ -281,30 +236,25 @@ def test_another_number_of_adasums_groups_is_refused(checkpoints, small_split):
     with pytest.raises(InputError, match=r"\.json: optimizer_states is 4; this run has 1$"):
         checkpoints.restore(make_trainer())
     alone = make_trainer(parallel=ParallelConfig(combine="adasum"))
-    with pytest.raises(InputError, match="has 4 groups, this run 1; start 4 processes"):
+    with pytest.raises(InputError, match="has 4, this run 1; start 4 processes"):
         checkpoints.restore(alone)
 
 
-@pytest.mark.parametrize(
-    ("saved_groups", "advice"),
-    [(2, "set parallel.adasum_group 2, or start 2 processes"), (3, "run 4; start 3 processes")],
-)
-def test_the_groups_of_a_checkpoint_are_asked_for_where_they_divide_the_ranks(
-    checkpoints, small_split, saved_groups, advice
-):
+def test_the_ranks_of_a_checkpoint_of_adasum_are_asked_for(checkpoints, small_split):
     trainer = saved_by(checkpoints, small_split)
     path = checkpoints.complete()[-1] / "training.json"
-    write_json(path, read_json(path) | {"format_version": 2, "optimizer_states": saved_groups})
+    write_json(path, read_json(path) | {"format_version": 2, "optimizer_states": 2})
     trainer.world = World(0, 4, torch.device("cpu"))
-    groups = RankGroups(size=1, count=4, index=0, place=0)
-    trainer.exchange.states = AdasumStates(trainer.world, groups, 1, of_steps=True)
-    wanted = f"has {saved_groups} groups, .*{advice}"
-    with among_peers(0, 4), pytest.raises(InputError, match=wanted):
+    trainer.exchange.states = AdasumStates(trainer.world)
+    with (
+        among_peers(0, 4),
+        pytest.raises(InputError, match="checkpoint has 2, this run 4; start 2 processes"),
+    ):
         checkpoints.restore(trainer)
 
 
-class OtherGroup(RankGroups):
-    """One of two groups; the other's optimiser has twice of everything."""
+class OfTwoRanks(OptimizerStates):
+    """One rank's of two; the other's optimiser has twice of everything."""
 
     def receive(self, tensors, world):
         yield tensors
@@ -312,10 +262,10 @@ class OtherGroup(RankGroups):
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_every_group_of_ranks_finds_its_own_optimiser(checkpoints, small_split, index):
+def test_every_rank_finds_its_own_optimiser(checkpoints, small_split, index):
     trainer, restored = make_trainer(), make_trainer()
     for each in (trainer, restored):
-        each.exchange.states = OptimizerStates(OtherGroup(size=1, count=2, index=index, place=0))
+        each.exchange.states = OfTwoRanks(2, index)
     train(trainer, small_split, 1)
     checkpoints.save(trainer, PROFILE, {})
     description = read_json(checkpoints.complete()[-1] / "training.json")
@@ -379,12 +329,11 @@ def test_its_models_have_the_tokenizer_the_profile_and_the_provenance(
     tmp_path, subwords, subword_model
 ):
     checkpoints = Checkpoints(tmp_path, keep=1, corpus_fingerprint="abc", tokenizer=subwords)
-    checkpoints.save(make_trainer(model=subword_model, ema_decay=0.5), PROFILE, {"from": "here"})
-    for folder in (checkpoints.complete()[0], checkpoints.complete()[0] / "ema"):
-        loaded = load_model(folder)
-        assert loaded.tokenizer.fingerprint == subwords.fingerprint
-        assert loaded.profile == PROFILE
-        assert loaded.provenance == {"from": "here"}
+    checkpoints.save(make_trainer(model=subword_model), PROFILE, {"from": "here"})
+    loaded = load_model(checkpoints.complete()[0])
+    assert loaded.tokenizer.fingerprint == subwords.fingerprint
+    assert loaded.profile == PROFILE
+    assert loaded.provenance == {"from": "here"}
 
 
 class ToldByPeers(World):
@@ -459,17 +408,6 @@ def test_a_run_whose_every_step_overflowed_is_saved_whole(checkpoints, small_spl
         each.scaler.load_state_dict(each.scaler.state_dict() | {"scale": 2.0**10})
         train(each, small_split, 2)
     assert_same_tensors(trainer.model.state_dict(), restored.model.state_dict())
-
-
-def test_what_powersgd_forgets_is_reported(checkpoints, small_split, caplog):
-    saved_by(checkpoints, small_split)
-    for compressing in (False, True):
-        restored = make_trainer()
-        if compressing:
-            restored.exchange.forgets = PowerSgdSender.forgets
-        checkpoints.restore(restored)
-        expected = ("training.checkpoint", logging.WARNING, PowerSgdSender.forgets)
-        assert caplog.record_tuples == [expected] * compressing
 
 
 def test_a_run_without_a_checkpoint_starts_again(checkpoints):

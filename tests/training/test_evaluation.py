@@ -49,7 +49,7 @@ def test_lanes_are_at_least_one(small_model, small_split):
         score_split(small_model, small_split, lanes=0)
 
 
-@pytest.mark.parametrize("key", ["every_steps", "lanes", "probe_texts", "sample_length"])
+@pytest.mark.parametrize("key", ["every_steps", "lanes"])
 def test_evaluations_of_nothing_are_refused(key):
     with pytest.raises(InputError, match=rf"^evaluate\.{key} is 0; it must be at least 1"):
         EvaluateConfig(**{key: 0})

@@ -21,17 +21,6 @@ def test_a_batch_is_a_window_and_its_padding_does_not_count():
     assert batch.targets.tolist() == [[1, 2, 3, 4, 5], [7, 8, *[IGNORED] * 3]]
     assert batch.reset.tolist() == [True, False]
     assert (batch.transitions, batch.characters, batch.active_fraction) == (7, 9, 0.5)
-    assert batch.loss_weights is None
-
-
-def test_a_batch_has_the_weights_of_its_window_and_an_idle_one_has_none():
-    tokens, weights = np.zeros((2, 4), np.uint8), np.arange(6, dtype=np.float32).reshape(2, 3)
-    window = WindowBatch(
-        tokens, np.array([3, 3]), np.array([True, True]), 6, 6, loss_weights=weights
-    )
-    assert as_batch(window, CPU).loss_weights.tolist() == weights.tolist()
-    idle = window._replace(tokens=tokens[:0], lengths=window.lengths[:0], loss_weights=weights[:0])
-    assert as_batch(idle, CPU).loss_weights is None
 
 
 class Pageable:

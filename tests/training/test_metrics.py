@@ -2,10 +2,8 @@
 
 import contextlib
 import json
-import math
 import tracemalloc
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,12 +16,9 @@ from training.metrics import LogConfig, RunLog, keep_rows, read_rows
 from training.runs.run_directory import PretrainingDirectory
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), [("every_steps", 0), ("every_seconds", 0.0), ("every_seconds", math.nan)]
-)
-def test_intervals_of_nothing_are_refused(key, value):
-    with pytest.raises(InputError, match=rf"^log\.{key} is {value}; it must be"):
-        LogConfig(**{key: value})
+def test_intervals_of_nothing_are_refused():
+    with pytest.raises(InputError, match=r"^log\.every_steps is 0; it must be"):
+        LogConfig(every_steps=0)
 
 
 def test_rows_beyond_the_checkpoint_and_torn_lines_are_dropped(tmp_path):
@@ -116,14 +111,11 @@ def test_the_numbers_of_all_ranks_are_in_one_event_file(tmp_path):
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is full is Linux's")
 def test_a_row_that_a_full_disk_does_not_take_is_told_by_its_file(tmp_path):
-    """And the tracker's run ends all the same."""
-    run, calls = PretrainingDirectory(tmp_path), []
+    run = PretrainingDirectory(tmp_path)
     run.metrics.symlink_to("/dev/full")
-    tracker = SimpleNamespace(write=calls.append, close=lambda: calls.append("closed"))
     with (
         pytest.raises(OSError, match="No space left") as told,
-        RunLog(run, 0, 4, tracker, world=ALONE) as log,
+        RunLog(run, 0, 4, world=ALONE) as log,
     ):
         log.write({"step": 1}, {})
     assert told.value.filename == str(run.metrics)
-    assert calls == ["closed"]

@@ -40,49 +40,28 @@ def test_equals_cross_entropy_in_fp64(dtype, rows):
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("rows", [7, 1000])
-def test_weights_change_the_gradient_and_not_the_value(dtype, rows):
+def test_a_share_changes_the_gradient_and_not_the_value(dtype):
     inputs, targets = make_inputs(dtype)
     inputs = [tensor.requires_grad_() for tensor in inputs]
-    weights = torch.linspace(0, 3, len(targets), dtype=inputs[2].dtype)  # [N]
-    nats = linear_cross_entropy(*inputs, targets, rows, weights)
-    assert torch.equal(nats, linear_cross_entropy(*inputs, targets, rows))
-    h, w, b = exact = [tensor.detach().double().requires_grad_() for tensor in inputs]
-    each = F.cross_entropy(h @ w.t() + b, targets, ignore_index=IGNORED, reduction="none")
-    expected = torch.autograd.grad((each * weights.double()).sum(), exact)
-    eps = torch.finfo(dtype).eps  # as above
-    for actual, wanted in zip(torch.autograd.grad(nats, inputs), expected, strict=True):
-        assert (actual.double() - wanted).norm() <= 8 * eps * wanted.norm()
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_a_share_changes_the_gradient_and_not_the_value(dtype, weighted):
-    inputs, targets = make_inputs(dtype)
-    inputs = [tensor.requires_grad_() for tensor in inputs]
-    weights = torch.linspace(0, 3, len(targets), dtype=inputs[2].dtype) if weighted else None
-    whole = linear_cross_entropy(*inputs, targets, 20, weights)
+    whole = linear_cross_entropy(*inputs, targets, 20)
     expected = torch.autograd.grad(whole / 50, inputs)
     eps = torch.finfo(dtype).eps
     for share in (1 / 50, inputs[2].new_tensor(1 / 50)):
-        nats = linear_cross_entropy(*inputs, targets, 20, weights, share)
+        nats = linear_cross_entropy(*inputs, targets, 20, share)
         assert torch.equal(nats, whole)
         for actual, wanted in zip(torch.autograd.grad(nats, inputs), expected, strict=True):
             assert (actual.double() - wanted).norm() <= 2 * eps * wanted.double().norm()
 
 
 @pytest.mark.parametrize("share", [1.0, 1 / 50])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_on_matrix_units_it_is_the_same(share, weighted, monkeypatch):
+def test_on_matrix_units_it_is_the_same(share, monkeypatch):
     emulate_tiles(monkeypatch)
     inputs, targets = make_inputs(torch.bfloat16)
     inputs = [tensor.requires_grad_() for tensor in inputs]
-    weights = torch.linspace(0, 3, len(targets)) if weighted else torch.ones(len(targets))
-    given = weights if weighted else None
-    nats = linear_cross_entropy(*inputs, targets, loss_weights=given, share=share)
+    nats = linear_cross_entropy(*inputs, targets, share=share)
     h, w, b = exact = [tensor.detach().double().requires_grad_() for tensor in inputs]
     each = F.cross_entropy(h @ w.t() + b, targets, ignore_index=IGNORED, reduction="none")
-    expected = torch.autograd.grad(3 * share * (each * weights.double()).sum(), exact)
+    expected = torch.autograd.grad(3 * share * each.sum(), exact)
     eps = torch.finfo(torch.bfloat16).eps
     assert nats.item() == pytest.approx(each.sum().item(), rel=eps)
     made = torch.autograd.grad(3 * nats, inputs, retain_graph=True)
@@ -113,16 +92,6 @@ def test_a_sum_of_gradients_beyond_the_range_of_fp16():
     w = torch.zeros(2, 1, dtype=torch.float16, requires_grad=True)
     nats = linear_cross_entropy(h, w, torch.zeros(2), torch.zeros(3, dtype=torch.int64), rows=1)
     (nats / 3).backward()
-    assert w.grad.flatten().tolist() == [-3e4, 3e4]
-
-
-def test_large_weights_do_not_overflow_fp16():
-    """The sum over rows, each times its weight, would: 3 x 30,000 x 1,000."""
-    h = torch.full((3, 1), 6e4, dtype=torch.float16)
-    w = torch.zeros(2, 1, dtype=torch.float16, requires_grad=True)
-    targets, weights = torch.zeros(3, dtype=torch.int64), torch.full((3,), 1000.0)
-    nats = linear_cross_entropy(h, w, torch.zeros(2), targets, 1, weights)
-    (nats / 3000).backward()
     assert w.grad.flatten().tolist() == [-3e4, 3e4]
 
 

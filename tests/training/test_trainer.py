@@ -1,7 +1,6 @@
 """A training step against the same computed by hand; padding, clipping and loss scaling."""
 
 import copy
-import math
 from contextlib import contextmanager
 
 import numpy as np
@@ -49,23 +48,6 @@ def test_loss_is_the_sum_over_real_bytes_divided_by_their_number():
     row = trainer.close_row()
     assert row["train_bits_per_character"] == pytest.approx(total.item() / 8 / np.log(2), rel=1e-6)
     assert row["characters"] == 8
-    check_gradients(trainer, reference)
-
-
-@pytest.mark.parametrize("lane_groups", [1, 2])
-def test_weights_of_the_loss_change_what_is_learnt_and_not_what_is_reported(lane_groups):
-    trainer = make_trainer(parallel=ParallelConfig(lane_groups=lane_groups), clip_norm=None)
-    reference = copy.deepcopy(trainer.model)
-    weights = np.random.default_rng(1).random((3, 6), dtype=np.float32)
-    window = make_window(lengths=(6, 2, 0))._replace(loss_weights=weights)
-    trainer.train(as_batch(window, CPU))
-
-    chosen = nats_by_hand(reference, window)
-    chosen[1, 2:] = chosen[2] = 0
-    (chosen * torch.from_numpy(weights)).sum().div(8).backward()
-
-    bits = chosen.sum().item() / 8 / np.log(2)
-    assert trainer.close_row()["train_bits_per_character"] == pytest.approx(bits, rel=1e-6)
     check_gradients(trainer, reference)
 
 
@@ -123,7 +105,7 @@ def test_ranks_agree_on_a_dtype_for_muon_alone(name, asked):
 
 
 def test_the_rate_falls_with_the_lanes_that_read():
-    trainer = make_trainer(name="sgd", beta1=0.0, clip_norm=None, lr=0.25)
+    trainer = make_trainer(name="sgd", clip_norm=None, lr=0.25)
     before = [p.detach().double() for p in trainer.model.parameters()]
     trainer.train(as_batch(make_window(lengths=(6, 3, 0), active_fraction=2 / 3), CPU))
     for old, new in zip(before, trainer.model.parameters(), strict=True):
@@ -133,7 +115,7 @@ def test_the_rate_falls_with_the_lanes_that_read():
 
 
 def test_a_token_weighs_the_same_in_the_momentum_however_many_lanes_read():
-    trainer = make_trainer(name="sgd", beta1=0.5, clip_norm=None, lr=1e-12)  # the weights stay
+    trainer = make_trainer(name="sgd", clip_norm=None, lr=1e-12)  # the weights stay
     reference = copy.deepcopy(trainer.model)
     windows = [
         make_window(),
@@ -142,7 +124,7 @@ def test_a_token_weighs_the_same_in_the_momentum_however_many_lanes_read():
     for window in windows:
         trainer.train(as_batch(window, CPU))
     full, few = (nats_by_hand(reference, window) for window in windows)
-    (full.sum() / 18 / 2 + few[0].sum() / 18).backward()
+    (full.sum() / 18 * 0.9 + few[0].sum() / 18).backward()
     (optimizer,) = trainer.optimizers
     for weight, by_hand in zip(trainer.model.parameters(), reference.parameters(), strict=True):
         momentum = optimizer.state[weight]["momentum_buffer"]
@@ -150,27 +132,10 @@ def test_a_token_weighs_the_same_in_the_momentum_however_many_lanes_read():
 
 
 def test_the_rate_of_a_step_on_several_windows_is_their_mean():
-    trainer = make_trainer(name="sgd", beta1=0.0, clip_norm=None, lr=0.25)
+    trainer = make_trainer(name="sgd", clip_norm=None, lr=0.25)
     trainer.train(*(as_batch(make_window(active_fraction=part), CPU) for part in (1.0, 1 / 3)))
     (group,) = trainer.optimizers[0].param_groups
     assert group["lr"] == pytest.approx(trainer.schedule.rate(0) * 2 / 3)
-
-
-def test_averaged_weights_are_the_moving_average_and_change_nothing():
-    trainer, plain = make_trainer("bf16", ema_decay=0.75), make_trainer("bf16")
-    expected = None
-    for step in range(4):
-        for each in (trainer, plain):
-            each.train(as_batch(make_window(seed=step), CPU))
-        now = {name: t.double() for name, t in trainer.model.state_dict().items()}
-        expected = expected or now
-        expected = {name: 0.75 * expected[name] + 0.25 * now[name] for name in now}
-    for name, tensor in trainer.averaged.state_dict().items():
-        assert tensor.dtype == torch.float32
-        # fp32: four roundings of weights of at most 1
-        torch.testing.assert_close(tensor.double(), expected[name], rtol=0, atol=5e-7)
-        assert torch.equal(trainer.model.state_dict()[name], plain.model.state_dict()[name])
-        assert not torch.equal(tensor, trainer.model.state_dict()[name])
 
 
 @pytest.mark.parametrize(
@@ -301,12 +266,6 @@ def test_rows_without_a_loss_scale_tell_of_none(precision):
     trainer = make_trainer(precision)
     trainer.train(as_batch(make_window(), CPU))
     assert not {"loss_scale", "overflows"} & set(trainer.close_row())
-
-
-def test_a_loss_scale_that_is_none_is_refused():
-    for scale in (0, -1.0, 1e39, math.inf, math.nan):  # 1e39 is infinite in fp32
-        with pytest.raises(InputError, match=r"train\.loss_scale is"):
-            TrainConfig(loss_scale=scale)
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
@@ -468,13 +427,6 @@ def test_gradients_are_exchanged_during_the_last_backward_pass_of_a_step(monkeyp
     trainer.objective.register_forward_hook(lambda *_: said.append("forward"))
     trainer.train(*(as_batch(make_window(seed=seed), CPU) for seed in range(2)))
     assert said == [*["forward"] * 6, "exchange"]
-
-
-def test_the_rest_beside_muon_has_a_rate_of_its_own():
-    trainer = make_trainer(name="muon", rest_factor=0.25, decay="constant")
-    trainer.train(as_batch(make_window(), CPU))
-    muon, rest = trainer.optimizers
-    assert (muon.param_groups[0]["lr"], rest.param_groups[0]["lr"]) == (1e-2, 2.5e-3)
 
 
 def test_the_step_is_per_token_and_the_row_per_byte_of_text():

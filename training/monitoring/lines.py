@@ -11,6 +11,7 @@ from tqdm import tqdm
 
 from .console import outliving_the_reader
 
+EVERY = 15.0  # seconds between two lines, apart from evaluations and checkpoints
 RECENT = 300.0  # seconds of training from whose speed the time left is estimated
 SHORTEST = 5.0  # seconds of training; an estimate from less would be a guess
 
@@ -56,10 +57,9 @@ class ProgressLines:
         self,
         first_step: int,
         steps: int,
-        every_seconds: float,
         clock: Callable[[], float] = time.monotonic,
     ):
-        self.steps, self.every_seconds = steps, every_seconds
+        self.steps = steps
         self._clock, self._pace = clock, Pace(clock)
         self._spoke = -math.inf  # when the last line was printed, or asked for
         self._asked = False  # whether a line was asked for since the last one
@@ -74,12 +74,12 @@ class ProgressLines:
     def advance(self) -> bool:
         """Count a step; return whether a line is due.
 
-        One is due at the first step, and `every_seconds` after the one before. It is asked for
+        One is due at the first step, and EVERY seconds after the one before. It is asked for
         once: several ranks only begin to prepare it a step later.
         """
         self._bar.update()
         now = self._clock()
-        due = now - self._spoke >= self.every_seconds
+        due = now - self._spoke >= EVERY
         if due:
             self._spoke, self._asked = now, True
         return due

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from .probe import Findings, Probe
 
 TEMPERATURE = 0.7  # of the sample
+SAMPLE_LENGTH = 240  # bytes
+PROBE_TEXTS = 1000  # at most, of each file
 COLOURED = "I loved it, until it broke. A waste of money. The new one works perfectly."
 PROBE = "evaluate.probe_train and probe_val"  # their name in errors
 # Advice of the reader of labelled texts that main.py, without its options, cannot follow.
@@ -42,7 +44,7 @@ class Monitor:
         """Read the probe's texts; InputError, on every rank, if they cannot be read."""
         self.world = world
         self.profile, self.tokenizer = text_profile(corpus.text_profile), corpus.tokenizer
-        self.sampling = SamplingConfig(temperature=TEMPERATURE, length=config.sample_length)
+        self.sampling = SamplingConfig(temperature=TEMPERATURE, length=SAMPLE_LENGTH)
         self.probe: Probe | None = None
         through_main(world, lambda: self._read_probe(config))
 
@@ -52,9 +54,7 @@ class Monitor:
             from .probe import Probe  # imports scikit-learn, which a run without it does not need
 
             try:
-                self.probe = Probe.read(
-                    train, val, config.probe_texts, self.profile, self.tokenizer
-                )
+                self.probe = Probe.read(train, val, PROBE_TEXTS, self.profile, self.tokenizer)
             except OSError as error:
                 raise InputError(f"{PROBE}: {error.filename}: {error.strerror}") from error
             except InputError as error:

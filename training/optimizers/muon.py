@@ -1,6 +1,6 @@
 """Muon: momentum, made orthogonal at every step, for matrices."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -16,7 +16,6 @@ ITERATIONS = 5
 OBLONG = 1.5  # from this ratio of the sides on, the Gram form needs fewer operations
 RMS_OF_ADAM = 0.2  # Liu et al. 2025 (arXiv:2502.16982), section 2.2: so one rate fits both
 TINY = torch.finfo(torch.float32).tiny  # keeps zeros zeros where they are divided
-BALANCE_DECAY = 0.95  # of the mean squares of rows (Li et al. 2025, arXiv:2510.05491)
 
 
 class Muon(torch.optim.Muon):
@@ -28,26 +27,10 @@ class Muon(torch.optim.Muon):
     and the update does not depend on the order of a gradient's sums.
     """
 
-    def __init__(
-        self,
-        matrices: list[nn.Parameter],
-        *,
-        dtype: torch.dtype,
-        gate_rows: int | None = None,
-        balances_rows: bool = False,
-        of_kept_norms: Sequence[nn.Parameter] = (),
-        **settings: Any,
-    ):
-        """Take matrices and torch's settings.
-
-        dtype: of the products, fp32 or bf16. gate_rows: how many rows of a matrix become orthogonal
-        together; absent, all. balances_rows: whether rows are divided by the root of their mean
-        square over the steps, as in NorMuon (Li et al. 2025). of_kept_norms: the matrices whose
-        rows have the same length after a step as before.
-        """
+    def __init__(self, matrices: list[nn.Parameter], *, dtype: torch.dtype, **settings: Any):
+        """Take matrices, the dtype of the products (fp32 or bf16), and torch's settings."""
         super().__init__(matrices, **settings)
-        self.dtype, self.gate_rows, self.balances_rows = dtype, gate_rows, balances_rows
-        self.kept_norms = {id(matrix) for matrix in of_kept_norms}
+        self.dtype = dtype
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
@@ -63,34 +46,9 @@ class Muon(torch.optim.Muon):
             state["momentum_buffer"] = torch.zeros_like(gradient)
         momentum = state["momentum_buffer"].lerp_(gradient, 1 - group["momentum"])
         direction = gradient.lerp(momentum, group["momentum"])  # Nesterov's
-        gates = direction.split(self.gate_rows or len(direction))
-        rate = group["lr"] * RMS_OF_ADAM * max(gates[0].shape) ** 0.5
-        update = joined([orthogonalized(gate, self.dtype) for gate in gates])
-        if self.balances_rows:
-            update = balanced(update, state)
-        norms = matrix.norm(dim=1, keepdim=True) if id(matrix) in self.kept_norms else None
+        rate = group["lr"] * RMS_OF_ADAM * max(direction.shape) ** 0.5
         matrix.mul_(1 - group["lr"] * group["weight_decay"])
-        matrix.sub_(update, alpha=rate)
-        if norms is not None:
-            matrix.mul_(norms / matrix.norm(dim=1, keepdim=True).clamp(min=TINY))
-
-
-def joined(gates: Sequence[Tensor]) -> Tensor:
-    """Return the gates below each other; a single one is not copied."""
-    return torch.cat(list(gates)) if len(gates) > 1 else gates[0]
-
-
-def balanced(update: Tensor, state: dict[str, Tensor]) -> Tensor:
-    """Divide each row by the root of its mean square over the steps; the whole keeps its norm.
-
-    state: has row_squares [rows, 1], these mean squares, which start as zeros.
-    """
-    squares = update.square().mean(dim=1, keepdim=True)
-    if "row_squares" not in state:
-        state["row_squares"] = torch.zeros_like(squares)
-    means = state["row_squares"].lerp_(squares, 1 - BALANCE_DECAY)
-    even = update / means.sqrt().clamp(min=TINY)
-    return even * (update.norm() / even.norm().clamp(min=TINY))
+        matrix.sub_(orthogonalized(direction, self.dtype), alpha=rate)
 
 
 def orthogonalized(matrix: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:

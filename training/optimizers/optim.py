@@ -3,14 +3,15 @@
 Radford et al. 2017 (arXiv:1704.01444) and Puri et al. 2018 (arXiv:1808.01371).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 from torch import nn
 
 from model.bounds import (
+    SAVED,
     Fraction,
     NonNegativeFloat,
     NonNegativeInt,
@@ -30,28 +31,19 @@ from .schedule import Decay, Schedule
 BASE_LEARNING_RATE = 5e-4  # for a global batch of 128 (Radford et al. 2017)
 BASE_LANES = 128
 MAX_LEARNING_RATE = 3e-3  # Puri et al. 2018: the cap that large batches need
-MUONS_OWN = (
-    "momentum",
-    "by_gate",
-    "balance_rows",
-    "keep_norms",
-    "rest_factor",
-    "decoder_factor",
-)
+BETAS = (0.9, 0.999)  # of Adam and LAMB; sgd takes the first as its momentum
+MUON_MOMENTUM = 0.95
 SHRINKING = ("adamw", "muon", "sgd")  # a step multiplies the weights by 1 - rate * weight decay
 
 
 def make_torchs(
     name: str,
-    parameters: Any,
+    parameters: Sequence[nn.Parameter],
     *,
     betas: tuple[float, float],
     weight_decay: float,
 ) -> torch.optim.Optimizer:
-    """Build adam, adamw or sgd of torch, or pytorch-optimizer's lamb.
-
-    parameters: a list of them, or of groups, as torch.optim takes them.
-    """
+    """Build adam, adamw or sgd of torch, or pytorch-optimizer's lamb."""
     if name == "sgd":
         return torch.optim.SGD(parameters, lr=0.0, momentum=betas[0], weight_decay=weight_decay)
     if name == "lamb":
@@ -86,8 +78,8 @@ class OptimConfig:
     a step (parallel.windows_per_step) do not count. If some lanes have ended, the rate of a step is
     scaled by the fraction of a full window that is read."""
     decay: Decay = "linear"
-    """linear, cosine: the shape in which the rate falls to zero, at the end of the run unless
-    decay_steps is given. constant: it stays at its peak."""
+    """linear: the rate falls to zero, at the end of the run unless decay_steps is given. constant:
+    it stays at its peak."""
     decay_steps: PositiveInt | None = None
     """Steps after which the rate would be zero; Puri et al. used 100,000 for a shorter run."""
     warmup: Fraction = 0.0
@@ -97,32 +89,11 @@ class OptimConfig:
     cooldown_steps: PositiveInt | None = None
     """Steps over which the rate falls in a straight line to zero, where the run ends. A resume with
     this option begins it at once. Default: no cooldown, only the schedule."""
-    cooldown_from: NonNegativeInt | None = None
-    """Step after which the cooldown begins. Default: it takes the last steps of a new run, or
-    begins where the run resumes."""
+    cooldown_from: Annotated[NonNegativeInt | None, SAVED] = None
+    """Step after which the cooldown begins: where the run was resumed with cooldown_steps. Default:
+    the cooldown takes the last steps of the run."""
     clip_norm: PositiveFloat | None = None
     """Largest norm of the gradient, after unscaling. Default: no clipping."""
-    beta1: Fraction = 0.9
-    """Decay rate of the mean of the gradients in Adam and LAMB; sgd takes it as its momentum."""
-    beta2: Fraction = 0.999
-    """Decay rate of the mean of their squares in Adam and LAMB."""
-    momentum: Fraction = 0.95
-    """Momentum of Muon, on the matrices."""
-    by_gate: bool = False
-    """Muon makes each block of H rows of a gates' matrix orthogonal by itself; other matrices are
-    unchanged. Not for a transformer, which has no gates."""
-    balance_rows: bool = False
-    """Muon divides each row of an update by the root of its mean square over the steps; the whole
-    keeps its norm (NorMuon, Li et al. 2025)."""
-    keep_norms: bool = False
-    """After a step of Muon, rows under weight norm have the length they had before. Otherwise they
-    grow, and a step turns them less and less. If parallel.combine adds up whole steps instead of
-    gradients, they keep it only nearly."""
-    rest_factor: PositiveFloat = 1.0
-    """AdamW's rate on everything else under muon, as a multiple of lr."""
-    decoder_factor: PositiveFloat = 1.0
-    """The decoder's rate under muon, as a multiple of the rate of everything else that AdamW
-    updates."""
     weight_decay: NonNegativeFloat = 0.0
     """Weight decay: decoupled from the gradient in adamw, muon and lamb, added to it in adam and
     sgd. It shrinks every tensor, biases, embedding and weight norm's gains too. A matrix under
@@ -132,9 +103,9 @@ class OptimConfig:
         check_bounds(self, "optim.")
         if self.cooldown_from is not None and self.cooldown_steps is None:
             raise InputError(
-                f"optim.cooldown_from is {self.cooldown_from}; it needs optim.cooldown_steps"
+                f"the cooldown began at step {self.cooldown_from:,}, and optim.cooldown_steps is "
+                "missing; give it, or go back to a checkpoint before the cooldown (--from)"
             )
-        self._check_settings_of_muon()
         *names, last = KERNELS[self.fused].names
         if self.name not in (*names, last):
             raise InputError(
@@ -143,33 +114,12 @@ class OptimConfig:
             )
         if self.warmup + self.hold > 1:
             raise InputError("optim.warmup and optim.hold are together more than the whole run")
-        shrinks = (self.lr or MAX_LEARNING_RATE) * self._highest_factor * self.weight_decay
+        shrinks = (self.lr or MAX_LEARNING_RATE) * self.weight_decay
         if self.name in SHRINKING and shrinks > 1:
             raise InputError(
                 f"optim.weight_decay is {self.weight_decay:g}: times the highest learning rate it "
                 "is above 1, and a step would turn the sign of the weights; lower it"
             )
-
-    def _check_settings_of_muon(self) -> None:
-        given = [n for n in MUONS_OWN if getattr(self, n) != getattr(type(self), n)]
-        if given and self.name != "muon":
-            beta1 = " (sgd takes optim.beta1)" if given[0] == "momentum" else ""
-            raise InputError(
-                f"optim.{given[0]} is {getattr(self, given[0])}, which only muon reads{beta1}; "
-                f"leave it out, or set optim.name muon instead of {self.name}"
-            )
-
-    @property
-    def _highest_factor(self) -> float:
-        """The largest multiple of lr at which any weight is updated."""
-        if self.name != "muon":
-            return 1.0
-        return max(1.0, self.rest_factor, self.rest_factor * self.decoder_factor)
-
-    @property
-    def stateful(self) -> bool:
-        """Whether a step depends on earlier ones other than through the weights."""
-        return self.name != "sgd" or self.beta1 > 0
 
     def peak(self, lanes: float) -> float:
         """Return the peak learning rate for a global batch of `lanes`."""
@@ -214,61 +164,28 @@ def make_optimizers(
     """Build the optimisers. The trainer sets every learning rate before every step.
 
     muon_dtype: returns the dtype of Muon's products, the same on all ranks, which agree on it; not
-    called for another optimiser. Raises InputError if the config needs a package, a GPU, or weight
-    norm that is missing.
+    called for another optimiser. Raises InputError if the config needs a package or a GPU that is
+    missing.
     """
     if config.name != "muon":
         return [_make_optimizer(config.name, list(model.parameters()), config)]
-    if config.by_gate and model.config.cell == "transformer":
-        raise InputError(
-            "optim.by_gate cuts the matrices of gates, and a transformer has none; leave it out"
-        )
     # The embedding and the decoder are tables of tokens, not maps between features.
     named = list(model.named_parameters())
     matrices = [p for name, p in named if name.startswith("layers.") and p.ndim == 2]
     muon = Muon(
         matrices,
         dtype=muon_dtype(),
-        gate_rows=model.config.hidden_size if config.by_gate else None,
-        balances_rows=config.balance_rows,
-        of_kept_norms=_of_kept_norms(model) if config.keep_norms else (),
         lr=0.0,
-        momentum=config.momentum,
+        momentum=MUON_MOMENTUM,
         weight_decay=config.weight_decay,
     )
     taken = {id(matrix) for matrix in matrices}
-    return [muon, _make_rest([(name, p) for name, p in named if id(p) not in taken], config)]
-
-
-def _of_kept_norms(model: LanguageModel) -> Sequence[nn.Parameter]:
-    if found := model.under_weight_norm():
-        return found
-    raise InputError(
-        "optim.keep_norms keeps the lengths of rows under weight norm, and the model has none; "
-        "leave it out, or set model.weight_norm true for an mlstm"
-    )
-
-
-def _make_rest(
-    named: Sequence[tuple[str, nn.Parameter]], config: OptimConfig
-) -> torch.optim.Optimizer:
-    """Build AdamW for what Muon leaves, with a group of parameters for each rate.
-
-    The groups keep the order of the model, whose last parameters are the decoder's: checkpoints
-    number the moments in this order.
-    """
-    groups = []
-    for is_decoder, factor in ((False, 1.0), (True, config.decoder_factor)):
-        group = [p for name, p in named if name.startswith("decoder.") == is_decoder]
-        if group:
-            groups.append({"params": group, "factor": config.rest_factor * factor})
-    return _make_optimizer("adamw", groups, config)
+    rest = [p for _, p in named if id(p) not in taken]
+    return [muon, _make_optimizer("adamw", rest, config)]
 
 
 def _make_optimizer(
-    name: str,
-    parameters: Sequence[nn.Parameter] | Sequence[Mapping[str, Any]],
-    config: OptimConfig,
+    name: str, parameters: Sequence[nn.Parameter], config: OptimConfig
 ) -> torch.optim.Optimizer:
-    make, betas = KERNELS[config.fused].make, (config.beta1, config.beta2)
-    return make(name, parameters, betas=betas, weight_decay=config.weight_decay)
+    make = KERNELS[config.fused].make
+    return make(name, parameters, betas=BETAS, weight_decay=config.weight_decay)

@@ -1,6 +1,5 @@
 """The learning rate of each step: it rises, holds, decays, and may cool down at the end."""
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -11,7 +10,7 @@ from model.errors import InputError
 
 MOST_STEPS = 10**9  # of a run: of more, the last rates would round to zero
 
-Decay = Literal["linear", "cosine", "constant"]
+Decay = Literal["linear", "constant"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,8 +75,6 @@ class Schedule:
         progress = min(max(step - begin, 0) / max(end - begin, 1), 1.0)
         if self.decay == "linear":
             return self.peak * (1 - progress)
-        if self.decay == "cosine":
-            return self.peak * math.sin(math.pi / 2 * (1 - progress)) ** 2
         return self.peak
 
 

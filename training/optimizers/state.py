@@ -11,7 +11,7 @@ from model.files.shapes import check_not_negative, check_tensors
 from model.files.weights import load_tensors
 
 GROUP_STEP = "group_step"
-NEVER_NEGATIVE = {"step", GROUP_STEP, "exp_avg_sq", "row_squares"}
+NEVER_NEGATIVE = {"step", GROUP_STEP, "exp_avg_sq"}
 # Numbers of the last step, which pytorch-optimizer's LAMB keeps only for display.
 OF_ONE_STEP = {"weight_norm", "adam_norm", "trust_ratio"}
 

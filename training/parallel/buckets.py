@@ -16,7 +16,7 @@ from ..feeding import Batch
 from ..objective import Objective
 from .clock import Clock
 from .distributed import World
-from .rank_groups import OptimizerStates, RankGroups
+from .optimizer_states import OptimizerStates
 
 
 class Exchange:
@@ -27,15 +27,13 @@ class Exchange:
     step, `on_any_rank` if losses are scaled, `update` around the optimisers.
     """
 
-    forgets: str | None = None
-    """What a resume restarts, as a sentence for the user."""
     leaves: GateLeaves | None = None
     """Tensors that receive the gradients in backward; if absent, the parameters."""
 
     def __init__(self, model: LanguageModel, world: World):
         self.model, self.world = model, world
         self.clock = Clock(world.device)  # seconds of only the exchange
-        self.states = OptimizerStates(RankGroups.whole(world))
+        self.states = OptimizerStates()
 
     @property
     def sent_bytes(self) -> float:
@@ -76,25 +74,23 @@ class BucketSender:
     threads, which sometimes abort when the interpreter exits.
     """
 
-    forgets: str | None = None  # as in Exchange
-
-    def __init__(self, groups: RankGroups, dtype: torch.dtype, device: torch.device):
-        """Take the ranks to average over and the dtype in which gradients travel."""
-        self.groups, self.dtype = groups, dtype
-        self.clock = Clock(device)
+    def __init__(self, world: World, dtype: torch.dtype):
+        """Take the dtype in which gradients travel."""
+        self.ranks, self.dtype = world.size, dtype
+        self.clock = Clock(world.device)
         self.payload = 0  # bytes that this rank has put into all-reduces
 
     def send(self, bucket: GradBucket) -> torch.futures.Future[Tensor]:
         """Send a bucket; DDP calls this when all its gradients are ready."""
         self.clock.begin()  # again for every bucket: only the wait after the last counts
-        buffer, size = bucket.buffer(), self.groups.size
+        buffer = bucket.buffer()
         travelling = buffer.to(self.dtype)
         self.payload += travelling.nbytes
-        work = dist.all_reduce(travelling, async_op=True, group=self.groups.within)
+        work = dist.all_reduce(travelling, async_op=True)
         assert work is not None
         future = work.get_future()
         # Divided in fp32: a gradient of 1e-5 over 128 ranks is zero in fp16.
-        return future.then(lambda done: buffer.copy_(done.value()[0]).div_(size))
+        return future.then(lambda done: buffer.copy_(done.value()[0]).div_(self.ranks))
 
 
 class BucketedExchange(Exchange):
@@ -106,11 +102,10 @@ class BucketedExchange(Exchange):
         self, model: LanguageModel, world: World, sender: BucketSender, bucket_cap_mb: float
     ):
         super().__init__(model, world)
-        self.sender, self.clock, self.forgets = sender, sender.clock, sender.forgets
+        self.sender, self.clock = sender, sender.clock
         self.leaves = model.gate_leaves()
         self.ddp = DistributedDataParallel(
             _Leaves(self.leaves.all),
-            process_group=sender.groups.within,
             bucket_cap_mb=bucket_cap_mb,
             gradient_as_bucket_view=True,
         )
@@ -135,7 +130,7 @@ class BucketedExchange(Exchange):
     @property
     def sent_bytes(self) -> float:
         """The bytes that this rank has sent so far, in a ring."""
-        return ring_bytes(self.sender.groups.size, self.sender.payload)
+        return ring_bytes(self.sender.ranks, self.sender.payload)
 
     @contextmanager
     def during_backward(self) -> Iterator[None]:

@@ -14,10 +14,8 @@ from .adasum import AdasumExchange, AdasumStates
 from .buckets import BucketedExchange, BucketSender, Exchange
 from .distributed import World
 from .flat import FlatExchange
-from .powersgd import PowerSgdSender
-from .rank_groups import RankGroups
 
-Compression = Literal["none", "fp16", "bf16", "powersgd"]
+Compression = Literal["none", "fp16", "bf16"]
 MEGABYTE = 2**20
 MOST_MEGABYTES = 1e6  # of a bucket: far above any model, and in bytes a whole number of 64 bits
 MOST_SHARE = 1e15  # far beyond any use; sums and products of larger ones may have no float
@@ -28,8 +26,7 @@ class ParallelConfig:
     """How several ranks work together."""
 
     compression: Compression = "none"
-    """Form in which gradients travel: fp32 (none), fp16 (Puri et al. 2018), bf16, or PowerSGD's two
-    factors."""
+    """Form in which gradients travel: fp32 (none), fp16 (Puri et al. 2018) or bf16."""
     bucket_cap_mb: Annotated[float, Bound(above=0, max=MOST_MEGABYTES)] = 25.0
     """Size, in units of 2^20 bytes, at which a bucket of gradients is sent, while backward
     continues."""
@@ -44,21 +41,12 @@ class ParallelConfig:
     """How lanes are divided among ranks: evenly, in proportion to the speed measured at
     checkpoints, or in proportion to these numbers."""
     combine: Literal["mean", "adasum"] = "mean"
-    """How the ranks' work is combined: the mean of their gradients, or Adasum (Maleki et al. 2020).
-    With plain SGD, Adasum combines gradients, otherwise the steps of each group's optimiser. The
-    papers' rule for the rate then counts the lanes of one group."""
-    adasum_group: PositiveInt = 1
-    """Neighbouring ranks, such as those of a node, whose mean is taken before Adasum; the number of
-    groups must be a power of two."""
-    powersgd_rank: PositiveInt = 4
-    """Rank of the two factors that PowerSGD sends instead of a gradient matrix."""
-    powersgd_start: Annotated[int, Bound(min=2)] = 1000  # torch requires 2 or more
-    """Exchanges before PowerSGD compresses, at least 2 and fewer than the steps of a new run."""
+    """How the ranks' work is combined: the mean of their gradients, or Adasum (Maleki et al. 2020)
+    of the steps of each rank's optimiser, on a power of two of ranks. The papers' rule for the rate
+    then counts the lanes of one rank."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "parallel.")
-        if self.flat and self.compression == "powersgd":
-            raise InputError("parallel.flat does not work with powersgd, which needs buckets")
         numbers = self.shares if isinstance(self.shares, tuple) else (1.0,)
         if not (min(numbers, default=-1) >= 0 and 0 < max(numbers) <= MOST_SHARE):
             raise InputError(
@@ -69,37 +57,15 @@ class ParallelConfig:
 
     def check_effects(self) -> None:
         """Raise InputError for a setting that is not read beside the others."""
-        whole = self.flat or (self.combine == "adasum" and self.adasum_group == 1)
-        unread = (
-            {"bucket_cap_mb": "buckets, and all gradients are sent in one piece"} if whole else {}
-        )
-        if self.compression != "powersgd":
-            wanted = f"parallel.compression powersgd, and it is {self.compression}"
-            unread |= {"powersgd_rank": wanted, "powersgd_start": wanted}
-        for name, needs in unread.items():
-            if (value := getattr(self, name)) != getattr(type(self), name):
-                raise InputError(f"parallel.{name} is {value:g}; it is for {needs}; leave it out")
-
-    def check_steps(self, steps: int) -> None:
-        """Raise InputError if PowerSGD would begin after a run's last step."""
-        if self.compression == "powersgd" and steps <= self.powersgd_start:
+        whole = self.flat or self.combine == "adasum"
+        if whole and self.bucket_cap_mb != type(self).bucket_cap_mb:
             raise InputError(
-                f"parallel.powersgd_start is {self.powersgd_start:,}, and the run has {steps:,} "
-                "steps: nothing would be compressed; set it below the number of steps"
+                f"parallel.bucket_cap_mb is {self.bucket_cap_mb:g}; it is for buckets, and all "
+                "gradients are sent in one piece; leave it out"
             )
-
-    def check_precision(self, precision: str) -> None:
-        """Raise InputError if gradients of scaled losses cannot be sent in this form.
-
-        PowerSGD would feed errors of one scale back to gradients of another.
-        """
-        if precision == "fp16" and self.compression == "powersgd":
-            raise InputError("parallel.compression powersgd needs train.precision fp32 or bf16")
 
     def _check_adasum(self) -> None:
         if self.combine == "mean":
-            if self.adasum_group > 1:
-                raise InputError("parallel.adasum_group needs parallel.combine adasum")
             return
         for key, value in (("compression", self.compression), ("flat", self.flat)):
             if value not in ("none", False):
@@ -108,36 +74,21 @@ class ParallelConfig:
                 )
 
 
-def make_exchange(
-    model: LanguageModel, config: ParallelConfig, world: World, *, stateful_optimizer: bool = False
-) -> Exchange:
+def make_exchange(model: LanguageModel, config: ParallelConfig, world: World) -> Exchange:
     """Return the strategy that combines the ranks' gradients.
 
-    A single process has nothing to exchange. stateful_optimizer: whether its steps depend on
-    earlier ones other than through the weights. All ranks call it together. Raises InputError if
-    the ranks cannot be grouped as configured.
+    A single process has nothing to exchange. All ranks call it together. Raises InputError if the
+    ranks cannot be combined as configured.
     """
-    if config.combine == "mean":
-        return _mean_within(RankGroups.whole(world), model, config, world)
-    alone = world.size == 1
-    groups = RankGroups.whole(world) if alone else RankGroups.of(world, config.adasum_group)
-    within = _mean_within(groups, model, config, world)
-    if groups.count > 1:
-        return AdasumExchange(model, world, groups, within, of_steps=stateful_optimizer)
-    within.states = AdasumStates(world, groups, config.adasum_group, of_steps=stateful_optimizer)
-    return within
-
-
-def _mean_within(
-    groups: RankGroups, model: LanguageModel, config: ParallelConfig, world: World
-) -> Exchange:
-    if groups.size == 1:
-        return Exchange(model, world)
+    adasum = config.combine == "adasum"
+    if world.size == 1:
+        alone = Exchange(model, world)
+        if adasum:
+            alone.states = AdasumStates(world)
+        return alone
+    if adasum:
+        return AdasumExchange(model, world)
     dtype = DTYPES.get(config.compression, torch.float32)
     if config.flat:
         return FlatExchange(model, world, dtype)
-    sender = BucketSender(groups, dtype, world.device)
-    if config.compression == "powersgd":
-        rank, start = config.powersgd_rank, config.powersgd_start
-        sender = PowerSgdSender(groups, world.device, rank=rank, start=start)
-    return BucketedExchange(model, world, sender, config.bucket_cap_mb)
+    return BucketedExchange(model, world, BucketSender(world, dtype), config.bucket_cap_mb)

@@ -125,7 +125,7 @@ def change(folder, **updates):
         ({"architecture": {"cell": "transformer"}}, r"lacks \['context', 'heads'\]"),
         (
             {"architecture": {"cell": "transformer", "heads": 5, "context": 4}},
-            "model.heads is 5; it must divide model.hidden_size 12",
+            "model.hidden_size is 12; a transformer of 5 heads needs a multiple of 10",
         ),
         ({"architecture": {"colour": "red"}}, "unknown keys"),
     ],

@@ -120,15 +120,6 @@ def test_gates_are_ready_one_by_one_and_join_to_the_same_gradient(
     assert order.index("gate i") < order.index("layers.0.w_mh")
 
 
-def test_segments_keep_their_gradients_together():
-    config = ModelConfig(hidden_size=H, segments=2)
-    model = build_model(config, seed=0)
-    assert {id(leaf) for leaf in model.gate_leaves().all} == {id(p) for p in model.parameters()}
-    expected = gradients_of(build_model(ModelConfig(hidden_size=H), seed=0))
-    for name, gradient in gradients_of(model).items():
-        assert torch.allclose(gradient, expected[name], rtol=1e-5, atol=1e-6)
-
-
 def test_gates_share_the_memory_of_the_weight():
     model = build_model(ModelConfig(hidden_size=H), seed=0)
     layer, leaves = model.layers[0], model.gate_leaves()

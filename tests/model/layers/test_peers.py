@@ -195,5 +195,5 @@ def test_a_saved_peer_is_the_same_model(cell, quantized, tmp_path):
 
 @pytest.mark.parametrize(("heads", "hidden_size"), [(3, 16), (16, 16), (4, 18)])
 def test_heads_that_do_not_fit_are_refused(heads, hidden_size):
-    with pytest.raises(InputError, match=f"model.heads is {heads}; it must divide"):
+    with pytest.raises(InputError, match=f"transformer of {heads} heads needs a multiple"):
         ModelConfig(cell="transformer", heads=heads, hidden_size=hidden_size)

@@ -35,7 +35,7 @@ def line_of(step, seconds=1.0, **changes):
 
 
 def test_a_line_is_due_after_the_first_step_and_then_when_it_was_silent_for_long(clock):
-    lines = ProgressLines(0, 100, 15.0, clock)
+    lines = ProgressLines(0, 100, clock)
     due = []
     for step in range(1, 41):
         clock.now += 1.0
@@ -48,12 +48,12 @@ def test_a_line_is_due_after_the_first_step_and_then_when_it_was_silent_for_long
 
 
 def test_a_line_is_asked_for_once_although_ranks_answer_a_step_later(clock):
-    lines = ProgressLines(0, 100, 15.0, clock)
+    lines = ProgressLines(0, 100, clock)
     assert [lines.advance() for _ in range(3)] == [True, False, False]
 
 
 def test_a_row_answers_what_ranks_were_to_answer_a_step_later(clock, capsys):
-    lines = ProgressLines(0, 100, 15.0, clock)
+    lines = ProgressLines(0, 100, clock)
     assert lines.advance()
     lines.show(line_of(1), ROW)
     lines.show(line_of(2), {})  # the late answer
@@ -65,7 +65,7 @@ def test_a_row_answers_what_ranks_were_to_answer_a_step_later(clock, capsys):
 
 
 def test_a_line_adds_how_far_the_run_is_behind_what_it_said_before(clock, capsys):
-    lines = ProgressLines(0, 3000, 15.0, clock)
+    lines = ProgressLines(0, 3000, clock)
     lines.show(line_of(1), ROW)
     row = {"valid_bits_per_character": 2.25, "bottleneck": "input 20%"}
     clock.now += 500.0
@@ -81,7 +81,7 @@ def test_a_line_adds_how_far_the_run_is_behind_what_it_said_before(clock, capsys
 
 
 def test_nearly_all_steps_are_not_all(clock, capsys):
-    ProgressLines(0, 100_000, 15.0, clock).show(line_of(99_999), ROW)
+    ProgressLines(0, 100_000, clock).show(line_of(99_999), ROW)
     assert capsys.readouterr().out.endswith("99.9% of 100,000 steps\n")
 
 
@@ -112,7 +112,7 @@ def test_an_evaluation_counts_for_all_steps_not_only_for_those_beside_it(clock):
 
 
 def test_a_resumed_run_is_as_far_as_all_its_steps(clock, capsys):
-    lines = ProgressLines(600, 1000, 15.0, clock)
+    lines = ProgressLines(600, 1000, clock)
     assert lines.advance()
     lines.show(line_of(601), {})
     clock.now += 20.0
@@ -145,6 +145,16 @@ def test_a_line_writes_no_row(tmp_path, capsys):
 STEP = re.compile(r"^step +(\d+)  train (\d+\.\d+) bits/char.*  (\d+\.\d)% of 8 steps", re.M)
 
 
+def speaking_every(seconds, *command):
+    """Return the command with another time between its lines."""
+    code = (
+        f"from training.monitoring import lines; lines.EVERY = {seconds}; "
+        "import runpy; runpy.run_path('main.py', run_name='__main__')"
+    )
+    assert command[0] == "main.py"
+    return "-c", code, *command[1:]
+
+
 @pytest.fixture(scope="module")
 def of_every_step(tmp_path_factory):
     """The rows of a run that writes one at every step."""
@@ -155,8 +165,8 @@ def of_every_step(tmp_path_factory):
 
 def test_lines_between_rows_tell_their_own_steps_and_change_no_row(tmp_path, of_every_step):
     often, seldom = tmp_path / "often", tmp_path / "seldom"
-    said = run(*small_run(often, 8, **{"log.every_seconds": 1e-6})).stdout
-    quiet = run(*small_run(seldom, 8, **{"log.every_seconds": 1e6})).stdout
+    said = run(*speaking_every(1e-6, *small_run(often, 8))).stdout
+    quiet = run(*speaking_every(1e6, *small_run(seldom, 8))).stdout
     assert rows_of(often) == rows_of(seldom)
     assert [row["step"] for row in rows_of(often)] == [4, 8]
     assert [int(step) for step, _, _ in STEP.findall(quiet)] == [1, 4, 8]
@@ -168,8 +178,7 @@ def test_lines_between_rows_tell_their_own_steps_and_change_no_row(tmp_path, of_
 
 
 def test_two_ranks_tell_the_losses_of_both(tmp_path, of_every_step):
-    often = {"log.every_seconds": 1e-6}
-    main_rank, other = run_ranks(2, *small_run(tmp_path / "run", 8, **often))
+    main_rank, other = run_ranks(2, *speaking_every(1e-6, *small_run(tmp_path / "run", 8)))
     assert (main_rank.returncode, other.returncode) == (0, 0), (main_rank, other)
     assert not STEP.findall(other.stdout)
     told = {int(step): float(bits) for step, bits, _ in STEP.findall(main_rank.stdout)}

@@ -24,7 +24,7 @@ from tests.support.trainers import make_trainer
 from training.divergence import Diverged, check_divergence
 from training.evaluation import EvaluateConfig
 from training.monitoring import monitor as monitor_module
-from training.monitoring.monitor import COLOURED, Monitor, text_figure
+from training.monitoring.monitor import COLOURED, SAMPLE_LENGTH, Monitor, text_figure
 from training.monitoring.probe import Probe
 from training.parallel.distributed import World
 
@@ -132,9 +132,9 @@ class Meeting(World):
 
 def test_ranks_meet_after_every_part_of_an_examination(sets):
     trainer, world = make_trainer(), Meeting(0, 1, torch.device("cpu"))
-    config = EvaluateConfig(probe_train=sets[0], probe_val=sets[1], sample_length=12)
+    config = EvaluateConfig(probe_train=sets[0], probe_val=sets[1])
     monitor = Monitor(config, embedded_corpus(), world)
-    assert len(monitor.sample(trainer.model)) == world.met <= 12  # after every character
+    assert len(monitor.sample(trainer.model)) == world.met <= SAMPLE_LENGTH  # after every character
     before, parts = world.met, []
     monitor.probe.measure(trainer.model, lambda: parts.append(world.met))
     longest = max(len(sequence) for part in monitor.probe.sequences for sequence in part)

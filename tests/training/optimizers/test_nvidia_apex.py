@@ -91,11 +91,11 @@ def model(monkeypatch):
 @pytest.mark.parametrize("name", ["adam", "adamw", "lamb"])
 def test_apex_updates_if_it_is_asked_for(install, model, name):
     install(**nvidia())
-    config = OptimConfig(name=name, fused="apex", beta1=0.8, beta2=0.9, weight_decay=0.3)
+    config = OptimConfig(name=name, fused="apex", weight_decay=0.3)
     (optimizer,) = make_optimizers(model, config)
     assert type(optimizer).__module__ == "apex.optimizers"
     (group,) = optimizer.param_groups
-    assert group["betas"] == (0.8, 0.9)
+    assert group["betas"] == (0.9, 0.999)
     assert group["weight_decay"] == 0.3
     assert len(group["params"]) == len(list(model.parameters()))
     if name == "lamb":  # what training/optimizers/lamb.py has

@@ -7,18 +7,14 @@ import pytest
 import torch
 
 from model.errors import InputError
-from model.files.storage import read_json, write_json
-from model.text.profiles import text_profile
+from model.language_model import ModelConfig, build_model
 from tests.support.peers import among_peers
 from tests.support.runs import assert_refused, run, run_ranks, small_run
 from tests.support.trainers import make_trainer
 from tests.training.parallel.adasum_oracle import pairwise_tree
-from training.checkpoint import Checkpoints
 from training.parallel.adasum import PIECE, AdasumExchange, combined
-from training.parallel.buckets import Exchange
 from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig
-from training.parallel.rank_groups import RankGroups
 
 CPU = torch.device("cpu")
 EPS = torch.finfo(torch.float32).eps
@@ -115,40 +111,25 @@ def test_what_is_not_finite_in_one_group_is_so_in_all(place):
     assert found[3].isfinite().all()
 
 
-@pytest.mark.parametrize(
-    ("ranks", "size", "words"),
-    [
-        (6, 1, ("6 processes in groups of 1", "6 groups", "adasum_group 3")),
-        (12, 2, ("12 processes in groups of 2", "6 groups", "adasum_group 6")),
-        (3, 1, ("parallel.combine adasum", "3 groups")),
-        (8, 3, ("parallel.adasum_group is 3", "8 processes")),
-    ],
-)
-def test_groups_that_make_no_pairs_are_refused(ranks, size, words):
-    with pytest.raises(InputError) as refusal:
-        RankGroups.of(World(0, ranks, CPU), size)
-    for word in words:
-        assert word in str(refusal.value)
+@pytest.mark.parametrize("ranks", [3, 6, 12])
+def test_ranks_that_make_no_pairs_are_refused(ranks):
+    model = build_model(ModelConfig(hidden_size=8), seed=0)
+    with pytest.raises(InputError, match=rf"parallel\.combine adasum .* processes, not {ranks}$"):
+        AdasumExchange(model, World(0, ranks, CPU))
 
 
 @pytest.mark.parametrize(
     ("keys", "word"),
     [
         ({"compression": "fp16"}, "compression fp16"),
-        ({"compression": "powersgd"}, "compression powersgd"),
+        ({"compression": "bf16"}, "compression bf16"),
         ({"flat": True}, "flat True"),
-        ({"adasum_group": 0}, "adasum_group"),
     ],
 )
 def test_what_does_not_go_together_is_refused_by_both_names(keys, word):
     with pytest.raises(InputError, match=f"parallel.{word}") as refusal:
         ParallelConfig(combine="adasum", **keys)
     assert "adasum" in str(refusal.value)
-
-
-def test_groups_are_adasums_alone():
-    with pytest.raises(InputError, match=r"^parallel\.adasum_group needs parallel\.combine"):
-        ParallelConfig(adasum_group=2)
 
 
 @pytest.fixture(scope="module", params=[2, pytest.param(4, marks=pytest.mark.slow)])
@@ -160,24 +141,22 @@ def ranks(request, tmp_path_factory):
     return request.param, json.loads((folder / "results.json").read_text())
 
 
-def test_ranks_train_what_the_tree_over_one_process_per_group_trains(ranks):
-    count, results = ranks
+def test_ranks_train_what_the_tree_over_one_process_per_rank_trains(ranks):
+    results = ranks[1]
     for way, result in results["trained"].items():
         assert result["same"], way
         # Weights of up to 4 in fp32 that moved by 0.03 and more; Adam divides by small gradients,
         # which are sums in another order where lanes are dealt otherwise.
         assert result["difference"] <= 5e-5, (way, result)
         assert result["from_mean"] > 0.1, way
-    assert len(results["trained"]) == (9 if count == 2 else 13)
+    assert len(results["trained"]) == 8
 
 
 def test_what_adasum_sends(ranks):
     count, results = ranks
     for way, result in results["trained"].items():
         vector = 4 * result["parameters"]
-        mean, groups = result["group"], count // result["group"]
-        expected = 2 * (mean - 1) / mean * vector  # a ring of gradients in the group
-        expected += (2 * (groups - 1) / groups + mean - 1) * vector / mean
+        expected = 2 * (count - 1) / count * vector
         # and dot products and padding: little
         assert expected <= result["sent_bytes"] <= 1.1 * expected, (way, result)
 
@@ -189,15 +168,15 @@ def test_a_rank_that_overflows_keeps_all_from_stepping(ranks):
     assert "muon, clipped" in ranks[1]["overflow"]
 
 
-def test_the_state_of_every_group_is_saved_and_resumes_exactly(ranks):
+def test_the_state_of_every_rank_is_saved_and_resumes_exactly(ranks):
     count, results = ranks
     for way, result in results["resumed"].items():
         assert result["equal"], way
-        assert result["files"] == (1 if way == "sgd" else count // result["group"]), way
+        assert result["files"] == count, way
         assert result["distinct"] == result["files"], way
 
 
-def test_main_refuses_another_number_of_groups(tmp_path):
+def test_main_refuses_another_number_of_ranks(tmp_path):
     folder = tmp_path / "run"
     keys = {"parallel.combine": "adasum", "evaluate.every_steps": 100}
     for process in run_ranks(2, *small_run(folder, 3, **keys)):
@@ -207,47 +186,13 @@ def test_main_refuses_another_number_of_groups(tmp_path):
         in (folder / "checkpoint" / "step-00000003" / "training.json").read_text()
     )
     process = run("main.py", "--resume", folder, "--train.steps", "4")
-    assert_refused(process, "its own optimiser state", "has 2 groups, this run 1;", "start 2")
+    assert_refused(process, "its own optimiser state", "has 2, this run 1;", "start 2")
 
 
-def combine_gradients(trainer, groups, within):
-    """Give a trainer Adasum's exchange, without the other ranks."""
-    with among_peers(0, groups.count):
-        trainer.exchange = AdasumExchange(
-            trainer.model, trainer.world, groups, within, of_steps=False
-        )
-
-
-@pytest.mark.parametrize("saved", [None, 4, 2])
-def test_without_optimiser_state_too_the_number_of_groups_must_stay(tmp_path, saved):
-    """Gradients of other groups are another algorithm; a checkpoint from before may not say."""
-    trainer = make_trainer(name="sgd", beta1=0.0)
-    checkpoints = Checkpoints(tmp_path, keep=1, corpus_fingerprint="abc")
-
-    def combine(count):
-        groups = RankGroups(size=1, count=count, index=0, place=0)
-        within = Exchange(trainer.model, trainer.world)
-        combine_gradients(trainer, groups, within)
-
-    combine(saved or 2)
-    checkpoints.save(trainer, text_profile("openai"), {})
-    path = checkpoints.complete()[-1] / "training.json"
-    description = read_json(path)
-    assert description.pop("adasum_groups") == (saved or 2)
-    if saved is None:
-        write_json(path, description)
-    combine(2)
-    if saved == 4:
-        with pytest.raises(InputError, match="gradients of 4 groups, now of 2; start 4 processes"):
-            checkpoints.restore(trainer)
-    else:
-        assert checkpoints.restore(trainer)
-
-
-def test_the_papers_rule_uses_the_lanes_of_one_group():
+def test_the_papers_rule_uses_the_lanes_of_one_rank():
     trainer = make_trainer(lanes=64, lr=None)
     whole = trainer.schedule.rate(0)
-    groups = RankGroups(size=1, count=4, index=0, place=0)
-    combine_gradients(trainer, groups, trainer.exchange)
+    with among_peers(0, 4):
+        trainer.exchange = AdasumExchange(trainer.model, World(0, 4, CPU))
     assert trainer.schedule.rate(0) == whole / 4
     assert make_trainer(lanes=16, lr=None).schedule.rate(0) == whole / 4

@@ -16,7 +16,7 @@ import torch.distributed as dist
 from model.errors import InputError
 from training.parallel import distributed
 from training.parallel.distributed import Ballot, World, device_of_rank, launched, own_part
-from training.parallel.rank_groups import RankGroups
+from training.parallel.optimizer_states import OptimizerStates
 
 GPU = torch.device("cuda", 0)
 
@@ -99,11 +99,11 @@ class LostWork:
             raise dist.DistBackendError("NCCL timed out")
 
 
-def in_two_groups(world):
-    groups = RankGroups(1, 2, world.rank, 0)
+def of_two_states(world):
+    states = OptimizerStates(2, world.rank)
     moment = torch.zeros(2)
-    groups.send_to_main({"moment": SimpleNamespace(to=lambda device: moment)}, world)
-    list(groups.receive({"moment": moment}, world))
+    states.send_to_main({"moment": SimpleNamespace(to=lambda device: moment)}, world)
+    list(states.receive({"moment": moment}, world))
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_machines_of_one_name_are_told_apart(monkeypatch, tmp_path):
         lambda world: world.sum(torch.zeros(2)),
         lambda world: world.gather(torch.zeros(2)),
         lambda world: world.gather_lanes(torch.zeros(1, 1, 3), 2),
-        in_two_groups,
+        of_two_states,
     ],
 )
 @pytest.mark.parametrize("rank", [0, 1])

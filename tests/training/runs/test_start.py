@@ -19,7 +19,7 @@ def trained(tmp_path):
 
 
 def test_the_weights_are_the_given_models(trained):
-    config = ModelConfig(hidden_size=8, embedding_size=4, forget_gate_bias=2.0, segments=2)
+    config = ModelConfig(hidden_size=8, embedding_size=4, forget_gate_bias=2.0)
     model = build_model(config, seed=5)
     load_weights(model, trained, "openai")
     for name, value in build_model(CONFIG, seed=1).state_dict().items():
