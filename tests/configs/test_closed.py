@@ -69,6 +69,6 @@ def test_a_word_that_is_no_option_is_no_closed_one():
 def test_every_study_has_its_page_and_no_option_has_a_closed_name():
     pages = {closed.page for closed in CLOSED.values()} | set(CLOSED_VALUES.values())
     for page in pages - {""}:
-        assert (ROOT / page / "README.md").is_file(), page
+        assert (ROOT / page).is_file(), page
     saved = {"model.heads", "model.context"}  # of a model's file
     assert set(CLOSED) & set(flatten(RunConfig())) == saved

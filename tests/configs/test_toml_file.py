@@ -91,24 +91,6 @@ def test_a_run_saved_with_closed_options_that_are_off_still_loads(tmp_path):
     assert load_config(path) == RunConfig()
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ('cell = "mlstm_ngrams"', "model.cell mlstm_ngrams was closed; revision 9fba6c80"),
-        ('cell = "gru_weight_norm"', "model.cell gru_weight_norm was closed; revision 9fba6c80"),
-        ("ngram_length = 5", "model.ngram_length was closed; leave it out"),
-    ],
-)
-def test_closed_cells_and_options_are_refused_with_the_revision_that_reads_them(
-    tmp_path, line, message
-):
-    path = tmp_path / "config.toml"
-    path.write_text(f"[model]\n{line}\n")
-    with pytest.raises(InputError, match=message) as caught:
-        load_config(path)
-    assert str(caught.value).startswith(str(path))
-
-
 SAVED_UNDER_ASCII = """
 from pathlib import Path
 from configs.toml_file import *
