@@ -90,7 +90,7 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
         """Load the model; the texts are not looked at."""
         kind = self._kind()
         loaded = load_model(self.model, device=self.device)
-        loaded.model.multiply_in(self.precision)
+        loaded.model.set_precision(self.precision)
         kind.size(loaded.model.config)  # refuses layers and units that the model does not have
         self._weights = folded(loaded.model)  # once: a stream comes a few texts at a time
         self.loaded_ = loaded

@@ -109,7 +109,7 @@ def main() -> None:
     command.prepare_output(options.output)
     loaded = [load_model(name, compute_dtype=torch.float32) for name in options.models]
     for each in loaded:
-        each.model.multiply_in(options.precision)
+        each.model.set_precision(options.precision)
     started = perf_counter()
     found = {name: compare(name, loaded, options) for name in options.sets}
     first, *beside = map(describe_model, loaded)

@@ -60,7 +60,7 @@ def main() -> None:
 def reproduce(options: Options) -> None:
     """Measure the model on each set, and print the table."""
     loaded = load_model(options.model, compute_dtype=torch.float32)
-    loaded.model.multiply_in(options.precision)
+    loaded.model.set_precision(options.precision)
     folder = options.results / (options.name or Path(options.model).name)
     folder.mkdir(parents=True, exist_ok=True)
     for name in options.tasks or present(options.data):

@@ -132,7 +132,7 @@ class SentimentClassifier:
             loaded = load_model(given, compute_dtype=torch.float32, device=self.device)
         fitted = self._fitted(loaded)  # it belongs to a model in fp32
         if loaded is not given:
-            loaded.model.multiply_in(self.precision)
+            loaded.model.set_precision(self.precision)
         classes = named_classes(fitted.classes, y)
         unsure = fitted.unsure if self.unsure is None else checked_between(self.unsure)
         weights = folded(loaded.model)  # once: a stream comes a few texts at a time

@@ -99,7 +99,7 @@ def score(
     from ..scoring import score_split
 
     loaded = load_model(options.model, device=options.device)
-    loaded.model.multiply_in(options.precision)
+    loaded.model.set_precision(options.precision)
     split = split_for(loaded)
     started = perf_counter()
     with ProgressBar("evaluate", len(split.tokens)) as progress:

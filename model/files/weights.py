@@ -21,7 +21,7 @@ from torch.overrides import TorchFunctionMode
 
 from ..bounds import is_whole
 from ..errors import InputError
-from ..fused.cores import follow_quota
+from ..fused.process import follow_quota
 from ..language_model import LanguageModel, ModelConfig, architecture_fields
 from ..text.profiles import TextProfile, text_profile
 from ..text.tokenizer import BYTES, Tokenizer, load_tokenizer
@@ -125,8 +125,7 @@ def load_model(
     compute_dtype: of the products; None: the parameters' own. device: "cpu", "cuda", "cuda:1",
     "mps", a torch.device, or "auto" or None: a GPU, if any. Shapes are checked against the
     description before any memory is allocated. Raises InputError for whatever is missing, damaged,
-    or of a newer format. Only hf://owner/name uses the network. From then on torch's threads follow
-    the quota on cores, unless their number was set explicitly.
+    or of a newer format. Only hf://owner/name uses the network.
     """
     follow_quota()
     chosen = choose_device(device)

@@ -159,10 +159,10 @@ def test_a_model_changes_its_precision_and_back():
     tokens, state = torch.arange(12).view(3, 4), model.initial_state(3)
     with torch.inference_mode():
         exact, _ = model.hidden(tokens, state)
-        model.multiply_in("int8")
+        model.set_precision("int8")
         rounded, _ = model.hidden(tokens, state)
         assert 0 < (rounded - exact).abs().max() < 0.05
-        model.multiply_in("fp32")
+        model.set_precision("fp32")
         assert torch.equal(model.hidden(tokens, state)[0], exact)
 
 
@@ -173,7 +173,7 @@ def test_weights_are_multiplied_in_the_precision_that_they_were_folded_for(size)
     with torch.inference_mode():
         found = {}
         for precision in ("fp32", "int8"):
-            model.multiply_in(precision)
+            model.set_precision(precision)
             found[precision] = (model.fold(), model.hidden(tokens, state)[0])
         for weights, expected in found.values():
             assert torch.equal(model.hidden(tokens, state, weights)[0], expected)
@@ -186,7 +186,7 @@ def test_weights_are_multiplied_in_the_precision_that_they_were_folded_for(size)
         ("lstm", "int8", "precision int8 is for the products of an mLSTM"),
     ],
 )
-def test_what_a_model_cannot_multiply_in_is_refused(cell, precision, words):
+def test_a_precision_that_a_model_lacks_is_refused(cell, precision, words):
     model = build_model(ModelConfig(cell=cell, hidden_size=8), seed=0)
     with pytest.raises(InputError, match=words):
-        model.multiply_in(precision)
+        model.set_precision(precision)
