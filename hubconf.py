@@ -53,7 +53,7 @@ def language_model(name_or_dir: str = "default", **parameters: typing.Any) -> ty
     """Return the torch module, in eval mode: tokens [B, T] and a state to logits [B, T, V].
 
     parameters: backend ("auto", "reference", "fused"), compute_dtype (torch.float32,
-    torch.bfloat16, torch.float16), device (if absent, the CPU).
+    torch.bfloat16, torch.float16), device.
     """
     load = _package().load_model
     _check(parameters, load)

@@ -21,6 +21,7 @@ from .layers.peers import GruLayer, LstmLayer, NormedGruLayer, NormedLstmLayer
 from .layers.recurrence import Backend
 from .layers.transformer import TransformerLayer
 from .layers.words import WordMlstmLayer
+from .precision import Precision
 from .state import DTYPES, State, accumulation_dtype
 
 Cell = Literal[
@@ -33,7 +34,6 @@ Cell = Literal[
     "gru_weight_norm",
     "transformer",
 ]
-Precision = Literal["fp32", "bf16", "fp16", "int8"]
 LAYERS: dict[str, type[RecurrentLayer]] = {  # by `Cell`
     "mlstm": MlstmLayer,
     "mlstm_ngrams": NgramMlstmLayer,

@@ -52,7 +52,7 @@ class FinalState(nn.Module):
                 local_files_only=local_files_only,
             )
         folder = folder / subfolder
-        return cls(load_model(folder, compute_dtype=torch.float32))
+        return cls(load_model(folder, compute_dtype=torch.float32, device="cpu"))
 
     def save(self, output_path: str, *parts: Any, **other: Any) -> None:
         """Write the model; the library writes modules.json."""

@@ -28,7 +28,7 @@ def main() -> None:
     from model.files.weights import load_model
     from model.published.openai import write_openai
 
-    loaded = load_model(options.model)
+    loaded = load_model(options.model, device="cpu")
     write_openai(options.output, loaded.model)
     print(f"{options.output}: 0.npy to 14.npy, {loaded.model.config.hidden_size} units")
     print(f"the files do not record the text profile; this model's is {loaded.profile.name}")

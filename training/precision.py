@@ -4,18 +4,17 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from model.errors import InputError
 from model.fused.cores import has_instructions, has_matrix_units
+from model.precision import TrainingPrecision
 
 from .parallel.distributed import World
 from .parallel.exchange import ParallelConfig
 
-TrainingPrecision = Literal["auto", "fp32", "bf16", "fp16"]
 FIRST_SCALE = 2.0**16
 HIGHEST_SCALE = 2.0**100  # far above any use, and below 2^128, the limit of fp32
 LOWEST_SCALE = 2.0**-40  # far below any use: no step was clean for a hundred tries

@@ -15,6 +15,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from model.bounds import Bound, Fraction, check_bounds
 from model.errors import InputError
 from model.language_model import LanguageModel
+from model.precision import TrainingPrecision
 from model.state import State
 
 from .divergence import diverged
@@ -30,7 +31,6 @@ from .precision import (
     FIRST_SCALE,
     HIGHEST_SCALE,
     LOWEST_SCALE,
-    TrainingPrecision,
     make_loss_scaler,
     overflow_together,
     sums_in_fp32,

@@ -34,7 +34,7 @@ from model.errors import InputError
 from model.features import FeatureKind
 from model.files.storage import write_json
 from model.files.weights import LoadedModel, load_model
-from model.language_model import Precision
+from model.precision import Precision
 from transfer.experiment import describe_model
 from transfer.features import FeatureCache
 from transfer.regression import Examples

@@ -46,12 +46,12 @@ def write_page(options: Namespace, path: Path) -> None:
     """Write the page of the model that the options name."""
     import torch
 
-    from ..classifiers.fitted import load_fitted, shown_classifier
+    from ..classifiers.fitted import HOW_TO_FIT, load_fitted, shown_classifier
     from ..demo import write_demo
     from ..files.weights import load_model
 
-    loaded = load_model(options.model, compute_dtype=torch.float32)
+    loaded = load_model(options.model, compute_dtype=torch.float32, device="cpu")
     folder = shown_classifier(loaded, options.classifier)
-    mend = "fit it again with scripts/transfer.py"
+    mend = f"fit it again. {HOW_TO_FIT}"
     classifier = None if folder is None else load_fitted(loaded, folder, mend)
     write_demo(loaded, classifier, path, options.title, unit=options.neuron)

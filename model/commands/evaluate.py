@@ -64,8 +64,8 @@ def run(options: Namespace, origin: Mapping[str, Any] | None = None) -> None:
     """
     if options.data.is_dir():
         raise InputError(
-            f"{options.data}: is a folder; name a file in it. A prepared corpus is scored by "
-            "scripts/evaluate.py of a checkout"
+            f"{options.data}: is a folder; name a file in it. Only evaluate.py of the "
+            "repository scores a prepared corpus"
         )
     check_apart([options.data], [options.output])
     texts = texts_of(options.data, options.text_key)

@@ -10,9 +10,9 @@ from experiments.training_runs import Recipe
 from model.bounds import Bound, PositiveInt
 from model.errors import InputError
 from model.language_model import ModelConfig, build_model
+from model.precision import TrainingPrecision
 from training.parallel.distributed import TrainingDevice
 from training.parallel.exchange import MEGABYTE, ParallelConfig
-from training.precision import TrainingPrecision
 
 EXCHANGES: dict[str, dict[str, Any]] = {
     "fp32": {},
