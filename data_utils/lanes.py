@@ -115,7 +115,7 @@ class Lanes:
         """
         self.tokens = np.asarray(split.tokens)  # indexing a memmap is slower
         self.offsets = np.asarray(split.offsets)
-        self.tokenizer = split.tokenizer
+        self.tokenizer, self.check = split.tokenizer, split.check
         self.lanes, self.window, self.persist, self.seed = lanes, window, persist, seed
         self.title_weight = title_weight
         if title_weight != 1 and self.tokenizer.kind != BYTES.kind:
@@ -168,6 +168,7 @@ class Lanes:
 
     def __getitem__(self, index: int) -> WindowBatch:
         """Return window `index` of the endless sequence of epochs."""
+        self.check()
         shards, within = self.locate(index)
         # Lanes without a shard have nothing left to read.
         spans = np.zeros((self.lanes, 2), dtype=np.int64)  # where each lane reads from and to
