@@ -5,9 +5,11 @@ import pytest
 import torch
 
 from model.errors import InputError
+from model.features import features_in_order
 from model.fused.vectors import integers
 from model.language_model import ModelConfig, build_model
 from model.layers.recurrence import choose, pack, recur
+from tests.conftest import emphatic
 from tests.model.layers import numpy_mlstm
 from tests.model.layers.windows import EPS, scaled_inputs, window_of
 
@@ -190,3 +192,16 @@ def test_a_precision_that_a_model_lacks_is_refused(cell, precision, words):
     model = build_model(ModelConfig(cell=cell, hidden_size=8), seed=0)
     with pytest.raises(InputError, match=words):
         model.set_precision(precision)
+
+
+def test_a_text_has_the_same_features_in_every_batch_whatever_the_vocabulary():
+    """With inputs projected window by window, last digits would depend on the batch."""
+    config = ModelConfig(hidden_size=64, embedding_size=128, vocabulary_size=2000)
+    model = emphatic(build_model(config, seed=0))
+    model.set_precision("int8")
+    draw = np.random.default_rng(0)
+    texts = [draw.integers(0, 2000, size) for size in draw.integers(1, 60, 40)]
+    together = features_in_order(model, texts)
+    for batch_size in (1, 3, 16):
+        apart = features_in_order(model, texts, batch_size=batch_size)
+        np.testing.assert_array_equal(apart, together)
