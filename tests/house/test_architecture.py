@@ -196,17 +196,6 @@ def test_the_plain_path_names_no_optional_part(part, own, trunk):
     assert naming == own | trunk
 
 
-def test_a_folder_is_seen_at_a_glance():
-    for package in (*PACKAGES, "tests", "experiments"):
-        within = (path for path in (ROOT / package).rglob("*") if path.is_dir())
-        for folder in (ROOT / package, *within):
-            if {"pretrained", "__pycache__", "results"} & set(folder.parts):
-                continue
-            files = [path for path in folder.iterdir() if path.is_file()]
-            files = [path for path in files if path.name != "py.typed"]  # a mark without content
-            assert len(files) <= 12, folder
-
-
 def test_kernels_stay_readable():
     for path in (path for end in ("cpp", "h") for path in (ROOT / "model").rglob(f"*.{end}")):
         lines = path.read_text().splitlines()

@@ -104,3 +104,12 @@ def test_classifying_changes_nothing_of_the_hosts():
 
 def test_importing_every_module_changes_nothing_of_the_hosts():
     assert_succeeds(IMPORTS)
+
+
+def test_our_own_commands_adapt_their_process_from_their_start():
+    code = (
+        "from model.commands.program import run; from model.fused.process import owns_process; "
+        "assert not owns_process(); run(lambda: print(owns_process()))"
+    )
+    process = run_anew("-c", code)
+    assert (process.returncode, process.stdout) == (0, "True\n"), process.stderr
