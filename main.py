@@ -6,6 +6,10 @@ python -m torch.distributed.run --nproc-per-node 8 main.py --config configs/pape
 python main.py --resume runs/tour
 """
 
+from configs import report_import_errors
+
+report_import_errors()
+
 from configs import command
 from configs.options import RunOptions
 from configs.run import ResolvedRun, resolve_run

@@ -1,7 +1,7 @@
 """How a run is described: one schema composed of the components' sections.
 
-Every command imports this package first, so that a missing package is reported in one line, and
-Ctrl-C in one word.
+Every command imports this package first and calls `report_import_errors`, so that a missing package
+is reported in one line, and Ctrl-C in one word.
 """
 
 import sys
@@ -11,6 +11,11 @@ from types import TracebackType
 from model.commands import program
 from model.errors import InputError
 from training.parallel.launcher import report_failure
+
+
+def report_import_errors() -> None:
+    """Let `end_in_one_line` report what ends this process; only our commands call this."""
+    sys.excepthook = end_in_one_line
 
 
 def end_in_one_line(
@@ -42,6 +47,3 @@ def _missing_package(error: BaseException) -> str:
     name = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
     package = name.partition(".")[0]
     return package if package and find_spec(package) is None else ""
-
-
-sys.excepthook = end_in_one_line

@@ -115,6 +115,7 @@ def taken(split: Split, order: np.ndarray) -> Split:
     offsets = _offsets(split, order)
     tokens = np.empty(offsets[-1], source.dtype)
     for first in range(0, len(order), COPIED_AT_ONCE):  # a view of every review takes memory too
+        split.check()
         part = order[first : first + COPIED_AT_ONCE]
         spans = zip(starts[part].tolist(), starts[part + 1].tolist(), strict=True)
         reviews = [source[start:end] for start, end in spans]

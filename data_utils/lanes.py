@@ -97,7 +97,7 @@ class Lanes:
         bounds: of its shards, int64 [shards + 1]; absent, equal spans.
         """
         self.tokens = np.asarray(split.tokens)  # indexing a memmap is slower
-        self.tokenizer = split.tokenizer
+        self.tokenizer, self.check = split.tokenizer, split.check
         self.lanes, self.window, self.seed = lanes, window, seed
         self.assign(own)
         shards = lanes if shards is None else shards
@@ -136,6 +136,7 @@ class Lanes:
 
     def __getitem__(self, index: int) -> WindowBatch:
         """Return window `index` of the endless sequence of epochs."""
+        self.check()
         shards, within = self.locate(index)
         # Lanes without a shard have nothing left to read.
         spans = np.zeros((self.lanes, 2), dtype=np.int64)  # where each lane reads from and to

@@ -1,3 +1,8 @@
 """One folder for each claim; nothing imports them."""
 
-import configs  # noqa: F401 (it names a package that is not installed)
+import sys
+
+from configs import report_import_errors
+
+if sys.argv[0] == "-m":  # Python is starting one of them
+    report_import_errors()

@@ -10,8 +10,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from .features import FeatureKind, Pooling, StateName, features_in_order, folded
 from .features import preset as named_choice
 from .files.devices import DeviceName
-from .files.weights import LoadedModel, load_model
-from .language_model import Precision
+from .files.weights import LoadedModel, adapted, load_model
+from .precision import Precision
 from .reading.progress import ProgressBar
 from .text.profiles import checked_texts
 
@@ -24,8 +24,8 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    model : str or path
-        A model directory, a run directory, or the name of a shipped model.
+    model : str, path or LoadedModel
+        A model directory, a run directory, the name of a shipped model, or a model.
     state : "cell" or "hidden"
         Which half of the state is the feature; the papers take the cell.
     pooling : "last", "mean", "max", "min", or a list of them
@@ -41,25 +41,27 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
         Which units of each layer, in this order; None: all.
     batch_size : int
         Texts read together. It changes the speed, not the features.
-    precision : "fp32", "bf16", "fp16" or "int8"
+    precision : "fp32", "bf16", "fp16", "int8" or None
         Number format of the matrix products, whatever the model was trained in. docs/speed.md says
-        which is faster where, and how little the features change.
+        which is faster where, and how little the features change. None: fp32, or what a loaded
+        model has.
     device : str, torch.device or None
-        Where the model runs: "cpu", "cuda", "cuda:1", "mps", or "auto" or None: a GPU, if any.
+        Where the model runs: "cpu", "cuda", "cuda:1", "mps", or "auto" or None: a GPU, if any, or
+        where a loaded model is. A loaded model that is given never changes.
     show_progress : bool
         Show the progress on stderr.
     """
 
     def __init__(
         self,
-        model: str | Path = "default",
+        model: str | Path | LoadedModel = "default",
         state: StateName = "cell",
         batch_size: int = 128,
         pooling: Pooling | Sequence[Pooling] = "last",
         layers: Literal["last", "all"] | Sequence[int] = "last",
         tanh: bool = False,
         units: Sequence[int] | None = None,
-        precision: Precision = "fp32",
+        precision: Precision | None = None,
         device: DeviceName = "auto",
         show_progress: bool = False,
     ):
@@ -87,20 +89,31 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
         return cls(name_or_dir, **named_choice(preset, **parameters)).fit()
 
     def fit(self, texts: object = None, y: object = None) -> "SentimentFeaturizer":
-        """Load the model; the texts are not looked at."""
-        kind = self._kind()
-        loaded = load_model(self.model, device=self.device)
-        loaded.model.multiply_in(self.precision)
+        """Load the model; the texts are not looked at.
+
+        Parameters that `set_params` changed take effect here, and only here. `batch_size` and
+        `show_progress` change no feature, and take effect immediately.
+        """
+        kind = FeatureKind(
+            state=self.state,
+            pooling=self.pooling,
+            layers=self.layers,
+            tanh=self.tanh,
+            units=self.units,
+        )
+        loaded = self.model
+        if not isinstance(loaded, LoadedModel):
+            loaded = load_model(loaded, device=self.device)
+        loaded = adapted(loaded, self.precision, self.device)
         kind.size(loaded.model.config)  # refuses layers and units that the model does not have
         self._weights = folded(loaded.model)  # once: a stream comes a few texts at a time
-        self.loaded_ = loaded
-        self._loaded_as = (self.model, self.precision, self.device)
+        self.loaded_, self.kind_ = loaded, kind
         return self
 
     def transform(self, texts: Iterable[str]) -> np.ndarray:
         """Return features [N, F], rows in the order of the texts."""
         given = checked_texts(texts)
-        self._follow_parameters()
+        self._ready()
         loaded: LoadedModel = self.loaded_
         sequences = [loaded.tokens(text) for text in given]
         size = sum(map(len, sequences))
@@ -108,7 +121,7 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
             return features_in_order(
                 loaded.model,
                 sequences,
-                kind=self._kind(),
+                kind=self.kind_,
                 batch_size=self.batch_size,
                 weights=self._weights,
                 advance=progress.advance,
@@ -116,22 +129,13 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
 
     def get_feature_names_out(self, input_features: object = None) -> np.ndarray:
         """Return unit0 ... unit{H-1}; layer0_unit0 for several layers, mean_unit0 for poolings."""
-        self._follow_parameters()
-        return np.array(self._kind().names(self.loaded_.model.config), dtype=object)
+        self._ready()
+        return np.array(self.kind_.names(self.loaded_.model.config), dtype=object)
 
-    def _follow_parameters(self) -> None:
-        """Load the model on first use, and again if `set_params` named another one."""
-        if getattr(self, "_loaded_as", None) != (self.model, self.precision, self.device):
+    def _ready(self) -> None:
+        """Load the model on first use."""
+        if not hasattr(self, "kind_"):
             self.fit()
-
-    def _kind(self) -> FeatureKind:
-        return FeatureKind(
-            state=self.state,
-            pooling=self.pooling,
-            layers=self.layers,
-            tanh=self.tanh,
-            units=self.units,
-        )
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()

@@ -13,17 +13,17 @@ from torch import Tensor, nn
 
 from .bounds import SAVED
 from .errors import InputError, checked_number, checked_whole, is_whole
-from .fused.cores import compute_alone_after_forks, follow_quota
+from .fused.process import follow_fork, follow_quota
 from .layers.gate_leaves import GateLeaves
 from .layers.layer import RecurrentLayer
 from .layers.mlstm import MlstmLayer
 from .layers.peers import GruLayer, LstmLayer
 from .layers.recurrence import Backend
 from .layers.transformer import TransformerLayer
+from .precision import Precision
 from .state import DTYPES, State, accumulation_dtype
 
 Cell = Literal["mlstm", "lstm", "gru", "transformer"]
-Precision = Literal["fp32", "bf16", "fp16", "int8"]
 LAYERS: dict[str, type[RecurrentLayer]] = {  # by `Cell`
     "mlstm": MlstmLayer,
     "lstm": LstmLayer,
@@ -184,11 +184,11 @@ class LanguageModel(nn.Module):
 
     def __init__(self, config: ModelConfig, compute_dtype: torch.dtype | None = None):
         super().__init__()
-        compute_alone_after_forks()
+        follow_fork()
         self.config = config
         self.compute_dtype = compute_dtype
         self.multiplies_integers = False
-        """Whether the recurrence's products are of 8-bit integers; `multiply_in` sets it."""
+        """Whether the recurrence's products are of 8-bit integers; `set_precision` sets it."""
         self.embedding = nn.Embedding(config.symbols, config.embedding_size)
         layer = LAYERS[config.cell]
         self.layers = nn.ModuleList(layer.make(config, index) for index in range(config.layers))
@@ -198,9 +198,9 @@ class LanguageModel(nn.Module):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        compute_alone_after_forks()
+        follow_fork()
 
-    def multiply_in(self, precision: str) -> None:
+    def set_precision(self, precision: str) -> None:
         """Set the number format of the matrix products, whatever the model was trained in.
 
         precision: one of `Precision`. int8 is for inference: the recurrence's products are of 8-bit
@@ -253,6 +253,7 @@ class LanguageModel(nn.Module):
         device: torch.device | None = None,
     ) -> State:
         """Return the zero state, [L, B, n] each; dtype: of the products, if not the model's."""
+        _follow_fork()
         dtype, device = dtype or self.dtype, device or self.embedding.weight.device
         return State.stack(
             [layer.initial_state(batch_size, dtype, device) for layer in self._stack]
@@ -263,6 +264,7 @@ class LanguageModel(nn.Module):
 
         leaves: tensors that take the gradients, if not the parameters.
         """
+        _follow_fork()
         dtype = self.dtype
         integers = self.multiplies_integers
         layers = [layer.fold(dtype, integers=integers, leaves=leaves) for layer in self._stack]
@@ -277,6 +279,7 @@ class LanguageModel(nn.Module):
 
         Raises TypeError and ValueError as `forward` does.
         """
+        _follow_fork()
         _check_window(tokens, state)
         weights = weights or self.fold()
         first, *deeper = self._stack
@@ -324,6 +327,11 @@ class LanguageModel(nn.Module):
         return logits.squeeze(1), state
 
 
+def _follow_fork() -> None:
+    if not torch.compiler.is_dynamo_compiling():
+        follow_fork()
+
+
 def _check_window(tokens: Tensor, state: State) -> None:
     """Raise TypeError or ValueError unless a state of B lanes can read tokens [B, T].
 
@@ -344,10 +352,7 @@ def _check_window(tokens: Tensor, state: State) -> None:
 def build_model(
     config: ModelConfig, seed: int, compute_dtype: torch.dtype | None = None
 ) -> LanguageModel:
-    """Build a freshly initialised model: the same seed, the same parameters.
-
-    From then on torch's threads follow the quota on cores, unless their number was set explicitly.
-    """
+    """Build a freshly initialised model: the same seed, the same parameters."""
     follow_quota()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

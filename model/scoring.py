@@ -124,18 +124,19 @@ def split_costs(
     """
     if lanes is not None and lanes < 1:
         raise InputError(f"--lanes is {lanes}; it must be at least 1")
+    split.check()
     starts, firsts, ends = _pieces(split, lanes, reset)
     sequences = [split.tokens[a:b] for a, b in zip(starts, ends, strict=True)]
     costs: list[np.ndarray] = [np.empty(0)] * len(sequences)
     # First tokens are not scored, nor is the text that is read before a strip.
     read = sum(max(len(sequence) - 1, 0) for sequence in sequences)
     scale = len(split.tokens) / max(read, 1)
-    told = token_costs(
-        model,
-        sequences,
-        batch_size=lanes or MAX_STRIPS,
-        advance=lambda tokens: advance(scale * tokens),
-    )
+
+    def go_on(tokens: int) -> None:
+        split.check()
+        advance(scale * tokens)
+
+    told = token_costs(model, sequences, batch_size=lanes or MAX_STRIPS, advance=go_on)
     for rows, batch in told:
         for row, cost in zip(rows, batch, strict=True):
             costs[row] = cost[firsts[row] - starts[row] :]

@@ -5,6 +5,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from configs import report_import_errors
+
+report_import_errors()
+
 from configs.command import parse, prepare_output, refuse_given, report, run
 
 __all__ = ["parse", "prepare_output", "refuse_given", "report", "run"]

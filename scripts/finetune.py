@@ -73,7 +73,7 @@ def main() -> int:
         sets = read_sets(options)  # the folder is checked before this, the model is read after
     stop = StopRequest()
     results = run_finetuning(
-        load_model(options.model, compute_dtype=torch.float32),
+        load_model(options.model, compute_dtype=torch.float32, device=device),
         sets,
         options.output,
         FinetuningConfig.of(options),

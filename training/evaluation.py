@@ -49,11 +49,12 @@ def evaluate_split(
     file order with the state carried from review to review; "review" starts every review from the
     zero state.
     """
+    split.check()
     pieces = tokens_by_review(split) if reset == "review" else cut_strips(split, lanes)
     own = pieces[world.rank :: world.size]
     bits = math.fsum(
         float(cost.sum(dtype=np.float64))
-        for _, costs in token_costs(model, own, batch_size=lanes)
+        for _, costs in token_costs(model, own, batch_size=lanes, advance=lambda _: split.check())
         for cost in costs
     )
     characters = sum(split.tokenizer.count_bytes(piece) for piece in own)

@@ -4,18 +4,17 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from model.errors import InputError
 from model.fused.cores import has_instructions, has_matrix_units
+from model.precision import TrainingPrecision
 
 from .parallel.distributed import World
 from .parallel.exchange import ParallelConfig
 
-TrainingPrecision = Literal["auto", "fp32", "bf16", "fp16"]
 FIRST_SCALE = 2.0**16  # halves when a gradient overflows
 LOWEST_SCALE = 2.0**-40  # far below any use: no step was clean for a hundred tries
 SCALE_GROWTH_INTERVAL = 1000  # clean steps before the scale doubles (Puri et al. 2018's code)

@@ -14,6 +14,7 @@ from torch import Tensor
 from model.bounds import Bound, Fraction, check_bounds
 from model.errors import InputError
 from model.language_model import LanguageModel
+from model.precision import TrainingPrecision
 from model.state import State
 
 from .divergence import diverged
@@ -27,7 +28,6 @@ from .parallel.distributed import Deal, TrainingDevice, World
 from .parallel.exchange import ParallelConfig, make_exchange
 from .precision import (
     LOWEST_SCALE,
-    TrainingPrecision,
     make_loss_scaler,
     overflow_together,
     sums_in_fp32,

@@ -25,7 +25,7 @@ from model.errors import InputError
 from model.features import FeatureKind
 from model.files.storage import write_json
 from model.files.weights import LoadedModel, load_model
-from model.language_model import Precision
+from model.precision import Precision
 from transfer.experiment import describe_model
 from transfer.features import FeatureCache
 from transfer.regression import Examples
@@ -96,7 +96,7 @@ def main() -> None:
     command.prepare_output(options.output)
     loaded = [load_model(name, compute_dtype=torch.float32) for name in options.models]
     for each in loaded:
-        each.model.multiply_in(options.precision)
+        each.model.set_precision(options.precision)
     started = perf_counter()
     found = {name: compare(name, loaded, options) for name in options.sets}
     first, *beside = map(describe_model, loaded)

@@ -18,7 +18,7 @@ from data_utils.published_sets.registry import SETS, PublishedTask, present
 from model.bounds import NonNegativeInt
 from model.files.storage import write_json
 from model.files.weights import LoadedModel, load_model
-from model.language_model import Precision
+from model.precision import Precision
 from transfer.experiment import describe_model
 from transfer.features import FeatureCache
 
@@ -60,7 +60,7 @@ def main() -> None:
 def reproduce(options: Options) -> None:
     """Measure the model on each set, and print the table."""
     loaded = load_model(options.model, compute_dtype=torch.float32)
-    loaded.model.multiply_in(options.precision)
+    loaded.model.set_precision(options.precision)
     folder = options.results / (options.name or Path(options.model).name)
     folder.mkdir(parents=True, exist_ok=True)
     for name in options.tasks or present(options.data):

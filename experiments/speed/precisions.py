@@ -100,7 +100,7 @@ def processor_time(work: dict[str, Callable[[], object]], rounds: int) -> dict[s
 def untrained(H: int, precision: str) -> LanguageModel:
     """Return a model of one layer that multiplies in a precision."""
     model = build_model(ModelConfig(hidden_size=H), seed=0).eval()
-    model.multiply_in(precision)
+    model.set_precision(precision)
     return model
 
 

@@ -22,6 +22,10 @@ from .fine_tuned import FineTuned, load_fine_tuned
 from .stars import FORMAT_VERSION as STARS_VERSION
 from .stars import NGRAMS_VERSION, StarsClassifier, load_stars
 
+# Fitting needs labelled texts and the repository; an installed package has only its command.
+HOW_TO_FIT = (
+    "To fit one: transfer.py of the repository, or mlstm-sentiment featurize and scikit-learn"
+)
 Fitted = Classifier | FineTuned | StarsClassifier
 LOADERS: dict[int, Callable[[Path, int], Fitted]] = {
     FINE_TUNED_VERSION: load_fine_tuned,
@@ -33,9 +37,9 @@ LOADERS: dict[int, Callable[[Path, int], Fitted]] = {
 def find_classifier(loaded: LoadedModel, given: str | Path | None = None) -> Path | None:
     """Return the folder of a classifier, None if there is none.
 
-    given: the folder itself, the output folder of scripts/transfer.py or finetune.py, or a run
-    directory. None: `classifier/` of the model, else the one that was transferred into the model's
-    run directory.
+    given: the folder itself, the output folder of transfer.py or finetune.py, or a run directory.
+    None: `classifier/` of the model, else the one that was transferred into the model's run
+    directory.
     """
     if given is not None:
         run = Path(given)
@@ -52,8 +56,8 @@ def shown_classifier(loaded: LoadedModel, given: str | Path | None = None) -> Pa
     folder = find_classifier(loaded, given)
     if folder is None and given is not None:
         raise InputError(
-            f"{given}: no classifier in it ({FOLDER}/{CONFIG_FILE}); name the folder that "
-            "scripts/transfer.py wrote, or leave out --classifier"
+            f"{given}: no classifier in it ({FOLDER}/{CONFIG_FILE}); name the folder of "
+            "one, or leave out --classifier"
         )
     return folder
 
@@ -98,7 +102,7 @@ def own_classifier(loaded: LoadedModel, layer: int = -1, given: str | Path | Non
     if folder is None:
         raise InputError(
             f"{loaded.folder}: has no {FOLDER}/ that would say which unit to take; name one with "
-            "--neuron (scripts/transfer.py finds it)"
+            f"--neuron. {HOW_TO_FIT}"
         )
-    mend = "name a unit with --neuron, or fit it again with scripts/transfer.py"
+    mend = f"name a unit with --neuron, or fit it again. {HOW_TO_FIT}"
     return load_fitted(loaded, folder, mend)

@@ -10,9 +10,9 @@ from ..files.shipped import CONFIG_FILE
 from ..files.storage import read_json, whole_folder
 from ..files.weights import load_model
 from .classifier import FOLDER
-from .fitted import find_classifier, load_fitted
+from .fitted import HOW_TO_FIT, find_classifier, load_fitted
 
-RESULTS_FILE = "results.json"  # of scripts/transfer.py, beside the classifier's folder
+RESULTS_FILE = "results.json"  # of a transfer, next to the classifier's folder
 
 
 def push_to_hub(
@@ -37,11 +37,11 @@ def write_repository(name_or_folder: str | Path, folder: Path, repository: str) 
     The model's own card, if any, is kept. Raises InputError for a damaged model or classifier: it
     is not published.
     """
-    loaded = load_model(name_or_folder)
+    loaded = load_model(name_or_folder, device="cpu")
     classifier = find_classifier(loaded)
     results = None
     if classifier is not None:
-        load_fitted(loaded, classifier, "fit it again with scripts/transfer.py")
+        load_fitted(loaded, classifier, f"fit it again. {HOW_TO_FIT}")
         measured = classifier.parent / RESULTS_FILE
         results = read_json(measured) if measured.is_file() else None
     with whole_folder(folder) as partial:

@@ -13,12 +13,12 @@ import torch
 from ..errors import InputError
 from ..features import ModelOutput, features_in_order, folded, read_in_order
 from ..files.devices import DeviceName
-from ..files.weights import LoadedModel, load_model
-from ..language_model import Precision
+from ..files.weights import LoadedModel, adapted, load_model
+from ..precision import Precision
 from ..reading.progress import ProgressBar
 from ..text.profiles import checked_texts
 from .classifier import CONFIG_FILE, FOLDER, checked_between, checked_threshold
-from .fitted import Fitted, find_classifier, load_fitted
+from .fitted import HOW_TO_FIT, Fitted, find_classifier, load_fitted
 from .stars import StarsClassifier
 
 SHORTEST = 2  # bytes: fewer are no text
@@ -53,7 +53,7 @@ class SentimentClassifier:
     model : str, path or LoadedModel
         A model directory, a run directory, the name of a shipped model, or a model.
     classifier : str, path, a fitted classifier, or None
-        The folder that scripts/transfer.py wrote, or its `classifier/`; None: the one in the
+        The folder that transfer.py wrote, or its `classifier/`; None: the one in the
         model's folder, or in `transfer/` of its run.
     threshold : float or None
         Instead of the classifier's own, for two classes; what is unsure moves with it.
@@ -62,11 +62,12 @@ class SentimentClassifier:
         included, is unsure. None: the classifier's own, or up to 0.1 from the threshold.
     batch_size : int
         Texts read together. It changes the speed, not the results.
-    precision : "fp32", "bf16", "fp16" or "int8"
+    precision : "fp32", "bf16", "fp16", "int8" or None
         Number format of the matrix products; docs/speed.md says which is faster where, and how
-        little the probabilities change. A loaded model keeps its own.
+        little the probabilities change. None: fp32, or what a loaded model has.
     device : str, torch.device or None
-        Where the model runs: "cpu", "cuda", "cuda:1", "mps", or "auto" or None: a GPU, if any.
+        Where the model runs: "cpu", "cuda", "cuda:1", "mps", or "auto" or None: a GPU, if any, or
+        where a loaded model is. A loaded model that is given never changes.
     show_progress : bool
         Show the progress on stderr.
     """
@@ -84,7 +85,7 @@ class SentimentClassifier:
         threshold: float | None = None,
         unsure: tuple[float, float] | None = None,
         batch_size: int = 128,
-        precision: Precision = "fp32",
+        precision: Precision | None = None,
         device: DeviceName = "auto",
         show_progress: bool = False,
     ):
@@ -120,19 +121,16 @@ class SentimentClassifier:
         """Load the model and its classifier, which stays as it is; texts are ignored.
 
         Nothing is learnt from them: for a classifier of your own labels use `SentimentFeaturizer`
-        before any classifier of scikit-learn, or scripts/transfer.py.
+        before any classifier of scikit-learn, or transfer.py of the repository.
 
         y: labels. If they are numbers, as many different ones as there are classes, the classes get
         these names from now on, in order. Raises InputError for other labels.
         """
-        given = self.model
-        if isinstance(given, LoadedModel):
-            loaded = given
-        else:
-            loaded = load_model(given, compute_dtype=torch.float32, device=self.device)
+        loaded = self.model
+        if not isinstance(loaded, LoadedModel):
+            loaded = load_model(loaded, compute_dtype=torch.float32, device=self.device)
         fitted = self._fitted(loaded)  # it belongs to a model in fp32
-        if loaded is not given:
-            loaded.model.multiply_in(self.precision)
+        loaded = adapted(loaded, self.precision, self.device)
         classes = named_classes(fitted.classes, y)
         unsure = fitted.unsure if self.unsure is None else checked_between(self.unsure)
         weights = folded(loaded.model)  # once: a stream comes a few texts at a time
@@ -147,10 +145,11 @@ class SentimentClassifier:
             folder = find_classifier(loaded, given)
             if folder is None:
                 raise InputError(
-                    f"{given or loaded.folder}: no classifier in it ({FOLDER}/{CONFIG_FILE}); fit "
-                    f"one and name it with --classifier: {_how_to_fit(loaded)}"
+                    f"{given or loaded.folder}: no classifier in it ({FOLDER}/{CONFIG_FILE}); name "
+                    f"the folder of one with --classifier, or take the shipped model `default`, "
+                    f"which has one. {HOW_TO_FIT}"
                 )
-            mend = f"name that model, or fit one on this: {_how_to_fit(loaded)}"
+            mend = f"name that model, or fit one on this. {HOW_TO_FIT}"
             found = load_fitted(loaded, folder, mend)
         else:
             folder, found = loaded.folder, given
@@ -339,7 +338,10 @@ class SentimentClassifier:
         return {name: getattr(self, name) for name in PARAMETERS}
 
     def set_params(self, **parameters: Any) -> "SentimentClassifier":
-        """Change parameters; `fit` follows them. Raises ValueError for an unknown one."""
+        """Change parameters; those that decide results take effect at the next `fit`.
+
+        Raises ValueError for an unknown one.
+        """
         for name, value in parameters.items():
             if name not in PARAMETERS:
                 raise ValueError(f"invalid parameter {name!r}; there are {', '.join(PARAMETERS)}")
@@ -428,11 +430,4 @@ def named_classes(classes: Sequence[str], labels: Any) -> np.ndarray:
     raise InputError(
         f"the labels are {', '.join(map(str, found[:5]))}, the classifier's classes "
         f"{', '.join(classes)}; name them so, or as so many numbers in their order"
-    )
-
-
-def _how_to_fit(loaded: LoadedModel) -> str:
-    return (
-        f"python scripts/transfer.py --model {loaded.folder} --train F --val F --test F "
-        f"--output DIR writes DIR/{FOLDER}"
     )

@@ -10,16 +10,16 @@ from inspect import cleandoc
 from itertools import takewhile
 from pathlib import Path
 from textwrap import indent
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_args
 
 from .. import __version__
 from ..errors import InputError, meant
 from ..files.shipped import find_model
+from ..precision import Precision
 from ..reading.texts import TEXT_KEYS
 from .program import run
 
 PROGRAM = "mlstm-sentiment"
-PRECISIONS = ("fp32", "bf16", "fp16", "int8")
 COMMANDS = {
     "classify": "classify the sentiment of texts",
     "heatmap": "colour texts by what the sentiment unit holds after every character",
@@ -171,8 +171,8 @@ def add_classifier(parser: Parser) -> None:
     parser.add_argument(
         "--classifier",
         type=Path,
-        help="the folder that scripts/transfer.py wrote (default: the one inside the model's "
-        "folder, or transfer/ of its run)",
+        help="the folder of a classifier, or what transfer.py wrote (default: the one inside the "
+        "model's folder, or transfer/ of its run)",
     )
 
 
@@ -188,7 +188,7 @@ def add_precision(parser: Parser) -> None:
     """Add the number format of the matrix products."""
     parser.add_argument(
         "--precision",
-        choices=PRECISIONS,
+        choices=get_args(Precision),
         default="fp32",
         help="number format of the matrix products. On a CPU, bf16 is faster than fp32 with "
         "AVX512-BF16 or AMX, int8 (8-bit integers in the recurrence) faster still with AVX512-VNNI "

@@ -54,10 +54,10 @@ def load_shown(options: Namespace) -> "tuple[LoadedModel, Fitted | None]":
     """Return the model that the options name, and its classifier, if any."""
     import torch
 
-    from ..classifiers.fitted import load_fitted, shown_classifier
+    from ..classifiers.fitted import HOW_TO_FIT, load_fitted, shown_classifier
     from ..files.weights import load_model
 
-    loaded = load_model(options.model, compute_dtype=torch.float32)
+    loaded = load_model(options.model, compute_dtype=torch.float32, device="cpu")
     folder = shown_classifier(loaded, options.classifier)
-    mend = "fit it again with scripts/transfer.py"
+    mend = f"fit it again. {HOW_TO_FIT}"
     return loaded, None if folder is None else load_fitted(loaded, folder, mend)

@@ -64,8 +64,8 @@ def run(options: Namespace, origin: Mapping[str, Any] | None = None) -> None:
     """
     if options.data.is_dir():
         raise InputError(
-            f"{options.data}: is a folder; name a file in it. A prepared corpus is scored by "
-            "scripts/evaluate.py of a checkout"
+            f"{options.data}: is a folder; name a file in it. Only evaluate.py of the "
+            "repository scores a prepared corpus"
         )
     check_apart([options.data], [options.output])
     texts = texts_of(options.data, options.text_key)
@@ -99,7 +99,7 @@ def score(
     from ..scoring import score_split
 
     loaded = load_model(options.model, device=options.device)
-    loaded.model.multiply_in(options.precision)
+    loaded.model.set_precision(options.precision)
     split = split_for(loaded)
     started = perf_counter()
     with ProgressBar("evaluate", len(split.tokens)) as progress:

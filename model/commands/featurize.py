@@ -112,7 +112,7 @@ def run(options: Namespace) -> None:
     chosen = preset(options.preset, state=options.state, pooling=options.pooling)
     kind = FeatureKind(**chosen, layers=layers, tanh=options.tanh, units=options.units)
     loaded = load_model(options.model, device=options.device)
-    loaded.model.multiply_in(options.precision)
+    loaded.model.set_precision(options.precision)
     kind.size(loaded.model.config)  # refuses what the model lacks, before texts are read
     sequences = [loaded.tokens(text) for text in texts]
     reading = Reading(loaded.model, sequences, kind, options.batch_size)

@@ -15,6 +15,7 @@ from typing import Any, TextIO
 
 from ..errors import InputError
 from ..files.storage import is_stream, naming, write_json
+from ..fused.process import own_process
 
 USAGE_ERROR = 2  # the exit code of every error that a user can cause
 STDOUT = "standard output"  # its name in messages
@@ -43,8 +44,10 @@ def run(
     prints, and exit code 2. A reader of stdout that stops reading, such as `head`, ends the command
     silently. Characters that the encoding of stdout or stderr lacks are printed as escapes. SIGTERM
     and SIGHUP end it as Ctrl-C does, with the exit code that the shell expects: 128 and the
-    signal's number.
+    signal's number. This is the one place where our commands begin to change their process: its
+    streams, log and signal handlers here, threads and their scheduling by `own_process`.
     """
+    own_process()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # None where it is closed
             stream.reconfigure(errors="backslashreplace")

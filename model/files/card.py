@@ -14,7 +14,7 @@ def model_card(
 ) -> str:
     """Return a card; the licence is for its owner to add.
 
-    description: config.json. results: results.json of scripts/transfer.py, if any.
+    description: config.json. results: results.json of a transfer, if any.
     repository: "owner/name".
     """
     architecture = description["architecture"]

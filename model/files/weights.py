@@ -3,10 +3,11 @@
 Nothing is ever unpickled.
 """
 
+import copy
 import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -21,8 +22,9 @@ from torch.overrides import TorchFunctionMode
 
 from ..bounds import is_whole
 from ..errors import InputError
-from ..fused.cores import follow_quota
+from ..fused.process import follow_quota
 from ..language_model import LanguageModel, ModelConfig, architecture_fields, check_not_closed
+from ..precision import Precision
 from ..text.profiles import TextProfile, text_profile
 from ..text.tokenizer import BYTES, Tokenizer, load_tokenizer
 from .devices import DeviceName, choose_device
@@ -118,15 +120,14 @@ def load_model(
     *,
     backend: str = "auto",
     compute_dtype: torch.dtype | None = None,
-    device: DeviceName = "cpu",
+    device: DeviceName = "auto",
 ) -> LoadedModel:
     """Load a model directory, a run directory, or a shipped model by its name, onto a device.
 
     compute_dtype: of the products; None: the parameters' own. device: "cpu", "cuda", "cuda:1",
     "mps", a torch.device, or "auto" or None: a GPU, if any. Shapes are checked against the
     description before any memory is allocated. Raises InputError for whatever is missing, damaged,
-    or of a newer format. Only hf://owner/name uses the network. From then on torch's threads follow
-    the quota on cores, unless their number was set explicitly.
+    or of a newer format. Only hf://owner/name uses the network.
     """
     follow_quota()
     chosen = choose_device(device)
@@ -150,6 +151,25 @@ def load_model(
     expected.load_state_dict(weights, assign=True)
     model = expected.to(chosen).eval()
     return LoadedModel(model, profile, folder, provenance, tokenizer)
+
+
+def adapted(
+    loaded: LoadedModel, precision: Precision | None, device: DeviceName = "auto"
+) -> LoadedModel:
+    """Return a loaded model in another precision or on another device; the given one stays.
+
+    precision: None: the model's own. device: "auto" or None: where the model is. Weights are shared
+    with the given model, unless the device differs.
+    """
+    model, here = loaded.model, loaded.model.embedding.weight.device
+    wanted = here if device in ("auto", None) else choose_device(device)
+    if wanted.type != here.type or wanted.index not in (None, here.index):
+        model = copy.deepcopy(model).to(wanted)
+    elif precision is not None:
+        model = copy.copy(model)
+    if precision is not None:
+        model.set_precision(precision)
+    return replace(loaded, model=model)
 
 
 class _LeftAsTheyAre(TorchFunctionMode):
@@ -280,7 +300,8 @@ def load_tensors(path: Path, like: Mapping[str, Tensor] | None = None) -> dict[s
                 raise InputError(
                     f"{path}: {size:,} bytes, where {most:,} are expected at most; is it another's?"
                 )
-        tensors = load_file(path)
+        # Copies: the file is mapped into memory, and it may change.
+        tensors = {name: tensor.clone() for name, tensor in load_file(path).items()}
     check_finite(path, tensors)
     return tensors
 

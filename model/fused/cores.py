@@ -7,7 +7,6 @@ import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import cache, partial
 from math import ceil, inf
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -138,32 +137,3 @@ def has_instructions(name: str) -> bool:
 
     read_capabilities = getattr(torch.cpu, "get_capabilities", dict[str, bool])
     return bool(read_capabilities().get(name, False))
-
-
-@cache
-def follow_quota(root: Path = ROOT) -> None:
-    """Let torch use at most as many threads as usable cores, unless their number was chosen.
-
-    A number counts as chosen if OMP_NUM_THREADS or MKL_NUM_THREADS sets it, or if it is above the
-    number of cores, which torch never takes by itself. Only the first call does this: a program may
-    set another number later. Torch itself takes a thread for each physical core, whatever the quota
-    is. root: the folder that has proc and sys.
-    """
-    import torch
-
-    chosen = {"OMP_NUM_THREADS", "MKL_NUM_THREADS"} & os.environ.keys()
-    if not chosen and usable_cores(root) < torch.get_num_threads() <= affine_cores():
-        torch.set_num_threads(usable_cores(root))
-
-
-@cache
-def compute_alone_after_forks() -> None:
-    """Let a process that is forked from now on compute in one thread.
-
-    OpenMP's other threads exist only in its parent, and it would wait for them for ever
-    (pytorch/pytorch#17199).
-    """
-    import torch
-
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=partial(torch.set_num_threads, 1))

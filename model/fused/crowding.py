@@ -3,7 +3,8 @@
 Threads that wait for each other poll, which is fastest if each has its own core. Beside other
 programs, a polling thread takes time from the thread that it waits for, and a sleeping one gets a
 core back late. So while our threads queue for cores, OpenMP's threads sleep soon, and all threads
-ask the scheduler for short slices of time.
+ask the scheduler for short slices of time. This changes every thread of the process, so it happens
+only in processes of our own commands (process.py).
 """
 
 import os
@@ -18,6 +19,7 @@ import torch
 
 from .compilation import window_library
 from .cores import affine_cores
+from .process import owns_process
 
 THREADS = Path("/proc/self/task")  # only Linux reports how long each thread has queued
 SECONDS_BETWEEN_LOOKS = 0.25
@@ -36,15 +38,19 @@ class Watch:
         clock: Callable[[], float] = monotonic,
         library: Callable[[], Any] = window_library,
         cores: Callable[[], int] = affine_cores,
+        active: Callable[[], bool] = owns_process,
     ) -> None:
         """threads: has a folder for each thread. library: the compiled library, None if missing."""
         self.crowded = False
         self._threads, self._clock, self._library, self._cores = threads, clock, library, cores
+        self._active = active
         self._lock = threading.Lock()
         self._looked_at, self._queued = clock(), queued_seconds(threads)
 
     def look(self) -> None:
         """Check again if the last check is long enough ago; else this costs nothing."""
+        if not self._active():
+            return
         now = self._clock()
         if now - self._looked_at < SECONDS_BETWEEN_LOOKS or torch.get_num_threads() == 1:
             return

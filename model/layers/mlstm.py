@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 # Up to this many tokens, each is projected once. On CUDA, adding up the gradients of their rows
 # costs a product with all of them.
 MOST_TABULATED = 1024
+# With products of 8-bit integers, a table may be this large: 256 MB. The last digits of a product
+# in fp32 depend on its number of rows, so on the batch, and rounding h to integers may turn a last
+# digit into a step of 1/127. A table is one product, whatever the batch.
+MOST_NUMBERS_TABULATED = 1 << 26
 
 
 class MlstmWeights(NamedTuple):
@@ -133,14 +137,19 @@ class MlstmLayer(RecurrentLayer):
         With more than MOST_TABULATED tokens a window repeats few. They are then projected as they
         occur, and the table is their embedding [V, E].
         """
-        if len(embedding) > MOST_TABULATED:
-            return embedding
-        return F.linear(embedding, weights.w_x)
+        return F.linear(embedding, weights.w_x) if _tabulates(embedding, weights) else embedding
 
     def read(
         self, tokens: Tensor, table: Tensor, state: State, weights: MlstmWeights
     ) -> tuple[Tensor, State]:
         """Recur over the table's rows; or look tokens [T, B] up and project them first."""
-        if len(table) > MOST_TABULATED:
+        if not _tabulates(table, weights):
             return super().read(tokens, table, state, weights)
         return recur(self.backend, Window(table, state, weights.recurrent, tokens))
+
+
+def _tabulates(tokens: Tensor, weights: MlstmWeights) -> bool:
+    """Return whether each of the tokens [V, ...] is projected once."""
+    if weights.recurrent.integers:
+        return len(tokens) * len(weights.w_x) <= MOST_NUMBERS_TABULATED
+    return len(tokens) <= MOST_TABULATED

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from ..fused.cores import follow_quota
+from ..fused.process import follow_quota
 from ..language_model import LanguageModel, ModelConfig
 
 GateOrder = Literal["ifou", "ifuo"]
@@ -35,10 +35,7 @@ def _exchange(tensor: Tensor) -> Tensor:
 
 
 def assemble(tensors: Mapping[str, Tensor], order: GateOrder) -> LanguageModel:
-    """Build the model from a complete set of tensors, whose shapes have been checked.
-
-    torch's threads follow the quota on cores, as after `build_model`.
-    """
+    """Build the model from a complete set of tensors, whose shapes have been checked."""
     follow_quota()
     hidden_size, input_size = tensors["layers.0.w_mx"].shape
     config = ModelConfig(

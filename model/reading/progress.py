@@ -1,6 +1,7 @@
 """The progress of a command: a bar on a terminal, an occasional line elsewhere."""
 
 import sys
+import time
 from types import TracebackType
 from typing import Any
 
@@ -27,34 +28,38 @@ class ProgressBar:
         delay: float = 0.0,
         line_seconds: float = LINE_SECONDS,
     ):
+        stderr, self._started = sys.stderr, time.monotonic()
+        self._bar: Any = None
+        if stderr is None or not shown:
+            return  # even a disabled bar of tqdm's settles how the process starts others
         from tqdm import tqdm  # imported late: a command that ends at once need not load it
 
-        stderr = sys.stderr
         options: dict[str, Any] = {"desc": what, "total": total, "initial": done, "unit": unit}
         options |= {"unit_scale": unit == "B", "delay": delay}
-        if stderr is None or not shown:
-            options["disable"] = True
-        elif not stderr.isatty():
+        if not stderr.isatty():
             seconds = {"mininterval": line_seconds, "maxinterval": line_seconds}
             options |= {"file": _Lines(), "delay": line_seconds, "ncols": 0, **seconds}
         self._bar = tqdm(**options)
 
     def advance(self, count: float) -> None:
         """Count more finished work."""
-        self._bar.update(count)
+        if self._bar is not None:
+            self._bar.update(count)
 
     def expect(self, total: float) -> None:
         """Set the total, as far as known."""
-        self._bar.total = total
+        if self._bar is not None:
+            self._bar.total = total
 
     def note(self, text: str) -> None:
         """From now on, show a text after the rest."""
-        self._bar.set_postfix_str(text, refresh=False)
+        if self._bar is not None:
+            self._bar.set_postfix_str(text, refresh=False)
 
     @property
     def seconds(self) -> float:
         """Seconds since the beginning."""
-        return float(self._bar.format_dict["elapsed"])
+        return time.monotonic() - self._started
 
     def __enter__(self) -> "ProgressBar":
         return self
@@ -65,7 +70,8 @@ class ProgressBar:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._bar.close()
+        if self._bar is not None:
+            self._bar.close()
 
 
 class _Lines:

@@ -1,6 +1,6 @@
 """Many reviews end to end, for training and scoring, and where they are cut."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -11,6 +11,10 @@ from .profiles import TextProfile
 from .tokenizer import BYTES, Tokenizer
 
 
+def _check_nothing() -> None:
+    """Check arrays that are in memory."""
+
+
 @dataclass(frozen=True)
 class Split:
     """The tokens of many reviews, end to end."""
@@ -18,6 +22,11 @@ class Split:
     tokens: np.ndarray  # uint8 [n], or uint16 of a vocabulary
     offsets: np.ndarray  # int64 [reviews + 1], the first token of each review, then n
     tokenizer: Tokenizer = BYTES
+    check: Callable[[], None] = _check_nothing
+    """Raises InputError if the files that the arrays are mapped from have shrunk.
+
+    A read beyond the end of a mapped file ends the process without a word (SIGBUS). So a long
+    reading calls this before each window."""
 
     @property
     def reviews(self) -> int:

@@ -41,7 +41,7 @@ class SubwordTokenizer(Tokenizer):
         if not says_bytes or len(spellings) > LARGEST_VOCABULARY:
             raise InputError(
                 f"{TOKENIZER_FILE}: cannot encode every byte, or has {len(spellings):,} tokens, "
-                f"more than {LARGEST_VOCABULARY:,}; make one with scripts/prepare_corpus.py"
+                f"more than {LARGEST_VOCABULARY:,}; take that of a corpus or a model"
             )
         super().__init__(kind, spellings, np.uint16)
         self._bytes = np.array(tokens, np.uint16)  # [256], the token of each byte

@@ -24,8 +24,8 @@ from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.errors import InputError
 from model.features import features_in_order
 from model.files.weights import load_model
-from model.fused import crowding
 from model.fused.cores import usable_cores
+from model.fused.process import own_process
 from model.language_model import ModelConfig, build_model
 from training.feeding import as_batch
 from training.optimizers.optim import OptimConfig
@@ -165,8 +165,8 @@ def _busy_processes(count: int) -> Iterator[None]:
 
 def _serve(kind: str, adapting: bool, pipe: Connection) -> None:
     """Work for as long as asked, again and again; answer with characters per second."""
-    if not adapting:
-        crowding.watch.look = lambda: None  # type: ignore[method-assign]
+    if adapting:
+        own_process()
     torch.set_num_threads(usable_cores())
     piece = PIECES[kind]()
     piece()  # what is compiled or allocated once

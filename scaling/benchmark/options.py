@@ -2,12 +2,13 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import torch
 
 from data_utils.provenance import describe_origin
 from model.bounds import Bound, PositiveInt, check_bounds
+from model.precision import FloatPrecision
 from model.state import DTYPES
 from training.parallel.distributed import TrainingDevice, device_of_rank
 
@@ -24,7 +25,7 @@ class MeasureOptions:
     """B, lanes."""
     window: PositiveInt = 256
     """T, bytes per lane."""
-    dtype: Literal["fp32", "bf16", "fp16"] = "fp32"
+    dtype: FloatPrecision = "fp32"
     """Dtype of the products. The result's `implementation` names our code for it: "compiled for
     matrix units" for bf16 on a CPU that has them (AMX)."""
     rounds: PositiveInt = 5

@@ -450,7 +450,7 @@ def test_a_reader_that_leaves_early_is_no_error(work, tmp_path):
 @pytest.mark.parametrize(
     ("model", "arguments", "words"),
     [
-        ("bare", ["--text", "x"], ["bare: no classifier in it", "scripts/transfer.py"]),
+        ("bare", ["--text", "x"], ["bare: no classifier in it", "transfer.py"]),
         ("full", ["--text", "x", "--classifier", "{work}/other"], ["another model", "transfer.py"]),
         ("full", ["--text", "x", "--threshold", "7"], ["threshold is 7.0", "from 0 to 1"]),
         ("full", ["--text", "x", "--precision", "fp8"], ["--precision", "fp8", "int8"]),

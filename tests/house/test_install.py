@@ -57,6 +57,11 @@ def test_only_the_model_is_installed(installed):
         assert (installed / "mlstm_sentiment" / source.relative_to(ROOT / "model")).is_file()
 
 
+def test_what_is_installed_names_no_script_of_the_checkout():
+    for path in (ROOT / "model").rglob("*.py"):
+        assert "scripts/" not in path.read_text(encoding="utf-8"), path
+
+
 def test_type_checkers_read_the_installed_package(installed):
     assert (installed / "mlstm_sentiment/py.typed").is_file()
 

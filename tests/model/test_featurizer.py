@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline, make_union
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from model import SentimentFeaturizer, save_model
+from model import SentimentFeaturizer, load_model, save_model
 from model.errors import InputError
 from model.features import FeatureKind, features_in_order
 from model.fused.compilation import window_library
@@ -196,12 +196,30 @@ def test_weights_are_folded_once(small_model, tmp_path, monkeypatch):
     np.testing.assert_array_equal(restored.transform(["good", "bad"]), np.concatenate(once))
 
 
-def test_parameters_that_are_set_later_are_followed(featurizer, small_model, tmp_path):
+def test_parameters_that_are_set_later_take_effect_at_the_next_fit(
+    featurizer, small_model, tmp_path
+):
     before = featurizer.transform(TEXTS)
-    assert featurizer.set_params(units=[1, 0]).transform(TEXTS).shape == (len(TEXTS), 2)
-    with pytest.raises(InputError, match="nonsense"):
-        featurizer.set_params(precision="nonsense").transform(TEXTS)
     small_model.embedding.weight.data += 1
     save_model(tmp_path / "other", small_model, text_profile("openai"), {})
-    other = featurizer.set_params(precision="fp32", units=None, model=tmp_path / "other")
-    assert not np.array_equal(other.transform(TEXTS), before)
+    featurizer.set_params(units=[1, 0], state="hidden", tanh=True, model=tmp_path / "other")
+    np.testing.assert_array_equal(featurizer.transform(TEXTS), before)
+    assert len(featurizer.get_feature_names_out()) == before.shape[1]
+    after = featurizer.fit().transform(TEXTS)
+    assert after.shape == (len(TEXTS), 2)
+    assert featurizer.get_feature_names_out().tolist() == ["unit1", "unit0"]
+    with pytest.raises(InputError, match="nonsense"):
+        featurizer.set_params(precision="nonsense").fit()
+    np.testing.assert_array_equal(featurizer.transform(TEXTS), after)
+
+
+def test_a_loaded_model_keeps_its_precision_unless_another_is_given(featurizer):
+    loaded = load_model(featurizer.model, compute_dtype=torch.bfloat16)
+    exact = SentimentFeaturizer(featurizer.model).fit().transform(TEXTS)
+    rounded = SentimentFeaturizer(featurizer.model, precision="bf16").fit().transform(TEXTS)
+    np.testing.assert_array_equal(SentimentFeaturizer(loaded).fit().transform(TEXTS), rounded)
+    given = SentimentFeaturizer(loaded, precision="fp32").fit()
+    np.testing.assert_array_equal(given.transform(TEXTS), exact)
+    assert loaded.model.dtype == torch.bfloat16
+    with pytest.raises(InputError, match="device cuda:99"):
+        SentimentFeaturizer(loaded, device="cuda:99").fit()

@@ -134,7 +134,7 @@ def test_a_cache_works_where_the_file_system_has_no_locks(tmp_path, small_model)
 def test_features_of_other_precisions_are_not_mixed_up(tmp_path, small_model):
     cache, model = cache_of(tmp_path), copy.deepcopy(small_model)
     plain = cache.features(model, TEXTS, "a")
-    model.multiply_in("int8")
+    model.set_precision("int8")
     rounded = cache.features(model, TEXTS, "a")
     assert not np.array_equal(plain, rounded)
     np.testing.assert_allclose(plain, rounded, atol=0.1)

@@ -12,8 +12,9 @@ from model.errors import InputError
 from model.files.weights import model_digest
 from model.fused.tiles.mlstm import runs_on_tiles
 from model.language_model import LanguageModel
+from model.precision import TrainingPrecision
 
-from ..precision import TrainingPrecision, has_fast_bf16
+from ..precision import has_fast_bf16
 from .distributed import World
 
 log = logging.getLogger(__name__)

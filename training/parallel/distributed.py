@@ -24,6 +24,7 @@ from torch import Tensor
 from model.errors import InputError
 from model.files.devices import reason_against
 from model.fused.cores import bound_cores, core_numbers, quota
+from model.fused.process import owns_process
 
 from ..runs.signals import TEMPORARY_FAILURE
 from .launcher import may_restart
@@ -248,7 +249,7 @@ def _compare_cores(store: dist.Store, rank: int, size: int, bound: Collection[in
 
 
 def _share_cores(store: dist.Store, rank: int, size: int) -> None:
-    """Give each of the machine's processes its part of the cores, unless a number was chosen.
+    """Give each of our processes on the machine its part of the cores, unless a number was chosen.
 
     torch.distributed.run sets OMP_NUM_THREADS=1 if it is not set, which leaves cores idle. torch's
     own default takes all cores in every process, which is worse.
@@ -258,7 +259,7 @@ def _share_cores(store: dist.Store, rank: int, size: int) -> None:
     places = [(machine, int(cores, 16)) for machine, cores in map(str.split, texts)]
     told = os.environ.get("LOCAL_WORLD_SIZE")  # srun and mpirun do not
     processes = int(told) if told else None
-    if os.environ.get("OMP_NUM_THREADS", "1") == "1":
+    if owns_process() and os.environ.get("OMP_NUM_THREADS", "1") == "1":
         torch.set_num_threads(own_part(rank, places, processes, quota()))
 
 

@@ -33,7 +33,7 @@ def load_weights(
     """
     if start_from is None:
         return None
-    loaded = load_model(start_from)
+    loaded = load_model(start_from, device="cpu")
     check_same_tokenizer("the corpus", tokenizer, loaded.tokenizer, f"that of {start_from}")
     _check_same_architecture(model.config, loaded.model.config, start_from)
     if loaded.profile.name != text_profile:

@@ -156,10 +156,9 @@ def describe(
 
     Its classifier is given the areas of the model's units, on val.
     """
-    best = load_model(directory.model, compute_dtype=torch.float32)
+    best = load_model(directory.model, compute_dtype=torch.float32, device=device)
     fitted = load_fitted(best, directory.model / FOLDER, "fine-tune again")
     assert isinstance(fitted, FineTuned)
-    best.model.to(device)
     named = dict(zip(SPLITS, sets, strict=False))
     features = {
         name: read_features(best.model, name, list(map(best.tokens, part.texts)))

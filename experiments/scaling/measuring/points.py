@@ -9,9 +9,9 @@ from typing import Annotated, Any
 from model.bounds import Bound, PositiveInt
 from model.errors import InputError
 from model.language_model import ModelConfig, build_model
+from model.precision import TrainingPrecision
 from training.parallel.distributed import TrainingDevice
 from training.parallel.exchange import MEGABYTE, ParallelConfig
-from training.precision import TrainingPrecision
 
 from .launch import Recipe
 

@@ -10,6 +10,7 @@ from ..compilation import ERRORS, Build, load, vector_options, window_library
 from ..cores import has_instructions, has_matrix_units
 
 SOURCE = Path(__file__).with_name("tiles.cpp")
+FUNCTION = "mlstm_tiles_available"
 # A sum is fused with a product only where the source says so, so that both builds round alike.
 _OPTIONS = ("-ffp-contract=off",)
 _AVX512 = ("-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", "-mavx512bf16", "-mavx2", "-mfma")
@@ -32,7 +33,7 @@ def build_for_tiles(load: Callable[[Build], ctypes.CDLL] = load) -> ctypes.CDLL 
     None, after a warning, also if the compiler knows no such instructions.
     """
     try:
-        library = load(Build(SOURCE, (*_OPTIONS, *_AVX512, *_AMX)))
+        library = load(Build(SOURCE, (*_OPTIONS, *_AVX512, *_AMX), function=FUNCTION))
     except ERRORS as error:
         _log.warning(
             "the recurrence runs without the processor's matrix units: compiling for them failed "
@@ -50,7 +51,7 @@ def emulated_library() -> ctypes.CDLL:
     vectors = vector_options()
     if "-mavx512f" in vectors and has_instructions("avx512_bf16"):
         vectors = _AVX512
-    return load(Build(SOURCE, (*_OPTIONS, "-DMLSTM_EMULATED_TILES", *vectors)))
+    return load(Build(SOURCE, (*_OPTIONS, "-DMLSTM_EMULATED_TILES", *vectors), function=FUNCTION))
 
 
 def call(name: str, arguments: ctypes.Structure) -> None:

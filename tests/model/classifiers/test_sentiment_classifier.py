@@ -138,10 +138,39 @@ def test_a_callers_progress_bar_is_told_of_every_byte(folder):
         assert sum(told) == size
 
 
-def test_a_model_given_loaded_keeps_its_precision(folder):
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_a_precision_given_with_a_loaded_model_is_taken_and_the_model_stays(folder, precision):
     loaded = load_model(folder)
-    SentimentClassifier(loaded, precision="bf16").fit()
-    assert loaded.model.dtype == torch.float32
+    given = SentimentClassifier(loaded, precision=precision).fit()
+    named = SentimentClassifier(folder, precision=precision).fit()
+    np.testing.assert_array_equal(given.predict_proba(TEXTS), named.predict_proba(TEXTS))
+    assert (loaded.model.dtype, loaded.model.multiplies_integers) == (torch.float32, False)
+    weights = (each.model.embedding.weight.data_ptr() for each in (loaded, given.loaded))
+    assert len(set(weights)) == 1  # shared, not copied
+
+
+def test_a_loaded_model_moves_to_the_device_that_is_given(folder):
+    loaded = load_model(folder, device="cpu")
+    assert SentimentClassifier(loaded, device="auto").fit().loaded.model is loaded.model
+    with pytest.raises(InputError, match="device cuda:99"):
+        SentimentClassifier(loaded, device="cuda:99").fit()
+    if torch.cuda.is_available():
+        moved = SentimentClassifier(loaded, device="cuda").fit().loaded.model
+        assert moved.embedding.weight.device.type == "cuda"
+        assert loaded.model.embedding.weight.device.type == "cpu"
+
+
+def test_parameters_that_are_set_later_take_effect_at_the_next_fit(folder):
+    classifier = SentimentClassifier(folder).fit()
+    exact = classifier.predict_proba(TEXTS)
+    classifier.set_params(precision="int8", threshold=0.99)
+    np.testing.assert_array_equal(classifier.predict_proba(TEXTS), exact)
+    assert classifier.fitted.threshold != 0.99
+    assert not np.array_equal(classifier.fit().predict_proba(TEXTS), exact)
+    assert classifier.fitted.threshold == 0.99
+
+
+def test_an_unknown_precision_is_refused(folder):
     with pytest.raises(InputError, match="precision is 'fp8'"):
         SentimentClassifier.from_pretrained(folder, precision="fp8")
 

@@ -3,14 +3,12 @@
 import json
 import shlex
 from importlib import import_module
-from typing import get_args
 
 import pytest
 
-from model.commands.command_line import COMMANDS, PRECISIONS, PROGRAM, Parser, call, dispatch
+from model.commands.command_line import COMMANDS, PROGRAM, Parser, call, dispatch
 from model.errors import InputError
 from model.files.shipped import ALIASES, find_model, shipped_models
-from model.language_model import Precision
 
 
 def test_without_a_word_it_says_what_there_is(capsys):
@@ -30,11 +28,6 @@ def test_help_is_a_command_as_well(capsys):
         dispatch(["help", "classify"])
     assert not end.value.code
     assert capsys.readouterr().out.startswith("usage: mlstm-sentiment classify")
-
-
-def test_the_precisions_to_choose_from_are_those_of_a_model():
-    """They are written twice: the command starts without torch."""
-    assert get_args(Precision) == PRECISIONS
 
 
 def test_it_knows_its_version(capsys):

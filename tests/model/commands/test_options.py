@@ -97,7 +97,7 @@ def test_generate_several(loaded, capsys):
 def test_evaluate(loaded, texts, tmp_path, words, options, precision):
     call("evaluate", loaded, "--data", texts, "--output", tmp_path / "found.json", *words)
     found = json.loads((tmp_path / "found.json").read_text())
-    loaded.model.multiply_in(precision)
+    loaded.model.set_precision(precision)
     expected = score_split(loaded.model, encode_split(TEXTS, loaded.profile), **options)
     for name, value in expected._asdict().items():
         assert found[name] == pytest.approx(value, rel=1e-9)
@@ -107,7 +107,7 @@ def test_evaluate_by_each_option_has_another_result(loaded):
     split = encode_split(TEXTS, loaded.profile)
     by_option = [{}, {"reset": "review"}, {"lanes": 3}]
     scores = [score_split(loaded.model, split, **options) for options in by_option]
-    loaded.model.multiply_in("bf16")
+    loaded.model.set_precision("bf16")
     scores.append(score_split(loaded.model, split))
     assert len({round(score.bits_per_character, 7) for score in scores}) == len(scores)
 
@@ -134,7 +134,7 @@ def test_heatmap(loaded, tmp_path, layer, state):
 )
 def test_featurize(loaded, texts, tmp_path, words, kind, precision):
     call("featurize", loaded, "--input", texts, "--output", tmp_path / "found.npy", *words)
-    loaded.model.multiply_in(precision)
+    loaded.model.set_precision(precision)
     sequences = list(map(loaded.tokens, TEXTS))
     expected = features_in_order(loaded.model, sequences, kind=FeatureKind(**kind))
     np.testing.assert_array_equal(np.load(tmp_path / "found.npy"), expected)

@@ -97,9 +97,9 @@ def test_readings_of_other_features_have_other_digests(reading, small_model):
     ]
     digests = [reading.digest(), *(other.digest() for other in others)]
     for precision in ("bf16", "int8"):
-        small_model.multiply_in(precision)
+        small_model.set_precision(precision)
         digests.append(reading.digest())
-    small_model.multiply_in("fp32")
+    small_model.set_precision("fp32")
     assert replace(reading, sequences=list(TEXTS)).digest() == digests[0]
     with torch.no_grad():
         small_model.embedding.weight[7, 0] += 1

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from model.errors import InputError
 from model.files.shipped import ALIASES, SHIPPED_MODELS, find_model
-from model.files.weights import load_model, save_model, save_tensors
+from model.files.weights import load_model, model_digest, save_model, save_tensors
 from model.language_model import ModelConfig
 from model.text.profiles import text_profile
 
@@ -214,6 +214,20 @@ def test_config_that_is_not_json(folder):
 def test_a_gpu_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"device cuda:99: (torch sees no|there are).*auto or cpu"):
         load_model(tmp_path, device="cuda:99")
+
+
+def test_a_loaded_model_does_not_follow_its_file(small_model, tmp_path):
+    """As of a service whose model is replaced, or cut short, while it answers."""
+    save_model(tmp_path, small_model, text_profile("openai"), {})
+    loaded = load_model(tmp_path)
+    before = model_digest(loaded.model)
+    file = tmp_path / "model.safetensors"
+    with file.open("r+b") as opened:
+        opened.seek(-1000, os.SEEK_END)
+        opened.write(bytes(1000))
+    assert model_digest(loaded.model) == before
+    os.truncate(file, 0)
+    assert model_digest(loaded.model) == before
 
 
 def test_a_classifier_loads_and_answers_without_torchs_compiler():

@@ -1,5 +1,7 @@
 """Compilers in place of the user's: one that is quick, one that fails."""
 
+import shlex
+
 from model.fused import compilation
 
 
@@ -9,7 +11,7 @@ def quick_compiler(folder, before=""):
     The slow tests compile as users do.
     """
     script = folder / "c++"
-    script.write_text(f'#!/bin/sh\n{before}\nexec {compilation._compiler()} "$@" -O0\n')
+    script.write_text(f'#!/bin/sh\n{before}\nexec {shlex.join(compilation._compiler())} "$@" -O0\n')
     script.chmod(0o755)
     return script
 

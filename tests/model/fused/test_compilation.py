@@ -125,7 +125,7 @@ def built(tmp_path, monkeypatch):
     source = tmp_path / "window.cpp"
     source.write_text('extern "C" int one() { return 1; }')
     build = compilation.Build(source, ("-O0",))
-    compilation.load(build)
+    compilation._compiled(build)  # without loading it: a test may change the file
     monkeypatch.setenv("PATH", str(tmp_path))
     (library,) = libraries(tmp_path)
     return build, library
@@ -135,6 +135,90 @@ def test_what_is_in_the_cache_needs_neither_a_compiler_nor_the_right_to_write(bu
     build, library = built
     monkeypatch.setattr(os, "access", lambda *given: False)
     assert Path(compilation.load(build)._name) == library
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="there are no owners and modes")
+@pytest.mark.parametrize("fault", ["others may write", "a group may write", "a link", "theirs"])
+def test_what_others_could_have_planted_is_not_loaded(built, monkeypatch, caplog, fault):
+    build, library = built
+    folder = library.parent
+    if fault == "a link":
+        folder = folder.rename(folder.with_name("elsewhere"))
+        library.parent.symlink_to(folder)
+    elif fault == "theirs":
+        monkeypatch.setattr(os, "getuid", lambda: 12345)
+        if library.stat().st_uid == 0:  # whom everybody has to trust
+            os.chown(folder, 54321, -1)
+    else:
+        folder.chmod(0o777 if fault == "others may write" else 0o770)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="no C\\+\\+ compiler"):  # it would build its own
+            compilation.load(build)
+    assert caplog.text.count("is not used for compiled code") == 1
+    assert (folder / library.name).exists()
+
+
+def test_the_cache_is_made_for_its_user_alone(built):
+    _, library = built
+    assert library.parent.stat().st_mode & 0o777 == 0o700
+    assert library.stat().st_mode & 0o022 == 0
+    assert {path.suffix for path in library.parent.iterdir()} >= {".so", ".sha256"}
+
+
+# Cut after it was made, as a full disk or a crash leaves it: loaded, it would end the process.
+@pytest.mark.parametrize("damage", ["cut", "digest lost", "another library", "another's digest"])
+def test_a_library_that_is_not_as_it_was_built_is_built_again(built, monkeypatch, tmp_path, damage):
+    build, library = built
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    digest = library.with_suffix(".sha256")
+    if damage == "cut":
+        os.truncate(library, library.stat().st_size // 2)
+    elif damage == "digest lost":
+        digest.unlink()
+    elif damage == "another library":
+        source = tmp_path / "planted.cpp"
+        source.write_text("int planted() { return 2; }")
+        compiler = compilation._compiler()
+        subprocess.run([*compiler, "-shared", "-fPIC", source, "-o", library], check=True)
+    else:
+        digest.write_text("0" * 64)
+    assert compilation.load(build).one() == 1
+    assert compilation._is_whole(library, build)
+
+
+def test_a_library_without_our_functions_is_built_again_and_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    source = tmp_path / "window.cpp"
+    source.write_text('extern "C" int one() { return 1; }')
+    compilation._compiled(compilation.Build(source, ("-O0",)))  # of the same name
+    with pytest.raises(RuntimeError, match="made a library without two"):
+        compilation.load(compilation.Build(source, ("-O0",), function="two"))
+
+
+def test_cxx_may_have_options_and_a_launcher(tmp_path, monkeypatch):
+    compiler = quick_compiler(tmp_path)
+    launcher = tmp_path / "launch"
+    launcher.write_text('#!/bin/sh\nexec "$@"\n')
+    launcher.chmod(0o755)
+    source = tmp_path / "window.cpp"
+    source.write_text('extern "C" int one() { return ONE; }')
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for one in (1, 2):
+        monkeypatch.setenv("CXX", f"{launcher} {compiler} -DONE={one}")
+        assert compilation.load(compilation.Build(source, ())).one() == one
+    for nothing in ("", "  ", 'g++ "'):
+        monkeypatch.setenv("CXX", nothing)
+        assert len(compilation._compiler()) == 1
+
+
+def test_a_relative_cache_home_is_ignored(tmp_path, monkeypatch):
+    """As the XDG specification says; it would be another folder for each working directory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    assert compilation._cache_folder() == tmp_path / "home/.cache/mlstm_sentiment"
+    assert not (tmp_path / "relative").exists()
 
 
 @pytest.mark.skipif(not hasattr(os, "ST_NOEXEC"), reason="the system does not tell")

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from model.files.weights import load_model
-from model.fused import cores
+from model.fused import cores, process
 from model.language_model import LanguageModel, ModelConfig, build_model
 from model.published.gates import assemble
 from tests.support.runs import ROOT
@@ -177,10 +177,10 @@ def test_torch_follows_the_quota_unless_somebody_chose(
         monkeypatch.setenv(name, value)
     system = cgroups(V2 | {f"{GROUP}/cpu.max": "100000 100000"})
     threads(before)
-    cores.follow_quota(system)
+    process.limit_threads(system)
     assert torch.get_num_threads() == after
     threads(4)  # a program's own choice stays
-    cores.follow_quota(system)
+    process.limit_threads(system)
     assert torch.get_num_threads() == 4
 
 
@@ -196,12 +196,16 @@ TINY = ModelConfig(hidden_size=8)
         pytest.param(lambda: LanguageModel(TINY), 2, id="a module alone leaves torch as it is"),
     ],
 )
-def test_a_program_that_makes_a_model_follows_the_quota(monkeypatch, threads, make, after):
+def test_a_command_of_ours_that_makes_a_model_follows_the_quota(monkeypatch, threads, make, after):
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(cores, "usable_cores", lambda root: 1)
-    cores.follow_quota.cache_clear()
+    monkeypatch.setattr(process, "usable_cores", lambda root: 1)
+    process.limit_threads.cache_clear()
     threads(2)
+    monkeypatch.setattr(process, "_owned", False)
+    make()
+    assert torch.get_num_threads() == 2
+    process.own_process()
     make()
     assert torch.get_num_threads() == after
 
@@ -210,14 +214,15 @@ def test_a_program_that_makes_a_model_follows_the_quota(monkeypatch, threads, ma
 PROGRAM = """
 import sys
 import torch
-from model.fused import cores
+from model.fused import cores, process
 from model.language_model import ModelConfig, build_model
+process.own_process()
 _, limit, *quotas = sys.argv
 for quota in quotas:
     with open(limit, "w") as file:
         file.write(quota)
     torch.set_num_threads(cores.affine_cores())
-    cores.follow_quota.cache_clear()
+    process.limit_threads.cache_clear()
     build_model(ModelConfig(hidden_size=8), seed=0)
     print(cores.quota(), torch.get_num_threads())
 """

@@ -54,7 +54,7 @@ def compiler():
 def test_a_thread_that_waits_long_sleeps(compiler, tmp_path):
     (tmp_path / "late.cpp").write_text(PROGRAM)
     folder = Path(crowding.__file__).parent  # has team.h
-    command = [compiler, "-std=c++20", "-O2", "-pthread", f"-I{folder}", "late.cpp", "-o", "late"]
+    command = [*compiler, "-std=c++20", "-O2", "-pthread", f"-I{folder}", "late.cpp", "-o", "late"]
     subprocess.run(command, cwd=tmp_path, check=True)
     run = subprocess.run([tmp_path / "late"], capture_output=True, text=True, check=True)
     assert int(run.stdout) >= 1  # not all: on a busy machine it may come late itself
@@ -82,7 +82,7 @@ class MovedWatch(crowding.Watch):
         self.file = threads / str(threading.get_native_id()) / "schedstat"
         self.file.parent.mkdir()
         self.file.write_text("1 0 1")
-        super().__init__(threads, lambda: self.now, lambda: library, lambda: cores)
+        super().__init__(threads, lambda: self.now, lambda: library, lambda: cores, lambda: True)
 
     def passes(self, seconds, queued):
         self.now += seconds
@@ -203,7 +203,7 @@ int main() {
 def test_openmp_is_asked_for_one_thread_at_least(compiler, tmp_path):
     (tmp_path / "team.cpp").write_text(TEAM)
     folder = Path(crowding.__file__).parent
-    command = [compiler, "-std=c++20", f"-I{folder}", "team.cpp", "-o", "team"]
+    command = [*compiler, "-std=c++20", f"-I{folder}", "team.cpp", "-o", "team"]
     subprocess.run(command, cwd=tmp_path, check=True)
     run = subprocess.run([tmp_path / "team"], capture_output=True, text=True, check=True)
     assert run.stdout.split() == ["1", "1", "1", "2"]

@@ -25,8 +25,10 @@ torch.ones(1 << 20).exp()  # of a size that torch divides among its threads, as 
 child = os.fork()
 if child == 0:
     signal.alarm(40)  # or it would wait for ever
+    assert torch.get_num_threads() == 2  # the program's own children are left as they are
+    text = read_texts(loaded, ["It works."], units=[1]).traces[0].text
     torch.ones(1 << 20).exp()
-    os._exit(len(read_texts(loaded, ["It works."], units=[1]).traces[0].text) != 9)
+    os._exit(len(text) != 9)
 _, status = os.waitpid(child, 0)
 assert torch.get_num_threads() == 2
 raise SystemExit(os.waitstatus_to_exitcode(status))

@@ -5,9 +5,11 @@ import pytest
 import torch
 
 from model.errors import InputError
+from model.features import features_in_order
 from model.fused.vectors import integers
 from model.language_model import ModelConfig, build_model
 from model.layers.recurrence import choose, pack, recur
+from tests.conftest import emphatic
 from tests.model.layers import numpy_mlstm
 from tests.model.layers.windows import EPS, scaled_inputs, window_of
 
@@ -159,10 +161,10 @@ def test_a_model_changes_its_precision_and_back():
     tokens, state = torch.arange(12).view(3, 4), model.initial_state(3)
     with torch.inference_mode():
         exact, _ = model.hidden(tokens, state)
-        model.multiply_in("int8")
+        model.set_precision("int8")
         rounded, _ = model.hidden(tokens, state)
         assert 0 < (rounded - exact).abs().max() < 0.05
-        model.multiply_in("fp32")
+        model.set_precision("fp32")
         assert torch.equal(model.hidden(tokens, state)[0], exact)
 
 
@@ -173,7 +175,7 @@ def test_weights_are_multiplied_in_the_precision_that_they_were_folded_for(size)
     with torch.inference_mode():
         found = {}
         for precision in ("fp32", "int8"):
-            model.multiply_in(precision)
+            model.set_precision(precision)
             found[precision] = (model.fold(), model.hidden(tokens, state)[0])
         for weights, expected in found.values():
             assert torch.equal(model.hidden(tokens, state, weights)[0], expected)
@@ -186,7 +188,20 @@ def test_weights_are_multiplied_in_the_precision_that_they_were_folded_for(size)
         ("lstm", "int8", "precision int8 is for the products of an mLSTM"),
     ],
 )
-def test_what_a_model_cannot_multiply_in_is_refused(cell, precision, words):
+def test_a_precision_that_a_model_lacks_is_refused(cell, precision, words):
     model = build_model(ModelConfig(cell=cell, hidden_size=8), seed=0)
     with pytest.raises(InputError, match=words):
-        model.multiply_in(precision)
+        model.set_precision(precision)
+
+
+def test_a_text_has_the_same_features_in_every_batch_whatever_the_vocabulary():
+    """With inputs projected window by window, last digits would depend on the batch."""
+    config = ModelConfig(hidden_size=64, embedding_size=128, vocabulary_size=2000)
+    model = emphatic(build_model(config, seed=0))
+    model.set_precision("int8")
+    draw = np.random.default_rng(0)
+    texts = [draw.integers(0, 2000, size) for size in draw.integers(1, 60, 40)]
+    together = features_in_order(model, texts)
+    for batch_size in (1, 3, 16):
+        apart = features_in_order(model, texts, batch_size=batch_size)
+        np.testing.assert_array_equal(apart, together)
