@@ -12,7 +12,7 @@ from model.errors import InputError
 from model.files.storage import check_format_version, read_json
 from model.text.profiles import TEXT_PROFILES
 from model.text.split import Split
-from model.text.tokenizer import BYTES, Tokenizer, load_tokenizer
+from model.text.tokenizer import BYTES, TOKENIZER_FILE, Tokenizer, load_tokenizer
 
 BYTES_VERSION = 1
 FORMAT_VERSION = 2  # 1: bytes; 2: the tokens of a vocabulary
@@ -21,6 +21,7 @@ EMBEDDED = ["embedded"]  # the sources of the corpus that is part of the package
 REQUEST_FILE = "request.json"  # in the folder of a corpus that is being prepared
 PARTIAL = ".partial"  # suffix of that folder's name
 SPLITS = ("train", "valid", "test")
+CORPUS_FILES = (META_FILE, TOKENIZER_FILE, *(f"{name}.*" for name in SPLITS))
 PIECE_SIZE = 1 << 22  # tokens, and offsets, that are checked at a time
 
 

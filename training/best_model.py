@@ -98,7 +98,7 @@ class BestModelWriter:
             averaged = {} if model is trainer.model else {"averaged": True}
             score = {"best_valid_bits_per_character": trainer.progress.best_bits_per_character}
             provenance = self.provenance(trainer) | score | averaged
-            with whole_folder(self.directory.model) as partial:
+            with whole_folder(self.directory.model, self.directory.MODEL_FILES) as partial:
                 save_model(
                     partial, model, self.profile, provenance, tokenizer=self.corpus.tokenizer
                 )

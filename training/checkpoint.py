@@ -37,18 +37,17 @@ from .parallel.distributed import World
 from .precision import restore_loss_scaler
 from .progress import PretrainingProgress
 from .runs.checkpoint_store import CheckpointStore, restore_weights
-from .runs.named_checkpoints import (
+from .runs.named_checkpoints import advice_if_damaged, find_checkpoint, saved_step
+from .runs.run_directory import (
+    AVERAGED_FOLDER,
+    LANES_FILE,
     TRAINING_FILE,
-    advice_if_damaged,
-    find_checkpoint,
-    saved_step,
+    PretrainingDirectory,
+    await_visible,
 )
-from .runs.run_directory import await_visible
 from .runs.saved_settings import check_settings
 from .trainer import Trainer
 
-LANES_FILE = "lanes.safetensors"
-AVERAGED_FOLDER = "ema"  # a model directory as well
 CONFIG = "the config asks for"
 
 
@@ -70,6 +69,7 @@ class Checkpoints(CheckpointStore):
     """The checkpoints of a pretraining."""
 
     DESCRIPTION_FILE = TRAINING_FILE
+    CONTENTS = PretrainingDirectory.CHECKPOINT_FILES
     FORMAT_VERSION = 2  # of several optimiser states; 1 of one
 
     def __init__(

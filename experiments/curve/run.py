@@ -27,8 +27,8 @@ from model.files.storage import read_json, step_folders, write_json
 from model.files.weights import LoadedModel, load_model, model_digest
 from model.language_model import untrained_like
 from model.units.unit_traces import read_texts
-from training.checkpoint import TRAINING_FILE
 from training.metrics import read_rows
+from training.runs.run_directory import TRAINING_FILE
 from transfer.neuron.ranking import fit_cuts
 from transfer.neuron.top_activations import jumps_of
 from transfer.regression import Examples

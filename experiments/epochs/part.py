@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from configs import command
-from data_utils.corpus import META_FILE, Corpus, open_corpus
+from data_utils.corpus import CORPUS_FILES, META_FILE, Corpus, open_corpus
 from data_utils.epochs import taken
 from data_utils.preparation.joining import TRAIN, copy_held_out
 from data_utils.preparation.merging import SplitWriter
@@ -54,7 +54,7 @@ def write_part(folder: Path, corpus: Corpus, output: Path, reviews: np.ndarray) 
     folder: of the corpus. Returns the description of the split.
     """
     part = taken(corpus.splits[TRAIN], reviews)
-    with new_corpus(output), whole_folder(output) as partial:
+    with new_corpus(output), whole_folder(output, CORPUS_FILES) as partial:
         copy_held_out(folder, partial)
         with SplitWriter(partial, TRAIN, len(reviews)) as writer:
             writer.append(part.tokens.tobytes(), np.diff(part.offsets))

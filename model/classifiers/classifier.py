@@ -20,6 +20,9 @@ from ..files.weights import check_header, load_tensors, save_tensors
 FORMAT_VERSION = 6
 POOLED_VERSION = 4
 WEIGHTS_FILE = "classifier.safetensors"
+AREAS_FILE = "areas.safetensors"
+NGRAMS_FILE = "ngrams.safetensors"
+CLASSIFIER_FILES = (WEIGHTS_FILE, CONFIG_FILE, AREAS_FILE, NGRAMS_FILE)
 FOLDER = "classifier"  # inside a model directory: the one that belongs to the model
 TRANSFER_FOLDER = "transfer"  # inside a run directory: where the README has results written
 THRESHOLD = 0.5

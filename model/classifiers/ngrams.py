@@ -18,8 +18,9 @@ import torch
 
 from ..errors import InputError, checked_number, checked_whole
 from ..files.weights import check_header, load_tensors, save_tensors
+from .classifier import NGRAMS_FILE
 
-WEIGHTS_FILE, WEIGHTS = "ngrams.safetensors", "weights"
+WEIGHTS = "weights"
 LONGEST = 2  # words of an n-gram
 MOST_BUCKETS = 2**24
 MOST_CHARACTERS = 10_000  # whose simplified form is cached
@@ -94,7 +95,7 @@ def ngrams_of(words: Sequence[str]) -> Iterator[str]:
 
 def save_ngrams(folder: Path, bag: BagOfNgrams) -> dict[str, Any]:
     """Write the weights; return their entry in the classifier's description."""
-    save_tensors(folder / WEIGHTS_FILE, {WEIGHTS: torch.from_numpy(bag.weights)})
+    save_tensors(folder / NGRAMS_FILE, {WEIGHTS: torch.from_numpy(bag.weights)})
     return {"buckets": len(bag.weights), "scale": bag.scale}
 
 
@@ -106,6 +107,6 @@ def load_ngrams(folder: Path, description: Any) -> BagOfNgrams:
     scale = checked_number("ngrams.scale", description["scale"])
     if not 0 < scale <= LARGEST:
         raise InputError(f"ngrams.scale is {scale}; it must be above zero, at most {LARGEST}")
-    path = folder / WEIGHTS_FILE
+    path = folder / NGRAMS_FILE
     check_header(path, {WEIGHTS: (buckets,)}, {WEIGHTS: 8})
     return BagOfNgrams(load_tensors(path)[WEIGHTS].numpy(), scale)

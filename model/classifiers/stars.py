@@ -16,6 +16,7 @@ from ..errors import InputError, checked_number
 from ..features import FeatureKind
 from .classifier import (
     CONFIG_FILE,
+    NGRAMS_FILE,
     THRESHOLD,
     WEIGHTS_FILE,
     Familiarity,
@@ -29,7 +30,6 @@ from .classifier import (
 from .fine_tuned import load_heads
 from .heads import Heads, HeadsConfig, class_probabilities
 from .influence import SeveralUnits, influence_of_heads
-from .ngrams import WEIGHTS_FILE as NGRAMS_FILE
 from .ngrams import BagOfNgrams, load_ngrams, save_ngrams
 
 FORMAT_VERSION = 5

@@ -14,7 +14,7 @@ from .shipped import CONFIG_FILE, WEIGHTS_FILE
 
 CARD_FILE = "README.md"
 MODULES_FILE = "modules.json"
-CLASSIFIER_FILES = "classifier/*"
+IN_CLASSIFIER = "classifier/*"
 # The files of a model directory that a repository gets: no run, checkpoint or corpus.
 FILES = [CONFIG_FILE, WEIGHTS_FILE, TOKENIZER_FILE, CARD_FILE, "LICENSE", "SOURCES.md"]
 
@@ -33,7 +33,7 @@ def fetch_from_hub(
     not in the hub's default. local_files_only: use no network.
     """
     name, _, named = repository.partition("@")
-    patterns = [*FILES, MODULES_FILE, CLASSIFIER_FILES]
+    patterns = [*FILES, MODULES_FILE, IN_CLASSIFIER]
     hub = hub_library()
     with refusals(repository):
         folder = hub.snapshot_download(

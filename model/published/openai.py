@@ -192,7 +192,7 @@ def write_openai(folder: Path, model: LanguageModel) -> None:
     if is_taken(folder):
         raise InputError(f"{folder}: exists already; remove it or name another folder")
     arrays = _arrays_of(model)
-    with whole_folder(folder.resolve()) as partial:  # "." has no name to add to
+    with whole_folder(folder.resolve(), ("*.npy",)) as partial:  # "." has no name to add to
         for number, array in enumerate(arrays):
             np.save(partial / f"{number}.npy", array, allow_pickle=False)
 

@@ -1,5 +1,6 @@
 """The folder `checkpoint/` of a run: a folder per step, whole or absent, the newest ones kept."""
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +10,10 @@ from torch import nn
 
 from model.files.shapes import check_tensors
 from model.files.storage import (
+    Contents,
     check_format_version,
+    foreign_files,
+    listed,
     read_json,
     remove_folder,
     step_folder,
@@ -19,12 +23,15 @@ from model.files.storage import (
 )
 from model.files.weights import load_tensors
 
+log = logging.getLogger(__name__)
+
 
 class CheckpointStore:
     """Common handling of checkpoints; a subclass defines their content."""
 
     DESCRIPTION_FILE: ClassVar[str]  # JSON with the format's version and the run's progress
     FORMAT_VERSION: ClassVar[int]  # the newest that is read
+    CONTENTS: ClassVar[Contents]  # the files of a checkpoint
 
     def __init__(self, folder: Path, keep: int):
         self.folder, self.keep = folder, keep
@@ -36,11 +43,16 @@ class CheckpointStore:
     @contextmanager
     def writing(self, step: int, description: Mapping[str, Any]) -> Iterator[Path]:
         """Yield a folder for the tensors of a step; then remove the outdated checkpoints."""
-        with whole_folder(step_folder(self.folder, step)) as partial:
+        with whole_folder(step_folder(self.folder, step), self.CONTENTS) as partial:
             yield partial
             write_json(partial / self.DESCRIPTION_FILE, description)
         for outdated in self.complete()[: -self.keep]:
-            remove_folder(outdated)
+            if outdated.is_symlink():
+                continue
+            if found := foreign_files(outdated, self.CONTENTS):
+                log.warning("%s: holds %s, not ours; kept", outdated, listed(found))
+            else:
+                remove_folder(outdated)
 
     def describe(self, checkpoint: Path) -> tuple[dict[str, Any], Path]:
         """Return the description of a checkpoint, and the file that holds it.

@@ -24,11 +24,10 @@ from model.files.storage import (
     write_atomically,
 )
 
-from .run_directory import PretrainingDirectory
+from .run_directory import TRAINING_FILE, PretrainingDirectory
 
 log = logging.getLogger(__name__)
 
-TRAINING_FILE = "training.json"
 BEFORE_COOLDOWN = "before-cooldown"
 
 
@@ -37,7 +36,7 @@ def find_checkpoint(folder: Path, name: str | None) -> Path | None:
 
     It is for the main rank. Raises InputError if there is none of that name.
     """
-    recover_folders(folder)
+    recover_folders(folder, PretrainingDirectory.files())
     return whole_checkpoint(folder, name)
 
 
@@ -206,7 +205,7 @@ def _free(folder: Path) -> Path:
 
 
 def _copy_run(run: PretrainingDirectory, aside: Path, checkpoints: list[Path]) -> None:
-    with whole_folder(aside) as partial:
+    with whole_folder(aside, run.files()) as partial:
         copied = PretrainingDirectory(partial)
         for path in (run.config, run.metrics):
             if path.exists():
@@ -218,7 +217,7 @@ def _copy_run(run: PretrainingDirectory, aside: Path, checkpoints: list[Path]) -
 
 
 def _copy(source: Path, target: Path) -> None:
-    with whole_folder(target) as partial:
+    with whole_folder(target, PretrainingDirectory.files()) as partial:
         shutil.copytree(source, partial, dirs_exist_ok=True)
 
 

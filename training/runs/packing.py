@@ -27,10 +27,9 @@ from model.files.storage import (
 from model.files.weights import load_tensors, save_tensors
 from model.reading.compression import zstandard
 
-from ..checkpoint import LANES_FILE
 from ..metrics import keep_rows
-from .named_checkpoints import TRAINING_FILE, rows_until, saved_step, whole_checkpoint
-from .run_directory import PretrainingDirectory
+from .named_checkpoints import rows_until, saved_step, whole_checkpoint
+from .run_directory import LANES_FILE, TRAINING_FILE, PretrainingDirectory
 
 Kept = Literal["fp32", "bf16"]
 PIECE = 1 << 20  # bytes read at a time
@@ -127,7 +126,7 @@ def unpack_run(packed: Path, folder: Path) -> None:
         raise InputError(f"{folder}: {folder.parent} is a file, not a folder; name another")
     damage = (tarfile.TarError, zstandard().ZstdError, EOFError, ValueError)
     try:
-        with whole_folder(folder) as partial:
+        with whole_folder(folder.resolve(), PretrainingDirectory.files()) as partial:
             with (
                 zstandard().open(packed, "rb") as file,
                 tarfile.open(fileobj=file, mode="r|") as tar,

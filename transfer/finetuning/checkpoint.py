@@ -14,6 +14,7 @@ from model.files.weights import save_tensors
 from training.optimizers.state import flatten_optimizers, restore_optimizers
 from training.runs.checkpoint_store import CheckpointStore, restore_weights
 
+from .directory import FinetuningDirectory
 from .parameter_groups import let_learn
 from .trainer import Finetuner, FinetuningProgress
 
@@ -26,6 +27,7 @@ class FinetuningCheckpoints(CheckpointStore):
 
     DESCRIPTION_FILE = "progress.json"
     FORMAT_VERSION = 1
+    CONTENTS = FinetuningDirectory.CHECKPOINT_FILES
 
     def __init__(self, folder: Path):
         super().__init__(folder, keep=1)

@@ -8,11 +8,11 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from model.classifiers.classifier import NGRAMS_FILE
 from model.classifiers.ngrams import (
     LARGEST,
     MOST_BUCKETS,
     MOST_CHARACTERS,
-    WEIGHTS_FILE,
     BagOfNgrams,
     Characters,
     buckets_of,
@@ -104,13 +104,13 @@ def test_what_does_not_fit_is_refused(tmp_path, description, message):
 
 
 def test_a_folder_in_place_of_the_weights_is_refused(tmp_path):
-    (tmp_path / WEIGHTS_FILE).mkdir()
-    with pytest.raises(InputError, match=WEIGHTS_FILE):
+    (tmp_path / NGRAMS_FILE).mkdir()
+    with pytest.raises(InputError, match=NGRAMS_FILE):
         load_ngrams(tmp_path, {"buckets": 100, "scale": 1.0})
 
 
 def test_weights_of_another_dtype_are_refused(tmp_path):
-    save_file({"weights": torch.ones(100)}, tmp_path / WEIGHTS_FILE)
+    save_file({"weights": torch.ones(100)}, tmp_path / NGRAMS_FILE)
     with pytest.raises(InputError, match="not 8-bit integers"):
         load_ngrams(tmp_path, {"buckets": 100, "scale": 1.0})
 

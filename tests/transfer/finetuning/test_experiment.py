@@ -272,6 +272,15 @@ def test_another_request_is_refused_on_resume(folder, tmp_path, small_model):
         run(tmp_path / "other", tmp_path / "out", epochs=1, resume=True)
 
 
+@pytest.mark.parametrize("part", ["model/notes.txt", "model/classifier/notes.txt"])
+def test_a_file_in_the_model_that_is_not_ours_is_refused_on_resume(folder, tmp_path, part):
+    run(folder, tmp_path / "out", epochs=1)
+    (tmp_path / "out" / part).write_text("mine")
+    with pytest.raises(InputError, match=r"model: .* not ours: '.*notes\.txt'; move that away"):
+        run(folder, tmp_path / "out", epochs=1, resume=True)
+    assert (tmp_path / "out" / part).read_text() == "mine"
+
+
 def test_a_second_process_learns_who_holds_the_folder(folder, tmp_path):
     with (
         lock_folder(tmp_path / "out"),
