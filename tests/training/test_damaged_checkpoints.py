@@ -102,7 +102,7 @@ def test_tensors_that_do_not_fit_are_refused(saved, checkpoints, name, data):
         ("characters", -1, "progress.characters is -1"),
         ("best_bits_per_character", float("nan"), "progress.best_bits_per_character is nan"),
         ("loss_scaler", None, "loss_scaler is None"),
-        ("loss_scaler", {"scale": 0.0, "_growth_tracker": 1}, "loss_scaler is"),
+        ("loss_scaler", {"scale": 0.0, "_growth_tracker": 1}, "loss_scaler.scale is 0.0"),
         ("optimizer_states", 0, "optimizer_states is 0"),
         ("format_version", 3, "format_version 3 is newer"),
     ],

@@ -8,9 +8,11 @@ import logging
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+from model.bounds import NonNegativeInt, fill
 from model.errors import InputError
 from model.files.shipped import CONFIG_FILE
 from model.files.storage import (
@@ -27,6 +29,15 @@ from model.files.storage import (
 from .run_directory import TRAINING_FILE, PretrainingDirectory
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class SavedStep:
+    """What the description of a checkpoint must say."""
+
+    OTHER_KEYS: ClassVar = True
+    step: NonNegativeInt
+
 
 BEFORE_COOLDOWN = "before-cooldown"
 
@@ -68,11 +79,8 @@ def saved_step(checkpoint: Path | None) -> int:
         return 0
     path = checkpoint / TRAINING_FILE
     with advice_if_damaged(checkpoint):
-        progress = read_json(path).get("progress")
-        step = progress.get("step") if isinstance(progress, dict) else None
-        if type(step) is not int or step < 0:
-            raise InputError(f"{path}: does not record its step; is the file damaged?")
-        return step
+        content = read_json(path).get("progress")
+        return fill(SavedStep, content, path, "progress.").step
 
 
 @contextmanager
