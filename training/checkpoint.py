@@ -130,7 +130,7 @@ class Checkpoints(CheckpointStore):
         if content.get("corpus") != self.corpus_fingerprint:
             raise InputError(
                 f"{path}: was trained on another corpus ({content.get('corpus')}, now "
-                f"{self.corpus_fingerprint}); put the old one back or start a new run"
+                f"{self.corpus_fingerprint}); name that one with --data.corpus or start a new run"
             )
         return content, path
 

@@ -43,6 +43,7 @@ from .storage import (
 FORMAT_VERSION = 4
 FLOATS = {"F64", "F32", "F16", "BF16"}  # safetensors' words for what weights may be, and
 INTEGERS = {8: "I8", 6: "U8"}  # for what is kept as integers of so many bits
+GET_AGAIN = "; get it again"  # the remedy for a model that was copied or downloaded
 MOST_HEADER_BYTES = 1 << 20  # of a file of ours: names and shapes
 
 
@@ -248,13 +249,13 @@ def _save(tensors: dict[str, Tensor], path: Path) -> None:
 def _told_if_unreadable(path: Path) -> Iterator[None]:
     """Turn an error of safetensors while reading a file into InputError."""
     if path.exists() and not path.is_file():  # opening a pipe would wait
-        raise InputError(f"{path}: is not a file; get it again")
+        raise InputError(f"{path}: is not a file{GET_AGAIN}")
     try:
         yield
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
     except (SafetensorError, OSError) as error:
-        raise InputError(f"{path}: damaged or cut short ({error}); get it again") from error
+        raise InputError(f"{path}: damaged or cut short ({error}){GET_AGAIN}") from error
 
 
 def load_tensors(path: Path, like: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:

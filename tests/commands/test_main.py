@@ -384,6 +384,21 @@ def test_a_run_that_has_ended_is_not_begun_again_however_its_length_was_given(tm
     assert {path: path.read_bytes() for path in before} == before
 
 
+def test_a_corpus_that_was_moved_is_named_with_the_option_for_its_new_place(whole, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(whole[0], folder)
+    config = folder / "config.toml"
+    saved = next(line for line in config.read_text().splitlines() if line.startswith("corpus = "))
+    config.write_text(config.read_text().replace(saved, 'corpus = "/moved"'))
+    process = run("main.py", "--resume", folder, "--train.steps", STEPS + 1)
+    assert_refused(process, "/moved: the run's corpus is not here", "--data.corpus")
+    corpus = SMALL_RUN["data.corpus"]
+    process = run(
+        "main.py", "--resume", folder, "--data.corpus", corpus, "--train.steps", STEPS + 1
+    )
+    assert process.returncode == 0, process.stderr
+
+
 def as_link(part, tmp_path):
     """Move a part of a run away, and leave a link."""
     part.rename(tmp_path / part.name)

@@ -25,6 +25,7 @@ from model.files.storage import (
     whole_folder,
     write_atomically,
 )
+from model.files.weights import GET_AGAIN
 
 from .run_directory import TRAINING_FILE, PretrainingDirectory
 
@@ -84,12 +85,24 @@ def saved_step(checkpoint: Path | None) -> int:
 
 
 @contextmanager
-def advice_if_damaged(checkpoint: Path) -> Iterator[None]:
-    """Add to an InputError that the checkpoint before may be intact."""
+def advice_if_damaged(checkpoint: Path, if_alone: str | None = None) -> Iterator[None]:
+    """Add to an InputError how to go on: the checkpoint before may be intact.
+
+    if_alone: what to do if there is none before.
+    """
     try:
         yield
     except InputError as error:
-        raise InputError(f"{error}; remove {checkpoint} to continue from the one before") from error
+        own = step_folders(checkpoint.parent)
+        if checkpoint not in own:
+            advice = "continue from another checkpoint, without this --from"
+        elif checkpoint != own[0]:
+            advice = f"remove {checkpoint} to continue from the one before"
+        else:
+            run = checkpoint.parent.parent
+            begin = f"a new run with --train.start_from {run} begins with its model"
+            advice = if_alone or f"no earlier checkpoint is left; {begin}"
+        raise InputError(f"{str(error).removesuffix(GET_AGAIN)}; {advice}") from error
 
 
 def keep_newest(run: PretrainingDirectory, word: str) -> None:

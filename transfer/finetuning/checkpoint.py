@@ -13,6 +13,7 @@ from model.files.storage import step_folder, step_of
 from model.files.weights import save_tensors
 from training.optimizers.state import flatten_optimizers, restore_optimizers
 from training.runs.checkpoint_store import CheckpointStore, restore_weights
+from training.runs.named_checkpoints import advice_if_damaged
 
 from .directory import FinetuningDirectory
 from .parameter_groups import let_learn
@@ -48,6 +49,10 @@ class FinetuningCheckpoints(CheckpointStore):
     def restore(self, tuner: Finetuner) -> None:
         """Load the newest checkpoint; InputError if a part of it does not fit."""
         folder = self.complete()[-1]
+        with advice_if_damaged(folder, f"remove {folder} to begin again"):
+            self._restore(tuner, folder)
+
+    def _restore(self, tuner: Finetuner, folder: Path) -> None:
         content, path = self.describe(folder)
         step = step_of(folder)
         tuner.progress = FinetuningProgress.from_json(content.get("progress"), step, path)
