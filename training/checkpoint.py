@@ -36,8 +36,8 @@ from .parallel.agreement import through_main
 from .parallel.distributed import World
 from .precision import restore_loss_scaler
 from .progress import PretrainingProgress
-from .runs.checkpoint_store import CheckpointStore, restore_weights
-from .runs.named_checkpoints import advice_if_damaged, find_checkpoint, saved_step
+from .runs.checkpoint_store import CheckpointStore, advice_if_damaged, restore_weights
+from .runs.named_checkpoints import find_checkpoint, saved_step
 from .runs.run_directory import (
     AVERAGED_FOLDER,
     LANES_FILE,

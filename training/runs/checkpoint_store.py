@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from torch import nn
 
+from model.errors import InputError
 from model.files.shapes import check_tensors
 from model.files.storage import (
     Contents,
@@ -21,7 +22,7 @@ from model.files.storage import (
     whole_folder,
     write_json,
 )
-from model.files.weights import load_tensors
+from model.files.weights import GET_AGAIN, load_tensors
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +64,27 @@ class CheckpointStore:
         content = read_json(path)
         check_format_version(content, self.FORMAT_VERSION, path)
         return content, path
+
+
+@contextmanager
+def advice_if_damaged(checkpoint: Path, if_alone: str | None = None) -> Iterator[None]:
+    """Add to an InputError how to go on: the checkpoint before may be intact.
+
+    if_alone: what to do if there is none before.
+    """
+    try:
+        yield
+    except InputError as error:
+        own = step_folders(checkpoint.parent)
+        if checkpoint not in own:
+            advice = "continue from another checkpoint, without this --from"
+        elif checkpoint != own[0]:
+            advice = f"remove {checkpoint} to continue from the one before"
+        else:
+            run = checkpoint.parent.parent
+            begin = f"a new run with --train.start_from {run} begins with its model"
+            advice = if_alone or f"no earlier checkpoint is left; {begin}"
+        raise InputError(f"{str(error).removesuffix(GET_AGAIN)}; {advice}") from error
 
 
 def restore_weights(module: nn.Module, path: Path, authority: str) -> None:

@@ -6,8 +6,7 @@ Only `step-N` is pruned: a checkpoint under any other name stays until the user 
 import filecmp
 import logging
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -25,8 +24,8 @@ from model.files.storage import (
     whole_folder,
     write_atomically,
 )
-from model.files.weights import GET_AGAIN
 
+from .checkpoint_store import advice_if_damaged
 from .run_directory import TRAINING_FILE, PretrainingDirectory
 
 log = logging.getLogger(__name__)
@@ -82,27 +81,6 @@ def saved_step(checkpoint: Path | None) -> int:
     with advice_if_damaged(checkpoint):
         content = read_json(path).get("progress")
         return fill(SavedStep, content, path, "progress.").step
-
-
-@contextmanager
-def advice_if_damaged(checkpoint: Path, if_alone: str | None = None) -> Iterator[None]:
-    """Add to an InputError how to go on: the checkpoint before may be intact.
-
-    if_alone: what to do if there is none before.
-    """
-    try:
-        yield
-    except InputError as error:
-        own = step_folders(checkpoint.parent)
-        if checkpoint not in own:
-            advice = "continue from another checkpoint, without this --from"
-        elif checkpoint != own[0]:
-            advice = f"remove {checkpoint} to continue from the one before"
-        else:
-            run = checkpoint.parent.parent
-            begin = f"a new run with --train.start_from {run} begins with its model"
-            advice = if_alone or f"no earlier checkpoint is left; {begin}"
-        raise InputError(f"{str(error).removesuffix(GET_AGAIN)}; {advice}") from error
 
 
 def keep_newest(run: PretrainingDirectory, word: str) -> None:

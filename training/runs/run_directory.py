@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar, Self, TypeVar
 
 from model.errors import InputError
+from model.files.locks import lock_folder
 from model.files.shipped import MODEL_FILES
 from model.files.storage import (
     Contents,
@@ -18,8 +19,6 @@ from model.files.storage import (
     listed,
     recover_folders,
 )
-
-from .folder_lock import holds_nothing, lock_folder
 
 TRAINING_FILE = "training.json"  # in a checkpoint of pretraining
 LANES_FILE = "lanes.safetensors"
@@ -82,12 +81,12 @@ class RunDirectory:
 
     def check_empty(self) -> None:
         """Raise InputError if something is in the folder that a new run would mix with."""
-        if holds_nothing(self.folder):
+        found = sorted(path.name for path in self.folder.iterdir() if path.name[0] != ".")
+        if not found:  # but what an interrupted start may leave
             return
         if self.config.is_file():
             mend = self.TAKEN.format(folder=self.folder)
             raise InputError(f"{self.folder}: exists already; {mend}")
-        found = sorted(path.name for path in self.folder.iterdir() if path.name[0] != ".")
         raise InputError(
             f"{self.folder}: exists already and is no run's: it holds "
             f"{listed(found)}; name a new or an empty folder"

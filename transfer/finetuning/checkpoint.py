@@ -12,8 +12,7 @@ from torch import nn
 from model.files.storage import step_folder, step_of
 from model.files.weights import save_tensors
 from training.optimizers.state import flatten_optimizers, restore_optimizers
-from training.runs.checkpoint_store import CheckpointStore, restore_weights
-from training.runs.named_checkpoints import advice_if_damaged
+from training.runs.checkpoint_store import CheckpointStore, advice_if_damaged, restore_weights
 
 from .directory import FinetuningDirectory
 from .parameter_groups import let_learn
