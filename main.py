@@ -14,7 +14,6 @@ from configs import command
 from configs.options import RunOptions
 from configs.run import ResolvedRun, resolve_run
 from data_utils.epochs import lanes_of
-from data_utils.sources import load_corpus
 from training.best_model import BestModelWriter
 from training.checkpoint import Checkpoints
 from training.feeding import Prefetcher
@@ -41,7 +40,7 @@ def main() -> int:
 
 def pretrain(run: ResolvedRun) -> int:
     """Train from the run's first or last saved step to its last; return the exit code."""
-    corpus = load_corpus(run.config.data.corpus)
+    corpus = run.load_corpus()
     checkpoints = Checkpoints(
         run.directory.checkpoints, run.config.checkpoint.keep, corpus.fingerprint, corpus.tokenizer
     )

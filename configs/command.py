@@ -1,7 +1,9 @@
 """What the scripts share: tyro turns a dataclass of options into a command line."""
 
 import argparse
+import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import redirect_stdout
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache, partial
 from textwrap import dedent, indent
@@ -97,7 +99,8 @@ def parse(
     InputError for an option that is out of the bounds of its type.
     """
     try:
-        parsed = tyro.cli(options, args=arguments, config=config, registry=REGISTRY, **extra)
+        with redirect_stdout(sys.stdout or sys.stderr):  # where stdout is closed, tyro fails
+            parsed = tyro.cli(options, args=arguments, config=config, registry=REGISTRY, **extra)
     except SystemExit as end:
         _, _, examples = (doc or "").partition("\n\n")
         if not end.code and examples:  # it has printed the help

@@ -92,7 +92,6 @@ def resume(
     cannot make, and where its checkpoints are gone.
     """
     back_to = options.from_checkpoint
-    through_main(world, lambda: _check_links(directory))
     if back_to is None:
         _check_checkpoints(saved, directory, world)
     saved = _with_shuffle(saved)
@@ -171,13 +170,6 @@ def _check_changes(before: RunConfig, changed: Set[str]) -> None:
             f"a resumed run cannot change {', '.join(sorted(refused))}; it may change only "
             f"{', '.join(sorted(allowed))}; start a new run for the rest"
         )
-
-
-def _check_links(directory: PretrainingDirectory) -> None:
-    """Raise InputError if the checkpoints or the model are on a disk that is not there."""
-    for folder in (directory.checkpoints, directory.model):
-        if folder.is_symlink() and not folder.exists():
-            raise InputError(f"{folder}: is a broken link; is its disk mounted?")
 
 
 def _check_checkpoints(saved: RunConfig, directory: PretrainingDirectory, world: World) -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import torch
 
-from data_utils.corpus import Corpus
+from data_utils.corpus import Corpus, is_corpus
 from data_utils.epochs import settle_shuffle
 from data_utils.lanes import DataConfig
+from data_utils.sources import load_corpus
 from model.errors import InputError
 from model.files.shipped import model_in
 from model.language_model import build_model
@@ -60,6 +61,16 @@ class ResolvedRun:
     def resumed(self) -> bool:
         """Whether the run was begun before."""
         return self.resumption is not None
+
+    def load_corpus(self) -> Corpus:
+        """Open the corpus; InputError, for a resumed run with advice, if it is not there."""
+        folder = self.config.data.corpus
+        if self.resumed and folder is not None and not is_corpus(folder):
+            raise InputError(
+                f"{folder}: the run's corpus is not here; if it was moved, give its new place with "
+                "--data.corpus"
+            )
+        return load_corpus(folder)
 
     def with_corpus(self, corpus: Corpus) -> "ResolvedRun":
         """Set what depends on the corpus; check that all ranks have the same settings and text.

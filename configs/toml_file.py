@@ -6,18 +6,14 @@ The file is read with every key and type checked, and written resolved.
 import dataclasses
 import difflib
 import os
-import reprlib
 import tomllib
-import types
-import typing
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import tomli_w
-from typeguard import TypeCheckError, check_type
 
 from data_utils.lanes import DataConfig
-from model.bounds import Bound, check_bounds
+from model.bounds import Bound, check_bounds, fill
 from model.errors import InputError
 from model.files.storage import write_atomically
 from model.language_model import ModelConfig
@@ -61,7 +57,7 @@ def load_config(path: Path) -> RunConfig:
     other closed keys.
     """
     content = without_closed(_parsed(path, SHIPPED), str(path))
-    return _fill(RunConfig, content, str(path), "")
+    return fill(RunConfig, content, path)
 
 
 def read_toml(path: Path, kind: type[Section], shipped: Path | None = None) -> Section:
@@ -71,7 +67,7 @@ def read_toml(path: Path, kind: type[Section], shipped: Path | None = None) -> S
     suggests the one beside it or in `shipped` that was likely meant) or a malformed one, an unknown
     key (and suggests the nearest known one), a missing key, or a value of the wrong type or range.
     """
-    return _fill(kind, _parsed(path, shipped), str(path), "")
+    return fill(kind, _parsed(path, shipped), path)
 
 
 def _parsed(path: Path, shipped: Path | None) -> dict[str, Any]:
@@ -101,72 +97,6 @@ def save_config(path: Path, config: RunConfig) -> None:
     """Write every key of a config that is set; a key that is None is left out."""
     content = tomli_w.dumps(_plain(dataclasses.asdict(config)))
     write_atomically(path, lambda temporary: temporary.write_text(content, encoding="utf-8"))
-
-
-def _fill(kind: type[Section], content: dict[str, Any], place: str, prefix: str) -> Section:
-    hints = typing.get_type_hints(kind)
-    values = {}
-    for key, value in content.items():
-        name = key.replace("-", "_")
-        if name not in hints:
-            raise InputError(f"{place}: unknown key {prefix}{key}{_suggestion(name, hints)}")
-        values[name] = _convert(hints[name], value, place, f"{prefix}{key}")
-    _check_all_are_there(kind, values, place, prefix)
-    try:
-        return kind(**values)
-    except InputError as error:
-        raise InputError(f"{place}: {error}") from error
-
-
-def _check_all_are_there(kind: Any, values: dict[str, Any], place: str, prefix: str) -> None:
-    for item in dataclasses.fields(kind):
-        required = item.default is item.default_factory is dataclasses.MISSING
-        if required and item.name not in values:
-            raise InputError(f"{place}: {prefix}{item.name} is missing")
-
-
-def _convert(hint: Any, value: Any, place: str, key: str) -> Any:
-    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        if not isinstance(value, dict):
-            raise InputError(f"{place}: {key} is a section; write it as [{key}]")
-        return _fill(hint, value, place, f"{key}.")
-    if (row := _row_of(hint)) and isinstance(value, list):
-        rows = (_convert(row, item, place, f"{key}[{n}]") for n, item in enumerate(value))
-        return tuple(rows)
-    if dataclasses.is_dataclass(section := _options(hint)[0]) and isinstance(value, dict):
-        return _convert(section, value, place, key)
-    if Path in _options(hint) and isinstance(value, str):
-        return Path(os.fsdecode(value.encode()))
-    if isinstance(value, list) and any(typing.get_origin(o) is tuple for o in _options(hint)):
-        value = tuple(value)  # TOML has arrays only
-    try:
-        # bool is an int to Python, and a float key takes a whole number too.
-        if isinstance(value, bool) and bool not in _options(hint):
-            raise TypeCheckError("is a boolean")
-        if isinstance(value, int) and value.bit_length() > 63:  # TOML's numbers are of 64 bits
-            raise InputError(f"{place}: {key} is too large a number")
-        return check_type(value, hint)
-    except TypeCheckError as error:
-        wanted = hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")
-        shown = reprlib.repr(value)
-        raise InputError(f"{place}: {key} = {shown} should be {wanted}") from error
-
-
-def _row_of(hint: Any) -> Any:
-    """Return the dataclass D if the hint is tuple[D, ...], else None."""
-    row, *rest = typing.get_args(hint) or (None,)
-    is_rows = typing.get_origin(hint) is tuple and rest == [...]
-    return row if is_rows and dataclasses.is_dataclass(row) else None
-
-
-def _options(hint: Any) -> tuple[Any, ...]:
-    is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
-    return typing.get_args(hint) if is_union else (hint,)
-
-
-def _suggestion(name: str, known: dict[str, Any]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {near[0]}?" if near else f"; known: {', '.join(known)}"
 
 
 def _plain(section: dict[str, Any]) -> dict[str, Any]:

@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from model.bounds import NonNegativeInt, fill
 from model.errors import InputError
 from model.files.storage import check_format_version, read_json
-from model.text.profiles import TEXT_PROFILES
+from model.text.profiles import text_profile
 from model.text.split import Split
-from model.text.tokenizer import BYTES, Tokenizer, load_tokenizer
+from model.text.tokenizer import BYTES, TOKENIZER_FILE, Tokenizer, load_tokenizer
 
 BYTES_VERSION = 1
 FORMAT_VERSION = 2  # 1: bytes; 2: the tokens of a vocabulary
@@ -24,7 +25,43 @@ EMBEDDED = ["embedded"]  # the sources of the corpus that is part of the package
 REQUEST_FILE = "request.json"  # in the folder of a corpus that is being prepared
 PARTIAL = ".partial"  # suffix of that folder's name
 SPLITS = ("train", "valid", "test")
+CORPUS_FILES = (META_FILE, TOKENIZER_FILE, *(f"{name}.*" for name in SPLITS))
 PIECE_SIZE = 1 << 22  # tokens, and offsets, that are checked at a time
+
+
+@dataclass(frozen=True)
+class SplitSize:
+    """What `meta.json` says of a split."""
+
+    OTHER_KEYS: ClassVar = True
+    reviews: NonNegativeInt
+    bytes: NonNegativeInt
+    sha256: str
+    tokens: NonNegativeInt | None = None  # of a vocabulary
+
+
+@dataclass(frozen=True)
+class SplitSizes:
+    """What `meta.json` says of the splits."""
+
+    OTHER_KEYS: ClassVar = True
+    train: SplitSize
+    valid: SplitSize
+    test: SplitSize
+
+
+@dataclass(frozen=True)
+class CorpusDescription:
+    """What `meta.json` must say; it may say more."""
+
+    OTHER_KEYS: ClassVar = True
+    text_profile: str
+    sources: list[str]
+    reading: dict[str, int]
+    splits: SplitSizes
+
+    def __post_init__(self) -> None:
+        text_profile(self.text_profile)
 
 
 @dataclass(frozen=True)
@@ -83,27 +120,19 @@ def open_corpus(folder: Path) -> Corpus:
         )
     meta = read_json(path)
     check_format_version(meta, FORMAT_VERSION, path)
-    _check_description(meta, path)
+    try:
+        sizes = fill(CorpusDescription, meta, path).splits
+    except InputError as error:
+        raise InputError(f"{error}; prepare the corpus again") from error
     tokenizer = load_tokenizer(folder, meta, path)
-    counted = "bytes" if tokenizer.kind == BYTES.kind else "tokens"
     splits = {}
-    for name in SPLITS:
-        size = _described(meta, name, path, counted)
-        splits[name] = map_split(folder, name, size["reviews"], size[counted], tokenizer)
+    for name, size in vars(sizes).items():
+        tokens = size.bytes if tokenizer.kind == BYTES.kind else size.tokens
+        if tokens is None:
+            raise InputError(f"{path}: splits.{name}.tokens is missing; prepare the corpus again")
+        splits[name] = map_split(folder, name, size.reviews, tokens, tokenizer)
         _check_offsets(splits[name], folder / offsets_file(name))
     return Corpus(splits, meta, tokenizer)
-
-
-def _check_description(meta: dict[str, Any], path: Path) -> None:
-    """Refuse a meta.json whose entries about the whole corpus are damaged."""
-    sound = {
-        "text_profile": meta.get("text_profile") in list(TEXT_PROFILES),
-        "sources": isinstance(meta.get("sources"), list),
-        "reading": isinstance(meta.get("reading"), dict),
-    }
-    for name, is_sound in sound.items():
-        if not is_sound:
-            raise InputError(f"{path}: {name} is {meta.get(name)!r}; prepare the corpus again")
 
 
 def map_split(
@@ -150,17 +179,6 @@ def tokens_file(split: str) -> str:
 def offsets_file(split: str) -> str:
     """Return the name of the file of a split's offsets, little-endian int64."""
     return f"{split}.offsets"
-
-
-def _described(meta: dict[str, Any], split: str, path: Path, unit: str) -> dict[str, Any]:
-    try:
-        size: dict[str, Any] = meta["splits"][split]
-        counts = [size[key] for key in ("bytes", unit, "reviews")]
-        if all(isinstance(count, int) for count in counts) and "sha256" in size:
-            return size
-    except (KeyError, TypeError):
-        pass
-    raise InputError(f"{path}: does not describe the split {split!r}; prepare the corpus again")
 
 
 def _map_file(path: Path, dtype: np.dtype, count: int) -> np.ndarray:

@@ -1,12 +1,21 @@
-"""Bounds of settings: written beside a setting's type, checked in one place."""
+"""Types and bounds of values: written in a dataclass, checked in one place.
+
+So are read the configs of runs, the descriptions of models, classifiers and corpora, and the
+counters of checkpoints.
+"""
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+import os
+import reprlib
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from numbers import Real
-from typing import Annotated, Any, get_args, get_origin
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from .errors import InputError, is_whole
+from .errors import InputError, is_whole, nearest
 
 MOST_BITS = 63  # of a whole number, as in TOML; a larger one may not fit a float
 
@@ -43,6 +52,108 @@ NonNegativeInt = Annotated[int, Bound(min=0)]
 PositiveFloat = Annotated[float, Bound(above=0)]
 NonNegativeFloat = Annotated[float, Bound(min=0)]
 Fraction = Annotated[float, Bound(min=0, below=1)]
+Probability = Annotated[float, Bound(min=0, max=1)]
+
+Filled = TypeVar("Filled")
+
+
+def fill(kind: type[Filled], content: object, place: object, prefix: str = "") -> Filled:
+    """Return a dataclass, with those in it, from the content of a JSON or TOML file.
+
+    kind: if it has `OTHER_KEYS = True`, keys that it does not know are ignored. place: the file,
+    and prefix: the section, to name in errors. Raises InputError for an unknown or a missing key,
+    and for a value of another type or out of bounds.
+    """
+    try:
+        return _filled(kind, content, prefix)
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from error
+
+
+def _filled(kind: type[Filled], content: object, prefix: str) -> Filled:
+    if not isinstance(content, Mapping):
+        section = prefix.removesuffix(".")
+        raise InputError(f"{section} is {reprlib.repr(content)}; it must be a section")
+    known = {item.name for item in fields(kind)}  # type: ignore[arg-type]
+    hints = {name: hint for name, hint in get_type_hints(kind).items() if name in known}
+    values = {}
+    for key, value in content.items():
+        name = key.replace("-", "_")
+        if name in hints:
+            values[name] = _converted(hints[name], value, f"{prefix}{key}")
+        elif not hasattr(kind, "OTHER_KEYS"):
+            raise InputError(f"unknown key {prefix}{key}{nearest(name, hints)}")
+    for item in fields(kind):  # type: ignore[arg-type]
+        required = item.default is item.default_factory is MISSING
+        if required and item.name not in values:
+            raise InputError(f"{prefix}{item.name} is missing")
+    made = kind(**values)
+    check_bounds(made, prefix)
+    return made
+
+
+def _converted(hint: Any, value: Any, key: str) -> Any:
+    options = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    section = next((o for o in options if isinstance(o, type) and is_dataclass(o)), None)
+    if section is not None and not (value is None and type(None) in options):
+        return _filled(section, value, f"{key}.")
+    if (row := _row_of(hint)) and isinstance(value, list):
+        return tuple(_converted(row, item, f"{key}[{n}]") for n, item in enumerate(value))
+    if Path in options and isinstance(value, str):
+        return Path(os.fsdecode(value.encode()))
+    if isinstance(value, list) and any(get_origin(option) is tuple for option in options):
+        value = tuple(value)  # the files have arrays only
+    if hint is float and is_whole(value):  # NumPy cannot multiply by 10^30, and by 1e30 it can
+        with suppress(OverflowError):
+            return float(value)
+    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+        raise InputError(f"{key} is too large a number")
+    if not _fits(value, hint):
+        raise InputError(f"{key} is {reprlib.repr(value)}; it must be {_in_words(hint)}")
+    return value
+
+
+def _in_words(hint: Any) -> str:
+    """Return a type as a user knows it."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return " or ".join(map(_in_words, args))
+    if origin is Literal:
+        return f"one of {', '.join(map(str, args))}" if args[1:] else str(args[0])
+    if origin in (tuple, list):
+        several = "a list" if origin is list or args[1:] == (...,) else f"a list of {len(args)}"
+        return f"{several}, each {_in_words(args[0])}"
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+    words |= {dict: "a section", type(None): "absent", Path: "a path"}
+    return words.get(origin or hint, "a section")
+
+
+def _row_of(hint: Any) -> Any:
+    """Return the dataclass D if the hint is tuple[D, ...], else None."""
+    row, *rest = get_args(hint) or (None,)
+    is_rows = get_origin(hint) is tuple and rest == [...]
+    return row if is_rows and is_dataclass(row) else None
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Return whether a value has a type: True is no number, and a whole number is a float, too."""
+    origin, args = get_origin(hint), get_args(hint)
+    if hint is Any or hint is None:
+        return hint is Any or value is None
+    if origin in (Union, UnionType):
+        return any(_fits(value, option) for option in args)
+    if origin is Literal:
+        return any(type(value) is type(known) and value == known for known in args)
+    if hint in (int, float):
+        return isinstance(value, (int, hint)) and not isinstance(value, bool)
+    if not isinstance(value, origin or hint):
+        return False
+    if origin is tuple:
+        of = args[:1] * len(value) if args[1:] == (...,) else args
+        return len(of) == len(value) and all(map(_fits, value, of))
+    if origin is dict:
+        return all(_fits(k, args[0]) and _fits(v, args[1]) for k, v in value.items())
+    return origin is not list or all(_fits(item, args[0]) for item in value)
 
 
 def check_bounds(config: Any, section: str = "") -> None:
@@ -64,7 +175,7 @@ def check_bounds(config: Any, section: str = "") -> None:
 
 def _check(name: str, value: Any, number: Any, bounds: list[Bound], *, whole: bool) -> None:
     wanted = " and ".join(map(str, bounds))
-    if not isinstance(number, Real):
+    if not isinstance(number, Real) or isinstance(number, bool):
         raise InputError(f"{name} is {value!r}; it must be a number, {wanted}")
     if whole and not is_whole(number):
         raise InputError(f"{name} is {value}; it must be a whole number, {wanted}")

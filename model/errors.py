@@ -45,6 +45,12 @@ def checked_number(name: str, value: Any) -> float:
     return number
 
 
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return the end of an error: the known word that was likely meant, else all of them."""
+    near = get_close_matches(word, list(known), n=1)
+    return f"; did you mean {near[0]}?" if near else f"; known: {', '.join(known)}"
+
+
 def meant(word: str, known: Iterable[str]) -> str:
     """Return the end of an error: which of the known words was likely meant, or nothing."""
     near = get_close_matches(word, list(known), n=1)

@@ -85,7 +85,7 @@ class BestModelWriter:
         if self.world.is_main:
             score = {"best_valid_bits_per_character": trainer.progress.best_bits_per_character}
             provenance = self.provenance(trainer) | score
-            with whole_folder(self.directory.model) as partial:
+            with whole_folder(self.directory.model, self.directory.MODEL_FILES) as partial:
                 save_model(
                     partial,
                     trainer.model,

@@ -34,18 +34,17 @@ from .parallel.agreement import through_main
 from .parallel.distributed import World
 from .precision import restore_loss_scaler
 from .progress import PretrainingProgress
-from .runs.checkpoint_store import CheckpointStore, restore_weights
-from .runs.named_checkpoints import (
+from .runs.checkpoint_store import CheckpointStore, advice_if_damaged, restore_weights
+from .runs.named_checkpoints import find_checkpoint, saved_step
+from .runs.run_directory import (
+    LANES_FILE,
     TRAINING_FILE,
-    advice_if_damaged,
-    find_checkpoint,
-    saved_step,
+    PretrainingDirectory,
+    await_visible,
 )
-from .runs.run_directory import await_visible
 from .runs.saved_settings import check_settings
 from .trainer import Trainer
 
-LANES_FILE = "lanes.safetensors"
 CONFIG = "the config asks for"
 
 
@@ -67,6 +66,7 @@ class Checkpoints(CheckpointStore):
     """The checkpoints of a pretraining."""
 
     DESCRIPTION_FILE = TRAINING_FILE
+    CONTENTS = PretrainingDirectory.CHECKPOINT_FILES
     FORMAT_VERSION = 2  # of several optimiser states; 1 of one
 
     def __init__(
@@ -124,7 +124,7 @@ class Checkpoints(CheckpointStore):
         if content.get("corpus") != self.corpus_fingerprint:
             raise InputError(
                 f"{path}: was trained on another corpus ({content.get('corpus')}, now "
-                f"{self.corpus_fingerprint}); put the old one back or start a new run"
+                f"{self.corpus_fingerprint}); name that one with --data.corpus or start a new run"
             )
         return content, path
 

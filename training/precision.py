@@ -3,12 +3,14 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor
 
-from model.errors import InputError
+from model.bounds import Bound, PositiveFloat, fill
 from model.fused.cores import has_instructions, has_matrix_units
 from model.precision import TrainingPrecision
 
@@ -89,6 +91,15 @@ def overflow_together(gradients: Sequence[Tensor], on_any_rank: Callable[[Tensor
         gradient.add_(poison)
 
 
+@dataclass(frozen=True)
+class LossScale:
+    """What a checkpoint keeps of a loss scaler, by torch's names."""
+
+    OTHER_KEYS: ClassVar = True
+    scale: PositiveFloat
+    _growth_tracker: Annotated[int, Bound(min=0, max=SCALE_GROWTH_INTERVAL)]
+
+
 def restore_loss_scaler(scaler: torch.amp.GradScaler, saved: object, path: Path) -> None:
     """Restore the scale from a checkpoint.
 
@@ -97,10 +108,5 @@ def restore_loss_scaler(scaler: torch.amp.GradScaler, saved: object, path: Path)
     """
     if saved == {}:
         return
-    state = saved if isinstance(saved, dict) else {}
-    scale, clean_steps = state.get("scale"), state.get("_growth_tracker")
-    scales = isinstance(scale, float) and 0 < scale < math.inf
-    counts = isinstance(clean_steps, int) and 0 <= clean_steps <= SCALE_GROWTH_INTERVAL
-    if not (scales and counts):
-        raise InputError(f"{path}: loss_scaler is {saved!r}; is the file damaged?")
-    scaler.load_state_dict(scaler.state_dict() | {"scale": scale, "_growth_tracker": clean_steps})
+    state = fill(LossScale, saved, path, "loss_scaler.")
+    scaler.load_state_dict(scaler.state_dict() | vars(state))

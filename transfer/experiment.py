@@ -10,12 +10,12 @@ from typing import Any
 from data_utils.labelled import LabelledSet
 from data_utils.pictures import drawing
 from data_utils.provenance import describe_origin
-from model.classifiers.classifier import FOLDER, Classifier, save_classifier
+from model.classifiers.classifier import CLASSIFIER_FILES, FOLDER, Classifier, save_classifier
 from model.classifiers.separation import save_areas
 from model.errors import InputError
 from model.features import FeatureKind, Pooling
 from model.files.locks import one_at_a_time, refusal
-from model.files.storage import whole_folder, write_json
+from model.files.storage import check_replaceable, whole_folder, write_json
 from model.files.weights import LoadedModel, model_digest
 from model.language_model import LanguageModel, untrained_like
 
@@ -76,6 +76,7 @@ def run_transfer(
     if not any(text.strip() for text in sets[0].texts):
         raise InputError("every text of the training set is empty")
     with only_writer_of(output):
+        check_replaceable(output / FOLDER, CLASSIFIER_FILES)
         return _transferred(loaded, sets, output, pooling, seed, untrained)
 
 
@@ -173,7 +174,7 @@ def save_transferred(
     """Write a classifier, and how well each unit alone separates the classes of train."""
     train, units = transfer.examples[0], classifier.influence.shape[1]
     areas = areas_of_units(train.features, train.labels, units)
-    with whole_folder(folder) as partial:
+    with whole_folder(folder, CLASSIFIER_FILES) as partial:
         save_classifier(partial, classifier, origin_of(transfer, sets))
         save_areas(partial, areas)
 

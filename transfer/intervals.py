@@ -32,7 +32,7 @@ def over_draws(accuracies: Sequence[float], tested: int) -> dict[str, Any]:
     """Return mean, band and intervals of several draws' accuracies on one test set.
 
     tested: the number of its examples. `draw_interval` predicts a further draw on other examples;
-    `mean_interval` is the 95 % t interval of the mean on these examples, None for one draw;
+    `mean_interval` is the 95 % t interval of the mean on these examples, from 0 to 1, None for one;
     `test_interval` is Wilson's at the mean: for other examples, so that more draws do not make it
     smaller. `band`, the middle four fifths of the draws, is not an interval: for one draw it is a
     point.
@@ -52,7 +52,7 @@ def over_draws(accuracies: Sequence[float], tested: int) -> dict[str, Any]:
 def _mean_interval(values: np.ndarray) -> list[float]:
     mean, count = float(values.mean()), len(values)
     margin = float(t.ppf(0.5 + CONFIDENCE / 2, count - 1) * values.std(ddof=1) / count**0.5)
-    return [mean - margin, mean + margin]
+    return [max(mean - margin, 0.0), min(mean + margin, 1.0)]
 
 
 def fold_interval(accuracies: Sequence[float], interval: Sequence[float]) -> list[float]:
@@ -65,8 +65,7 @@ def fold_interval(accuracies: Sequence[float], interval: Sequence[float]) -> lis
     """
     if len(accuracies) < 2:
         return list(interval)
-    low, high = _mean_interval(np.array(accuracies))
-    of_folds = [max(low, 0.0), min(high, 1.0)]
+    of_folds = _mean_interval(np.array(accuracies))
     return max(list(interval), of_folds, key=lambda ends: ends[1] - ends[0])
 
 

@@ -21,6 +21,7 @@ from model.text.split import Split
 from model.text.tokenizer import BYTES, check_same_tokenizer
 
 from ..corpus import (
+    CORPUS_FILES,
     META_FILE,
     SPLITS,
     Corpus,
@@ -50,7 +51,7 @@ def join_corpora(folders: Sequence[Path], output: Path, seed: int = 0) -> dict[s
     """
     check_seed(seed)
     corpora = _open_alike(folders)
-    with new_corpus(output), whole_folder(output) as partial:
+    with new_corpus(output), whole_folder(output, CORPUS_FILES) as partial:
         meta = _describe(corpora, seed, _write_splits(corpora, folders[0], partial, seed))
         save_tokenizer(partial, corpora[0].tokenizer)
         write_json(partial / META_FILE, meta)

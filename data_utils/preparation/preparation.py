@@ -23,6 +23,11 @@ import numpy as np
 from model.errors import InputError
 from model.files.locks import one_at_a_time, refusal
 from model.files.storage import (
+    Contents,
+    check_no_link,
+    foreign_files,
+    inside,
+    listed,
     naming,
     read_json,
     recover_folders,
@@ -33,9 +38,17 @@ from model.files.storage import (
 from model.reading.inputs import Input
 from model.reading.texts import TEXT_KEYS
 from model.text.profiles import text_profile
-from model.text.tokenizer import BYTES, Tokenizer, load_tokenizer
+from model.text.tokenizer import BYTES, TOKENIZER_FILE, Tokenizer, load_tokenizer
 
-from ..corpus import BYTES_VERSION, FORMAT_VERSION, META_FILE, PARTIAL, REQUEST_FILE, SPLITS
+from ..corpus import (
+    BYTES_VERSION,
+    CORPUS_FILES,
+    FORMAT_VERSION,
+    META_FILE,
+    PARTIAL,
+    REQUEST_FILE,
+    SPLITS,
+)
 from .blocks import BLOCK_BYTES, Request
 from .encoding import encode
 from .expansion import expand
@@ -48,6 +61,22 @@ BLOCK_FOLDER = "blocks"
 TEXT_FOLDER = "text"  # the text of a corpus that will be encoded with a vocabulary
 TEXT_FILE = "text.json"  # in it, once it is complete
 TOKENS_FOLDER = "tokens"
+TOKENS_FILES = (
+    REQUEST_FILE,
+    DESCRIPTION_FILE,
+    TOKENIZER_FILE,
+    "training.log",
+    "*.bin",
+    "*.lengths",
+)
+WORK_FILES = (
+    *CORPUS_FILES,
+    REQUEST_FILE,
+    "bucket-*",  # of earlier versions
+    *inside(BLOCK_FOLDER, ("block-*", "source-*.json")),
+    *inside(TEXT_FOLDER, (*CORPUS_FILES, TEXT_FILE)),
+    *inside(TOKENS_FOLDER, TOKENS_FILES),
+)
 
 log = logging.getLogger(__name__)
 
@@ -152,7 +181,7 @@ def _prepare(
     found: Sequence[Input], output: Path, preparation: Preparation, workers: int
 ) -> dict[str, Any]:
     partial = output.with_name(output.name + PARTIAL)
-    _open_work_folder(partial, _request(found, preparation), keep=BLOCK_FOLDER)
+    _open_work_folder(partial, _request(found, preparation), WORK_FILES, keep=BLOCK_FOLDER)
     try:
         text = _prepare_text(found, partial, preparation, workers)
         tokenizer, sizes = _encode(text["splits"], partial, preparation, workers)
@@ -193,7 +222,7 @@ def _encode(
     if vocabulary.is_bytes:
         return BYTES, sizes
     text, parts = partial / TEXT_FOLDER, partial / TOKENS_FOLDER
-    _open_work_folder(parts, vocabulary.request())
+    _open_work_folder(parts, vocabulary.request(), TOKENS_FILES)
     described = parts / DESCRIPTION_FILE
     if not described.is_file():
         train = TrainText(text, sizes["train"]["reviews"], sizes["train"]["bytes"])
@@ -240,20 +269,22 @@ def _request(inputs: Sequence[Input], preparation: Preparation) -> dict[str, Any
     return {"inputs": given, **wanted, "split": list(preparation.split)}
 
 
-def _open_work_folder(folder: Path, request: dict[str, Any], keep: str = "") -> None:
+def _open_work_folder(
+    folder: Path, request: dict[str, Any], ours: Contents, keep: str = ""
+) -> None:
     """Make a folder to work in. If it holds the beginning of other work, empty it.
 
-    keep: a folder in it that is never deleted.
+    ours: the files that it may hold; keep: a folder in it that is never deleted.
     """
+    check_no_link(folder)
+    recover_folders(folder, ours)  # or half a file would be in the corpus
+    if folder.is_file() or (found := foreign_files(folder, ours)):
+        held = f"holds {listed(found)}" if folder.is_dir() else "is a file"
+        raise InputError(f"{folder}: is needed as a work folder, but {held}; move that away")
     path = folder / REQUEST_FILE
     if path.is_file() and read_json(path) == request:
-        recover_folders(folder)  # or half a file would be in the corpus
         log.info("continuing with %s", folder)
         return
-    if folder.exists() and not _is_ours(folder):
-        raise InputError(
-            f"{folder}: is needed as a work folder, but holds something else; move it away"
-        )
     folder.mkdir(parents=True, exist_ok=True)
     write_json(path, {})  # no request, until everything of the old one is gone
     for left in folder.iterdir():
@@ -262,15 +293,6 @@ def _open_work_folder(folder: Path, request: dict[str, Any], keep: str = "") -> 
         elif left.name not in (keep, REQUEST_FILE):
             left.unlink()
     write_json(path, request)
-
-
-def _is_ours(folder: Path) -> bool:
-    """Return whether a folder holds only files that some version of this code writes."""
-    if not folder.is_dir():
-        return False
-    names = {path.name for path in folder.iterdir()}
-    leftovers = (name.startswith(("bucket-", f".{REQUEST_FILE}")) for name in names)
-    return bool(names & {REQUEST_FILE, META_FILE}) or all(leftovers)
 
 
 def _check_keys(inputs: Sequence[Input], runs: Sequence[SortedRun], text_key: str | None) -> None:

@@ -25,6 +25,7 @@ from model.classifiers.heads import build_heads
 from model.classifiers.stars import FEATURES as KIND
 from model.classifiers.stars import KIND as STARS_KIND
 from model.classifiers.stars import POSITIVE_WEIGHTS, STARS
+from model.files.shipped import MODEL_FILES
 from model.files.storage import read_json, step_folder, whole_folder
 from model.files.weights import LoadedModel, load_model, load_tensors, save_model, save_tensors
 from training.metrics import keep_rows
@@ -115,7 +116,7 @@ def train(options: Options, stop: StopRequest) -> None:
 
 def publish(folder: Path, tuner: Finetuner, loaded: LoadedModel, origin: dict[str, Any]) -> None:
     """Write a model directory with the head in it."""
-    with whole_folder(folder) as partial:
+    with whole_folder(folder, (*MODEL_FILES, HEADS_FILE)) as partial:
         save_model(partial, tuner.model, loaded.profile, origin, tokenizer=loaded.tokenizer)
         save_tensors(partial / HEADS_FILE, tuner.heads.state_dict())
 

@@ -4,12 +4,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 
-from ..errors import InputError, checked_number, checked_whole
+from ..bounds import NonNegativeInt, Probability, check_bounds, fill
+from ..errors import InputError
 from ..features import FeatureKind, Pooling, check_poolings
 from ..files.shipped import CLASSIFIER_FILE as CONFIG_FILE
 from ..files.storage import check_format_version, read_json, write_json
@@ -20,6 +21,9 @@ from ..files.weights import check_header, load_tensors, save_tensors
 FORMAT_VERSION = 6
 POOLED_VERSION = 4
 WEIGHTS_FILE = "classifier.safetensors"
+AREAS_FILE = "areas.safetensors"
+NGRAMS_FILE = "ngrams.safetensors"
+CLASSIFIER_FILES = (WEIGHTS_FILE, CONFIG_FILE, AREAS_FILE, NGRAMS_FILE)
 FOLDER = "classifier"  # inside a model directory: the one that belongs to the model
 TRANSFER_FOLDER = "transfer"  # inside a run directory: where the README has results written
 THRESHOLD = 0.5
@@ -38,13 +42,55 @@ class Familiarity:
     """In addition, for any length, since the cost of a short text varies widely."""
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            number = checked_number(f"familiarity.{name}", value)
-            object.__setattr__(self, name, number)  # the dataclass is frozen
+        check_bounds(self, "familiarity.")
 
     def admits(self, bits: np.ndarray, characters: np.ndarray) -> np.ndarray:
         """Return bool [N] from the costs of texts, bits [N], and their lengths, bytes [N]."""
         return bits <= self.bits_per_character * characters + self.bits
+
+
+@dataclass(frozen=True)
+class NeuronDescription:
+    """What `classifier.json` says of the unit of largest weight."""
+
+    OTHER_KEYS: ClassVar = True
+    index: NonNegativeInt
+    polarity: Literal[1, -1]
+    pooling: Pooling = "last"
+
+
+@dataclass(frozen=True)
+class LogisticDescription:
+    """What `classifier.json` says of a logistic regression."""
+
+    OTHER_KEYS: ClassVar = True
+    format_version: int
+    classes: tuple[str, ...]
+    model_digest: str
+    neuron: NeuronDescription
+    state: Literal["cell"] = "cell"
+    link: Link = "one_vs_rest"
+    threshold: Probability = THRESHOLD
+    pooling: tuple[Pooling, ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_class_names(self.classes)
+        count = len(self.classes)
+        if self.format_version not in (1 if count == 2 else 2, POOLED_VERSION):
+            raise InputError(f"it has {count} of them")
+        if self.format_version == POOLED_VERSION and self.pooling is None:
+            raise InputError("pooling is missing")
+        check_poolings(self.poolings)
+        if self.neuron.pooling not in self.poolings:
+            raise InputError(
+                f"neuron.pooling is {self.neuron.pooling!r}; it must be one of {self.poolings}"
+            )
+
+    @property
+    def poolings(self) -> tuple[Pooling, ...]:
+        """How states become features; versions before POOLED_VERSION knew one way."""
+        is_pooled = self.format_version == POOLED_VERSION and self.pooling
+        return self.pooling if self.pooling and is_pooled else ("last",)
 
 
 @dataclass(frozen=True)
@@ -185,25 +231,21 @@ def read_description(path: Path, newest: int) -> dict[str, Any]:
 def load_classifier(folder: Path, hidden_size: int) -> Classifier:
     """Read a classifier for a model of `hidden_size`; InputError if it cannot be read."""
     path = folder / CONFIG_FILE
-    description = read_description(path, FORMAT_VERSION)
-    try:
-        classes = _classes(description)
-        link = _link(description)
-        pooling, neuron_pooling = _poolings(description)
-        threshold = checked_threshold(description.get("threshold", THRESHOLD))
-        index = checked_whole("neuron", description["neuron"]["index"], 0, hidden_size - 1)
-        polarity = _polarity(description["neuron"])
-        digest = str(description["model_digest"])
-    except (KeyError, TypeError, ValueError, InputError) as error:
-        kind = "two classes" if description["format_version"] == 1 else "classes"
-        raise InputError(f"{path}: not a description of {kind} ({error})") from error
-    size = hidden_size * len(pooling)
-    coefficients, intercept = _load_weights(folder / WEIGHTS_FILE, len(classes), size)
+    content = read_description(path, FORMAT_VERSION)
+    kind = "two classes" if content["format_version"] == 1 else "classes"
+    place = f"{path}: not a description of {kind}"
+    described = fill(LogisticDescription, content, place)
+    neuron = described.neuron
+    if neuron.index >= hidden_size:
+        raise InputError(f"{place}: neuron.index is {neuron.index}; it must be below {hidden_size}")
+    size = hidden_size * len(described.poolings)
+    weights = _load_weights(folder / WEIGHTS_FILE, len(described.classes), size)
     return Classifier(
-        *(coefficients, intercept, classes, index, polarity, digest, threshold),
-        link=link,
-        pooling=pooling,
-        neuron_pooling=neuron_pooling,
+        *(*weights, described.classes, neuron.index, neuron.polarity, described.model_digest),
+        threshold=float(described.threshold),
+        link=described.link,
+        pooling=described.poolings,
+        neuron_pooling=neuron.pooling,
     )
 
 
@@ -238,53 +280,9 @@ def moved(unsure: tuple[float, float], by: float) -> tuple[float, float]:
     return low, high
 
 
-def checked_classes(given: Any) -> tuple[str, ...]:
-    """Return the names of classes; InputError if they are not a list of two or more."""
-    classes = tuple(map(str, given)) if isinstance(given, list) else ()
-    if not classes or len(set(classes)) != len(classes):
+def check_class_names(classes: tuple[str, ...]) -> None:
+    """Raise InputError unless there are two or more, all different."""
+    if len(set(classes)) != len(classes):
         raise InputError("classes must be a list of different names")
     if len(classes) < 2:
         raise InputError(f"it has {len(classes)} of them")
-    return classes
-
-
-def _classes(description: Mapping[str, Any]) -> tuple[str, ...]:
-    classes = checked_classes(description["classes"])
-    if description["format_version"] != (1 if len(classes) == 2 else 2) and not _is_pooled(
-        description
-    ):
-        raise InputError(f"it has {len(classes)} of them")
-    return classes
-
-
-def _is_pooled(description: Mapping[str, Any]) -> bool:
-    return bool(description["format_version"] == POOLED_VERSION)
-
-
-def _poolings(description: Mapping[str, Any]) -> tuple[tuple[Pooling, ...], Pooling]:
-    """Return the poolings that a classifier reads, and the one that its neuron belongs to."""
-    if not _is_pooled(description):
-        return ("last",), "last"
-    poolings, own = description["pooling"], description["neuron"]["pooling"]
-    if not isinstance(poolings, list):
-        raise InputError(f"pooling is {poolings!r}; it must be a list")
-    check_poolings(poolings)
-    if own not in poolings:
-        raise InputError(f"the neuron's pooling is {own!r}; it must be one of {poolings}")
-    return tuple(poolings), own
-
-
-def _polarity(neuron: Mapping[str, Any]) -> int:
-    polarity = neuron["polarity"]
-    if isinstance(polarity, bool) or polarity not in (1, -1):
-        raise InputError(f"polarity is {polarity!r}; 1 or -1")
-    return int(polarity)
-
-
-def _link(description: Mapping[str, Any]) -> Link:
-    if description.get("state", "cell") != "cell":
-        raise InputError(f"state is {description['state']!r}; known: cell")
-    link = description.get("link", "one_vs_rest")
-    if link not in get_args(Link):
-        raise InputError(f"link is {link!r}; known: {', '.join(get_args(Link))}")
-    return link

@@ -4,14 +4,14 @@ It is stored in `classifier/` of the model that was fine-tuned with it: weights 
 rest as JSON, format version 3.
 """
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
 
+from ..bounds import Probability, fill
 from ..errors import InputError
 from ..features import FeatureKind
 from ..files.weights import check_header, load_tensors
@@ -20,8 +20,7 @@ from .classifier import (
     THRESHOLD,
     UNSURE,
     WEIGHTS_FILE,
-    checked_classes,
-    checked_threshold,
+    check_class_names,
     moved,
     read_description,
     write_files,
@@ -32,6 +31,26 @@ from .influence import SeveralUnits, influence_of_heads, positive_weights_of
 FORMAT_VERSION = 3  # 1 and 2 are logistic regressions
 KIND = "heads"
 SMALLEST_PROBABILITY = 1e-300  # whose log-odds are still finite
+
+
+@dataclass(frozen=True)
+class HeadsDescription:
+    """What `classifier.json` says of fine-tuned heads."""
+
+    OTHER_KEYS: ClassVar = True
+    kind: Literal["heads"]
+    state: Literal["cell"]
+    classes: tuple[str, ...]
+    exclusive: bool
+    thresholds: tuple[Probability, ...]
+    heads: HeadsConfig
+    model_digest: str
+
+    def __post_init__(self) -> None:
+        check_class_names(self.classes)
+        count = len(self.classes)
+        if len(self.thresholds) != len(untuned_thresholds(count, exclusive=self.exclusive)):
+            raise InputError(f"{len(self.thresholds)} thresholds for {count} classes")
 
 
 @dataclass(frozen=True)
@@ -135,32 +154,7 @@ def load_heads(path: Path, config: HeadsConfig, features: int, classes: int) -> 
 def load_fine_tuned(folder: Path, hidden_size: int) -> FineTuned:
     """Read heads for features of `hidden_size`; InputError if they cannot be read."""
     path = folder / CONFIG_FILE
-    description = read_description(path, FORMAT_VERSION)
-    try:
-        classes, exclusive, thresholds, config = _read(description)
-        digest = str(description["model_digest"])
-    except (KeyError, TypeError, ValueError, InputError) as error:
-        raise InputError(f"{path}: not a description of heads ({error})") from error
-    heads = load_heads(folder / WEIGHTS_FILE, config, hidden_size, len(classes))
-    return FineTuned(heads, classes, exclusive, thresholds, digest)
-
-
-def _read(
-    description: Mapping[str, Any],
-) -> tuple[tuple[str, ...], bool, tuple[float, ...], HeadsConfig]:
-    if description["kind"] != KIND or description["state"] != "cell":
-        raise InputError(f"kind {description['kind']!r} of state {description['state']!r}")
-    classes = checked_classes(description["classes"])
-    exclusive = description["exclusive"]
-    if not isinstance(exclusive, bool):
-        raise InputError(f"exclusive is {exclusive!r}; true or false")
-    thresholds = tuple(map(checked_threshold, description["thresholds"]))
-    if len(thresholds) != len(untuned_thresholds(len(classes), exclusive=exclusive)):
-        raise InputError(f"{len(thresholds)} thresholds for {len(classes)} classes")
-    given = dict(description["heads"])
-    return (
-        classes,
-        exclusive,
-        thresholds,
-        HeadsConfig(**given | {"hidden_layers": tuple(given["hidden_layers"])}),
-    )
+    content = read_description(path, FORMAT_VERSION)
+    of = fill(HeadsDescription, content, f"{path}: not a description of heads")
+    heads = load_heads(folder / WEIGHTS_FILE, of.heads, hidden_size, len(of.classes))
+    return FineTuned(heads, of.classes, of.exclusive, of.thresholds, of.model_digest)

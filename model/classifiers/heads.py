@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..bounds import Fraction, check_bounds
+from ..bounds import Bound, Fraction, check_bounds
 from ..errors import checked_whole
 
 # As in language_model.py: below these limits any description can be checked against its file.
@@ -20,9 +21,9 @@ SMALLEST_SCALE = 1e-2  # of the median scale, so that a nearly constant unit is 
 class HeadsConfig:
     """The shape of the layers between a text's features and its classes."""
 
-    hidden_layers: tuple[int, ...] = ()
+    hidden_layers: tuple[Annotated[int, Bound(min=1, max=MOST_UNITS)], ...] = ()
     """Sizes of hidden layers between the features and the heads; none: the heads are linear."""
-    heads_per_class: int = 1
+    heads_per_class: Annotated[int, Bound(min=1, max=MOST_HEADS)] = 1
     """Heads for each class, whose probabilities are averaged."""
     dropout: Fraction = 0.1
     """Fraction of each linear layer's inputs to drop in training; each head has its own mask."""
@@ -30,9 +31,6 @@ class HeadsConfig:
     def __post_init__(self) -> None:
         check_bounds(self)
         checked_whole("the number of hidden layers", len(self.hidden_layers), 0, MOST_LAYERS)
-        for size in self.hidden_layers:
-            checked_whole("the size of a hidden layer", size, 1, MOST_UNITS)
-        checked_whole("the number of heads per class", self.heads_per_class, 1, MOST_HEADS)
 
 
 class Heads(nn.Module):

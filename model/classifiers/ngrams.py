@@ -5,26 +5,35 @@ position (Wang and Manning 2012). Each n-gram is hashed to a bucket, so no vocab
 (Weinberger et al. 2009, arXiv 0902.2206).
 """
 
-import reprlib
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar
 from zlib import crc32
 
 import numpy as np
 import torch
 
-from ..errors import InputError, checked_number, checked_whole
+from ..bounds import Bound, fill
 from ..files.weights import check_header, load_tensors, save_tensors
+from .classifier import NGRAMS_FILE
 
-WEIGHTS_FILE, WEIGHTS = "ngrams.safetensors", "weights"
+WEIGHTS = "weights"
 LONGEST = 2  # words of an n-gram
 MOST_BUCKETS = 2**24
 MOST_CHARACTERS = 10_000  # whose simplified form is cached
 LARGEST = 30.0  # log-odds; an upper limit
 APOSTROPHES = "'\u2019"  # dropped: "dont" is "don't"
+
+
+@dataclass(frozen=True)
+class NgramsDescription:
+    """What `classifier.json` says of a bag of n-grams."""
+
+    OTHER_KEYS: ClassVar = True
+    buckets: Annotated[int, Bound(min=1, max=MOST_BUCKETS)]
+    scale: Annotated[float, Bound(above=0, max=LARGEST)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,18 +103,16 @@ def ngrams_of(words: Sequence[str]) -> Iterator[str]:
 
 def save_ngrams(folder: Path, bag: BagOfNgrams) -> dict[str, Any]:
     """Write the weights; return their entry in the classifier's description."""
-    save_tensors(folder / WEIGHTS_FILE, {WEIGHTS: torch.from_numpy(bag.weights)})
+    save_tensors(folder / NGRAMS_FILE, {WEIGHTS: torch.from_numpy(bag.weights)})
     return {"buckets": len(bag.weights), "scale": bag.scale}
 
 
-def load_ngrams(folder: Path, description: Any) -> BagOfNgrams:
-    """Read what `save_ngrams` wrote; InputError if it is damaged or something else."""
-    if not isinstance(description, dict):
-        raise InputError(f"ngrams is {reprlib.repr(description)}; it must be an object")
-    buckets = checked_whole("ngrams.buckets", description["buckets"], 1, MOST_BUCKETS)
-    scale = checked_number("ngrams.scale", description["scale"])
-    if not 0 < scale <= LARGEST:
-        raise InputError(f"ngrams.scale is {scale}; it must be above zero, at most {LARGEST}")
-    path = folder / WEIGHTS_FILE
-    check_header(path, {WEIGHTS: (buckets,)}, {WEIGHTS: 8})
-    return BagOfNgrams(load_tensors(path)[WEIGHTS].numpy(), scale)
+def load_ngrams(folder: Path, description: Any, place: object = "a bag of n-grams") -> BagOfNgrams:
+    """Read what `save_ngrams` wrote; InputError if it is damaged or something else.
+
+    place: what errors name.
+    """
+    described = fill(NgramsDescription, description, place, "ngrams.")
+    path = folder / NGRAMS_FILE
+    check_header(path, {WEIGHTS: (described.buckets,)}, {WEIGHTS: 8})
+    return BagOfNgrams(load_tensors(path)[WEIGHTS].numpy(), described.scale)

@@ -7,11 +7,12 @@ from tempfile import TemporaryDirectory
 from ..files.card import model_card
 from ..files.hub import CARD_FILE, FILES, hub_library, refusals
 from ..files.shipped import CONFIG_FILE
-from ..files.storage import read_json, whole_folder
+from ..files.storage import check_replaceable, inside, read_json, whole_folder
 from ..files.weights import load_model
-from .classifier import FOLDER
+from .classifier import CLASSIFIER_FILES, FOLDER
 from .fitted import HOW_TO_FIT, find_classifier, load_fitted
 
+REPOSITORY_FILES = (*FILES, CARD_FILE, *inside(FOLDER, CLASSIFIER_FILES))
 RESULTS_FILE = "results.json"  # of a transfer, next to the classifier's folder
 
 
@@ -44,7 +45,8 @@ def write_repository(name_or_folder: str | Path, folder: Path, repository: str) 
         load_fitted(loaded, classifier, f"fit it again. {HOW_TO_FIT}")
         measured = classifier.parent / RESULTS_FILE
         results = read_json(measured) if measured.is_file() else None
-    with whole_folder(folder) as partial:
+    check_replaceable(folder, REPOSITORY_FILES)
+    with whole_folder(folder, REPOSITORY_FILES) as partial:
         for name in FILES:
             if (loaded.folder / name).is_file():
                 shutil.copy(loaded.folder / name, partial / name)

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from ..files.weights import check_header, load_tensors, save_tensors
+from .classifier import AREAS_FILE
 
-FILE = "areas.safetensors"
 NAME = "areas"
 CHANCE = 0.5  # of a unit that tells nothing
 
@@ -22,12 +22,12 @@ CHANCE = 0.5  # of a unit that tells nothing
 def save_areas(folder: Path, areas: np.ndarray) -> None:
     """Write the areas [H] of a model's units into the folder of its classifier."""
     values = torch.from_numpy(np.asarray(areas, np.float32))
-    save_tensors(folder / FILE, {NAME: values})
+    save_tensors(folder / AREAS_FILE, {NAME: values})
 
 
 def load_areas(folder: Path, hidden_size: int) -> np.ndarray | None:
     """Read the areas, float32 [H], of a classifier's folder; None if it has none."""
-    path = folder / FILE
+    path = folder / AREAS_FILE
     if not path.is_file():
         return None
     check_header(path, {NAME: (hidden_size,)})

@@ -7,21 +7,23 @@ JSON, format version 5, or 6 with a bag of n-grams.
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 
-from ..errors import InputError, checked_number
-from ..features import FeatureKind
+from ..bounds import PositiveFloat, Probability, check_bounds, fill
+from ..errors import InputError
+from ..features import FeatureKind, Pooling
+from ..state import StateName
 from .classifier import (
     CONFIG_FILE,
+    NGRAMS_FILE,
     THRESHOLD,
     WEIGHTS_FILE,
     Familiarity,
+    check_class_names,
     checked_between,
-    checked_classes,
-    checked_threshold,
     moved,
     read_description,
     write_files,
@@ -29,7 +31,6 @@ from .classifier import (
 from .fine_tuned import load_heads
 from .heads import Heads, HeadsConfig, class_probabilities
 from .influence import SeveralUnits, influence_of_heads
-from .ngrams import WEIGHTS_FILE as NGRAMS_FILE
 from .ngrams import BagOfNgrams, load_ngrams, save_ngrams
 
 FORMAT_VERSION = 5
@@ -45,15 +46,36 @@ SMALLEST_PROBABILITY = 1e-9  # whose log-odds are practically those of zero
 class Calibration:
     """Maps a head's log-odds x to calibrated ones: slope x + offset (Platt 1999)."""
 
-    slope: float = 1.0
+    slope: PositiveFloat = 1.0
     offset: float = 0.0
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            number = checked_number(f"calibration.{name}", value)
-            object.__setattr__(self, name, number)  # the dataclass is frozen
-        if not self.slope > 0:
-            raise InputError(f"calibration.slope is {self.slope}; it must be above zero")
+        check_bounds(self, "calibration.")
+
+
+@dataclass(frozen=True)
+class StarsDescription:
+    """What `classifier.json` says of a head that predicts stars."""
+
+    OTHER_KEYS: ClassVar = True
+    kind: Literal["stars"]
+    state: StateName
+    pooling: tuple[Pooling, ...]
+    classes: tuple[str, str]
+    heads: HeadsConfig
+    calibration: Calibration
+    familiarity: Familiarity | None
+    unsure: tuple[Probability, Probability]
+    threshold: Probability
+    model_digest: str
+
+    def __post_init__(self) -> None:
+        if (self.state, self.pooling) != (FEATURES.state, FEATURES.poolings):
+            raise InputError(f"state and pooling are {self.state!r} and {self.pooling}")
+        check_class_names(self.classes)
+        checked_between(self.unsure)
+        if self.heads.hidden_layers:
+            raise InputError("a head that predicts stars must be linear")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,37 +185,20 @@ def save_stars(
 def load_stars(folder: Path, hidden_size: int) -> StarsClassifier:
     """Read what `save_stars` wrote; InputError if it is damaged or something else."""
     path = folder / CONFIG_FILE
-    description = read_description(path, NGRAMS_VERSION)
-    has_ngrams = description["format_version"] == NGRAMS_VERSION
-    try:
-        config, settings = _read(description)
-        bag = load_ngrams(folder, description["ngrams"]) if has_ngrams else None
-    except (KeyError, TypeError, ValueError, InputError) as error:
-        raise InputError(
-            f"{path}: not a description of a head that predicts one to five stars ({error})"
-        ) from error
+    content = read_description(path, NGRAMS_VERSION)
+    place = f"{path}: not a description of a head that predicts one to five stars"
+    of = fill(StarsDescription, content, place)
+    bag = None
+    if content["format_version"] == NGRAMS_VERSION:
+        bag = load_ngrams(folder, content.get("ngrams"), place)
     features = hidden_size * len(FEATURES.poolings)
-    heads = load_heads(folder / WEIGHTS_FILE, config, features, STARS)
-    return StarsClassifier(heads=heads, ngrams=bag, **settings)
-
-
-def _read(description: Mapping[str, Any]) -> tuple[HeadsConfig, dict[str, Any]]:
-    """Return the shape of the head, and the other fields of the classifier."""
-    reads = (description["kind"], description["state"], tuple(description["pooling"]))
-    if reads != (KIND, FEATURES.state, FEATURES.poolings):
-        raise InputError(f"kind, state and pooling are {reads}")
-    classes = checked_classes(description["classes"])
-    if len(classes) != 2:
-        raise InputError(f"{len(classes)} classes; there must be two")
-    config = HeadsConfig(**description["heads"] | {"hidden_layers": ()})
-    if description["heads"]["hidden_layers"]:
-        raise InputError("a head that predicts stars must be linear")
-    familiarity = description["familiarity"]
-    return config, {
-        "classes": classes,
-        "model_digest": str(description["model_digest"]),
-        "calibration": Calibration(**description["calibration"]),
-        "familiarity": None if familiarity is None else Familiarity(**familiarity),
-        "unsure": checked_between(description["unsure"]),
-        "threshold": checked_threshold(description["threshold"]),
-    }
+    return StarsClassifier(
+        heads=load_heads(folder / WEIGHTS_FILE, of.heads, features, STARS),
+        classes=of.classes,
+        model_digest=of.model_digest,
+        calibration=of.calibration,
+        familiarity=of.familiarity,
+        unsure=checked_between(of.unsure),
+        threshold=float(of.threshold),
+        ngrams=bag,
+    )

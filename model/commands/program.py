@@ -47,9 +47,10 @@ def run(
     signal's number. This is the one place where our commands begin to change their process: its
     streams, log and signal handlers here, threads and their scheduling by `own_process`.
     """
+    _fill_closed_streams()
     own_process()
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # None where it is closed
+        if isinstance(stream, io.TextIOWrapper):  # stdout is None where it is closed
             stream.reconfigure(errors="backslashreplace")
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
     try:
@@ -73,6 +74,21 @@ def run(
     # Another Ctrl-C, while Python and its libraries end, would print their tracebacks.
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_DFL)
     sys.exit(code)
+
+
+def _fill_closed_streams() -> None:
+    """Keep the numbers of closed standard streams from the files that are opened later.
+
+    Else what a library prints would be written into such a file. Messages to a closed stderr are
+    discarded; a closed stdin or stdout still refuses to be read or written.
+    """
+    for number, mode in enumerate((os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, mode)  # gets the lowest free number, which is this one
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from ..text.tokenizer import TOKENIZER_FILE
 from .shipped import CONFIG_FILE, WEIGHTS_FILE
 
 CARD_FILE = "README.md"
-CLASSIFIER_FILES = "classifier/*"
+IN_CLASSIFIER = "classifier/*"
 # The files of a model directory that a repository gets: no run, checkpoint or corpus.
 FILES = [CONFIG_FILE, WEIGHTS_FILE, TOKENIZER_FILE, CARD_FILE, "LICENSE", "SOURCES.md"]
 
@@ -24,7 +24,7 @@ def fetch_from_hub(repository: str) -> Path:
     repository: "owner/name", or "owner/name@revision".
     """
     name, _, revision = repository.partition("@")
-    patterns = [*FILES, CLASSIFIER_FILES]
+    patterns = [*FILES, IN_CLASSIFIER]
     hub = hub_library()
     with refusals(repository):
         folder = hub.snapshot_download(name, revision=revision or None, allow_patterns=patterns)

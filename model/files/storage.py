@@ -2,6 +2,7 @@
 
 import errno
 import json
+import logging
 import os
 import re
 import secrets
@@ -10,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from fnmatch import fnmatchcase
 from glob import escape
 from itertools import count
 from pathlib import Path
@@ -28,6 +30,15 @@ OLD = "whole-folder-old"  # suffix of a folder that is about to be replaced
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # of a disk, or what one may write there
 UNWRITTEN = re.compile("[0-9]+ requested and [0-9]+ written")  # NumPy's error of a full disk
 ABANDONED_SECONDS = 24 * 3600  # without a change; by then no process still writes a file
+TEMPORARY_FILE = re.compile(rf"\.(.+?)(?:\.[0-9a-f]+)?\.{PARTIAL}")
+REMOVED_FOLDER = re.compile(rf"\..+\.[0-9a-f]{{8}}\.{REMOVED}\.{PARTIAL}")
+CLUTTER = (".DS_Store", ".nfs*")  # files that a file manager or a network file system adds
+SHOWN = 3  # files of the user's that an error names
+
+Contents = tuple[str, ...]
+"""The files that we write into a kind of folder: patterns of their paths in it."""
+
+log = logging.getLogger(__name__)
 
 
 def write_atomically(path: Path, write: Callable[[Path], object], *, sweep: bool = True) -> None:
@@ -154,28 +165,83 @@ def _remove_abandoned(path: Path) -> None:
                 left.unlink()
 
 
+def foreign_files(folder: Path, ours: Contents) -> list[str]:
+    """Return the paths, in a folder, of what we did not write. A link is never ours."""
+    found = []
+    for place, folders, files in os.walk(folder):
+        for path in (Path(place, name) for name in [*folders, *files]):
+            name = path.relative_to(folder)
+            if path.is_symlink() or (not path.is_dir() and not _is_ours(name, ours)):
+                found.append(name.as_posix())
+    return sorted(found)
+
+
+def _is_ours(path: Path, ours: Contents) -> bool:
+    if any(fnmatchcase(path.name, pattern) for pattern in CLUTTER):
+        return True
+    temporary = TEMPORARY_FILE.fullmatch(path.name)
+    parts = path.with_name(temporary[1]).parts if temporary else path.parts
+    patterns = (pattern.split("/") for pattern in ours)
+    return any(
+        len(parts) == len(pattern) and all(map(fnmatchcase, parts, pattern)) for pattern in patterns
+    )
+
+
+def inside(folder: str, files: Contents) -> Contents:
+    """Return the patterns of files that lie in a folder of that name."""
+    return tuple(f"{folder}/{name}" for name in files)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return the first names, quoted, and the number of the others."""
+    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+    return ", ".join(map(repr, names[:SHOWN])) + more
+
+
+def check_no_link(path: Path) -> None:
+    """Raise InputError for a link where we write: nothing outside is ever changed through one."""
+    if path.is_symlink():
+        raise InputError(
+            f"{path}: is a link, and nothing is written through a link; replace it by what it names"
+        )
+
+
+def check_replaceable(folder: Path, ours: Contents) -> None:
+    """Raise InputError if replacing a folder would lose more than the files that we write."""
+    check_no_link(folder)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: is a file, but a folder of this name is needed; move it away")
+    if found := foreign_files(folder, ours):
+        raise InputError(
+            f"{folder}: is replaced as a whole, but holds what is not ours: {listed(found)}; move "
+            "that away"
+        )
+
+
 @contextmanager
-def whole_folder(final: Path) -> Iterator[Path]:
+def whole_folder(final: Path, ours: Contents) -> Iterator[Path]:
     """Yield an empty folder beside `final` to fill; it then replaces `final`.
 
-    If filling it fails, it is removed and `final` is unchanged. A kill leaves the old folder or the
-    new one whole. After a kill between the two renames, the old one has a temporary name, which
-    `recover_folders` undoes. A link to a folder stays a link.
+    ours: the files that a folder of this kind may hold. An old folder with any other file, or a
+    link, is not deleted: it gets a free name. Call `check_replaceable` before long work.
+
+    If filling the folder fails, it is removed and `final` is unchanged. A kill leaves the old
+    folder or the new one whole. After a kill between the two renames, the old one has a temporary
+    name, which `recover_folders` undoes.
     """
-    final = final.resolve() if final.is_symlink() and final.exists() else final
     partial, old = _beside(final, PARTIAL), _beside(final, OLD)
-    shutil.rmtree(partial, ignore_errors=True)
+    _put_away(partial, final, ours)
     try:
         with naming(final, partial):
             partial.mkdir(parents=True)
-            _recover(old, final)
+            _recover(old, final, ours)
             yield partial
-            if final.exists():
+            if os.path.lexists(final):
                 final.rename(old)
             partial.rename(final)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-        _recover(old, final)
+        _recover(old, final, ours)
 
 
 def remove_folder(folder: Path) -> None:
@@ -186,21 +252,26 @@ def remove_folder(folder: Path) -> None:
     with suppress(OSError):
         folder.rename(_beside(folder, f"{secrets.token_hex(4)}.{REMOVED}.{PARTIAL}"))
     for left in folder.parent.glob(f".*.{REMOVED}.{PARTIAL}"):
-        shutil.rmtree(left, ignore_errors=True)
+        if REMOVED_FOLDER.fullmatch(left.name):
+            shutil.rmtree(left, ignore_errors=True)
 
 
-def recover_folders(parent: Path) -> None:
+def recover_folders(parent: Path, ours: Contents) -> None:
     """Repair what a kill left in `parent`; to be called by the only process that writes there.
 
     Folders that `whole_folder` had set aside get their names back; half-written ones are removed.
+    ours: the files that `parent` and any of these folders may hold; others are left alone.
     """
     for old in parent.glob(f".*.{OLD}"):
-        _recover(old, old.with_name(old.name.removeprefix(".").removesuffix(f".{OLD}")))
+        _recover(old, old.with_name(old.name.removeprefix(".").removesuffix(f".{OLD}")), ours)
     for partial in parent.glob(f".*.{PARTIAL}"):
-        if partial.is_dir():
+        if partial.is_symlink():
+            continue
+        if not partial.is_dir():
+            if _is_ours(Path(partial.name), ours):
+                partial.unlink()
+        elif REMOVED_FOLDER.fullmatch(partial.name) or not foreign_files(partial, ours):
             shutil.rmtree(partial, ignore_errors=True)
-        else:
-            partial.unlink()
 
 
 def step_folder(parent: Path, step: int) -> Path:
@@ -219,12 +290,27 @@ def step_of(folder: Path) -> int:
     return int(folder.name.removeprefix("step-"))
 
 
-def _recover(old: Path, final: Path) -> None:
+def _recover(old: Path, final: Path, ours: Contents) -> None:
     """Remove the old folder if its successor is there, else give its name back."""
-    if final.exists():
-        remove_folder(old)
-    elif old.exists():
+    if os.path.lexists(final):
+        _put_away(old, final, ours)
+    elif os.path.lexists(old):
         old.rename(final)
+
+
+def _put_away(old: Path, final: Path, ours: Contents) -> None:
+    """Remove a folder; if it is a link or holds a file that is not ours, rename it instead."""
+    if not os.path.lexists(old):
+        return
+    is_folder = old.is_dir() and not old.is_symlink()
+    found = foreign_files(old, ours) if is_folder else []
+    if is_folder and not found:
+        remove_folder(old)
+        return
+    (free,) = first_free(lambda n: [final.with_name(f"{final.name}-kept{f'-{n}' * (n > 1)}")])
+    old.rename(free)
+    what = f"held {listed(found)}, which is not ours" if found else "was a link or a file"
+    log.warning("%s: %s; that is now %s", final, what, free)
 
 
 def _beside(path: Path, word: str) -> Path:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from ..bounds import is_whole
+from ..bounds import fill
 from ..errors import InputError
 from ..fused.process import follow_quota
 from ..language_model import LanguageModel, ModelConfig, architecture_fields, check_not_closed
@@ -28,7 +28,7 @@ from ..precision import Precision
 from ..text.profiles import TextProfile, text_profile
 from ..text.tokenizer import BYTES, Tokenizer, load_tokenizer
 from .devices import DeviceName, choose_device
-from .quantization import BITS, dequantize, is_quantized, quantize, quantized_shapes
+from .quantization import dequantize, is_quantized, quantize, quantized_shapes
 from .shapes import Shape, check_finite, check_shapes
 from .shipped import CONFIG_FILE, SHIPPED_MODELS, WEIGHTS_FILE, find_model
 from .storage import (
@@ -45,6 +45,7 @@ from .storage import (
 FORMAT_VERSION = 4
 FLOATS = {"F64", "F32", "F16", "BF16"}  # safetensors' words for what weights may be, and
 INTEGERS = {8: "I8", 6: "U8"}  # for what is kept as integers of so many bits
+GET_AGAIN = "; get it again"  # the remedy for a model that was copied or downloaded
 MOST_HEADER_BYTES = 1 << 20  # of a file of ours: names and shapes
 
 
@@ -139,18 +140,19 @@ def load_model(
     check_format_version(description, FORMAT_VERSION, path)
     config = _read_architecture(description, backend, path)
     tokenizer = load_tokenizer(folder, description, path)
-    profile, provenance, bits = _read_rest(description, path)
+    rest = fill(ModelDescription, description, path)
+    quantized = description["format_version"] == 2 if rest.quantized is None else rest.quantized
     if tokenizer.vocabulary_size != config.symbols:
         raise InputError(
             f"{path}: {config.symbols} tokens, but its tokenizer has {tokenizer.vocabulary_size}"
         )
     with torch.device("meta"), _LeftAsTheyAre():
         expected = LanguageModel(config, compute_dtype)
-    tensors = _load_weights(folder / WEIGHTS_FILE, expected, bits)
+    tensors = _load_weights(folder / WEIGHTS_FILE, expected, rest.bits if quantized else None)
     weights = {name: tensor.float() for name, tensor in tensors.items()}
     expected.load_state_dict(weights, assign=True)
     model = expected.to(chosen).eval()
-    return LoadedModel(model, profile, folder, provenance, tokenizer)
+    return LoadedModel(model, text_profile(rest.text_profile), folder, rest.provenance, tokenizer)
 
 
 def adapted(
@@ -218,27 +220,18 @@ def _read_architecture(description: Mapping[str, Any], backend: str, path: Path)
         raise InputError(f"{path}: {error}") from error
 
 
-def _read_rest(
-    description: Mapping[str, Any], path: Path
-) -> tuple[TextProfile, Mapping[str, Any], int | None]:
-    """Return the text profile, the provenance, and the bits of integers that matrices are kept as.
+@dataclass(frozen=True)
+class ModelDescription:
+    """What `config.json` says of a model besides its architecture and tokenizer."""
 
-    None instead of bits: matrices are floating-point numbers.
-    """
-    provenance = description.get("provenance", {})
-    if not isinstance(provenance, dict):
-        raise InputError(f"{path}: provenance is {provenance!r}; it must be a section")
-    quantized = description.get("quantized", description["format_version"] == 2)
-    if not isinstance(quantized, bool):
-        raise InputError(f"{path}: quantized is {quantized!r}; true or false")
-    bits = description.get("bits", 8)
-    if not is_whole(bits) or bits not in BITS:
-        raise InputError(f"{path}: bits is {bits!r}; it must be one of {', '.join(map(str, BITS))}")
-    try:
-        profile = text_profile(str(description.get("text_profile")))
-        return profile, provenance, bits if quantized else None
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from error
+    OTHER_KEYS: ClassVar = True
+    text_profile: str
+    provenance: dict[str, Any] = field(default_factory=dict)
+    quantized: bool | None = None
+    bits: Literal[8, 6] = 8
+
+    def __post_init__(self) -> None:
+        text_profile(self.text_profile)
 
 
 def _load_weights(path: Path, model: LanguageModel, bits: int | None) -> dict[str, Tensor]:
@@ -278,13 +271,13 @@ def _save(tensors: dict[str, Tensor], path: Path) -> None:
 def _told_if_unreadable(path: Path) -> Iterator[None]:
     """Turn an error of safetensors while reading a file into InputError."""
     if path.exists() and not path.is_file():  # opening a pipe would wait
-        raise InputError(f"{path}: is not a file; get it again")
+        raise InputError(f"{path}: is not a file{GET_AGAIN}")
     try:
         yield
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
     except (SafetensorError, OSError) as error:
-        raise InputError(f"{path}: damaged or cut short ({error}); get it again") from error
+        raise InputError(f"{path}: damaged or cut short ({error}){GET_AGAIN}") from error
 
 
 def load_tensors(path: Path, like: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:

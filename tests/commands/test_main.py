@@ -323,6 +323,22 @@ def test_a_run_killed_before_its_first_checkpoint_can_be_resumed(whole, tmp_path
     assert_same_run(folder, whole[0])
 
 
+@pytest.mark.parametrize("closed", [(2,), (1,), (1, 2), (0, 1, 2)])
+def test_closed_streams_end_no_training_and_get_into_no_file(tmp_path, closed):
+    """As of a service that was started with `>&- 2>&-`."""
+
+    def close():
+        for number in closed:
+            os.close(number)
+
+    process = run(*small_run(tmp_path / "run", 2), preexec_fn=close)
+    assert process.returncode == 0, process.stderr
+    assert [row["step"] for row in rows_of(tmp_path / "run")][-1] == 2
+    refused = run("main.py", "--nonsense", 3, preexec_fn=close)
+    assert refused.returncode == 2, refused.stderr
+    assert run("main.py", "--help", preexec_fn=close).returncode == 0
+
+
 @pytest.mark.parametrize("left", ["nothing", "a named one", "a link to nothing"])
 def test_a_run_without_the_checkpoints_it_had_is_not_begun_again(whole, tmp_path, left):
     folder = tmp_path / "run"
@@ -338,7 +354,7 @@ def test_a_run_without_the_checkpoints_it_had_is_not_begun_again(whole, tmp_path
     told = {
         "nothing": f"the run has reached step {STEPS}",
         "a named one": "name one with --from: mine-0",
-        "a link to nothing": "is a broken link",
+        "a link to nothing": "is a link",
     }[left]
     for words in (
         ["main.py", "--resume", folder],
@@ -368,16 +384,69 @@ def test_a_run_that_has_ended_is_not_begun_again_however_its_length_was_given(tm
     assert {path: path.read_bytes() for path in before} == before
 
 
-def test_a_model_on_a_disk_that_is_not_there_is_refused_before_the_training(whole, tmp_path):
+def test_a_corpus_that_was_moved_is_named_with_the_option_for_its_new_place(whole, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(whole[0], folder)
-    shutil.rmtree(folder / "model")
-    (folder / "model").symlink_to(tmp_path / "unmounted")
+    config = folder / "config.toml"
+    saved = next(line for line in config.read_text().splitlines() if line.startswith("corpus = "))
+    config.write_text(config.read_text().replace(saved, 'corpus = "/moved"'))
+    process = run("main.py", "--resume", folder, "--train.steps", STEPS + 1)
+    assert_refused(process, "/moved: the run's corpus is not here", "--data.corpus")
+    corpus = SMALL_RUN["data.corpus"]
+    process = run(
+        "main.py", "--resume", folder, "--data.corpus", corpus, "--train.steps", STEPS + 1
+    )
+    assert process.returncode == 0, process.stderr
+
+
+def as_link(part, tmp_path):
+    """Move a part of a run away, and leave a link."""
+    part.rename(tmp_path / part.name)
+    part.symlink_to(tmp_path / part.name)
+    (tmp_path / "checkpoint").mkdir(exist_ok=True)
+    (tmp_path / "checkpoint/.x.partial").mkdir()
+    (tmp_path / "checkpoint/.x.partial/config.json").write_text("mine")
+
+
+def as_folder_with_notes(part, tmp_path):
+    (part / "classifier").mkdir()
+    (part / "classifier/classifier.json").write_text("mine")
+    (part / "notes.txt").write_text("mine")
+
+
+@pytest.mark.parametrize(
+    ("part", "change", "told"),
+    [
+        ("model", as_link, "model: is a link, and nothing is written through a link"),
+        ("checkpoint", as_link, "checkpoint: is a link"),
+        (f"checkpoint/step-{STEPS:08d}", as_link, f"step-{STEPS:08d}: is a link"),
+        ("metrics.jsonl", as_link, "metrics.jsonl: is a link"),
+        ("tensorboard", as_link, "tensorboard: is a link"),
+        ("model", as_folder_with_notes, "'classifier/classifier.json', 'notes.txt'; move that"),
+    ],
+)
+def test_what_a_run_did_not_write_is_neither_changed_nor_deleted(
+    whole, tmp_path, part, change, told
+):
+    folder = tmp_path / "run"
+    shutil.copytree(whole[0], folder)
+    change(folder / part, tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     newest = max(path.name for path in (folder / "checkpoint").iterdir())
     for words in (["--train.steps", STEPS + 5], ["--from", newest]):
-        process = run("main.py", "--resume", folder, *words)
-        assert_refused(process, "model: is a broken link; is its disk mounted?")
-    assert (folder / "model").is_symlink()
+        assert_refused(run("main.py", "--resume", folder, *words), told)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_notes_in_checkpoints_stay_and_the_training_goes_on(whole, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(whole[0], folder)
+    oldest = min((folder / "checkpoint").iterdir())
+    (oldest / "notes.txt").write_text("mine")
+    process = run("main.py", "--resume", folder, "--train.steps", STEPS + 5)
+    assert process.returncode == 0, process.stderr
+    assert f"{oldest.name}: holds 'notes.txt', not ours; kept" in process.stderr
+    assert (oldest / "notes.txt").read_text() == "mine"
 
 
 def test_a_run_from_another_models_weights_killed_before_its_first_checkpoint(whole, tmp_path):

@@ -26,7 +26,7 @@ from tests.support.damage import damaged_bytes
 from tests.support.peers import among_peers
 from training.parallel.distributed import World
 from training.runs import run_directory
-from training.runs.named_checkpoints import TRAINING_FILE
+from training.runs.run_directory import TRAINING_FILE
 
 ALONE = World(0, 1, torch.device("cpu"))
 AGAIN = ("--if-exists", "resume")

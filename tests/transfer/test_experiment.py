@@ -62,6 +62,18 @@ def test_everything_a_reader_needs_is_written(tmp_path, small_model, sets):
     assert sum(map(sum, list(figures["neuron_by_label"].values())[1:])) == 80
 
 
+def test_a_file_beside_the_classifiers_is_refused_before_anything_is_fitted(
+    tmp_path, small_model, sets
+):
+    notes = tmp_path / "out/classifier/notes.txt"
+    notes.parent.mkdir(parents=True)
+    notes.write_text("mine")
+    loaded = LoadedModel(small_model, text_profile("openai"), tmp_path)
+    with pytest.raises(InputError, match=r"out/classifier: .* not ours: 'notes\.txt'; move that"):
+        run_transfer(loaded, sets, tmp_path / "out")
+    assert [path.name for path in (tmp_path / "out").rglob("*")] == ["classifier", "notes.txt"]
+
+
 @pytest.fixture
 def telling_model():
     """A model of which the regression on these reviews uses several units."""

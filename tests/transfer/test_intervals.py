@@ -55,8 +55,8 @@ def test_draws_have_a_mean_a_band_and_two_intervals():
     margin = 4.302653 * 0.1 / np.sqrt(3)  # Student's t, two degrees of freedom
     assert found["mean_interval"] == pytest.approx([0.7 - margin, 0.7 + margin], abs=1e-6)
     margin = 12.706205 * 0.1  # one degree of freedom; the mean's deviation is half of 0.2
-    low, high = over_draws([0.6, 0.8], tested=100)["mean_interval"]
-    assert [low, high] == pytest.approx([0.7 - margin, 0.7 + margin], abs=1e-6)
+    assert margin > 0.7
+    assert over_draws([0.6, 0.8], tested=100)["mean_interval"] == [0.0, 1.0]
     assert over_draws([0.6], tested=100)["mean_interval"] is None
 
 

@@ -95,7 +95,7 @@ class ProgressLines:
             return
         self._spoke = self._clock()
         with outliving_the_reader():
-            if self._bar.disable:
+            if self._bar.disable or sys.stdout is None:
                 print(text, flush=True)
             else:
                 self._bar.write(text)

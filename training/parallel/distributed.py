@@ -331,8 +331,8 @@ def _leave_at_once(error: RuntimeError) -> NoReturn:
     reason = " ".join(str(error).split())
     with suppress(OSError, ValueError):  # perhaps nobody reads it any more
         print(f"[rank {os.environ['RANK']}] error: lost a peer: {reason}", file=sys.stderr)
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            stream.flush()
     os._exit(TEMPORARY_FAILURE)
 
 

@@ -6,11 +6,12 @@ Only `step-N` is pruned: a checkpoint under any other name stays until the user 
 import filecmp
 import logging
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+from model.bounds import NonNegativeInt, fill
 from model.errors import InputError
 from model.files.shipped import CONFIG_FILE
 from model.files.storage import (
@@ -24,11 +25,20 @@ from model.files.storage import (
     write_atomically,
 )
 
-from .run_directory import PretrainingDirectory
+from .checkpoint_store import advice_if_damaged
+from .run_directory import TRAINING_FILE, PretrainingDirectory
 
 log = logging.getLogger(__name__)
 
-TRAINING_FILE = "training.json"
+
+@dataclass(frozen=True)
+class SavedStep:
+    """What the description of a checkpoint must say."""
+
+    OTHER_KEYS: ClassVar = True
+    step: NonNegativeInt
+
+
 BEFORE_COOLDOWN = "before-cooldown"
 
 
@@ -37,7 +47,7 @@ def find_checkpoint(folder: Path, name: str | None) -> Path | None:
 
     It is for the main rank. Raises InputError if there is none of that name.
     """
-    recover_folders(folder)
+    recover_folders(folder, PretrainingDirectory.files())
     return whole_checkpoint(folder, name)
 
 
@@ -69,20 +79,8 @@ def saved_step(checkpoint: Path | None) -> int:
         return 0
     path = checkpoint / TRAINING_FILE
     with advice_if_damaged(checkpoint):
-        progress = read_json(path).get("progress")
-        step = progress.get("step") if isinstance(progress, dict) else None
-        if type(step) is not int or step < 0:
-            raise InputError(f"{path}: does not record its step; is the file damaged?")
-        return step
-
-
-@contextmanager
-def advice_if_damaged(checkpoint: Path) -> Iterator[None]:
-    """Add to an InputError that the checkpoint before may be intact."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{error}; remove {checkpoint} to continue from the one before") from error
+        content = read_json(path).get("progress")
+        return fill(SavedStep, content, path, "progress.").step
 
 
 def keep_newest(run: PretrainingDirectory, word: str) -> None:
@@ -206,7 +204,7 @@ def _free(folder: Path) -> Path:
 
 
 def _copy_run(run: PretrainingDirectory, aside: Path, checkpoints: list[Path]) -> None:
-    with whole_folder(aside) as partial:
+    with whole_folder(aside, run.files()) as partial:
         copied = PretrainingDirectory(partial)
         for path in (run.config, run.metrics):
             if path.exists():
@@ -218,7 +216,7 @@ def _copy_run(run: PretrainingDirectory, aside: Path, checkpoints: list[Path]) -
 
 
 def _copy(source: Path, target: Path) -> None:
-    with whole_folder(target) as partial:
+    with whole_folder(target, PretrainingDirectory.files()) as partial:
         shutil.copytree(source, partial, dirs_exist_ok=True)
 
 

@@ -30,10 +30,9 @@ from model.files.storage import (
 from model.files.weights import load_tensors, save_tensors
 from model.reading.compression import zstandard
 
-from ..checkpoint import LANES_FILE
 from ..metrics import keep_rows
-from .named_checkpoints import TRAINING_FILE, rows_until, saved_step, whole_checkpoint
-from .run_directory import PretrainingDirectory
+from .named_checkpoints import rows_until, saved_step, whole_checkpoint
+from .run_directory import LANES_FILE, TRAINING_FILE, PretrainingDirectory
 
 Kept = Literal["fp32", "bf16"]
 PIECE = 1 << 20  # bytes read at a time
@@ -154,7 +153,10 @@ def unpack_run(packed: Path, folder: Path) -> None:
         raise InputError(f"{folder}: {folder.parent} is a file, not a folder; name another")
     damage = (tarfile.TarError, zstandard().ZstdError, EOFError, ValueError)
     try:
-        with whole_folder(folder) as partial, zstandard().open(packed, "rb") as file:
+        with (
+            whole_folder(folder.resolve(), PretrainingDirectory.files()) as partial,
+            zstandard().open(packed, "rb") as file,
+        ):
             _extract(file, partial, MOST_EXPANSION * packed.stat().st_size)
     except damage as error:
         raise InputError(f"{packed}: not a packed run, or damaged ({error})") from error

@@ -9,11 +9,20 @@ from pathlib import Path
 from typing import ClassVar, Self, TypeVar
 
 from model.errors import InputError
-from model.files.storage import recover_folders
+from model.files.locks import lock_folder
+from model.files.shipped import MODEL_FILES
+from model.files.storage import (
+    Contents,
+    check_no_link,
+    check_replaceable,
+    inside,
+    listed,
+    recover_folders,
+)
 
-from .folder_lock import holds_nothing, lock_folder
-
-SHOWN = 3  # files of another's folder that an error names
+TRAINING_FILE = "training.json"  # in a checkpoint of pretraining
+LANES_FILE = "lanes.safetensors"
+AVERAGED_FOLDER = "ema"  # a model directory as well
 VISIBLE_SECONDS = 60.0  # NFS may hide another machine's new files for this long
 
 Directory = TypeVar("Directory", bound="RunDirectory")
@@ -25,6 +34,8 @@ class RunDirectory:
     CONFIG_FILE: ClassVar[str]  # a folder that has it holds a run
     TAKEN: ClassVar[str]  # remedy if a new run's folder holds a run
     ABSENT: ClassVar[str]  # remedy if a folder to resume has no run
+    CHECKPOINT_FILES: ClassVar[Contents]
+    MODEL_FILES: ClassVar[Contents]
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -44,6 +55,24 @@ class RunDirectory:
         """The best model so far, by the validation set."""
         return self.folder / "model"
 
+    @property
+    def parts(self) -> tuple[Path, ...]:
+        """All that a run writes into its folder, apart from copies of it."""
+        return self.config, self.checkpoints, self.model
+
+    @classmethod
+    def files(cls) -> Contents:
+        """Return the files that any folder in a run may hold, also one with a copy of the run."""
+        copied = inside("model", cls.MODEL_FILES) + inside("checkpoint/*", cls.CHECKPOINT_FILES)
+        return (*cls.MODEL_FILES, *cls.CHECKPOINT_FILES, *copied, cls.CONFIG_FILE)
+
+    def check_own(self) -> None:
+        """Raise InputError if to write here would change or delete what the run did not write."""
+        checkpoints = self.checkpoints.glob("*") if self.checkpoints.is_dir() else ()
+        for part in (*self.parts, *checkpoints):
+            check_no_link(part)
+        check_replaceable(self.model, self.MODEL_FILES)
+
     def check_exists(self) -> Self:
         """Return the directory; InputError if it holds no run to resume."""
         if not self.config.is_file():
@@ -52,16 +81,15 @@ class RunDirectory:
 
     def check_empty(self) -> None:
         """Raise InputError if something is in the folder that a new run would mix with."""
-        if holds_nothing(self.folder):
+        found = sorted(path.name for path in self.folder.iterdir() if path.name[0] != ".")
+        if not found:  # but what an interrupted start may leave
             return
         if self.config.is_file():
             mend = self.TAKEN.format(folder=self.folder)
             raise InputError(f"{self.folder}: exists already; {mend}")
-        found = sorted(repr(path.name) for path in self.folder.iterdir() if path.name[0] != ".")
-        more = f" and {len(found) - SHOWN:,} more" if len(found) > SHOWN else ""
         raise InputError(
             f"{self.folder}: exists already and is no run's: it holds "
-            f"{', '.join(found[:SHOWN])}{more}; name a new or an empty folder"
+            f"{listed(found)}; name a new or an empty folder"
         )
 
 
@@ -72,6 +100,15 @@ class PretrainingDirectory(RunDirectory):
     CONFIG_FILE = "config.toml"
     TAKEN = "continue with --resume {folder}, or name another --run-dir"
     ABSENT = "not a run directory (no config.toml); cannot resume it"
+    MODEL_FILES = MODEL_FILES
+    CHECKPOINT_FILES = (
+        *MODEL_FILES,
+        *inside(AVERAGED_FOLDER, MODEL_FILES),
+        TRAINING_FILE,
+        LANES_FILE,
+        "optimizer.safetensors",
+        "optimizer-*.safetensors",
+    )
 
     def __init__(self, folder: Path):
         try:
@@ -92,6 +129,16 @@ class PretrainingDirectory(RunDirectory):
     def tensorboard(self) -> Path:
         """Event files."""
         return self.folder / "tensorboard"
+
+    @property
+    def parts(self) -> tuple[Path, ...]:
+        """All that a run writes into its folder, apart from copies of it."""
+        return *super().parts, self.metrics, self.tensorboard
+
+    @classmethod
+    def files(cls) -> Contents:
+        """Return the files that any folder in a run may hold, also one with a copy of the run."""
+        return *super().files(), "metrics.jsonl", "metrics-*.jsonl"
 
 
 @contextmanager
@@ -123,13 +170,15 @@ def lock_unnamed_run(name: str) -> Iterator[PretrainingDirectory]:
 def lock_run(run: Directory, patience: float = 0.0) -> Iterator[Directory]:
     """Lock the folder of a run that may have begun, and remove what a kill left half-written.
 
-    patience: as in `lock_folder`. Raises InputError if the folder holds something but no run.
+    patience: as in `lock_folder`. Raises InputError if the folder holds something but no run, and
+    if files that are not the run's would be replaced.
     """
     with lock_folder(run.folder, patience):
         if not run.config.is_file():
             run.check_empty()
+        run.check_own()
         for place in (run.folder, run.checkpoints, run.model):
-            recover_folders(place)
+            recover_folders(place, run.files())
         yield run
 
 

@@ -15,7 +15,7 @@ from model.files.storage import read_json
 
 from ..optimizers.state import OF_ONE_STEP, flatten_optimizers
 from ..trainer import Trainer
-from .named_checkpoints import advice_if_damaged
+from .checkpoint_store import advice_if_damaged
 from .run_directory import PretrainingDirectory
 
 OF_AN_OPTIMISER = re.compile(r"\d+\.\w+")  # the name of a tensor in its file

@@ -12,8 +12,9 @@ from torch import nn
 from model.files.storage import step_folder, step_of
 from model.files.weights import save_tensors
 from training.optimizers.state import flatten_optimizers, restore_optimizers
-from training.runs.checkpoint_store import CheckpointStore, restore_weights
+from training.runs.checkpoint_store import CheckpointStore, advice_if_damaged, restore_weights
 
+from .directory import FinetuningDirectory
 from .parameter_groups import let_learn
 from .trainer import Finetuner, FinetuningProgress
 
@@ -26,6 +27,7 @@ class FinetuningCheckpoints(CheckpointStore):
 
     DESCRIPTION_FILE = "progress.json"
     FORMAT_VERSION = 1
+    CONTENTS = FinetuningDirectory.CHECKPOINT_FILES
 
     def __init__(self, folder: Path):
         super().__init__(folder, keep=1)
@@ -46,6 +48,10 @@ class FinetuningCheckpoints(CheckpointStore):
     def restore(self, tuner: Finetuner) -> None:
         """Load the newest checkpoint; InputError if a part of it does not fit."""
         folder = self.complete()[-1]
+        with advice_if_damaged(folder, f"remove {folder} to begin again"):
+            self._restore(tuner, folder)
+
+    def _restore(self, tuner: Finetuner, folder: Path) -> None:
         content, path = self.describe(folder)
         step = step_of(folder)
         tuner.progress = FinetuningProgress.from_json(content.get("progress"), step, path)

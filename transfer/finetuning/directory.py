@@ -6,10 +6,17 @@ from pathlib import Path
 from typing import Any, Self
 
 from data_utils.provenance import describe_origin
-from model.classifiers.classifier import FOLDER
+from model.classifiers.classifier import CLASSIFIER_FILES, FOLDER
 from model.classifiers.fine_tuned import FineTuned, save_fine_tuned
 from model.errors import InputError
-from model.files.storage import check_format_version, read_json, whole_folder, write_json
+from model.files.shipped import MODEL_FILES
+from model.files.storage import (
+    check_format_version,
+    inside,
+    read_json,
+    whole_folder,
+    write_json,
+)
 from model.files.weights import LoadedModel, model_digest, save_model
 from training.runs.run_directory import RunDirectory, lock_new_run, lock_run
 
@@ -27,6 +34,8 @@ class FinetuningDirectory(RunDirectory):
     CONFIG_FILE = "finetuning.json"
     TAKEN = "continue with --resume, or name another --output"
     ABSENT = "no fine-tuning was begun there; leave out --resume"
+    CHECKPOINT_FILES = ("weights.safetensors", "optimizer.safetensors", "progress.json")
+    MODEL_FILES = MODEL_FILES + inside(FOLDER, CLASSIFIER_FILES)
 
     def __init__(self, folder: Path):
         super().__init__(folder)
@@ -72,7 +81,7 @@ class FinetuningDirectory(RunDirectory):
             **self.origin,
         }
         heads = replace(tuned, model_digest=model_digest(tuner.model))
-        with whole_folder(self.model) as partial:
+        with whole_folder(self.model, self.MODEL_FILES) as partial:
             save_model(partial, tuner.model, source.profile, provenance, tokenizer=source.tokenizer)
             save_fine_tuned(partial / FOLDER, heads)
 

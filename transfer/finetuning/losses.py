@@ -34,5 +34,5 @@ def balancing_weights(labels: np.ndarray, classes: int) -> Tensor:
         counts = np.bincount(labels, minlength=classes)
         weights = len(labels) / (classes * np.maximum(counts, 1))
     else:
-        weights = (1 - labels).sum(0) / labels.sum(0)
+        weights = (1 - labels).sum(0) / np.maximum(labels.sum(0), 1)
     return torch.from_numpy(weights.astype(np.float32))

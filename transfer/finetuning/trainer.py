@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from model.bounds import NonNegativeInt
 from model.classifiers.fine_tuned import FineTuned, untuned_thresholds
 from model.classifiers.heads import Heads
 from model.errors import InputError
@@ -33,11 +34,11 @@ STATISTICS_TEXTS = 2048  # of the training set, to standardise features
 class FinetuningProgress(Progress):
     """How far a fine-tuning is."""
 
-    best_epoch: int = 0  # counted from 1; 0: none yet
+    best_epoch: NonNegativeInt = 0  # counted from 1; 0: none yet
     best_value: float = 0.0  # of the metric that decides
     head_loss: float = 0.0  # over the epoch's steps so far, summed
     nats: float = 0.0  # of the language model's loss, over the epoch so far
-    symbols: int = 0  # the number of these tokens
+    symbols: NonNegativeInt = 0  # the number of these tokens
     seconds: float = 0.0  # of steps and evaluations, over all processes of the run
     history: list[dict[str, Any]] = field(default_factory=list)  # a row per epoch
 

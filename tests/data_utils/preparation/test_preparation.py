@@ -376,12 +376,25 @@ def test_leftovers_of_an_older_version_do_not_matter(tmp_path, source):
     assert open_corpus(tmp_path / "out").splits["train"].reviews == 198
 
 
-def test_a_folder_of_somebody_elses_is_not_emptied(tmp_path, source):
-    (tmp_path / "out.partial").mkdir()
-    (tmp_path / "out.partial" / "notes.txt").write_text("mine")
+@pytest.mark.parametrize("ours", [None, "request.json", "meta.json"])
+@pytest.mark.parametrize("name", ["notes.txt", "blocks/notes.txt", "mine/notes.txt"])
+def test_a_folder_of_somebody_elses_is_not_emptied(tmp_path, source, name, ours):
+    (tmp_path / "out.partial" / name).parent.mkdir(parents=True)
+    (tmp_path / "out.partial" / name).write_text("mine")
+    if ours:
+        (tmp_path / "out.partial" / ours).write_text("{}")
     with pytest.raises(InputError, match=r"out\.partial: is needed as a work folder, but"):
         prepare_corpus([source], tmp_path / "out")
-    assert (tmp_path / "out.partial" / "notes.txt").read_text() == "mine"
+    assert (tmp_path / "out.partial" / name).read_text() == "mine"
+
+
+def test_a_work_folder_that_is_a_link_is_refused(tmp_path, source):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/request.json").write_text("{}")
+    (tmp_path / "out.partial").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(InputError, match=r"out\.partial: is a link"):
+        prepare_corpus([source], tmp_path / "out")
+    assert (tmp_path / "elsewhere/request.json").read_text() == "{}"
 
 
 def test_duplicates_leave_the_first_of_each(tmp_path):

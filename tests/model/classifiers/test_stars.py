@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from model import SentimentClassifier, save_model
+from model.bounds import fill
 from model.classifiers.classifier import CONFIG_FILE, WEIGHTS_FILE, Familiarity
 from model.classifiers.heads import HeadsConfig, build_heads
 from model.classifiers.ngrams import BagOfNgrams
@@ -184,7 +185,7 @@ def test_what_costs_too_many_bits_is_unfamiliar(folder):
 def test_whole_numbers_of_a_description_become_floats(kind):
     """In a file 10^30 may stand without a point, and NumPy cannot multiply by it."""
     names = [field.name for field in fields(kind)]
-    values = vars(kind(**dict.fromkeys(names, 10**30)))
+    values = vars(fill(kind, dict.fromkeys(names, 10**30), "a.json"))
     assert values == dict.fromkeys(names, 1e30)
     assert {type(value) for value in values.values()} == {float}
 
@@ -192,9 +193,9 @@ def test_whole_numbers_of_a_description_become_floats(kind):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"kind": "heads"}, "kind, state and pooling"),
-        ({"pooling": ["last"]}, "kind, state and pooling"),
-        ({"classes": ["a", "b", "c"]}, "3 classes; there must be two"),
+        ({"kind": "heads"}, "kind is 'heads'; it must be stars"),
+        ({"pooling": ["last"]}, "state and pooling are"),
+        ({"classes": ["a", "b", "c"]}, "classes is .*; it must be a list of 2"),
         ({"calibration": {"slope": 0.0, "offset": 0.0}}, "calibration.slope is 0.0"),
         ({"calibration": {"slope": 1.0}, "unsure": [0.7, 0.2]}, "the lower one comes first"),
         ({"unsure": [0.2]}, "not a description"),

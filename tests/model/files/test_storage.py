@@ -14,6 +14,7 @@ import pytest
 
 from model.errors import InputError
 from model.files.storage import (
+    check_replaceable,
     read_json,
     recover_folders,
     whole_folder,
@@ -117,18 +118,18 @@ def test_json_far_too_large_is_refused_unread(tmp_path):
 
 def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path):
     final = tmp_path / "step"
-    with whole_folder(final) as partial:
+    with whole_folder(final, ("*",)) as partial:
         (partial / "one").write_text("first")
 
     def fail():
-        with whole_folder(final) as partial:
+        with whole_folder(final, ("*",)) as partial:
             (partial / "one").write_text("second")
             raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
         fail()
     assert (final / "one").read_text() == "first"
-    with whole_folder(final) as partial:
+    with whole_folder(final, ("*",)) as partial:
         (partial / "two").write_text("third")
     assert [path.name for path in final.iterdir()] == ["two"]
     assert list(tmp_path.iterdir()) == [final]
@@ -145,7 +146,7 @@ def kill(event, arguments):
     if event == "os.rename" and next(renames) == number:
         os.kill(os.getpid(), signal.SIGKILL)
 
-with whole_folder(Path(sys.argv[1])) as partial:
+with whole_folder(Path(sys.argv[1]), ("*",)) as partial:
     (partial / "one").write_text("second")
     sys.addaudithook(kill)
 """
@@ -160,13 +161,13 @@ def killed_at(number, final):
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_kill_between_the_renames_loses_no_folder(tmp_path, number):
     final = tmp_path / "a.step"
-    with whole_folder(final) as partial:
+    with whole_folder(final, ("*",)) as partial:
         (partial / "one").write_text("first")
     killed_at(number, final)
-    recover_folders(tmp_path)
+    recover_folders(tmp_path, ("*",))
     assert (final / "one").read_text() == "first"
     killed_at(number, final)
-    with whole_folder(final) as partial:
+    with whole_folder(final, ("*",)) as partial:
         (partial / "one").write_text("third")
     assert (final / "one").read_text() == "third"
     assert list(tmp_path.iterdir()) == [final]
@@ -174,9 +175,9 @@ def test_a_kill_between_the_renames_loses_no_folder(tmp_path, number):
 
 def test_a_rename_that_fails_leaves_the_old_folder(tmp_path):
     final = tmp_path / "step"
-    with whole_folder(final) as partial:
+    with whole_folder(final, ("*",)) as partial:
         (partial / "one").write_text("first")
-    with pytest.raises(FileNotFoundError), whole_folder(final) as partial:
+    with pytest.raises(FileNotFoundError), whole_folder(final, ("*",)) as partial:
         shutil.rmtree(partial)  # after which the last rename cannot be
     assert (final / "one").read_text() == "first"
     assert list(tmp_path.iterdir()) == [final]
@@ -185,30 +186,76 @@ def test_a_rename_that_fails_leaves_the_old_folder(tmp_path):
 def test_what_a_kill_left_half_written_is_cleared_and_nothing_else(tmp_path):
     (tmp_path / ".step-00000012.partial").mkdir()
     (tmp_path / ".step-00000012.partial/model.safetensors").write_text("half")
-    (tmp_path / ".config.json.partial").write_text("{")
-    for name in (".hidden", "a.partial", "step-00000006"):
+    (tmp_path / ".config.json.1234abcd.partial").write_text("{")
+    for name in (".hidden", ".mine.1234abcd.partial", "a.partial", "step-00000006"):
         (tmp_path / name).write_text("kept")
-    recover_folders(tmp_path)
+    for name in (".a.partial", ".notes.removed.partial"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "notes.txt").write_text("kept")
+    (tmp_path / ".link.partial").symlink_to(tmp_path / ".a.partial")
+    recover_folders(tmp_path, ("model.safetensors", "config.json"))
     assert sorted(path.name for path in tmp_path.iterdir()) == [
-        *(".hidden", "a.partial", "step-00000006")
+        *(
+            ".a.partial",
+            ".hidden",
+            ".link.partial",
+            ".mine.1234abcd.partial",
+            ".notes.removed.partial",
+        ),
+        *("a.partial", "step-00000006"),
     ]
+    assert (tmp_path / ".link.partial/notes.txt").read_text() == "kept"
 
 
-def test_a_linked_folder_stays_linked_and_is_replaced_where_it_lies(tmp_path):
-    """As a user links model/ to another disk; a link to a disk that is not there is an error."""
+def test_a_folder_with_a_file_that_is_not_ours_is_refused_and_if_it_comes_late_kept(
+    tmp_path, caplog
+):
+    """As notes that a user writes into model/ while the run trains."""
+    final, ours = tmp_path / "model", ("config.json", "classifier/*.json")
+    with whole_folder(final, ours) as partial:
+        (partial / "config.json").write_text("1")
+        (partial / "classifier").mkdir()
+        (partial / "classifier/a.json").write_text("1")
+    check_replaceable(final, ours)
+    (final / "classifier/notes.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"model: .*not ours: 'classifier/notes\.txt'; move that"):
+        check_replaceable(final, ours)
+    for number in (2, 3):
+        with whole_folder(final, ours) as partial:
+            (partial / "config.json").write_text(str(number))
+            (final / "late.txt").write_text("mine")
+    assert "'classifier/notes.txt', 'late.txt', which is not ours; that is now " in caplog.text
+    assert (final / "config.json").read_text() == "3"
+    kept, again = tmp_path / "model-kept", tmp_path / "model-kept-2"
+    assert (kept / "config.json").read_text() == "1"
+    assert (kept / "classifier/notes.txt").read_text() == "mine"
+    assert (again / "late.txt").read_text() == "mine"
+    assert sorted(tmp_path.iterdir()) == [final, kept, again]
+
+
+def test_a_link_is_never_followed(tmp_path):
+    """What it names may be another run's, or on a disk that is not there."""
     link, target = tmp_path / "model", tmp_path / "disk/model"
     target.mkdir(parents=True)
+    (target / "config.json").write_text("another's")
     link.symlink_to(target)
-    for number in ("one", "two", "three"):
-        with whole_folder(link) as partial:
-            (partial / number).write_text(number)
-        assert [path.name for path in target.iterdir()] == [number]
-    assert link.is_symlink()
+    with pytest.raises(InputError, match="model: is a link, and nothing is written through a"):
+        check_replaceable(link, ("*",))
+    with whole_folder(link, ("*",)) as partial:
+        (partial / "config.json").write_text("new")
+    assert (target / "config.json").read_text() == "another's"
+    assert (tmp_path / "model-kept").readlink() == target
+    assert (link / "config.json").read_text() == "new"
     assert [path.name for path in target.parent.iterdir()] == ["model"]
-    target.parent.rename(tmp_path / "unmounted")
-    with pytest.raises(OSError, match="Not a directory"), whole_folder(link):
-        pass
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "unmounted"]
+
+
+def test_a_link_in_a_folder_is_not_ours(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    (tmp_path / "a/config.json").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "a/classifier").symlink_to(tmp_path / "b")
+    with pytest.raises(InputError, match=r"not ours: 'classifier', 'config\.json'"):
+        check_replaceable(tmp_path / "a", ("config.json", "classifier"))
 
 
 def test_an_old_folder_that_cannot_be_removed_yet_is_in_no_later_ones_way(tmp_path, monkeypatch):
@@ -222,10 +269,10 @@ def test_an_old_folder_that_cannot_be_removed_yet_is_in_no_later_ones_way(tmp_pa
     with monkeypatch.context() as patched:
         patched.setattr("shutil.rmtree", remove)
         for number in "123":
-            with whole_folder(final) as partial:
+            with whole_folder(final, ("*",)) as partial:
                 (partial / number).write_text(number)
     assert [path.name for path in final.iterdir()] == ["3"]
-    recover_folders(tmp_path)
+    recover_folders(tmp_path, ("*",))
     assert list(tmp_path.iterdir()) == [final]
 
 
@@ -302,7 +349,7 @@ def test_what_could_not_be_written_is_named(tmp_path, kind, kind_of_error, words
     def fill():
         if kind == "file":
             write_atomically(path, fail)
-        with whole_folder(path):
+        with whole_folder(path, ("*",)):
             fail()
 
     with pytest.raises(OSError, match=r"\w") as caught:
@@ -325,7 +372,7 @@ def test_what_could_not_be_written_is_named(tmp_path, kind, kind_of_error, words
 @pytest.mark.usefixtures("largest_file")
 def test_a_copy_to_a_full_disk_is_named_once_and_not_the_original(tmp_path, copy, original):
     def fill():
-        with whole_folder(tmp_path / "a") as partial:
+        with whole_folder(tmp_path / "a", ("*",)) as partial:
             copy(original, partial / "copied")
 
     with pytest.raises(OSError, match=r"^.Errno 27. File too large: '.*/a'$"):
@@ -337,7 +384,7 @@ def test_an_original_that_cannot_be_read_is_named(tmp_path):
     (tmp_path / "a/lost").symlink_to("nowhere")
 
     def fill():
-        with whole_folder(tmp_path / "b") as partial:
+        with whole_folder(tmp_path / "b", ("*",)) as partial:
             shutil.copytree(tmp_path / "a", partial / "a")
 
     with pytest.raises(FileNotFoundError, match=r"No such file or directory: '.*/a/lost'$"):

@@ -101,7 +101,7 @@ def change(folder, **updates):
             r"is \[256, 12\] where the description asks for \[256, 13\]",
         ),
         ({"format_version": True}, "has no format_version"),
-        ({"quantized": "no"}, "quantized is 'no'; true or false"),
+        ({"quantized": "no"}, "quantized is 'no'; it must be true or false"),
         ({"provenance": ["me"]}, r"provenance is \['me'\]"),
         ({"architecture": {"hidden_size": -1}}, "model.hidden_size is -1"),
         ({"architecture": {"hidden_size": "12"}}, "model.hidden_size is '12'"),

@@ -8,7 +8,6 @@ from model.errors import InputError
 from model.files.storage import recover_folders, write_json
 from training.runs.named_checkpoints import (
     BEFORE_COOLDOWN,
-    TRAINING_FILE,
     find_checkpoint,
     go_back,
     keep_newest,
@@ -16,7 +15,7 @@ from training.runs.named_checkpoints import (
     rows_until,
     saved_step,
 )
-from training.runs.run_directory import PretrainingDirectory
+from training.runs.run_directory import TRAINING_FILE, PretrainingDirectory
 
 
 @pytest.fixture
@@ -36,7 +35,7 @@ def add_checkpoint(made, step, name="step", weights=""):
     folder.mkdir(parents=True)
     write_json(folder / TRAINING_FILE, {"progress": {"step": step}})
     (folder / "ema").mkdir()
-    (folder / "ema/weights").write_text(weights)
+    (folder / "ema/model.safetensors").write_text(weights)
 
 
 def names_in(folder):
@@ -90,11 +89,11 @@ def test_an_ending_of_the_same_length_does_not_replace_the_one_before(a_run):
 
 def test_another_branchs_checkpoint_of_the_same_step_goes_aside(a_run):
     add_checkpoint(a_run, 4, "plain", "plain")  # of the same size, as all of a model are
-    (a_run.checkpoints / "step-00000004/ema/weights").write_text("other")
+    (a_run.checkpoints / "step-00000004/ema/model.safetensors").write_text("other")
     go_back(a_run, "plain-00000004")
     newest, aside = a_run.checkpoints / "step-00000004", a_run.folder / "aside-step-00000004"
-    assert (newest / "ema/weights").read_text() == "plain"
-    assert (aside / "checkpoint/step-00000004/ema/weights").read_text() == "other"
+    assert (newest / "ema/model.safetensors").read_text() == "plain"
+    assert (aside / "checkpoint/step-00000004/ema/model.safetensors").read_text() == "other"
     assert (aside / "model/of").read_text() == "4"
     assert not a_run.model.exists()
     go_back(a_run, "plain-00000004")  # once more, as after a kill: nothing is new
@@ -187,7 +186,7 @@ def test_a_kill_while_going_back_leaves_no_part_under_a_name(a_run, monkeypatch,
             go_back(a_run, "step-00000002")
     assert not doomed.exists()
     assert not a_run.model.exists()  # of a later step than what is gone on from
-    recover_folders(a_run.checkpoints)  # as every start does
+    recover_folders(a_run.checkpoints, a_run.files())  # as every start does
     go_back(a_run, "step-00000002")
     assert names_in(a_run.checkpoints) == ["step-00000002"]
     assert (a_run.folder / "aside-step-00000004/model/of").read_text() == "4"
@@ -196,13 +195,13 @@ def test_a_kill_while_going_back_leaves_no_part_under_a_name(a_run, monkeypatch,
 def test_a_kept_checkpoint_of_another_branch_stays_under_another_name(a_run):
     keep_newest(a_run, BEFORE_COOLDOWN)
     keep_newest(a_run, BEFORE_COOLDOWN)  # of the same branch: one copy is enough
-    (a_run.checkpoints / "step-00000004/ema/weights").write_text("of another branch")
+    (a_run.checkpoints / "step-00000004/ema/model.safetensors").write_text("of another branch")
     (a_run.model / "of").write_text("another branch")
     keep_newest(a_run, BEFORE_COOLDOWN)
     name = f"{BEFORE_COOLDOWN}-00000004"
     kept, before = a_run.checkpoints / name, a_run.checkpoints / f"{name}-2"
-    assert (kept / "ema/weights").read_text() == "of another branch"
-    assert (before / "ema/weights").read_text() == ""
+    assert (kept / "ema/model.safetensors").read_text() == "of another branch"
+    assert (before / "ema/model.safetensors").read_text() == ""
     assert (a_run.folder / f"model-{name}/of").read_text() == "another branch"
     assert (a_run.folder / f"model-{name}-2/of").read_text() == "4"
     assert not (a_run.checkpoints / f"{name}-3").exists()
@@ -225,10 +224,10 @@ def test_the_rows_that_led_to_a_kept_checkpoint_come_back_from_another_branch(a_
 
 def test_the_rows_of_a_kept_checkpoint_keep_its_number(a_run):
     for branch in ("one", "another"):
-        (a_run.checkpoints / "step-00000004/ema/weights").write_text(branch)
+        (a_run.checkpoints / "step-00000004/ema/model.safetensors").write_text(branch)
         a_run.metrics.write_text(branch)
         keep_newest(a_run, BEFORE_COOLDOWN)
     name = f"{BEFORE_COOLDOWN}-00000004"
     for kept, branch in ((name, "another"), (f"{name}-2", "one")):
-        assert (a_run.checkpoints / kept / "ema/weights").read_text() == branch
+        assert (a_run.checkpoints / kept / "ema/model.safetensors").read_text() == branch
         assert rows_until(a_run, kept).read_text() == branch

@@ -18,13 +18,13 @@ from model.classifiers.fitted import find_classifier
 from model.classifiers.separation import load_areas
 from model.errors import InputError
 from model.features import features_in_order
+from model.files.locks import lock_folder
 from model.files.storage import read_json, write_json
 from model.files.weights import model_digest
 from model.text.profiles import text_profile
 from tests.support.damage import damaged_bytes, damaged_json, damaged_tensors
 from tests.support.terminal import Terminal
 from tests.transfer.finetuning.tasks import CLASSES, StopAfter, several, single
-from training.runs.folder_lock import lock_folder
 from transfer.features import FeatureCache
 from transfer.finetuning import checkpoint, experiment
 from transfer.finetuning.config import FinetuningConfig
@@ -270,6 +270,15 @@ def test_another_request_is_refused_on_resume(folder, tmp_path, small_model):
     save_model(tmp_path / "other", small_model, text_profile("openai"), {})
     with pytest.raises(InputError, match="was begun with another model"):
         run(tmp_path / "other", tmp_path / "out", epochs=1, resume=True)
+
+
+@pytest.mark.parametrize("part", ["model/notes.txt", "model/classifier/notes.txt"])
+def test_a_file_in_the_model_that_is_not_ours_is_refused_on_resume(folder, tmp_path, part):
+    run(folder, tmp_path / "out", epochs=1)
+    (tmp_path / "out" / part).write_text("mine")
+    with pytest.raises(InputError, match=r"model: .* not ours: '.*notes\.txt'; move that away"):
+        run(folder, tmp_path / "out", epochs=1, resume=True)
+    assert (tmp_path / "out" / part).read_text() == "mine"
 
 
 def test_a_second_process_learns_who_holds_the_folder(folder, tmp_path):

@@ -35,6 +35,13 @@ def test_a_batch_is_the_mean_of_its_texts():
         torch.testing.assert_close(whole, torch.stack(each).mean(), rtol=1e-12, atol=0)
 
 
+def test_a_class_without_positives_leaves_the_loss_finite():
+    labels = SEVERAL * [1, 0, 1]
+    weights = balancing_weights(labels, 3)
+    assert weights[1] == len(labels)
+    assert head_loss(LOGITS, torch.from_numpy(labels), weights).isfinite()
+
+
 def test_balanced_classes_count_alike():
     weights = balancing_weights(SINGLE, 3).double()
     found = head_loss(LOGITS[:, :1], torch.from_numpy(SINGLE), weights)
