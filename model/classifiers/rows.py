@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ..errors import InputError
 from ..reading.records import Record
-from ..reading.texts import KeyChooser, text_of
+from ..reading.texts import KeyChooser, unicode_text
 
 if TYPE_CHECKING:  # reading rows needs no torch
     from .sentiment_classifier import SentimentClassifier, Verdicts
@@ -88,9 +88,9 @@ def rows_of(
     key: at the first one if they are alike, else at the end of the input.
     """
     for record in records:
-        text = text_of(key.value(record), record.place)
+        text = unicode_text(key.value(record), record.place)
         if are_alike:
-            key.conclude(location)
+            key.require(location)
         yield InputRow(record, text if text and not text.isspace() else None)
     key.conclude(location)
 
