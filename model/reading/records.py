@@ -9,6 +9,7 @@ import ast
 import io
 import json
 import warnings
+from codecs import getincrementaldecoder
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -200,10 +201,10 @@ def _read_table(given: Input, file: IO[bytes], strict: bool) -> Iterator[Record]
             row = 0
         else:
             table.description = "UTF-8" if codec in ("utf-8", "utf-8-sig") else codec
-            text = io.TextIOWrapper(file, encoding="utf-8-sig", errors=errors, newline="")
+            read = partial(_read_text, file, getincrementaldecoder("utf-8-sig")(errors))
             again = partial(_lines_again, given) if given.is_text_on_disk else None
             delimiter = DELIMITED[given.kind]
-            rows = (r for _, r in DelimitedRows(text.read, table, given.options, delimiter, again))
+            rows = (r for _, r in DelimitedRows(read, table, given.options, delimiter, again))
         for cells in table.sampled(rows):
             row += 1
             table.rows += 1
@@ -217,10 +218,18 @@ def _read_table(given: Input, file: IO[bytes], strict: bool) -> Iterator[Record]
         ) from error
 
 
+def _read_text(file: IO[bytes], decoder: Any, size: int) -> str:
+    """Return about so many characters of a stream, "" at its end."""
+    text = ""
+    while not text and (piece := file.read(size)):
+        text = decoder.decode(piece)
+    return text or decoder.decode(b"", final=True)
+
+
 def _lines_again(given: Input) -> Iterator[str]:
     """Yield the lines of a file, with their ends, cut where they are too long."""
-    with given.open() as file:
-        text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="replace", newline="")
+    wrapped = partial(io.TextIOWrapper, encoding="utf-8-sig", errors="replace", newline="")
+    with given.open() as file, wrapped(file) as text:
         yield from iter(lambda: text.readline(LONGEST_RECORD + 2), "")
 
 

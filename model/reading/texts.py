@@ -246,7 +246,8 @@ class KeyChooser:
 def told_of(table: Table, keys: Mapping[str, KeyChooser]) -> str:
     """Return a line on what was assumed of a table: its format, its rows, its columns."""
     columns = [f"{what} column {key.key!r} ({key.option})" for what, key in keys.items()]
-    parts = [table.description, f"{table.rows:,} rows", *columns]
+    rows = "1 row" if table.rows == 1 else f"{table.rows:,} rows"
+    parts = [table.description, rows, *columns]
     return f"{table.location}: {', '.join(filter(None, parts))}"
 
 
