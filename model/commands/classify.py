@@ -27,7 +27,7 @@ from ..classifiers.rows import (
 )
 from ..errors import InputError
 from ..files.storage import is_stream, naming, open_stream
-from ..reading.inputs import JSON_KINDS, Position, as_input
+from ..reading.inputs import JSON_KINDS, Position, TableOptions, as_input
 from ..reading.kept_rows import KeptRows, growing_file
 from ..reading.progress import ProgressBar
 from ..reading.records import Record, read_records
@@ -41,7 +41,6 @@ from .command_line import (
     add_model,
     add_precision,
     add_reading,
-    table_options,
 )
 from .program import STDOUT, check_apart, prepare_output
 
@@ -159,7 +158,7 @@ def keys_of(options: Namespace, first: list[InputRow], key: KeyChooser) -> list[
     if options.input == "-" or not path.is_file():
         return list(first[0].record) if first else []
     position, keys = Position(), dict[str, None]()
-    given = as_input(path, table_options(options))
+    given = as_input(path, TableOptions.from_options(options))
     records = read_records(given, strict=True, position=position)
     with ProgressBar("check", unit=" rows", delay=CHECK_SECONDS) as progress:
         for number, record in enumerate(records, start=1):
@@ -187,7 +186,7 @@ def opened(
     output = options.output
     mark = (
         options.input not in (None, "-")
-        and as_input(options.input, table_options(options)).is_for_excel
+        and as_input(options.input, TableOptions.from_options(options)).is_for_excel
     )
     make = partial(RowWriter, row_format=row_format, columns=columns, mark=mark)
     if output is None:
@@ -272,7 +271,7 @@ def read_batches(
     elif options.input == "-":
         yield from read_stream(options, key)
     else:
-        given = as_input(options.input, table_options(options))
+        given = as_input(options.input, TableOptions.from_options(options))
         records = read_records(given, strict=True, position=position)
         are_alike = given.kind not in JSON_KINDS
         yield from in_batches(rows_of(records, key, given.location, are_alike=are_alike))
@@ -284,7 +283,7 @@ def read_stream(options: Namespace, key: KeyChooser) -> Iterator[list[InputRow]]
         raise InputError("standard input is closed; name a file with --input")
     lines = ArrivingLines(sys.stdin.fileno())
     kind = f".{options.input_format}" if options.input_format else kind_of(lines.first())
-    records = read_arriving(lines, kind, table_options(options))
+    records = read_arriving(lines, kind, TableOptions.from_options(options))
     rows = rows_of(records, key, PLACE, are_alike=kind not in JSON_KINDS)
     yield from in_batches(rows, lambda: records.waiting)
 

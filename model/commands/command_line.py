@@ -15,7 +15,7 @@ from typing import Any, NoReturn, get_args
 from .. import __version__
 from ..errors import InputError, meant, utf8_argument
 from ..files.shipped import find_model
-from ..reading.inputs import Quoting, TableOptions
+from ..reading.inputs import Quoting
 from ..reading.texts import TEXT_KEYS
 from .program import run
 
@@ -219,16 +219,6 @@ def add_reading(parser: Parser) -> None:
         "like any other; auto, standard unless the columns of a file with tabs fit only without",
     )
     parser.add_argument("--sheet", help="of a workbook: the sheet to read (default: the first)")
-
-
-def table_options(options: argparse.Namespace) -> TableOptions:
-    """Return what the options of `add_reading` say about a file."""
-    return TableOptions(
-        delimiter=options.delimiter,
-        encoding=options.encoding,
-        quoting=options.quoting,
-        sheet=options.sheet,
-    )
 
 
 def refuse_reading(options: argparse.Namespace, why: str) -> None:

@@ -23,7 +23,6 @@ from .command_line import (
     add_model,
     add_precision,
     add_reading,
-    table_options,
 )
 from .program import check_apart, prepare_output, report
 
@@ -77,7 +76,7 @@ def run(options: Namespace, origin: Mapping[str, Any] | None = None) -> None:
             "scripts/evaluate.py of a checkout"
         )
     check_apart([options.data], [options.output])
-    texts = texts_of(options.data, options.text_key, table_options(options))
+    texts = texts_of(options.data, options.text_key, TableOptions.from_options(options))
     score(options, lambda loaded: encode(texts, loaded), origin or {"version": __version__})
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ..errors import InputError
 from ..files.locks import one_at_a_time, refusal
 from ..files.storage import is_stream, naming
+from ..reading.inputs import TableOptions
 from ..reading.progress import ProgressBar
 from ..reading.texts import read_plain_texts
 from .command_line import (
@@ -20,7 +21,6 @@ from .command_line import (
     add_model,
     add_precision,
     add_reading,
-    table_options,
 )
 from .program import prepare_output
 
@@ -109,7 +109,7 @@ def run(options: Namespace) -> None:
     if options.output.suffix != ".npy":
         raise InputError(f"--output {options.output}: the name must end in .npy")
     prepare_output(options.output)
-    texts = read_plain_texts(options.input, options.text_key, table_options(options))
+    texts = read_plain_texts(options.input, options.text_key, TableOptions.from_options(options))
 
     from ..features import FeatureKind, preset
     from ..files.feature_files import Reading

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from ..pages.outputs import check_outputs
+from ..reading.inputs import TableOptions
 from ..reading.texts import read_plain_texts
 from ..text.glyphs import visible
 from .command_line import (
@@ -33,7 +34,6 @@ from .command_line import (
     add_model,
     add_reading,
     refuse_reading,
-    table_options,
 )
 from .program import check_apart, prepare_output
 
@@ -112,7 +112,7 @@ def run(options: Namespace) -> None:
     if options.input is None:
         refuse_reading(options, "is for the rows of an --input")
     else:
-        rows = read_plain_texts(options.input, options.text_key, table_options(options))
+        rows = read_plain_texts(options.input, options.text_key, TableOptions.from_options(options))
 
     check_apart([Path(options.input or "-")], options.output)
     check_outputs(options.output, [*options.text, *filter(str.strip, rows)])

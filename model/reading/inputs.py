@@ -8,7 +8,7 @@ import urllib.request
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from stat import S_ISREG
@@ -87,6 +87,11 @@ class TableOptions:
     any other; auto: standard, unless the columns of a file with tabs fit only without."""
     sheet: str | None = None
     """Of a workbook: the sheet to read. Default: the first one."""
+
+    @classmethod
+    def from_options(cls, options: Any) -> "TableOptions":
+        """Return this part of a command's options."""
+        return cls(**{item.name: getattr(options, item.name) for item in fields(cls)})
 
     def __post_init__(self) -> None:
         sign = {"tab": "\t", "\\t": "\t"}.get(self.delimiter or "", self.delimiter)

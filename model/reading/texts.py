@@ -232,7 +232,7 @@ class KeyChooser:
         self.require(location)
         if self.table is not None and not self._is_told:
             self._is_told = True
-            log.info("%s", told_of(self.table, {"text": self}))
+            log.info("%s", told_of(self.table, {"text": (self.key, self.option)}))
 
     def _find(self, record: Record) -> str | None:
         is_text = self.candidates is TEXT_KEYS
@@ -243,9 +243,12 @@ class KeyChooser:
         return choose_key(record, self.given, self.candidates, self.option, self.told)
 
 
-def told_of(table: Table, keys: Mapping[str, KeyChooser]) -> str:
-    """Return a line on what was assumed of a table: its format, its rows, its columns."""
-    columns = [f"{what} column {key.key!r} ({key.option})" for what, key in keys.items()]
+def told_of(table: Table, keys: Mapping[str, tuple[str | None, str]]) -> str:
+    """Return a line on what was assumed of a table: its format, its rows, its columns.
+
+    keys: by what a column holds, its name and the option that names another.
+    """
+    columns = [f"{what} column {key!r} ({option})" for what, (key, option) in keys.items()]
     rows = "1 row" if table.rows == 1 else f"{table.rows:,} rows"
     parts = [table.description, rows, *columns]
     return f"{table.location}: {', '.join(filter(None, parts))}"

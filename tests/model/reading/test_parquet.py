@@ -4,11 +4,11 @@ import io
 
 import pyarrow
 import pytest
+from model.reading.parquet import BATCH_BYTES, parquet_rows
 from pyarrow import parquet
 
 from model.errors import InputError
 from model.reading.inputs import LONGEST_RECORD
-from model.reading.parquet import BATCH_BYTES, parquet_rows
 
 COLUMNS = {
     "text": pyarrow.array(["a", "é", None, "a"]),
