@@ -88,7 +88,7 @@ def _of_folder(folder: Path) -> list[Input]:
         else:
             inputs.append(_readable(given))
     _tell_left_out("hidden", hidden, str(folder))
-    _tell_left_out("other text", lists, f"{folder}: reads pos/ and neg/, and")
+    _tell_left_out("other text", lists, str(folder))
     if not inputs:
         raise InputError(f"{folder}: no file of a known kind in it ({', '.join(KINDS)})")
     return _not_for_tests(inputs, folder, str(folder))

@@ -7,7 +7,7 @@ import urllib.error
 import urllib.request
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -94,9 +94,9 @@ class TableOptions:
         return cls(**{item.name: getattr(options, item.name) for item in fields(cls)})
 
     def __post_init__(self) -> None:
-        sign = {"tab": "\t", "\\t": "\t"}.get(self.delimiter or "", self.delimiter)
-        if sign is not None and (len(sign) != 1 or sign in '"\r\n'):
-            raise InputError(f"--delimiter {sign!r}: expected one character, or the word tab")
+        sign = {"tab": "\t", "\\t": "\t"}.get(str(self.delimiter), self.delimiter)
+        if sign is not None and (len(sign) != 1 or sign in '"\r\n' or not sign.isascii()):
+            raise InputError(f"--delimiter {sign!r}: expected one ASCII character, or the word tab")
         object.__setattr__(self, "delimiter", sign)
         try:
             if self.encoding is not None:
@@ -211,8 +211,9 @@ class Input:
             return self.options.encoding
         if (marked := marked_encoding(head)) is not None:
             return marked
-        if self.kind in DELIMITED and _is_cp1252(file if whole else io.BytesIO(head[:-3])):
-            return "cp1252"
+        if self.kind in DELIMITED:
+            with suppress(InputError):  # its reader says where it is too long
+                return "cp1252" if _is_cp1252(file if whole else io.BytesIO(head)) else "utf-8"
         return "utf-8"
 
     @contextmanager
@@ -433,7 +434,7 @@ def as_input(location: str | Path | Input, options: TableOptions | None = None) 
     compression = suffixes.pop() if suffixes and suffixes[-1] in COMPRESSIONS else None
     kind = suffixes[-1] if suffixes else ""
     is_local = not is_address(text)
-    if is_local and not Path(text).exists():
+    if kind not in KINDS and is_local and not Path(text).exists():
         raise InputError(f"{text}: no such file")
     if kind not in KINDS and is_local and Path(text).is_dir():
         raise InputError(f"{text}: is a folder; name the files in it")

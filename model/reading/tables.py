@@ -112,8 +112,9 @@ class Dialect:
         """Return the cells of whole records, `width` of each; missing ones are empty."""
         import pandas
 
+        mark = "\ufeff" if records[0].startswith("\ufeff") else ""  # pandas drops the first one
         frame = pandas.read_csv(
-            io.StringIO("".join(records), newline=""),
+            io.StringIO(mark + "".join(records), newline=""),
             sep=self.delimiter,
             quoting=csv.QUOTE_MINIMAL if self.quoted else csv.QUOTE_NONE,
             header=None,
@@ -204,8 +205,8 @@ class DelimitedRows:
         while len(found) < most and size < LONGEST_RECORD:
             match = dialect.record.match(self._text, self._at)
             end = match.end() if match else len(self._text)
-            is_whole = end < len(self._text) or self._ended or self._text.endswith("\n")
-            if match is None or not is_whole:
+            is_whole = end < len(self._text) or self._text.endswith("\n", self._at)
+            if match is None or not (is_whole or self._ended):
                 if found:
                     break
                 self._refuse_malformed(match, dialect)
@@ -277,6 +278,18 @@ class DelimitedRows:
 
     def _delimiter_of(self, sample: str) -> str:
         """Return the delimiter of which every record has as many as the header."""
+        ranks = self._ranked(sample)
+        if ranks:
+            return max(ranks, key=ranks.__getitem__)
+        header = next(filter(str.strip, LINE_END.split(sample)), "")
+        for other in DELIMITERS if self._usual not in header else ():
+            parts = header.split(other)
+            if len(parts) > 1 and all(part and part == part.strip() for part in parts):
+                return other  # though not all records fit: an error says where
+        return self._usual
+
+    def _ranked(self, sample: str) -> dict[str, Any]:
+        """Return the delimiters that may be meant, the more likely the larger their value."""
         ranks = {}
         for delimiter in DELIMITERS:
             dialect = Dialect(delimiter, quoted=self.options.quoting != "none")
@@ -284,12 +297,12 @@ class DelimitedRows:
             widths = list(map(dialect.width, records))
             if widths and 1 < widths[0] <= MOST_COLUMNS:
                 names = dialect.parse(records[:1], widths[0])[0]
-                is_sensible = all(name and name == name.strip() for name in names)
+                is_sensible = any(names) and all(name == name.strip() for name in names)
                 fitting = widths.count(widths[0]) / len(widths)
                 is_usual = delimiter == self._usual
                 if is_usual or (is_sensible and fitting > 0.8):
                     ranks[delimiter] = (is_sensible, fitting > 0.5, is_usual, fitting, widths[0])
-        return max(ranks, key=ranks.__getitem__, default=self._usual)
+        return ranks
 
     def _check_swallowed(
         self, batch: Sequence[tuple[str, int]], rows: Sequence[Sequence[str]], dialect: Dialect

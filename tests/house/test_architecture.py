@@ -22,7 +22,7 @@ ALLOWED = {
         *(f"model.{name}" for name in ("bounds", "errors", "fused.cores")),
         *(f"model.files.{name}" for name in ("locks", "storage")),
         *(f"model.text.{name}" for name in ("profiles", "split", "tokenizer", "subwords")),
-        *(f"model.reading.{name}" for name in ("inputs", "progress", "records", "texts")),
+        *(f"model.reading.{name}" for name in ("inputs", "progress", "records", "tables", "texts")),
     },
     "training": {"model", "data_utils"},
     "transfer": {
@@ -50,7 +50,7 @@ LAZY = {
     "model/text/subwords.py": {"sentencepiece"},
     "model/text/profiles.py": {"anyascii"},
     "model/reading/compression.py": {"isal"},
-    "model/reading/parquet.py": {"pyarrow"},
+    "model/reading/tables.py": {"pandas", "openpyxl", "pyarrow"},
     "model/reading/progress.py": {"tqdm"},
 }
 

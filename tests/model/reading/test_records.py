@@ -1,14 +1,18 @@
 """Reading reviews: formats, keys, and one clear line for whatever is broken."""
 
+import bz2
 import gzip
 import lzma
 
 import pytest
 
+from data_utils.preparation.blocks import Request, cut, read_block
+from data_utils.preparation.expansion import expand
 from model.errors import InputError
 from model.reading.records import read_records
 from model.reading.texts import ReadingReport, read_texts
 
+REQUEST = Request(None, "raw", strict=False, documents=False, digests=False)
 JSON_LINES = '{"text": "good", "label": 1}\n\n{"text": "b\\u00e4d", "label": 0}\n'
 CSV = 'label,text\n1,"two\nlines, quoted"\n0,NA\n1,null\n'
 
@@ -50,25 +54,33 @@ def test_missing_and_empty_texts_are_counted(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.csv", "a.txt", "a.txt.gz"])
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-16-be"])
-def test_utf16_is_refused(tmp_path, name, encoding):
-    mark = "\ufeff" * encoding.endswith("-be")  # Python writes the others' mark itself
-    content = f"{mark}text\ncaf\u00e9\n".encode(encoding)
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-16-le", "utf-16-be"])
+def test_utf16_is_read_as_utf8_is(tmp_path, name, encoding):
+    """By its mark, or by the NULs of a text without one."""
+    bodies = {"jsonl": '{"text": "caf\u00e9"}\n', "json": '[{"text": "caf\u00e9"}]\n'}
+    body = bodies.get(name.split(".")[1], "text\ncaf\u00e9\n")
+    content = body.encode(encoding)
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     for strict in (True, False):
-        with pytest.raises(InputError, match=f"{name}: begins like UTF-16; convert it to UTF-8"):
-            texts_of(tmp_path / name, strict=strict)
+        assert texts_of(tmp_path / name, strict=strict)[0][-1] == "caf\u00e9"
+    (given,) = expand([tmp_path / name])
+    blocks = [read_block(block, REQUEST) for block in cut(0, given, REQUEST)]
+    encoded = [text for block in blocks for reviews in block for text in reviews.encoded]
+    assert encoded[-1] == "caf\u00e9".encode()
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.csv", "a.txt", "a.csv.xz"])
 @pytest.mark.parametrize(
     ("head", "message"),
     [
-        (b"PK\x03\x04\x14\x00", "is a zip file, such as a workbook of Excel; save it as CSV"),
+        (b"PK\x03\x04\x14\x00", "is a zip file; let its name end in .xlsx if it is a workbook"),
         (gzip.compress(b"text\ngood\n", mtime=0), "is packed by gzip; let its name end in .gz"),
         (lzma.compress(b"text\ngood\n"), "is packed by xz; let its name end in .xz"),
         (b"\x28\xb5\x2f\xfd\x20", "is packed by zstd; let its name end in .zst"),
         (b"PAR1\x15\x04", "is a Parquet file; let its name end in .parquet"),
+        (bz2.compress(b"text\n"), "is packed by bzip2; let its name end in .bz2"),
+        (b"ARROW1\0\0", "is a Feather file; let its name end in .feather"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1", "is an old or encrypted file of Office; save it as .xlsx"),
         (b"%PDF-1.7\n", "is a PDF"),
     ],
 )
@@ -82,12 +94,12 @@ def test_a_file_of_another_kind_is_named_as_what_it_is(tmp_path, name, head, mes
 @pytest.mark.parametrize("name", ["a.jsonl", "a.csv"])
 def test_broken_utf8_is_refused_or_replaced_and_counted(tmp_path, name):
     path = tmp_path / name
-    body = b'{"text": "caf\xe9"}\n' if name == "a.jsonl" else b"text\ncaf\xe9\n"
-    path.write_bytes(body)
-    with pytest.raises(InputError, match="not UTF-8"):
+    table = "text\n\u00e9t\u00e9, caf".encode().replace(b",", b"") + b"\xe9\n"
+    path.write_bytes(b'{"text": "\xc3\xa9t\xc3\xa9 caf\xe9"}\n' if name == "a.jsonl" else table)
+    with pytest.raises(InputError, match=r"not UTF-8.*give its encoding"):
         texts_of(path)
     texts, report = texts_of(path, strict=False)
-    assert texts == ["caf\ufffd"]
+    assert texts == ["\u00e9t\u00e9 caf\ufffd"]
     assert report.repaired_text == 1
 
 
