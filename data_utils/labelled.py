@@ -15,7 +15,7 @@ import numpy as np
 from model.errors import InputError
 from model.reading.inputs import TableOptions, as_input
 from model.reading.records import Record, read_records
-from model.reading.tables import Table
+from model.reading.tables import TableReport
 from model.reading.texts import LABEL_KEYS, TEXT_KEYS, KeyChooser, read_text, text_of, told_of
 
 SIGNS = {"-": "negative", "+": "positive"}  # which have no alphabetical order
@@ -166,7 +166,7 @@ def tell_set(
     shown = [f"{name!r} {count:,}" for name, count in counts.most_common(SHOWN)]
     if len(counts) > SHOWN:
         shown.append(f"{len(counts) - SHOWN:,} more classes")
-    table = text.table or Table(str(path), rows=len(texts))
+    table = text.table or TableReport(str(path), rows=len(texts))
     without = f"; {blank:,} without text" if blank else ""
     log.info("%s: %s%s", told_of(table, keys), ", ".join(shown) or "no labels", without)
 

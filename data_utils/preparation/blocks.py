@@ -27,7 +27,7 @@ from model.reading.records import (
     read_records,
     reader_of,
 )
-from model.reading.tables import Table
+from model.reading.tables import TableReport
 from model.reading.texts import TEXT_KEYS, ReadingReport, accept, key_in, text_key_in, text_of
 from model.text.profiles import text_profile
 
@@ -70,7 +70,7 @@ class Reviews:
     report: ReadingReport
     keys: list[str] | None = None  # of the first record without text, for a message
     found_keys: dict[str, int] = field(default_factory=dict)  # records read from each key
-    table: Table | None = None  # what was assumed of a table
+    table: TableReport | None = None  # what was assumed of a table
 
 
 def cut(source: int, given: Input, request: Request) -> Iterator[Block]:

@@ -31,7 +31,7 @@ from model.files.storage import (
     write_json,
 )
 from model.reading.inputs import Input, TableOptions
-from model.reading.tables import Table
+from model.reading.tables import TableReport
 from model.reading.texts import TEXT_KEYS, told_of
 from model.text.profiles import text_profile
 from model.text.tokenizer import BYTES, Tokenizer, load_tokenizer
@@ -288,7 +288,7 @@ def _check_keys(inputs: Sequence[Input], runs: Sequence[SortedRun], text_key: st
         found = sum((Counter(report["found_keys"]) for report in reports), Counter())
         if not any(report["reading"]["records"] for report in reports):
             raise InputError(f"{given.location}: no records in it")
-        tables = [Table(**report["table"]) for report in reports if report.get("table")]
+        tables = [TableReport(**report["table"]) for report in reports if report.get("table")]
         if not found:
             present = ", ".join(next((map(repr, r["keys"]) for r in reports if r["keys"]), ()))
             wanted = f"no key {text_key!r}" if text_key else f"none of {', '.join(TEXT_KEYS)}"

@@ -16,7 +16,7 @@ from .inputs import (
     marked_encoding,
 )
 from .records import BYTE_ORDER_MARK, Record, decode, read_lines
-from .tables import DelimitedRows, Table
+from .tables import DelimitedRows, TableReport
 from .texts import TEXT_KEYS, key_in
 
 PLACE = "standard input"
@@ -150,7 +150,7 @@ class ArrivingRecords:
         codec = options.encoding or "utf-8"
         if "\n".encode(codec) != b"\n":
             raise InputError(f"{PLACE}: cannot be read as {codec}; name the file with --input")
-        self._lines, self._table = lines, Table(PLACE, "UTF-8" if codec == "utf-8" else codec)
+        self._lines, self._table = lines, TableReport(PLACE, "UTF-8" if codec == "utf-8" else codec)
         self._decoded = (
             decode(line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line,
                    f"{PLACE}, line {number}", True, codec)[0]

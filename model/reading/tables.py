@@ -33,7 +33,7 @@ Row = dict[str, Any]
 
 
 @dataclass
-class Table:
+class TableReport:
     """What was assumed of a table, and what was found in it so far."""
 
     location: str
@@ -145,7 +145,7 @@ class DelimitedRows:
     def __init__(
         self,
         read: Callable[[int], str],
-        table: Table,
+        table: TableReport,
         options: TableOptions,
         delimiter: str,
         lines: Callable[[], Iterable[str]] | None = None,
@@ -361,7 +361,7 @@ def check_names(names: Sequence[str], place: str) -> None:
         raise InputError(f"{place}: {count} columns are named {name!r}; rename all but one")
 
 
-def workbook_rows(file: IO[bytes], table: Table, options: TableOptions) -> Iterator[Row]:
+def workbook_rows(file: IO[bytes], table: TableReport, options: TableOptions) -> Iterator[Row]:
     """Yield the rows of a sheet below its header, every cell as text, an empty one as "".
 
     Raises InputError if the sheet is not there, and for a file that is damaged or far too large.
@@ -391,7 +391,7 @@ def workbook_rows(file: IO[bytes], table: Table, options: TableOptions) -> Itera
         yield dict(zip(names, row, strict=True))
 
 
-def _sheet_of(names: list[str], table: Table, options: TableOptions) -> str:
+def _sheet_of(names: list[str], table: TableReport, options: TableOptions) -> str:
     """Return the sheet asked for, or the first one."""
     sheet = names[0] if options.sheet is None else options.sheet
     if sheet not in names:

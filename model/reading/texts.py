@@ -11,7 +11,7 @@ from ..errors import InputError, utf8_argument
 from ..text.profiles import has_unreadable_reference
 from .inputs import Input, TableOptions, as_input
 from .records import Record, read_records
-from .tables import Table
+from .tables import TableReport
 
 TEXT_KEYS = ("text", "sentence", "reviewText", "review")
 LABEL_KEYS = ("label", "sentiment", "overall")
@@ -200,7 +200,7 @@ class KeyChooser:
         self.given = None if given is None else utf8_argument(given, option)
         self.candidates, self.option, self.told = candidates, option, told
         self.key: str | None = None
-        self.table: Table | None = None  # the one that was read last
+        self.table: TableReport | None = None  # the one that was read last
         self._is_told = False
         self._first: Record | None = None
         self._has_warned = given is not None
@@ -243,7 +243,7 @@ class KeyChooser:
         return choose_key(record, self.given, self.candidates, self.option, self.told)
 
 
-def told_of(table: Table, keys: Mapping[str, tuple[str | None, str]]) -> str:
+def told_of(table: TableReport, keys: Mapping[str, tuple[str | None, str]]) -> str:
     """Return a line on what was assumed of a table: its format, its rows, its columns.
 
     keys: by what a column holds, its name and the option that names another.

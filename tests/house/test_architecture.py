@@ -2,7 +2,6 @@
 
 import ast
 import re
-import statistics
 import subprocess
 import sys
 from pathlib import PurePath
@@ -53,12 +52,6 @@ LAZY = {
     "model/reading/tables.py": {"pandas", "openpyxl", "pyarrow"},
     "model/reading/progress.py": {"tqdm"},
 }
-
-
-def functions_of(path):
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node.name, node.end_lineno - node.lineno + 1
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -167,15 +160,6 @@ def test_a_classifier_needs_neither_scikit_learn_nor_what_else_is_heavy():
     )
 
 
-def test_files_and_functions_stay_readable():
-    for path in SOURCES:
-        assert len(path.read_text().splitlines()) <= 500, path
-        for name, lines in functions_of(path):
-            assert lines <= 60, f"{path}: {name} has {lines} lines"
-    lengths = [lines for path in SOURCES for _, lines in functions_of(path)]
-    assert statistics.median(lengths) <= 12
-
-
 @pytest.mark.parametrize(
     ("part", "own", "trunk"),
     [
@@ -194,17 +178,6 @@ def test_the_plain_path_names_no_optional_part(part, own, trunk):
         if re.search(part, path.read_text(), re.IGNORECASE)
     }
     assert naming == own | trunk
-
-
-def test_a_folder_is_seen_at_a_glance():
-    for package in (*PACKAGES, "tests", "experiments"):
-        within = (path for path in (ROOT / package).rglob("*") if path.is_dir())
-        for folder in (ROOT / package, *within):
-            if {"pretrained", "__pycache__", "results"} & set(folder.parts):
-                continue
-            files = [path for path in folder.iterdir() if path.is_file()]
-            files = [path for path in files if path.name != "py.typed"]  # a mark without content
-            assert len(files) <= 12, folder
 
 
 def test_kernels_stay_readable():

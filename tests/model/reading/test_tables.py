@@ -9,13 +9,19 @@ from hypothesis import strategies as st
 
 from model.errors import InputError
 from model.reading.inputs import TableOptions
-from model.reading.tables import MOST_COLUMNS, DelimitedRows, Table, column_names, prose_column
+from model.reading.tables import (
+    MOST_COLUMNS,
+    DelimitedRows,
+    TableReport,
+    column_names,
+    prose_column,
+)
 from tests.support.fuzzed_tables import try_tables
 
 
 def rows_of(text, delimiter=",", **options):
     read = io.StringIO(text, newline="").read
-    rows = DelimitedRows(read, Table("a.csv"), TableOptions(**options), delimiter)
+    rows = DelimitedRows(read, TableReport("a.csv"), TableOptions(**options), delimiter)
     return list(rows)
 
 
@@ -104,7 +110,9 @@ def test_the_delimiter_is_that_of_every_record(text, usual, row):
 def test_a_delimiter_that_is_named_is_taken(asked):
     options = TableOptions(delimiter=asked)
     read = io.StringIO("a,b\tc\n1\t2\n", newline="").read
-    assert list(DelimitedRows(read, Table("a.csv"), options, ",")) == [(2, {"a,b": "1", "c": "2"})]
+    assert list(DelimitedRows(read, TableReport("a.csv"), options, ",")) == [
+        (2, {"a,b": "1", "c": "2"})
+    ]
 
 
 @pytest.mark.parametrize("asked", ["", "ab", '"', "\n", "\u00e9"])
