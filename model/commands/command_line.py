@@ -20,7 +20,7 @@ from ..reading.texts import TEXT_KEYS
 from .program import run
 
 PROGRAM = "mlstm-sentiment"
-TEXT_OPTIONS = {"text", "prompt", "text_key", "delimiter", "sheet"}  # others may be paths
+TEXT_OPTIONS = {"text", "prompt", "title", "text_key", "sheet"}  # others may be paths
 PRECISIONS = ("fp32", "bf16", "fp16", "int8")
 KINDS_HELP = (
     "CSV, TSV, Excel, Parquet, Feather, JSON lines or text (one a line), also compressed (.gz, "
