@@ -42,7 +42,7 @@ def expand(arguments: Sequence[str | Path], options: TableOptions | None = None)
 def _named(argument: str) -> Iterable[Input]:
     """Return the inputs that one argument stands for."""
     path = Path(argument)
-    if is_address(argument) or path.is_file():
+    if is_address(argument) or argument.lower().startswith("file:") or path.is_file():
         return [as_input(argument)]
     if path.is_dir():
         return _of_folder(path)

@@ -11,7 +11,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from ..errors import InputError, brief
 from .inputs import LONGEST_RECORD, MOST_UNPACKED, SURE_UNPACKED, TOO_LONG, TableOptions
@@ -131,6 +131,14 @@ class Dialect:
         return cells
 
 
+class WholeRecord(NamedTuple):
+    """The text of a row, the number of its last line, and how many cells it has."""
+
+    text: str
+    line: int
+    width: int
+
+
 class DelimitedRows:
     """The rows of delimited text below its header, each with the number of its last line.
 
@@ -165,25 +173,22 @@ class DelimitedRows:
                 names = self._header(batch.pop(0), dialect)
             if not batch:
                 continue
-            records = [record for record, _ in batch]
-            rows = dialect.parse(records, len(names))
+            rows = dialect.parse([each.text for each in batch], len(names))
             if self.options.quoting == "auto" and dialect.quoted:
                 self._check_swallowed(batch, rows, dialect)
-            for number, ((record, line), cells) in enumerate(zip(batch, rows, strict=True), 1):
+            for number, (each, cells) in enumerate(zip(batch, rows, strict=True), start=1):
                 self.waiting = number < len(batch)
-                missing = len(names) - dialect.width(record)
-                if missing:
-                    cells[-missing:] = [None] * missing  # type: ignore[list-item]
-                yield line, dict(zip(names, cells, strict=True))
+                row: Row = dict(zip(names, cells, strict=True))
+                row |= dict.fromkeys(names[each.width :])
+                yield each.line, row
         if not names:
             raise InputError(f"{self.table.location}: the input is empty: not even a header")
 
     def _place(self, line: int) -> str:
         return f"{self.table.location}, line {line}"
 
-    def _header(self, record: tuple[str, int], dialect: Dialect) -> list[str]:
-        text, line = record
-        width = dialect.width(text)
+    def _header(self, record: WholeRecord, dialect: Dialect) -> list[str]:
+        text, line, width = record
         if width > MOST_COLUMNS:
             raise InputError(f"{self._place(line)}: not a table ({width:,} columns)")
         return column_names(dialect.parse([text], width)[0], self._place(line))
@@ -193,13 +198,13 @@ class DelimitedRows:
         piece = self._read(max(PIECE, len(rest)))
         self._text, self._at, self._ended = rest + piece, 0, not piece
 
-    def _batch(self, dialect: Dialect, width: int) -> list[tuple[str, int]]:
-        """Return the next whole records that are not blank, with the numbers of their last lines.
+    def _batch(self, dialect: Dialect, width: int) -> list[WholeRecord]:
+        """Return the next whole records that are not blank.
 
         Those that have arrived, at least one unless the input ended. width: of the table; 0 for the
         header, which comes alone.
         """
-        found: list[tuple[str, int]] = []
+        found: list[WholeRecord] = []
         most = min(MOST_ROWS, MOST_CELLS // width + 1) if width else 1
         size = 0
         while len(found) < most and size < LONGEST_RECORD:
@@ -216,8 +221,9 @@ class DelimitedRows:
             if not record:
                 break
             self._check_length(len(record), is_open=False)
-            line = self._line + len(LINE_END.findall(record)) + (record[-1] not in "\r\n")
-            if width and (cells := dialect.width(record)) > width:
+            line = self._line + line_ends(record) + (record[-1] not in "\r\n")
+            cells = dialect.width(record)
+            if width and cells > width:
                 if found:
                     break
                 raise InputError(
@@ -227,7 +233,7 @@ class DelimitedRows:
             self._at, self._line = end, line
             size += len(record)
             if not dialect.is_blank(record):
-                found.append((record, line))
+                found.append(WholeRecord(record, line, cells))
         return found
 
     def _refuse_malformed(self, match: object, dialect: Dialect) -> None:
@@ -260,7 +266,7 @@ class DelimitedRows:
         delimiter = self.options.delimiter
         if note := EXCEL_NOTE.match(self._text):
             delimiter = delimiter or note[1]
-            self._at, self._line = note.end(), len(LINE_END.findall(note[0]))
+            self._at, self._line = note.end(), line_ends(note[0])
         sample = self._text[self._at :]
         if not self._ended:
             sample = sample[: sample.rfind("\n") + 1] or sample
@@ -305,7 +311,7 @@ class DelimitedRows:
         return ranks
 
     def _check_swallowed(
-        self, batch: Sequence[tuple[str, int]], rows: Sequence[Sequence[str]], dialect: Dialect
+        self, batch: Sequence[WholeRecord], rows: Sequence[Sequence[str]], dialect: Dialect
     ) -> None:
         """Raise InputError for a cell in quotes that is several rows, read together.
 
@@ -313,23 +319,29 @@ class DelimitedRows:
         values of other rows.
         """
         width = len(rows[0])
-        lines_of = {n: LINE_END.split(r.rstrip("\r\n")) for n, (r, _) in enumerate(batch)}
-        others = [rows[number] for number, lines in lines_of.items() if len(lines) == 1]
-        for number, lines in lines_of.items():
-            if width == 1 or len(lines) == 1:
-                continue
+        long = {n for n, each in enumerate(batch) if '"' in each.text and line_ends(each.text) > 1}
+        if width == 1 or not long:
+            return
+        others = [row for number, row in enumerate(rows) if number not in long]
+        for number in sorted(long):
+            lines = LINE_END.split(batch[number].text.rstrip("\r\n"))
             cells = [line.split(dialect.delimiter) for line in lines]
-            if any(len(each) != width for each in cells):
+            if len(lines) == 1 or any(len(each) != width for each in cells):
                 continue
             for column in range(width):
                 values = {each[column] for each in cells}
                 known = {row[column] for row in others}
                 if values <= known - {""} or all(map(NUMBER.fullmatch, values)):
+                    place = self._place(batch[number].line - len(lines) + 1)
                     raise InputError(
-                        f"{self._place(batch[number][1] - len(lines) + 1)}: a cell in quotes goes "
-                        f"over {len(lines)} lines, each of which looks like a row; {UNQUOTED}; "
-                        "if it is one cell, give --quoting standard"
+                        f"{place}: a cell in quotes goes over {len(lines)} lines, each of which "
+                        f"looks like a row; {UNQUOTED}; if it is one cell, give --quoting standard"
                     )
+
+
+def line_ends(text: str) -> int:
+    """Count the ends of lines."""
+    return len(LINE_END.findall(text)) if "\r" in text else text.count("\n")
 
 
 def fits_only_unquoted(lines: Iterable[str], standard: Dialect, plain: Dialect) -> bool:
