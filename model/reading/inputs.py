@@ -454,7 +454,7 @@ def _kind_in(path: str) -> str:
     try:
         with zipfile.ZipFile(path) as archive, only_member(archive, path) as file:
             return Path(file.name).suffix.lower()
-    except zipfile.BadZipFile as error:
+    except damage() as error:
         raise InputError(f"{path}: damaged, or not a zip file ({error}); get it again") from error
 
 

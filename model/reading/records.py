@@ -18,7 +18,7 @@ from typing import IO, Any
 from ..errors import InputError, brief
 from .inputs import BINARY, DELIMITED, LONGEST_RECORD, Input, Position, as_input, lines_of
 from .json_arrays import array_items
-from .tables import DelimitedRows, Row, TableReport, columnar_rows, workbook_rows
+from .tables import DelimitedRows, TableReport, TableRow, columnar_rows, workbook_rows
 
 LONGEST_DOCUMENT = 1 << 30  # bytes of a text that is one record
 LONGEST_LITERAL = 1 << 20  # characters in Python's notation: parsing them takes far more memory
@@ -192,7 +192,7 @@ def _read_table(given: Input, file: IO[bytes], strict: bool) -> Iterator[Record]
     codec = given.encoding if given.is_text_on_disk else given.options.encoding or "UTF-8"
     table = TableReport(given.location)
     row, errors = 1, "strict" if strict else "replace"  # the header
-    rows: Iterator[Row]
+    rows: Iterator[TableRow]
     try:
         if given.kind == ".xlsx":
             rows = workbook_rows(file, table, given.options)

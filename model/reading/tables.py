@@ -29,7 +29,7 @@ EXCEL_NOTE = re.compile(r"\s*sep=(.)\r?\n", re.IGNORECASE)  # names the delimite
 NUMBER = re.compile(r"\s*[+-]?\d+([.,]\d+)?\s*")
 UNQUOTED = "--quoting none takes quotes for characters like any other"
 
-Row = dict[str, Any]
+TableRow = dict[str, Any]
 
 
 @dataclass
@@ -42,9 +42,9 @@ class TableReport:
     prose: str | None = None  # the one column that is clearly prose
     has_header: bool = True  # False: its first line looks like a row
 
-    def sampled(self, rows: Iterator[Row]) -> Iterator[Row]:
+    def sampled(self, rows: Iterator[TableRow]) -> Iterator[TableRow]:
         """Yield rows; the first ones show which column is prose, and whether there is a header."""
-        first, size = list[Row](), 0
+        first, size = list[TableRow](), 0
         for row in rows:
             first.append(row)
             size += sum(len(value) for value in row.values() if isinstance(value, (str, bytes)))
@@ -58,7 +58,7 @@ class TableReport:
         yield from rows
 
 
-def prose_column(rows: Sequence[Row]) -> str | None:
+def prose_column(rows: Sequence[TableRow]) -> str | None:
     """Return the one column that is clearly prose, None if there is none or no clear winner.
 
     Prose has three words a row or more, and is letters for the most part. A clear winner has twice
@@ -165,7 +165,7 @@ class DelimitedRows:
         self._usual = delimiter
         self.waiting = False  # whether rows were parsed that are still to come
 
-    def __iter__(self) -> Iterator[tuple[int, Row]]:
+    def __iter__(self) -> Iterator[tuple[int, TableRow]]:
         dialect = self._sniff()
         names: list[str] = []
         while batch := self._batch(dialect, len(names)):
@@ -178,7 +178,7 @@ class DelimitedRows:
                 self._check_swallowed(batch, rows, dialect)
             for number, (each, cells) in enumerate(zip(batch, rows, strict=True), start=1):
                 self.waiting = number < len(batch)
-                row: Row = dict(zip(names, cells, strict=True))
+                row: TableRow = dict(zip(names, cells, strict=True))
                 row |= dict.fromkeys(names[each.width :])
                 yield each.line, row
         if not names:
@@ -373,7 +373,7 @@ def check_names(names: Sequence[str], place: str) -> None:
         raise InputError(f"{place}: {count} columns are named {name!r}; rename all but one")
 
 
-def workbook_rows(file: IO[bytes], table: TableReport, options: TableOptions) -> Iterator[Row]:
+def workbook_rows(file: IO[bytes], table: TableReport, options: TableOptions) -> Iterator[TableRow]:
     """Yield the rows of a sheet below its header, every cell as text, an empty one as "".
 
     Raises InputError if the sheet is not there, and for a file that is damaged or far too large.
@@ -435,7 +435,7 @@ class RowTooLong(ValueError):
     """A row (or the average row of a group) has more than LONGEST_RECORD bytes."""
 
 
-def columnar_rows(file: IO[bytes], location: str, kind: str) -> Iterator[Row]:
+def columnar_rows(file: IO[bytes], location: str, kind: str) -> Iterator[TableRow]:
     """Yield the rows of a Parquet or Feather file; bytes that are UTF-8 become text.
 
     A few hundred bytes of dictionary and runs can stand for gigabytes. So the file's metadata
@@ -471,13 +471,13 @@ def columnar_rows(file: IO[bytes], location: str, kind: str) -> Iterator[Row]:
         ) from error
 
 
-def _rows(batch: Any, location: str) -> list[Row]:
+def _rows(batch: Any, location: str) -> list[TableRow]:
     """Return a batch as Python values; InputError for a value that Python cannot hold."""
     from pyarrow import ArrowException, types
 
     try:
         decoded = _decoded(batch)
-        rows: list[Row] = decoded.to_pylist()
+        rows: list[TableRow] = decoded.to_pylist()
     except (ArrowException, UnicodeDecodeError):  # damage
         raise
     except (ValueError, OverflowError) as error:  # such as a time beyond the year 9999

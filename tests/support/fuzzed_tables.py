@@ -64,9 +64,10 @@ def try_table(folder: Path, draw: random.Random) -> str:
     """
     rows, sign, text = random_table(draw)
     is_damaged = draw.random() < 0.5
-    if is_damaged:
+    if is_damaged:  # below the header
+        below = min(map(text.index, {"\n", "\r"} & set(text))) + 1
         for _ in range(draw.randint(1, 3)):
-            at = draw.randrange(text.index(rows[0][-1]) + len(rows[0][-1]) + 1, len(text))
+            at = draw.randrange(below, len(text))
             text = text[:at] + draw.choice(['"', sign, "\n", "", "x"]) + text[at + 1 :]
     codec = draw.choice(CODECS)
     packing = draw.choice(list(PACK))
@@ -91,8 +92,8 @@ def try_table(folder: Path, draw: random.Random) -> str:
     for expected in filter(None, allowed):
         width = len(expected[0])
         header = [name or f"Unnamed: {number}" for number, name in enumerate(expected[0])]
-        below = [[*row, *[None] * (width - len(row))] for row in expected[1:]]
-        if found == without_blanks(below) and (not below or names == header):
+        expected_rows = [[*row, *[None] * (width - len(row))] for row in expected[1:]]
+        if found == without_blanks(expected_rows) and (not expected_rows or names == header):
             return "right"
     return f"wrong: {text!r} as {given.options}, {codec}: {found}"
 
