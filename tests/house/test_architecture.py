@@ -129,6 +129,15 @@ def test_reading_text_needs_no_torch():
     )
 
 
+def test_only_tables_need_what_reads_tables():
+    run_without(
+        ["pandas", "pyarrow", "openpyxl"],
+        "import model.commands.classify, model.commands.evaluate, data_utils.labelled; "
+        "from model.commands.classify import read_arriving; "
+        "assert list(read_arriving(iter([b'{}']), '.jsonl')) == [{}]",
+    )
+
+
 @pytest.mark.parametrize(
     "words",
     [

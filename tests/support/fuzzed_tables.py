@@ -53,7 +53,7 @@ def plain_rows(text: str, sign: str) -> list[list[str]]:
 
 def without_blanks(rows: list[list[str | None]]) -> list[list[str | None]]:
     """Leave out rows of one cell of white space, which are blank lines unless they have quotes."""
-    return [row for row in rows if len(row) > 1 or (row[0] or "x").strip(" \t")]
+    return [row for row in rows if any(row[1:]) or "" in row[1:] or (row[0] or "x").strip(" \t")]
 
 
 def try_table(folder: Path, draw: random.Random) -> str:

@@ -1,5 +1,6 @@
 """Rows kept through an interruption: what is written in two goes is what one go writes."""
 
+import codecs
 import errno
 import logging
 import string
@@ -30,11 +31,12 @@ def answered(row):
     return {**row, "label": f"of {row['text']!r}\n" if row["text"] else None}
 
 
-def write(path, row_format, rows, columns=COLUMNS):
+def write(path, row_format, rows, columns=COLUMNS, mark=False):
     """Write rows as commands do; return the places of those that were not there yet."""
     with open(path, "r+b") as file:
         kept = KeptRows(file, row_format, ["label"], columns)
-        writer = RowWriter(file, row_format, columns, kept_header=lambda: kept.header)
+        header = {"mark": mark, "kept_header": lambda: kept.header}
+        writer = RowWriter(file, row_format, columns, **header)
         new = [place for place, row in enumerate(rows) if not kept.begins_next(row)]
         kept.finish()
         for place in new:
@@ -99,6 +101,15 @@ def test_other_columns_begin_anew(columns, tmp_path, caplog):
     assert path.read_bytes() == b""
     assert (tmp_path / "out.1").read_bytes() == whole("csv", [{"text": "a", "x": 1}])
     assert "out: differs from the input; its rows are now in" in caplog.text
+
+
+def test_a_byte_order_mark_stays(tmp_path):
+    path = tmp_path / "out"
+    path.touch()
+    rows = [{"text": "a", "x": 1}, {"text": "b", "x": 2}]
+    assert write(path, "csv", rows[:1], mark=True) == [0]
+    assert write(path, "csv", rows, mark=True) == [1]
+    assert path.read_bytes() == codecs.BOM_UTF8 + whole("csv", rows)
 
 
 @pytest.mark.parametrize("kept", [0, 1, 2])

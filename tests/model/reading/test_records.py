@@ -4,11 +4,13 @@ import bz2
 import gzip
 import lzma
 
+import pandas
 import pytest
 
 from data_utils.preparation.blocks import Request, cut, read_block
 from data_utils.preparation.expansion import expand
 from model.errors import InputError
+from model.reading.inputs import TableOptions, as_input
 from model.reading.records import read_records
 from model.reading.texts import ReadingReport, read_texts
 
@@ -173,3 +175,67 @@ def test_a_compressed_file_cut_short(tmp_path):
     (tmp_path / "a.jsonl.gz").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(InputError, match="cut short"):
         texts_of(tmp_path / "a.jsonl.gz")
+
+
+CAFE = "text;n\ncaf\u00e9;1\n"
+
+
+@pytest.mark.parametrize("asked", [None, "right"])
+@pytest.mark.parametrize("codec", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "cp1252"])
+@pytest.mark.parametrize("rest", [0, 400_000])
+def test_the_encoding_of_a_table_is_found_or_given(tmp_path, codec, asked, rest):
+    """Wherever its first character beyond ASCII is."""
+    path = tmp_path / "a.csv"
+    text = CAFE.replace("caf\u00e9;1\n", "so good;1\n" * (rest // 10) + "caf\u00e9;1\n")
+    path.write_bytes(text.encode(codec))
+    given = as_input(path, TableOptions(encoding=codec if asked else None))
+    assert [record["text"] for record in read_records(given, strict=True)][-1] == "caf\u00e9"
+    assert given.is_for_excel is (codec in ("utf-8-sig", "utf-16"))
+
+
+def test_a_table_that_is_not_of_the_encoding_given_is_refused(tmp_path):
+    (tmp_path / "a.csv").write_bytes(CAFE.encode("cp1252"))
+    for codec in ("utf-8", "utf-16", "ascii"):
+        given = as_input(tmp_path / "a.csv", TableOptions(encoding=codec))
+        with pytest.raises(InputError, match=r"a\.csv: not .*encoding"):
+            list(read_records(given, strict=True))
+    with pytest.raises(InputError, match="--encoding nonsense: no encoding that is known"):
+        TableOptions(encoding="nonsense")
+
+
+def test_a_comma_behind_the_object_of_a_line_is_named(tmp_path):
+    """A line of a JSON array was called a tuple."""
+    (tmp_path / "a.jsonl").write_text('{"text": "a"},\n{"text": "b"}\n')
+    with pytest.raises(InputError, match="line 1: has a comma behind its object; remove it"):
+        texts_of(tmp_path / "a.jsonl")
+
+
+@pytest.mark.parametrize("name", ["a.xlsx", "a.parquet", "a.feather", "a.csv"])
+def test_cells_are_text_as_they_are_written(tmp_path, name):
+    """And a missing one is missing: neither "nan" nor "None"."""
+    frame = pandas.DataFrame({"text": ["007", "NA", None, "1.50"], "raw": [b"caf\xc3\xa9"] * 4})
+    if name in ("a.xlsx", "a.csv"):
+        frame["raw"] = frame["raw"].str.decode("utf-8")
+    path = tmp_path / name
+    write = {".xlsx": frame.to_excel, ".csv": frame.to_csv}.get(path.suffix)
+    if write:
+        write(path, index=False)
+    else:
+        getattr(frame, f"to_{path.suffix[1:]}")(path)
+    records = list(read_records(path, strict=True))
+    assert [record["text"] or None for record in records] == ["007", "NA", None, "1.50"]
+    assert {record["raw"] for record in records} == {"caf\u00e9"}
+
+
+def test_a_sheet_is_the_first_or_the_one_that_is_named(tmp_path, caplog):
+    caplog.set_level("INFO")
+    path = tmp_path / "a.xlsx"
+    with pandas.ExcelWriter(path) as book:
+        for sheet in ("one", "two"):
+            frame = pandas.DataFrame({"n": [5], "text": [f"in {sheet}"]})
+            frame.to_excel(book, sheet_name=sheet, index=False)
+    assert texts_of(path)[0] == ["in one"]
+    assert f"{path}: sheet 'one' of 2 (--sheet), 1 row, text column 'text'" in caplog.text
+    assert texts_of(as_input(path, TableOptions(sheet="two")))[0] == ["in two"]
+    with pytest.raises(InputError, match=r"a\.xlsx: no sheet 'x'; there are 'one', 'two'"):
+        texts_of(as_input(path, TableOptions(sheet="x")))
