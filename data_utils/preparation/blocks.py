@@ -28,7 +28,7 @@ from model.reading.records import (
     reader_of,
 )
 from model.reading.tables import TableReport
-from model.reading.texts import TEXT_KEYS, ReadingReport, accept, key_in, text_key_in, text_of
+from model.reading.texts import TEXT_KEYS, ReadingReport, accept, key_in, record_key, text_of
 from model.text.profiles import text_profile
 
 BLOCK_BYTES = 8 << 20  # decompressed; encoding a block takes several times as much memory
@@ -221,7 +221,7 @@ def _encode(rows: Any, loads: Any, slow: Any, request: Request) -> Reviews:
             report.repaired_text += 1
         key = key_in(record, request.text_key, TEXT_KEYS)
         if key is None and type(record) is Record:
-            key = text_key_in(record, request.text_key)
+            key = record_key(record, request.text_key, TEXT_KEYS)
         if key is None:
             reviews.keys = reviews.keys or list(record)
             report.missing_text += 1

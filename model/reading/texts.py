@@ -126,11 +126,12 @@ def key_in(present: Collection[str], given: str | None, candidates: Iterable[str
     return None
 
 
-def text_key_in(record: Record, given: str | None) -> str | None:
-    """Return the key of a record's text: `key_in`, else the column that is clearly prose."""
-    key = key_in(record, given, TEXT_KEYS)
-    is_guess = key is None and given is None and record.table is not None
-    return record.table.prose if is_guess and record.table else key
+def record_key(record: Record, given: str | None, candidates: Sequence[str]) -> str | None:
+    """Return `key_in` a record; for the text of a table, else its one column of prose."""
+    key = key_in(record, given, candidates)
+    if key is None and given is None and candidates is TEXT_KEYS and record.table is not None:
+        return record.table.prose
+    return key
 
 
 def choose_key(
@@ -146,10 +147,7 @@ def choose_key(
     keys that were logged already; the key is added to them.
     """
     present = ", ".join(map(repr, record)) or "none"
-    if candidates is TEXT_KEYS:
-        key = text_key_in(record, given)
-    else:
-        key = key_in(record, given, candidates)
+    key = record_key(record, given, candidates)
     if key is None and given is not None:
         raise InputError(f"{record.place}: no key {given!r}; present: {present} ({option})")
     if key is None:
@@ -209,7 +207,7 @@ class KeyChooser:
         """Return the value of the key; None if this record, or every one so far, has none."""
         self._first = record if self._first is None else self._first
         self.table = record.table
-        if self.key is None and self._find(record) is not None:
+        if self.key is None and record_key(record, self.given, self.candidates) is not None:
             self.key = self._choose(record)
         if self.key is None:
             return None
@@ -233,11 +231,6 @@ class KeyChooser:
         if self.table is not None and not self._is_told:
             self._is_told = True
             log.info("%s", told_of(self.table, {"text": (self.key, self.option)}))
-
-    def _find(self, record: Record) -> str | None:
-        is_text = self.candidates is TEXT_KEYS
-        choose = text_key_in(record, self.given) if is_text else None
-        return choose if is_text else key_in(record, self.given, self.candidates)
 
     def _choose(self, record: Record) -> str:
         return choose_key(record, self.given, self.candidates, self.option, self.told)
