@@ -5,7 +5,7 @@ import json
 import logging
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -13,10 +13,13 @@ from pathlib import Path
 import numpy as np
 
 from model.errors import InputError
+from model.reading.inputs import TableOptions, as_input
 from model.reading.records import Record, read_records
-from model.reading.texts import LABEL_KEYS, TEXT_KEYS, KeyChooser, read_text, text_of
+from model.reading.tables import TableReport
+from model.reading.texts import LABEL_KEYS, TEXT_KEYS, KeyChooser, read_text, text_of, told_of
 
 SIGNS = {"-": "negative", "+": "positive"}  # which have no alphabetical order
+SHOWN = 10  # classes in a message
 MOST_CLASSES = 100  # a column with more values is probably an identifier or a measurement
 WHOLE = re.compile(r"[+-]?\d+")
 
@@ -68,16 +71,20 @@ def read_labelled_sets(
     label_key: str | None = None,
     *,
     blank: bool = True,
+    table: TableOptions | None = None,
 ) -> list[LabelledSet]:
     """Read sets that share their classes; the first one, train, defines them.
+
+    A path is a file, or a folder that has the files of each class in its folders pos/ and neg/.
 
     Classes are sorted as numbers if all are numbers, else as words; of two classes, the second
     is the positive one. Raises InputError if a label is missing, if there are fewer than two
     classes or more than 100, and, unless `blank`, if a text is missing or empty.
     """
     told: set[str] = set()
-    rows = [_read_rows(path, text_key, label_key, blank, told) for path in paths]
+    rows = [_read_rows(path, text_key, label_key, blank, told, table) for path in paths]
     classes = _ordered_classes(rows[0])
+    warn_of_classes([(str(part.path), Counter(part.labels)) for part in rows])
     if len(classes) == 2 and _number(classes[1]) is None:
         log.info("of the classes %r and %r, the second is the positive one", *classes)
     sets = [_with_classes(part, classes) for part in rows]
@@ -104,16 +111,80 @@ def tell_shared_texts(sets: Sequence[LabelledSet], names: Sequence[str]) -> None
 
 
 def _read_rows(
-    path: Path, text_key: str | None, label_key: str | None, blank: bool, told: set[str]
+    path: Path,
+    text_key: str | None,
+    label_key: str | None,
+    blank: bool,
+    told: set[str],
+    table: TableOptions | None,
 ) -> _Rows:
     rows = _Rows([], [], path)
     text = KeyChooser(text_key, TEXT_KEYS, "--text-key", told)
     label = KeyChooser(label_key, LABEL_KEYS, "--label-key", told)
-    for record in read_records(path, strict=True):
+    for record in labelled_records(path, table):
         rows.texts.append(read_text(record, text, blank=blank))
         rows.labels.append(_label(record, label))
-    text.conclude(path)
+    text.require(path)
+    labels = {"label": (label.key, label.option)}
+    tell_set(path, rows.texts, Counter(rows.labels), text, labels)
     return rows
+
+
+def labelled_records(path: Path, table: TableOptions | None) -> Iterator[Record]:
+    """Yield the records of a file, or of a folder with pos/ and neg/.
+
+    Warns of a row that repeats the header.
+    """
+    if path.is_dir() and (path / "pos").is_dir() and (path / "neg").is_dir():
+        for name in ("neg", "pos"):
+            for file in sorted((path / name).glob("*.txt")):
+                for record in read_records(as_input(file, table), strict=True, whole=True):
+                    record["label"] = name
+                    yield record
+        return
+    is_warned = False
+    for record in read_records(as_input(path, table), strict=True):
+        if not is_warned and record.table is not None and list(record.values()) == list(record):
+            is_warned = True
+            log.warning("%s: repeats the header, as in files that were joined", record.place)
+        yield record
+
+
+def tell_set(
+    path: Path,
+    texts: Sequence[str],
+    counts: Counter[str],
+    text: KeyChooser,
+    labels: Mapping[str, tuple[str | None, str]],
+) -> None:
+    """Log what was read: rows, classes with their counts, columns, rows without text.
+
+    labels: what the columns of labels hold, their names, the options that name others.
+    """
+    keys = {"text": (text.key, text.option), **labels}
+    blank = sum(not each.strip() for each in texts)
+    shown = [f"{name!r} {count:,}" for name, count in counts.most_common(SHOWN)]
+    if len(counts) > SHOWN:
+        shown.append(f"{len(counts) - SHOWN:,} more classes")
+    table = text.table or TableReport(str(path), rows=len(texts))
+    without = f"; {blank:,} without text" if blank else ""
+    log.info("%s: %s%s", told_of(table, keys), ", ".join(shown) or "no labels", without)
+
+
+def warn_of_classes(sets: Sequence[tuple[str, Counter[str]]]) -> None:
+    """Warn of classes that differ only in case or white space, or are absent from a later set.
+
+    sets: the place of each, and how many of its texts have each class.
+    """
+    spellings: dict[str, set[str]] = {}
+    for name in sets[0][1]:
+        spellings.setdefault(" ".join(name.split()).casefold(), set()).add(name)
+    for alike in filter(lambda names: len(names) > 1, spellings.values()):
+        told = ", ".join(map(repr, sorted(alike)))
+        log.warning("%s: the classes %s differ only in case or space", sets[0][0], told)
+    for place, counts in sets[1:]:
+        if absent := sorted(sets[0][1].keys() - counts.keys(), key=in_alphabet):
+            log.warning("%s: has no text of %s", place, ", ".join(map(repr, absent[:SHOWN])))
 
 
 def _label(record: Record, key: KeyChooser) -> str:

@@ -4,29 +4,41 @@ There are two formats: a column of 0 and 1 for every class, or one column that l
 of a text.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from model.errors import InputError
-from model.reading.records import Record, read_records
+from model.errors import InputError, utf8_argument
+from model.reading.inputs import TableOptions
+from model.reading.records import Record
 from model.reading.texts import LABEL_KEYS, TEXT_KEYS, KeyChooser, read_text, text_of
 
-from .labelled import MOST_CLASSES, LabelledSet, in_alphabet, tell_shared_texts
+from .labelled import (
+    MOST_CLASSES,
+    LabelledSet,
+    in_alphabet,
+    labelled_records,
+    tell_set,
+    tell_shared_texts,
+    warn_of_classes,
+)
 
 NO, YES = ("0", "0.0", "false"), ("1", "1.0", "true")
 
 
 def read_label_columns(
-    paths: Sequence[Path], text_key: str | None, label_keys: Sequence[str]
+    paths: Sequence[Path],
+    text_key: str | None,
+    label_keys: Sequence[str],
+    table: TableOptions | None = None,
 ) -> list[LabelledSet]:
     """Read sets with a column of 0 and 1 for each class; the column's name is the class.
 
     Raises InputError if a column or a text is missing, or if a value is neither 0 nor 1.
     """
-    classes = tuple(label_keys)
+    classes = tuple(utf8_argument(name, "--label-keys") for name in label_keys)
     if len(set(classes)) < len(classes):
         raise InputError(f"label keys {', '.join(classes)}: name each once")
     if len(classes) < 2:
@@ -35,19 +47,19 @@ def read_label_columns(
             "classes; give it as --label-key"
         )
 
-    def row_of(record: Record) -> list[int]:
-        return [_zero_or_one(record, key) for key in classes]
+    def row_of(record: Record) -> list[str]:
+        return [key for key in classes if _zero_or_one(record, key)]
 
-    sets = []
-    for path in paths:
-        texts, rows = _read(path, text_key, row_of)
-        sets.append(LabelledSet(texts, np.array(rows, dtype=np.int64), classes))
-    tell_shared_texts(sets, list(map(str, paths)))
-    return sets
+    parts = [_read(path, text_key, row_of, table) for path in paths]
+    return _sets_of(parts, classes, paths)
 
 
 def read_label_lists(
-    paths: Sequence[Path], text_key: str | None, label_key: str | None, delimiter: str
+    paths: Sequence[Path],
+    text_key: str | None,
+    label_key: str | None,
+    delimiter: str,
+    table: TableOptions | None = None,
 ) -> list[LabelledSet]:
     """Read sets with one column of labels: a list, or text with a delimiter between the labels.
 
@@ -62,34 +74,51 @@ def read_label_lists(
     def row_of(record: Record) -> list[str]:
         return _listed(record, key, delimiter)
 
-    parts = [_read(path, text_key, row_of) for path in paths]
+    parts = [_read(path, text_key, row_of, table, key) for path in paths]
     classes = tuple(sorted({name for row in parts[0][1] for name in row}, key=in_alphabet))
     if not 2 <= len(classes) <= MOST_CLASSES:
         raise InputError(
             f"{paths[0]}: 2 to {MOST_CLASSES} classes are needed; found {len(classes):,}: "
             f"{', '.join(map(repr, classes[:5]))}; is {delimiter!r} the separator of labels?"
         )
+    return _sets_of(parts, classes, paths)
+
+
+def _sets_of(
+    parts: Sequence[tuple[list[str], list[list[str]]]],
+    classes: tuple[str, ...],
+    paths: Sequence[Path],
+) -> list[LabelledSet]:
+    places = list(map(str, paths))
+    counts = [Counter(name for row in rows for name in row) for _, rows in parts]
+    warn_of_classes(list(zip(places, counts, strict=True)))
     sets = [
         LabelledSet(texts, _indicators(rows, classes, path), classes)
         for path, (texts, rows) in zip(paths, parts, strict=True)
     ]
-    tell_shared_texts(sets, list(map(str, paths)))
+    tell_shared_texts(sets, places)
     return sets
 
 
 def _read(
-    path: Path, text_key: str | None, row_of: Callable[[Record], Any]
-) -> tuple[list[str], list[Any]]:
+    path: Path,
+    text_key: str | None,
+    row_of: Callable[[Record], list[str]],
+    table: TableOptions | None,
+    label: KeyChooser | None = None,
+) -> tuple[list[str], list[list[str]]]:
     key = KeyChooser(text_key, TEXT_KEYS, "--text-key")
     texts, rows = [], []
-    for record in read_records(path, strict=True):
+    for record in labelled_records(path, table):
         texts.append(read_text(record, key, blank=False))
         rows.append(row_of(record))
-    key.conclude(path)
+    key.require(path)
+    labels = {} if label is None else {"label": (label.key, label.option)}
+    tell_set(path, texts, Counter(name for row in rows for name in row), key, labels)
     return texts, rows
 
 
-def _zero_or_one(record: Record, key: str) -> int:
+def _zero_or_one(record: Record, key: str) -> bool:
     if key not in record:
         present = ", ".join(map(repr, record)) or "none"
         raise InputError(f"{record.place}: no key {key!r}; present: {present} (--label-keys)")
@@ -98,7 +127,7 @@ def _zero_or_one(record: Record, key: str) -> int:
     if word not in (*NO, *YES):
         told = "nothing" if not word else repr(value)
         raise InputError(f"{record.place}: {key!r} is {told}; a label is 0 or 1")
-    return int(word in YES)
+    return word in YES
 
 
 def _listed(record: Record, key: KeyChooser, delimiter: str) -> list[str]:

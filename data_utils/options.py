@@ -15,7 +15,10 @@ Device = Annotated[
 ]
 TextKey = Annotated[
     str | None,
-    arg(help=f"Key of the text. Default: the first present of {', '.join(TEXT_KEYS)}."),
+    arg(
+        help=f"Key of the text. Default: the first present of {', '.join(TEXT_KEYS)}; else, in a "
+        "table, the one column that is clearly prose."
+    ),
 ]
 LabelKey = Annotated[
     str | None,

@@ -1,6 +1,7 @@
 """The one error a user can cause; commands print it as one line and exit with code 2."""
 
 import math
+import os
 import reprlib
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -55,3 +56,22 @@ def meant(word: str, known: Iterable[str]) -> str:
     """Return the end of an error: which of the known words was likely meant, or nothing."""
     near = get_close_matches(word, list(known), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def utf8_argument(word: str, option: str) -> str:
+    """Return a word of the command line whose bytes are UTF-8, whatever the locale.
+
+    Python keeps bytes that the locale's encoding lacks as lone surrogates. Raises InputError, with
+    the option, for bytes that are not UTF-8.
+    """
+    try:
+        word.encode()
+        return word
+    except UnicodeEncodeError:
+        pass
+    try:
+        return os.fsencode(word).decode()
+    except UnicodeError as error:
+        raise InputError(
+            f"{option} {word!a}: not UTF-8; put it into a file, and give its --encoding"
+        ) from error

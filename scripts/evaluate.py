@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import command
 
 from model.commands import evaluate
-from model.commands.command_line import Parser, call
+from model.commands.command_line import Parser, call, refuse_reading
 from model.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ def score(options: Namespace) -> None:
         if options.split:
             raise InputError(f"--split: {path} is no folder of a prepared corpus; leave it out")
         return evaluate.run(options, describe_origin())
-    if options.text_key:
-        raise InputError("--text-key is for a file of texts, not for a corpus; leave it out")
+    refuse_reading(options, "is for a file of texts, not for a corpus")
     corpus = open_corpus(path)
 
     def split_for(loaded: "LoadedModel") -> "Split":

@@ -17,6 +17,7 @@ import command
 from data_utils.options import Device, LabelKey, Model, TextKey
 from model.bounds import NonNegativeFloat
 from model.errors import InputError
+from model.reading.inputs import TableOptions
 from transfer.finetuning.config import FinetuningConfig
 
 if TYPE_CHECKING:
@@ -28,12 +29,13 @@ METRICS += ("jaccard_samples", "jaccard_macro", "precision_macro", "recall_macro
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(FinetuningConfig):
+class Options(FinetuningConfig, TableOptions):
     """Fine-tune a model on labelled texts, with one or several labels each."""
 
     model: Model = "default"
     train: Path
-    """Labelled texts to learn from: CSV, TSV, JSON lines or Parquet, also compressed."""
+    """Labelled texts to learn from: CSV, TSV, .xlsx, JSON lines, Parquet or Feather, also
+    compressed, or a folder with pos/ and neg/."""
     val: Path | None = None
     """Labelled texts to choose the thresholds and the best epoch on. Default: --val-share of
     train."""
@@ -97,14 +99,16 @@ def read_sets(options: Options) -> list["LabelledSet"]:
     from transfer.finetuning.task import hold_out
 
     check_keys(options)
+    table = TableOptions.from_options(options)
     paths = [path for path in (options.train, options.val, options.test) if path is not None]
     if options.label_keys:
-        sets = read_label_columns(paths, options.text_key, options.label_keys)
+        sets = read_label_columns(paths, options.text_key, options.label_keys, table)
     elif options.label_delimiter is not None:
         key, delimiter = options.label_key, options.label_delimiter
-        sets = read_label_lists(paths, options.text_key, key, delimiter)
+        sets = read_label_lists(paths, options.text_key, key, delimiter, table)
     else:
-        sets = read_labelled_sets(paths, options.text_key, options.label_key, blank=False)
+        keys = (options.text_key, options.label_key)
+        sets = read_labelled_sets(paths, *keys, blank=False, table=table)
     if options.val is None:
         sets[:1] = hold_out(sets[0], options.val_share, options.seed)
     else:

@@ -25,18 +25,20 @@ from data_utils.preparation.vocabulary import VocabularyConfig
 from model.bounds import NonNegativeInt
 from model.errors import InputError
 from model.fused.cores import usable_cores
+from model.reading.inputs import TableOptions
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(TableOptions):
     """Turn reviews into a corpus: shuffled, split, as bytes or subwords; or join or check some."""
 
     inputs: Annotated[
         tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="INPUT ...")
     ] = ()
-    """JSON lines, a JSON array (.json), CSV, TSV, text or Parquet, each also as .gz, .xz or .zst;
-    files, folders, patterns in quotes, http(s) addresses. Files of a folder or pattern with the
-    word test in their name are left out, in a folder also hidden ones."""
+    """JSON lines, a JSON array (.json), CSV, TSV, .xlsx, Parquet, Feather or text, each also as
+    .gz, .bz2, .xz, .zst or .zip; files, folders, patterns in quotes, http(s) addresses. Files of a
+    folder or pattern with the word test in their name are left out, in a folder also hidden ones,
+    and text beside its folders pos/ and neg/."""
     output: Path | None = None
     """The corpus folder to make; it must not exist."""
     check: Path | None = None
@@ -93,6 +95,7 @@ def prepare(options: Options, output: Path) -> None:
     """Make the corpus and print the sizes of its splits."""
     preparation = Preparation(
         text_key=options.text_key,
+        table=TableOptions.from_options(options),
         split=parse_split(options.split),
         seed=options.seed,
         profile=options.text_profile,

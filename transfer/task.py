@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from data_utils.options import Device, LabelKey, Model, TextKey
+from model.reading.inputs import TableOptions
 
 if TYPE_CHECKING:  # --help needs no torch
     from data_utils.labelled import LabelledSet
@@ -12,12 +13,13 @@ if TYPE_CHECKING:  # --help needs no torch
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelledTask:
+class LabelledTask(TableOptions):
     """The texts to read, and the model that reads them."""
 
     model: Model = "default"
     train: Path
-    """Labelled texts to fit on: CSV, TSV, JSON lines or Parquet, also compressed."""
+    """Labelled texts to fit on: CSV, TSV, .xlsx, JSON lines, Parquet or Feather, also compressed,
+    or a folder with pos/ and neg/."""
     val: Path
     """Labelled texts to choose C on and, with two classes, the threshold."""
     test: Path
@@ -40,5 +42,6 @@ class LabelledTask:
         from model.files.weights import load_model
 
         paths = [self.train, self.val, self.test]
-        sets = read_labelled_sets(paths, self.text_key, self.label_key)
+        table = TableOptions.from_options(self)
+        sets = read_labelled_sets(paths, self.text_key, self.label_key, table=table)
         return load_model(self.model, compute_dtype=torch.float32, device=self.device), sets

@@ -16,7 +16,7 @@ from typing import IO, Any
 import numpy as np
 
 from model.errors import InputError
-from model.reading.inputs import LONGEST_RECORD, TOO_LONG, Input, check_encoding, is_too_long
+from model.reading.inputs import LONGEST_RECORD, TOO_LONG, Input, is_too_long
 from model.reading.records import (
     BYTE_ORDER_MARK,
     READ_AHEAD,
@@ -27,7 +27,8 @@ from model.reading.records import (
     read_records,
     reader_of,
 )
-from model.reading.texts import TEXT_KEYS, ReadingReport, accept, key_in, text_of
+from model.reading.tables import TableReport
+from model.reading.texts import TEXT_KEYS, ReadingReport, accept, key_in, record_key, text_of
 from model.text.profiles import text_profile
 
 BLOCK_BYTES = 8 << 20  # decompressed; encoding a block takes several times as much memory
@@ -69,16 +70,15 @@ class Reviews:
     report: ReadingReport
     keys: list[str] | None = None  # of the first record without text, for a message
     found_keys: dict[str, int] = field(default_factory=dict)  # records read from each key
+    table: TableReport | None = None  # what was assumed of a table
 
 
 def cut(source: int, given: Input, request: Request) -> Iterator[Block]:
     """Yield the blocks of an input."""
     if not is_cut_by_lines(given, request):
         yield Block(source, 0, given)
-    elif given.compression is None and not given.is_remote:
+    elif given.is_plain:
         size = given.stored_bytes or 0
-        if size == 0:
-            raise InputError(f"{given.location}: the file is empty")
         for index, start in enumerate(range(0, size, request.block_bytes)):
             end = min(start + request.block_bytes, size)
             yield Block(source, index, given, span=(start, end))
@@ -160,7 +160,6 @@ def _lines(block: Block) -> list[bytes]:
             if is_too_long(line):
                 raise InputError(f"{PLACE}{row} : {TOO_LONG}")
     if block.index == 0:
-        check_encoding(lines[0], block.given.location)
         lines[0] = lines[0].removeprefix(BYTE_ORDER_MARK)
     return lines[:-1] if not lines[-1] else lines
 
@@ -221,6 +220,8 @@ def _encode(rows: Any, loads: Any, slow: Any, request: Request) -> Reviews:
         if type(record) is Record and record.repaired:
             report.repaired_text += 1
         key = key_in(record, request.text_key, TEXT_KEYS)
+        if key is None and type(record) is Record:
+            key = record_key(record, request.text_key, TEXT_KEYS)
         if key is None:
             reviews.keys = reviews.keys or list(record)
             report.missing_text += 1
@@ -266,20 +267,22 @@ def _encode_part(records: Iterable[Record], request: Request) -> Reviews:
 
     If there are hardly any strings, MOST_ROWS ends a part.
     """
-    place = ""
+    place, table = "", None  # of the last record
 
     def rows() -> Iterator[tuple[int, Record]]:
-        nonlocal place
+        nonlocal place, table
         size = 0
         for row, record in enumerate(records):
-            place = record.place
+            place, table = record.place, record.table
             size += sum(len(value) for value in record.values() if isinstance(value, str))
             yield row, record
             if size >= request.block_bytes or row + 1 == MOST_ROWS:
                 return
 
     try:
-        return _encode(rows(), _never, lambda record, place, strict: record, request)
+        reviews = _encode(rows(), _never, lambda record, place, strict: record, request)
+        reviews.table = table
+        return reviews
     except InputError as error:  # of a text: the record knows its place
         before, sign, after = str(error).partition(PLACE)
         _, _, after = after.partition(" ")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from model.files.storage import read_json, write_json
-from model.reading.inputs import Input
+from model.reading.inputs import Input, TableOptions
 from model.reading.progress import ProgressBar
 
 from .blocks import (
@@ -38,6 +38,8 @@ def encode(
     written = blocks_by_source(folder)
     for number, given in enumerate(inputs):
         wanted = {"input": given.identity, "seed": seed, **asdict(request)}
+        if given.options != TableOptions():
+            wanted["table"] = asdict(given.options)
         _drop_other_blocks(folder / f"source-{number:05d}.json", wanted, written[number])
     runs: list[SortedRun] = []
     blocks = (block for n, given in enumerate(inputs) for block in cut(n, given, request))

@@ -4,40 +4,45 @@ import glob
 import logging
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 
 from model.errors import InputError
-from model.reading.inputs import KINDS, Input, as_input, is_address
+from model.reading.inputs import KINDS, Input, TableOptions, as_input, is_address
 
 from ..corpus import is_corpus, is_unfinished_corpus
 
 NOTES = (".part.json", ".source.json")  # beside a file that was downloaded
 TEST_WORDS = {"test", "tests"}  # in the names of files whose texts a model is tested on
+CLASS_FOLDERS = {"pos", "neg", "unsup"}  # of a labelled set with a file for each review
 SHOWN = 5  # names of files in a message
 
 log = logging.getLogger(__name__)
 
 
-def expand(arguments: Sequence[str | Path]) -> list[Input]:
+def expand(arguments: Sequence[str | Path], options: TableOptions | None = None) -> list[Input]:
     """Return the inputs that files, folders, patterns and addresses name, in a fixed order.
 
     A folder stands for all files of known kinds in it, at any depth, without linked folders; the
     files of a folder or pattern come in the order of their names. Left out, and logged, are files
     that this project made (corpora, finished or not, and notes on downloads), files with a word of
-    TEST_WORDS in their names, hidden files in a folder, and files named before, under any name,
-    whose reviews would be in train and in valid. Raises InputError for a name that cannot be read,
-    such as a broken link or a pipe.
+    TEST_WORDS in their names, hidden files in a folder, files of text outside of its folders pos/
+    and neg/, and files named before, under any name, whose reviews would be in train and in valid.
+    Raises InputError for a name that cannot be read, such as a broken link or a pipe.
     """
     found = (each for argument in map(str, arguments) for each in _named(argument))
-    return list(_without_repetition(found))
+    return [
+        replace(given, options=options or TableOptions()) for given in _without_repetition(found)
+    ]
 
 
 def _named(argument: str) -> Iterable[Input]:
     """Return the inputs that one argument stands for."""
     path = Path(argument)
-    if is_address(argument) or path.is_file():
+    if is_address(argument) or argument.lower().startswith("file:") or path.is_file():
         return [as_input(argument)]
     if path.is_dir():
         return _of_folder(path)
@@ -68,7 +73,8 @@ def _of_folder(folder: Path) -> list[Input]:
             files.append(path)
         elif path.is_symlink():
             log.warning("%s: a link to a folder, left out; name it to read it too", path)
-    inputs, hidden = list[Input](), list[str]()
+    inputs, hidden, lists = list[Input](), list[str](), list[str]()
+    has_classes = any({"pos", "neg"} <= names for names in _folders_by_parent(files).values())
     for path in _not_ours(files, str(folder)):
         try:
             given = as_input(path)
@@ -77,12 +83,23 @@ def _of_folder(folder: Path) -> list[Input]:
         name = path.relative_to(folder)
         if any(part.startswith(".") for part in name.parts):
             hidden.append(str(name))
+        elif has_classes and given.kind == ".txt" and path.parent.name not in CLASS_FOLDERS:
+            lists.append(str(name))
         else:
             inputs.append(_readable(given))
     _tell_left_out("hidden", hidden, str(folder))
+    _tell_left_out("other text", lists, str(folder))
     if not inputs:
         raise InputError(f"{folder}: no file of a known kind in it ({', '.join(KINDS)})")
     return _not_for_tests(inputs, folder, str(folder))
+
+
+def _folders_by_parent(files: Sequence[Path]) -> dict[Path, set[str]]:
+    """Return the names of the folders that have files in them, by the folder above."""
+    found: dict[Path, set[str]] = {}
+    for folder in {path.parent for path in files}:
+        found.setdefault(folder.parent, set()).add(folder.name)
+    return found
 
 
 def _not_for_tests(inputs: Sequence[Input], base: Path, argument: str) -> list[Input]:
@@ -100,7 +117,9 @@ def _not_for_tests(inputs: Sequence[Input], base: Path, argument: str) -> list[I
     if not kept:
         raise InputError(f"{argument}: nothing but test files; name them to read them")
     read = [str(Path(given.location).relative_to(base)) for given in kept]
-    log.info("%s: reads %s", argument, _some_of(read))
+    kinds = Counter(f"{given.kind}{given.compression or ''}" for given in kept)
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()))
+    log.info("%s: reads %s: %s", argument, counts, _some_of(read))
     _tell_left_out("test", left_out, argument)
     return kept
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from model.errors import InputError
+from model.errors import InputError, utf8_argument
 from model.files.locks import one_at_a_time, refusal
 from model.files.storage import (
     Contents,
@@ -35,8 +35,9 @@ from model.files.storage import (
     save_tokenizer,
     write_json,
 )
-from model.reading.inputs import Input
-from model.reading.texts import TEXT_KEYS
+from model.reading.inputs import Input, TableOptions
+from model.reading.tables import TableReport
+from model.reading.texts import TEXT_KEYS, told_of
 from model.text.profiles import text_profile
 from model.text.tokenizer import BYTES, TOKENIZER_FILE, Tokenizer, load_tokenizer
 
@@ -103,6 +104,7 @@ class Preparation:
     """How a corpus is made from its inputs."""
 
     text_key: str | None = None
+    table: TableOptions = field(default_factory=TableOptions)
     split: tuple[float, ...] = (1000, 1, 1)
     seed: int = 0
     profile: str = "openai"
@@ -131,7 +133,7 @@ class Preparation:
     def request(self) -> Request:
         """Return what the encoding of a block depends on."""
         return Request(
-            self.text_key,
+            self.text_key and utf8_argument(self.text_key, "--text-key"),
             self.profile,
             self.strict,
             self.documents,
@@ -156,7 +158,7 @@ def prepare_corpus(
     if their inputs are still the same. Raises InputError for inputs that cannot be read, and if
     `output` exists or another process is preparing it.
     """
-    found = expand(inputs)
+    found = expand(inputs, preparation.table)
     with new_corpus(output):
         return _prepare(found, output, preparation, workers)
 
@@ -265,6 +267,8 @@ def _request(inputs: Sequence[Input], preparation: Preparation) -> dict[str, Any
     """
     wanted = asdict(preparation)
     del wanted["vocabulary"], wanted["pieces"]
+    if preparation.table == TableOptions():
+        del wanted["table"]  # as earlier versions wrote it
     given = [each.identity for each in inputs]
     return {"inputs": given, **wanted, "split": list(preparation.split)}
 
@@ -306,16 +310,23 @@ def _check_keys(inputs: Sequence[Input], runs: Sequence[SortedRun], text_key: st
         found = sum((Counter(report["found_keys"]) for report in reports), Counter())
         if not any(report["reading"]["records"] for report in reports):
             raise InputError(f"{given.location}: no records in it")
+        tables = [TableReport(**report["table"]) for report in reports if report.get("table")]
         if not found:
             present = ", ".join(next((map(repr, r["keys"]) for r in reports if r["keys"]), ()))
             wanted = f"no key {text_key!r}" if text_key else f"none of {', '.join(TEXT_KEYS)}"
+            has_header = all(table.has_header for table in tables)
+            hint = "name one with --text-key"
             raise InputError(
-                f"{given.location}: {wanted} among its keys ({present or 'none'}); name one with "
-                "--text-key"
+                f"{given.location}: {wanted} among its keys ({present or 'none'}); "
+                f"{hint if has_header else 'its first line looks like a row; add a header'}"
+            )
+        if tables:
+            log.info(
+                "%s", told_of(tables[-1], {"text": (found.most_common(1)[0][0], "--text-key")})
             )
         if len(found) > 1:
             log.warning("%s: %s; to read only one give --text-key", given.location, _told(found))
-        if given.kind != ".txt":
+        if given.kind != ".txt" and not tables:
             total += found
     if total and text_key is None:
         log.info(_told(total))

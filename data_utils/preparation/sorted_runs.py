@@ -7,7 +7,7 @@ without one was not finished.
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +95,7 @@ def write_run(
         "reading": vars(reviews.report),
         "found_keys": reviews.found_keys,
         "keys": reviews.keys,
+        "table": None if reviews.table is None else asdict(reviews.table),
         "reviews": len(encoded),
         "bytes": int(index["length"].sum(dtype=np.int64)),
     }

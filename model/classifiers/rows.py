@@ -3,11 +3,12 @@
 import logging
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import InputError
 from ..reading.records import Record
-from ..reading.texts import KeyChooser, text_of
+from ..reading.texts import KeyChooser, unicode_text
 
 if TYPE_CHECKING:  # reading rows needs no torch
     from .sentiment_classifier import SentimentClassifier, Verdicts
@@ -19,13 +20,9 @@ OF_A_CELL = 64  # characters of overhead for a value
 RENAMED = "input_"
 DIGITS = 7  # significant ones
 
+IsKnown = Callable[[Mapping[str, Any]], bool]  # whether a row with these values was answered
+
 log = logging.getLogger(__name__)
-
-
-class IsKnown(Protocol):
-    """Says whether a row with these values was already answered."""
-
-    def __call__(self, values: Mapping[str, Any], /, *, is_answered: bool) -> bool: ...
 
 
 class OwnNames:
@@ -88,9 +85,9 @@ def rows_of(
     key: at the first one if they are alike, else at the end of the input.
     """
     for record in records:
-        text = text_of(key.value(record), record.place)
+        text = unicode_text(key.value(record), record.place)
         if are_alike:
-            key.conclude(location)
+            key.require(location)
         yield InputRow(record, text if text and not text.isspace() else None)
     key.conclude(location)
 
@@ -144,8 +141,8 @@ def classify_batches(
 ) -> Iterator[list[Record]]:
     """Yield every batch with what was found added to its rows.
 
-    names: of the rows' own values. is_known: called with these, by name, and whether the row has a
-    text. Rows that are known, the first ones, are left out.
+    names: of the rows' own values. is_known: called with these, by name. Rows that are known, the
+    first ones, are left out.
 
     label; probability: of the positive one of two classes, else of the label; of more than two
     also probability_CLASS each; unsure: of two classes, whether the probability lies between the
@@ -157,19 +154,11 @@ def classify_batches(
     """
     for batch in batches:
         own = [names.values(row.record) for row in batch]
-        known = 0 if is_known is None else _known_rows(batch, own, is_known)
+        known = 0 if is_known is None else sum(1 for _ in takewhile(is_known, own))
         if known < len(batch):
             yield _with_findings(classifier, batch, own)[known:]  # digits as if uninterrupted
         elif classifier.advance is not None:
             classifier.advance(tokens_in(batch, classifier))
-
-
-def _known_rows(batch: list[InputRow], own: list[dict[str, Any]], is_known: IsKnown) -> int:
-    """Return how many rows at the beginning of a batch are known."""
-    for count, (row, values) in enumerate(zip(batch, own, strict=True)):
-        if not is_known(values, is_answered=row.text is not None):
-            return count
-    return len(batch)
 
 
 def tokens_in(batch: Iterable[InputRow], classifier: "SentimentClassifier") -> int:

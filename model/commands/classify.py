@@ -10,6 +10,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -26,20 +27,20 @@ from ..classifiers.rows import (
 )
 from ..errors import InputError
 from ..files.storage import is_stream, naming, open_stream
-from ..reading.inputs import JSON_KINDS, Position, as_input
+from ..reading.inputs import JSON_KINDS, Position, TableOptions, as_input
 from ..reading.kept_rows import KeptRows, growing_file
 from ..reading.progress import ProgressBar
 from ..reading.records import Record, read_records
 from ..reading.row_files import RowFormat, RowWriter
 from ..reading.stdin import PLACE, ArrivingLines, kind_of, read_arriving
-from ..reading.texts import TEXT_KEYS, KeyChooser, text_of
+from ..reading.texts import TEXT_KEYS, KeyChooser, unicode_text
 from .command_line import (
     Parser,
     add_classifier,
     add_input,
     add_model,
     add_precision,
-    add_text_key,
+    add_reading,
 )
 from .program import STDOUT, check_apart, prepare_output
 
@@ -81,7 +82,7 @@ def add_options(parser: Parser) -> None:
         "with {, else txt; "
         "input that begins like a table is refused)",
     )
-    add_text_key(parser)
+    add_reading(parser)
     parser.add_argument(
         "--output",
         type=Path,
@@ -126,7 +127,7 @@ def run(options: Namespace) -> None:
     classifier = load(options)
     names = OwnNames(added_names(classifier), keys)
     columns = [*names.of(keys), *names.added] if keys else []
-    with opened(options, row_format, columns, classifier) as (writer, is_known):
+    with opened(options, row_format, columns, classifier, key.key) as (writer, is_known):
         # On a terminal, rows and a bar would write over each other.
         shown = options.output is not None or sys.stdout is None or not sys.stdout.isatty()
         with ProgressBar("classify", shown=shown) as progress:
@@ -157,10 +158,11 @@ def keys_of(options: Namespace, first: list[InputRow], key: KeyChooser) -> list[
     if options.input == "-" or not path.is_file():
         return list(first[0].record) if first else []
     position, keys = Position(), dict[str, None]()
-    records = read_records(path, strict=True, position=position)
+    given = as_input(path, TableOptions.from_options(options))
+    records = read_records(given, strict=True, position=position)
     with ProgressBar("check", unit=" rows", delay=CHECK_SECONDS) as progress:
         for number, record in enumerate(records, start=1):
-            text_of(key.value(record), record.place)  # finds the key; refuses what is no text
+            unicode_text(key.value(record), record.place)  # finds the key; refuses no text
             keys |= dict.fromkeys(record)
             if fraction := position.fraction:  # unknown of Parquet
                 progress.expect(round(number / fraction))
@@ -171,40 +173,49 @@ def keys_of(options: Namespace, first: list[InputRow], key: KeyChooser) -> list[
 
 @contextmanager
 def opened(
-    options: Namespace, row_format: RowFormat, columns: list[str], classifier: "SentimentClassifier"
+    options: Namespace,
+    row_format: RowFormat,
+    columns: list[str],
+    classifier: "SentimentClassifier",
+    key: str | None,
 ) -> Iterator[tuple[RowWriter, IsKnown | None]]:
     """Open the output. Yield the writer and a function: was this row already answered?
 
-    columns: of CSV; []: those of the first row.
+    columns: of CSV; []: those of the first row. key: of the texts, if it is known.
     """
     output = options.output
+    mark = (
+        options.input not in (None, "-")
+        and as_input(options.input, TableOptions.from_options(options)).is_for_excel
+    )
+    make = partial(RowWriter, row_format=row_format, columns=columns, mark=mark)
     if output is None:
         if sys.stdout is None:
             raise InputError("standard output is closed; name a file with --output")
         with naming(Path(STDOUT)):
-            yield RowWriter(sys.stdout.buffer, row_format, columns), None
+            yield make(sys.stdout.buffer), None
     elif is_stream(output):
         with naming(output), open_stream(output) as file:
-            yield RowWriter(file, row_format, columns), None
+            yield make(file), None
     else:
-        with growing_file(output, request(options, row_format, classifier)) as file:
+        with growing_file(output, request(options, row_format, classifier, key)) as file:
             kept = KeptRows(file, row_format, added_names(classifier), columns)
-            writer = RowWriter(file, row_format, columns, kept_header=lambda: kept.header)
-            yield writer, kept.begins_next
+            yield make(file, kept_header=lambda: kept.header), kept.begins_next
             kept.finish()
 
 
 def request(
-    options: Namespace, row_format: RowFormat, classifier: "SentimentClassifier"
+    options: Namespace, row_format: RowFormat, classifier: "SentimentClassifier", key: str | None
 ) -> dict[str, Any]:
     """Return all that the answers depend on, except the texts."""
     from .. import __version__
     from ..classifiers.fitted import fitted_digest
 
-    names = ("text_key", "threshold", "unsure", "precision")
+    names = ("threshold", "unsure", "precision")
     return {
         "version": __version__,
         "format": row_format,
+        "text_key": options.text_key or key,
         "model": fitted_digest(classifier.loaded, options.classifier),
         **{name: getattr(options, name) for name in names},
     }
@@ -258,22 +269,23 @@ def read_batches(
         texts = [Record({options.text_key or "text": text}) for text in options.text]
         yield list(rows_of(texts, key, "--text", are_alike=True))
     elif options.input == "-":
-        yield from read_stream(options.input_format, key)
+        yield from read_stream(options, key)
     else:
-        given = as_input(options.input)
+        given = as_input(options.input, TableOptions.from_options(options))
         records = read_records(given, strict=True, position=position)
         are_alike = given.kind not in JSON_KINDS
         yield from in_batches(rows_of(records, key, given.location, are_alike=are_alike))
 
 
-def read_stream(input_format: str | None, key: KeyChooser) -> Iterator[list[InputRow]]:
+def read_stream(options: Namespace, key: KeyChooser) -> Iterator[list[InputRow]]:
     """Yield the rows of standard input, in batches of what has arrived."""
     if sys.stdin is None:
         raise InputError("standard input is closed; name a file with --input")
     lines = ArrivingLines(sys.stdin.fileno())
-    kind = f".{input_format}" if input_format else kind_of(lines.first())
-    rows = rows_of(read_arriving(lines, kind), key, PLACE, are_alike=kind not in JSON_KINDS)
-    yield from in_batches(rows, lambda: lines.holds_record(kind))
+    kind = f".{options.input_format}" if options.input_format else kind_of(lines.first())
+    records = read_arriving(lines, kind, TableOptions.from_options(options))
+    rows = rows_of(records, key, PLACE, are_alike=kind not in JSON_KINDS)
+    yield from in_batches(rows, lambda: records.waiting)
 
 
 def counted(

@@ -13,13 +13,19 @@ from textwrap import indent
 from typing import Any, NoReturn, get_args
 
 from .. import __version__
-from ..errors import InputError, meant
+from ..errors import InputError, meant, utf8_argument
 from ..files.shipped import find_model
 from ..precision import Precision
+from ..reading.inputs import Quoting
 from ..reading.texts import TEXT_KEYS
 from .program import run
 
 PROGRAM = "mlstm-sentiment"
+TEXT_OPTIONS = {"text", "prompt", "title", "text_key", "sheet"}  # others may be paths
+KINDS_HELP = (
+    "CSV, TSV, Excel, Parquet, Feather, JSON lines or text (one a line), also compressed (.gz, "
+    ".bz2, .xz, .zst, .zip)"
+)
 COMMANDS = {
     "classify": "classify the sentiment of texts",
     "heatmap": "colour texts by what the sentiment unit holds after every character",
@@ -110,11 +116,17 @@ class Parser(argparse.ArgumentParser):
         return super().add_argument(*names, **options)
 
     def parse_args(self, words: Any = None, namespace: Any = None) -> Any:
-        """Return the options; InputError for an unknown word."""
+        """Return the options; InputError for an unknown word, and for text that is not UTF-8."""
         given = map(_with_dashes, sys.argv[1:] if words is None else words)
         options, unknown = self.parse_known_args(list(given), namespace)
         if unknown:
             self.error(f"unknown: {unknown[0]}{self._meant(unknown)}")
+        for dest in TEXT_OPTIONS & vars(options).keys():
+            value, name = getattr(options, dest), f"--{dest.replace('_', '-')}"
+            if isinstance(value, list):
+                setattr(options, dest, [utf8_argument(word, name) for word in value])
+            elif value is not None:
+                setattr(options, dest, utf8_argument(value, name))
         return options
 
     def _meant(self, unknown: Sequence[str]) -> str:
@@ -151,6 +163,12 @@ def _with_dashes(word: str) -> str:
     return name.replace("_", "-") + sign + value if is_option else word
 
 
+READING: dict[str, str | None] = {
+    **dict.fromkeys(("text_key", "delimiter", "encoding", "sheet")),
+    "quoting": "auto",
+}
+
+
 def add_model(parser: Parser, *, device: bool = True) -> None:
     """Add the options of the model and, if `device`, of the place where it runs."""
     parser.add_argument(
@@ -176,12 +194,38 @@ def add_classifier(parser: Parser) -> None:
     )
 
 
-def add_text_key(parser: Parser) -> None:
-    """Add the option for the key or column of the text."""
+def add_reading(parser: Parser) -> None:
+    """Add the options for what a file of texts does not say about itself."""
     parser.add_argument(
         "--text-key",
-        help=f"key of the text (default: the first present of {', '.join(TEXT_KEYS)})",
+        help=f"key of the text (default: the first present of {', '.join(TEXT_KEYS)}; else, in a "
+        "table, the one column that is clearly prose)",
     )
+    parser.add_argument(
+        "--delimiter",
+        help="of CSV and TSV: the sign between cells, or tab (default: comma, semicolon, tab or "
+        "vertical bar, as the first lines have it)",
+    )
+    parser.add_argument(
+        "--encoding",
+        help="of text: utf-8, utf-16, cp1252 or another (default: UTF-8; UTF-16 if it begins so; "
+        "cp1252 for a table that is not UTF-8)",
+    )
+    parser.add_argument(
+        "--quoting",
+        choices=get_args(Quoting),
+        default="auto",
+        help="of CSV and TSV: standard, a cell may stand in quotes; none, quotes are characters "
+        "like any other; auto, standard unless the columns of a file with tabs fit only without",
+    )
+    parser.add_argument("--sheet", help="of a workbook: the sheet to read (default: the first)")
+
+
+def refuse_reading(options: argparse.Namespace, why: str) -> None:
+    """Raise InputError, with `why`, for an option of `add_reading` that is not at its default."""
+    for name, usual in READING.items():
+        if getattr(options, name) != usual:
+            raise InputError(f"--{name.replace('_', '-')} {why}; leave it out")
 
 
 def add_precision(parser: Parser) -> None:
@@ -198,9 +242,8 @@ def add_precision(parser: Parser) -> None:
 
 def add_input(parser: Parser, *, required: bool = False, more: str = "") -> None:
     """Add a file of texts, or its address."""
-    kinds = "CSV, TSV, JSON lines, Parquet or text (one a line), also compressed"
     where = "a file, or its http(s) address"
-    parser.add_argument("--input", required=required, help=f"texts: {kinds}; {where}{more}")
+    parser.add_argument("--input", required=required, help=f"texts: {KINDS_HELP}; {where}{more}")
 
 
 def add_json_output(parser: Parser) -> None:

@@ -13,9 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 from .. import __version__
 from ..errors import InputError
+from ..reading.inputs import TableOptions, as_input
 from ..reading.progress import ProgressBar
 from ..reading.texts import ReadingReport, read_texts
-from .command_line import Parser, add_json_output, add_model, add_precision, add_text_key
+from .command_line import (
+    KINDS_HELP,
+    Parser,
+    add_json_output,
+    add_model,
+    add_precision,
+    add_reading,
+)
 from .program import check_apart, prepare_output, report
 
 if TYPE_CHECKING:
@@ -32,9 +40,9 @@ def add_options(parser: Parser) -> None:
         "--data",
         type=Path,
         required=True,
-        help="texts: CSV, TSV, JSON lines, Parquet or text (one a line), also compressed",
+        help=f"texts: {KINDS_HELP}",
     )
-    add_text_key(parser)
+    add_reading(parser)
     add_protocol(parser)
     add_precision(parser)
     add_json_output(parser)
@@ -68,14 +76,14 @@ def run(options: Namespace, origin: Mapping[str, Any] | None = None) -> None:
             "repository scores a prepared corpus"
         )
     check_apart([options.data], [options.output])
-    texts = texts_of(options.data, options.text_key)
+    texts = texts_of(options.data, options.text_key, TableOptions.from_options(options))
     score(options, lambda loaded: encode(texts, loaded), origin or {"version": __version__})
 
 
-def texts_of(path: Path, text_key: str | None) -> list[str]:
+def texts_of(path: Path, text_key: str | None, table: TableOptions) -> list[str]:
     """Return the texts of a file; InputError if there are none."""
     found = ReadingReport()
-    texts = list(read_texts([path], text_key, found, strict=False))
+    texts = list(read_texts([as_input(path, table)], text_key, found, strict=False))
     log.info(found.summary())
     if not texts:
         raise InputError(f"{path}: no reviews to score")

@@ -12,9 +12,16 @@ from typing import TYPE_CHECKING
 from ..errors import InputError
 from ..files.locks import one_at_a_time, refusal
 from ..files.storage import is_stream, naming
+from ..reading.inputs import TableOptions
 from ..reading.progress import ProgressBar
 from ..reading.texts import read_plain_texts
-from .command_line import Parser, add_input, add_model, add_precision, add_text_key
+from .command_line import (
+    Parser,
+    add_input,
+    add_model,
+    add_precision,
+    add_reading,
+)
 from .program import prepare_output
 
 if TYPE_CHECKING:
@@ -31,7 +38,7 @@ def add_options(parser: Parser) -> None:
         required=True,
         help="the .npy file to write; rows are in input order",
     )
-    add_text_key(parser)
+    add_reading(parser)
     add_kind(parser)
     add_precision(parser)
     parser.add_argument(
@@ -102,7 +109,7 @@ def run(options: Namespace) -> None:
     if options.output.suffix != ".npy":
         raise InputError(f"--output {options.output}: the name must end in .npy")
     prepare_output(options.output)
-    texts = read_plain_texts(options.input, options.text_key)
+    texts = read_plain_texts(options.input, options.text_key, TableOptions.from_options(options))
 
     from ..features import FeatureKind, preset
     from ..files.feature_files import Reading

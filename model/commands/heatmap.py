@@ -24,9 +24,17 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
 from ..pages.outputs import check_outputs
+from ..reading.inputs import TableOptions
 from ..reading.texts import read_plain_texts
 from ..text.glyphs import visible
-from .command_line import Parser, add_classifier, add_input, add_model, add_text_key
+from .command_line import (
+    Parser,
+    add_classifier,
+    add_input,
+    add_model,
+    add_reading,
+    refuse_reading,
+)
 from .program import check_apart, prepare_output
 
 if TYPE_CHECKING:
@@ -51,7 +59,7 @@ def add_options(parser: Parser) -> None:
         help="a text; may be given several times; write one that begins with a dash as --text=-meh",
     )
     add_input(parser, more="; rows whose text is missing, or empty once cleaned, are left out")
-    add_text_key(parser)
+    add_reading(parser)
     parser.add_argument(
         "--neuron",
         type=int,
@@ -100,9 +108,11 @@ def run(options: Namespace) -> None:
     """Read the texts and show the units' values."""
     if not options.text and options.input is None:
         raise InputError("give a --text or an --input")
-    if options.text_key and options.input is None:
-        raise InputError("--text-key is for the rows of an --input; leave it out")
-    rows = [] if options.input is None else read_plain_texts(options.input, options.text_key)
+    rows: list[str] = []
+    if options.input is None:
+        refuse_reading(options, "is for the rows of an --input")
+    else:
+        rows = read_plain_texts(options.input, options.text_key, TableOptions.from_options(options))
 
     check_apart([Path(options.input or "-")], options.output)
     check_outputs(options.output, [*options.text, *filter(str.strip, rows)])

@@ -1,9 +1,11 @@
 """Compressed files as streams of their content, however many parts they are made of."""
 
+import bz2
 import gzip
 import io
 import lzma
 import sys
+import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,19 +17,52 @@ from ..errors import InputError
 READ_AT_ONCE = 1 << 16
 
 
+# How each compression begins, and what it is called.
+COMPRESSIONS = {
+    ".gz": (b"\x1f\x8b", "gzip"),
+    ".bz2": (b"BZh", "bzip2"),
+    ".xz": (b"\xfd7zXZ", "xz"),
+    ".zst": (b"\x28\xb5\x2f\xfd", "zstd"),
+    ".zip": (b"PK", "zip"),
+}
+
+
 @contextmanager
-def decompressed(stored: IO[bytes], compression: str | None) -> Iterator[Any]:
-    """Stream the content of a stored file; raises one of the `damage` errors if it is damaged."""
+def decompressed(stored: Any, compression: str | None, location: str) -> Iterator[Any]:
+    """Stream the content of a stored file; raises one of the `damage` errors if it is damaged.
+
+    Raises InputError, with the location, if it does not begin as this compression does.
+    """
     if compression is None:
         yield stored
-    elif compression == ".xz":
+        return
+    mark, name = COMPRESSIONS[compression]
+    head = stored.peek(len(mark))[: len(mark)]
+    if not head.startswith(mark[: len(head)]):
+        raise InputError(
+            f"{location}: is not packed by {name}, though its name ends in {compression}; rename it"
+        )
+    if compression == ".xz":
         yield io.BufferedReader(_XzStreams(stored), READ_AT_ONCE)
-    elif compression == ".zst":
-        with zstandard().open(stored, "rb") as file:
+    elif compression == ".zip":
+        with zipfile.ZipFile(stored) as archive, only_member(archive, location) as file:
             yield file
     else:
-        with _gzip().open(stored, "rb") as file:
+        opener = {".gz": _gzip, ".bz2": lambda: bz2, ".zst": zstandard}[compression]()
+        with opener.open(stored, "rb") as file:
             yield file
+
+
+def only_member(archive: zipfile.ZipFile, location: str) -> IO[bytes]:
+    """Open the only file in an archive; InputError if there are several or none."""
+    names = [each.filename for each in archive.infolist() if not each.is_dir()]
+    names = [name for name in names if not name.startswith("__MACOSX/")]
+    if len(names) != 1:
+        raise InputError(f"{location}: has {len(names):,} files in it; unpack it and name them")
+    try:
+        return archive.open(names[0])
+    except (RuntimeError, NotImplementedError) as error:  # a password, a rare compression
+        raise InputError(f"{location}: {error}; unpack it first") from error
 
 
 class _XzStreams(io.RawIOBase):
@@ -96,7 +131,9 @@ def zstandard() -> Any:
 
 def damage() -> tuple[type[Exception], ...]:
     """Return the errors that reading a damaged or truncated compressed file raises."""
-    found: list[type[Exception]] = [EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile]
+    found: list[type[Exception]] = [EOFError, zlib.error, lzma.LZMAError]
+    # Of a zip file whose damage looks like a later version: NotImplementedError.
+    found += [gzip.BadGzipFile, zipfile.BadZipFile, NotImplementedError]
     for module, name in (
         ("compression.zstd", "ZstdError"),
         ("backports.zstd", "ZstdError"),

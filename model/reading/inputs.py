@@ -1,43 +1,59 @@
 """The user's input, a file or an address, as a stream of bytes."""
 
+import codecs
 import http.client
 import io
 import urllib.error
 import urllib.request
+import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from stat import S_ISFIFO
-from typing import IO, Any
-from urllib.parse import urlsplit
+from stat import S_ISREG
+from typing import IO, Any, Literal
+from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
-from ..errors import InputError
-from .compression import READ_AT_ONCE, damage, decompressed
+from ..errors import InputError, brief
+from .compression import COMPRESSIONS, READ_AT_ONCE, damage, decompressed, only_member
 
 JSON_KINDS = (".jsonl", ".json", ".ndjson")
-TABLES = {".csv": ",", ".tsv": "\t"}
-KINDS = (*JSON_KINDS, *TABLES, ".txt", ".parquet")
-COMPRESSIONS = (".gz", ".xz", ".zst")
+DELIMITED = {".csv": ",", ".tsv": "\t"}
+BINARY = (".xlsx", ".parquet", ".feather")
+KINDS = (*JSON_KINDS, *DELIMITED, ".txt", *BINARY)
 SCHEMES = ("http://", "https://")
 FLATTENED = (("http:",), ("https:",))  # how the path begins that Path makes of an address
 TIMEOUT = 60.0  # seconds without a byte from a server
 LONGEST_RECORD = 16 << 20  # bytes of a line, an item of an array or a row: no review is longer
 TOO_LONG = f"longer than {LONGEST_RECORD:,} bytes; cut it, or let each record end its line"
 MOST_UNPACKED = 100  # times its size on the disk: text unpacks to some ten times
-UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-32, too, in this order of bytes
+# Byte order marks, longest first, and the codec that reads what follows and drops the mark.
+MARKS = {
+    b"\xff\xfe\0\0": "utf-32",
+    b"\0\0\xfe\xff": "utf-32",
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+UTF8 = ("utf-8", "utf8", "utf-8-sig")  # codecs of which readers drop the mark themselves
+HEAD = 4096  # bytes that show the encoding of a stream
 # How files begin that are no text, and what to do with them.
 OTHER_FILES = {
-    b"PK\x03\x04": "is a zip file, such as a workbook of Excel; save it as CSV in UTF-8",
-    b"\x1f\x8b": "is packed by gzip; let its name end in .gz",
-    b"\xfd7zXZ": "is packed by xz; let its name end in .xz",
-    b"\x28\xb5\x2f\xfd": "is packed by zstd; let its name end in .zst",
+    b"PK\x03\x04": "is a zip file; let its name end in .xlsx if it is a workbook, else in .zip",
+    b"\xd0\xcf\x11\xe0": "is an old or encrypted file of Office; save it as .xlsx or CSV",
+    **{
+        mark: f"is packed by {name}; let its name end in {suffix}"
+        for suffix, (mark, name) in COMPRESSIONS.items()
+        if suffix in (".gz", ".xz", ".zst")
+    },
+    b"BZh91AY&SY": "is packed by bzip2; let its name end in .bz2",
     b"PAR1": "is a Parquet file; let its name end in .parquet",
+    b"ARROW1": "is a Feather file; let its name end in .feather",
     b"%PDF-": "is a PDF; save its text in a file",
 }
-LONGEST_MARK = max(map(len, OTHER_FILES))
+Quoting = Literal["auto", "standard", "none"]
 SURE_UNPACKED = 64 << 20  # bytes to which any file may unpack
 
 
@@ -56,6 +72,39 @@ class Position:
         return 1.0 if self.stored.closed else (self.stored.tell() / self.size or None)
 
 
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """How to read what a file does not say about itself."""
+
+    delimiter: str | None = None
+    """Of a CSV or TSV file: the sign between cells, or tab. Default: comma, semicolon, tab or
+    vertical bar, whichever its first lines have."""
+    encoding: str | None = None
+    """Of a file of text: utf-8, utf-16, cp1252, or another that Python knows. Default: UTF-8;
+    UTF-16 if it begins so; cp1252 for a table that is not UTF-8."""
+    quoting: Quoting = "auto"
+    """Of a CSV or TSV file: standard, a cell may stand in quotes; none, quotes are characters like
+    any other; auto: standard, unless the columns of a file with tabs fit only without."""
+    sheet: str | None = None
+    """Of a workbook: the sheet to read. Default: the first one."""
+
+    @classmethod
+    def from_options(cls, options: Any) -> "TableOptions":
+        """Return this part of a command's options."""
+        return cls(**{item.name: getattr(options, item.name) for item in fields(cls)})
+
+    def __post_init__(self) -> None:
+        sign = {"tab": "\t", "\\t": "\t"}.get(str(self.delimiter), self.delimiter)
+        if sign is not None and (len(sign) != 1 or sign in '"\r\n' or not sign.isascii()):
+            raise InputError(f"--delimiter {sign!r}: expected one ASCII character, or the word tab")
+        object.__setattr__(self, "delimiter", sign)
+        try:
+            if self.encoding is not None:
+                " ".encode(self.encoding)
+        except (LookupError, UnicodeError) as error:
+            raise InputError(f"--encoding {self.encoding}: no encoding that is known") from error
+
+
 @dataclass(frozen=True)
 class Input:
     """One file or address; its suffixes determine its kind and its compression."""
@@ -63,6 +112,7 @@ class Input:
     location: str  # its name in messages and meta.json
     kind: str
     compression: str | None
+    options: TableOptions = field(default_factory=TableOptions)
 
     @property
     def is_remote(self) -> bool:
@@ -80,7 +130,30 @@ class Input:
         if self.is_remote:
             return None
         stat = Path(self.location).stat()
-        return None if S_ISFIFO(stat.st_mode) else stat.st_size
+        return stat.st_size if S_ISREG(stat.st_mode) else None
+
+    @cached_property
+    def encoding(self) -> str:
+        """The codec of a file on disk: as asked, or found by reading it; InputError if empty."""
+        with self._bytes(None) as file:
+            return self._encoding_of(file, whole=True)
+
+    @property
+    def is_text_on_disk(self) -> bool:
+        """Whether it is text that can be read again."""
+        return self.kind not in BINARY and self.stored_bytes is not None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a file whose bytes on disk are lines of UTF-8."""
+        on_disk = self.compression is None and self.is_text_on_disk
+        return on_disk and self.encoding.lower() in UTF8
+
+    @property
+    def is_for_excel(self) -> bool:
+        """Whether it is a workbook, or text with the byte order mark that Excel needs."""
+        marked = self.is_text_on_disk and self.encoding in MARKS.values()
+        return marked or self.kind == ".xlsx"
 
     @cached_property
     def identity(self) -> list[str | int | None]:
@@ -103,15 +176,45 @@ class Input:
         position: updated to the reader's place in a file on disk. Raises InputError if there is
         nothing to read, and if what is read is damaged.
         """
-        with (
-            self.named_errors(),
-            self._stored(position) as stored,
-            decompressed(stored, self.compression) as file,
-        ):
-            bounded = self._bounded(file)
-            if self.kind != ".parquet":
-                check_encoding(bounded.peek(LONGEST_MARK), self.location)
-            yield bounded
+        with self.named_errors(), self._bytes(position) as file:
+            if self.kind in BINARY:
+                yield file
+                return
+            on_disk = self.is_text_on_disk
+            codec = self.encoding if on_disk else self._encoding_of(file, whole=False)
+            if codec.lower() in UTF8:
+                yield file
+            else:
+                yield io.BufferedReader(_Recoded(file, codec, self.location), READ_AT_ONCE)
+
+    @contextmanager
+    def _bytes(self, position: Position | None) -> Iterator[Any]:
+        """Stream the bytes as they are encoded, decompressed and within bounds."""
+        with self._stored(position) as stored:
+            compression = self.compression
+            if self.is_remote and self._was_unpacked(stored):
+                compression = None
+            with decompressed(stored, compression, self.location) as file:
+                yield self._bounded(file)
+
+    def _was_unpacked(self, stored: Any) -> bool:
+        """Whether a server unpacked a file on the way that its name calls packed."""
+        if self.compression is None or not isinstance(stored, _Unencoded):
+            return False
+        return not stored.peek(2).startswith(COMPRESSIONS[self.compression][0][:2])
+
+    def _encoding_of(self, file: Any, *, whole: bool) -> str:
+        """Return the codec of a stream, of which all is read if that is needed and `whole`."""
+        head = file.peek(HEAD)
+        check_encoding(head, self.location)
+        if self.options.encoding is not None:
+            return self.options.encoding
+        if (marked := marked_encoding(head)) is not None:
+            return marked
+        if self.kind in DELIMITED:
+            with suppress(InputError):  # its reader says where it is too long
+                return "cp1252" if _is_cp1252(file if whole else io.BytesIO(head)) else "utf-8"
+        return "utf-8"
 
     @contextmanager
     def named_errors(self) -> Iterator[None]:
@@ -143,15 +246,25 @@ class Input:
     def _bounded(self, file: Any) -> Any:
         """Limit how much a stream unpacks to, relative to its file's size."""
         size = self.stored_bytes
-        if self.compression is None or self.kind == ".parquet" or size is None:
-            return file
+        if self.compression is None or self.kind in BINARY or size is None:
+            return file if hasattr(file, "peek") else io.BufferedReader(file, READ_AT_ONCE)
         return io.BufferedReader(_Unpacked(file, size, self.location), READ_AT_ONCE)
 
     @contextmanager
     def _stored(self, position: Position | None) -> Iterator[IO[bytes]]:
         if self.is_remote:
             with _response(self.location) as response:
-                yield io.BufferedReader(_WholeBody(response, self.location), READ_AT_ONCE)
+                body = io.BufferedReader(_WholeBody(response, self.location), READ_AT_ONCE)
+                encoding = response.headers.get("Content-Encoding", "identity").lower()
+                if encoding in ("gzip", "x-gzip"):
+                    with decompressed(body, ".gz", self.location) as unpacked:
+                        yield _Unencoded(unpacked, READ_AT_ONCE)
+                elif encoding == "identity":
+                    yield body
+                else:
+                    raise InputError(
+                        f"{self.location}: the server packs it by {encoding}; download it first"
+                    )
             return
         path, size = Path(self.location), self.stored_bytes
         if size == 0:
@@ -162,16 +275,48 @@ class Input:
             yield file
 
 
-def check_encoding(head: bytes, location: str) -> None:
-    """Raise InputError for a file that begins like UTF-16 or UTF-32, or like one that is no text.
+class _Unencoded(io.BufferedReader):
+    """A server's answer of which the Content-Encoding is undone."""
 
-    UTF-16 and UTF-32 are known by their byte order mark.
-    """
-    if head.startswith(UTF16_MARKS):
-        raise InputError(f"{location}: begins like UTF-16; convert it to UTF-8")
+
+def check_encoding(head: bytes, location: str) -> None:
+    """Raise InputError for a file that begins like one that is no text."""
     for mark, what in OTHER_FILES.items():
         if head.startswith(mark):
             raise InputError(f"{location}: {what}")
+
+
+def marked_encoding(head: bytes) -> str | None:
+    """Return the codec that a byte order mark shows, or that NULs show beyond doubt."""
+    for mark, codec in MARKS.items():
+        if head.startswith(mark):
+            return codec
+    even, odd = head[0:HEAD:2], head[1:HEAD:2]
+    for codec, high, low in (("utf-16-le", odd, even), ("utf-16-be", even, odd)):
+        if len(odd) > 1 and high.count(0) > 0.6 * len(high) and 20 * low.count(0) < len(low):
+            return codec
+    return None
+
+
+def _is_cp1252(file: IO[bytes]) -> bool:
+    """Return whether a stream is not UTF-8 but cp1252.
+
+    It is not if most of its characters beyond ASCII are whole ones of UTF-8: then some are broken.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    whole = broken = 0
+    while piece := file.read(1 << 20):
+        text = decoder.decode(piece)
+        if text.isascii():
+            continue
+        bad = text.count("\ufffd") - piece.count("\ufffd".encode())
+        whole += len(text) - len(text.encode("ascii", errors="ignore")) - bad
+        broken += bad
+        try:
+            piece.decode("cp1252" if bad else "latin-1")
+        except UnicodeDecodeError:
+            return False
+    return broken > whole
 
 
 def _response(location: str) -> Any:
@@ -203,6 +348,35 @@ class _WholeBody(io.RawIOBase):
                 f"{self.location}: cut short, {self.response.length:,} bytes are missing; get it "
                 "again"
             )
+        return count
+
+
+class _Recoded(io.RawIOBase):
+    """A stream of another encoding as one of UTF-8; InputError for what is not of it."""
+
+    def __init__(self, file: IO[bytes], codec: str, location: str):
+        self.file, self.codec, self.location = file, codec, location
+        self.decoder = codecs.getincrementaldecoder(codec)()
+        self.ready = b""
+
+    def readable(self) -> bool:
+        """Return True: io.BufferedReader asks."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer; return how many bytes of it."""
+        while not self.ready:
+            piece = self.file.read(READ_AT_ONCE)
+            try:
+                self.ready = self.decoder.decode(piece, final=not piece).encode()
+            except UnicodeError as error:
+                raise InputError(
+                    f"{self.location}: not {self.codec} ({brief(error)}); give its --encoding"
+                ) from error
+            if not piece:
+                break
+        count = min(len(self.ready), len(buffer))
+        buffer[:count], self.ready = self.ready[:count], self.ready[count:]
         return count
 
 
@@ -243,28 +417,45 @@ def _path_in(location: str) -> Path:
         raise InputError(f"{location}: not a valid address ({error})") from error
 
 
-def as_input(location: str | Path) -> Input:
+def as_input(location: str | Path | Input, options: TableOptions | None = None) -> Input:
     """Return one file or address with its kind; InputError for an unknown kind.
 
     Raises it also for a path that was an address: of these, Path drops a slash.
     """
+    if isinstance(location, Input):
+        return location
     text = str(location)
     if isinstance(location, Path) and location.parts[:1] in FLATTENED:
         address = text.replace(":/", "://", 1)
         raise InputError(f"{address}: an address, where only files are read; download it first")
+    if text.lower().startswith("file:"):
+        raise InputError(f"{text}: give the path alone: {unquote(urlsplit(text).path)}")
     suffixes = [suffix.lower() for suffix in _path_in(text).suffixes]
     compression = suffixes.pop() if suffixes and suffixes[-1] in COMPRESSIONS else None
     kind = suffixes[-1] if suffixes else ""
-    if kind not in KINDS and not is_address(text) and not Path(text).exists():
+    is_local = not is_address(text)
+    if kind not in KINDS and is_local and not Path(text).exists():
         raise InputError(f"{text}: no such file")
-    if kind not in KINDS and not is_address(text) and Path(text).is_dir():
+    if kind not in KINDS and is_local and Path(text).is_dir():
         raise InputError(f"{text}: is a folder; name the files in it")
+    if kind not in KINDS and is_local and compression == ".zip":
+        kind = _kind_in(text)
     if kind not in KINDS:
+        hint = "; save it as .xlsx" if kind in (".xls", ".xlsb", ".ods") else ""
         raise InputError(
-            f"{text}: unknown kind of file; known: {', '.join(KINDS)}, each also with "
+            f"{text}: unknown kind of file{hint}; known: {', '.join(KINDS)}, each also with "
             f"{', '.join(COMPRESSIONS)}"
         )
-    return Input(text, kind, compression)
+    return Input(text, kind, compression, options or TableOptions())
+
+
+def _kind_in(path: str) -> str:
+    """Return the suffix of the only file in a zip file."""
+    try:
+        with zipfile.ZipFile(path) as archive, only_member(archive, path) as file:
+            return Path(file.name).suffix.lower()
+    except damage() as error:
+        raise InputError(f"{path}: damaged, or not a zip file ({error}); get it again") from error
 
 
 def lines_of(file: IO[bytes], location: str) -> Iterator[bytes]:

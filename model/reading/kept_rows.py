@@ -1,10 +1,10 @@
 """Rows that survive an interrupted command: the next one continues after them."""
 
-import csv
 import logging
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from codecs import BOM_UTF8
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -12,8 +12,7 @@ from typing import IO, Any
 from ..errors import InputError
 from ..files.locks import one_at_a_time, refusal
 from ..files.storage import PARTIAL, first_free, flush_to_disk, naming, read_json, write_json
-from .inputs import LONGEST_RECORD
-from .row_files import UNSAYABLE, RowFormat, cell_of, json_of
+from .row_files import RowFormat, cell_of, csv_line, json_line
 
 log = logging.getLogger(__name__)
 
@@ -78,73 +77,58 @@ def _set_aside(partial: Path, why: str) -> None:
 class KeptRows:
     """The rows that a RowWriter left in a file, compared with the rows to be written now.
 
-    added: the names of the values that were appended to each row.
-    columns: of CSV; []: those of the file's header, as long as rows of it are kept.
+    added: the names of the values that follow those of the input in each row.
+    columns: of CSV; []: those of the first row.
     """
 
     def __init__(
         self, file: IO[bytes], row_format: RowFormat, added: Sequence[str], columns: Sequence[str]
     ):
         file.seek(0)
-        self._file = file
-        self._added = added
-        self._columns = list(columns)
-        self._is_guessed = not columns
+        self._file, self._added, self._columns = file, list(added), list(columns)
         self._is_csv = row_format == "csv"
         self._lines = self._whole_lines()
-        self._end = 0  # end of the rows that are the same
-        self._count = 0
+        self._end = self._count = 0  # of the rows that are the same
         self._is_over = False
         self.header: list[str] = []
         """The columns of CSV whose header is in the file; [] if there is none."""
-        if self._is_csv:
-            self._read_header()
 
-    def _read_header(self) -> None:
-        line = next(self._lines, b"")
-        cells = _cells(line)
-        if self._is_guessed and cells[-len(self._added) :] == list(self._added):
-            self._columns = cells
-        if cells and cells == self._columns:
-            self.header, self._end = cells, len(line)
-        else:
-            self._cut(differs=bool(line))
-
-    def begins_next(self, values: Mapping[str, Any], *, is_answered: bool) -> bool:
+    def begins_next(self, values: Mapping[str, Any]) -> bool:
         """Whether the next row has these values, so that it need not be written again.
 
         The first row that differs is cut off, with all after it; a copy of the file stays.
-        is_answered: whether results follow the values, or only empty cells.
         """
         if self._is_over:
             return False
-        line = next(self._lines, b"")
-        if line and self._begins(line, values, is_answered):
-            self._end += len(line)
-            self._count += 1
-            return True
-        self._cut(differs=bool(line))
-        return False
+        if self._is_csv and not self.header:
+            columns = self._columns or [*values, *self._added]
+            if not self._take(lambda line: line.removeprefix(BOM_UTF8) == csv_line(columns)):
+                return False
+            self.header, self._count = columns, 0
+        return self._take(lambda line: self._begins(line, values))
 
     def finish(self) -> None:
         """Cut off the remaining kept rows; the file is then at its end."""
         if not self._is_over:
-            self._cut(differs=bool(next(self._lines, b"")))
+            self._take(lambda line: False)
 
-    def _cut(self, *, differs: bool) -> None:
-        """Cut off all rows but those that are the same.
-
-        differs: whether rows differ, apart from one that a kill has cut short.
-        """
+    def _take(self, is_same: Callable[[bytes], bool]) -> bool:
+        """Return whether the next line is the same; if not, cut it off with all after it."""
+        line = next(self._lines, b"")
+        if line and is_same(line):
+            self._end += len(line)
+            self._count += 1
+            return True
         self._is_over = True
-        if differs:
+        if line:  # more than a row that a kill has cut short
             _set_aside(Path(self._file.name), "differs from the input")
-        if self._is_guessed and not self._count:  # the next rows may have other columns
+        if not self._count:
             self.header, self._end = [], 0
         self._file.truncate(self._end)
         self._file.seek(self._end)
         if self._count:
             log.info("%s: continues after %s rows", self._file.name, f"{self._count:,}")
+        return False
 
     def _whole_lines(self) -> Iterator[bytes]:
         """Yield each row with its end; a kill may have cut the last one short."""
@@ -157,27 +141,10 @@ class KeptRows:
                 yield b"".join(parts)
                 parts = []
 
-    def _begins(self, line: bytes, values: Mapping[str, Any], is_answered: bool) -> bool:
-        if self._is_csv:
-            own = self._columns[: -len(self._added)]
-            wanted = [_as_written(cell_of(values.get(name))) for name in own]
-            cells = _cells(line)
-            answers = any(cells[len(own) :])
-            is_same = values.keys() <= set(own) and cells[: len(own)] == wanted
-            return is_same and answers == is_answered
-        begun = json_of(dict(values)).removesuffix("}") + (", " if values else "")
-        return line.startswith(f"{begun}{json_of(self._added[0])}: ".encode(errors=UNSAYABLE))
-
-
-def _cells(line: bytes) -> list[str]:
-    """Return the cells of a row of CSV."""
-    csv.field_size_limit(LONGEST_RECORD)  # Python's own limit is 128 KiB
-    text = line.decode("utf-8", errors="replace").removesuffix("\n")
-    try:
-        return next(csv.reader([text]), [])
-    except csv.Error:
-        return []
-
-
-def _as_written(cell: str) -> str:
-    return cell.encode("utf-8", errors=UNSAYABLE).decode()
+    def _begins(self, line: bytes, values: Mapping[str, Any]) -> bool:
+        if not self._is_csv:
+            return line.startswith(json_line({**values, self._added[0]: 0})[:-3])
+        own = self.header[: -len(self._added)]
+        cells = [cell_of(values.get(name)) for name in own]
+        begun = csv_line([*cells, ""])[:-1] if own else b""
+        return values.keys() <= set(own) and line.startswith(begun)

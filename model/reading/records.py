@@ -1,4 +1,4 @@
-"""Inputs to records: JSON lines and arrays, CSV, TSV, text, Parquet.
+"""Inputs to records: JSON lines and arrays, text, and tables of all kinds.
 
 Faulty text is treated the same everywhere: bytes that are not UTF-8 become U+FFFD, lone surrogates
 (`\\ud800` in JSON) become `?`, NUL is kept; each is counted. NaN and null are missing values; the
@@ -9,20 +9,21 @@ import ast
 import io
 import json
 import warnings
+from codecs import getincrementaldecoder
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 from ..errors import InputError, brief
-from .inputs import LONGEST_RECORD, TABLES, Input, Position, as_input, lines_of
+from .inputs import BINARY, DELIMITED, LONGEST_RECORD, Input, Position, as_input, lines_of
 from .json_arrays import array_items
-from .parquet import parquet_rows
-from .tables import table_rows
+from .tables import DelimitedRows, TableReport, TableRow, columnar_rows, workbook_rows
 
 LONGEST_DOCUMENT = 1 << 30  # bytes of a text that is one record
 LONGEST_LITERAL = 1 << 20  # characters in Python's notation: parsing them takes far more memory
 READ_AHEAD = 4096  # bytes at the start of a .json that show whether it is an array
+NOT_UTF8 = "give its encoding, such as --encoding cp1252, or convert it"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -31,6 +32,7 @@ class Record(dict[str, Any]):
 
     place: str = ""
     repaired: bool = False  # it held bytes that are not UTF-8
+    table: TableReport | None = None  # the one that it is a row of
 
 
 def read_records(
@@ -39,12 +41,12 @@ def read_records(
     """Yield the records of one input.
 
     Bytes that are not UTF-8 are an InputError if `strict`, else replaced by U+FFFD and marked.
-    `whole`: a text file is one record, not one per line. `position` is updated, except for Parquet,
-    which is not read from the front. Raises InputError, with file and line, for anything else that
-    cannot be read.
+    `whole`: a text file is one record, not one per line. `position` is updated, except for
+    workbooks, Parquet and Feather, which are not read from the front. Raises InputError, with file
+    and line, for anything else that cannot be read.
     """
-    given = source if isinstance(source, Input) else as_input(source)
-    with given.open(None if given.kind == ".parquet" else position) as file:
+    given = as_input(source)
+    with given.open(None if given.kind in BINARY else position) as file:
         yield from _READERS[reader_of(given, whole)](given, file, strict)
 
 
@@ -52,9 +54,9 @@ def reader_of(given: Input, whole: bool = False) -> str:
     """Return the name of the reader for an input."""
     if given.kind == ".txt":
         return "document" if whole else "text lines"
-    if given.kind in TABLES:
+    if given.kind in DELIMITED or given.kind in BINARY:
         return "table"
-    return {".json": "json", ".parquet": "parquet"}.get(given.kind, "json lines")
+    return "json" if given.kind == ".json" else "json lines"
 
 
 def read_lines(
@@ -91,7 +93,7 @@ def _read_json(given: Input, file: Any, strict: bool) -> Iterator[Record]:
             yield record
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{given.location}: not UTF-8 after item {number} ({error.reason}); convert the file"
+            f"{given.location}: not UTF-8 after item {number} ({error.reason}); {NOT_UTF8}"
         ) from error
     except (ValueError, RecursionError) as error:
         raise InputError(
@@ -145,6 +147,8 @@ def _literal(text: str) -> Any:
 def _as_record(content: Any, place: str) -> Record:
     if not isinstance(content, dict):
         mend = "; let the name of a file with an array end in .json" if _is_rows(content) else ""
+        if isinstance(content, tuple) and len(content) == 1 and isinstance(content[0], dict):
+            raise InputError(f"{place}: has a comma behind its object; remove it")
         raise InputError(
             f"{place}: holds a {type(content).__name__}; expected a JSON object, such as "
             f'{{"text": "..."}}{mend}'
@@ -165,14 +169,15 @@ def _placed(record: Record, place: str, repaired: bool) -> Record:
     return record
 
 
-def decode(line: bytes, place: str, strict: bool) -> tuple[str, bool]:
-    """Return bytes as text, and whether any of them were not UTF-8."""
+def decode(line: bytes, place: str, strict: bool, codec: str = "utf-8") -> tuple[str, bool]:
+    """Return bytes as text, and whether any of them were not of the encoding."""
     try:
-        return line.decode("utf-8"), False
+        return line.decode(codec), False
     except UnicodeDecodeError as error:
         if strict:
-            raise InputError(f"{place}: not UTF-8 ({error.reason}); convert the file") from error
-        return line.decode("utf-8", errors="replace"), True
+            name = "UTF-8" if codec == "utf-8" else codec
+            raise InputError(f"{place}: not {name} ({error.reason}); {NOT_UTF8}") from error
+        return line.decode(codec, errors="replace"), True
 
 
 def _read_document(given: Input, file: IO[bytes], strict: bool) -> Iterator[Record]:
@@ -184,23 +189,48 @@ def _read_document(given: Input, file: IO[bytes], strict: bool) -> Iterator[Reco
 
 
 def _read_table(given: Input, file: IO[bytes], strict: bool) -> Iterator[Record]:
-    errors, row = "strict" if strict else "replace", 1  # the header
+    codec = given.encoding if given.is_text_on_disk else given.options.encoding or "UTF-8"
+    table = TableReport(given.location)
+    row, errors = 1, "strict" if strict else "replace"  # the header
+    rows: Iterator[TableRow]
     try:
-        with io.TextIOWrapper(file, encoding="utf-8-sig", errors=errors, newline="") as text:
-            lines = iter(partial(text.readline, LONGEST_RECORD + 1), "")
-            for _, cells in table_rows(lines, TABLES[given.kind], given.location):
-                row += 1
-                repaired = not strict and any("\ufffd" in (cell or "") for cell in cells.values())
-                yield _placed(Record(cells), f"{given.location}, row {row}", repaired)
+        if given.kind == ".xlsx":
+            rows = workbook_rows(file, table, given.options)
+        elif given.kind in BINARY:
+            rows = columnar_rows(file, given.location, given.kind)
+            row = 0
+        else:
+            table.description = "UTF-8" if codec in ("utf-8", "utf-8-sig") else codec
+            read = partial(_read_text, file, getincrementaldecoder("utf-8-sig")(errors))
+            again = partial(_lines_again, given) if given.is_text_on_disk else None
+            delimiter = DELIMITED[given.kind]
+            rows = (r for _, r in DelimitedRows(read, table, given.options, delimiter, again))
+        for cells in table.sampled(rows):
+            row += 1
+            table.rows += 1
+            repaired = not strict and any("\ufffd" in str(cell) for cell in cells.values())
+            record = _placed(Record(cells), f"{given.location}, row {row}", repaired)
+            record.table = table
+            yield record
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{given.location}: not UTF-8 after row {row} ({error.reason}); convert the file"
+            f"{given.location}: not UTF-8 after row {row} ({error.reason}); {NOT_UTF8}"
         ) from error
 
 
-def _read_parquet(given: Input, file: IO[bytes], strict: bool) -> Iterator[Record]:
-    for number, row in enumerate(parquet_rows(file, given.location), start=1):
-        yield _placed(Record(row), f"{given.location}, row {number}", False)
+def _read_text(file: IO[bytes], decoder: Any, size: int) -> str:
+    """Return about so many characters of a stream, "" at its end."""
+    text = ""
+    while not text and (piece := file.read(size)):
+        text = decoder.decode(piece)
+    return text or decoder.decode(b"", final=True)
+
+
+def _lines_again(given: Input) -> Iterator[str]:
+    """Yield the lines of a file, with their ends, cut where they are too long."""
+    wrapped = partial(io.TextIOWrapper, encoding="utf-8-sig", errors="replace", newline="")
+    with given.open() as file, wrapped(file) as text:
+        yield from iter(lambda: text.readline(LONGEST_RECORD + 2), "")
 
 
 _READERS = {
@@ -209,5 +239,4 @@ _READERS = {
     "json": _read_json,
     "document": _read_document,
     "table": _read_table,
-    "parquet": _read_parquet,
 }

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import IO, Any, Literal
@@ -18,8 +19,9 @@ class RowWriter:
     """Writes rows of named values to a stream of bytes, as UTF-8.
 
     JSON lines keep what CSV loses: null differs from an empty text, a number from a string of
-    digits. columns: of CSV; []: those of the first row. kept_header: called before the first row;
-    returns the columns of the header that the stream already has, if any.
+    digits. columns: of CSV; []: those of the first row. mark: whether CSV begins with a byte order
+    mark, which Excel needs. kept_header: called before the first row; returns the columns of the
+    header that the stream already has, if any.
     """
 
     def __init__(
@@ -28,10 +30,12 @@ class RowWriter:
         row_format: RowFormat,
         columns: Sequence[str] = (),
         *,
+        mark: bool = False,
         kept_header: Callable[[], Sequence[str]] = list,
     ):
         self._file = file
         self._columns = columns
+        self._mark = BOM_UTF8 if mark else b""
         self._kept_header = kept_header
         self._has_header = False
         self._is_csv = row_format == "csv"
@@ -43,38 +47,44 @@ class RowWriter:
         represent it.
         """
         try:
-            line = self._csv_line(row, place) if self._is_csv else json_of(dict(row))
+            line = self._csv_line(row, place) if self._is_csv else json_line(row)
         except RecursionError as error:
             raise InputError(f"{place}: is nested too deeply to be written") from error
         except (TypeError, ValueError) as error:  # an odd key, a number of 5,000 digits
             raise InputError(f"{place}: JSON cannot represent it ({error})") from error
-        self._file.write(line.encode(errors=UNSAYABLE) + b"\n")
+        self._file.write(line)
 
     def flush(self) -> None:
         """Pass on what was written, so that a reader sees it."""
         self._file.flush()
 
-    def _csv_line(self, row: Mapping[str, Any], place: str) -> str:
-        head = ""
+    def _csv_line(self, row: Mapping[str, Any], place: str) -> bytes:
+        head = b""
         if not self._has_header:
             self._has_header = True
             kept = self._kept_header()
             self._columns = kept or self._columns or list(row)
-            head = "" if kept else _cells(self._columns) + "\n"
+            head = b"" if kept else self._mark + csv_line(self._columns)
         for name in row:
             if name not in self._columns:
                 raise InputError(
                     f"{place}: has {name!r}, but the first row has no such column; write JSON "
                     "lines instead (--format jsonl)"
                 )
-        return head + _cells([cell_of(row.get(name)) for name in self._columns])
+        return head + csv_line([cell_of(row.get(name)) for name in self._columns])
 
 
-def _cells(cells: Sequence[str]) -> str:
+def csv_line(cells: Sequence[str]) -> bytes:
+    """Return a line of CSV, with its end."""
     line = io.StringIO()
     # With \r\n as the line end, the writer quotes a cell that contains either character.
     csv.writer(line, lineterminator="\r\n").writerow(cells)
-    return line.getvalue().removesuffix("\r\n")
+    return line.getvalue().removesuffix("\r\n").encode(errors=UNSAYABLE) + b"\n"
+
+
+def json_line(row: Mapping[str, Any]) -> bytes:
+    """Return a line of JSON, with its end."""
+    return json_of(dict(row)).encode(errors=UNSAYABLE) + b"\n"
 
 
 def cell_of(value: Any) -> str:

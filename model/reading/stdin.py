@@ -1,6 +1,5 @@
 """Records from a pipe or a terminal, as soon as their lines arrive."""
 
-import io
 import logging
 import os
 import re
@@ -8,15 +7,22 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 from ..errors import InputError
-from .inputs import LONGEST_RECORD, TABLES, TOO_LONG
+from .inputs import (
+    DELIMITED,
+    LONGEST_RECORD,
+    OTHER_FILES,
+    TOO_LONG,
+    TableOptions,
+    marked_encoding,
+)
 from .records import BYTE_ORDER_MARK, Record, decode, read_lines
-from .tables import table_rows
+from .tables import DelimitedRows, TableReport
 from .texts import TEXT_KEYS, key_in
 
 PLACE = "standard input"
 ARRAY = re.compile(rb"\[\s*([{\"]|$)")  # how an array of objects or of strings begins
-DELIMITED = {",": "csv", "\t": "tsv", ";": "csv"}  # a header's delimiter and its format
-KINDS = (".txt", ".jsonl", *TABLES)
+FORMATS = {",": "csv", "\t": "tsv", ";": "csv"}  # a header's delimiter and its format
+KINDS = (".txt", ".jsonl", *DELIMITED)
 NAME = r"\w+([ _.-]\w+){0,2}"  # of a column, up to three words
 READ_BYTES = 1 << 20
 
@@ -34,25 +40,12 @@ class ArrivingLines:
         self._lines: deque[bytes] = deque()
         self._written = 0  # of them, those that are not blank
         self._rest = b""  # a line whose end has not arrived
+        self._has_begun = False
 
     @property
     def waiting(self) -> bool:
         """Whether lines that are not blank have arrived and were not taken yet."""
         return self._written > 0
-
-    def holds_record(self, kind: str) -> bool:
-        """Whether a record of a kind among KINDS has arrived whole and was not taken yet.
-
-        A row of a table is not whole while a quote is open: its cell goes on in a line to come.
-        """
-        if kind not in TABLES:
-            return self.waiting
-        is_open = False
-        for line in self._lines:
-            is_open ^= line.count(b'"') % 2 == 1
-            if not is_open and line.strip():
-                return True
-        return False
 
     def first(self) -> bytes:
         """Return the next line that is not blank, and take none; InputError if there is none."""
@@ -92,9 +85,20 @@ class ArrivingLines:
 
     def _read(self) -> bytes:
         try:
-            return os.read(self._descriptor, READ_BYTES)
+            chunk = os.read(self._descriptor, READ_BYTES)
         except OSError as error:
             raise InputError(f"{PLACE}: {error.strerror}") from error
+        if not self._has_begun:
+            self._has_begun = True
+            what = next((w for mark, w in OTHER_FILES.items() if chunk.startswith(mark)), None)
+            if (marked_encoding(chunk) or "utf-8").startswith(("utf-16", "utf-32")):
+                what = "is UTF-16"
+            if what is not None:
+                kind = what.partition(";")[0]
+                raise InputError(
+                    f"{PLACE}: {kind}; name the file with --input, or convert it on the way"
+                )
+        return chunk
 
     def _take(self, lines: Iterable[bytes]) -> None:
         for line in lines:
@@ -116,7 +120,7 @@ def kind_of(line: bytes) -> str:
             f"{PLACE}: begins like an array of JSON; give one object per line (jq -c '.[]'), or "
             "name a .json file. --input-format txt reads it as text"
         )
-    for delimiter, kind in DELIMITED.items():
+    for delimiter, kind in FORMATS.items():
         names = [name.strip('"') for name in start.decode(errors="replace").split(delimiter)]
         if len(names) > 1 and key_in(names, None, TEXT_KEYS):
             raise InputError(
@@ -132,20 +136,51 @@ def kind_of(line: bytes) -> str:
     return ".txt"
 
 
-def read_arriving(lines: Iterator[bytes], kind: str) -> Iterator[Record]:
-    """Yield records of a kind among KINDS; InputError, with the line, for an invalid one."""
-    if kind not in TABLES:
-        yield from read_lines(lines, kind, PLACE, strict=True)
-        return
-    for number, row in table_rows(_decoded(lines), TABLES[kind], PLACE):
-        record = Record(row)
-        record.place = f"{PLACE}, line {number}"
-        yield record
+def read_arriving(
+    lines: Iterator[bytes], kind: str, options: TableOptions | None = None
+) -> "ArrivingRecords":
+    """Return records of a kind among KINDS; InputError, with the line, for an invalid one."""
+    return ArrivingRecords(lines, kind, options or TableOptions())
 
 
-def _decoded(lines: Iterator[bytes]) -> Iterator[str]:
-    """Yield the lines as text, also cut at carriage returns, as in a file."""
-    for number, line in enumerate(lines, start=1):
-        if number == 1:
-            line = line.removeprefix(BYTE_ORDER_MARK)
-        yield from io.StringIO(decode(line, f"{PLACE}, line {number}", True)[0], newline="")
+class ArrivingRecords:
+    """The records of lines, each as soon as it is whole."""
+
+    def __init__(self, lines: Iterator[bytes], kind: str, options: TableOptions):
+        codec = options.encoding or "utf-8"
+        if "\n".encode(codec) != b"\n":
+            raise InputError(f"{PLACE}: cannot be read as {codec}; name the file with --input")
+        self._lines, self._table = lines, TableReport(PLACE, "UTF-8" if codec == "utf-8" else codec)
+        self._decoded = (
+            decode(line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line,
+                   f"{PLACE}, line {number}", True, codec)[0]
+            for number, line in enumerate(lines, start=1)
+        )  # fmt: skip
+        self._rows: DelimitedRows | None = None
+        if kind in DELIMITED:
+            self._rows = DelimitedRows(self._read, self._table, options, DELIMITED[kind])
+            self._records = self._of_table(self._rows)
+        else:
+            self._records = read_lines(map(str.encode, self._decoded), kind, PLACE, strict=True)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a whole record, not blank, has arrived that was not taken yet."""
+        return getattr(self._lines, "waiting", False) if self._rows is None else self._rows.waiting
+
+    def __iter__(self) -> Iterator[Record]:
+        return self._records
+
+    def _read(self, size: int) -> str:
+        """Return the lines that have arrived, at least one unless the input ended."""
+        parts = [next(self._decoded, "")]
+        while parts[-1] and getattr(self._lines, "waiting", False) and sum(map(len, parts)) < size:
+            parts.append(next(self._decoded, ""))
+        return "".join(parts)
+
+    def _of_table(self, rows: DelimitedRows) -> Iterator[Record]:
+        for number, row in rows:
+            record = Record(row)
+            record.place, record.table = f"{PLACE}, line {number}", self._table
+            self._table.rows += 1
+            yield record

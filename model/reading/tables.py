@@ -1,142 +1,366 @@
-"""Reading CSV and TSV row by row, in bounded memory."""
+"""Tables: CSV, TSV and workbooks through pandas, Parquet and Feather in batches of pyarrow.
+
+All are read some rows at a time, in bounded memory, except workbooks, whose size is limited.
+"""
 
 import csv
+import io
 import re
+import warnings
+import zipfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import IO, Any, NamedTuple
 
-from ..errors import InputError
-from .inputs import LONGEST_RECORD, TOO_LONG
+from ..errors import InputError, brief
+from .inputs import LONGEST_RECORD, MOST_UNPACKED, SURE_UNPACKED, TOO_LONG, TableOptions
 
 MOST_COLUMNS = 100_000
-DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+MOST_ROWS = 1000  # parsed together
+MOST_CELLS = 1 << 20
+BATCH_BYTES = 64 << 20  # limit of the rows of Parquet that are read at once
+PIECE = 1 << 18  # characters read at a time
+SNIFFED = 50  # records that show the delimiter
+SAMPLED = 200  # rows that show which column is prose
+DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
+LINE_END = re.compile(r"\r\n?|\n")
+EXCEL_NOTE = re.compile(r"\s*sep=(.)\r?\n", re.IGNORECASE)  # names the delimiter
+NUMBER = re.compile(r"\s*[+-]?\d+([.,]\d+)?\s*")
+UNQUOTED = "--quoting none takes quotes for characters like any other"
+
+TableRow = dict[str, Any]
 
 
-class TableLines:
-    """The lines of a table as csv.reader takes them, and after them a row of two empty cells.
+@dataclass
+class TableReport:
+    """What was assumed of a table, and what was found in it so far."""
 
-    That row is read whole, unless a quote is still open: then it becomes part of a cell.
+    location: str
+    description: str = ""  # such as "semicolon, cp1252"
+    rows: int = 0
+    prose: str | None = None  # the one column that is clearly prose
+    has_header: bool = True  # False: its first line looks like a row
+
+    def sampled(self, rows: Iterator[TableRow]) -> Iterator[TableRow]:
+        """Yield rows; the first ones show which column is prose, and whether there is a header."""
+        first, size = list[TableRow](), 0
+        for row in rows:
+            first.append(row)
+            size += sum(len(value) for value in row.values() if isinstance(value, (str, bytes)))
+            if len(first) == SAMPLED or size > LONGEST_RECORD:
+                break
+        if first:
+            names = list(first[0])
+            self.has_header = not any(NUMBER.fullmatch(n) or len(n.split()) > 8 for n in names)
+            self.prose = prose_column(first) if self.has_header else None
+        yield from first
+        yield from rows
+
+
+def prose_column(rows: Sequence[TableRow]) -> str | None:
+    """Return the one column that is clearly prose, None if there is none or no clear winner.
+
+    Prose has three words a row or more, and is letters for the most part. A clear winner has twice
+    as many words as any other column of prose.
+    """
+    words = dict[str, float]()
+    for name in rows[0]:
+        cells = [cell for row in rows if isinstance(cell := row.get(name), str) and cell.strip()]
+        mean = sum(len(cell.split()) for cell in cells) / max(len(cells), 1)
+        text = "".join(cells)
+        letters = sum(map(str.isalpha, text)) / max(len(text), 1)
+        if mean >= 3 and letters >= 0.6 and 2 * len(cells) >= len(rows):
+            words[name] = mean
+    ranked = sorted(words, key=words.__getitem__, reverse=True)
+    if not ranked or (len(ranked) > 1 and words[ranked[0]] < 2 * words[ranked[1]]):
+        return None
+    return ranked[0]
+
+
+class Dialect:
+    """How cells are separated, and whether they may stand in quotes."""
+
+    def __init__(self, delimiter: str, *, quoted: bool):
+        self.delimiter, self.quoted = delimiter, quoted
+        sign = re.escape(delimiter)
+        plain = rf"[^{sign}\r\n]*+"
+        cell = rf'(?:"(?:[^"]++|"")*+"|(?!"){plain})' if quoted else plain
+        self.record = re.compile(rf"(?:{cell}{sign})*+{cell}(?:\r\n?|\n|\Z)")
+        self.unclosed = re.compile(rf'(?:{cell}{sign})*+"(?:[^"]++|"")*+\Z')
+        self._in_quotes = re.compile(rf'(?<![^{sign}])"(?:[^"]++|"")*+"')
+
+    def width(self, record: str) -> int:
+        """Return how many cells a whole record has."""
+        if self.quoted and '"' in record:
+            record = self._in_quotes.sub("", record)
+        return record.count(self.delimiter) + 1
+
+    def is_blank(self, record: str) -> bool:
+        """Whether a record is a blank line; a quoted blank is a value, and so is a delimiter."""
+        return not record.strip(" \r\n" if self.delimiter == "\t" else " \t\r\n")
+
+    def records(self, text: str) -> Iterator[str]:
+        """Yield the first whole records of a text that are not blank, up to a malformed one."""
+        at = 0
+        while at < len(text) and (match := self.record.match(text, at)):
+            at = match.end()
+            if not self.is_blank(match[0]):
+                yield match[0]
+
+    def parse(self, records: Sequence[str], width: int) -> list[list[str]]:
+        """Return the cells of whole records, `width` of each; missing ones are empty."""
+        import pandas
+
+        mark = "\ufeff" if records[0].startswith("\ufeff") else ""  # pandas drops the first one
+        frame = pandas.read_csv(
+            io.StringIO(mark + "".join(records), newline=""),
+            sep=self.delimiter,
+            quoting=csv.QUOTE_MINIMAL if self.quoted else csv.QUOTE_NONE,
+            header=None,
+            names=range(width),
+            index_col=False,
+            dtype=object,
+            na_filter=False,
+            skip_blank_lines=False,
+            engine="c",
+        )
+        cells: list[list[str]] = frame.to_numpy(dtype=object).tolist()
+        if len(cells) != len(records):
+            raise AssertionError(f"pandas reads {len(cells)} rows of {len(records)}")
+        return cells
+
+
+class WholeRecord(NamedTuple):
+    """The text of a row, the number of its last line, and how many cells it has."""
+
+    text: str
+    line: int
+    width: int
+
+
+class DelimitedRows:
+    """The rows of delimited text below its header, each with the number of its last line.
+
+    A short row has None for missing cells; a blank line is not a row. Raises InputError, with the
+    line, for a row that is too long or has too many cells, for a quote that is not closed or
+    swallows rows, and for a missing header.
+
+    read: returns about so many characters, and fewer only if there are no more yet; "" at the end.
+    lines: opens the whole text once more, as lines; None if it cannot be read twice.
     """
 
-    def __init__(self, lines: Iterable[str], delimiter: str, location: str):
-        self.lines, self.delimiter, self.location = lines, delimiter, location
-        self.number = 0
-        self.line = ""  # the last one
-        self.first = 1  # first line of the current row; its reader sets it and `characters`
-        self.characters = 0  # since the last row
-        self.has_header = False  # among the rows so far; their reader sets it
-        self.ended = False
+    def __init__(
+        self,
+        read: Callable[[int], str],
+        table: TableReport,
+        options: TableOptions,
+        delimiter: str,
+        lines: Callable[[], Iterable[str]] | None = None,
+    ):
+        self.table, self.options = table, options
+        self._read, self._again = read, lines
+        self._text, self._at, self._ended = "", 0, False
+        self._line = 0  # number of lines before `_at`
+        self._usual = delimiter
+        self.waiting = False  # whether rows were parsed that are still to come
 
-    def __iter__(self) -> Iterator[str]:
-        for line in self.lines:
-            self.number += 1
-            self.line = line
-            self.characters += len(line)
-            if self.characters > LONGEST_RECORD:
-                place = f"{self.location}, line {self.first}"
-                raise InputError(f"{place}: {TOO_LONG}; a quote may be open")
-            yield line
-        self.ended = True
-        yield self.delimiter
+    def __iter__(self) -> Iterator[tuple[int, TableRow]]:
+        dialect = self._sniff()
+        names: list[str] = []
+        while batch := self._batch(dialect, len(names)):
+            if not names:
+                names = self._header(batch.pop(0), dialect)
+            if not batch:
+                continue
+            rows = dialect.parse([each.text for each in batch], len(names))
+            if self.options.quoting == "auto" and dialect.quoted:
+                self._check_swallowed(batch, rows, dialect)
+            for number, (each, cells) in enumerate(zip(batch, rows, strict=True), start=1):
+                self.waiting = number < len(batch)
+                row: TableRow = dict(zip(names, cells, strict=True))
+                row |= dict.fromkeys(names[each.width :])
+                yield each.line, row
+        if not names:
+            raise InputError(f"{self.table.location}: the input is empty: not even a header")
 
-    @property
-    def place(self) -> str:
-        """The place of the last line, for messages."""
-        return f"{self.location}, line {self.number}"
+    def _place(self, line: int) -> str:
+        return f"{self.table.location}, line {line}"
 
+    def _header(self, record: WholeRecord, dialect: Dialect) -> list[str]:
+        text, line, width = record
+        if width > MOST_COLUMNS:
+            raise InputError(f"{self._place(line)}: not a table ({width:,} columns)")
+        return column_names(dialect.parse([text], width)[0], self._place(line))
 
-def table_rows(
-    lines: Iterable[str], delimiter: str, location: str
-) -> Iterator[tuple[int, dict[str, str | None]]]:
-    """Yield the rows below the header, each with the number of its last line.
+    def _extend(self) -> None:
+        rest = self._text[self._at :]
+        piece = self._read(max(PIECE, len(rest)))
+        self._text, self._at, self._ended = rest + piece, 0, not piece
 
-    lines: with their ends, as from files opened with newline="". A short row has None for missing
-    cells; a blank line is not a row. Raises InputError for a row that is too long or has too many
-    cells, for an open quote, and for a missing header.
-    """
-    csv.field_size_limit(LONGEST_RECORD)  # Python's own limit is 128 KiB
-    numbered = TableLines(lines, delimiter, location)
-    names: list[str] = []
-    for row in _rows(numbered, delimiter):
-        if numbered.ended:
-            break
-        numbered.first, numbered.characters = numbered.number + 1, 0
-        if not row or (len(row) == 1 and is_blank(row[0], numbered.line)):
-            continue
-        if names:
-            yield numbered.number, _named(row, names, numbered.place)
-        else:
-            names = column_names(row, numbered.place)
-            check_delimiter(names, delimiter, numbered.place)
-            numbered.has_header = True
-    if not names:
-        raise InputError(f"{location}: the input is empty: not even a header")
+    def _batch(self, dialect: Dialect, width: int) -> list[WholeRecord]:
+        """Return the next whole records that are not blank.
 
+        Those that have arrived, at least one unless the input ended. width: of the table; 0 for the
+        header, which comes alone.
+        """
+        found: list[WholeRecord] = []
+        most = min(MOST_ROWS, MOST_CELLS // width + 1) if width else 1
+        size = 0
+        while len(found) < most and size < LONGEST_RECORD:
+            match = dialect.record.match(self._text, self._at)
+            end = match.end() if match else len(self._text)
+            is_whole = end < len(self._text) or self._text.endswith("\n", self._at)
+            if match is None or not (is_whole or self._ended):
+                if found:
+                    break
+                self._refuse_malformed(match, dialect)
+                self._extend()
+                continue
+            record = match[0]
+            if not record:
+                break
+            self._check_length(len(record), is_open=False)
+            line = self._line + line_ends(record) + (record[-1] not in "\r\n")
+            cells = dialect.width(record)
+            if width and cells > width:
+                if found:
+                    break
+                raise InputError(
+                    f"{self._place(line)}: {cells} cells where the header has {width}: not a "
+                    "table, or a text with the delimiter in it needs quotes"
+                )
+            self._at, self._line = end, line
+            size += len(record)
+            if not dialect.is_blank(record):
+                found.append(WholeRecord(record, line, cells))
+        return found
 
-def is_blank(cell: str, line: str) -> bool:
-    """Whether the only cell of a row is that of a blank line; a quoted blank is a value."""
-    return bool(cell) and not cell.strip(" \t") and '"' not in line
-
-
-def _rows(numbered: TableLines, delimiter: str) -> Iterator[list[str]]:
-    """Yield the rows, the last of two empty cells; InputError for a quote that is no end of a cell.
-
-    A lenient reader would take the next rows into the cell.
-    """
-    try:
-        yield from csv.reader(numbered, delimiter=delimiter, strict=True)
-    except csv.Error as error:
-        if numbered.ended:
+    def _refuse_malformed(self, match: object, dialect: Dialect) -> None:
+        """Raise InputError unless the rest of the record may be still to come."""
+        is_open = match is None and dialect.unclosed.match(self._text, self._at) is not None
+        place = self._place(self._line + 1)
+        if match is None and not is_open:
             raise InputError(
-                f"{numbered.location}, line {numbered.first}: not a table (a quote is open from "
-                "here to the end of the file); close it"
-            ) from error
-        if not numbered.has_header:
-            check_quoted_header(numbered.line, delimiter, numbered.place)
-        raise InputError(
-            f"{numbered.place}: not a table ({error}): the quote of a cell that begins in line "
-            f"{numbered.first} is not closed, or there is one within it, which must be doubled"
-        ) from error
+                f"{place}: not a table: the quote of a cell that begins here is not closed, or "
+                f"there is one within it, which must be doubled; {UNQUOTED}"
+            )
+        if is_open and self._ended:
+            raise InputError(
+                f"{place}: not a table (a quote is open from here to the end of the file); close "
+                f"it; {UNQUOTED}"
+            )
+        self._check_length(len(self._text) - self._at, is_open=is_open)
+
+    def _check_length(self, length: int, *, is_open: bool) -> None:
+        if length > LONGEST_RECORD:
+            hint = "; a quote may be open" if is_open else ""
+            raise InputError(f"{self._place(self._line + 1)}: {TOO_LONG}{hint}")
+
+    def _sniff(self) -> Dialect:
+        """Return how the text is delimited, as asked or as its first lines look."""
+        while not self._ended and "\n" not in self._text.lstrip():
+            if len(self._text) > LONGEST_RECORD:
+                break
+            self._extend()
+        delimiter = self.options.delimiter
+        if note := EXCEL_NOTE.match(self._text):
+            delimiter = delimiter or note[1]
+            self._at, self._line = note.end(), line_ends(note[0])
+        sample = self._text[self._at :]
+        if not self._ended:
+            sample = sample[: sample.rfind("\n") + 1] or sample
+        delimiter = delimiter or self._delimiter_of(sample)
+        standard, plain = (Dialect(delimiter, quoted=each) for each in (True, False))
+        is_plain = self.options.quoting == "none"
+        if self.options.quoting == "auto" and delimiter == "\t" and self._at == 0:
+            lines = self._again() if self._again else io.StringIO(sample, newline="")
+            is_plain = fits_only_unquoted(lines, standard, plain)
+        named = DELIMITERS.get(delimiter, repr(delimiter))
+        self.table.description = ", ".join(
+            filter(None, (named, "quotes as characters" * is_plain, self.table.description))
+        )
+        return plain if is_plain else standard
+
+    def _delimiter_of(self, sample: str) -> str:
+        """Return the delimiter of which every record has as many as the header."""
+        ranks = self._ranked(sample)
+        if ranks:
+            return max(ranks, key=ranks.__getitem__)
+        header = next(filter(str.strip, LINE_END.split(sample)), "")
+        for other in DELIMITERS if self._usual not in header else ():
+            parts = header.split(other)
+            if len(parts) > 1 and all(part and part == part.strip() for part in parts):
+                return other  # though not all records fit: an error says where
+        return self._usual
+
+    def _ranked(self, sample: str) -> dict[str, Any]:
+        """Return the delimiters that may be meant, the more likely the larger their value."""
+        ranks = {}
+        for delimiter in DELIMITERS:
+            dialect = Dialect(delimiter, quoted=self.options.quoting != "none")
+            records = [r for _, r in zip(range(SNIFFED), dialect.records(sample), strict=False)]
+            widths = list(map(dialect.width, records))
+            if widths and 1 < widths[0] <= MOST_COLUMNS:
+                names = dialect.parse(records[:1], widths[0])[0]
+                is_sensible = any(names) and all(name == name.strip() for name in names)
+                fitting = widths.count(widths[0]) / len(widths)
+                is_usual = delimiter == self._usual
+                if is_usual or (is_sensible and fitting > 0.8):
+                    ranks[delimiter] = (is_sensible, fitting > 0.5, is_usual, fitting, widths[0])
+        return ranks
+
+    def _check_swallowed(
+        self, batch: Sequence[WholeRecord], rows: Sequence[Sequence[str]], dialect: Dialect
+    ) -> None:
+        """Raise InputError for a cell in quotes that is several rows, read together.
+
+        Every line of it has the header's number of cells, and in one column they are numbers, or
+        values of other rows.
+        """
+        width = len(rows[0])
+        long = {n for n, each in enumerate(batch) if '"' in each.text and line_ends(each.text) > 1}
+        if width == 1 or not long:
+            return
+        others = [row for number, row in enumerate(rows) if number not in long]
+        for number in sorted(long):
+            lines = LINE_END.split(batch[number].text.rstrip("\r\n"))
+            cells = [line.split(dialect.delimiter) for line in lines]
+            if len(lines) == 1 or any(len(each) != width for each in cells):
+                continue
+            for column in range(width):
+                values = {each[column] for each in cells}
+                known = {row[column] for row in others}
+                if values <= known - {""} or all(map(NUMBER.fullmatch, values)):
+                    place = self._place(batch[number].line - len(lines) + 1)
+                    raise InputError(
+                        f"{place}: a cell in quotes goes over {len(lines)} lines, each of which "
+                        f"looks like a row; {UNQUOTED}; if it is one cell, give --quoting standard"
+                    )
 
 
-def check_delimiter(names: Sequence[str], delimiter: str, place: str) -> None:
-    """Raise InputError for a header with another delimiter, or for Excel's line that names one.
-
-    It has another one if the only column's name looks like several names.
-    """
-    if re.fullmatch("sep=.?", names[0]):
-        raise InputError(f"{place}: a note for Excel, not a header; remove this line")
-    for other in DELIMITERS.keys() - {delimiter}:
-        parts = names[0].split(other) if len(names) == 1 else []
-        if len(parts) > 1 and all(part and part == part.strip() for part in parts):
-            raise InputError(_misread(names[0], delimiter, other, place))
+def line_ends(text: str) -> int:
+    """Count the ends of lines."""
+    return len(LINE_END.findall(text)) if "\r" in text else text.count("\n")
 
 
-def check_quoted_header(line: str, delimiter: str, place: str) -> None:
-    """Raise InputError if the line of a header has several names with another delimiter.
-
-    In this line a quote ends before the end of a cell.
-    """
-    for other in DELIMITERS.keys() - {delimiter}:
-        with suppress(csv.Error):
-            if len(next(csv.reader([line], delimiter=other, strict=True), [])) > 1:
-                raise InputError(_misread(line.strip(), delimiter, other, place))
-
-
-def _misread(header: str, delimiter: str, other: str, place: str) -> str:
-    """Return the message for a header whose names another delimiter separates."""
-    mend = ", or let its name end in .tsv" if other == "\t" else ""
-    return (
-        f"{place}: one column, {header!r}: its cells are separated by {DELIMITERS[other]}, not by "
-        f"{DELIMITERS[delimiter]}; save it with {DELIMITERS[delimiter]}{mend}"
-    )
+def fits_only_unquoted(lines: Iterable[str], standard: Dialect, plain: Dialect) -> bool:
+    """Whether every line has the header's number of cells, and not all are rows with quotes."""
+    width, is_odd = 0, False
+    for line in lines:
+        if plain.is_blank(line):
+            continue
+        width = width or plain.width(line)
+        if plain.width(line) != width or len(line) > LONGEST_RECORD:
+            return False
+        if '"' in line and not is_odd:
+            whole = standard.record.fullmatch(line)
+            is_odd = whole is None or standard.width(line) != width
+    return is_odd and width > 1
 
 
 def column_names(header: Sequence[str], place: str) -> list[str]:
     """Return the header's names after `check_names`; blank ones are named by their place."""
-    if len(header) > MOST_COLUMNS:
-        raise InputError(f"{place}: not a table ({len(header):,} columns)")
     names = [name or f"Unnamed: {number}" for number, name in enumerate(header)]
     check_names(names, place)
     return names
@@ -149,10 +373,222 @@ def check_names(names: Sequence[str], place: str) -> None:
         raise InputError(f"{place}: {count} columns are named {name!r}; rename all but one")
 
 
-def _named(row: Sequence[str], names: Sequence[str], place: str) -> dict[str, str | None]:
-    if len(row) > len(names):
+def workbook_rows(file: IO[bytes], table: TableReport, options: TableOptions) -> Iterator[TableRow]:
+    """Yield the rows of a sheet below its header, every cell as text, an empty one as "".
+
+    Raises InputError if the sheet is not there, and for a file that is damaged or far too large.
+    """
+    try:
+        import openpyxl  # noqa: F401, of which pandas reports the absence in many words
+        import pandas
+    except ImportError as error:
+        raise InputError(f".xlsx files need {error.name}: pip install {error.name}") from error
+    _check_unpacked(file, table.location)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of styles and validation, which are not read
+            book = pandas.ExcelFile(file, engine="openpyxl")
+            sheet = _sheet_of(list(map(str, book.sheet_names)), table, options)
+            frame = book.parse(sheet, header=None, dtype=str, na_filter=False)
+    except (ValueError, KeyError, zipfile.BadZipFile, OSError, SyntaxError) as error:
         raise InputError(
-            f"{place}: {len(row)} cells where the header has {len(names)}: not a table, or a text "
-            "with the delimiter in it needs quotes"
+            f"{table.location}: not a workbook, or damaged ({brief(error)}); save it again"
+        ) from error
+    rows = iter(frame.to_numpy(dtype=object).tolist())
+    header = next((row for row in rows if any(row)), None)
+    if header is None:
+        raise InputError(f"{table.location}: the sheet {sheet!r} is empty: not even a header")
+    names = column_names(header, table.location)
+    for row in rows:
+        yield dict(zip(names, row, strict=True))
+
+
+def _sheet_of(names: list[str], table: TableReport, options: TableOptions) -> str:
+    """Return the sheet asked for, or the first one."""
+    sheet = names[0] if options.sheet is None else options.sheet
+    if sheet not in names:
+        raise InputError(
+            f"{table.location}: no sheet {sheet!r}; there are {', '.join(map(repr, names))} "
+            "(--sheet)"
         )
-    return dict(zip(names, [*row, *[None] * (len(names) - len(row))], strict=True))
+    more = f" of {len(names)} (--sheet)" if len(names) > 1 else ""
+    table.description = f"sheet {sheet!r}{more}"
+    return sheet
+
+
+def _check_unpacked(file: IO[bytes], location: str) -> None:
+    """Refuse a workbook whose parts unpack to far more than its size."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            unpacked = sum(part.file_size for part in archive.infolist())
+            packed = sum(part.compress_size for part in archive.infolist())
+    except zipfile.BadZipFile as error:
+        raise InputError(
+            f"{location}: not a workbook of Excel, or damaged; save it again"
+        ) from error
+    if unpacked > max(MOST_UNPACKED * packed, SURE_UNPACKED):
+        raise InputError(f"{location}: unpacks to more than {MOST_UNPACKED} times its size")
+    file.seek(0)
+
+
+class RowTooLong(ValueError):
+    """A row (or the average row of a group) has more than LONGEST_RECORD bytes."""
+
+
+def columnar_rows(file: IO[bytes], location: str, kind: str) -> Iterator[TableRow]:
+    """Yield the rows of a Parquet or Feather file; bytes that are UTF-8 become text.
+
+    A few hundred bytes of dictionary and runs can stand for gigabytes. So the file's metadata
+    decide how many rows are read at once, strings stay in their dictionary, and a row is measured
+    before it becomes Python objects. Raises InputError for a file that is damaged, for two columns
+    with one name, and for a row that is too long.
+    """
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise InputError(f"{kind} files need pyarrow: pip install pyarrow") from error
+    name = "Parquet" if kind == ".parquet" else "Feather"
+    if not file.seekable():
+        raise InputError(
+            f"{location}: a {name} file cannot be read from a stream; download or decompress it "
+            "first"
+        )
+    number = 0
+    try:
+        for batch in (_parquet if kind == ".parquet" else _feather)(file, location):
+            for piece in _short_pieces(batch):
+                for row in _rows(piece, location):
+                    number += 1
+                    yield row
+    except RowTooLong as error:
+        raise InputError(
+            f"{location}, row {number + 1} or soon after it: longer than {LONGEST_RECORD:,} bytes; "
+            "cut it"
+        ) from error
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{location}: not a {name} file, or damaged ({brief(error)}); get it again"
+        ) from error
+
+
+def _rows(batch: Any, location: str) -> list[TableRow]:
+    """Return a batch as Python values; InputError for a value that Python cannot hold."""
+    from pyarrow import ArrowException, types
+
+    try:
+        decoded = _decoded(batch)
+        rows: list[TableRow] = decoded.to_pylist()
+    except (ArrowException, UnicodeDecodeError):  # damage
+        raise
+    except (ValueError, OverflowError) as error:  # such as a time beyond the year 9999
+        raise InputError(
+            f"{location}: a value that Python cannot hold ({brief(error)}); leave its column out"
+        ) from error
+    for column in decoded.schema:
+        if types.is_binary(column.type) or types.is_large_binary(column.type):
+            for row in rows:
+                row[column.name] = _as_text(row[column.name])
+    return rows
+
+
+def _as_text(value: bytes | None) -> str | bytes | None:
+    try:
+        return value if value is None else value.decode()
+    except UnicodeDecodeError:
+        return value
+
+
+def _feather(file: IO[bytes], location: str) -> Iterator[Any]:
+    from pyarrow import ipc
+
+    source = ipc.open_file(file)
+    check_names(source.schema.names, location)
+    for number in range(source.num_record_batches):
+        batch = source.get_batch(number)
+        for start in range(0, batch.num_rows, MOST_ROWS):
+            yield batch.slice(start, MOST_ROWS)
+
+
+def _parquet(file: IO[bytes], location: str) -> Iterator[Any]:
+    """Yield a file's rows in batches, with all strings in their dictionaries."""
+    from pyarrow import parquet
+
+    described = parquet.ParquetFile(file)
+    check_names(described.schema_arrow.names, location)
+    schema = described.schema
+    columns = [schema.column(number) for number in range(len(schema))]
+    # pyarrow keeps no decimals in a dictionary.
+    strings = [
+        column.path
+        for column in columns
+        if column.physical_type == "BYTE_ARRAY" and column.logical_type.type != "DECIMAL"
+    ]
+    source = parquet.ParquetFile(file, read_dictionary=strings)
+    for number in range(source.num_row_groups):
+        _check_columns(source, number)
+        count = _rows_at_once(source.metadata.row_group(number))
+        yield from source.iter_batches(count, row_groups=[number])
+
+
+def _check_columns(source: Any, number: int) -> None:
+    """Raise ArrowException if a row group's description of its columns is damaged.
+
+    pyarrow raises it only when columns are read; on access to the description it ends the process.
+    """
+    from pyarrow import ArrowInvalid
+
+    described, expected = source.metadata.row_group(number).num_columns, source.metadata.num_columns
+    if described != expected:
+        raise ArrowInvalid(f"row group {number} has {described} columns, not {expected}")
+    next(source.iter_batches(1, row_groups=[number]), None)
+
+
+def _rows_at_once(row_group: Any) -> int:
+    """Return how many rows of a row group to read together; RowTooLong if not even one fits."""
+    values = sum(row_group.column(number).num_values for number in range(row_group.num_columns))
+    size, rows = max(row_group.total_byte_size, values), max(row_group.num_rows, 1)
+    if size > rows * LONGEST_RECORD:
+        raise RowTooLong
+    return min(max(BATCH_BYTES * rows // max(size, 1), 1), MOST_ROWS)
+
+
+def _short_pieces(batch: Any) -> Iterator[Any]:
+    """Cut a batch until every piece is within a record's limit; RowTooLong for a longer row."""
+    if sum(map(_size, batch.columns)) <= LONGEST_RECORD:
+        yield batch
+        return
+    if batch.num_rows == 1:
+        raise RowTooLong
+    half = batch.num_rows // 2
+    yield from _short_pieces(batch.slice(0, half))
+    yield from _short_pieces(batch.slice(half))
+
+
+def _decoded(batch: Any) -> Any:
+    """Return a batch with its strings out of their dictionaries, from which listing is slow."""
+    from pyarrow import RecordBatch, types
+
+    columns = [
+        column.dictionary_decode() if types.is_dictionary(column.type) else column
+        for column in batch.columns
+    ]
+    return RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _size(array: Any) -> int:
+    """Return the bytes of an array's values without sharing; a null counts at least one."""
+    import pyarrow
+    from pyarrow import compute, types
+
+    kind = array.type
+    if types.is_dictionary(kind):
+        lengths = compute.binary_length(array.dictionary).take(array.indices)
+        return len(array) + (compute.sum(lengths).as_py() or 0)
+    if types.is_struct(kind):
+        return len(array) + sum(map(_size, array.flatten()))
+    if types.is_map(kind):
+        entry = pyarrow.struct([("key", kind.key_type), ("value", kind.item_type)])
+        array = array.cast(pyarrow.list_(entry))
+    if types.is_nested(kind):
+        return len(array) + _size(array.flatten())
+    return max(array.nbytes, len(array))

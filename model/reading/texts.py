@@ -3,17 +3,19 @@
 import logging
 import math
 import reprlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from ..errors import InputError
+from ..errors import InputError, utf8_argument
 from ..text.profiles import has_unreadable_reference
-from .inputs import Input, as_input
+from .inputs import Input, TableOptions, as_input
 from .records import Record, read_records
+from .tables import TableReport
 
 TEXT_KEYS = ("text", "sentence", "reviewText", "review")
 LABEL_KEYS = ("label", "sentiment", "overall")
+SURROGATE = "a lone surrogate, which UTF-8 cannot encode"
 NO_TEXT = (list, tuple, set, dict, bytes)
 
 log = logging.getLogger(__name__)
@@ -67,6 +69,17 @@ def text_of(value: object, place: str) -> str | None:
     raise InputError(f"{place}: expected text or a number, found {shown}, of type {kind}")
 
 
+def unicode_text(value: object, place: str) -> str | None:
+    """Return `text_of` a value; InputError also for a lone surrogate, which UTF-8 cannot encode."""
+    text = text_of(value, place)
+    if text is not None and not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise InputError(f"{place}: {SURROGATE}; fix the text") from error
+    return text
+
+
 def accept(text: str | None, report: ReadingReport, strict: bool) -> bool:
     """Count a text's faults, and return whether it goes into the corpus.
 
@@ -86,7 +99,7 @@ def accept(text: str | None, report: ReadingReport, strict: bool) -> bool:
             text.encode("utf-8")
         except UnicodeEncodeError as error:
             if strict:
-                raise ValueError("a lone surrogate, which UTF-8 cannot encode") from error
+                raise ValueError(SURROGATE) from error
             report.surrogates += 1
     if "&#" in text and has_unreadable_reference(text):
         if strict:
@@ -113,6 +126,14 @@ def key_in(present: Collection[str], given: str | None, candidates: Iterable[str
     return None
 
 
+def record_key(record: Record, given: str | None, candidates: Sequence[str]) -> str | None:
+    """Return `key_in` a record; for the text of a table, else its one column of prose."""
+    key = key_in(record, given, candidates)
+    if key is None and given is None and candidates is TEXT_KEYS and record.table is not None:
+        return record.table.prose
+    return key
+
+
 def choose_key(
     record: Record,
     given: str | None,
@@ -122,19 +143,24 @@ def choose_key(
 ) -> str:
     """Return the key to read: the one given, or the first candidate that is present.
 
-    A choice among several is logged. told: the keys that were logged already; the key is added to
-    them.
+    A choice among several is logged, except of a table, of which all is told at its end. told: the
+    keys that were logged already; the key is added to them.
     """
     present = ", ".join(map(repr, record)) or "none"
-    key = key_in(record, given, candidates)
+    key = record_key(record, given, candidates)
     if key is None and given is not None:
         raise InputError(f"{record.place}: no key {given!r}; present: {present} ({option})")
     if key is None:
-        raise InputError(
-            f"{record.place}: none of the keys {', '.join(candidates)}; present: {present}; "
-            f"name one with {option}, or add a header if the file has none"
+        is_odd = record.table is not None and not record.table.has_header
+        why = (
+            "its first line looks like a row; add a header"
+            if is_odd
+            else (f"name one with {option}, or add a header if the file has none")
         )
-    if given is None:
+        raise InputError(
+            f"{record.place}: none of the keys {', '.join(candidates)}; present: {present}; {why}"
+        )
+    if given is None and record.table is None:
         if len(record) > 1 and key not in (told or ()):  # else there was no choice
             log.info("%s: reading %r (%s)", record.place, key, option)
         if told is not None:
@@ -169,15 +195,19 @@ class KeyChooser:
         option: str,
         told: set[str] | None = None,
     ):
-        self.given, self.candidates, self.option, self.told = given, candidates, option, told
+        self.given = None if given is None else utf8_argument(given, option)
+        self.candidates, self.option, self.told = candidates, option, told
         self.key: str | None = None
+        self.table: TableReport | None = None  # the one that was read last
+        self._is_told = False
         self._first: Record | None = None
         self._has_warned = given is not None
 
     def value(self, record: Record) -> object:
         """Return the value of the key; None if this record, or every one so far, has none."""
         self._first = record if self._first is None else self._first
-        if self.key is None and key_in(record, self.given, self.candidates) is not None:
+        self.table = record.table
+        if self.key is None and record_key(record, self.given, self.candidates) is not None:
             self.key = self._choose(record)
         if self.key is None:
             return None
@@ -189,14 +219,32 @@ class KeyChooser:
         """Return the key; InputError, with the record's own keys, if no record has had one yet."""
         return self._choose(record) if self.key is None else self.key
 
-    def conclude(self, location: object) -> None:
+    def require(self, location: object) -> None:
         """Raise InputError if there was no record, or none with the key."""
         if self._first is None:
             raise InputError(f"{location}: no records in it")
         self.name_in(self._first)
 
+    def conclude(self, location: object) -> None:
+        """Raise as `require` does; at the end of a table, say once how it was read."""
+        self.require(location)
+        if self.table is not None and not self._is_told:
+            self._is_told = True
+            log.info("%s", told_of(self.table, {"text": (self.key, self.option)}))
+
     def _choose(self, record: Record) -> str:
         return choose_key(record, self.given, self.candidates, self.option, self.told)
+
+
+def told_of(table: TableReport, keys: Mapping[str, tuple[str | None, str]]) -> str:
+    """Return a line on what was assumed of a table: its format, its rows, its columns.
+
+    keys: by what a column holds, its name and the option that names another.
+    """
+    columns = [f"{what} column {key!r} ({option})" for what, (key, option) in keys.items()]
+    rows = "1 row" if table.rows == 1 else f"{table.rows:,} rows"
+    parts = [table.description, rows, *columns]
+    return f"{table.location}: {', '.join(filter(None, parts))}"
 
 
 def read_texts(
@@ -227,17 +275,23 @@ def read_reviews(
     key.conclude(source.location if isinstance(source, Input) else source)
 
 
-def read_plain_texts(location: str | Path, text_key: str | None = None) -> list[str]:
+def read_plain_texts(
+    location: str | Path, text_key: str | None = None, options: TableOptions | None = None
+) -> list[str]:
     """Read the texts of a file or address, one per record; a missing text is the empty one."""
+    given = as_input(location, options)
     key = KeyChooser(text_key, TEXT_KEYS, "--text-key")
-    texts = [read_text(record, key) for record in read_records(as_input(location), strict=True)]
+    texts = [read_text(record, key) for record in read_records(given, strict=True)]
     key.conclude(location)
     return texts
 
 
 def read_text(record: Record, key: KeyChooser, *, blank: bool = True) -> str:
-    """Return a record's text, a missing one as the empty one; InputError unless it may be blank."""
-    text = text_of(key.value(record), record.place) or ""
+    """Return a record's text, a missing one as the empty one; InputError unless it may be blank.
+
+    Raises it also for a text that UTF-8 cannot encode.
+    """
+    text = unicode_text(key.value(record), record.place) or ""
     if not blank and not text.strip():
         name = key.name_in(record)
         raise InputError(f"{record.place}: no text under {name!r}; remove the row or fix it")

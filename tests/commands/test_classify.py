@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pyarrow
 import pytest
 import torch
@@ -175,6 +176,45 @@ def test_csv_to_csv_and_to_json_lines(classify, work, tmp_path):
             continue
         assert line["label"] == "bad"
         assert line["probability"] == pytest.approx(float(row["probability"]), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "mark"), [("in.csv", True), ("in.xlsx", True), ("plain.csv", False)]
+)
+def test_what_excel_wrote_opens_in_excel(classify, tmp_path, name, mark):
+    """Excel takes UTF-8 without a byte order mark for another encoding."""
+    text = "Ein sch\u00f6nes Ger\u00e4t, sehr gut"
+    frame = pandas.DataFrame({"Kommentar": [text] * 3, "n": ["007"] * 3})
+    path, output = tmp_path / name, tmp_path / "out.csv"
+    if name.endswith("xlsx"):
+        frame.to_excel(path, index=False)
+    else:
+        frame.to_csv(path, index=False, sep=";", encoding="utf-8-sig" if mark else "utf-8")
+    command = ("--input", path, "--output", output)
+    assert classify(*command).returncode == 0
+    content = output.read_bytes()
+    assert content.startswith(b"\xef\xbb\xbf") is mark
+    found = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline="")))
+    assert [row["Kommentar"] for row in found] == list(frame["Kommentar"])
+    assert [row["n"] for row in found] == ["007"] * 3
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "a cell in quotes goes over 2 lines"),
+        (["--quoting", "none"], "comma, quotes as characters, UTF-8, 4 rows, text column 'text'"),
+        (["--quoting", "standard"], "comma, UTF-8, 3 rows, text column 'text' (--text-key)"),
+    ],
+)
+def test_as_many_rows_come_out_as_go_in(classify, tmp_path, caplog, options, said):
+    caplog.set_level(logging.INFO)
+    (tmp_path / "in.csv").write_text('text,label\nfine,1\n"So good,1\nso bad",0\nwell,0\n')
+    process = classify("--input", tmp_path / "in.csv", *options)
+    assert said in caplog.text + process.stderr
+    if options:
+        rows = [json.loads(line) for line in process.stdout.splitlines()]
+        assert len(rows) == int(said.partition(" rows")[0][-1])
 
 
 def test_the_input_is_never_the_output(classify, tmp_path):

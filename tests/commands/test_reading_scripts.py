@@ -117,14 +117,14 @@ def test_a_reader_that_leaves_early_is_no_error(folder):
 
 def test_heatmap_writes_a_page_and_json_and_colours(folder, tmp_path):
     process = heatmap(
-        folder, "--text", "good", "--text=-5 \udce9", "--neuron", "3", "--neuron", "1",
+        folder, "--text", "good", "--text=-5 \u00e9", "--neuron", "3", "--neuron", "1",
         "--output", tmp_path / "h.html", "--output", tmp_path / "h.json", "--ansi",
     )  # fmt: skip
     assert process.returncode == 0, process.stderr
     assert "2 texts, units 3, 1" in process.stdout
     assert "\x1b[38;2;" in process.stdout
     content = json.loads((tmp_path / "h.json").read_text())
-    assert [text["text"] for text in content["texts"]] == ["good", "-5 ?"]
+    assert [text["text"] for text in content["texts"]] == ["good", "-5 \u00e9"]
     assert (tmp_path / "h.html").read_text().count('role="option"') == 8
 
 
@@ -228,7 +228,7 @@ def test_heatmap_colours_only_a_terminal_unless_told(folder):
 def test_heatmap_files_have_what_the_classifier_says(folder, tmp_path):
     give_classifier(folder)
     output = ("--output", tmp_path / "h.html", "--output", tmp_path / "h.svg")
-    process = heatmap(folder, "--text=-5 \udce9", *output)
+    process = heatmap(folder, "--text=-5 \u00e9", *output)
     assert process.returncode == 0, process.stderr
     assert process.stdout.splitlines()[0].endswith("h.html: 1 text, unit 4")
     assert "<p>classifier: " in (tmp_path / "h.html").read_text()
@@ -262,3 +262,37 @@ def test_a_classifier_of_other_weights_is_not_trusted(folder):
 
 def test_a_layer_that_the_model_does_not_have(folder):
     assert_refused(generate(folder, "--value", "1", "--layer", "1"), "layer 1", "layers 0 to 0")
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("heatmap", ["--text", "caf\udce9 was lovely", "--neuron", "1"]),
+        ("generate", ["--prompt", "caf\udce9"]),
+        ("featurize", ["--input", "x.csv", "--output", "x.npy", "--text-key", "caf\udce9"]),
+        ("classify", ["--text", "good", "--text", "caf\udce9 was lovely"]),
+    ],
+)
+def test_text_on_the_command_line_that_is_not_utf8_is_refused(folder, run_here, script, words):
+    """It was read with a `?` in the place of each of its bytes."""
+    process = run_here(f"scripts/{script}.py", "--model", folder, *words)
+    assert_refused(process, r"udce9", ": not UTF-8; put it into a file, and give its --encoding")
+
+
+def test_text_on_the_command_line_is_utf8_in_any_locale(folder):
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    words = ("scripts/heatmap.py", "--model", folder, "--neuron", "1", "--text", "caf\u00e9")
+    found = [run(*words, env=env).stdout for env in (plain, {"PYTHONUTF8": "1"})]
+    assert found[0] == found[1].replace("\u00e9", "\\xe9")
+    assert "\u00e9" in found[1]
+
+
+@pytest.mark.parametrize("script", ["classify", "featurize"])
+def test_a_lone_surrogate_is_refused_by_its_place(folder, run_here, tmp_path, script):
+    """It was read as `?`."""
+    give_classifier(folder)
+    (tmp_path / "in.jsonl").write_text('{"text": "good"}\n{"text": "\\ud800"}\n')
+    words = ("--input", tmp_path / "in.jsonl", "--output", tmp_path / "out.npy")
+    words = words[:2] if script == "classify" else words
+    process = run_here(f"scripts/{script}.py", "--model", folder, *words)
+    assert_refused(process, "in.jsonl, line 2: a lone surrogate, which UTF-8 cannot encode")

@@ -202,7 +202,7 @@ def test_neuron_refuses(work, tmp_path, options, words):
         ("empty.csv", "", ["the file is empty"]),
         ("no_label.csv", "text\ngood\nbad\n", ["label, sentiment, overall"]),
         ("one_class.csv", "text,label\ngood,1\nfine,1\n", ["found 1"]),
-        ("latin.csv", "text,label\ncaf\xe9,1\nbad,0\n".encode("latin-1"), ["not UTF-8"]),
+        ("broken.csv", b"text,label\n\xc3\xa9t\xc3\xa9 caf\xe9,1\nbad,0\n", ["not UTF-8"]),
         ("missing.csv", None, ["no such file"]),
     ],
 )

@@ -147,13 +147,44 @@ def test_the_first_records_may_lack_the_text(tmp_path):
         read_plain_texts(path)
 
 
-def test_a_key_is_reported_once_for_all_parts(tmp_path, caplog):
+def test_every_set_says_what_was_read(tmp_path, caplog):
     caplog.set_level(logging.INFO)
     paths = [tmp_path / f"{name}.csv" for name in ("train", "val", "test")]
     for path in paths:
-        path.write_text(f"sentence,label\ngood {path.stem},1\nbad {path.stem},0\n")
+        path.write_text(f"sentence,label\ngood {path.stem},1\n,1\nbad {path.stem},0\n")
     read_labelled_sets(paths)
-    assert [record.args[1] for record in caplog.records] == ["sentence", "label"]
+    assert caplog.messages[:3] == [
+        f"{path}: comma, UTF-8, 3 rows, text column 'sentence' (--text-key), label column 'label' "
+        "(--label-key): '1' 2, '0' 1; 1 without text"
+        for path in paths
+    ]
+    caplog.clear()
+    read_labelled_sets([write(tmp_path / "a.jsonl", rows_of("b", *("a" * 12)))])
+    told = f"{tmp_path}/a.jsonl: 13 rows, text column 'text' (--text-key), label column 'label' "
+    assert f"{told}(--label-key): 'a' 12, 'b' 1" in caplog.messages
+
+
+def test_odd_classes_are_told(tmp_path, caplog):
+    train = tmp_path / "train.csv"
+    train.write_text("text,label\na,good\nb,Good\nc,bad\ntext,label\nd,fair\n")
+    val = write(tmp_path / "val.jsonl", rows_of("good", "bad"))
+    read_labelled_sets([train, val])
+    warned = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert warned == [
+        f"{train}, row 5: repeats the header, as in files that were joined",
+        f"{train}: the classes 'Good', 'good' differ only in case or space",
+        f"{val}: has no text of 'fair', 'Good', 'label'",
+    ]
+
+
+def test_a_folder_with_pos_and_neg_is_a_set(tmp_path):
+    for name, text in (("pos/1_9", "so\ngood"), ("neg/0_1", "bad"), ("urls_pos", "http")):
+        path = tmp_path / f"{name}.txt"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    (part,) = read_labelled_sets([tmp_path])
+    assert (part.texts, part.labels.tolist()) == (["bad", "so\ngood"], [0, 1])
+    assert part.classes == ("neg", "pos")
 
 
 def test_texts_that_sets_share_are_told(tmp_path, caplog):

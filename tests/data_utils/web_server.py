@@ -15,6 +15,7 @@ class Site:
     last_modified: str | None = None
     resumes: bool = True
     kind: str = "application/octet-stream"
+    headers: dict[str, str] = field(default_factory=dict)  # further ones
     statuses: list[int] = field(default_factory=list)  # refuse the next requests so
     cuts: list[int] = field(default_factory=list)  # bytes after which the next answers end
     claims: int | None = None  # bytes that the answers say they have
@@ -64,6 +65,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(206 if start else 200)
         self.send_header("Content-Type", site.kind)
         self.send_header("Content-Length", str(site.claims or size - start))
+        for name, value in site.headers.items():
+            self.send_header(name, value)
         if start:
             self.send_header("Content-Range", f"bytes {start}-{size - 1}/{size}")
         if site.etag:

@@ -1,17 +1,20 @@
 """One input of any kind, read in every way: it ends in an InputError, or all ways agree."""
 
+import bz2
 import gzip
 import io
 import lzma
 import os
+import zipfile
 from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+import pandas
 import pyarrow
 import torch
-from pyarrow import parquet
+from pyarrow import feather, parquet
 
 from data_utils.labelled import read_labelled_sets
 from data_utils.preparation.blocks import Request, cut, read_block
@@ -44,9 +47,32 @@ def whole_inputs() -> dict[str, bytes]:
         "a.jsonl.zst": zstandard().compress(lines),
         "a.parquet": _parquet("snappy"),
         "b.parquet": _parquet("none"),
+        "a.csv.bz2": bz2.compress(table),
+        "a.csv.zip": _zipped(table),
+        "a.feather": _feather(),
+        "a.xlsx": _workbook(),
         "a.pt": _tensors(zipped=True),
         "b.pt": _tensors(zipped=False),
     }
+
+
+def _zipped(content: bytes) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.csv", content)
+    return file.getvalue()
+
+
+def _feather() -> bytes:
+    file = io.BytesIO()
+    feather.write_feather(pyarrow.table({"text": [row["text"] for row in ROWS]}), file)
+    return file.getvalue()
+
+
+def _workbook() -> bytes:
+    file = io.BytesIO()
+    pandas.DataFrame(ROWS).to_excel(file, index=False)
+    return file.getvalue()
 
 
 def _parquet(compression: str) -> bytes:

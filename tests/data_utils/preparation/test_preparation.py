@@ -22,6 +22,7 @@ from data_utils.preparation.encoding import keys_of
 from data_utils.preparation.preparation import PieceSizes, Preparation, split_counts
 from data_utils.preparation.vocabulary import VocabularyConfig
 from model.errors import InputError
+from model.reading.inputs import TableOptions
 from model.text.profiles import text_profile
 from tests.data_utils.preparation.interruptions import (
     acting_at,
@@ -480,7 +481,9 @@ def test_it_says_which_key_the_texts_are_from(tmp_path, source, caplog):
     plain.write_text("a line\n")
     with caplog.at_level("INFO"):
         prepare_corpus([source, other, plain], tmp_path / "out", pieces=MANY_BLOCKS)
-    assert "records by the key of their text: 'text' 200, 'sentence' 1" in caplog.messages
+    assert "records by the key of their text: 'text' 200" in caplog.messages
+    told = f"{other}: comma, UTF-8, 1 row, text column 'sentence' (--text-key)"
+    assert told in caplog.messages
     assert not any(record.levelname == "WARNING" for record in caplog.records)
 
 
@@ -552,7 +555,24 @@ def test_a_folder_that_is_no_corpus(tmp_path):
         open_corpus(tmp_path)
 
 
-def test_utf16_is_refused(tmp_path):
+def test_utf16_is_read(tmp_path):
     (tmp_path / "a.txt").write_text("fine\nreally\n", encoding="utf-16")
-    with pytest.raises(InputError, match="begins like UTF-16"):
-        prepare_corpus([tmp_path / "a.txt"], tmp_path / "corpus")
+    meta = prepare_corpus([tmp_path / "a.txt"], tmp_path / "corpus", split=(1, 0, 0))
+    assert meta["splits"]["train"]["bytes"] == len("\n fine \n really ")
+
+
+def test_a_table_is_read_with_its_options(tmp_path, caplog):
+    """A file of Windows without a header was called one without a text."""
+    rows = "1;Ein sch\u00f6nes Ger\u00e4t, das mir sehr gut gef\u00e4llt und lange h\u00e4lt\n" * 3
+    path, corpus = tmp_path / "a.csv", tmp_path / "corpus"
+    path.write_text(f"Nr;Kommentar\n{rows}", encoding="cp1252")
+    with caplog.at_level("INFO"):
+        meta = prepare_corpus([path], corpus, split=(1, 0, 0))
+    assert meta["splits"]["train"]["reviews"] == 3
+    told = f"{path}: semicolon, cp1252, 3 rows, text column 'Kommentar' (--text-key)"
+    assert told in caplog.messages
+    path.write_text(rows, encoding="cp1252")
+    with pytest.raises(InputError, match="its first line looks like a row; add a header"):
+        prepare_corpus([path], tmp_path / "other")
+    with pytest.raises(InputError, match="none of text"):
+        prepare_corpus([path], tmp_path / "other", table=TableOptions(delimiter="|"))

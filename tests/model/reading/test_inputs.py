@@ -1,5 +1,6 @@
 """Files, folders, patterns and addresses as inputs; every format and compression read alike."""
 
+import bz2
 import errno
 import gzip
 import http.server
@@ -11,6 +12,7 @@ import re
 import socket
 import sys
 import threading
+import zipfile
 
 import pyarrow
 import pytest
@@ -18,7 +20,7 @@ from pyarrow import parquet
 
 from data_utils.preparation.expansion import expand
 from model.errors import InputError
-from model.reading.inputs import Position
+from model.reading.inputs import Position, as_input
 from model.reading.json_arrays import array_items
 from model.reading.records import read_records
 from model.reading.texts import ReadingReport, read_texts
@@ -31,7 +33,18 @@ else:
 
 TEXTS = ["good", "b\u00e4d \U0001f600", "NA", "null", "two\nlines"]
 LINES = "".join(json.dumps({"text": text}) + "\n" for text in TEXTS)
-PACKERS = {".gz": gzip.compress, ".xz": lzma.compress, ".zst": zstd.compress}
+
+
+def zipped(content, *more):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in ("__MACOSX/._a", "a.csv", *more):
+            archive.writestr(name, content if name == "a.csv" else b"x")
+    return file.getvalue()
+
+
+STREAMS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst": zstd.compress}
+PACKERS = {**STREAMS, ".zip": zipped}
 
 
 def texts_of(path, strict=True):
@@ -44,7 +57,7 @@ def write(path, content):
     return path
 
 
-@pytest.mark.parametrize("suffix", ["", ".gz", ".xz", ".zst"])
+@pytest.mark.parametrize("suffix", ["", *PACKERS])
 @pytest.mark.parametrize("kind", [".jsonl", ".json", "array.json", ".csv", ".tsv"])
 def test_every_format_in_every_compression(tmp_path, kind, suffix):
     content = {
@@ -60,7 +73,7 @@ def test_every_format_in_every_compression(tmp_path, kind, suffix):
 
 def test_several_compressed_parts_in_one_file_are_one_text(tmp_path):
     half = len(LINES.splitlines()[0]) + 1
-    for suffix, pack in PACKERS.items():
+    for suffix, pack in STREAMS.items():
         path = tmp_path / f"a.jsonl{suffix}"
         path.write_bytes(pack(LINES[:half].encode()) + pack(LINES[half:].encode()))
         assert texts_of(path)[0] == TEXTS
@@ -154,8 +167,14 @@ def test_broken_bytes_in_an_array_are_replaced_or_refused(tmp_path):
         ("a.json", b'[{"text": "a"}, 5]', "item 2: holds a int"),
         ("a.parquet", b"PAR1 and no more", "not a Parquet file, or damaged"),
         ("a.jsonl.zst", zstd.compress(LINES.encode())[:-3], "damaged or cut short"),
-        ("a.jsonl.zst", b"no frame", "damaged or cut short"),
-        ("a.jsonl.gz", b"no member", "damaged or cut short"),
+        ("a.jsonl.zst", b"no frame", "is not packed by zstd, though its name ends in .zst; rename"),
+        ("a.jsonl.gz", b"no member", "is not packed by gzip, though its name ends in .gz; rename"),
+        ("a.jsonl.bz2", LINES.encode(), "is not packed by bzip2, though its name ends in .bz2"),
+        ("a.csv.zip", b"text\n", "is not packed by zip, though its name ends in .zip"),
+        ("a.csv.zip", b"PK\x03\x04 and no more", "damaged or cut short"),
+        ("a.jsonl.bz2", bz2.compress(LINES.encode())[:-9], "damaged or cut short"),
+        ("a.xlsx", b"PK\x03\x04 and no more", "not a workbook of Excel, or damaged"),
+        ("a.feather", b"ARROW1 and no more", "not a Feather file, or damaged"),
         ("a.jsonl.gz", gzip.compress(LINES.encode(), mtime=0)[:-9], "damaged or cut short"),
         ("a.jsonl.xz", lzma.compress(LINES.encode())[:-9], "damaged or cut short"),
     ],
@@ -229,7 +248,7 @@ def test_test_files_are_read_only_where_they_are_named(tmp_path, caplog):
     with caplog.at_level("INFO"):
         assert [given.name for given in expand([data])] == others
     told, warned = caplog.messages
-    assert told == f"{data}: reads latest.csv, train.jsonl, unlabelled.jsonl"
+    assert told == f"{data}: reads 1 .csv, 2 .jsonl: latest.csv, train.jsonl, unlabelled.jsonl"
     assert "part-test_2.csv, test/pos/0_9.txt, test.jsonl, tests/a.csv; name them" in warned
     for pattern, names in {
         "*.jsonl": others[1:],
@@ -264,7 +283,9 @@ def test_of_many_files_that_are_read_the_first_are_named(tmp_path, caplog):
         (tmp_path / f"{number:02}.txt").write_text("x")
     with caplog.at_level("INFO"):
         expand([tmp_path])
-    assert caplog.messages[0].endswith("reads 00.txt, 01.txt, 02.txt, 03.txt, 04.txt and 7 more")
+    assert caplog.messages[0].endswith(
+        "reads 12 .txt: 00.txt, 01.txt, 02.txt, 03.txt, 04.txt and 7 more"
+    )
 
 
 def test_what_is_named_twice_is_read_once(tmp_path, caplog):
@@ -450,3 +471,47 @@ def test_a_packed_pipe_may_unpack_to_more_than_a_small_file(tmp_path, monkeypatc
     writer.start()
     assert len(list(read_records(pipe, strict=True))) == 1000
     writer.join()
+
+
+def test_a_zip_file_has_one_file_in_it(tmp_path):
+    (tmp_path / "a.zip").write_bytes(zipped(b"text\ngood\n"))
+    assert texts_of(tmp_path / "a.zip")[0] == ["good"]
+    (tmp_path / "a.csv.zip").write_bytes(zipped(b"text\n", "b.csv"))
+    with pytest.raises(
+        InputError, match=r"a\.csv\.zip: has 2 files in it; unpack it and name them"
+    ):
+        texts_of(tmp_path / "a.csv.zip")
+
+
+def test_the_address_of_a_file_is_told_as_its_path():
+    with pytest.raises(InputError, match=r"file:///a%20b\.csv: give the path alone: /a b\.csv"):
+        as_input("file:///a%20b.csv")
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
+def test_what_a_server_packs_on_the_way_is_unpacked(name):
+    content = gzip.compress(b"text\ngood\n")
+    with served(content, headers={"Content-Encoding": "gzip"}) as site:
+        assert texts_of(as_input(f"{site.address}/{name}"))[0] == ["good"]
+    with (
+        served(content, headers={"Content-Encoding": "br"}) as site,
+        pytest.raises(InputError, match="the server packs it by br; download it first"),
+    ):
+        texts_of(as_input(f"{site.address}/{name}"))
+
+
+def test_only_the_reviews_of_a_folder_with_classes_are_read(tmp_path, caplog):
+    """As of the archive of IMDB's film reviews."""
+    data = tmp_path / "aclImdb"
+    for name in ("train/pos/0_9.txt", "train/neg/0_2.txt", "train/unsup/0_0.txt"):
+        (data / name).parent.mkdir(parents=True, exist_ok=True)
+        (data / name).write_text("a review")
+    for name in ("README", "imdbEr.txt", "train/urls_pos.txt", "train/more.csv"):
+        (data / name).write_text("http://example.com")
+    with caplog.at_level("INFO"):
+        names = [given.name for given in expand([data])]
+    assert names == ["more.csv", "0_2.txt", "0_9.txt", "0_0.txt"]
+    assert "leaves out other text files: imdbEr.txt, train/urls_pos.txt; name" in caplog.text
+    assert "reads 1 .csv, 3 .txt:" in caplog.text
+    (data / "notes.txt").write_text("a review")
+    assert [given.name for given in expand([data / "notes.txt"])] == ["notes.txt"]

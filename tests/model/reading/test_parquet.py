@@ -4,11 +4,11 @@ import io
 
 import pyarrow
 import pytest
-from pyarrow import parquet
+from pyarrow import feather, parquet
 
 from model.errors import InputError
 from model.reading.inputs import LONGEST_RECORD
-from model.reading.parquet import BATCH_BYTES, parquet_rows
+from model.reading.tables import BATCH_BYTES, columnar_rows
 
 COLUMNS = {
     "text": pyarrow.array(["a", "é", None, "a"]),
@@ -25,6 +25,16 @@ COLUMNS = {
     "pair": pyarrow.array([[1, 2], None, [3, 4], [5, None]], pyarrow.list_(pyarrow.int8(), 2)),
     "number": pyarrow.array([1.5, None, 2.5, 3.5]),
 }
+
+
+def parquet_rows(file, location):
+    return columnar_rows(file, location, ".parquet")
+
+
+def decoded(rows):
+    """Bytes that are UTF-8 are text."""
+    text = {b"a": "a", b"": ""}
+    return [{k: text.get(v, v) if isinstance(v, bytes) else v for k, v in r.items()} for r in rows]
 
 
 def written(columns, **options):
@@ -58,7 +68,17 @@ def test_columns_of_one_name_are_refused():
 @pytest.mark.parametrize("store_schema", [True, False])
 def test_every_type_is_read_as_it_was_written(options, store_schema):
     file = written(COLUMNS, store_schema=store_schema, **options)
-    assert list(parquet_rows(file, "a")) == parquet.read_table(file).to_pylist()
+    assert list(parquet_rows(file, "a")) == decoded(parquet.read_table(file).to_pylist())
+
+
+@pytest.mark.parametrize("compression", ["uncompressed", "lz4", "zstd"])
+def test_feather_is_read_as_it_was_written(compression):
+    file, table = io.BytesIO(), pyarrow.table(COLUMNS)
+    feather.write_feather(table, file, compression=compression, chunksize=3)
+    file.seek(0)
+    assert list(columnar_rows(file, "a", ".feather")) == decoded(table.to_pylist())
+    with pytest.raises(InputError, match=r"a\.feather: not a Feather file, or damaged"):
+        list(columnar_rows(io.BytesIO(file.getvalue()[:-9]), "a.feather", ".feather"))
 
 
 def repeated(text, rows):

@@ -1,14 +1,20 @@
 """Reading reviews: formats, keys, and one clear line for whatever is broken."""
 
+import bz2
 import gzip
 import lzma
 
+import pandas
 import pytest
 
+from data_utils.preparation.blocks import Request, cut, read_block
+from data_utils.preparation.expansion import expand
 from model.errors import InputError
+from model.reading.inputs import TableOptions, as_input
 from model.reading.records import read_records
 from model.reading.texts import ReadingReport, read_texts
 
+REQUEST = Request(None, "raw", strict=False, documents=False, digests=False)
 JSON_LINES = '{"text": "good", "label": 1}\n\n{"text": "b\\u00e4d", "label": 0}\n'
 CSV = 'label,text\n1,"two\nlines, quoted"\n0,NA\n1,null\n'
 
@@ -50,25 +56,33 @@ def test_missing_and_empty_texts_are_counted(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.csv", "a.txt", "a.txt.gz"])
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-16-be"])
-def test_utf16_is_refused(tmp_path, name, encoding):
-    mark = "\ufeff" * encoding.endswith("-be")  # Python writes the others' mark itself
-    content = f"{mark}text\ncaf\u00e9\n".encode(encoding)
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-16-le", "utf-16-be"])
+def test_utf16_is_read_as_utf8_is(tmp_path, name, encoding):
+    """By its mark, or by the NULs of a text without one."""
+    bodies = {"jsonl": '{"text": "caf\u00e9"}\n', "json": '[{"text": "caf\u00e9"}]\n'}
+    body = bodies.get(name.split(".")[1], "text\ncaf\u00e9\n")
+    content = body.encode(encoding)
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     for strict in (True, False):
-        with pytest.raises(InputError, match=f"{name}: begins like UTF-16; convert it to UTF-8"):
-            texts_of(tmp_path / name, strict=strict)
+        assert texts_of(tmp_path / name, strict=strict)[0][-1] == "caf\u00e9"
+    (given,) = expand([tmp_path / name])
+    blocks = [read_block(block, REQUEST) for block in cut(0, given, REQUEST)]
+    encoded = [text for block in blocks for reviews in block for text in reviews.encoded]
+    assert encoded[-1] == "caf\u00e9".encode()
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.csv", "a.txt", "a.csv.xz"])
 @pytest.mark.parametrize(
     ("head", "message"),
     [
-        (b"PK\x03\x04\x14\x00", "is a zip file, such as a workbook of Excel; save it as CSV"),
+        (b"PK\x03\x04\x14\x00", "is a zip file; let its name end in .xlsx if it is a workbook"),
         (gzip.compress(b"text\ngood\n", mtime=0), "is packed by gzip; let its name end in .gz"),
         (lzma.compress(b"text\ngood\n"), "is packed by xz; let its name end in .xz"),
         (b"\x28\xb5\x2f\xfd\x20", "is packed by zstd; let its name end in .zst"),
         (b"PAR1\x15\x04", "is a Parquet file; let its name end in .parquet"),
+        (bz2.compress(b"text\n"), "is packed by bzip2; let its name end in .bz2"),
+        (b"ARROW1\0\0", "is a Feather file; let its name end in .feather"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1", "is an old or encrypted file of Office; save it as .xlsx"),
         (b"%PDF-1.7\n", "is a PDF"),
     ],
 )
@@ -82,12 +96,12 @@ def test_a_file_of_another_kind_is_named_as_what_it_is(tmp_path, name, head, mes
 @pytest.mark.parametrize("name", ["a.jsonl", "a.csv"])
 def test_broken_utf8_is_refused_or_replaced_and_counted(tmp_path, name):
     path = tmp_path / name
-    body = b'{"text": "caf\xe9"}\n' if name == "a.jsonl" else b"text\ncaf\xe9\n"
-    path.write_bytes(body)
-    with pytest.raises(InputError, match="not UTF-8"):
+    table = "text\n\u00e9t\u00e9, caf".encode().replace(b",", b"") + b"\xe9\n"
+    path.write_bytes(b'{"text": "\xc3\xa9t\xc3\xa9 caf\xe9"}\n' if name == "a.jsonl" else table)
+    with pytest.raises(InputError, match=r"not UTF-8.*give its encoding"):
         texts_of(path)
     texts, report = texts_of(path, strict=False)
-    assert texts == ["caf\ufffd"]
+    assert texts == ["\u00e9t\u00e9 caf\ufffd"]
     assert report.repaired_text == 1
 
 
@@ -161,3 +175,67 @@ def test_a_compressed_file_cut_short(tmp_path):
     (tmp_path / "a.jsonl.gz").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(InputError, match="cut short"):
         texts_of(tmp_path / "a.jsonl.gz")
+
+
+CAFE = "text;n\ncaf\u00e9;1\n"
+
+
+@pytest.mark.parametrize("asked", [None, "right"])
+@pytest.mark.parametrize("codec", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "cp1252"])
+@pytest.mark.parametrize("rest", [0, 400_000])
+def test_the_encoding_of_a_table_is_found_or_given(tmp_path, codec, asked, rest):
+    """Wherever its first character beyond ASCII is."""
+    path = tmp_path / "a.csv"
+    text = CAFE.replace("caf\u00e9;1\n", "so good;1\n" * (rest // 10) + "caf\u00e9;1\n")
+    path.write_bytes(text.encode(codec))
+    given = as_input(path, TableOptions(encoding=codec if asked else None))
+    assert [record["text"] for record in read_records(given, strict=True)][-1] == "caf\u00e9"
+    assert given.is_for_excel is (codec in ("utf-8-sig", "utf-16"))
+
+
+def test_a_table_that_is_not_of_the_encoding_given_is_refused(tmp_path):
+    (tmp_path / "a.csv").write_bytes(CAFE.encode("cp1252"))
+    for codec in ("utf-8", "utf-16", "ascii"):
+        given = as_input(tmp_path / "a.csv", TableOptions(encoding=codec))
+        with pytest.raises(InputError, match=r"a\.csv: not .*encoding"):
+            list(read_records(given, strict=True))
+    with pytest.raises(InputError, match="--encoding nonsense: no encoding that is known"):
+        TableOptions(encoding="nonsense")
+
+
+def test_a_comma_behind_the_object_of_a_line_is_named(tmp_path):
+    """A line of a JSON array was called a tuple."""
+    (tmp_path / "a.jsonl").write_text('{"text": "a"},\n{"text": "b"}\n')
+    with pytest.raises(InputError, match="line 1: has a comma behind its object; remove it"):
+        texts_of(tmp_path / "a.jsonl")
+
+
+@pytest.mark.parametrize("name", ["a.xlsx", "a.parquet", "a.feather", "a.csv"])
+def test_cells_are_text_as_they_are_written(tmp_path, name):
+    """And a missing one is missing: neither "nan" nor "None"."""
+    frame = pandas.DataFrame({"text": ["007", "NA", None, "1.50"], "raw": [b"caf\xc3\xa9"] * 4})
+    if name in ("a.xlsx", "a.csv"):
+        frame["raw"] = frame["raw"].str.decode("utf-8")
+    path = tmp_path / name
+    write = {".xlsx": frame.to_excel, ".csv": frame.to_csv}.get(path.suffix)
+    if write:
+        write(path, index=False)
+    else:
+        getattr(frame, f"to_{path.suffix[1:]}")(path)
+    records = list(read_records(path, strict=True))
+    assert [record["text"] or None for record in records] == ["007", "NA", None, "1.50"]
+    assert {record["raw"] for record in records} == {"caf\u00e9"}
+
+
+def test_a_sheet_is_the_first_or_the_one_that_is_named(tmp_path, caplog):
+    caplog.set_level("INFO")
+    path = tmp_path / "a.xlsx"
+    with pandas.ExcelWriter(path) as book:
+        for sheet in ("one", "two"):
+            frame = pandas.DataFrame({"n": [5], "text": [f"in {sheet}"]})
+            frame.to_excel(book, sheet_name=sheet, index=False)
+    assert texts_of(path)[0] == ["in one"]
+    assert f"{path}: sheet 'one' of 2 (--sheet), 1 row, text column 'text'" in caplog.text
+    assert texts_of(as_input(path, TableOptions(sheet="two")))[0] == ["in two"]
+    with pytest.raises(InputError, match=r"a\.xlsx: no sheet 'x'; there are 'one', 'two'"):
+        texts_of(as_input(path, TableOptions(sheet="x")))

@@ -1,6 +1,7 @@
 """Records from a pipe: each as soon as its line arrives, and equal to those from a file."""
 
 import csv
+import gzip
 import io
 import os
 from threading import Timer
@@ -8,6 +9,7 @@ from threading import Timer
 import pytest
 
 from model.errors import InputError
+from model.reading.inputs import TableOptions
 from model.reading.records import read_records
 from model.reading.stdin import READ_BYTES, ArrivingLines, kind_of, read_arriving
 
@@ -45,22 +47,42 @@ def test_a_blank_line_is_not_waited_for(pipe):
     assert next(lines) == b"two\n"
 
 
+def test_a_row_is_answered_once_its_quotes_are_closed(pipe):
+    lines, sink = pipe
+    sink.write(b'text,n\none,1\ntwo,"2"\n"three\n\n')
+    records = read_arriving(lines, ".csv")
+    rows = iter(records)
+    assert next(rows) == {"text": "one", "n": "1"}
+    assert records.waiting
+    assert next(rows) == {"text": "two", "n": "2"}
+    assert not records.waiting
+    sink.write(b'3"\n')
+    assert next(rows) == {"text": "three\n\n3", "n": None}
+
+
 @pytest.mark.parametrize(
-    ("content", "holds"),
+    ("content", "what"),
     [
-        (b'two,"2"\n', True),
-        (b'"two ""2""\n', False),
-        (b'"two\n\n', False),
-        (b'"two\n\n2"\n', True),
-        (b"\n", False),
+        (gzip.compress(b"good\n"), "is packed by gzip; name the file with --input"),
+        ("good\nbad\n".encode("utf-16"), "is UTF-16; name the file with --input"),
+        ("good\nbad\n".encode("utf-16-le"), "is UTF-16; name the file with --input"),
     ],
 )
-def test_a_row_is_held_once_its_quotes_are_closed(pipe, content, holds):
+@pytest.mark.parametrize("kind", [None, ".csv"])
+def test_what_is_no_text_in_utf8_is_named_as_what_it_is(pipe, content, what, kind):
     lines, sink = pipe
-    sink.write(b"one\n" + content)
-    assert next(lines) == b"one\n"
-    assert lines.holds_record(".csv") == holds
-    assert lines.holds_record(".txt") == bool(content.strip())
+    sink.write(content)
+    sink.close()
+    with pytest.raises(InputError, match=f"^standard input: {what}"):
+        kind_of(lines.first()) if kind is None else list(read_arriving(lines, kind))
+
+
+def test_another_encoding_is_read_as_asked():
+    options = TableOptions(encoding="cp1252")
+    for kind, lines in ((".csv", [b"text\n", b"caf\xe9\n"]), (".txt", [b"caf\xe9\n"])):
+        assert list(read_arriving(iter(lines), kind, options)) == [{"text": "caf\u00e9"}]
+    with pytest.raises(InputError, match="cannot be read as utf-16; name the file"):
+        read_arriving(iter([]), ".csv", TableOptions(encoding="utf-16"))
 
 
 def test_the_kind_is_that_of_the_first_line_that_is_not_blank(pipe):

@@ -138,7 +138,7 @@ def test_a_column_may_be_in_other_letters(tmp_path, caplog, header, key):
     (tmp_path / "a.csv").write_text("\n".join(rows))
     with caplog.at_level(logging.INFO):
         assert read_plain_texts(tmp_path / "a.csv") == [f"{key} 0", f"{key} 1"]
-    assert f"reading {key!r}" in caplog.text
+    assert f"comma, UTF-8, 2 rows, text column {key!r} (--text-key)" in caplog.text
     report = ReadingReport()
     assert list(read_texts([tmp_path / "a.csv"], None, report, strict=True))[1] == f"{key} 1"
     (encoded,) = read_block(Block(0, 0, as_input(tmp_path / "a.csv")), REQUEST)
