@@ -19,6 +19,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ..classifiers.fitted import HOW_TO_FIT
 from ..errors import meant
 from .batching import MOST_TEXTS, AnswerRow, ServerClosed
 
@@ -138,7 +139,7 @@ def application(
 
     async def classify(request: Request) -> Response:
         if submit is None:
-            raise HTTPException(404, "this model has no classifier; scripts/transfer.py fits one")
+            raise HTTPException(404, f"this model has no classifier. {HOW_TO_FIT}")
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != JSON_TYPE:
             raise HTTPException(415, f"the Content-Type is {kind or 'absent'}; send {JSON_TYPE}")
