@@ -5,6 +5,7 @@ python -m experiments.models.select_reviews amazon/*.jsonl.gz --held-out sst/tes
 """
 
 import json
+import math
 import re
 import tomllib
 from collections import Counter
@@ -52,8 +53,8 @@ class Options:
     """Position of a review's title: nowhere, before its text, or after it."""
     marks: bool = False
     """Write + or - after a text that has stars or a label."""
-    longest: int | None = None
-    """Most characters of a text; longer texts are left out."""
+    most_of_a_category: float | None = None
+    """Most megabytes of text of one category, in the order of the files. Default: all."""
     licences: Licences = "allowing"
     """Sources by their licence: those that allow shipped weights, the others, or all. Weights that
     read the others are for a study, not to be shared."""
@@ -128,22 +129,24 @@ def held_out_texts(files: Sequence[Path], corpora: Sequence[Path]) -> Iterator[s
 
 def selected(options: Options, held_out: HeldOut, counts: Counter[str]) -> Iterator[Review]:
     """Yield the reviews to keep; count each one by its source, or by the reason to leave it out."""
+    most = math.inf if options.most_of_a_category is None else options.most_of_a_category * 1e6
+    taken: Counter[str] = Counter()  # characters by category
     for path in options.inputs:
         for record in read_records(path, strict=False):
             review = Review.of(record)
             source = str(record.get("source", path.name))
-            reason = what_bars(review, source, held_out, options.longest, options.licences)
+            category = str(record.get("category", path.name))
+            reason = what_bars(review, source, held_out, options.licences)
+            if reason is None and taken[category] >= most:
+                reason = "more of its category than asked for"
             counts[f"left out: {reason}" if reason else f"kept: {source}"] += 1
             if reason is None:
+                taken[category] += len(review.text)
                 yield review
 
 
 def what_bars(
-    review: Review,
-    source: str,
-    held_out: HeldOut,
-    longest: int | None,
-    licences: Licences = "allowing",
+    review: Review, source: str, held_out: HeldOut, licences: Licences = "allowing"
 ) -> str | None:
     """Return why a review may not be trained on, or None."""
     if licences == "allowing" and source in EXCLUDED:
@@ -152,8 +155,6 @@ def what_bars(
         return "its licence allows shipped weights"
     if not review.text.strip():
         return "no text"
-    if longest is not None and len(review.text) > longest:
-        return f"more than {longest} characters"
     if held_out.shares_with(f"{review.title} {review.text}"):
         return "shares wording with a held-out text"
     return None

@@ -128,6 +128,18 @@ def test_sources_are_chosen_by_their_licence(tmp_path, licences, kept):
     assert counts.total() == len(rows)
 
 
+def test_a_category_gives_at_most_as_much_text_as_asked_for(tmp_path):
+    texts = [("hotel", "12345"), ("hotel", "67890"), ("game", "abcde"), ("hotel", "x")]
+    lines = tmp_path / "in.jsonl"
+    rows = (json.dumps({"reviewText": text, "category": name}) for name, text in texts)
+    lines.write_text("\n".join(rows))
+    options = select_reviews.Options((lines,), (), tmp_path / "out", most_of_a_category=6e-6)
+    counts = Counter()
+    reviews = list(select_reviews.selected(options, HeldOut([]), counts))
+    assert [review.text for review in reviews] == ["12345", "67890", "abcde"]
+    assert counts["left out: more of its category than asked for"] == 1
+
+
 def test_reviews_of_a_held_out_corpus_are_left_out(tmp_path, write_reviews):
     corpus = tmp_path / "corpus"
     prepare_corpus([write_reviews("reviews.jsonl", 40)], corpus, Preparation(split=(8, 1, 1)))
