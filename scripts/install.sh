@@ -17,4 +17,13 @@ if sys.version_info >= (3, 15):
 CHECK
 [ -x .venv/bin/python ] || "$PYTHON" -m venv .venv
 .venv/bin/python -c 'import pip' 2> /dev/null || .venv/bin/python -m ensurepip  # uv makes .venv without it
-.venv/bin/python -m pip install --quiet --disable-pip-version-check -r "$1"
+pip() { .venv/bin/python -m pip --quiet --disable-pip-version-check install "$@"; }
+
+# Without an NVIDIA GPU, torch's CPU build: pip's usual one for Linux brings gigabytes of CUDA.
+torch=$(grep -h '^torch==' requirements.txt)
+if [ "$(uname)" = Linux ] && ! command -v nvidia-smi > /dev/null &&
+    ! .venv/bin/python -c "from importlib.metadata import version as v; exit(v('torch').split('+')[0] != '${torch#torch==}')" 2> /dev/null; then
+    pip --retries 0 --timeout 20 "$torch" --index-url https://download.pytorch.org/whl/cpu 2> /dev/null ||
+        echo "torch's CPU build cannot be reached; taking pip's usual torch" >&2
+fi
+pip -r "$1"
