@@ -417,9 +417,9 @@ SETS = {entry.name: entry for entry in _ENTRIES}
 
 def present(data: Path) -> list[str]:
     """Return the sets that a folder holds; print how to get the others."""
-    found = [name for name, entry in SETS.items() if entry.is_in(data)]
-    if not found:
+    names = [name for name, entry in SETS.items() if entry.is_in(data)]
+    if not names:
         raise InputError(f"{data}: holds none of the sets {', '.join(SETS)}")
-    for entry in (entry for name, entry in SETS.items() if name not in found):
+    for entry in (entry for name, entry in SETS.items() if name not in names):
         print(f"{entry.title} is not there: {entry.how_to_get()}")
-    return found
+    return names

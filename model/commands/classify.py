@@ -28,7 +28,7 @@ from ..classifiers.rows import (
 from ..errors import InputError
 from ..files.storage import is_stream, naming, open_stream
 from ..reading.inputs import JSON_KINDS, Position, TableOptions, as_input
-from ..reading.kept_rows import KeptRows, growing_file
+from ..reading.kept_rows import WrittenRows, resumable_output
 from ..reading.progress import ProgressBar
 from ..reading.records import Record, read_records
 from ..reading.row_files import RowFormat, RowWriter
@@ -198,9 +198,9 @@ def opened(
         with naming(output), open_stream(output) as file:
             yield make(file), None
     else:
-        with growing_file(output, request(options, row_format, classifier, key)) as file:
-            kept = KeptRows(file, row_format, added_names(classifier), columns)
-            yield make(file, kept_header=lambda: kept.header), kept.begins_next
+        with resumable_output(output, request(options, row_format, classifier, key)) as file:
+            kept = WrittenRows(file, row_format, added_names(classifier), columns)
+            yield make(file, written_header=lambda: kept.header), kept.begins_next
             kept.finish()
 
 

@@ -76,8 +76,8 @@ class SubwordTokenizer(Tokenizer):
 
         A piece includes the space before its word, so a space at the end belongs to the next piece.
         """
-        kept = text.removesuffix(b" ")
-        return self.encode(kept), text[len(kept) :]
+        head = text.removesuffix(b" ")
+        return self.encode(head), text[len(head) :]
 
     def decode(self, tokens: np.ndarray) -> bytes:
         """Return the bytes that tokens [n] stand for."""
@@ -109,11 +109,11 @@ def train_vocabulary(texts: Iterable[bytes], kind: str, size: int, log: IO[str])
     kind: bpe or unigram. log: an open file for the trainer's messages. The same texts give the same
     bytes. Raises InputError for a size that the texts do not allow.
     """
-    made = io.BytesIO()
+    vocabulary = io.BytesIO()
     try:
         sentencepiece().SentencePieceTrainer.train(
             sentence_iterator=(text.decode("utf-8", "replace") for text in texts),
-            model_writer=made,
+            model_writer=vocabulary,
             logstream=log,
             model_type=kind,
             vocab_size=size,
@@ -136,7 +136,7 @@ def train_vocabulary(texts: Iterable[bytes], kind: str, size: int, log: IO[str])
             f"a {kind} vocabulary of {size:,} cannot be made: {reason.strip() or error}; give "
             "another --vocabulary-size, or more text"
         ) from error
-    return made.getvalue()
+    return vocabulary.getvalue()
 
 
 def sentencepiece() -> Any:
