@@ -13,6 +13,8 @@ import docstring_parser
 import pytest
 
 import model
+from configs.options import flatten
+from configs.toml_file import RunConfig
 from data_utils.lanes import Lanes
 from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.commands.command_line import COMMANDS
@@ -168,6 +170,16 @@ def test_the_site_builds_without_a_warning(tmp_path):
     assert "Type<" not in (tmp_path / "docs/api.html").read_text()  # a text cut at its colon
     assert (tmp_path / "docs/try.html").stat().st_size > 1_000_000
     assert "../experiments/neuron/README.html" in (tmp_path / "docs/neuron.html").read_text()
+
+
+def test_the_settings_that_pages_name_exist():
+    known = set(flatten(RunConfig()))
+    sections = {name.partition(".")[0] for name in known} - {"seed"}
+    named = rf"(?:`|--)((?:{'|'.join(sorted(sections))})\.[a-z_-]+)"
+    for page in (ROOT / "docs").glob("*.md"):
+        found = {name.replace("-", "_") for name in re.findall(named, page.read_text())}
+        files = {name for name in found if name.endswith((".csv", ".jsonl", ".safetensors"))}
+        assert found - files <= known, page.name
 
 
 def test_the_web_pages_example_clamps_the_unit_of_the_default_towards_praise():
