@@ -1,4 +1,7 @@
-"""The site of these pages: python -m sphinx -W docs build/docs (requirements-docs.txt)."""
+"""The site of docs/, the experiments and the model cards: bash scripts/docs.sh.
+
+The source folder is the repository, so that links between the pages are those that GitHub follows.
+"""
 
 import os
 import subprocess
@@ -8,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from model.commands.command_line import COMMANDS, PROGRAM
+from model.commands.command_line import COMMANDS, PROGRAM, dispatch
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -18,13 +21,18 @@ ROOT = DOCS.parent
 
 project = "The sentiment neuron"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-exclude_patterns = ["_build"]
+root_doc = "docs/index"
+include_patterns = ["docs/**.md", "experiments/**.md", "model/pretrained/**.md"]
+exclude_patterns = ["build", "data", "runs", ".*"]
+myst_heading_anchors = 3
 html_theme = "furo"
 html_title = project
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 autodoc_typehints = "description"
 autodoc_member_order = "bysource"
-# Links lead to files of the repository, whose headings are no part of the site.
-suppress_warnings = ["myst.xref_missing"]
+# The toctree of the home page lists the experiments' main pages; those link to the others.
+suppress_warnings = ["toc.not_included"]
 SCRIPTS = [
     "main.py",
     *(
@@ -75,6 +83,14 @@ def help_of(*words: str) -> str:
     return f"```text\n{done.stdout.decode()}```\n"
 
 
+def write_live_page(app: "Sphinx", error: Exception | None) -> None:
+    """Write the page that docs/demo.md embeds, and an index that leads to the home page."""
+    if error is None and app.builder.format == "html":
+        dispatch(["demo", "--output", str(app.outdir / "docs" / "try.html")])
+        home = '<meta http-equiv="refresh" content="0; url=docs/index.html">\n'
+        write_page(app.outdir / "index.html", home)
+
+
 def keep_text(app: "Sphinx", what: str, name: str, *given: Any) -> None:
     """Remember the text of a field, of which the last of `given` has the lines.
 
@@ -93,5 +109,6 @@ def restore_text(app: "Sphinx", what: str, name: str, *given: Any) -> None:
 def setup(app: "Sphinx") -> None:
     """Register the writing of the command pages, and what is done before and after napoleon."""
     app.connect("builder-inited", write_command_pages)
+    app.connect("build-finished", write_live_page)
     app.connect("autodoc-process-docstring", keep_text, priority=400)  # napoleon has 500
     app.connect("autodoc-process-docstring", restore_text, priority=600)

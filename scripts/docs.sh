@@ -3,5 +3,5 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bash scripts/install.sh requirements-docs.txt
-.venv/bin/python -m sphinx --fail-on-warning --keep-going -q docs build/docs
+.venv/bin/python -m sphinx --fail-on-warning --keep-going -q -c docs . build/docs
 echo "open build/docs/index.html"

@@ -6,9 +6,14 @@ from itertools import chain
 from tests.support.runs import ROOT
 
 # In the order in which a reader meets them: later pages use the runs that earlier ones make.
-NAMES = ("use", "your_reviews", "resume", "published_weights", "scale", "speed", "troubleshooting")
+NAMES = (
+    *("install", "use", "classify", "featurize", "heatmap", "generate", "demo", "hub"),
+    *("your_reviews", "corpus", "pretrain", "transfer", "finetune", "neuron", "resume"),
+    *("published_weights", "scale", "cluster", "elastic", "plan", "speed"),
+)
 FIRST = ["README.md", *(f"docs/{name}.md" for name in NAMES)]
 REST = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md"))
+# The README and the pages of docs/ by their paths in the repository.
 PAGES = {name: (ROOT / name).read_text() for name in dict.fromkeys([*FIRST, *REST])}
 README = PAGES["README.md"]
 

@@ -1,5 +1,6 @@
 """The pages of docs/: their links exist, and the code runs through the files they describe."""
 
+import ast
 import json
 import re
 import runpy
@@ -11,6 +12,9 @@ from pathlib import Path
 import docstring_parser
 import pytest
 
+import model
+from configs.options import flatten
+from configs.toml_file import RunConfig
 from data_utils.lanes import Lanes
 from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.commands.command_line import COMMANDS
@@ -22,6 +26,8 @@ from training.feeding import as_batch
 
 PATTERNS = ("docs/*.md", "experiments/**/*.md", "model/pretrained/**/*.md", "*.md")
 PAGES = sorted(path for pattern in PATTERNS for path in ROOT.glob(pattern))
+NOTEBOOKS = ("use", "find_the_neuron")
+PACKAGE = ("mlstm_sentiment", "model")
 ARCHITECTURE = (ROOT / "docs/architecture.md").read_text()
 
 
@@ -99,34 +105,81 @@ def test_what_the_page_of_python_lists_as_parameters_are_the_parameters(kind):
     assert sorted(each.arg_name for each in listed) == sorted(signature(kind).parameters)
 
 
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_notebook_has_its_results_and_a_plot(name):
+    cells = notebook(name)
+    assert "".join(cells[0]["source"]).startswith("# ")
+    outputs = [output for cell in cells for output in cell.get("outputs", [])]
+    assert "error" not in {output["output_type"] for output in outputs}
+    assert any("image/png" in output.get("data", {}) for output in outputs)
+    for cell in cells:
+        if "print(" in "".join(cell["source"]) and "def " not in "".join(cell["source"]):
+            assert cell["outputs"], cell["source"]
+    assert str(ROOT) not in json.dumps(outputs)
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_notebook_uses_public_names_alone(name):
+    for node in ast.walk(ast.parse(code_of(name))):
+        if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] in PACKAGE:
+            assert node.module in PACKAGE
+            assert {each.name for each in node.names} <= set(model.__all__)
+
+
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", ["use", pytest.param("find_the_neuron", marks=pytest.mark.slow)])
 def test_every_cell_of_a_notebook_runs(name, tmp_path):
-    cells = json.loads((ROOT / f"docs/notebooks/{name}.ipynb").read_text())["cells"]
-    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
-    assert "".join(cells[0]["source"]).startswith("# ")
-    assert not any(cell.get("outputs") for cell in cells)
-    code = code.replace("mlstm_sentiment", "model").replace("STEPS = 800", "STEPS = 5")
+    code = code_of(name).replace("mlstm_sentiment", "model").replace("STEPS = 800", "STEPS = 5")
     code = code.replace('("--draws", 2, ', '("--labels", 10, "--draws", 1, ')
     notebooks = make_checkout(tmp_path) / "docs/notebooks"  # where a kernel starts
     notebooks.mkdir(parents=True, exist_ok=True)
     (notebooks / "cells.py").write_text(
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{code}"
     )
-    process = run_shell("python cells.py", cwd=notebooks, timeout=800)
+    process = run_shell("MPLBACKEND=agg python cells.py", cwd=notebooks, timeout=800)
     assert process.returncode == 0, process.stderr
+
+
+def notebook(name):
+    """The cells of a notebook."""
+    return json.loads((ROOT / f"docs/notebooks/{name}.ipynb").read_text())["cells"]
+
+
+def code_of(name):
+    """The code of a notebook."""
+    return "\n".join("".join(c["source"]) for c in notebook(name) if c["cell_type"] == "code")
+
+
+def test_the_home_page_lists_every_page():
+    listed = re.findall(r"^([\w/]+)$", (ROOT / "docs/index.md").read_text(), re.MULTILINE)
+    pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
+    assert pages - {"commands"} == {name for name in listed if "/" not in name} - {"commands"}
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_the_site_builds_without_a_warning(tmp_path):
     pytest.importorskip("sphinx", reason="install requirements-docs.txt")
     pytest.importorskip("myst_parser", reason="install requirements-docs.txt")
-    call = [sys.executable, "-m", "sphinx", "--fail-on-warning", "-q", "docs", str(tmp_path)]
-    process = subprocess.run(call, cwd=ROOT, capture_output=True, text=True)
+    call = [sys.executable, "-m", "sphinx", "--fail-on-warning", "-q"]
+    process = subprocess.run(
+        [*call, "-c", "docs", ".", str(tmp_path)], cwd=ROOT, capture_output=True, text=True
+    )
     assert process.returncode == 0, process.stderr
-    assert "--pooling" in (tmp_path / "commands" / "transfer.html").read_text()
-    assert "Type<" not in (tmp_path / "api.html").read_text()  # a text cut at its colon
+    assert "--pooling" in (tmp_path / "docs/commands/transfer.html").read_text()
+    assert "Type<" not in (tmp_path / "docs/api.html").read_text()  # a text cut at its colon
+    assert (tmp_path / "docs/try.html").stat().st_size > 1_000_000
+    assert "../experiments/neuron/README.html" in (tmp_path / "docs/neuron.html").read_text()
+
+
+def test_the_settings_that_pages_name_exist():
+    known = set(flatten(RunConfig()))
+    sections = {name.partition(".")[0] for name in known} - {"seed"}
+    named = rf"(?:`|--)((?:{'|'.join(sorted(sections))})\.[a-z_-]+)"
+    for page in (ROOT / "docs").glob("*.md"):
+        found = {name.replace("-", "_") for name in re.findall(named, page.read_text())}
+        files = {name for name in found if name.endswith((".csv", ".jsonl", ".safetensors"))}
+        assert found - files <= known, page.name
 
 
 def test_the_web_pages_example_clamps_the_unit_of_the_default_towards_praise():

@@ -24,7 +24,7 @@ def checkout(tmp_path_factory):
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_every_command_runs_in_order(checkout):
     ran = 0
     for command in COMMANDS:
