@@ -32,14 +32,14 @@ from model.files.storage import (
     read_json,
     recover_folders,
     remove_folder,
-    save_tokenizer,
     write_json,
 )
+from model.files.tokenizers import load_tokenizer, save_tokenizer
 from model.reading.inputs import Input, TableOptions
 from model.reading.tables import TableReport
 from model.reading.texts import TEXT_KEYS, told_of
 from model.text.profiles import text_profile
-from model.text.tokenizer import BYTES, TOKENIZER_FILE, Tokenizer, load_tokenizer
+from model.text.tokenizer import BYTES, TOKENIZER_FILE, Tokenizer
 
 from ..corpus import (
     BYTES_VERSION,
