@@ -12,7 +12,7 @@ import pytest
 from data_utils.download.dataset import Dataset, RemoteFile
 from data_utils.download.downloads import Patience, download_dataset
 from data_utils.download.partial_files import CONTENT_RANGE, PartialFile, _prepare_part
-from data_utils.published_sets.addresses import AMAZON, find_dataset
+from data_utils.published_sets.registry import AMAZON, find_dataset
 from model.errors import InputError
 from model.files.storage import read_json
 from tests.data_utils.web_server import served
@@ -276,7 +276,7 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path, taken):
     [
         ("dbpedia", "'dbpedia' is unknown; known: sst, imdb, amazon:<category>"),
         ("mr", r"get MR by hand from https://\S+ as mr/rt-polarity.neg, mr/rt-polarity.pos; known"),
-        ("amazon", "no such category; known: Amazon_Instant"),
+        ("amazon", "no such category; known: amazon:Amazon_Instant"),
         ("amazon:Toys", "no such category; did you mean amazon:Toys_and_Games"),
     ],
 )
@@ -300,7 +300,7 @@ def test_names_and_addresses():
     files = find_dataset("sst", mirror="http://localhost/sst/").files
     assert [file.name for file in files] == ["train.csv", "val.csv", "test.csv"]
     assert files[1].url == "http://localhost/sst/dev_binary_sent.csv"
-    assert [len(set(AMAZON[year].categories)) for year in AMAZON] == [24, 29, 34]
+    assert [len(set(AMAZON[year]["categories"])) for year in AMAZON] == [24, 29, 34]
 
 
 def test_nothing_else_talks_to_a_server():
@@ -314,5 +314,5 @@ def test_nothing_else_talks_to_a_server():
         "model/commands/serve.py",  # answers on this machine
         "model/reading/inputs.py",
         *(f"data_utils/download/{name}.py" for name in ("downloads", "partial_files")),
-        "data_utils/published_sets/addresses.py",
+        "data_utils/published_sets/registry.py",
     }
