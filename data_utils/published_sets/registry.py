@@ -211,9 +211,10 @@ def find_dataset(name: str, release: str | None = None, mirror: str | None = Non
 def _amazon(category: str, release: str) -> Dataset:
     source = AMAZON[release]
     if category not in source["categories"]:
-        known = [f"amazon:{each}" for each in source["categories"]]
-        hint = nearest(f"amazon:{category}" if category else "", known)
-        raise InputError(f"amazon:{category}: the release of {release} has no such category{hint}")
+        raise InputError(
+            f"amazon:{category}: the release of {release} has no such category"
+            f"{nearest(category, source['categories'], cutoff=0.4)}"
+        )
     url = source["url"].format(category=category)
     terms = DATA["amazon"]["terms"].format(cite=source["cite"])
     file = RemoteFile(url.rpartition("/")[2], url)

@@ -276,8 +276,8 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path, taken):
     [
         ("dbpedia", "'dbpedia' is unknown; known: sst, imdb, amazon:<category>"),
         ("mr", r"get MR by hand from https://\S+ as mr/rt-polarity.neg, mr/rt-polarity.pos; known"),
-        ("amazon", "no such category; known: amazon:Amazon_Instant"),
-        ("amazon:Toys", "no such category; did you mean amazon:Toys_and_Games"),
+        ("amazon", "no such category; known: Amazon_Instant"),
+        ("amazon:Toys", "no such category; did you mean Toys_and_Games"),
     ],
 )
 def test_unknown_names_are_refused_before_anybody_is_asked(name, words):
