@@ -311,7 +311,7 @@ def test_nothing_else_talks_to_a_server():
         if {name.split(".")[0] for name in imports_of(path)} & talking
     }
     assert found == {  # inputs: only where an input is named by its address
-        "model/commands/serve.py",  # answers on this machine
+        "model/server/application.py",  # answers on this machine
         "model/reading/inputs.py",
         *(f"data_utils/download/{name}.py" for name in ("downloads", "partial_files")),
         "data_utils/published_sets/registry.py",
