@@ -184,9 +184,9 @@ def offsets_file(split: str) -> str:
 
 def _map_file(path: Path, dtype: np.dtype, count: int) -> np.ndarray:
     expected = count * dtype.itemsize
-    found = path.stat().st_size if path.is_file() else -1
-    if found != expected:
-        state = "is missing" if found < 0 else f"has {found:,} bytes"
+    size = path.stat().st_size if path.is_file() else -1
+    if size != expected:
+        state = "is missing" if size < 0 else f"has {size:,} bytes"
         raise InputError(
             f"{path}: {state}, {expected:,} bytes were prepared; prepare the corpus again"
         )

@@ -16,7 +16,14 @@ from model.errors import InputError
 from model.reading.inputs import TableOptions, as_input
 from model.reading.records import Record, read_records
 from model.reading.tables import TableReport
-from model.reading.texts import LABEL_KEYS, TEXT_KEYS, KeyChooser, read_text, text_of, told_of
+from model.reading.texts import (
+    LABEL_KEYS,
+    TEXT_KEYS,
+    KeyChooser,
+    describe_table,
+    read_text,
+    text_of,
+)
 
 SIGNS = {"-": "negative", "+": "positive"}  # which have no alphabetical order
 SHOWN = 10  # classes in a message
@@ -81,18 +88,18 @@ def read_labelled_sets(
     is the positive one. Raises InputError if a label is missing, if there are fewer than two
     classes or more than 100, and, unless `blank`, if a text is missing or empty.
     """
-    told: set[str] = set()
-    rows = [_read_rows(path, text_key, label_key, blank, told, table) for path in paths]
+    logged: set[str] = set()
+    rows = [_read_rows(path, text_key, label_key, blank, logged, table) for path in paths]
     classes = _ordered_classes(rows[0])
     warn_of_classes([(str(part.path), Counter(part.labels)) for part in rows])
     if len(classes) == 2 and _number(classes[1]) is None:
         log.info("of the classes %r and %r, the second is the positive one", *classes)
     sets = [_with_classes(part, classes) for part in rows]
-    tell_shared_texts(sets, list(map(str, paths)))
+    warn_of_shared_texts(sets, list(map(str, paths)))
     return sets
 
 
-def tell_shared_texts(sets: Sequence[LabelledSet], names: Sequence[str]) -> None:
+def warn_of_shared_texts(sets: Sequence[LabelledSet], names: Sequence[str]) -> None:
     """Warn of texts that a set shares with an earlier one.
 
     Results on these do not hold for new texts. Blank ones, and white space around a text, do not
@@ -115,18 +122,18 @@ def _read_rows(
     text_key: str | None,
     label_key: str | None,
     blank: bool,
-    told: set[str],
+    logged: set[str],
     table: TableOptions | None,
 ) -> _Rows:
     rows = _Rows([], [], path)
-    text = KeyChooser(text_key, TEXT_KEYS, "--text-key", told)
-    label = KeyChooser(label_key, LABEL_KEYS, "--label-key", told)
+    text = KeyChooser(text_key, TEXT_KEYS, "--text-key", logged)
+    label = KeyChooser(label_key, LABEL_KEYS, "--label-key", logged)
     for record in labelled_records(path, table):
         rows.texts.append(read_text(record, text, blank=blank))
         rows.labels.append(_label(record, label))
     text.require(path)
     labels = {"label": (label.key, label.option)}
-    tell_set(path, rows.texts, Counter(rows.labels), text, labels)
+    log_set(path, rows.texts, Counter(rows.labels), text, labels)
     return rows
 
 
@@ -150,7 +157,7 @@ def labelled_records(path: Path, table: TableOptions | None) -> Iterator[Record]
         yield record
 
 
-def tell_set(
+def log_set(
     path: Path,
     texts: Sequence[str],
     counts: Counter[str],
@@ -168,7 +175,7 @@ def tell_set(
         shown.append(f"{len(counts) - SHOWN:,} more classes")
     table = text.table or TableReport(str(path), rows=len(texts))
     without = f"; {blank:,} without text" if blank else ""
-    log.info("%s: %s%s", told_of(table, keys), ", ".join(shown) or "no labels", without)
+    log.info("%s: %s%s", describe_table(table, keys), ", ".join(shown) or "no labels", without)
 
 
 def warn_of_classes(sets: Sequence[tuple[str, Counter[str]]]) -> None:
@@ -180,8 +187,8 @@ def warn_of_classes(sets: Sequence[tuple[str, Counter[str]]]) -> None:
     for name in sets[0][1]:
         spellings.setdefault(" ".join(name.split()).casefold(), set()).add(name)
     for alike in filter(lambda names: len(names) > 1, spellings.values()):
-        told = ", ".join(map(repr, sorted(alike)))
-        log.warning("%s: the classes %s differ only in case or space", sets[0][0], told)
+        names = ", ".join(map(repr, sorted(alike)))
+        log.warning("%s: the classes %s differ only in case or space", sets[0][0], names)
     for place, counts in sets[1:]:
         if absent := sorted(sets[0][1].keys() - counts.keys(), key=in_alphabet):
             log.warning("%s: has no text of %s", place, ", ".join(map(repr, absent[:SHOWN])))
@@ -244,9 +251,9 @@ def against_rest(sets: Sequence[LabelledSet], positive: str) -> list[LabelledSet
 def _ordered_classes(rows: _Rows) -> tuple[str, ...]:
     counts = Counter(rows.labels)
     if not 2 <= len(counts) <= MOST_CLASSES:
-        found = ", ".join(f"{name} ({count})" for name, count in counts.most_common(5))
+        shown = ", ".join(f"{name} ({count})" for name, count in counts.most_common(5))
         raise InputError(
-            f"{rows.path}: 2 to {MOST_CLASSES} classes are needed; found {len(counts):,}: {found}; "
+            f"{rows.path}: 2 to {MOST_CLASSES} classes are needed; found {len(counts):,}: {shown}; "
             "name another key of labels with --label-key"
         )
     numbers = {name: number for name in counts if (number := _number(name)) is not None}

@@ -20,9 +20,9 @@ from .labelled import (
     LabelledSet,
     in_alphabet,
     labelled_records,
-    tell_set,
-    tell_shared_texts,
+    log_set,
     warn_of_classes,
+    warn_of_shared_texts,
 )
 
 NO, YES = ("0", "0.0", "false"), ("1", "1.0", "true")
@@ -96,7 +96,7 @@ def _sets_of(
         LabelledSet(texts, _indicators(rows, classes, path), classes)
         for path, (texts, rows) in zip(paths, parts, strict=True)
     ]
-    tell_shared_texts(sets, places)
+    warn_of_shared_texts(sets, places)
     return sets
 
 
@@ -114,7 +114,7 @@ def _read(
         rows.append(row_of(record))
     key.require(path)
     labels = {} if label is None else {"label": (label.key, label.option)}
-    tell_set(path, texts, Counter(name for row in rows for name in row), key, labels)
+    log_set(path, texts, Counter(name for row in rows for name in row), key, labels)
     return texts, rows
 
 
@@ -125,8 +125,8 @@ def _zero_or_one(record: Record, key: str) -> bool:
     value = text_of(record[key], record.place)
     word = "" if value is None else value.strip().lower()
     if word not in (*NO, *YES):
-        told = "nothing" if not word else repr(value)
-        raise InputError(f"{record.place}: {key!r} is {told}; a label is 0 or 1")
+        shown = "nothing" if not word else repr(value)
+        raise InputError(f"{record.place}: {key!r} is {shown}; a label is 0 or 1")
     return word in YES
 
 

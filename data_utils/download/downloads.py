@@ -69,9 +69,9 @@ def _download(file: RemoteFile, path: Path, page: str, patience: Patience) -> Pa
 
 
 def _check_present(file: RemoteFile, path: Path) -> None:
-    if file.sha256 is not None and (found := _sha256(path)) != file.sha256:
+    if file.sha256 is not None and (digest := _sha256(path)) != file.sha256:
         raise InputError(
-            f"{path}: not the published file (sha256 {found}, expected {file.sha256}); remove it "
+            f"{path}: not the published file (sha256 {digest}, expected {file.sha256}); remove it "
             "and run the command again"
         )
     log.info("%s: already downloaded", path)
@@ -99,27 +99,27 @@ def _fetch(file: RemoteFile, part: PartialFile, path: Path, page: str, patience:
         if final or failures >= patience.attempts:
             raise InputError(_advice(file, part, path, page, reason))
         pause = patience.pause_seconds * 2 ** (failures - 1)
-        told = "%s: %s; trying again in %g s, from byte %d"
-        log.warning(told, file.url, reason, pause, part.size)
+        message = "%s: %s; trying again in %g s, from byte %d"
+        log.warning(message, file.url, reason, pause, part.size)
         time.sleep(pause)
 
 
 def _advice(file: RemoteFile, part: PartialFile, path: Path, page: str, reason: str) -> str:
-    kept = f"{part.size:,} bytes are kept, the same command continues there; " * bool(part.size)
+    progress = f"{part.size:,} bytes are kept, the same command continues there; " * bool(part.size)
     return (
-        f"{file.url}: {reason}; {kept}if the address is dead, find the file from {page} and name "
-        f"its folder with --mirror, or save it as {path} yourself"
+        f"{file.url}: {reason}; {progress}if the address is dead, find the file from {page} and "
+        f"name its folder with --mirror, or save it as {path} yourself"
     )
 
 
 def _finish(file: RemoteFile, part: PartialFile, path: Path) -> None:
     """Check the whole file, record its origin, and give it its name."""
-    found = _sha256(part.path)
-    if file.sha256 not in (None, found):
+    digest = _sha256(part.path)
+    if file.sha256 not in (None, digest):
         size = part.size
         part.drop()
         raise InputError(
-            f"{file.url}: sent {size:,} bytes that are not the published file (sha256 {found}, "
+            f"{file.url}: sent {size:,} bytes that are not the published file (sha256 {digest}, "
             f"expected {file.sha256}); they were dropped; run the command again, or get it "
             "elsewhere"
         )
@@ -127,7 +127,7 @@ def _finish(file: RemoteFile, part: PartialFile, path: Path) -> None:
     record = {
         "url": file.url,
         "bytes": part.size,
-        "sha256": found,
+        "sha256": digest,
         "sha256_was_known": file.sha256 is not None,
         **part.version(),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
@@ -135,8 +135,8 @@ def _finish(file: RemoteFile, part: PartialFile, path: Path) -> None:
     write_json(path.with_name(f"{path.name}.source.json"), record)
     os.replace(part.path, path)
     part.drop()
-    known = "as published" if file.sha256 else "nothing to compare it with; recorded"
-    log.info("%s: %s bytes, sha256 %s (%s)", path, f"{record['bytes']:,}", found, known)
+    comparison = "as published" if file.sha256 else "nothing to compare it with; recorded"
+    log.info("%s: %s bytes, sha256 %s (%s)", path, f"{record['bytes']:,}", digest, comparison)
 
 
 def _sha256(path: Path) -> str:

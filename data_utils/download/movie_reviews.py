@@ -57,9 +57,11 @@ def convert_movie_reviews(
     Raises InputError if the archive is damaged or does not hold `subsets`.
     """
     reviews = sorted(_read_archive(archive), key=lambda review: (review.number, review.subset))
-    found = {subset: sum(review.subset == subset for review in reviews) for subset in subsets}
-    if found != subsets:
-        raise InputError(f"{archive}: not the published archive, it holds {_counts(found)} reviews")
+    counts = {subset: sum(review.subset == subset for review in reviews) for subset in subsets}
+    if counts != subsets:
+        raise InputError(
+            f"{archive}: not the published archive, it holds {_counts(counts)} reviews"
+        )
     train = [review for review in reviews if review.subset in (("train", "pos"), ("train", "neg"))]
     cut = len(train) - len(train) // VALIDATION_EVERY
     files = {
@@ -74,8 +76,8 @@ def convert_movie_reviews(
     return {folder / f"{name}.jsonl": len(rows) for name, rows in files.items()}
 
 
-def _counts(found: dict[tuple[str, str], int]) -> str:
-    return ", ".join(f"{count:,} {'/'.join(subset)}" for subset, count in found.items())
+def _counts(counts: dict[tuple[str, str], int]) -> str:
+    return ", ".join(f"{count:,} {'/'.join(subset)}" for subset, count in counts.items())
 
 
 def _read_archive(path: Path) -> Iterator[_Review]:

@@ -53,9 +53,9 @@ class Request:
 class Block:
     """Some lines of an input, or all records of an input that cannot be cut by lines."""
 
-    source: int  # number of the input
+    input_number: int  # number of the input
     index: int  # of the block in it
-    given: Input
+    source: Input
     lines: bytes | None = None  # if the input is a stream
     span: tuple[int, int] | None = None  # if it is a plain file: the bytes in which lines begin
     first_line: int = 1  # number of the first of `lines`
@@ -73,30 +73,32 @@ class Reviews:
     table: TableReport | None = None  # what was assumed of a table
 
 
-def cut(source: int, given: Input, request: Request) -> Iterator[Block]:
+def cut(input_number: int, source: Input, request: Request) -> Iterator[Block]:
     """Yield the blocks of an input."""
-    if not is_cut_by_lines(given, request):
-        yield Block(source, 0, given)
-    elif given.is_plain:
-        size = given.stored_bytes or 0
+    if not is_cut_by_lines(source, request):
+        yield Block(input_number, 0, source)
+    elif source.is_plain:
+        size = source.stored_bytes or 0
         for index, start in enumerate(range(0, size, request.block_bytes)):
             end = min(start + request.block_bytes, size)
-            yield Block(source, index, given, span=(start, end))
+            yield Block(input_number, index, source, span=(start, end))
     else:
-        with given.open() as file:
-            yield from _cut_stream(source, given, file, request.block_bytes)
+        with source.open() as file:
+            yield from _cut_stream(input_number, source, file, request.block_bytes)
 
 
-def is_cut_by_lines(given: Input, request: Request) -> bool:
+def is_cut_by_lines(source: Input, request: Request) -> bool:
     """Return whether an input's records are its lines; a `.json` may be one array."""
-    reader = reader_of(given, request.documents)
+    reader = reader_of(source, request.documents)
     if reader != "json":
         return reader.endswith("lines")
-    with given.open() as file:
+    with source.open() as file:
         return not begins_an_array(file.read(READ_AHEAD))
 
 
-def _cut_stream(source: int, given: Input, file: IO[bytes], block_bytes: int) -> Iterator[Block]:
+def _cut_stream(
+    input_number: int, source: Input, file: IO[bytes], block_bytes: int
+) -> Iterator[Block]:
     index, line, rest = 0, 1, b""
     while piece := _read_fully(file, block_bytes):
         end = piece.rfind(b"\n") + 1
@@ -106,10 +108,10 @@ def _cut_stream(source: int, given: Input, file: IO[bytes], block_bytes: int) ->
                 break  # the block's reader reports where
             continue
         lines, rest = rest + piece[:end], piece[end:]
-        yield Block(source, index, given, lines=lines, first_line=line)
+        yield Block(input_number, index, source, lines=lines, first_line=line)
         index, line = index + 1, line + lines.count(b"\n")
     if rest:
-        yield Block(source, index, given, lines=rest, first_line=line)
+        yield Block(input_number, index, source, lines=rest, first_line=line)
 
 
 def _read_fully(file: IO[bytes], size: int) -> bytes:
@@ -130,7 +132,7 @@ def read_block(block: Block, request: Request) -> Iterator[Reviews]:
 
 
 def _encode_lines(block: Block, request: Request) -> Reviews:
-    is_text = block.given.kind == ".txt"
+    is_text = block.source.kind == ".txt"
     loads, slow = (_never, parse_text) if is_text else (_json_loads(), parse_json)
     try:
         lines = _lines(block)
@@ -168,7 +170,7 @@ def _lines_of_span(block: Block) -> bytes:
     """Return the lines that begin in the span."""
     assert block.span is not None
     start, end = block.span
-    with block.given.named_errors(), open(block.given.location, "rb") as file:
+    with block.source.named_errors(), open(block.source.location, "rb") as file:
         if start:
             file.seek(start - 1)
             start += len(file.readline(LONGEST_RECORD + 2)) - 1  # the line that began before
@@ -186,14 +188,14 @@ def _with_place(message: str, block: Block) -> str:
         return message
     row, _, after = after.partition(" ")
     first = block.first_line if block.span is None else 1 + _newlines(block)
-    return f"{before}{block.given.location}, line {first + int(row)}{after}"
+    return f"{before}{block.source.location}, line {first + int(row)}{after}"
 
 
 def _newlines(block: Block) -> int:
     """Return how many lines begin before the span."""
     assert block.span is not None
     left, count, last = block.span[0], 0, b"\n"
-    with block.given.named_errors(), open(block.given.location, "rb") as file:
+    with block.source.named_errors(), open(block.source.location, "rb") as file:
         while left > 0 and (part := file.read(min(READ_BYTES, left))):
             count, left, last = count + part.count(b"\n"), left - len(part), part
     return count + (not last.endswith(b"\n"))
@@ -207,8 +209,8 @@ def _encode(rows: Any, loads: Any, slow: Any, request: Request) -> Reviews:
     """
     encode = text_profile(request.profile).encode
     strict, reviews = request.strict, Reviews([], [], ReadingReport())
-    report, encoded, kept_rows = reviews.report, reviews.encoded, reviews.rows
-    found = reviews.found_keys
+    report, encoded, accepted_rows = reviews.report, reviews.encoded, reviews.rows
+    key_counts = reviews.found_keys
     for row, raw in rows:
         try:
             record = loads(raw)
@@ -226,7 +228,7 @@ def _encode(rows: Any, loads: Any, slow: Any, request: Request) -> Reviews:
             reviews.keys = reviews.keys or list(record)
             report.missing_text += 1
             continue
-        found[key] = found.get(key, 0) + 1
+        key_counts[key] = key_counts.get(key, 0) + 1
         text = record[key]
         if type(text) is not str:
             # orjson makes a float of a whole number too large for it
@@ -235,7 +237,7 @@ def _encode(rows: Any, loads: Any, slow: Any, request: Request) -> Reviews:
         try:
             if accept(text, report, strict):
                 encoded.append(encode(text))
-                kept_rows.append(row)
+                accepted_rows.append(row)
         except ValueError as error:
             raise InputError(f"{PLACE}{row} : {error}; fix the text") from error
     return reviews
@@ -256,7 +258,7 @@ def _json_loads() -> Any:
 
 def _encode_records(block: Block, request: Request) -> Iterator[Reviews]:
     """Encode all records of an input, in parts, of which there is at least one."""
-    records = read_records(block.given, strict=request.strict, whole=request.documents)
+    records = read_records(block.source, strict=request.strict, whole=request.documents)
     yield _encode_part(records, request)
     for first in records:
         yield _encode_part(chain([first], records), request)
@@ -289,20 +291,20 @@ def _encode_part(records: Iterable[Record], request: Request) -> Reviews:
         raise InputError(f"{before}{place}{after}" if sign else str(error)) from error
 
 
-def block_file(folder: Path, source: int, index: int) -> Path:
+def block_file(folder: Path, input_number: int, index: int) -> Path:
     """Return where a block's reviews are written."""
-    return folder / f"block-{source:05d}-{index:07d}"
+    return folder / f"block-{input_number:05d}-{index:07d}"
 
 
 def blocks_by_source(folder: Path) -> defaultdict[int, list[Path]]:
     """Return the files of all blocks that have been written, by the number of their source."""
-    found = defaultdict[int, list[Path]](list)
+    files = defaultdict[int, list[Path]](list)
     for path in folder.glob("block-*"):
-        found[int(path.name.split("-")[1])].append(path)
-    return found
+        files[int(path.name.split("-")[1])].append(path)
+    return files
 
 
 def row_ids(block: Block, index: int, rows: list[int]) -> np.ndarray:
     """Return the reviews' places among all, uint64, rising in the order of the input."""
-    high = (block.source << 44) | (index << 24)
+    high = (block.input_number << 44) | (index << 24)
     return np.uint64(high) + np.array(rows, dtype=np.uint64)

@@ -35,11 +35,11 @@ def check_corpus(folder: Path, piece_size: int = PIECE_SIZE) -> dict[str, Any]:
 
 def _check_digest(path: Path, expected: str) -> None:
     with open(path, "rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != expected:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != expected:
         raise InputError(
-            f"{path}: has changed since it was prepared (SHA-256 {found[:16]}..., {META_FILE} says "
-            f"{expected[:16]}...); prepare the corpus again"
+            f"{path}: has changed since it was prepared (SHA-256 {digest[:16]}..., {META_FILE} "
+            f"says {expected[:16]}...); prepare the corpus again"
         )
 
 
@@ -59,13 +59,14 @@ def _check_offsets(split: Split, prefix: bytes, path: Path, piece_size: int) -> 
 
 def _check_tokens(split: Split, text_bytes: int, path: Path, piece_size: int) -> None:
     """Check the tokens against the vocabulary, and their text against the number of bytes."""
-    found = 0
+    byte_count = 0
     for start in range(0, len(split.tokens), piece_size):
         piece = np.asarray(split.tokens[start : start + piece_size])
         if piece.max() >= split.tokenizer.vocabulary_size:
             raise InputError(f"{path}: a token that the vocabulary lacks; prepare it again")
-        found += split.tokenizer.count_bytes(piece)
-    if found != text_bytes:
+        byte_count += split.tokenizer.count_bytes(piece)
+    if byte_count != text_bytes:
         raise InputError(
-            f"{path}: says {found:,} bytes of text, {META_FILE} {text_bytes:,}; prepare it again"
+            f"{path}: says {byte_count:,} bytes of text, {META_FILE} {text_bytes:,}; prepare it "
+            "again"
         )

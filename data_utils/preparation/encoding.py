@@ -36,14 +36,14 @@ def encode(
     """
     folder.mkdir(exist_ok=True)
     written = blocks_by_source(folder)
-    for number, given in enumerate(inputs):
-        wanted = {"input": given.identity, "seed": seed, **asdict(request)}
-        if given.options != TableOptions():
-            wanted["table"] = asdict(given.options)
-        _drop_other_blocks(folder / f"source-{number:05d}.json", wanted, written[number])
+    for number, source in enumerate(inputs):
+        expected = {"input": source.identity, "seed": seed, **asdict(request)}
+        if source.options != TableOptions():
+            expected["table"] = asdict(source.options)
+        _drop_other_blocks(folder / f"source-{number:05d}.json", expected, written[number])
     runs: list[SortedRun] = []
-    blocks = (block for n, given in enumerate(inputs) for block in cut(n, given, request))
-    stored = sum(given.stored_bytes or 0 for given in inputs)
+    blocks = (block for n, source in enumerate(inputs) for block in cut(n, source, request))
+    stored = sum(source.stored_bytes or 0 for source in inputs)
     with ProgressBar("reading", unit=" blocks") as progress:
         work = partial(encode_block, folder=folder, request=request, seed=seed)
         for done in map_in_order(work, blocks, workers if stored > 0 else 1):
@@ -52,28 +52,28 @@ def encode(
     return runs
 
 
-def _drop_other_blocks(notes: Path, wanted: Mapping[str, Any], written: Sequence[Path]) -> None:
+def _drop_other_blocks(notes: Path, expected: Mapping[str, Any], written: Sequence[Path]) -> None:
     """Remove a source's blocks if they were not written as `wanted`; record `wanted`."""
     # Earlier versions had one block size, and did not record it.
-    known = {"block_bytes": BLOCK_BYTES, **read_json(notes)} if notes.is_file() else None
+    recorded = {"block_bytes": BLOCK_BYTES, **read_json(notes)} if notes.is_file() else None
     # Text that passed strict reading is the same in lenient reading.
-    if known not in (wanted, {**wanted, "strict": True}):
+    if recorded not in (expected, {**expected, "strict": True}):
         for path in written:
             path.unlink()
-    if known != wanted:
-        write_json(notes, wanted, sweep=False)
+    if recorded != expected:
+        write_json(notes, expected, sweep=False)
 
 
 def encode_block(block: Block, folder: Path, request: Request, seed: int | None) -> list[SortedRun]:
     """Encode a block and write its runs: one, or several if its input cannot be cut by lines."""
-    first = SortedRun(block_file(folder, block.source, block.index), block.source)
+    first = SortedRun(block_file(folder, block.input_number, block.index), block.input_number)
     whole = block.lines is None and block.span is None
     if not whole and first.is_finished(request.digests):
         return [first]
     runs = []
     for number, reviews in enumerate(read_block(block, request)):
         index = block.index + number
-        run = SortedRun(block_file(folder, block.source, index), block.source)
+        run = SortedRun(block_file(folder, block.input_number, index), block.input_number)
         ids = row_ids(block, index, reviews.rows)
         write_run(run, reviews, ids, keys_of(ids, seed), request.digests)
         runs.append(run)

@@ -15,7 +15,7 @@ from model.reading.inputs import KINDS, Input, TableOptions, as_input, is_addres
 
 from ..corpus import is_corpus, is_unfinished_corpus
 
-NOTES = (".part.json", ".source.json")  # beside a file that was downloaded
+NOTES = (".part.json", ".source.json")  # next to a file that was downloaded
 TEST_WORDS = {"test", "tests"}  # in the names of files whose texts a model is tested on
 CLASS_FOLDERS = {"pos", "neg", "unsup"}  # of a labelled set with a file for each review
 SHOWN = 5  # names of files in a message
@@ -33,9 +33,10 @@ def expand(arguments: Sequence[str | Path], options: TableOptions | None = None)
     and neg/, and files named before, under any name, whose reviews would be in train and in valid.
     Raises InputError for a name that cannot be read, such as a broken link or a pipe.
     """
-    found = (each for argument in map(str, arguments) for each in _named(argument))
+    sources = (each for argument in map(str, arguments) for each in _named(argument))
     return [
-        replace(given, options=options or TableOptions()) for given in _without_repetition(found)
+        replace(source, options=options or TableOptions())
+        for source in _without_repetition(sources)
     ]
 
 
@@ -77,18 +78,18 @@ def _of_folder(folder: Path) -> list[Input]:
     has_classes = any({"pos", "neg"} <= names for names in _folders_by_parent(files).values())
     for path in _not_ours(files, str(folder)):
         try:
-            given = as_input(path)
+            source = as_input(path)
         except InputError:
-            continue  # a README or a licence beside the data
+            continue  # a README or a licence next to the data
         name = path.relative_to(folder)
         if any(part.startswith(".") for part in name.parts):
             hidden.append(str(name))
-        elif has_classes and given.kind == ".txt" and path.parent.name not in CLASS_FOLDERS:
+        elif has_classes and source.kind == ".txt" and path.parent.name not in CLASS_FOLDERS:
             lists.append(str(name))
         else:
-            inputs.append(_readable(given))
-    _tell_left_out("hidden", hidden, str(folder))
-    _tell_left_out("other text", lists, str(folder))
+            inputs.append(_readable(source))
+    _warn_of_left_out("hidden", hidden, str(folder))
+    _warn_of_left_out("other text", lists, str(folder))
     if not inputs:
         raise InputError(f"{folder}: no file of a known kind in it ({', '.join(KINDS)})")
     return _not_for_tests(inputs, folder, str(folder))
@@ -96,10 +97,10 @@ def _of_folder(folder: Path) -> list[Input]:
 
 def _folders_by_parent(files: Sequence[Path]) -> dict[Path, set[str]]:
     """Return the names of the folders that have files in them, by the folder above."""
-    found: dict[Path, set[str]] = {}
+    names: dict[Path, set[str]] = {}
     for folder in {path.parent for path in files}:
-        found.setdefault(folder.parent, set()).add(folder.name)
-    return found
+        names.setdefault(folder.parent, set()).add(folder.name)
+    return names
 
 
 def _not_for_tests(inputs: Sequence[Input], base: Path, argument: str) -> list[Input]:
@@ -107,28 +108,28 @@ def _not_for_tests(inputs: Sequence[Input], base: Path, argument: str) -> list[I
 
     Raises InputError if none is left.
     """
-    kept, left_out = list[Input](), list[str]()
-    for given in inputs:
-        name = Path(given.location).relative_to(base)
+    remaining, left_out = list[Input](), list[str]()
+    for source in inputs:
+        name = Path(source.location).relative_to(base)
         if any(map(_says_test, name.parts)):
             left_out.append(str(name))
         else:
-            kept.append(given)
-    if not kept:
+            remaining.append(source)
+    if not remaining:
         raise InputError(f"{argument}: nothing but test files; name them to read them")
-    read = [str(Path(given.location).relative_to(base)) for given in kept]
-    kinds = Counter(f"{given.kind}{given.compression or ''}" for given in kept)
+    read = [str(Path(source.location).relative_to(base)) for source in remaining]
+    kinds = Counter(f"{source.kind}{source.compression or ''}" for source in remaining)
     counts = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()))
     log.info("%s: reads %s: %s", argument, counts, _some_of(read))
-    _tell_left_out("test", left_out, argument)
-    return kept
+    _warn_of_left_out("test", left_out, argument)
+    return remaining
 
 
-def _tell_left_out(kind: str, names: Sequence[str], argument: str) -> None:
+def _warn_of_left_out(kind: str, names: Sequence[str], argument: str) -> None:
     """Warn of the files, if any, that were left out of a folder or a pattern."""
     if names:
-        told = "%s: leaves out %s files: %s; name them to read them too"
-        log.warning(told, argument, kind, _some_of(names))
+        message = "%s: leaves out %s files: %s; name them to read them too"
+        log.warning(message, argument, kind, _some_of(names))
 
 
 def _says_test(part: str) -> bool:
@@ -142,11 +143,11 @@ def _some_of(names: Sequence[str]) -> str:
     return ", ".join(names[:SHOWN]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _readable(given: Input) -> Input:
+def _readable(source: Input) -> Input:
     """Return the input; InputError if it is not a file."""
-    if not Path(given.location).is_file():
-        raise _no_file(Path(given.location))
-    return given
+    if not Path(source.location).is_file():
+        raise _no_file(Path(source.location))
+    return source
 
 
 def _no_file(path: Path) -> InputError:
@@ -159,29 +160,31 @@ def _no_file(path: Path) -> InputError:
 def _without_repetition(inputs: Iterable[Input]) -> Iterator[Input]:
     """Yield each input once; log those that were named before."""
     seen: dict[object, str] = {}
-    for given in inputs:
-        place = _place(given)
+    for source in inputs:
+        place = _place(source)
         if place in seen:
-            log.warning("%s: is the same input as %s; it is read once", given.location, seen[place])
+            log.warning(
+                "%s: is the same input as %s; it is read once", source.location, seen[place]
+            )
             continue
-        seen[place] = given.location
-        yield given
+        seen[place] = source.location
+        yield source
 
 
-def _place(given: Input) -> object:
+def _place(source: Input) -> object:
     """Return a key that is equal for two names of one input."""
-    if given.is_remote:
-        return given.location
-    stat = Path(given.location).stat()
+    if source.is_remote:
+        return source.location
+    stat = Path(source.location).stat()
     return stat.st_dev, stat.st_ino
 
 
 def _not_ours(files: Sequence[Path], argument: str) -> list[Path]:
     """Return the files except those that this project made; log how many these are."""
-    kept = [path for path in files if not _is_ours(path)]
-    if ours := len(files) - len(kept):
+    remaining = [path for path in files if not _is_ours(path)]
+    if ours := len(files) - len(remaining):
         log.info("%s: %d files that this project made are left out", argument, ours)
-    return kept
+    return remaining
 
 
 def _is_ours(path: Path) -> bool:

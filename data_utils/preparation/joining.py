@@ -98,8 +98,8 @@ def _train_reviews(corpora: Sequence[Corpus]) -> np.ndarray:
     held_out = {review for name in HELD_OUT for review in _reviews(first.splits[name])}
     places = [np.arange(first.splits[TRAIN].reviews)]
     for split in (corpus.splits[TRAIN] for corpus in others):
-        kept = (review not in held_out for review in _reviews(split))
-        places.append(np.flatnonzero(np.fromiter(kept, bool, split.reviews)))
+        is_new = (review not in held_out for review in _reviews(split))
+        places.append(np.flatnonzero(np.fromiter(is_new, bool, split.reviews)))
     numbered = [np.stack([np.full_like(each, n), each], axis=1) for n, each in enumerate(places)]
     order = np.concatenate(numbered)
     left_out = sum(corpus.splits[TRAIN].reviews for corpus in corpora) - len(order)

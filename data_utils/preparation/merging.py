@@ -96,8 +96,8 @@ def _edges(runs: Sequence[SortedRun], stretch_bytes: int) -> np.ndarray:
     """Return keys, uint64, that cut the reviews into stretches of about the same size."""
     step = max(1, stretch_bytes // SAMPLES)
     starts = np.random.default_rng(len(runs)).integers(step, size=len(runs))
-    found = [_sample(run, start, step) for run, start in zip(runs, starts.tolist(), strict=True)]
-    sample = np.concatenate([np.empty(0, np.uint64), *found])
+    samples = [_sample(run, start, step) for run, start in zip(runs, starts.tolist(), strict=True)]
+    sample = np.concatenate([np.empty(0, np.uint64), *samples])
     sample.sort()
     return np.unique(sample[SAMPLES::SAMPLES])
 
@@ -130,8 +130,8 @@ def _placed(index: np.ndarray, run: SortedRun, first: int, start: int) -> np.nda
     placed["key"] = index["key"]
     placed["end"] = start + np.cumsum(index["length"], dtype=np.int64)
     placed["start"] = placed["end"] - index["length"]
-    kept = run.distinct()
-    return placed if kept is None else placed[kept[first : first + len(index)]]
+    distinct = run.distinct()
+    return placed if distinct is None else placed[distinct[first : first + len(index)]]
 
 
 def _sorted(entries: list[np.ndarray], content: bytes) -> list[memoryview]:

@@ -37,7 +37,7 @@ from model.files.storage import (
 from model.files.tokenizers import load_tokenizer, save_tokenizer
 from model.reading.inputs import Input, TableOptions
 from model.reading.tables import TableReport
-from model.reading.texts import TEXT_KEYS, told_of
+from model.reading.texts import TEXT_KEYS, describe_table
 from model.text.profiles import text_profile
 from model.text.tokenizer import BYTES, TOKENIZER_FILE, Tokenizer
 
@@ -158,9 +158,9 @@ def prepare_corpus(
     if their inputs are still the same. Raises InputError for inputs that cannot be read, and if
     `output` exists or another process is preparing it.
     """
-    found = expand(inputs, preparation.table)
+    sources = expand(inputs, preparation.table)
     with new_corpus(output):
-        return _prepare(found, output, preparation, workers)
+        return _prepare(sources, output, preparation, workers)
 
 
 @contextmanager
@@ -180,12 +180,12 @@ def new_corpus(output: Path) -> Iterator[None]:
 
 
 def _prepare(
-    found: Sequence[Input], output: Path, preparation: Preparation, workers: int
+    sources: Sequence[Input], output: Path, preparation: Preparation, workers: int
 ) -> dict[str, Any]:
     partial = output.with_name(output.name + PARTIAL)
-    _open_work_folder(partial, _request(found, preparation), WORK_FILES, keep=BLOCK_FOLDER)
+    _open_work_folder(partial, _request(sources, preparation), WORK_FILES, keep=BLOCK_FOLDER)
     try:
-        text = _prepare_text(found, partial, preparation, workers)
+        text = _prepare_text(sources, partial, preparation, workers)
         tokenizer, sizes = _encode(text["splits"], partial, preparation, workers)
     except InputError:
         if holds_reviews(partial / BLOCK_FOLDER) or (partial / TEXT_FOLDER / TEXT_FILE).is_file():
@@ -193,7 +193,7 @@ def _prepare(
         else:
             remove_folder(partial)
         raise
-    meta = _describe(found, preparation, tokenizer, sizes, text["reading"])
+    meta = _describe(sources, preparation, tokenizer, sizes, text["reading"])
     write_json(partial / META_FILE, meta)
     for name in (BLOCK_FOLDER, TEXT_FOLDER, TOKENS_FOLDER):
         remove_folder(partial / name)  # at once: no rerun could continue half of one
@@ -203,16 +203,16 @@ def _prepare(
 
 
 def _prepare_text(
-    found: Sequence[Input], partial: Path, preparation: Preparation, workers: int
+    sources: Sequence[Input], partial: Path, preparation: Preparation, workers: int
 ) -> dict[str, Any]:
     """Write the splits as bytes; return their sizes and a report on the reading."""
     if preparation.vocabulary.is_bytes:
-        return _sort(found, partial, partial, preparation, workers)
+        return _sort(sources, partial, partial, preparation, workers)
     text = partial / TEXT_FOLDER
     finished = text / TEXT_FILE
     if not finished.is_file():
         text.mkdir(exist_ok=True)
-        write_json(finished, _sort(found, partial, text, preparation, workers))
+        write_json(finished, _sort(sources, partial, text, preparation, workers))
     return read_json(finished)
 
 
@@ -228,9 +228,9 @@ def _encode(
     described = parts / DESCRIPTION_FILE
     if not described.is_file():
         train = TrainText(text, sizes["train"]["reviews"], sizes["train"]["bytes"])
-        made = make_tokenizer(vocabulary, train, preparation.seed, parts / "training.log")
-        save_tokenizer(parts, made)
-        write_json(described, made.describe())
+        trained = make_tokenizer(vocabulary, train, preparation.seed, parts / "training.log")
+        save_tokenizer(parts, trained)
+        write_json(described, trained.describe())
     tokenizer = load_tokenizer(parts, read_json(described), described)
     sizes = tokenize(text, sizes, parts, partial, workers, preparation.pieces.tokenized_bytes)
     save_tokenizer(partial, tokenizer)
@@ -238,24 +238,24 @@ def _encode(
 
 
 def _sort(
-    found: Sequence[Input], partial: Path, text: Path, preparation: Preparation, workers: int
+    sources: Sequence[Input], partial: Path, text: Path, preparation: Preparation, workers: int
 ) -> dict[str, Any]:
     runs = encode(
-        found,
+        sources,
         partial / BLOCK_FOLDER,
         preparation.request(),
         preparation.seed if preparation.shuffle else None,
         workers,
     )
-    _check_keys(found, runs, preparation.text_key)
+    _check_keys(sources, runs, preparation.text_key)
     report = total_report(runs)
     log.info(report.summary())
-    kept = sum(run.report()["reviews"] for run in runs)
+    reviews = sum(run.report()["reviews"] for run in runs)
     duplicates = 0
     if preparation.deduplicate:
-        duplicates = mark_duplicates(runs, 1 + kept // preparation.pieces.digests)
+        duplicates = mark_duplicates(runs, 1 + reviews // preparation.pieces.digests)
         log.info("%s duplicates left out", f"{duplicates:,}")
-    counts = split_counts(kept - duplicates, preparation.split)
+    counts = split_counts(reviews - duplicates, preparation.split)
     sizes = merge(runs, text, counts, preparation.pieces.sorted_bytes)
     return {"splits": sizes, "reading": {**vars(report), "duplicates": duplicates}}
 
@@ -265,12 +265,12 @@ def _request(inputs: Sequence[Input], preparation: Preparation) -> dict[str, Any
 
     The size by which each input was cut is kept with its blocks.
     """
-    wanted = asdict(preparation)
-    del wanted["vocabulary"], wanted["pieces"]
+    request = asdict(preparation)
+    del request["vocabulary"], request["pieces"]
     if preparation.table == TableOptions():
-        del wanted["table"]  # as earlier versions wrote it
-    given = [each.identity for each in inputs]
-    return {"inputs": given, **wanted, "split": list(preparation.split)}
+        del request["table"]  # as earlier versions wrote it
+    identities = [each.identity for each in inputs]
+    return {"inputs": identities, **request, "split": list(preparation.split)}
 
 
 def _open_work_folder(
@@ -282,9 +282,9 @@ def _open_work_folder(
     """
     check_no_link(folder)
     recover_folders(folder, ours)  # or half a file would be in the corpus
-    if folder.is_file() or (found := foreign_files(folder, ours)):
-        held = f"holds {listed(found)}" if folder.is_dir() else "is a file"
-        raise InputError(f"{folder}: is needed as a work folder, but {held}; move that away")
+    if folder.is_file() or (foreign := foreign_files(folder, ours)):
+        state = f"holds {listed(foreign)}" if folder.is_dir() else "is a file"
+        raise InputError(f"{folder}: is needed as a work folder, but {state}; move that away")
     path = folder / REQUEST_FILE
     if path.is_file() and read_json(path) == request:
         log.info("continuing with %s", folder)
@@ -301,48 +301,55 @@ def _open_work_folder(
 
 def _check_keys(inputs: Sequence[Input], runs: Sequence[SortedRun], text_key: str | None) -> None:
     """Log the keys of the texts; InputError for an input without records or without a key."""
-    of_source = defaultdict[int, list[dict[str, Any]]](list)
+    reports_of = defaultdict[int, list[dict[str, Any]]](list)
     for run in runs:
-        of_source[run.source].append(run.report())
+        reports_of[run.input_number].append(run.report())
     total: Counter[str] = Counter()
-    for number, given in enumerate(inputs):
-        reports = of_source[number]
-        found = sum((Counter(report["found_keys"]) for report in reports), Counter())
+    for number, source in enumerate(inputs):
+        reports = reports_of[number]
+        key_counts = sum((Counter(report["found_keys"]) for report in reports), Counter())
         if not any(report["reading"]["records"] for report in reports):
-            raise InputError(f"{given.location}: no records in it")
+            raise InputError(f"{source.location}: no records in it")
         tables = [TableReport(**report["table"]) for report in reports if report.get("table")]
-        if not found:
+        if not key_counts:
             present = ", ".join(next((map(repr, r["keys"]) for r in reports if r["keys"]), ()))
-            wanted = f"no key {text_key!r}" if text_key else f"none of {', '.join(TEXT_KEYS)}"
+            missing = f"no key {text_key!r}" if text_key else f"none of {', '.join(TEXT_KEYS)}"
             has_header = all(table.has_header for table in tables)
             hint = "name one with --text-key"
             raise InputError(
-                f"{given.location}: {wanted} among its keys ({present or 'none'}); "
+                f"{source.location}: {missing} among its keys ({present or 'none'}); "
                 f"{hint if has_header else 'its first line looks like a row; add a header'}"
             )
         if tables:
             log.info(
-                "%s", told_of(tables[-1], {"text": (found.most_common(1)[0][0], "--text-key")})
+                "%s",
+                describe_table(
+                    tables[-1], {"text": (key_counts.most_common(1)[0][0], "--text-key")}
+                ),
             )
-        if len(found) > 1:
-            log.warning("%s: %s; to read only one give --text-key", given.location, _told(found))
-        if given.kind != ".txt" and not tables:
-            total += found
+        if len(key_counts) > 1:
+            log.warning(
+                "%s: %s; to read only one give --text-key",
+                source.location,
+                _summary_of_keys(key_counts),
+            )
+        if source.kind != ".txt" and not tables:
+            total += key_counts
     if total and text_key is None:
-        log.info(_told(total))
+        log.info(_summary_of_keys(total))
 
 
-def _told(found: Counter[str]) -> str:
-    counts = (f"{key!r} {number:,}" for key, number in found.most_common())
+def _summary_of_keys(key_counts: Counter[str]) -> str:
+    counts = (f"{key!r} {number:,}" for key, number in key_counts.most_common())
     return f"records by the key of their text: {', '.join(counts)}"
 
 
 def split_counts(reviews: int, parts: Sequence[float]) -> list[int]:
     """Divide reviews in proportion, with at least one for every part that is not zero."""
-    wanted = sum(part > 0 for part in parts)
-    if reviews < wanted:
+    nonzero = sum(part > 0 for part in parts)
+    if reviews < nonzero:
         raise InputError(
-            f"{reviews} reviews cannot fill {wanted} splits; give more reviews, or a --split "
+            f"{reviews} reviews cannot fill {nonzero} splits; give more reviews, or a --split "
             "with zeros, as in 1,0,0"
         )
     edges = np.rint(np.cumsum(parts) / np.sum(parts) * reviews).astype(int)
@@ -370,6 +377,6 @@ def _describe(
         "deduplicated": preparation.deduplicate,
         "split": list(preparation.split),
         "splits": sizes,
-        "sources": [given.name for given in inputs],
+        "sources": [source.name for source in inputs],
         "reading": reading,
     }

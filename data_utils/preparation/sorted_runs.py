@@ -28,7 +28,7 @@ class SortedRun:
     """The files of one block's reviews."""
 
     base: Path
-    source: int  # number of its input
+    input_number: int  # number of its input
 
     def path(self, suffix: str) -> Path:
         """Return the path of one of the files."""
@@ -125,10 +125,10 @@ def mark_duplicates(runs: Sequence[SortedRun], partitions: int) -> int:
     dropped = [np.zeros(len(run.entries()), bool) for run in runs]
     count = 0
     for partition in range(partitions):
-        found = [
+        parts = [
             _of_partition(run, number, partition, partitions) for number, run in enumerate(runs)
         ]
-        rows = np.concatenate(found)
+        rows = np.concatenate(parts)
         rows = rows[np.lexsort((rows["id"], rows["low"], rows["high"]))]
         same = (rows["high"][1:] == rows["high"][:-1]) & (rows["low"][1:] == rows["low"][:-1])
         for row in rows[1:][same]:

@@ -74,10 +74,10 @@ class VocabularyConfig:
 
     def request(self) -> dict[str, Any]:
         """Return what the tokens depend on; for a vocabulary from elsewhere, also its digest."""
-        wanted = asdict(self)
+        request = asdict(self)
         if not self.is_bytes and not self.is_trained:
-            wanted["borrowed"] = borrowed_tokenizer(Path(self.tokenizer)).describe()
-        return wanted
+            request["borrowed"] = borrowed_tokenizer(Path(self.tokenizer)).describe()
+        return request
 
 
 @dataclass(frozen=True)
@@ -186,8 +186,8 @@ def _train(
     try:
         texts = _texts_of(text.map(), reviews)
         with open(log_file, "w", encoding="utf-8") as file:
-            made = train_vocabulary(texts, config.tokenizer, config.size, file)
-        answer.send(made)
+            vocabulary = train_vocabulary(texts, config.tokenizer, config.size, file)
+        answer.send(vocabulary)
     except (InputError, OSError) as error:
         answer.send(error)
     except MemoryError:

@@ -145,12 +145,12 @@ class PublishedSet:
 def _set(name: str, entry: dict[str, Any]) -> PublishedSet:
     """Return the set that a table of sets.toml describes."""
     lists = ("files", "classes", "columns")
-    told = {key: tuple(entry[key]) for key in lists if key in entry}
+    fields = {key: tuple(entry[key]) for key in lists if key in entry}
     layout: Any = LAYOUTS[entry["layout"]]
     return PublishedSet(
         **{key: entry[key] for key in ("title", "note", "kind") if key in entry},
         name=name,
-        layout=layout(**told, **{key: entry[key] for key in ("text",) if key in entry}),
+        layout=layout(**fields, **{key: entry[key] for key in ("text",) if key in entry}),
         other_names=tuple(entry.get("other_names", ())),
         split=_split(entry["split"]),
         published=tuple(
@@ -179,12 +179,12 @@ EMOTIONS: tuple[str, ...] = tuple(DATA["sets"]["semeval"]["classes"])
 
 def present(data: Path) -> list[str]:
     """Return the sets that a folder holds; print how to get the others."""
-    found = [name for name, entry in SETS.items() if entry.is_in(data)]
-    if not found:
+    names = [name for name, entry in SETS.items() if entry.is_in(data)]
+    if not names:
         raise InputError(f"{data}: holds none of the sets {', '.join(SETS)}")
-    for entry in (entry for name, entry in SETS.items() if name not in found):
+    for entry in (entry for name, entry in SETS.items() if name not in names):
         print(f"{entry.title} is not there: {entry.how_to_get()}")
-    return found
+    return names
 
 
 def find_dataset(name: str, release: str | None = None, mirror: str | None = None) -> Dataset:

@@ -28,9 +28,9 @@ from ..classifiers.rows import (
 from ..errors import InputError
 from ..files.storage import is_stream, naming, open_stream
 from ..reading.inputs import JSON_KINDS, Position, TableOptions, as_input
-from ..reading.kept_rows import KeptRows, growing_file
 from ..reading.progress import ProgressBar
 from ..reading.records import Record, read_records
+from ..reading.resumable_rows import WrittenRows, resumable_output
 from ..reading.row_files import RowFormat, RowWriter
 from ..reading.stdin import PLACE, ArrivingLines, kind_of, read_arriving
 from ..reading.texts import TEXT_KEYS, KeyChooser, unicode_text
@@ -198,9 +198,9 @@ def opened(
         with naming(output), open_stream(output) as file:
             yield make(file), None
     else:
-        with growing_file(output, request(options, row_format, classifier, key)) as file:
-            kept = KeptRows(file, row_format, added_names(classifier), columns)
-            yield make(file, kept_header=lambda: kept.header), kept.begins_next
+        with resumable_output(output, request(options, row_format, classifier, key)) as file:
+            kept = WrittenRows(file, row_format, added_names(classifier), columns)
+            yield make(file, written_header=lambda: kept.header), kept.begins_next
             kept.finish()
 
 

@@ -137,14 +137,14 @@ def zstandard() -> Any:
 
 def damage() -> tuple[type[Exception], ...]:
     """Return the errors that reading a damaged or truncated compressed file raises."""
-    found: list[type[Exception]] = [EOFError, zlib.error, lzma.LZMAError]
+    errors: list[type[Exception]] = [EOFError, zlib.error, lzma.LZMAError]
     # Of a zip file whose damage looks like a later version: NotImplementedError.
-    found += [gzip.BadGzipFile, zipfile.BadZipFile, NotImplementedError]
+    errors += [gzip.BadGzipFile, zipfile.BadZipFile, NotImplementedError]
     for module, name in (
         ("compression.zstd", "ZstdError"),
         ("backports.zstd", "ZstdError"),
         ("isal.isal_zlib", "error"),
     ):
         if module in sys.modules:  # else nothing of it was read
-            found.append(getattr(sys.modules[module], name))
-    return tuple(found)
+            errors.append(getattr(sys.modules[module], name))
+    return tuple(errors)

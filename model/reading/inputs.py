@@ -172,9 +172,9 @@ class Input:
         """
         if self.is_remote:
             with self.named_errors(), _response(self.location) as response:
-                told = [response.headers[name] for name in ("ETag", "Last-Modified")]
+                versions = [response.headers[name] for name in ("ETag", "Last-Modified")]
                 size = response.headers["Content-Length"]
-            return [self.location, *(told if any(told) else [uuid4().hex]), size]
+            return [self.location, *(versions if any(versions) else [uuid4().hex]), size]
         stat = Path(self.location).stat()
         return [self.location, stat.st_size, stat.st_mtime_ns]
 
@@ -332,8 +332,8 @@ def _response(location: str) -> Any:
     try:
         return urllib.request.urlopen(location, timeout=TIMEOUT)
     except (http.client.InvalidURL, UnicodeError) as error:
-        mend = "; write signs beyond ASCII as %XX" if isinstance(error, UnicodeError) else ""
-        raise InputError(f"{location}: not a valid address ({error}){mend}") from error
+        hint = "; write signs beyond ASCII as %XX" if isinstance(error, UnicodeError) else ""
+        raise InputError(f"{location}: not a valid address ({error}){hint}") from error
 
 
 def _whole_body(response: http.client.HTTPResponse, location: str) -> Iterator[bytes]:

@@ -45,18 +45,18 @@ def read_records(
     workbooks, Parquet and Feather, which are not read from the front. Raises InputError, with file
     and line, for anything else that cannot be read.
     """
-    given = as_input(source)
-    with given.open(None if given.kind in BINARY else position) as file:
-        yield from _READERS[reader_of(given, whole)](given, file, strict)
+    source = as_input(source)
+    with source.open(None if source.kind in BINARY else position) as file:
+        yield from _READERS[reader_of(source, whole)](source, file, strict)
 
 
-def reader_of(given: Input, whole: bool = False) -> str:
+def reader_of(source: Input, whole: bool = False) -> str:
     """Return the name of the reader for an input."""
-    if given.kind == ".txt":
+    if source.kind == ".txt":
         return "document" if whole else "text lines"
-    if given.kind in DELIMITED or given.kind in BINARY:
+    if source.kind in DELIMITED or source.kind in BINARY:
         return "table"
-    return "json" if given.kind == ".json" else "json lines"
+    return "json" if source.kind == ".json" else "json lines"
 
 
 def read_lines(
@@ -75,29 +75,29 @@ def read_lines(
             yield record
 
 
-def _read_lines(given: Input, file: IO[bytes], strict: bool) -> Iterator[Record]:
-    lines = lines_of(file, given.location)
-    return read_lines(lines, given.kind, given.location, strict=strict)
+def _read_lines(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record]:
+    lines = lines_of(file, source.location)
+    return read_lines(lines, source.kind, source.location, strict=strict)
 
 
-def _read_json(given: Input, file: Any, strict: bool) -> Iterator[Record]:
+def _read_json(source: Input, file: Any, strict: bool) -> Iterator[Record]:
     """Read `.json`: an array of objects, or one object per line."""
     if not begins_an_array(file.peek(READ_AHEAD)):
-        yield from _read_lines(given, file, strict)
+        yield from _read_lines(source, file, strict)
         return
     number = 0
     try:
         for number, item in enumerate(array_items(file, strict=strict), start=1):
-            record = _as_record(item, f"{given.location}, item {number}")
+            record = _as_record(item, f"{source.location}, item {number}")
             record.repaired = not strict and any("\ufffd" in str(v) for v in record.values())
             yield record
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{given.location}: not UTF-8 after item {number} ({error.reason}); {NOT_UTF8}"
+            f"{source.location}: not UTF-8 after item {number} ({error.reason}); {NOT_UTF8}"
         ) from error
     except (ValueError, RecursionError) as error:
         raise InputError(
-            f"{given.location}, item {number + 1}: not JSON ({brief(error)}); expected an array "
+            f"{source.location}, item {number + 1}: not JSON ({brief(error)}); expected an array "
             "of objects"
         ) from error
 
@@ -146,12 +146,12 @@ def _literal(text: str) -> Any:
 
 def _as_record(content: Any, place: str) -> Record:
     if not isinstance(content, dict):
-        mend = "; let the name of a file with an array end in .json" if _is_rows(content) else ""
+        hint = "; let the name of a file with an array end in .json" if _is_rows(content) else ""
         if isinstance(content, tuple) and len(content) == 1 and isinstance(content[0], dict):
             raise InputError(f"{place}: has a comma behind its object; remove it")
         raise InputError(
             f"{place}: holds a {type(content).__name__}; expected a JSON object, such as "
-            f'{{"text": "..."}}{mend}'
+            f'{{"text": "..."}}{hint}'
         )
     try:
         named = [(str(key), value) for key, value in content.items()]
@@ -180,41 +180,41 @@ def decode(line: bytes, place: str, strict: bool, codec: str = "utf-8") -> tuple
         return line.decode(codec, errors="replace"), True
 
 
-def _read_document(given: Input, file: IO[bytes], strict: bool) -> Iterator[Record]:
+def _read_document(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record]:
     content = file.read(LONGEST_DOCUMENT + 1)
     if len(content) > LONGEST_DOCUMENT:
-        raise InputError(f"{given.location}: longer than {LONGEST_DOCUMENT:,} bytes; cut it")
-    text, repaired = decode(content.removeprefix(BYTE_ORDER_MARK), given.location, strict)
-    yield _placed(Record(text=text), given.location, repaired)
+        raise InputError(f"{source.location}: longer than {LONGEST_DOCUMENT:,} bytes; cut it")
+    text, repaired = decode(content.removeprefix(BYTE_ORDER_MARK), source.location, strict)
+    yield _placed(Record(text=text), source.location, repaired)
 
 
-def _read_table(given: Input, file: IO[bytes], strict: bool) -> Iterator[Record]:
-    codec = given.encoding if given.is_text_on_disk else given.options.encoding or "UTF-8"
-    table = TableReport(given.location)
+def _read_table(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record]:
+    codec = source.encoding if source.is_text_on_disk else source.options.encoding or "UTF-8"
+    table = TableReport(source.location)
     row, errors = 1, "strict" if strict else "replace"  # the header
     rows: Iterator[TableRow]
     try:
-        if given.kind == ".xlsx":
-            rows = workbook_rows(file, table, given.options)
-        elif given.kind in BINARY:
-            rows = columnar_rows(file, given.location, given.kind)
+        if source.kind == ".xlsx":
+            rows = workbook_rows(file, table, source.options)
+        elif source.kind in BINARY:
+            rows = columnar_rows(file, source.location, source.kind)
             row = 0
         else:
             table.description = "UTF-8" if codec in ("utf-8", "utf-8-sig") else codec
             read = partial(_read_text, file, getincrementaldecoder("utf-8-sig")(errors))
-            again = partial(_lines_again, given) if given.is_text_on_disk else None
-            delimiter = DELIMITED[given.kind]
-            rows = (r for _, r in DelimitedRows(read, table, given.options, delimiter, again))
+            again = partial(_lines_again, source) if source.is_text_on_disk else None
+            delimiter = DELIMITED[source.kind]
+            rows = (r for _, r in DelimitedRows(read, table, source.options, delimiter, again))
         for cells in table.sampled(rows):
             row += 1
             table.rows += 1
             repaired = not strict and any("\ufffd" in str(cell) for cell in cells.values())
-            record = _placed(Record(cells), f"{given.location}, row {row}", repaired)
+            record = _placed(Record(cells), f"{source.location}, row {row}", repaired)
             record.table = table
             yield record
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{given.location}: not UTF-8 after row {row} ({error.reason}); {NOT_UTF8}"
+            f"{source.location}: not UTF-8 after row {row} ({error.reason}); {NOT_UTF8}"
         ) from error
 
 
@@ -226,10 +226,10 @@ def _read_text(file: IO[bytes], decoder: Any, size: int) -> str:
     return text or decoder.decode(b"", final=True)
 
 
-def _lines_again(given: Input) -> Iterator[str]:
+def _lines_again(source: Input) -> Iterator[str]:
     """Yield the lines of a file, with their ends, cut where they are too long."""
     wrapped = partial(io.TextIOWrapper, encoding="utf-8-sig", errors="replace", newline="")
-    with given.open() as file, wrapped(file) as text:
+    with source.open() as file, wrapped(file) as text:
         yield from iter(lambda: text.readline(LONGEST_RECORD + 2), "")
 
 

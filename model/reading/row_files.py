@@ -20,7 +20,7 @@ class RowWriter:
 
     JSON lines keep what CSV loses: null differs from an empty text, a number from a string of
     digits. columns: of CSV; []: those of the first row. mark: whether CSV begins with a byte order
-    mark, which Excel needs. kept_header: called before the first row; returns the columns of the
+    mark, which Excel needs. written_header: called before the first row; returns the columns of the
     header that the stream already has, if any.
     """
 
@@ -31,12 +31,12 @@ class RowWriter:
         columns: Sequence[str] = (),
         *,
         mark: bool = False,
-        kept_header: Callable[[], Sequence[str]] = list,
+        written_header: Callable[[], Sequence[str]] = list,
     ):
         self._file = file
         self._columns = columns
         self._mark = BOM_UTF8 if mark else b""
-        self._kept_header = kept_header
+        self._written_header = written_header
         self._has_header = False
         self._is_csv = row_format == "csv"
 
@@ -62,9 +62,9 @@ class RowWriter:
         head = b""
         if not self._has_header:
             self._has_header = True
-            kept = self._kept_header()
-            self._columns = kept or self._columns or list(row)
-            head = b"" if kept else self._mark + csv_line(self._columns)
+            written = self._written_header()
+            self._columns = written or self._columns or list(row)
+            head = b"" if written else self._mark + csv_line(self._columns)
         for name in row:
             if name not in self._columns:
                 raise InputError(

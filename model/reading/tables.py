@@ -212,18 +212,18 @@ class DelimitedRows:
         Those that have arrived, at least one unless the input ended. width: of the table; 0 for the
         header, which comes alone.
         """
-        found: list[WholeRecord] = []
+        batch: list[WholeRecord] = []
         most = min(MOST_ROWS, MOST_CELLS // width + 1) if width else 1
         usual = dialect.record_of(width) if width > 1 else None
         size = 0
-        while len(found) < most and size < LONGEST_RECORD:
+        while len(batch) < most and size < LONGEST_RECORD:
             match = usual and usual.match(self._text, self._at)
             is_usual = match is not None
             match = match or dialect.record.match(self._text, self._at)
             end = match.end() if match else len(self._text)
             is_whole = end < len(self._text) or self._text.endswith("\n", self._at)
             if match is None or not (is_whole or self._ended):
-                if found:
+                if batch:
                     break
                 self._refuse_malformed(match, dialect)
                 self._extend()
@@ -236,7 +236,7 @@ class DelimitedRows:
             line = self._line + line_ends(record) + (record[-1] not in "\r\n")
             cells = width if is_usual else dialect.width(record)
             if width and cells > width:
-                if found:
+                if batch:
                     break
                 raise InputError(
                     f"{self._place(line)}: {cells} cells where the header has {width}: not a "
@@ -245,8 +245,8 @@ class DelimitedRows:
             self._at, self._line = end, line
             size += len(record)
             if is_usual or not dialect.is_blank(record):
-                found.append(WholeRecord(record, line, cells))
-        return found
+                batch.append(WholeRecord(record, line, cells))
+        return batch
 
     def _refuse_malformed(self, match: object, dialect: Dialect) -> None:
         """Raise InputError unless the rest of the record may be still to come."""

@@ -108,14 +108,16 @@ def accept(text: str | None, report: ReadingReport, strict: bool) -> bool:
     return True
 
 
-def key_in(present: Collection[str], given: str | None, candidates: Iterable[str]) -> str | None:
-    """Return the key given, or the first candidate that is present; None if there is none.
+def key_in(
+    present: Collection[str], requested: str | None, candidates: Iterable[str]
+) -> str | None:
+    """Return the requested key, or the first candidate that is present; None if there is none.
 
     If no candidate is present, case is ignored (`Text` for `text`), unless two keys differ only in
     case.
     """
-    if given is not None:
-        return given if given in present else None
+    if requested is not None:
+        return requested if requested in present else None
     for candidate in candidates:
         if candidate in present:
             return candidate
@@ -126,30 +128,30 @@ def key_in(present: Collection[str], given: str | None, candidates: Iterable[str
     return None
 
 
-def record_key(record: Record, given: str | None, candidates: Sequence[str]) -> str | None:
+def record_key(record: Record, requested: str | None, candidates: Sequence[str]) -> str | None:
     """Return `key_in` a record; for the text of a table, else its one column of prose."""
-    key = key_in(record, given, candidates)
-    if key is None and given is None and candidates is TEXT_KEYS and record.table is not None:
+    key = key_in(record, requested, candidates)
+    if key is None and requested is None and candidates is TEXT_KEYS and record.table is not None:
         return record.table.prose
     return key
 
 
 def choose_key(
     record: Record,
-    given: str | None,
+    requested: str | None,
     candidates: Sequence[str],
     option: str,
-    told: set[str] | None = None,
+    logged: set[str] | None = None,
 ) -> str:
-    """Return the key to read: the one given, or the first candidate that is present.
+    """Return the key to read: the requested one, or the first candidate that is present.
 
-    A choice among several is logged, except of a table, of which all is told at its end. told: the
+    A choice among several is logged, except of a table, which is described at its end. logged: the
     keys that were logged already; the key is added to them.
     """
     present = ", ".join(map(repr, record)) or "none"
-    key = record_key(record, given, candidates)
-    if key is None and given is not None:
-        raise InputError(f"{record.place}: no key {given!r}; present: {present} ({option})")
+    key = record_key(record, requested, candidates)
+    if key is None and requested is not None:
+        raise InputError(f"{record.place}: no key {requested!r}; present: {present} ({option})")
     if key is None:
         is_odd = record.table is not None and not record.table.has_header
         why = (
@@ -160,11 +162,11 @@ def choose_key(
         raise InputError(
             f"{record.place}: none of the keys {', '.join(candidates)}; present: {present}; {why}"
         )
-    if given is None and record.table is None:
-        if len(record) > 1 and key not in (told or ()):  # else there was no choice
+    if requested is None and record.table is None:
+        if len(record) > 1 and key not in (logged or ()):  # else there was no choice
             log.info("%s: reading %r (%s)", record.place, key, option)
-        if told is not None:
-            told.add(key)
+        if logged is not None:
+            logged.add(key)
     return key
 
 
@@ -185,29 +187,29 @@ def warn_of_another_key(record: Record, key: str, candidates: Sequence[str]) -> 
 class KeyChooser:
     """Chooses the key at the first record that has one; earlier records may lack it.
 
-    told: shared by files that belong together, so that a choice is logged once.
+    logged: shared by files that belong together, so that a choice is logged once.
     """
 
     def __init__(
         self,
-        given: str | None,
+        requested: str | None,
         candidates: Sequence[str],
         option: str,
-        told: set[str] | None = None,
+        logged: set[str] | None = None,
     ):
-        self.given = None if given is None else utf8_argument(given, option)
-        self.candidates, self.option, self.told = candidates, option, told
+        self.requested = None if requested is None else utf8_argument(requested, option)
+        self.candidates, self.option, self.logged = candidates, option, logged
         self.key: str | None = None
         self.table: TableReport | None = None  # the one that was read last
-        self._is_told = False
+        self._is_described = False
         self._first: Record | None = None
-        self._has_warned = given is not None
+        self._has_warned = requested is not None
 
     def value(self, record: Record) -> object:
         """Return the value of the key; None if this record, or every one so far, has none."""
         self._first = record if self._first is None else self._first
         self.table = record.table
-        if self.key is None and record_key(record, self.given, self.candidates) is not None:
+        if self.key is None and record_key(record, self.requested, self.candidates) is not None:
             self.key = self._choose(record)
         if self.key is None:
             return None
@@ -228,15 +230,15 @@ class KeyChooser:
     def conclude(self, location: object) -> None:
         """Raise as `require` does; at the end of a table, say once how it was read."""
         self.require(location)
-        if self.table is not None and not self._is_told:
-            self._is_told = True
-            log.info("%s", told_of(self.table, {"text": (self.key, self.option)}))
+        if self.table is not None and not self._is_described:
+            self._is_described = True
+            log.info("%s", describe_table(self.table, {"text": (self.key, self.option)}))
 
     def _choose(self, record: Record) -> str:
-        return choose_key(record, self.given, self.candidates, self.option, self.told)
+        return choose_key(record, self.requested, self.candidates, self.option, self.logged)
 
 
-def told_of(table: TableReport, keys: Mapping[str, tuple[str | None, str]]) -> str:
+def describe_table(table: TableReport, keys: Mapping[str, tuple[str | None, str]]) -> str:
     """Return a line on what was assumed of a table: its format, its rows, its columns.
 
     keys: by what a column holds, its name and the option that names another.
@@ -279,9 +281,9 @@ def read_plain_texts(
     location: str | Path, text_key: str | None = None, options: TableOptions | None = None
 ) -> list[str]:
     """Read the texts of a file or address, one per record; a missing text is the empty one."""
-    given = as_input(location, options)
+    source = as_input(location, options)
     key = KeyChooser(text_key, TEXT_KEYS, "--text-key")
-    texts = [read_text(record, key) for record in read_records(given, strict=True)]
+    texts = [read_text(record, key) for record in read_records(source, strict=True)]
     key.conclude(location)
     return texts
 

@@ -146,11 +146,11 @@ def checked_texts(texts: Iterable[str]) -> list[str]:
             f"a list of texts is needed; got {type(texts).__name__} of {texts.ndim} dimensions, "  # type: ignore[attr-defined]
             "give one of its columns"
         )
-    given = list(texts)
-    for place, text in enumerate(given):
+    items = list(texts)
+    for place, text in enumerate(items):
         if not isinstance(text, str):
             raise InputError(
                 f"every text must be a string; item {place}, counted from 0, is of type "
                 f"{type(text).__name__}; leave out or fill what is missing"
             )
-    return given
+    return items

@@ -77,9 +77,9 @@ class SubwordTokenizer(Tokenizer):
         """Raise InputError for a vocabulary that changes text: bits per byte would not compare."""
         for name, value in _settings(self.content).items():
             if value != LOSSLESS[name]:
-                found = str(value).lower()
+                shown = str(value).lower()
                 raise InputError(
-                    f"{TOKENIZER_FILE}: its {name} is {found}, which changes the text; {FITTING}"
+                    f"{TOKENIZER_FILE}: its {name} is {shown}, which changes the text; {FITTING}"
                 )
         for probe in PROBES:
             if self.decode(self.encode(probe.encode())) != probe.encode():
@@ -112,8 +112,8 @@ class SubwordTokenizer(Tokenizer):
 
         A piece includes the space before its word, so a space at the end belongs to the next piece.
         """
-        kept = text.removesuffix(b" ")
-        return self.encode(kept), text[len(kept) :]
+        head = text.removesuffix(b" ")
+        return self.encode(head), text[len(head) :]
 
     def decode(self, tokens: np.ndarray) -> bytes:
         """Return the bytes that tokens [n] stand for."""
@@ -190,11 +190,11 @@ def train_vocabulary(texts: Iterable[bytes], kind: str, size: int, log: IO[str])
     kind: bpe or unigram. log: an open file for the trainer's messages. The same texts give the same
     bytes. Raises InputError for a size that the texts do not allow.
     """
-    made = io.BytesIO()
+    vocabulary = io.BytesIO()
     try:
         sentencepiece().SentencePieceTrainer.train(
             sentence_iterator=(text.decode("utf-8", "replace") for text in texts),
-            model_writer=made,
+            model_writer=vocabulary,
             logstream=log,
             model_type=kind,
             vocab_size=size,
@@ -213,7 +213,7 @@ def train_vocabulary(texts: Iterable[bytes], kind: str, size: int, log: IO[str])
             f"a {kind} vocabulary of {size:,} cannot be made: {reason.strip() or error}; give "
             "another --vocabulary-size, or more text"
         ) from error
-    return made.getvalue()
+    return vocabulary.getvalue()
 
 
 def sentencepiece() -> Any:

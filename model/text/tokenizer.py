@@ -88,14 +88,14 @@ BYTES = ByteTokenizer()
 
 
 def check_same_tokenizer(
-    place: str | Path, tokenizer: Tokenizer, wanted: Tokenizer, whose: str
+    place: str | Path, tokenizer: Tokenizer, expected: Tokenizer, whose: str
 ) -> None:
     """Raise InputError if the model or corpus at `place` has another tokenizer than `wanted`."""
-    if tokenizer.fingerprint != wanted.fingerprint:
+    if tokenizer.fingerprint != expected.fingerprint:
         raise InputError(
-            f"{place}: its tokenizer is {tokenizer.fingerprint}, {whose} {wanted.fingerprint}; "
+            f"{place}: its tokenizer is {tokenizer.fingerprint}, {whose} {expected.fingerprint}; "
             "prepare the corpus with --tokenizer FOLDER, the folder of the model"
-            if wanted.kind != BYTES.kind
+            if expected.kind != BYTES.kind
             else f"{place}: its tokenizer is {tokenizer.fingerprint}, {whose} bytes; prepare the "
             "corpus with --tokenizer bytes"
         )

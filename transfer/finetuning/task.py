@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from data_utils.labelled import LabelledSet, held_out_rows, tell_shared_texts
+from data_utils.labelled import LabelledSet, held_out_rows, warn_of_shared_texts
 from model.errors import InputError
 from model.files.weights import LoadedModel
 
@@ -84,5 +84,5 @@ def hold_out(train: LabelledSet, fraction: float, seed: int) -> tuple[LabelledSe
     """Split a training set into one to learn from and one to choose on, drawn by the seed."""
     rest, held = held_out_rows(len(train.texts), fraction, seed)
     parts = (train.subset(rest), train.subset(held))
-    tell_shared_texts(parts, ("the texts to learn from", "the texts held out"))
+    warn_of_shared_texts(parts, ("the texts to learn from", "the texts held out"))
     return parts

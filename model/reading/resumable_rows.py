@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 @contextmanager
-def growing_file(final: Path, request: Mapping[str, Any]) -> Iterator[IO[bytes]]:
+def resumable_output(final: Path, request: Mapping[str, Any]) -> Iterator[IO[bytes]]:
     """Yield the file `final` + ".partial", which becomes `final` at the end.
 
     If the end is not reached, the rows stay. The next call for the same `final` continues them if
@@ -74,7 +74,7 @@ def _set_aside(partial: Path, why: str) -> None:
     log.info("%s: %s; its rows are now in %s", partial, why, free)
 
 
-class KeptRows:
+class WrittenRows:
     """The rows that a RowWriter left in a file, compared with the rows to be written now.
 
     added: the names of the values that follow those of the input in each row.

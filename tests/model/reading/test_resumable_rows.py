@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.errors import InputError
-from model.reading.kept_rows import KeptRows, growing_file
+from model.reading.resumable_rows import WrittenRows, resumable_output
 from model.reading.row_files import RowWriter
 
 VALUES = st.one_of(
@@ -34,8 +34,8 @@ def answered(row):
 def write(path, row_format, rows, columns=COLUMNS, mark=False):
     """Write rows as commands do; return the places of those that were not there yet."""
     with open(path, "r+b") as file:
-        kept = KeptRows(file, row_format, ["label"], columns)
-        header = {"mark": mark, "kept_header": lambda: kept.header}
+        kept = WrittenRows(file, row_format, ["label"], columns)
+        header = {"mark": mark, "written_header": lambda: kept.header}
         writer = RowWriter(file, row_format, columns, **header)
         new = [place for place, row in enumerate(rows) if not kept.begins_next(row)]
         kept.finish()
@@ -95,7 +95,7 @@ def test_other_columns_begin_anew(columns, tmp_path, caplog):
     path = tmp_path / "out"
     path.write_bytes(whole("csv", [{"text": "a", "x": 1}]))
     with caplog.at_level(logging.INFO), open(path, "r+b") as file:
-        kept = KeptRows(file, "csv", ["label"], columns)
+        kept = WrittenRows(file, "csv", ["label"], columns)
         assert not kept.begins_next({"text": "a"})
         assert not kept.header
     assert path.read_bytes() == b""
@@ -135,7 +135,7 @@ def test_a_value_without_a_column_makes_another_row(tmp_path):
     path = tmp_path / "out"
     path.write_bytes(b"text,label\na,of a\n")
     with open(path, "r+b") as file:
-        kept = KeptRows(file, "csv", ["label"], ["text", "label"])
+        kept = WrittenRows(file, "csv", ["label"], ["text", "label"])
         assert not kept.begins_next({"text": "a", "x": 1})
     assert path.read_bytes() == b""
 
@@ -147,8 +147,8 @@ def test_what_is_written_after_another_row_stays(row_format, tmp_path):
     path = tmp_path / "out"
     path.write_bytes(whole(row_format, others))
     with open(path, "r+b") as file:
-        kept = KeptRows(file, row_format, ["label"], COLUMNS)
-        writer = RowWriter(file, row_format, COLUMNS, kept_header=lambda: kept.header)
+        kept = WrittenRows(file, row_format, ["label"], COLUMNS)
+        writer = RowWriter(file, row_format, COLUMNS, written_header=lambda: kept.header)
         for row in rows:
             if not kept.begins_next(row):
                 writer.write(answered(row), "here")
@@ -165,13 +165,13 @@ def test_rows_for_which_there_is_nothing_to_write_are_cut_off(tmp_path):
 
 
 def test_an_interruption_is_passed_on(tmp_path):
-    with pytest.raises(KeyboardInterrupt), growing_file(tmp_path / "out.csv", {}):
+    with pytest.raises(KeyboardInterrupt), resumable_output(tmp_path / "out.csv", {}):
         raise KeyboardInterrupt
 
 
 def interrupt(final, request, content=b"begun"):
     """Write `content` and be interrupted."""
-    with suppress(KeyboardInterrupt), growing_file(final, request) as file:
+    with suppress(KeyboardInterrupt), resumable_output(final, request) as file:
         file.write(content)
         raise KeyboardInterrupt
 
@@ -183,7 +183,7 @@ def test_a_file_stays_until_it_is_whole(tmp_path, caplog):
         interrupt(final, {"a": 1})
     assert f"{partial}: kept; the same command continues after its rows" in caplog.text
     assert final.read_text() == "old"
-    with growing_file(final, {"a": 1}) as file:
+    with resumable_output(final, {"a": 1}) as file:
         assert file.read() == b"begun"
         file.write(b", ended")
     assert final.read_text() == "begun, ended"
@@ -193,7 +193,7 @@ def test_a_file_stays_until_it_is_whole(tmp_path, caplog):
 def test_another_request_begins_anew_and_leaves_what_there_was(tmp_path, caplog):
     final = tmp_path / "out.csv"
     interrupt(final, {"a": 1})
-    with caplog.at_level(logging.INFO), growing_file(final, {"a": 2}) as file:
+    with caplog.at_level(logging.INFO), resumable_output(final, {"a": 2}) as file:
         assert file.read() == b""
     assert (tmp_path / "out.csv.partial.1").read_bytes() == b"begun"
     assert "is from another command, or other options; its rows are now in" in caplog.text
@@ -202,7 +202,7 @@ def test_another_request_begins_anew_and_leaves_what_there_was(tmp_path, caplog)
 def test_a_file_of_someone_else_stays(tmp_path):
     (tmp_path / "out.csv.partial").write_bytes(b"precious")
     (tmp_path / "out.csv.partial.1").write_bytes(b"older")
-    with growing_file(tmp_path / "out.csv", {}) as file:
+    with resumable_output(tmp_path / "out.csv", {}) as file:
         assert file.read() == b""
     assert (tmp_path / "out.csv.partial.1").read_bytes() == b"older"
     assert (tmp_path / "out.csv.partial.2").read_bytes() == b"precious"
@@ -216,7 +216,7 @@ def test_a_folder_in_its_place_is_refused(tmp_path):
 
 def test_a_full_disk_names_the_file(tmp_path):
     def fill():
-        with growing_file(tmp_path / "out.csv", {}):
+        with resumable_output(tmp_path / "out.csv", {}):
             raise OSError(errno.ENOSPC, "No space left on device")
 
     with pytest.raises(OSError, match="No space left on device") as caught:
@@ -239,7 +239,7 @@ def test_nothing_stays_of_nothing(tmp_path):
 
 def test_one_process_writes_at_a_time(tmp_path):
     final = tmp_path / "out.csv"
-    with growing_file(final, {}) as file:
+    with resumable_output(final, {}) as file:
         file.write(b"mine")
         with pytest.raises(InputError, match=r"out\.csv: another process is writing it"):
             interrupt(final, {})
@@ -250,7 +250,7 @@ def test_a_link_stays_one(tmp_path):
     (tmp_path / "there").mkdir()
     link = tmp_path / "out.csv"
     link.symlink_to(tmp_path / "there" / "real.csv")
-    with growing_file(link, {}) as file:
+    with resumable_output(link, {}) as file:
         file.write(b"x")
     assert link.is_symlink()
     assert (tmp_path / "there" / "real.csv").read_bytes() == b"x"
