@@ -108,7 +108,12 @@ def is_unfinished_corpus(folder: Path) -> bool:
 
 
 def open_corpus(folder: Path) -> Corpus:
-    """Map a prepared corpus into memory.
+    """Map a prepared corpus into memory; its tokens are read from disk when they are used.
+
+        corpus = open_corpus(Path("data/reviews"))
+        split = corpus.splits["train"]
+        first = split.tokens[split.offsets[0] : split.offsets[1]]
+        print(corpus.tokenizer.decode(first))
 
     Raises InputError if a file is missing, if its size has changed since the preparation, if the
     vocabulary has, or if the offsets do not rise from zero to the end.

@@ -82,6 +82,9 @@ def read_labelled_sets(
 ) -> list[LabelledSet]:
     """Read sets that share their classes; the first one, train, defines them.
 
+        train, test = read_labelled_sets([Path("train.csv"), Path("test.csv")])
+        print(train.classes, train.texts[0], train.labels[0])
+
     A path is a file, or a folder that has the files of each class in its folders pos/ and neg/.
 
     Classes are sorted as numbers if all are numbers, else as words; of two classes, the second

@@ -151,10 +151,13 @@ def check_seed(seed: int) -> None:
 def prepare_corpus(
     inputs: Sequence[str | Path], output: Path, preparation: Preparation, workers: int = 1
 ) -> dict[str, Any]:
-    """Write the corpus folder `output` and return its `meta.json`.
+    """Turn files of reviews into the corpus folder `output`; return its `meta.json`.
 
-    The work happens in `output` + ".partial", so `output` exists only when it is complete.
-    After an interruption, the next call for the same output reuses the blocks that it finds there,
+        preparation = Preparation(split=(98, 1, 1), deduplicate=True)
+        prepare_corpus(["reviews.jsonl.gz"], Path("data/reviews"), preparation, workers=4)
+
+    inputs: files, folders, patterns and addresses, as `expand` reads them. The work happens in
+    `output` + ".partial", so `output` exists only when it is complete. After an interruption, the next call for the same output reuses the blocks that it finds there,
     if their inputs are still the same. Raises InputError for inputs that cannot be read, and if
     `output` exists or another process is preparing it.
     """

@@ -175,13 +175,16 @@ class DelimitedRows:
     def __iter__(self) -> Iterator[tuple[int, TableRow]]:
         dialect = self._sniff()
         names: list[str] = []
+        line = 0  # the number of lines before the batch
         while batch := self._batch(dialect, len(names)):
             if not names:
                 names = self._header(batch.pop(0), dialect)
+                line = self._line
             if not batch:
                 continue
             rows = dialect.parse([each.text for each in batch], len(names))
-            if self.options.quoting == "auto" and dialect.quoted:
+            is_longer, line = self._line - line > len(batch), self._line
+            if is_longer and self.options.quoting == "auto" and dialect.quoted:
                 self._check_swallowed(batch, rows, dialect)
             for number, (each, cells) in enumerate(zip(batch, rows, strict=True), start=1):
                 self.waiting = number < len(batch)

@@ -252,7 +252,17 @@ def describe_table(table: TableReport, keys: Mapping[str, tuple[str | None, str]
 def read_texts(
     sources: Sequence[Path | Input], text_key: str | None, report: ReadingReport, *, strict: bool
 ) -> Iterator[str]:
-    """Yield the texts of many inputs; missing and empty ones are counted and left out."""
+    """Yield the texts of many inputs; missing and empty ones are counted and left out.
+
+    text_key: the column or key that holds the text; None: the first one of TEXT_KEYS, or a table's
+    one column of prose. report: counts what was found. strict: raise InputError for bytes that are
+    not UTF-8 and the like, instead of replacing them.
+
+        report = ReadingReport()
+        for text in read_texts([Path("reviews.csv.gz")], None, report, strict=False):
+            ...
+        print(report.summary())
+    """
     for source in sources:
         for text, _ in read_reviews(source, text_key, report, strict=strict):
             yield text
@@ -280,7 +290,12 @@ def read_reviews(
 def read_plain_texts(
     location: str | Path, text_key: str | None = None, options: TableOptions | None = None
 ) -> list[str]:
-    """Read the texts of a file or address, one per record; a missing text is the empty one."""
+    """Return the texts of a file or address, one per record; a missing text is the empty one.
+
+        texts = read_plain_texts("reviews.tsv", "comment", TableOptions(encoding="cp1252"))
+
+    Raises InputError, with the file and the line, for what cannot be read.
+    """
     source = as_input(location, options)
     key = KeyChooser(text_key, TEXT_KEYS, "--text-key")
     texts = [read_text(record, key) for record in read_records(source, strict=True)]
