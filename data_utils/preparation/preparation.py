@@ -157,9 +157,10 @@ def prepare_corpus(
         prepare_corpus(["reviews.jsonl.gz"], Path("data/reviews"), preparation, workers=4)
 
     inputs: files, folders, patterns and addresses, as `expand` reads them. The work happens in
-    `output` + ".partial", so `output` exists only when it is complete. After an interruption, the next call for the same output reuses the blocks that it finds there,
-    if their inputs are still the same. Raises InputError for inputs that cannot be read, and if
-    `output` exists or another process is preparing it.
+    `output` + ".partial", so `output` exists only when it is complete. After an interruption, the
+    next call for the same output reuses the blocks that it finds there, if their inputs are still
+    the same. Raises InputError for inputs that cannot be read, and if `output` exists or another
+    process is preparing it.
     """
     sources = expand(inputs, preparation.table)
     with new_corpus(output):
