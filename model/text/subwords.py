@@ -178,8 +178,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
         if kind == 0:
             yield tag >> 3, varint()
             continue
-        size = {1: 8, 2: varint, 5: 4}[kind]
-        length = size() if callable(size) else size
+        length = varint() if kind == 2 else {1: 8, 5: 4}.get(kind, len(message))
         yield tag >> 3, message[at : at + length]
         at += length
 
