@@ -136,54 +136,6 @@ def record_key(record: Record, requested: str | None, candidates: Sequence[str])
     return key
 
 
-def choose_key(
-    record: Record,
-    requested: str | None,
-    candidates: Sequence[str],
-    option: str,
-    logged: set[str] | None = None,
-) -> str:
-    """Return the key to read: the requested one, or the first candidate that is present.
-
-    A choice among several is logged, except of a table, which is described at its end. logged: the
-    keys that were logged already; the key is added to them.
-    """
-    present = ", ".join(map(repr, record)) or "none"
-    key = record_key(record, requested, candidates)
-    if key is None and requested is not None:
-        raise InputError(f"{record.place}: no key {requested!r}; present: {present} ({option})")
-    if key is None:
-        is_odd = record.table is not None and not record.table.has_header
-        why = (
-            "its first line looks like a row; add a header"
-            if is_odd
-            else (f"name one with {option}, or add a header if the file has none")
-        )
-        raise InputError(
-            f"{record.place}: none of the keys {', '.join(candidates)}; present: {present}; {why}"
-        )
-    if requested is None and record.table is None:
-        if len(record) > 1 and key not in (logged or ()):  # else there was no choice
-            log.info("%s: reading %r (%s)", record.place, key, option)
-        if logged is not None:
-            logged.add(key)
-    return key
-
-
-def warn_of_another_key(record: Record, key: str, candidates: Sequence[str]) -> bool:
-    """Warn if a record lacks the key but has another candidate; return whether it is so."""
-    other = None if key in record else key_in(record, None, candidates)
-    if other is None:
-        return False
-    log.warning(
-        "%s: has %r, which is not read, and no %r; give all rows the same key",
-        record.place,
-        other,
-        key,
-    )
-    return True
-
-
 class KeyChooser:
     """Chooses the key at the first record that has one; earlier records may lack it.
 
@@ -198,7 +150,8 @@ class KeyChooser:
         logged: set[str] | None = None,
     ):
         self.requested = None if requested is None else utf8_argument(requested, option)
-        self.candidates, self.option, self.logged = candidates, option, logged
+        self.candidates, self.option = candidates, option
+        self.logged = set[str]() if logged is None else logged
         self.key: str | None = None
         self.table: TableReport | None = None  # the one that was read last
         self._is_described = False
@@ -213,8 +166,8 @@ class KeyChooser:
             self.key = self._choose(record)
         if self.key is None:
             return None
-        if not self._has_warned:
-            self._has_warned = warn_of_another_key(record, self.key, self.candidates)
+        if not self._has_warned and self.key not in record:
+            self._warn_of_another_key(record)
         return record.get(self.key)
 
     def name_in(self, record: Record) -> str:
@@ -235,7 +188,39 @@ class KeyChooser:
             log.info("%s", describe_table(self.table, {"text": (self.key, self.option)}))
 
     def _choose(self, record: Record) -> str:
-        return choose_key(record, self.requested, self.candidates, self.option, self.logged)
+        """Return the key to read; log a choice among several.
+
+        That of a table is not logged here: the table is described at its end.
+        """
+        key = record_key(record, self.requested, self.candidates)
+        if key is None:
+            raise InputError(f"{record.place}: {self._reason_of_none(record)}")
+        if self.requested is None and record.table is None and key not in self.logged:
+            if len(record) > 1:  # else there was no choice
+                log.info("%s: reading %r (%s)", record.place, key, self.option)
+            self.logged.add(key)
+        return key
+
+    def _reason_of_none(self, record: Record) -> str:
+        present = ", ".join(map(repr, record)) or "none"
+        if self.requested is not None:
+            return f"no key {self.requested!r}; present: {present} ({self.option})"
+        why = f"name one with {self.option}, or add a header if the file has none"
+        if record.table is not None and not record.table.has_header:
+            why = "its first line looks like a row; add a header"
+        return f"none of the keys {', '.join(self.candidates)}; present: {present}; {why}"
+
+    def _warn_of_another_key(self, record: Record) -> None:
+        """Warn once if a record without the key has another candidate."""
+        other = key_in(record, None, self.candidates)
+        if other is not None:
+            self._has_warned = True
+            log.warning(
+                "%s: has %r, which is not read, and no %r; give all rows the same key",
+                record.place,
+                other,
+                self.key,
+            )
 
 
 def describe_table(table: TableReport, keys: Mapping[str, tuple[str | None, str]]) -> str:
