@@ -14,9 +14,10 @@ import numpy as np
 from model.bounds import NonNegativeInt, fill
 from model.errors import InputError
 from model.files.storage import check_format_version, read_json
+from model.files.tokenizers import load_tokenizer
 from model.text.profiles import text_profile
 from model.text.split import Split
-from model.text.tokenizer import BYTES, TOKENIZER_FILE, Tokenizer, load_tokenizer
+from model.text.tokenizer import BYTES, TOKENIZER_FILE, Tokenizer
 
 BYTES_VERSION = 1
 FORMAT_VERSION = 2  # 1: bytes; 2: the tokens of a vocabulary
@@ -107,7 +108,12 @@ def is_unfinished_corpus(folder: Path) -> bool:
 
 
 def open_corpus(folder: Path) -> Corpus:
-    """Map a prepared corpus into memory.
+    """Map a prepared corpus into memory; its tokens are read from disk when they are used.
+
+        corpus = open_corpus(Path("data/reviews"))
+        split = corpus.splits["train"]
+        first = split.tokens[split.offsets[0] : split.offsets[1]]
+        print(corpus.tokenizer.decode(first))
 
     Raises InputError if a file is missing, if its size has changed since the preparation, if the
     vocabulary has, or if the offsets do not rise from zero to the end.

@@ -20,9 +20,9 @@ from model.reading.texts import (
     LABEL_KEYS,
     TEXT_KEYS,
     KeyChooser,
+    describe_table,
     read_text,
     text_of,
-    describe_table,
 )
 
 SIGNS = {"-": "negative", "+": "positive"}  # which have no alphabetical order
@@ -81,6 +81,9 @@ def read_labelled_sets(
     table: TableOptions | None = None,
 ) -> list[LabelledSet]:
     """Read sets that share their classes; the first one, train, defines them.
+
+        train, test = read_labelled_sets([Path("train.csv"), Path("test.csv")])
+        print(train.classes, train.texts[0], train.labels[0])
 
     A path is a file, or a folder that has the files of each class in its folders pos/ and neg/.
 

@@ -21,8 +21,8 @@ from .labelled import (
     in_alphabet,
     labelled_records,
     log_set,
-    warn_of_shared_texts,
     warn_of_classes,
+    warn_of_shared_texts,
 )
 
 NO, YES = ("0", "0.0", "false"), ("1", "1.0", "true")

@@ -46,9 +46,9 @@ def checked_number(name: str, value: Any) -> float:
     return number
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
     """Return the end of an error: the known word that was likely meant, else all of them."""
-    near = get_close_matches(word, list(known), n=1)
+    near = get_close_matches(word, list(known), n=1, cutoff=cutoff)
     return f"; did you mean {near[0]}?" if near else f"; known: {', '.join(known)}"
 
 

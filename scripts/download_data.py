@@ -14,7 +14,7 @@ import command
 import tyro
 
 from data_utils.download.downloads import download_dataset
-from data_utils.published_sets.addresses import find_dataset
+from data_utils.published_sets.registry import find_dataset
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ class Options(TableOptions):
     """JSON lines, a JSON array (.json), CSV, TSV, .xlsx, Parquet, Feather or text, each also as
     .gz, .bz2, .xz, .zst or .zip; files, folders, patterns in quotes, http(s) addresses. Files of a
     folder or pattern with the word test in their name are left out, in a folder also hidden ones,
-    and text beside its folders pos/ and neg/."""
+    and text outside of its folders pos/ and neg/."""
     output: Path | None = None
     """The corpus folder to make; it must not exist."""
     check: Path | None = None

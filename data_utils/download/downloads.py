@@ -107,8 +107,8 @@ def _fetch(file: RemoteFile, part: PartialFile, path: Path, page: str, patience:
 def _advice(file: RemoteFile, part: PartialFile, path: Path, page: str, reason: str) -> str:
     progress = f"{part.size:,} bytes are kept, the same command continues there; " * bool(part.size)
     return (
-        f"{file.url}: {reason}; {progress}if the address is dead, find the file from {page} and name "
-        f"its folder with --mirror, or save it as {path} yourself"
+        f"{file.url}: {reason}; {progress}if the address is dead, find the file from {page} and "
+        f"name its folder with --mirror, or save it as {path} yourself"
     )
 
 

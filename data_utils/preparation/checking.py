@@ -38,8 +38,8 @@ def _check_digest(path: Path, expected: str) -> None:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     if digest != expected:
         raise InputError(
-            f"{path}: has changed since it was prepared (SHA-256 {digest[:16]}..., {META_FILE} says "
-            f"{expected[:16]}...); prepare the corpus again"
+            f"{path}: has changed since it was prepared (SHA-256 {digest[:16]}..., {META_FILE} "
+            f"says {expected[:16]}...); prepare the corpus again"
         )
 
 
@@ -67,5 +67,6 @@ def _check_tokens(split: Split, text_bytes: int, path: Path, piece_size: int) ->
         byte_count += split.tokenizer.count_bytes(piece)
     if byte_count != text_bytes:
         raise InputError(
-            f"{path}: says {byte_count:,} bytes of text, {META_FILE} {text_bytes:,}; prepare it again"
+            f"{path}: says {byte_count:,} bytes of text, {META_FILE} {text_bytes:,}; prepare it "
+            "again"
         )

@@ -15,7 +15,7 @@ from model.reading.inputs import KINDS, Input, TableOptions, as_input, is_addres
 
 from ..corpus import is_corpus, is_unfinished_corpus
 
-NOTES = (".part.json", ".source.json")  # beside a file that was downloaded
+NOTES = (".part.json", ".source.json")  # next to a file that was downloaded
 TEST_WORDS = {"test", "tests"}  # in the names of files whose texts a model is tested on
 CLASS_FOLDERS = {"pos", "neg", "unsup"}  # of a labelled set with a file for each review
 SHOWN = 5  # names of files in a message
@@ -80,7 +80,7 @@ def _of_folder(folder: Path) -> list[Input]:
         try:
             source = as_input(path)
         except InputError:
-            continue  # a README or a licence beside the data
+            continue  # a README or a licence next to the data
         name = path.relative_to(folder)
         if any(part.startswith(".") for part in name.parts):
             hidden.append(str(name))
@@ -88,8 +88,8 @@ def _of_folder(folder: Path) -> list[Input]:
             lists.append(str(name))
         else:
             inputs.append(_readable(source))
-    _tell_left_out("hidden", hidden, str(folder))
-    _tell_left_out("other text", lists, str(folder))
+    _warn_of_left_out("hidden", hidden, str(folder))
+    _warn_of_left_out("other text", lists, str(folder))
     if not inputs:
         raise InputError(f"{folder}: no file of a known kind in it ({', '.join(KINDS)})")
     return _not_for_tests(inputs, folder, str(folder))
@@ -121,11 +121,11 @@ def _not_for_tests(inputs: Sequence[Input], base: Path, argument: str) -> list[I
     kinds = Counter(f"{source.kind}{source.compression or ''}" for source in remaining)
     counts = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()))
     log.info("%s: reads %s: %s", argument, counts, _some_of(read))
-    _tell_left_out("test", left_out, argument)
+    _warn_of_left_out("test", left_out, argument)
     return remaining
 
 
-def _tell_left_out(kind: str, names: Sequence[str], argument: str) -> None:
+def _warn_of_left_out(kind: str, names: Sequence[str], argument: str) -> None:
     """Warn of the files, if any, that were left out of a folder or a pattern."""
     if names:
         message = "%s: leaves out %s files: %s; name them to read them too"

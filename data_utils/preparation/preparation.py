@@ -32,14 +32,14 @@ from model.files.storage import (
     read_json,
     recover_folders,
     remove_folder,
-    save_tokenizer,
     write_json,
 )
+from model.files.tokenizers import load_tokenizer, save_tokenizer
 from model.reading.inputs import Input, TableOptions
 from model.reading.tables import TableReport
 from model.reading.texts import TEXT_KEYS, describe_table
 from model.text.profiles import text_profile
-from model.text.tokenizer import BYTES, TOKENIZER_FILE, Tokenizer, load_tokenizer
+from model.text.tokenizer import BYTES, TOKENIZER_FILE, Tokenizer
 
 from ..corpus import (
     BYTES_VERSION,
@@ -151,12 +151,16 @@ def check_seed(seed: int) -> None:
 def prepare_corpus(
     inputs: Sequence[str | Path], output: Path, preparation: Preparation, workers: int = 1
 ) -> dict[str, Any]:
-    """Write the corpus folder `output` and return its `meta.json`.
+    """Turn files of reviews into the corpus folder `output`; return its `meta.json`.
 
-    The work happens in `output` + ".partial", so `output` exists only when it is complete.
-    After an interruption, the next call for the same output reuses the blocks that it finds there,
-    if their inputs are still the same. Raises InputError for inputs that cannot be read, and if
-    `output` exists or another process is preparing it.
+        preparation = Preparation(split=(98, 1, 1), deduplicate=True)
+        prepare_corpus(["reviews.jsonl.gz"], Path("data/reviews"), preparation, workers=4)
+
+    inputs: files, folders, patterns and addresses, as `expand` reads them. The work happens in
+    `output` + ".partial", so `output` exists only when it is complete. After an interruption, the
+    next call for the same output reuses the blocks that it finds there, if their inputs are still
+    the same. Raises InputError for inputs that cannot be read, and if `output` exists or another
+    process is preparing it.
     """
     sources = expand(inputs, preparation.table)
     with new_corpus(output):

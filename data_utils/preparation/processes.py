@@ -14,7 +14,7 @@ from typing import TypeVar
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
-AHEAD = 2  # queued pieces for each process, beside the current one
+AHEAD = 2  # queued pieces for each process, besides the current one
 # Spawned, not forked: in a fork of a process with threads, a lock may stay locked for ever.
 CONTEXT = multiprocessing.get_context("spawn")
 

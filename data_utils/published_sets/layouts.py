@@ -4,7 +4,7 @@ import csv
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -76,12 +76,11 @@ class LabelColumns:
     files: tuple[str, ...]
     text: str
     classes: tuple[str, ...]
-    clean: Callable[[str], str] = str
 
     def read(self, paths: Sequence[Path]) -> list[LabelledSet]:
-        """Read the parts, every text cleaned alike."""
+        """Read the parts, of tweets, every text cleaned alike."""
         parts = read_label_columns(paths, self.text, self.classes)
-        return [replace(part, texts=list(map(self.clean, part.texts))) for part in parts]
+        return [replace(part, texts=list(map(plain_tweet, part.texts))) for part in parts]
 
 
 def plain_tweet(text: str) -> str:
@@ -159,8 +158,7 @@ class PairTables:
 
     files: tuple[str, ...]
     columns: tuple[str, str, str]  # of the first text, the second, the label
-    label: Callable[[str], float]  # ValueError for what is none
-    classes: tuple[str, ...] = ()  # none where the label is a score
+    classes: tuple[str, ...] = ()  # two, the labels 0 and 1; none where the label is a score
 
     def read(self, paths: Sequence[Path]) -> list[LabelledSet]:
         """Read the parts."""
@@ -185,7 +183,7 @@ class PairTables:
             raise InputError(f"{where}: {len(cells)} columns, fewer than in the header")
         first, second, label = (cells[place].strip() for place in places)
         try:
-            return first, second, self.label(label)
+            return first, second, (zero_or_one if self.classes else relatedness)(label)
         except ValueError as error:
             raise InputError(f"{where}: {label!r} is not a {self.columns[2]}; {error}") from error
 

@@ -28,9 +28,9 @@ from ..classifiers.rows import (
 from ..errors import InputError
 from ..files.storage import is_stream, naming, open_stream
 from ..reading.inputs import JSON_KINDS, Position, TableOptions, as_input
-from ..reading.kept_rows import WrittenRows, resumable_output
 from ..reading.progress import ProgressBar
 from ..reading.records import Record, read_records
+from ..reading.resumable_rows import WrittenRows, resumable_output
 from ..reading.row_files import RowFormat, RowWriter
 from ..reading.stdin import PLACE, ArrivingLines, kind_of, read_arriving
 from ..reading.texts import TEXT_KEYS, KeyChooser, unicode_text

@@ -26,7 +26,7 @@ from ..fused.process import follow_quota
 from ..language_model import LanguageModel, ModelConfig, architecture_fields, check_not_closed
 from ..precision import Precision
 from ..text.profiles import TextProfile, text_profile
-from ..text.tokenizer import BYTES, Tokenizer, load_tokenizer
+from ..text.tokenizer import BYTES, Tokenizer
 from .devices import DeviceName, choose_device
 from .quantization import dequantize, is_quantized, quantize, quantized_shapes
 from .shapes import Shape, check_finite, check_shapes
@@ -34,11 +34,11 @@ from .shipped import CONFIG_FILE, SHIPPED_MODELS, WEIGHTS_FILE, find_model
 from .storage import (
     check_format_version,
     read_json,
-    save_tokenizer,
     unwritten,
     write_atomically,
     write_json,
 )
+from .tokenizers import load_tokenizer, save_tokenizer
 
 # 1: bytes, unquantized; 2: bytes, matrices as 8-bit integers; 3: with a vocabulary; 4: integers of
 # fewer bits

@@ -43,7 +43,7 @@ def decompressed(stored: Any, compression: str | None, location: str) -> Iterato
             f"{location}: is not packed by {name}, though its name ends in {compression}; rename it"
         )
     if compression == ".xz":
-        yield io.BufferedReader(_XzStreams(stored), READ_AT_ONCE)
+        yield buffered(_xz_pieces(stored))
     elif compression == ".zip":
         with zipfile.ZipFile(stored) as archive, only_member(archive, location) as file:
             yield file
@@ -65,15 +65,11 @@ def only_member(archive: zipfile.ZipFile, location: str) -> IO[bytes]:
         raise InputError(f"{location}: {error}; unpack it first") from error
 
 
-class _XzStreams(io.RawIOBase):
-    """The content of .xz streams, one after the other, with or without padding between them.
+class Stream(io.RawIOBase):
+    """Pieces of bytes, none of them empty, as a file."""
 
-    Python's own reader ends without an error at the first stream that it cannot begin to read.
-    """
-
-    def __init__(self, stored: IO[bytes]):
-        self.stored, self.ahead = stored, b""
-        self.stream = lzma.LZMADecompressor()
+    def __init__(self, pieces: Iterator[bytes]):
+        self._pieces, self._rest = pieces, b""
 
     def readable(self) -> bool:
         """Return True: io.BufferedReader asks."""
@@ -81,33 +77,43 @@ class _XzStreams(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Fill a buffer; return how many bytes of it."""
-        part = b""
-        while not part:
-            if self.stream.eof and not self._begin_next():
-                return 0
-            part = self.stream.decompress(self._input(), len(buffer))
-        buffer[: len(part)] = part
-        return len(part)
+        self._rest = self._rest or next(self._pieces, b"")
+        count = min(len(self._rest), len(buffer))
+        buffer[:count], self._rest = self._rest[:count], self._rest[count:]
+        return count
 
-    def _input(self) -> bytes:
-        """Return the next input of the stream; EOFError if there is no more."""
-        if not self.stream.needs_input:
-            return b""
-        found, self.ahead = self.ahead or self.stored.read(READ_AT_ONCE), b""
-        if not found:
-            raise EOFError("the end of a stream is missing")
-        return found
 
-    def _begin_next(self) -> bool:
-        """Continue with the next stream; return whether there is one."""
-        rest = self.stream.unused_data.lstrip(b"\0")
-        while not rest:
-            piece = self.stored.read(READ_AT_ONCE)
-            if not piece:
-                return False
-            rest = piece.lstrip(b"\0")
-        self.ahead, self.stream = rest, lzma.LZMADecompressor(lzma.FORMAT_XZ)
-        return True
+def buffered(pieces: Iterator[bytes]) -> io.BufferedReader:
+    """Return pieces of bytes, none of them empty, as a buffered file."""
+    return io.BufferedReader(Stream(pieces), READ_AT_ONCE)
+
+
+def pieces_of(file: IO[bytes]) -> Iterator[bytes]:
+    """Yield the rest of a file in pieces."""
+    return iter(lambda: file.read(READ_AT_ONCE), b"")
+
+
+def _xz_pieces(stored: IO[bytes]) -> Iterator[bytes]:
+    """Yield the content of .xz streams, one after the other, with or without padding in between.
+
+    Python's own reader ends without an error at the first stream that it cannot begin to read.
+    Raises EOFError if the end of a stream is missing.
+    """
+    stream, rest = lzma.LZMADecompressor(), b""
+    while True:
+        while not stream.eof:
+            packed = (rest or stored.read(READ_AT_ONCE)) if stream.needs_input else b""
+            if stream.needs_input and not packed:
+                raise EOFError("the end of a stream is missing")
+            rest = b""
+            if content := stream.decompress(packed, READ_AT_ONCE):
+                yield content
+        rest = stream.unused_data.lstrip(b"\0")
+        while not rest and (packed := stored.read(READ_AT_ONCE)):
+            rest = packed.lstrip(b"\0")
+        if not rest:
+            return
+        stream = lzma.LZMADecompressor(lzma.FORMAT_XZ)
 
 
 def _gzip() -> Any:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from stat import S_ISREG
 from typing import IO, Any, Literal
@@ -17,7 +18,15 @@ from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 from ..errors import InputError, brief
-from .compression import COMPRESSIONS, READ_AT_ONCE, damage, decompressed, only_member
+from .compression import (
+    COMPRESSIONS,
+    READ_AT_ONCE,
+    buffered,
+    damage,
+    decompressed,
+    only_member,
+    pieces_of,
+)
 
 JSON_KINDS = (".jsonl", ".json", ".ndjson")
 DELIMITED = {".csv": ",", ".tsv": "\t"}
@@ -185,7 +194,7 @@ class Input:
             if codec.lower() in UTF8:
                 yield file
             else:
-                yield io.BufferedReader(_Recoded(file, codec, self.location), READ_AT_ONCE)
+                yield buffered(_recoded(file, codec, self.location))
 
     @contextmanager
     def _bytes(self, position: Position | None) -> Iterator[Any]:
@@ -248,13 +257,13 @@ class Input:
         size = self.stored_bytes
         if self.compression is None or self.kind in BINARY or size is None:
             return file if hasattr(file, "peek") else io.BufferedReader(file, READ_AT_ONCE)
-        return io.BufferedReader(_Unpacked(file, size, self.location), READ_AT_ONCE)
+        return buffered(_not_a_bomb(file, size, self.location))
 
     @contextmanager
     def _stored(self, position: Position | None) -> Iterator[IO[bytes]]:
         if self.is_remote:
             with _response(self.location) as response:
-                body = io.BufferedReader(_WholeBody(response, self.location), READ_AT_ONCE)
+                body = buffered(_whole_body(response, self.location))
                 encoding = response.headers.get("Content-Encoding", "identity").lower()
                 if encoding in ("gzip", "x-gzip"):
                     with decompressed(body, ".gz", self.location) as unpacked:
@@ -327,81 +336,42 @@ def _response(location: str) -> Any:
         raise InputError(f"{location}: not a valid address ({error}){hint}") from error
 
 
-class _WholeBody(io.RawIOBase):
-    """A server's answer; InputError if it ends before its announced length.
+def _whole_body(response: http.client.HTTPResponse, location: str) -> Iterator[bytes]:
+    """Yield a server's answer; InputError if it ends before its announced length.
 
     Python's own reader takes such an end for the end of the file.
     """
+    yield from iter(lambda: response.read1(READ_AT_ONCE), b"")
+    if response.length:
+        raise InputError(
+            f"{location}: cut short, {response.length:,} bytes are missing; get it again"
+        )
 
-    def __init__(self, response: http.client.HTTPResponse, location: str):
-        self.response, self.location = response, location
 
-    def readable(self) -> bool:
-        """Return True: io.BufferedReader asks."""
-        return True
+def _recoded(file: IO[bytes], codec: str, location: str) -> Iterator[bytes]:
+    """Yield a stream of another encoding as UTF-8; InputError for what is not of it."""
+    decoder = codecs.getincrementaldecoder(codec)()
+    try:
+        for piece in chain(pieces_of(file), [b""]):
+            if text := decoder.decode(piece, final=not piece):
+                yield text.encode()
+    except UnicodeError as error:
+        raise InputError(
+            f"{location}: not {codec} ({brief(error)}); give its --encoding"
+        ) from error
 
-    def readinto(self, buffer: Any) -> int:
-        """Fill a buffer; return how many bytes of it."""
-        count = self.response.readinto(buffer)
-        if count == 0 and self.response.length:
+
+def _not_a_bomb(file: IO[bytes], size: int, location: str) -> Iterator[bytes]:
+    """Yield what a file of `size` bytes unpacks to; InputError if it is far too much."""
+    left = max(MOST_UNPACKED * size, SURE_UNPACKED)
+    for piece in pieces_of(file):
+        left -= len(piece)
+        if left < 0:
             raise InputError(
-                f"{self.location}: cut short, {self.response.length:,} bytes are missing; get it "
-                "again"
+                f"{location}: unpacks to more than {MOST_UNPACKED} times its size, which real text "
+                "does not; if the file is genuine, unpack it first"
             )
-        return count
-
-
-class _Recoded(io.RawIOBase):
-    """A stream of another encoding as one of UTF-8; InputError for what is not of it."""
-
-    def __init__(self, file: IO[bytes], codec: str, location: str):
-        self.file, self.codec, self.location = file, codec, location
-        self.decoder = codecs.getincrementaldecoder(codec)()
-        self.ready = b""
-
-    def readable(self) -> bool:
-        """Return True: io.BufferedReader asks."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Fill a buffer; return how many bytes of it."""
-        while not self.ready:
-            piece = self.file.read(READ_AT_ONCE)
-            try:
-                self.ready = self.decoder.decode(piece, final=not piece).encode()
-            except UnicodeError as error:
-                raise InputError(
-                    f"{self.location}: not {self.codec} ({brief(error)}); give its --encoding"
-                ) from error
-            if not piece:
-                break
-        count = min(len(self.ready), len(buffer))
-        buffer[:count], self.ready = self.ready[:count], self.ready[count:]
-        return count
-
-
-class _Unpacked(io.RawIOBase):
-    """The unpacked content of a file of `size` bytes; InputError if it is far too large."""
-
-    def __init__(self, file: IO[bytes], size: int, location: str):
-        self.file, self.location = file, location
-        self.left = max(MOST_UNPACKED * size, SURE_UNPACKED)
-
-    def readable(self) -> bool:
-        """Return True: io.BufferedReader asks."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Fill a buffer; return how many bytes of it."""
-        part = self.file.read(len(buffer))
-        buffer[: len(part)] = part
-        self.left -= len(part)
-        if self.left < 0:
-            raise InputError(
-                f"{self.location}: unpacks to more than {MOST_UNPACKED} times its size, which real "
-                "text does not; if the file is genuine, unpack it first"
-            )
-        return len(part)
+        yield piece
 
 
 def is_address(location: str) -> bool:

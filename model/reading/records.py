@@ -38,7 +38,10 @@ class Record(dict[str, Any]):
 def read_records(
     source: Path | Input, *, strict: bool, whole: bool = False, position: Position | None = None
 ) -> Iterator[Record]:
-    """Yield the records of one input.
+    """Yield the records of one file or address, each a dict with its place in the file.
+
+        for record in read_records(Path("reviews.parquet"), strict=True):
+            print(record.place, record["text"])
 
     Bytes that are not UTF-8 are an InputError if `strict`, else replaced by U+FFFD and marked.
     `whole`: a text file is one record, not one per line. `position` is updated, except for

@@ -20,7 +20,7 @@ class RowWriter:
 
     JSON lines keep what CSV loses: null differs from an empty text, a number from a string of
     digits. columns: of CSV; []: those of the first row. mark: whether CSV begins with a byte order
-    mark, which Excel needs. kept_header: called before the first row; returns the columns of the
+    mark, which Excel needs. written_header: called before the first row; returns the columns of the
     header that the stream already has, if any.
     """
 

@@ -17,10 +17,10 @@ from ..errors import InputError, brief
 from .inputs import LONGEST_RECORD, MOST_UNPACKED, SURE_UNPACKED, TOO_LONG, TableOptions
 
 MOST_COLUMNS = 100_000
-MOST_ROWS = 1000  # parsed together
+MOST_ROWS = 4000  # parsed together
 MOST_CELLS = 1 << 20
 BATCH_BYTES = 64 << 20  # limit of the rows of Parquet that are read at once
-PIECE = 1 << 18  # characters read at a time
+PIECE = 1 << 20  # characters read at a time
 SNIFFED = 50  # records that show the delimiter
 SAMPLED = 200  # rows that show which column is prose
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
@@ -86,9 +86,14 @@ class Dialect:
         sign = re.escape(delimiter)
         plain = rf"[^{sign}\r\n]*+"
         cell = rf'(?:"(?:[^"]++|"")*+"|(?!"){plain})' if quoted else plain
-        self.record = re.compile(rf"(?:{cell}{sign})*+{cell}(?:\r\n?|\n|\Z)")
+        self._record = rf"(?:{cell}{sign})%s+{cell}(?:\r\n?|\n|\Z)"
+        self.record = re.compile(self._record % "*")
         self.unclosed = re.compile(rf'(?:{cell}{sign})*+"(?:[^"]++|"")*+\Z')
         self._in_quotes = re.compile(rf'(?<![^{sign}])"(?:[^"]++|"")*+"')
+
+    def record_of(self, width: int) -> re.Pattern[str]:
+        """Return the pattern of a record of so many cells, two or more; it is not blank."""
+        return re.compile(self._record % f"{{{width - 1}}}")
 
     def width(self, record: str) -> int:
         """Return how many cells a whole record has."""
@@ -98,6 +103,8 @@ class Dialect:
 
     def is_blank(self, record: str) -> bool:
         """Whether a record is a blank line; a quoted blank is a value, and so is a delimiter."""
+        if not record.isspace():
+            return False
         return not record.strip(" \r\n" if self.delimiter == "\t" else " \t\r\n")
 
     def records(self, text: str) -> Iterator[str]:
@@ -168,18 +175,22 @@ class DelimitedRows:
     def __iter__(self) -> Iterator[tuple[int, TableRow]]:
         dialect = self._sniff()
         names: list[str] = []
+        line = 0  # the number of lines before the batch
         while batch := self._batch(dialect, len(names)):
             if not names:
                 names = self._header(batch.pop(0), dialect)
+                line = self._line
             if not batch:
                 continue
             rows = dialect.parse([each.text for each in batch], len(names))
-            if self.options.quoting == "auto" and dialect.quoted:
+            is_longer, line = self._line - line > len(batch), self._line
+            if is_longer and self.options.quoting == "auto" and dialect.quoted:
                 self._check_swallowed(batch, rows, dialect)
             for number, (each, cells) in enumerate(zip(batch, rows, strict=True), start=1):
                 self.waiting = number < len(batch)
                 row: TableRow = dict(zip(names, cells, strict=True))
-                row |= dict.fromkeys(names[each.width :])
+                if each.width < len(names):
+                    row |= dict.fromkeys(names[each.width :])
                 yield each.line, row
         if not names:
             raise InputError(f"{self.table.location}: the input is empty: not even a header")
@@ -206,9 +217,12 @@ class DelimitedRows:
         """
         batch: list[WholeRecord] = []
         most = min(MOST_ROWS, MOST_CELLS // width + 1) if width else 1
+        usual = dialect.record_of(width) if width > 1 else None
         size = 0
         while len(batch) < most and size < LONGEST_RECORD:
-            match = dialect.record.match(self._text, self._at)
+            match = usual and usual.match(self._text, self._at)
+            is_usual = match is not None
+            match = match or dialect.record.match(self._text, self._at)
             end = match.end() if match else len(self._text)
             is_whole = end < len(self._text) or self._text.endswith("\n", self._at)
             if match is None or not (is_whole or self._ended):
@@ -220,9 +234,10 @@ class DelimitedRows:
             record = match[0]
             if not record:
                 break
-            self._check_length(len(record), is_open=False)
+            if len(record) > LONGEST_RECORD:
+                self._check_length(len(record), is_open=False)
             line = self._line + line_ends(record) + (record[-1] not in "\r\n")
-            cells = dialect.width(record)
+            cells = width if is_usual else dialect.width(record)
             if width and cells > width:
                 if batch:
                     break
@@ -232,7 +247,7 @@ class DelimitedRows:
                 )
             self._at, self._line = end, line
             size += len(record)
-            if not dialect.is_blank(record):
+            if is_usual or not dialect.is_blank(record):
                 batch.append(WholeRecord(record, line, cells))
         return batch
 
@@ -341,7 +356,7 @@ class DelimitedRows:
 
 def line_ends(text: str) -> int:
     """Count the ends of lines."""
-    return len(LINE_END.findall(text)) if "\r" in text else text.count("\n")
+    return text.count("\n") + (text.count("\r") - text.count("\r\n") if "\r" in text else 0)
 
 
 def fits_only_unquoted(lines: Iterable[str], standard: Dialect, plain: Dialect) -> bool:

@@ -111,7 +111,7 @@ def accept(text: str | None, report: ReadingReport, strict: bool) -> bool:
 def key_in(
     present: Collection[str], requested: str | None, candidates: Iterable[str]
 ) -> str | None:
-    """Return the key given, or the first candidate that is present; None if there is none.
+    """Return the requested key, or the first candidate that is present; None if there is none.
 
     If no candidate is present, case is ignored (`Text` for `text`), unless two keys differ only in
     case.
@@ -136,58 +136,10 @@ def record_key(record: Record, requested: str | None, candidates: Sequence[str])
     return key
 
 
-def choose_key(
-    record: Record,
-    requested: str | None,
-    candidates: Sequence[str],
-    option: str,
-    logged: set[str] | None = None,
-) -> str:
-    """Return the key to read: the one given, or the first candidate that is present.
-
-    A choice among several is logged, except of a table, of which all is told at its end. told: the
-    keys that were logged already; the key is added to them.
-    """
-    present = ", ".join(map(repr, record)) or "none"
-    key = record_key(record, requested, candidates)
-    if key is None and requested is not None:
-        raise InputError(f"{record.place}: no key {requested!r}; present: {present} ({option})")
-    if key is None:
-        is_odd = record.table is not None and not record.table.has_header
-        why = (
-            "its first line looks like a row; add a header"
-            if is_odd
-            else (f"name one with {option}, or add a header if the file has none")
-        )
-        raise InputError(
-            f"{record.place}: none of the keys {', '.join(candidates)}; present: {present}; {why}"
-        )
-    if requested is None and record.table is None:
-        if len(record) > 1 and key not in (logged or ()):  # else there was no choice
-            log.info("%s: reading %r (%s)", record.place, key, option)
-        if logged is not None:
-            logged.add(key)
-    return key
-
-
-def warn_of_another_key(record: Record, key: str, candidates: Sequence[str]) -> bool:
-    """Warn if a record lacks the key but has another candidate; return whether it is so."""
-    other = None if key in record else key_in(record, None, candidates)
-    if other is None:
-        return False
-    log.warning(
-        "%s: has %r, which is not read, and no %r; give all rows the same key",
-        record.place,
-        other,
-        key,
-    )
-    return True
-
-
 class KeyChooser:
     """Chooses the key at the first record that has one; earlier records may lack it.
 
-    told: shared by files that belong together, so that a choice is logged once.
+    logged: shared by files that belong together, so that a choice is logged once.
     """
 
     def __init__(
@@ -198,7 +150,8 @@ class KeyChooser:
         logged: set[str] | None = None,
     ):
         self.requested = None if requested is None else utf8_argument(requested, option)
-        self.candidates, self.option, self.logged = candidates, option, logged
+        self.candidates, self.option = candidates, option
+        self.logged = set[str]() if logged is None else logged
         self.key: str | None = None
         self.table: TableReport | None = None  # the one that was read last
         self._is_described = False
@@ -213,8 +166,8 @@ class KeyChooser:
             self.key = self._choose(record)
         if self.key is None:
             return None
-        if not self._has_warned:
-            self._has_warned = warn_of_another_key(record, self.key, self.candidates)
+        if not self._has_warned and self.key not in record:
+            self._warn_of_another_key(record)
         return record.get(self.key)
 
     def name_in(self, record: Record) -> str:
@@ -235,7 +188,39 @@ class KeyChooser:
             log.info("%s", describe_table(self.table, {"text": (self.key, self.option)}))
 
     def _choose(self, record: Record) -> str:
-        return choose_key(record, self.requested, self.candidates, self.option, self.logged)
+        """Return the key to read; log a choice among several.
+
+        That of a table is not logged here: the table is described at its end.
+        """
+        key = record_key(record, self.requested, self.candidates)
+        if key is None:
+            raise InputError(f"{record.place}: {self._reason_of_none(record)}")
+        if self.requested is None and record.table is None and key not in self.logged:
+            if len(record) > 1:  # else there was no choice
+                log.info("%s: reading %r (%s)", record.place, key, self.option)
+            self.logged.add(key)
+        return key
+
+    def _reason_of_none(self, record: Record) -> str:
+        present = ", ".join(map(repr, record)) or "none"
+        if self.requested is not None:
+            return f"no key {self.requested!r}; present: {present} ({self.option})"
+        why = f"name one with {self.option}, or add a header if the file has none"
+        if record.table is not None and not record.table.has_header:
+            why = "its first line looks like a row; add a header"
+        return f"none of the keys {', '.join(self.candidates)}; present: {present}; {why}"
+
+    def _warn_of_another_key(self, record: Record) -> None:
+        """Warn once if a record without the key has another candidate."""
+        other = key_in(record, None, self.candidates)
+        if other is not None:
+            self._has_warned = True
+            log.warning(
+                "%s: has %r, which is not read, and no %r; give all rows the same key",
+                record.place,
+                other,
+                self.key,
+            )
 
 
 def describe_table(table: TableReport, keys: Mapping[str, tuple[str | None, str]]) -> str:
@@ -252,7 +237,17 @@ def describe_table(table: TableReport, keys: Mapping[str, tuple[str | None, str]
 def read_texts(
     sources: Sequence[Path | Input], text_key: str | None, report: ReadingReport, *, strict: bool
 ) -> Iterator[str]:
-    """Yield the texts of many inputs; missing and empty ones are counted and left out."""
+    """Yield the texts of many inputs; missing and empty ones are counted and left out.
+
+    text_key: the column or key that holds the text; None: the first one of TEXT_KEYS, or a table's
+    one column of prose. report: counts what was found. strict: raise InputError for bytes that are
+    not UTF-8 and the like, instead of replacing them.
+
+        report = ReadingReport()
+        for text in read_texts([Path("reviews.csv.gz")], None, report, strict=False):
+            ...
+        print(report.summary())
+    """
     for source in sources:
         for text, _ in read_reviews(source, text_key, report, strict=strict):
             yield text
@@ -280,7 +275,12 @@ def read_reviews(
 def read_plain_texts(
     location: str | Path, text_key: str | None = None, options: TableOptions | None = None
 ) -> list[str]:
-    """Read the texts of a file or address, one per record; a missing text is the empty one."""
+    """Return the texts of a file or address, one per record; a missing text is the empty one.
+
+        texts = read_plain_texts("reviews.tsv", "comment", TableOptions(encoding="cp1252"))
+
+    Raises InputError, with the file and the line, for what cannot be read.
+    """
     source = as_input(location, options)
     key = KeyChooser(text_key, TEXT_KEYS, "--text-key")
     texts = [read_text(record, key) for record in read_records(source, strict=True)]

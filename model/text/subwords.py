@@ -3,7 +3,7 @@
 import hashlib
 import io
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import IO, Any
 
 import numpy as np
@@ -16,14 +16,37 @@ SPACE = "\u2581"  # SentencePiece's mark for a space, so it cannot encode this c
 # Python's surrogateescape turns into these.
 VERBATIM = re.compile(f"([{SPACE}\udc80-\udcff]+)")
 SMALLEST_VOCABULARY = 258  # a token for the unknown, the bytes, and a piece
+# The settings of a vocabulary that leaves the text unchanged.
+LOSSLESS = {
+    "normalization_rule_name": "identity",
+    "add_dummy_prefix": False,
+    "remove_extra_whitespaces": False,
+    "byte_fallback": True,
+}
+FITTING = "train one with " + " ".join(
+    f"--{name}={value}".lower() for name, value in LOSSLESS.items()
+)
+# Texts that a vocabulary may change: white space, accents, ligatures, widths, an emoji, controls.
+PROBES = (
+    *(
+        " a",
+        "a ",
+        "a  b",
+        "\ta\n\nb\r\n",
+        "a\u00a0b\u3000c",
+        "\u00e9 e\u0301",
+        "\ufb01 \uff21 \u2460",
+    ),
+    *("\U0001f600", "\u200b\u00ad\ufeffa", "\0\x01\x7f", "\u2026 \u201ca\u201d", "A\u00df"),
+)
 THREADS = 8  # of the trainer: its sums depend on their number, so it is fixed
 
 
 class SubwordTokenizer(Tokenizer):
     """A SentencePiece vocabulary of either kind.
 
-    A character without a piece is spelled in bytes. Raises InputError for a vocabulary that lacks a
-    byte or has more tokens than uint16 can number.
+    A character without a piece is spelled in bytes. Raises InputError for a vocabulary that changes
+    the text, lacks a byte, or has more tokens than uint16 can number.
     """
 
     def __init__(self, kind: str, content: bytes):
@@ -41,13 +64,26 @@ class SubwordTokenizer(Tokenizer):
         if not says_bytes or len(spellings) > LARGEST_VOCABULARY:
             raise InputError(
                 f"{TOKENIZER_FILE}: cannot encode every byte, or has {len(spellings):,} tokens, "
-                f"more than {LARGEST_VOCABULARY:,}; take that of a corpus or a model"
+                f"more than {LARGEST_VOCABULARY:,}; {FITTING}"
             )
         super().__init__(kind, spellings, np.uint16)
         self._bytes = np.array(tokens, np.uint16)  # [256], the token of each byte
         self._lengths = np.array([len(spelling) for spelling in spellings], np.int32)
         self.content = content
         self.digest = hashlib.sha256(content).hexdigest()
+        self._check_lossless()
+
+    def _check_lossless(self) -> None:
+        """Raise InputError for a vocabulary that changes text: bits per byte would not compare."""
+        for name, value in _settings(self.content).items():
+            if value != LOSSLESS[name]:
+                shown = str(value).lower()
+                raise InputError(
+                    f"{TOKENIZER_FILE}: its {name} is {shown}, which changes the text; {FITTING}"
+                )
+        for probe in PROBES:
+            if self.decode(self.encode(probe.encode())) != probe.encode():
+                raise InputError(f"{TOKENIZER_FILE}: changes the text {probe!r}; {FITTING}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SubwordTokenizer, (self.kind, self.content)
@@ -103,6 +139,50 @@ def _spelling(processor: Any, token: int) -> bytes:
     return piece.replace(SPACE, " ").encode()
 
 
+def _settings(content: bytes) -> dict[str, Any]:
+    """Return what a SentencePiece file says of the settings in LOSSLESS.
+
+    The file is a protocol buffer (sentencepiece_model.proto): its field 2 is the trainer's settings
+    and field 3 the normalizer's. An absent field has its default.
+    """
+    parts = dict(_fields(content))
+    trainer, normalizer = (dict(_fields(parts.get(number, b""))) for number in (2, 3))
+    rule = normalizer.get(1, b"").decode(errors="replace")
+    if normalizer.get(2) and rule == LOSSLESS["normalization_rule_name"]:
+        rule = "a table of replacements"
+    return {
+        "normalization_rule_name": rule or LOSSLESS["normalization_rule_name"],
+        "add_dummy_prefix": bool(normalizer.get(3, 1)),
+        "remove_extra_whitespaces": bool(normalizer.get(4, 1)),
+        "byte_fallback": bool(trainer.get(35, 0)),
+    }
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
+    """Yield the number and value, bytes or an integer, of each field of a protocol buffer."""
+    at = 0
+
+    def varint() -> int:
+        nonlocal at
+        value = shift = 0
+        while at < len(message):
+            byte = message[at]
+            at, value, shift = at + 1, value | (byte & 0x7F) << shift, shift + 7
+            if byte < 0x80:
+                break
+        return value
+
+    while at < len(message):
+        tag = varint()
+        kind = tag & 7
+        if kind == 0:
+            yield tag >> 3, varint()
+            continue
+        length = varint() if kind == 2 else {1: 8, 5: 4}.get(kind, len(message))
+        yield tag >> 3, message[at : at + length]
+        at += length
+
+
 def train_vocabulary(texts: Iterable[bytes], kind: str, size: int, log: IO[str]) -> bytes:
     """Train a vocabulary of `size` tokens; return SentencePiece's file.
 
@@ -117,11 +197,7 @@ def train_vocabulary(texts: Iterable[bytes], kind: str, size: int, log: IO[str])
             logstream=log,
             model_type=kind,
             vocab_size=size,
-            # Lossless: text unchanged, and bytes for characters without a piece.
-            byte_fallback=True,
-            normalization_rule_name="identity",
-            add_dummy_prefix=False,
-            remove_extra_whitespaces=False,
+            **LOSSLESS,
             unk_id=0,
             bos_id=-1,
             eos_id=-1,

@@ -19,7 +19,7 @@ ALLOWED = {
     "model": set(),
     "data_utils": {
         *(f"model.{name}" for name in ("bounds", "errors", "fused.cores")),
-        *(f"model.files.{name}" for name in ("locks", "storage")),
+        *(f"model.files.{name}" for name in ("locks", "storage", "tokenizers")),
         *(f"model.text.{name}" for name in ("profiles", "split", "tokenizer", "subwords")),
         *(f"model.reading.{name}" for name in ("inputs", "progress", "records", "tables", "texts")),
     },

@@ -12,7 +12,7 @@ import pytest
 from data_utils.download.dataset import Dataset, RemoteFile
 from data_utils.download.downloads import Patience, download_dataset
 from data_utils.download.partial_files import CONTENT_RANGE, PartialFile, _prepare_part
-from data_utils.published_sets.addresses import AMAZON, find_dataset
+from data_utils.published_sets.registry import AMAZON, find_dataset
 from model.errors import InputError
 from model.files.storage import read_json
 from tests.data_utils.web_server import served
@@ -277,7 +277,7 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path, taken):
         ("dbpedia", "'dbpedia' is unknown; known: sst, imdb, amazon:<category>"),
         ("mr", r"get MR by hand from https://\S+ as mr/rt-polarity.neg, mr/rt-polarity.pos; known"),
         ("amazon", "no such category; known: Amazon_Instant"),
-        ("amazon:Toys", "no such category; did you mean amazon:Toys_and_Games"),
+        ("amazon:Toys", "no such category; did you mean Toys_and_Games"),
     ],
 )
 def test_unknown_names_are_refused_before_anybody_is_asked(name, words):
@@ -300,7 +300,7 @@ def test_names_and_addresses():
     files = find_dataset("sst", mirror="http://localhost/sst/").files
     assert [file.name for file in files] == ["train.csv", "val.csv", "test.csv"]
     assert files[1].url == "http://localhost/sst/dev_binary_sent.csv"
-    assert [len(set(AMAZON[year].categories)) for year in AMAZON] == [24, 29, 34]
+    assert [len(set(AMAZON[year]["categories"])) for year in AMAZON] == [24, 29, 34]
 
 
 def test_nothing_else_talks_to_a_server():
@@ -311,8 +311,8 @@ def test_nothing_else_talks_to_a_server():
         if {name.split(".")[0] for name in imports_of(path)} & talking
     }
     assert found == {  # inputs: only where an input is named by its address
-        "model/commands/serve.py",  # answers on this machine
+        "model/server/application.py",  # answers on this machine
         "model/reading/inputs.py",
         *(f"data_utils/download/{name}.py" for name in ("downloads", "partial_files")),
-        "data_utils/published_sets/addresses.py",
+        "data_utils/published_sets/registry.py",
     }

@@ -118,7 +118,7 @@ def test_a_corpus_with_another_split_or_vocabulary_has_another_fingerprint():
 def test_a_damaged_description_is_named(folder, name, value, told):
     path = folder / "meta.json"
     write_json(path, read_json(path) | {name: value})
-    with pytest.raises(InputError, match=rf"meta\.json: {name} is .*{told}"):
+    with pytest.raises(InputError, match=rf"meta\.json: {name.replace('_', '.')} .*{told}"):
         open_corpus(folder)
 
 

@@ -68,7 +68,7 @@ def test_each_of_many_short_runs_is_opened_a_few_times(write):
 
     for number in range(200):
         written = write([b"%03d" % number], [number << 32 | 7])
-    runs = [CountedRun(run.base, run.source) for run in written]
+    runs = [CountedRun(run.base, run.input_number) for run in written]
     found = [b"".join(part) for part in stretches(runs, 3)]
     assert len(opened) <= 20 * len(runs)  # not once for each stretch
     assert b"".join(found) == b"".join(b"%03d" % number for number in range(200))

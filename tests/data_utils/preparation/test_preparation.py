@@ -539,7 +539,7 @@ def test_a_corpus_changed_after_preparation_is_refused(tmp_path, source):
     [
         ({"format_version": 3}, "format_version 3 is newer"),
         ({"format_version": None}, "has no format_version"),
-        ({"splits": {}}, "does not describe"),
+        ({"splits": {}}, r"splits\.train is missing"),
         ({"text_profile": None}, "text_profile is None"),
     ],
 )

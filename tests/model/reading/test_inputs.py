@@ -409,7 +409,7 @@ def test_a_disk_that_fails_is_named_by_the_file(tmp_path, monkeypatch, name):
 def test_a_network_that_fails_is_named_by_the_address(tmp_path, server, monkeypatch):
     write(tmp_path / "a.jsonl", LINES.encode())
     (given,) = expand([f"{server}/a.jsonl"])
-    monkeypatch.setattr(http.client.HTTPResponse, "readinto", Failing.readinto)
+    monkeypatch.setattr(http.client.HTTPResponse, "read1", Failing.readinto)
     with pytest.raises(InputError, match=r"http://.*/a\.jsonl: Input/output error$"):
         texts_of(given)
 

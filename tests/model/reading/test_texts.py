@@ -10,9 +10,9 @@ from model.errors import InputError
 from model.reading.inputs import as_input
 from model.reading.records import Record
 from model.reading.texts import (
+    KeyChooser,
     ReadingReport,
     accept,
-    choose_key,
     read_plain_texts,
     read_texts,
     text_of,
@@ -104,14 +104,14 @@ def test_the_chosen_key_is_reported_if_there_were_several(caplog, keys):
     record = Record(dict.fromkeys(keys, "a"))
     record.place = "a.jsonl, line 3"
     with caplog.at_level(logging.INFO):
-        assert choose_key(record, None, ("review", "text"), "--text-key") == "text"
+        assert KeyChooser(None, ("review", "text"), "--text-key").name_in(record) == "text"
     said = ["a.jsonl, line 3: reading 'text' (--text-key)"] if len(keys) > 1 else []
     assert [line.getMessage() for line in caplog.records] == said
 
 
 def test_a_record_without_keys_is_named_so():
     with pytest.raises(InputError, match=r"no key 'a'; present: none \(--text-key\)$"):
-        choose_key(Record(), "a", (), "--text-key")
+        KeyChooser("a", (), "--text-key").name_in(Record())
 
 
 @pytest.mark.parametrize("content", ["\n", '{"body": 1}\n'])
@@ -147,7 +147,7 @@ def test_a_column_may_be_in_other_letters(tmp_path, caplog, header, key):
 
 def test_a_key_that_was_named_is_meant_as_it_is_written():
     with pytest.raises(InputError, match="no key 'text'; present: 'Text'"):
-        choose_key(Record(Text="a"), "text", (), "--text-key")
+        KeyChooser("text", (), "--text-key").name_in(Record(Text="a"))
 
 
 @pytest.mark.parametrize(("given", "warnings"), [(None, 1), ("text", 0)])

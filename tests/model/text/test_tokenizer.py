@@ -1,6 +1,7 @@
 """Tokenizers lose nothing, agree with SentencePiece, and are read back as they were written."""
 
 import hashlib
+import io
 import os
 import pickle
 
@@ -12,9 +13,10 @@ from hypothesis import strategies as st
 
 from data_utils.synthetic import synthetic_reviews
 from model.errors import InputError
-from model.files.storage import save_tokenizer
-from model.text.subwords import SubwordTokenizer, train_vocabulary
-from model.text.tokenizer import BYTES, TOKENIZER_FILE, check_same_tokenizer, load_tokenizer
+from model.files.tokenizers import load_tokenizer, save_tokenizer
+from model.text import subwords as subwords_module
+from model.text.subwords import LOSSLESS, SubwordTokenizer, train_vocabulary
+from model.text.tokenizer import BYTES, TOKENIZER_FILE, check_same_tokenizer
 from tests.conftest import small_vocabulary
 
 REVIEWS = [f"\n {review.text} " for review in synthetic_reviews(50, seed=21)]
@@ -142,13 +144,61 @@ def test_a_file_that_is_no_vocabulary_is_refused(tmp_path, subwords, capfd):
     assert len(capfd.readouterr().err.splitlines()) < 3  # the library's own words, once each
 
 
-def test_a_vocabulary_that_cannot_say_every_byte_is_refused(tmp_path):
-    prefix = tmp_path / "v"
+def foreign_vocabulary(**settings):
+    """Train a vocabulary with SentencePiece's own defaults, except for some settings."""
+    content = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(REVIEWS), model_prefix=str(prefix), vocab_size=60, minloglevel=2
+        sentence_iterator=iter(REVIEWS * 4), model_writer=content, minloglevel=2, **settings
     )
-    with pytest.raises(InputError, match="cannot encode every byte"):
-        SubwordTokenizer("unigram", prefix.with_suffix(".model").read_bytes())
+    return content.getvalue()
+
+
+def test_a_vocabulary_that_cannot_say_every_byte_is_refused():
+    with pytest.raises(InputError, match=r"cannot encode every byte.*--byte_fallback=true"):
+        SubwordTokenizer("unigram", foreign_vocabulary(vocab_size=60))
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"normalization_rule_name": "nmt_nfkc"}, "normalization_rule_name is nmt_nfkc"),
+        ({"normalization_rule_name": "nfkc_cf"}, "normalization_rule_name is nfkc_cf"),
+        ({"add_dummy_prefix": True}, "add_dummy_prefix is true"),
+        ({"remove_extra_whitespaces": True}, "remove_extra_whitespaces is true"),
+    ],
+)
+def test_a_vocabulary_that_changes_the_text_is_refused(tmp_path, changes, named):
+    content = foreign_vocabulary(vocab_size=330, model_type="bpe", **{**LOSSLESS, **changes})
+    (tmp_path / TOKENIZER_FILE).write_bytes(content)
+    digest = hashlib.sha256(content).hexdigest()
+    with pytest.raises(InputError, match=f"its {named}, which changes the text; train one with"):
+        load(tmp_path, tokenizer="bpe", tokenizer_sha256=digest)
+
+
+def test_a_foreign_vocabulary_that_changes_nothing_is_read():
+    tokenizer = SubwordTokenizer(
+        "bpe", foreign_vocabulary(vocab_size=330, model_type="bpe", **LOSSLESS)
+    )
+    text = "\ttwo  spaces\u00a0and \ufb01ne e\u0301 ".encode()
+    assert tokenizer.decode(tokenizer.encode(text)) == text
+
+
+def test_a_rule_under_the_name_of_identity_is_refused(tmp_path):
+    content = foreign_vocabulary(
+        vocab_size=330, model_type="bpe", **{**LOSSLESS, "normalization_rule_name": "nfkc"}
+    )
+    renamed = content.replace(b"\n\x04nfkc", b"\n\x04\x00\x00\x00\x00")
+    with pytest.raises(InputError, match="changes the text"):
+        SubwordTokenizer("bpe", renamed)
+
+
+def test_the_probes_catch_what_the_settings_do_not_say(monkeypatch):
+    content = foreign_vocabulary(
+        vocab_size=330, model_type="bpe", **{**LOSSLESS, "normalization_rule_name": "nfkc"}
+    )
+    monkeypatch.setattr(subwords_module, "_settings", lambda content: LOSSLESS)
+    with pytest.raises(InputError, match=r"changes the text '.*'; train one with"):
+        SubwordTokenizer("bpe", content)
 
 
 def test_different_tokenizers_have_different_fingerprints(subwords):

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.errors import InputError
-from model.reading.kept_rows import WrittenRows, resumable_output
+from model.reading.resumable_rows import WrittenRows, resumable_output
 from model.reading.row_files import RowWriter
 
 VALUES = st.one_of(
@@ -35,7 +35,7 @@ def write(path, row_format, rows, columns=COLUMNS, mark=False):
     """Write rows as commands do; return the places of those that were not there yet."""
     with open(path, "r+b") as file:
         kept = WrittenRows(file, row_format, ["label"], columns)
-        header = {"mark": mark, "kept_header": lambda: kept.header}
+        header = {"mark": mark, "written_header": lambda: kept.header}
         writer = RowWriter(file, row_format, columns, **header)
         new = [place for place, row in enumerate(rows) if not kept.begins_next(row)]
         kept.finish()

@@ -1,0 +1,39 @@
+"""Tokenizers as files: what a folder of a model or a corpus holds besides its description."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from ..text.subwords import SubwordTokenizer
+from ..text.tokenizer import BYTES, SUBWORD_KINDS, TOKENIZER_FILE, Tokenizer
+from .storage import write_atomically
+
+
+def save_tokenizer(folder: Path, tokenizer: Tokenizer) -> None:
+    """Write a vocabulary into a folder, whole or not at all; nothing for bytes, which have none."""
+    if tokenizer.content:
+        write_atomically(folder / TOKENIZER_FILE, lambda path: path.write_bytes(tokenizer.content))
+
+
+def load_tokenizer(folder: Path, description: Mapping[str, Any], path: Path) -> Tokenizer:
+    """Return the tokenizer that `path`, a JSON file in `folder`, describes.
+
+    Raises InputError if its vocabulary is missing or is not the one described.
+    """
+    kind = description.get("tokenizer")
+    if kind == BYTES.kind:
+        return BYTES
+    if kind not in SUBWORD_KINDS:
+        raise InputError(f"{path}: tokenizer {kind!r} is unknown")
+    vocabulary = folder / TOKENIZER_FILE
+    if not vocabulary.is_file():
+        raise InputError(f"{vocabulary}: no such file, and {path.name} asks for it; get it again")
+    content = vocabulary.read_bytes()
+    if hashlib.sha256(content).hexdigest() != description.get("tokenizer_sha256"):
+        raise InputError(f"{vocabulary}: not the vocabulary that {path.name} names; get it again")
+    try:
+        return SubwordTokenizer(str(kind), content)
+    except InputError as error:
+        raise InputError(f"{folder}: {error}") from error
