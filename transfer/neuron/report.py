@@ -15,6 +15,7 @@ from model.pages.page import as_utf8, fill, page_style, shade, table
 from model.text.glyphs import visible
 
 from ..plots import as_svg, cell_name, draw_histogram, save_png, state_name
+from ..summary import knows_label, percent
 from .plots import CURVES, SIZE, draw_by_labels, draw_by_units, draw_ranking
 
 TEMPLATE = Path(__file__).with_name("neuron.html")
@@ -128,27 +129,25 @@ def accuracies_of(results: Results) -> list[tuple[str, dict[str, Any]]]:
 def verdict(results: Results) -> str:
     """Return what the study found, in one sentence.
 
-    The model knows the label if the interval of its accuracy is above the untrained model's
-    accuracy and the majority class's. The same rule decides whether the unit knows it. A unit that
-    does is a sentiment neuron if `stands_out` says so.
+    `knows_label` decides whether the model knows the label, and whether the unit does;
+    `stands_out`, whether such a unit is a sentiment neuron.
     """
     neuron, whole, baselines = results["neuron"], results["all_units"], results["baselines"]
     unit, total = f"unit {neuron['index']} alone", f"all {whole['units']:,} units"
-    level = max(baselines[name]["test_accuracy"] for name in ("untrained", "majority"))
-    if whole["test_interval"][0] <= level:
+    if not knows_label(whole, baselines):
         return (
-            f"This model does not know the label yet: {total} predict {_percent(whole)} of the "
-            f"test labels, an untrained model {_percent(baselines['untrained'])}, the majority "
-            f"class {_percent(baselines['majority'])}."
+            f"This model does not know the label yet: {total} predict {percent(whole)} of the "
+            f"test labels, an untrained model {percent(baselines['untrained'])}, the majority "
+            f"class {percent(baselines['majority'])}."
         )
-    if neuron["test_interval"][0] <= level:
+    if not knows_label(neuron, baselines):
         return (
             f"The model knows the label, but not in this unit: {total} predict "
-            f"{_percent(whole)} of the test labels, {unit} {_percent(neuron)}."
+            f"{percent(whole)} of the test labels, {unit} {percent(neuron)}."
         )
     found = (
-        f"{unit.capitalize()} predicts {_percent(neuron)} of the test labels, {total} "
-        f"{_percent(whole)}"
+        f"{unit.capitalize()} predicts {percent(neuron)} of the test labels, {total} "
+        f"{percent(whole)}"
     )
     if stands_out(results):
         negative, positive = results["classes"]
@@ -213,7 +212,7 @@ def _units(results: Results) -> str:
         low, high = row["test_area_interval"]
         rows.append([
             f"{row['unit']} ({'+' if row['polarity'] > 0 else '&minus;'})",
-            _percent(row, "train_accuracy"), _percent(row, "val_accuracy"), *_accuracy(row),
+            percent(row, "train_accuracy"), percent(row, "val_accuracy"), *_accuracy(row),
             f"{row['test_area']:.3f}", f"{low:.3f} to {high:.3f}", f"{row['weight']:+.3f}",
             "{weight} / {accuracy} / {area}".format(**row["rank"]),
         ])  # fmt: skip
@@ -289,13 +288,9 @@ def _words(words: dict[str, Any]) -> str:
     return f'<div class="columns">{"".join(tables)}</div>'
 
 
-def _percent(row: dict[str, Any], key: str = "test_accuracy") -> str:
-    return f"{100 * row[key]:.1f} %"
-
-
 def _accuracy(row: dict[str, Any], interval: str = "test_interval") -> list[str]:
     low, high = (100 * value for value in row[interval])
-    return [_percent(row), f"{low:.1f} to {high:.1f}"]
+    return [percent(row), f"{low:.1f} to {high:.1f}"]
 
 
 def _image(picture: str | None, alternative: str) -> str:
