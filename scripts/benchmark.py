@@ -12,7 +12,7 @@ import command
 import tyro
 
 from scaling.benchmark.busy import BusyOptions, measure_busy
-from scaling.benchmark.measurement import RecurrenceOptions, measure_recurrence
+from scaling.benchmark.recurrence import RecurrenceOptions, measure_recurrence
 from scaling.benchmark.step import StepOptions, measure_step
 
 Options = (

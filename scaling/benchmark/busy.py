@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -35,14 +35,6 @@ from training.trainer import TrainConfig, Trainer
 LANES, WINDOW, UNITS = 32, 128, 128  # as in configs/tour.toml
 TEXTS = 16  # read at once
 WorkPiece = Callable[[], int]  # does some work, returns its characters
-
-
-class Worker(Protocol):
-    """Works for the requested number of seconds, and reports its characters per second."""
-
-    def send(self, seconds: float, /) -> None: ...
-
-    def recv(self) -> float: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,12 +102,13 @@ def describe_turns(
 
 
 def take_turns(
-    workers: Mapping[str, Worker],
+    workers: Mapping[str, Connection],
     options: BusyOptions,
     busy_processes: Callable[[int], AbstractContextManager[None]],
 ) -> dict[str, tuple[list[float], list[float]]]:
-    """Return each worker's characters per second in its turns alone, and beside the others.
+    """Return each worker's characters per second in its turns alone, and next to the others.
 
+    workers: each is sent seconds to work for, and answers with its characters per second.
     busy_processes: a context in which so many of them run.
     """
     speeds: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in workers}
