@@ -1,4 +1,4 @@
-"""Measure the speed of the recurrence, of a training step, or of work beside busy processes.
+"""Measure the speed of the recurrence, of a training step, or of work next to busy processes.
 
 python scripts/benchmark.py recurrence --hidden-size 512 --batch 128 --window 256 --dtype fp32
 python scripts/benchmark.py step --hidden-size 1024 --parts

@@ -13,20 +13,16 @@ def percent(row: Row, key: str = "test_accuracy") -> str:
     return f"{100 * row[key]:.1f} %"
 
 
-def knows_label(row: Row, baselines: Mapping[str, Row]) -> bool:
-    """Return whether an accuracy's interval is above an untrained model and the majority class.
-
-    row: has `test_interval`; baselines: as in results.json and neuron.json.
-    """
-    level = max(baselines[name]["test_accuracy"] for name in ("untrained", "majority"))
-    return bool(row["test_interval"][0] > level)
+def is_above(row: Row, *baselines: Row) -> bool:
+    """Return whether an accuracy's 95 % interval is above the accuracies of all baselines."""
+    return bool(row["test_interval"][0] > max(row["test_accuracy"] for row in baselines))
 
 
 def summarize(results: Mapping[str, Any]) -> Iterator[str]:
     """Yield what the results of `run_transfer` mean, a sentence or two at a time."""
     baselines, provenance = results["baselines"], results["model"]["provenance"]
     untrained, tfidf = baselines["untrained"], baselines["tfidf"]
-    if knows_label(results, baselines):
+    if is_above(results, untrained, baselines["majority"]):
         yield (
             f"Learnt: training raised the accuracy of the features from {percent(untrained)} "
             f"(untrained) to {percent(results)}."

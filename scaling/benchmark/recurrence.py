@@ -119,11 +119,11 @@ def saved_bytes(problem: Problem) -> int:
     """Return the bytes that autograd holds for ours, without parameters and folded weights."""
     storages: dict[int, int] = {}
     table = (problem.embedding.shape[0], problem.w_x.shape[0])
-    given = {tensor.untyped_storage().data_ptr() for tensor in problem.parameters()}
+    parameter_storages = {tensor.untyped_storage().data_ptr() for tensor in problem.parameters()}
 
     def count(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        if storage.data_ptr() not in given and tensor.shape != table:
+        if storage.data_ptr() not in parameter_storages and tensor.shape != table:
             storages[storage.data_ptr()] = tensor.numel() * tensor.element_size()
         return tensor
 

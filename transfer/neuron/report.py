@@ -14,9 +14,19 @@ from model.files.storage import write_atomically
 from model.pages.page import as_utf8, fill, page_style, shade, table
 from model.text.glyphs import visible
 
-from ..plots import as_svg, cell_name, draw_histogram, save_png, state_name
-from ..summary import knows_label, percent
-from .plots import CURVES, SIZE, draw_by_labels, draw_by_units, draw_ranking
+from ..plots import (
+    CURVES,
+    SMALL,
+    as_svg,
+    cell_name,
+    draw_by_labels,
+    draw_by_units,
+    draw_histogram,
+    draw_ranking,
+    save_png,
+    state_name,
+)
+from ..summary import is_above, percent
 
 TEMPLATE = Path(__file__).with_name("neuron.html")
 TEXT_KINDS = {
@@ -57,7 +67,7 @@ def write_report(
 
 FIGURES: dict[str, Callable[[Results], Figure]] = {
     "histogram": lambda results: draw_histogram(
-        results["histogram"], results["neuron"]["index"], SIZE, cell=_cell(results)
+        results["histogram"], results["neuron"]["index"], SMALL, cell=_cell(results)
     ),
     "ranking": lambda results: draw_ranking(results["ranking"], results["neuron"]["index"]),
     "by_units": lambda results: draw_by_units(results["by_units"], results["baselines"]),
@@ -129,31 +139,33 @@ def accuracies_of(results: Results) -> list[tuple[str, dict[str, Any]]]:
 def verdict(results: Results) -> str:
     """Return what the study found, in one sentence.
 
-    `knows_label` decides whether the model knows the label, and whether the unit does;
-    `stands_out`, whether such a unit is a sentiment neuron.
+    The model knows the label if its interval is above an untrained model and the majority class;
+    the unit, if its interval is above the majority class. `stands_out` decides whether such a unit
+    is a sentiment neuron.
     """
     neuron, whole, baselines = results["neuron"], results["all_units"], results["baselines"]
     unit, total = f"unit {neuron['index']} alone", f"all {whole['units']:,} units"
-    if not knows_label(whole, baselines):
+    untrained, majority = baselines["untrained"], baselines["majority"]
+    if not is_above(whole, untrained, majority):
         return (
             f"This model does not know the label yet: {total} predict {percent(whole)} of the "
-            f"test labels, an untrained model {percent(baselines['untrained'])}, the majority "
-            f"class {percent(baselines['majority'])}."
+            f"test labels, an untrained model {percent(untrained)}, the majority class "
+            f"{percent(majority)}."
         )
-    if not knows_label(neuron, baselines):
+    if not is_above(neuron, majority):
         return (
             f"The model knows the label, but not in this unit: {total} predict "
             f"{percent(whole)} of the test labels, {unit} {percent(neuron)}."
         )
-    found = (
+    sentence = (
         f"{unit.capitalize()} predicts {percent(neuron)} of the test labels, {total} "
         f"{percent(whole)}"
     )
     if stands_out(results):
         negative, positive = results["classes"]
         of_others = negative == f"not {positive}"
-        return f"{found}: a {f'neuron for {positive}' if of_others else 'sentiment neuron'}."
-    return f"{found}: one of several units that know the label, so no sentiment neuron."
+        return f"{sentence}: a {f'neuron for {positive}' if of_others else 'sentiment neuron'}."
+    return f"{sentence}: one of several units that know the label, so no sentiment neuron."
 
 
 def stands_out(results: Results) -> bool:
@@ -224,14 +236,14 @@ def _units(results: Results) -> str:
 
 def _lost(results: Results) -> str:
     points = [
-        "{:.1f} points ({:.1f} to {:.1f})".format(
-            *(100 * value for value in (row["lost"], *row["lost_interval"]))
+        "{:+.1f} points ({:+.1f} to {:+.1f})".format(
+            *(-100 * value for value in (row["lost"], *reversed(row["lost_interval"])))
         )
         for row in (results["without"][name] for name in ("refitted", "held"))
     ]
     return (
-        f"Without the unit, refitted, the accuracy falls by {points[0]}; clamped to its mean in "
-        f"every text, nothing refitted, by {points[1]}."
+        f"Without the unit, refitted on the others, the accuracy changes by {points[0]}; with the "
+        f"unit clamped to its mean in every text, nothing refitted, by {points[1]}."
     )
 
 
@@ -251,12 +263,12 @@ def _labels(by_labels: dict[str, Any]) -> str:
     return table(["labels", *names], rows)
 
 
-def _pieces(titles: dict[str, str], found: Results, measure: str, limit: float) -> str:
+def _pieces(titles: dict[str, str], pieces: Results, measure: str, limit: float) -> str:
     """Return the texts or moments of each kind under a title, each with its measure."""
     parts = []
     for kind, title in titles.items():
-        parts.append(f"<h3>{html.escape(title)}{'' if found[kind] else ': none'}</h3>")
-        for piece in found[kind]:
+        parts.append(f"<h3>{html.escape(title)}{'' if pieces[kind] else ': none'}</h3>")
+        for piece in pieces[kind]:
             about = f"{piece[measure]:+.3f}, label {piece['label']}, row {piece['row']}"
             parts.append(f'<p class="value">{html.escape(about)}</p>\n{_coloured(piece, limit)}')
     return "\n".join(parts)

@@ -25,9 +25,10 @@ from transfer.experiment import featurize_sets
 from transfer.features import FeatureCache
 from transfer.neuron import study as neuron_study
 from transfer.neuron.report import FIGURES, as_html, write_report
-from transfer.neuron.study import StudyOptions, run_study
+from transfer.neuron.study import run_study
 from transfer.plots import as_svg, unit_histogram
 from transfer.regression import fit_regression
+from transfer.task import StudyOptions
 
 OPTIONS = StudyOptions(labels=(8, 60), draws=2, untrained=2)
 NASTY_CLASS = '<b>"yes" & no</b>'
@@ -97,7 +98,7 @@ def test_the_page_is_drawn_from_the_file_alone(studied):
         assert (folder / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     assert page.count("data:image/svg+xml;base64,") == 4
     assert f"<td>{100 * results['alone']['test_accuracy']:.1f} %</td>" in page
-    assert f"by {100 * results['without']['held']['lost']:.1f} points" in page
+    assert f"by {-100 * results['without']['held']['lost']:+.1f} points" in page
 
 
 def test_few_labels_are_shown_with_intervals_not_with_the_spread_of_the_draws(studied):
