@@ -41,7 +41,8 @@ def summarize(results: Mapping[str, Any]) -> Iterator[str]:
     if characters < FEW_CHARACTERS and "began_from" not in provenance:
         yield (
             f"The model was trained on {characters / 1e6:,.1f} million characters. In our study of "
-            "real reviews the mean state (--pooling mean) knew sentiment after 2 million, and no "
-            "single unit stood out at 54 million (experiments/neuron/curve.md); "
-            "amazon_subword_1024 has a sentiment neuron after 870 million."
+            "real reviews the mean state (--pooling mean) had most of its knowledge of sentiment "
+            "after 2 million, and no single unit stood out at 54 million "
+            "(experiments/neuron/curve.md); amazon_subword_1024 has a sentiment neuron after 870 "
+            "million."
         )

@@ -52,6 +52,9 @@ def run_finetuning(
     sets: train, val, and test if given. Everything is written to `output`. Returns the content of
     `results.json`, or None if SIGINT or SIGTERM, noted in `stop`, ended it early: `resume`
     continues from there.
+
+    Example:
+        run_finetuning(load_model("amazon_1024"), sets, Path("stars"), FinetuningConfig(epochs=3))
     """
     directory = FinetuningDirectory(output)
     with directory.locked(resume=resume):

@@ -165,7 +165,10 @@ def verdict(results: Results) -> str:
         negative, positive = results["classes"]
         of_others = negative == f"not {positive}"
         return f"{sentence}: a {f'neuron for {positive}' if of_others else 'sentiment neuron'}."
-    return f"{sentence}: one of several units that know the label, so no sentiment neuron."
+    best = best_units(results)[0]["unit"]
+    if best == neuron["index"]:
+        return f"{sentence}: other units know the label nearly as well, so no sentiment neuron."
+    return f"{sentence}: unit {best} separates the classes better, so no sentiment neuron."
 
 
 def stands_out(results: Results) -> bool:
@@ -174,13 +177,18 @@ def stands_out(results: Results) -> bool:
     Of all units it separates the classes best on train (largest area under the ROC curve), and its
     interval on test does not overlap with that of the next best unit.
     """
-    first, second = sorted(results["ranking"]["units"], key=lambda row: row["rank"]["area"])[:2]
-    lowest, _ = _folded(first)
-    _, highest = _folded(second)
+    first, second = best_units(results)
+    lowest, _ = _above_half(first)
+    _, highest = _above_half(second)
     return bool(first["unit"] == results["neuron"]["index"] and lowest > highest)
 
 
-def _folded(row: dict[str, Any]) -> tuple[float, float]:
+def best_units(results: Results) -> list[dict[str, Any]]:
+    """Return the two units that separate the classes best on train, the best first."""
+    return sorted(results["ranking"]["units"], key=lambda row: row["rank"]["area"])[:2]
+
+
+def _above_half(row: dict[str, Any]) -> tuple[float, float]:
     """Return the interval of a unit's area, mirrored if low values are the positive ones."""
     low, high = row["test_area_interval"]
     return (low, high) if row["train_area"] >= 0.5 else (1 - high, 1 - low)

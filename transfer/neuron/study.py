@@ -51,6 +51,10 @@ def run_study(
     interrupted study continues after the finished parts. At the end neuron.json takes its place, so
     that an earlier study's neuron.json stays until a new one is complete. Features are kept in
     `output`/features, as for a transfer.
+
+    Example:
+        results = run_study(load_model("amazon_1024"), sets, Path("neuron"), StudyOptions(draws=3))
+        write_report(results, Path("neuron"))
     """
     counts = check_study(loaded, sets, options)
     with only_writer_of(output):

@@ -28,8 +28,8 @@ def study_of(model):
         ),
         (
             "amazon_1024",
-            "Unit 739 alone predicts 72.3 % of the test labels, all 1,024 units 78.0 %: one of "
-            "several units that know the label, so no sentiment neuron.",
+            "Unit 739 alone predicts 72.3 % of the test labels, all 1,024 units 78.0 %: unit 929 "
+            "separates the classes better, so no sentiment neuron.",
         ),
     ],
 )
@@ -59,7 +59,16 @@ def test_another_unit_than_the_best_is_no_sentiment_neuron():
     study["neuron"] = next(row for row in study["ranking"]["units"] if row["unit"] == 841)
     study["neuron"]["index"] = 841
     assert verdict(study).endswith(
-        "one of several units that know the label, so no sentiment neuron."
+        ": unit 410 separates the classes better, so no sentiment neuron."
+    )
+
+
+def test_the_best_unit_is_no_sentiment_neuron_if_the_next_one_is_level():
+    study = study_of("amazon_1024")
+    study["neuron"] = next(row for row in study["ranking"]["units"] if row["unit"] == 929)
+    study["neuron"]["index"] = 929
+    assert verdict(study).endswith(
+        ": other units know the label nearly as well, so no sentiment neuron."
     )
 
 
