@@ -5,15 +5,15 @@ from typing import Any
 
 FEW_CHARACTERS = 100e6  # below, no model of ours has had a unit that stands out
 
-Row = Mapping[str, Any]
+Accuracy = Mapping[str, Any]
 
 
-def percent(row: Row, key: str = "test_accuracy") -> str:
+def percent(row: Accuracy, key: str = "test_accuracy") -> str:
     """Return a fraction of a row of results as in "76.8 %"."""
     return f"{100 * row[key]:.1f} %"
 
 
-def is_above(row: Row, *baselines: Row) -> bool:
+def is_above(row: Accuracy, *baselines: Accuracy) -> bool:
     """Return whether an accuracy's 95 % interval is above the accuracies of all baselines."""
     return bool(row["test_interval"][0] > max(row["test_accuracy"] for row in baselines))
 
