@@ -108,7 +108,7 @@ def rounded(weights: np.ndarray) -> BagOfNgrams:
 
 def accuracies(bag: BagOfNgrams, held: Sequence[Example]) -> dict[str, float]:
     """Return the accuracy on each source of val."""
-    positive = bag.decide([example.text for example in held]) > 0
+    positive = bag.log_odds([example.text for example in held]) > 0
     return accuracy_by_source(positive == (sides_of(held) == 1), held)
 
 

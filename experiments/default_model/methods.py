@@ -76,7 +76,7 @@ class Ngrams(Shipped):
 
     def tell(self, texts: Sequence[str]) -> Told:
         read = list(map(self.classifier.loaded.profile.clean, texts))
-        return Told(1 / (1 + np.exp(-self.slope * self.bag.decide(read))))
+        return Told(1 / (1 + np.exp(-self.slope * self.bag.log_odds(read))))
 
 
 class Tfidf:

@@ -125,11 +125,11 @@ def with_ngrams(
     rows, labels, sources = sided_rows(val, WEIGHTED_ON)
     texts = [example.text for example in val]
     odds = positive_log_odds(plain.of_each_star(outputs.features))
-    both = np.column_stack([odds, bag.decide(texts)])[rows]
+    both = np.column_stack([odds, bag.log_odds(texts)])[rows]
     head, ngrams = slopes(both, labels[rows], sources[rows])
     assert min(head, ngrams) > 0, f"slopes {head} and {ngrams}: one of the two misleads"
     bag = replace(bag, scale=bag.scale * ngrams / head)
-    features = np.column_stack([outputs.features, bag.decide(texts)])
+    features = np.column_stack([outputs.features, bag.log_odds(texts)])
     return replace(plain, ngrams=bag), outputs._replace(features=features)
 
 
