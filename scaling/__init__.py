@@ -1,13 +1,11 @@
 """What a training job takes: the time of a data-parallel step, memory, hours.
 
-workload    operations, parameters and weights of a model
+workload    operations, parameters and weights of a model; memory of a GPU
 step_time   the seconds of a step: computing, waiting, exchanging gradients
-memory      the memory of a GPU
 hardware    clusters, as their TOML files describe them
 planning    a run on a cluster: hours, memory, assumptions
 planner     scripts/plan.py: options, JSON, the printed table
 regression  a step predicted from measured runs alone
-fitting/    least squares
 benchmark/  measures the recurrence, its peers and the lower bound, interleaved in one process
 
 Units: seconds, bytes, operations (a multiplication or an addition), and these per second.

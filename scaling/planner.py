@@ -63,13 +63,13 @@ def make_plan(options: PlanOptions) -> dict[str, Any]:
         from .regression import regression_answers  # importing scikit-learn takes a second
 
         regression = {"regression": regression_answers(plan, options.measured)}
-    given = {key: str(value) for key, value in vars(options).items() if key != "output"}
+    settings = {key: str(value) for key, value in vars(options).items() if key != "output"}
     return {
         **plan.answers(),
         "table": [{key: row[key] for key in COLUMNS} for row in table],
         "assumptions": list(plan.assumptions()),
         **regression,
-        "settings": given,
+        "settings": settings,
         "origin": describe_origin(),
     }
 

@@ -9,9 +9,8 @@ from configs.toml_file import RunConfig
 from model.errors import InputError
 
 from .hardware import ClusterConfig, NodePool
-from .memory import PRECISION_BYTES, MemoryModel
 from .step_time import Synchronisation, step_time
-from .workload import Workload
+from .workload import PRECISION_BYTES, MemoryModel, Workload
 
 HOUR = 3600.0
 HEADROOM = 0.1  # fraction of a GPU's memory to leave free

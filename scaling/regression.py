@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.linear_model import LinearRegression
+from sklearn.metrics import mean_absolute_error, mean_absolute_percentage_error
 from sklearn.model_selection import LeaveOneOut, cross_val_predict
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVR
 
 from configs.toml_file import load_config
@@ -51,12 +53,6 @@ class MeasuredRun:
         """Operations over speed (their Model/GPU ratio), bytes, ranks."""
         return [self.operations / self.operations_per_second, self.bytes, float(self.gpus)]
 
-    @property
-    def logarithms(self) -> list[float]:
-        """The same for kinds that work on logarithms; a rank alone sends nothing."""
-        ratio, size, gpus = self.features
-        return [math.log(ratio), math.log1p(size), math.log(gpus)]
-
 
 @dataclass(frozen=True)
 class RunRegression:
@@ -69,8 +65,7 @@ class RunRegression:
 
     def seconds(self, run: MeasuredRun) -> float:
         """Predict the seconds of a step; `run.seconds` is not used."""
-        number = float(self.estimator.predict(inputs(self.kind, [run]))[0])
-        return number if self.kind == LINEAR else float(seconds_of(number))
+        return float(self.estimator.predict(np.array([run.features]))[0])
 
 
 LINEAR = "linear"
@@ -89,33 +84,39 @@ def regress(runs: Sequence[MeasuredRun]) -> list[RunRegression]:
 
 def fit_kind(kind: str, runs: Sequence[MeasuredRun]) -> RunRegression:
     """Fit one kind, and find its error with every run left out once."""
-    estimator, x = make_estimator(kind), inputs(kind, runs)
+    estimator = make_estimator(kind)
+    features = np.array([run.features for run in runs])
     seconds = np.array([run.seconds for run in runs])
-    targets = seconds if kind == LINEAR else np.log(seconds)
-    left_out = cross_val_predict(estimator, x, targets, cv=LeaveOneOut())
-    left_out = left_out if kind == LINEAR else seconds_of(left_out)
+    left_out = cross_val_predict(estimator, features, seconds, cv=LeaveOneOut())
     return RunRegression(
         kind,
-        float(np.mean(np.abs(left_out / seconds - 1))),
-        float(np.mean(np.abs(left_out - seconds))),
-        estimator.fit(x, targets),
+        mean_absolute_percentage_error(seconds, left_out),
+        mean_absolute_error(seconds, left_out),
+        estimator.fit(features, seconds),
     )
 
 
-def seconds_of(logarithms: Any) -> np.ndarray:
-    """Return the exponentials, which are finite also where the logarithms are huge."""
-    return np.exp(np.clip(logarithms, -MOST_LOGARITHM, MOST_LOGARITHM))
-
-
-def inputs(kind: str, runs: Sequence[MeasuredRun]) -> np.ndarray:
-    """Return what a kind is fitted to, [runs, 3]."""
-    return np.array([run.features if kind == LINEAR else run.logarithms for run in runs])
-
-
 def make_estimator(kind: str) -> Any:
-    """Return an unfitted estimator: theirs had C from 10 to 100, radial basis functions."""
+    """Return an unfitted estimator of seconds from the features of runs, [runs, 3].
+
+    Li et al. had C from 10 to 100, radial basis functions.
+    """
+    if kind == LINEAR:
+        return make_pipeline(StandardScaler(), LinearRegression())
     last = SVR(C=100, epsilon=RELATIVE_TUBE) if kind == "svr" else LinearRegression()
-    return make_pipeline(StandardScaler(), last)
+    steps = make_pipeline(FunctionTransformer(logarithms), StandardScaler(), last)
+    return TransformedTargetRegressor(steps, func=np.log, inverse_func=exponentials)
+
+
+def logarithms(features: np.ndarray) -> np.ndarray:
+    """Return the logarithms of features [runs, 3]; a rank alone sends 0 bytes, which count as 1."""
+    ratio, size, gpus = features.T
+    return np.stack([np.log(ratio), np.log1p(size), np.log(gpus)], axis=1)
+
+
+def exponentials(values: np.ndarray) -> np.ndarray:
+    """Return the exponentials, which are finite also where the logarithms are huge."""
+    return np.asarray(np.exp(np.clip(values, -MOST_LOGARITHM, MOST_LOGARITHM)))
 
 
 def regression_answers(plan: Plan, folders: Sequence[Path]) -> dict[str, Any]:

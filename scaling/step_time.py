@@ -142,20 +142,3 @@ def step_time(
         overhead,
         exposed_seconds(communication, computing, how),
     )
-
-
-def scaling(gpus: int, step: StepTime) -> float:
-    """Return how many GPUs' worth of work `gpus` do under weak scaling: p times the efficiency."""
-    return gpus * step.efficiency
-
-
-def tokens_for(
-    efficiency: float, operations_per_second: float, bytes_per_second: float, bytes_each: float = 2
-) -> float:
-    """Return the fewest tokens per GPU and step that allow an efficiency.
-
-    For many GPUs, no overlap and no overhead: n >= b F e / (3 B (1 - e)). With 6 operations and b
-    bytes a parameter the number of parameters cancels.
-    """
-    ratio = efficiency / (1 - efficiency)
-    return bytes_each * operations_per_second * ratio / (3 * bytes_per_second)

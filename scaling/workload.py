@@ -1,11 +1,26 @@
-"""What a model costs: its parameters, and the operations of a token."""
+"""What a model costs: its parameters, the operations of a token, the memory of training it.
+
+Memory is derived from the training code of one mLSTM layer. The bytes per unit, lane and byte of
+the window are those of model/fused/cuda/graphs.py: a graph keeps its memory from window to window,
+so activations and their gradients coexist.
+"""
 
 from dataclasses import dataclass
 
 from model.errors import InputError
 from model.language_model import ModelConfig
+from model.state import DTYPES
 
 FORWARD_AND_BACKWARD = 6  # operations of a weight for every token: 2 forward, 4 backward
+FP32 = 4  # bytes
+PRECISION_BYTES = {precision: dtype.itemsize for precision, dtype in DTYPES.items()}
+OPTIMIZER_BYTES = 8  # Adam's two moments in fp32, for each parameter
+# Of a unit, lane and byte, in the products' dtype. Forward: h, W_mh h, four gates; backward: five
+# of dx, one each of d(W_mh h) and m, and the gradient of h from the decoder. And c, in fp32.
+IN_PRODUCT_DTYPE = 6 + 7 + 1
+IN_FP32 = 1
+OF_GRAPHS = 2  # in the products' dtype: h and its gradient once more, since a graph has its own
+RUNTIME_BYTES = 0.5e9  # CUDA's context and kernels, declared
 
 
 @dataclass(frozen=True)
@@ -38,3 +53,72 @@ class Workload:
     def computing_seconds(self, tokens: float, operations_per_second: float) -> float:
         """Return the seconds of forward and backward over so many tokens at a sustained rate."""
         return tokens * self.operations_per_token / operations_per_second
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes, by what they are for."""
+
+    weights: float  # fp32, and as the products read them
+    gradients: float
+    optimizer: float
+    passing: float  # temporary: weight gradients before they are fp32, or the optimiser's copies
+    exchange: float
+    activations: float
+    runtime: float
+
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return sum(vars(self).values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryModel:
+    """Computes the memory that training a model needs."""
+
+    model: ModelConfig
+    window: int
+    precision: str = "fp16"
+    lane_groups: int = 1
+    gradient_bytes: float = 2.0
+    """Bytes of a parameter's gradient as it is sent; 0 without an exchange."""
+    graphs: bool = True
+    runtime: float = RUNTIME_BYTES
+
+    def __post_init__(self) -> None:
+        if self.model.cell != "mlstm" or self.model.layers != 1:
+            raise InputError("the memory model knows only one mLSTM layer")
+        if self.precision not in PRECISION_BYTES:
+            raise InputError(
+                f"precision is {self.precision!r}; known: {', '.join(PRECISION_BYTES)}"
+            )
+
+    @property
+    def bytes_per_lane(self) -> float:
+        """Bytes of a lane's activations over the window."""
+        H, s = self.model.hidden_size, PRECISION_BYTES[self.precision]
+        narrow = IN_PRODUCT_DTYPE + (OF_GRAPHS if self.graphs else 0)
+        chosen = self.model.symbols * s if self.graphs else 0  # one of V tokens, for the table
+        return self.window * (H * (narrow * s + IN_FP32 * FP32) + chosen)
+
+    def needed(self, lanes: int) -> Memory:
+        """Return the memory at the peak with this many lanes."""
+        P, H = Workload.of(self.model).parameters, self.model.hidden_size
+        s = PRECISION_BYTES[self.precision]
+        normed = FP32 if self.model.weight_norm else 0
+        exchanged = self.gradient_bytes > 0
+        return Memory(
+            weights=P * (FP32 + s + normed),
+            gradients=P * FP32 + (16 * H * H if exchanged else 0),  # joined of the four gates'
+            optimizer=P * OPTIMIZER_BYTES,
+            passing=P * max(s + normed, FP32),  # the latter a root of the second moments
+            exchange=P * self.gradient_bytes if self.gradient_bytes < FP32 else 0,
+            activations=self.bytes_per_lane * -(-lanes // self.lane_groups),
+            runtime=self.runtime,
+        )
+
+    def largest_lanes(self, memory_bytes: float, headroom: float) -> int:
+        """Return the most lanes that leave this fraction of the memory free; 0 if none fit."""
+        left = memory_bytes * (1 - headroom) - self.needed(0).total
+        return max(int(left / self.bytes_per_lane) * self.lane_groups, 0)

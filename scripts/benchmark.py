@@ -1,4 +1,4 @@
-"""Measure the speed of the recurrence, of a training step, or of work beside busy processes.
+"""Measure the speed of the recurrence, of a training step, or of work next to busy processes.
 
 python scripts/benchmark.py recurrence --hidden-size 512 --batch 128 --window 256 --dtype fp32
 python scripts/benchmark.py step --hidden-size 1024 --parts
@@ -12,7 +12,7 @@ import command
 import tyro
 
 from scaling.benchmark.busy import BusyOptions, measure_busy
-from scaling.benchmark.measurement import RecurrenceOptions, measure_recurrence
+from scaling.benchmark.recurrence import RecurrenceOptions, measure_recurrence
 from scaling.benchmark.step import StepOptions, measure_step
 
 Options = (

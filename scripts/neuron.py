@@ -12,13 +12,11 @@ from typing import Any
 
 import command
 
-from model.bounds import PositiveInt
-from transfer.intervals import check_seeds
-from transfer.task import LabelledTask
+from transfer.task import LabelledTask, StudyOptions, check_seeds
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(LabelledTask):
+class Options(StudyOptions, LabelledTask):
     """Study one unit on a labelled task; write a page, neuron.json and figures.
 
     The page ranks the units by accuracy, area under the ROC curve and weight. For the unit it has
@@ -31,14 +29,6 @@ class Options(LabelledTask):
     transfer with the same texts already has the features."""
     positive: str | None = None
     """With more than two classes: the one to separate from all others."""
-    neuron: int | None = None
-    """The unit. Default: the one of largest weight in the regression on all units."""
-    labels: tuple[int, ...] = ()
-    """Numbers of labels to learn from. Default: 10, 20, 50, 100, ... and all."""
-    draws: PositiveInt = 10
-    """Random draws for each number of labels."""
-    untrained: PositiveInt = 3
-    """Seeds of the untrained baseline; each reads all texts again."""
 
 
 def main() -> None:
@@ -48,19 +38,12 @@ def main() -> None:
 
     from data_utils.labelled import against_rest
     from transfer.neuron.report import write_report
-    from transfer.neuron.study import StudyOptions, run_study
+    from transfer.neuron.study import run_study
 
     loaded, sets = options.read()
     if options.positive is not None:
         sets = against_rest(sets, options.positive)
-    study = StudyOptions(
-        neuron=options.neuron,
-        labels=options.labels,
-        draws=options.draws,
-        untrained=options.untrained,
-        seed=options.seed,
-    )
-    results = run_study(loaded, sets, options.output, study)
+    results = run_study(loaded, sets, options.output, options)
     page = write_report(results, options.output)
     print_table(results)
     print(f"written to {page}")

@@ -4,6 +4,7 @@ python scripts/transfer.py --model runs/tour --train train.csv --val val.csv --t
     --output runs/tour/transfer
 """
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,7 @@ import command
 from model.bounds import PositiveInt
 from model.errors import InputError
 from model.features import Pooling, check_poolings
-from transfer.intervals import check_seeds
-from transfer.task import LabelledTask
+from transfer.task import LabelledTask, check_seeds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ def main() -> None:
         untrained=options.untrained,
     )
     print_table(results)
-    print(f"written to {options.output}")
+    print_summary(results, options)
 
 
 def print_table(results: dict[str, Any]) -> None:
@@ -73,6 +73,17 @@ def print_table(results: dict[str, Any]) -> None:
     for name, row in rows.items():
         low, high = row["test_interval"]
         print(f"{name:<36}{row['test_accuracy']:>8.4f}  {low:.4f} to {high:.4f}")
+
+
+def print_summary(results: dict[str, Any], options: Options) -> None:
+    """Print what was learnt, where the results are, and the command that uses them."""
+    from transfer.summary import summarize
+
+    print("", *summarize(results), "", f"written to {options.output}", sep="\n")
+    words = ["python", "scripts/classify.py", "--model", str(options.model)]
+    if options.output != Path(options.model) / "transfer":
+        words += ["--classifier", str(options.output)]
+    print("next:", shlex.join([*words, "--text", "I love it."]))
 
 
 if __name__ == "__main__":

@@ -31,9 +31,9 @@ def tfidf_choices(train: LabelledSet, val: LabelledSet, test: LabelledSet) -> np
     vectorizer = bag_of_words()
     if not any(map(vectorizer.build_analyzer(), train.texts)):
         return np.full(len(test.labels), np.bincount(train.labels).argmax())
-    known = vectorizer.fit_transform(train.texts), train.labels
-    choosing = vectorizer.transform(val.texts), val.labels
-    return best_tfidf_regression(known, choosing).predict(vectorizer.transform(test.texts))
+    fitted = vectorizer.fit_transform(train.texts), train.labels
+    held_out = vectorizer.transform(val.texts), val.labels
+    return best_tfidf_regression(fitted, held_out).predict(vectorizer.transform(test.texts))
 
 
 def bag_of_words() -> TfidfVectorizer:

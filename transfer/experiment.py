@@ -39,8 +39,8 @@ from .regression import (
     find_neuron,
     fit_regression,
 )
-from .separation import areas_of_units
-from .thresholds import calibrate_threshold
+from .thresholds import choose_threshold
+from .unit_auc import per_unit_auc
 
 SPLITS = ("train", "val", "test")
 
@@ -70,6 +70,11 @@ def run_transfer(
     sets: train, val, test; pooling: how states become features, several side by side; untrained:
     how many seeds that baseline has. Returns the content of `results.json`. Raises InputError if
     train or val has a single class, or if every text of train is empty.
+
+    Example:
+        sets = read_labelled_sets([Path("train.csv"), Path("val.csv"), Path("test.csv")])
+        results = run_transfer(load_model("amazon_1024"), sets, Path("transfer"))
+        results["test_accuracy"], results["neuron"]["index"]
     """
     check_classes(sets[0].labels)
     check_classes(sets[1].labels, "validation", ": give --val texts of another class too")
@@ -77,7 +82,23 @@ def run_transfer(
         raise InputError("every text of the training set is empty")
     with only_writer_of(output):
         check_replaceable(output / FOLDER, CLASSIFIER_FILES)
-        return _transferred(loaded, sets, output, pooling, seed, untrained)
+        cache = FeatureCache(output / "features", FeatureKind(pooling=pooling))
+        transfer = fit_transfer(loaded, sets, cache, seed)
+        if not transfer.regression.coefficients.any():
+            log.warning("no unit tells the classes apart: every text will get the same answer")
+        classifier = as_classifier(transfer, loaded, sets[0].classes, pooling)
+        results = {
+            **describe_regression(transfer),
+            "neuron": _describe_neuron(transfer, classifier),
+            **({"threshold": _at_threshold(classifier, transfer)} if classifier.is_binary else {}),
+            "baselines": measure_baselines(loaded, sets, cache, seed, untrained),
+            "pooling": list(pooling),
+            **describe_task(loaded, sets, seed),
+        }
+        save_transferred(output / FOLDER, classifier, transfer, sets)
+        write_json(output / "results.json", results)
+        _write_figures(transfer, classifier, loaded.model.config.cell, output)
+        return results
 
 
 @contextmanager
@@ -91,33 +112,15 @@ def only_writer_of(output: Path) -> Iterator[None]:
         yield
 
 
-def _transferred(
-    loaded: LoadedModel,
-    sets: Sequence[LabelledSet],
-    output: Path,
-    pooling: tuple[Pooling, ...],
-    seed: int,
-    untrained: int,
-) -> dict[str, Any]:
-    cache = FeatureCache(output / "features", FeatureKind(pooling=pooling))
-    transfer = fit_transfer(loaded, sets, cache, seed)
-    if not transfer.regression.coefficients.any():
-        log.warning("no unit tells the classes apart: every text will get the same answer")
-    classifier = as_classifier(transfer, loaded, sets[0].classes, pooling)
-    results = _accuracies(transfer, classifier)
-    if classifier.is_binary:
-        results["threshold"] = _at_threshold(classifier, transfer)
-    results["baselines"] = measure_baselines(loaded, sets, cache, seed, untrained)
-    results["examples"] = {name: len(part.texts) for name, part in zip(SPLITS, sets, strict=True)}
-    results["classes"] = list(sets[0].classes)
-    results["pooling"] = list(pooling)
-    results["seed"] = seed
-    results["model"] = describe_model(loaded)
-    results["origin"] = describe_origin()
-    save_transferred(output / FOLDER, classifier, transfer, sets)
-    write_json(output / "results.json", results)
-    _write_figures(transfer, classifier, loaded.model.config.cell, output)
-    return results
+def describe_task(loaded: LoadedModel, sets: Sequence[LabelledSet], seed: int) -> dict[str, Any]:
+    """Return what results of train, val and test were measured on, and with what."""
+    return {
+        "examples": {name: len(part.texts) for name, part in zip(SPLITS, sets, strict=True)},
+        "classes": list(sets[0].classes),
+        "seed": seed,
+        "model": describe_model(loaded),
+        "origin": describe_origin(),
+    }
 
 
 def describe_model(loaded: LoadedModel) -> dict[str, Any]:
@@ -164,28 +167,24 @@ def as_classifier(
     if not classifier.is_binary:
         return classifier
     val = transfer.examples[1]
-    threshold = calibrate_threshold(classifier.probabilities(val.features), val.labels)
+    threshold = choose_threshold(classifier.probabilities(val.features), val.labels)
     return replace(classifier, threshold=threshold)
 
 
 def save_transferred(
     folder: Path, classifier: Classifier, transfer: Transfer, sets: Sequence[LabelledSet]
 ) -> None:
-    """Write a classifier, and how well each unit alone separates the classes of train."""
+    """Write a classifier with its origin, and each unit's AUC on train."""
     train, units = transfer.examples[0], classifier.influence.shape[1]
-    areas = areas_of_units(train.features, train.labels, units)
-    with whole_folder(folder, CLASSIFIER_FILES) as partial:
-        save_classifier(partial, classifier, origin_of(transfer, sets))
-        save_areas(partial, areas)
-
-
-def origin_of(transfer: Transfer, sets: Sequence[LabelledSet]) -> dict[str, Any]:
-    """Return the texts and the command from which a classifier was fitted."""
+    areas = per_unit_auc(train.features, train.labels, units)
     data = {
         name: {"examples": len(part.texts), "sha256": part.digest}
         for name, part in zip(SPLITS[:2], sets, strict=False)
     }
-    return {"data": data, "c": transfer.regression.c, **describe_origin()}
+    with whole_folder(folder, CLASSIFIER_FILES) as partial:
+        origin = {"data": data, "c": transfer.regression.c, **describe_origin()}
+        save_classifier(partial, classifier, origin)
+        save_areas(partial, areas)
 
 
 def featurize_sets(
@@ -198,18 +197,15 @@ def featurize_sets(
     ]
 
 
-def _accuracies(transfer: Transfer, classifier: Classifier) -> dict[str, Any]:
-    neuron, test = transfer.neuron, transfer.examples[2]
+def _describe_neuron(transfer: Transfer, classifier: Classifier) -> dict[str, Any]:
+    neuron = transfer.neuron
     return {
-        **describe_regression(transfer),
-        "neuron": {
-            "index": classifier.neuron,
-            "pooling": classifier.neuron_pooling,
-            "polarity": neuron.polarity,
-            "weight": float(transfer.regression.last_class()[neuron.index]),
-            "val_accuracy": neuron.regression.val_accuracy,
-            **accuracy_on("test", neuron.regression, neuron.column(test)),
-        },
+        "index": classifier.neuron,
+        "pooling": classifier.neuron_pooling,
+        "polarity": neuron.polarity,
+        "weight": float(transfer.regression.positive_weights()[neuron.index]),
+        "val_accuracy": neuron.regression.val_accuracy,
+        **accuracy_on("test", neuron.regression, neuron.column(transfer.examples[2])),
     }
 
 
@@ -278,17 +274,12 @@ def _untrained(
 
 def _write_figures(transfer: Transfer, classifier: Classifier, cell: str, output: Path) -> None:
     contributions = weight_contributions(transfer.regression)
-    names = legend(classifier.classes)
-    histogram = unit_histogram(transfer.neuron.index, transfer.examples[2], names)
-    unit, pooling = classifier.neuron, classifier.neuron_pooling
+    index, unit, pooling = transfer.neuron.index, classifier.neuron, classifier.neuron_pooling
+    histogram = unit_histogram(index, transfer.examples[2], legend(classifier.classes))
     figures = {"weights": contributions.tolist(), "neuron_by_label": histogram}
     write_json(output / "figures.json", figures)
-    pictures = {
-        "weights.png": lambda: draw_weights(
-            contributions, transfer.neuron.index, classifier.pooling
-        ),
-        "neuron.png": lambda: draw_histogram(histogram, unit, pooling=pooling, cell=cell),
-    }
-    for name, draw in pictures.items():
-        with drawing(output / name):
-            save_png(draw(), output / name)
+    with drawing(output / "weights.png"):
+        save_png(draw_weights(contributions, index, classifier.pooling), output / "weights.png")
+    with drawing(output / "neuron.png"):
+        figure = draw_histogram(histogram, unit, pooling=pooling, cell=cell)
+        save_png(figure, output / "neuron.png")

@@ -7,23 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm, t
 
-from model.errors import InputError
-
 from .regression import CONFIDENCE, accuracy_interval
-
-SEEDS = 2**32  # scikit-learn's and NumPy's random_state takes 0 to 2^32 - 1
-
-
-def check_seeds(seed: int, draws: int) -> None:
-    """Raise InputError if one of the `draws` seeds that begin with this one is out of bounds."""
-    if not 0 <= seed < SEEDS:
-        raise InputError(f"--seed {seed}: it must be between 0 and 2^32")
-    if seed + draws > SEEDS:
-        raise InputError(
-            f"--seed {seed}: with {draws} draws, each of the next seed, it must be "
-            f"{SEEDS - draws} or below"
-        )
-
 
 BAND = (10, 90)  # percentiles of the draws
 

@@ -43,8 +43,8 @@ def describe_choices(
         "examples": len(labels),
         **metrics_of(labels, choices, len(classes)),
     }
-    truth, told = (as_indicators(values, len(classes)) for values in (labels, choices))
-    result |= bootstrap_intervals(truth, told, seed)
+    truth, predicted = (as_indicators(values, len(classes)) for values in (labels, choices))
+    result |= bootstrap_intervals(truth, predicted, seed)
     if labels.ndim == 1:
         del result["jaccard_samples_interval"]  # with one label each it is the accuracy
         result["accuracy_interval"] = accuracy_interval(result["accuracy"], len(labels))
@@ -59,7 +59,8 @@ def describe_choices(
             jaccard_score(labels, choices, average="samples", zero_division=1.0)
         )
     result["per_class"] = {
-        name: describe_class(truth[:, place], told[:, place]) for place, name in enumerate(classes)
+        name: describe_class(truth[:, place], predicted[:, place])
+        for place, name in enumerate(classes)
     }
     return result
 
@@ -70,32 +71,32 @@ def metrics_of(labels: np.ndarray, choices: np.ndarray, classes: int) -> dict[st
         "accuracy": float(np.mean(labels == choices)),
         "mcc": correlation(labels.ravel(), choices.ravel()),
     }
-    truth, told = (as_indicators(values, classes) for values in (labels, choices))
+    truth, predicted = (as_indicators(values, classes) for values in (labels, choices))
     for name, score in AVERAGED.items():
         for average in ("micro", "macro"):
-            value = score(truth, told, average=average, zero_division=0.0)
+            value = score(truth, predicted, average=average, zero_division=0.0)
             result[f"{name}_{average}"] = float(value)
     return result
 
 
-def describe_class(truth: np.ndarray, told: np.ndarray) -> dict[str, Any]:
-    """Return the metrics of one class against the rest: truth and told [N], 0 or 1."""
-    accuracy = float(accuracy_score(truth, told))
-    scores = {name: float(s(truth, told, zero_division=0.0)) for name, s in AVERAGED.items()}
+def describe_class(truth: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
+    """Return the metrics of one class against the rest: truth and predicted [N], 0 or 1."""
+    accuracy = float(accuracy_score(truth, predicted))
+    scores = {name: float(s(truth, predicted, zero_division=0.0)) for name, s in AVERAGED.items()}
     return {
         "positives": int(truth.sum()),
         "accuracy": accuracy,
         "accuracy_interval": accuracy_interval(accuracy, len(truth)),
         **scores,
-        "mcc": correlation(truth, told),
+        "mcc": correlation(truth, predicted),
     }
 
 
-def correlation(truth: np.ndarray, told: np.ndarray) -> float:
+def correlation(truth: np.ndarray, predicted: np.ndarray) -> float:
     """Return Matthews' correlation coefficient [-1, 1]; 0 if it is not defined."""
-    if len(np.union1d(truth, told)) < 2:
+    if len(np.union1d(truth, predicted)) < 2:
         return 0.0
-    return float(matthews_corrcoef(truth, told))
+    return float(matthews_corrcoef(truth, predicted))
 
 
 def as_indicators(labels: np.ndarray, classes: int) -> np.ndarray:
@@ -103,15 +104,19 @@ def as_indicators(labels: np.ndarray, classes: int) -> np.ndarray:
     return labels if labels.ndim == 2 else np.eye(classes, dtype=np.int64)[labels]
 
 
-def bootstrap_intervals(truth: np.ndarray, told: np.ndarray, seed: int) -> dict[str, list[float]]:
+def bootstrap_intervals(
+    truth: np.ndarray, predicted: np.ndarray, seed: int
+) -> dict[str, list[float]]:
     """Return 95 % intervals of metrics pooled over texts, from RESAMPLES draws of texts.
 
-    truth and told: [N, C], 0 or 1. Every draw weighs each text by how often it was drawn.
+    truth and predicted: [N, C], 0 or 1. Every draw weighs each text by how often it was drawn.
     """
     N, C = truth.shape
-    union = (truth | told).sum(1)
-    jaccard = np.where(union > 0, (truth & told).sum(1) / np.maximum(union, 1), 1.0)
-    each = np.concatenate([truth * told, truth != told, jaccard[:, None]], axis=1)  # [N, 2C + 1]
+    union = (truth | predicted).sum(1)
+    jaccard = np.where(union > 0, (truth & predicted).sum(1) / np.maximum(union, 1), 1.0)
+    each = np.concatenate(
+        [truth * predicted, truth != predicted, jaccard[:, None]], axis=1
+    )  # [N, 2C + 1]
     tp, wrong, jaccard = np.split(resampled_sums(each, seed), [C, 2 * C], axis=1)  # [R, ...]
     draws = {
         "f1_micro": 2 * tp.sum(1) / np.maximum((2 * tp + wrong).sum(1), 1),
@@ -132,9 +137,9 @@ def resampled_sums(
     change the sums.
     """
     N = len(values)
-    rng, shares = np.random.default_rng(seed), np.full(N, 1 / N)
+    rng, uniform = np.random.default_rng(seed), np.full(N, 1 / N)
     rows = max(1, counts_at_once // N)
     return np.concatenate([
-        rng.multinomial(N, shares, size=min(rows, RESAMPLES - start)) @ values
+        rng.multinomial(N, uniform, size=min(rows, RESAMPLES - start)) @ values
         for start in range(0, RESAMPLES, rows)
     ])  # fmt: skip

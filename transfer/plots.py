@@ -1,4 +1,4 @@
-"""Figures for files and pages: the weight of each unit, the spread of one by label."""
+"""Figures of a transfer and of a unit's study, each drawn from a part of their JSON."""
 
 import io
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ from typing import Any
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure  # without pyplot: needs no display, nothing to close
 
 from data_utils.pictures import literal
@@ -16,7 +17,19 @@ from .regression import Examples, Regression
 
 BINS = 25
 COLORS = {"negative": "#d6604d", "positive": "#4393c3"}  # on light ground and on dark
-SIZE = (7.0, 3.6)  # inches
+WIDE = (7.0, 3.6)  # inches
+SMALL = (5.6, 3.6)  # letters stay readable on a phone
+TALL = (5.6, 4.6)  # with the legend below
+# Of medium lightness, for light and dark backgrounds; distinct for every kind of colour vision.
+BLUE, ORANGE, GREEN, PINK, GREY = "#3b82c4", "#d9822b", "#2f9e77", "#c0629c", "#8a8f98"
+ORDERS = {"weight": ("largest L1 weight", BLUE), "accuracy": ("best by themselves", ORANGE)}
+CURVES = {
+    "all_units": ("all units", BLUE),
+    "known_unit": ("the unit, known beforehand", ORANGE),
+    "found_unit": ("one unit, found by these labels", GREEN),
+    "tfidf": ("TF-IDF, words and pairs", PINK),
+}
+LEVELS = {"tfidf": ("TF-IDF", PINK), "majority": ("majority", GREY)}
 INK = "#16181b"  # axes and letters: matplotlib's black is only for the data
 STYLE: Any = {
     **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "axes.titlecolor"), INK),
@@ -68,6 +81,13 @@ def unit_histogram(
     return {"edges": edges.tolist(), **counts}
 
 
+def _axes(title: str, size: tuple[float, float]) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots()
+    axes.set_title(title)
+    return figure, axes
+
+
 @mpl.rc_context(STYLE)
 def draw_weights(
     contributions: np.ndarray, neuron: int, poolings: Sequence[str] = ("last",)
@@ -77,8 +97,7 @@ def draw_weights(
     contributions: [P * H], those of all H units in each of the P poolings side by side; neuron: its
     place among them.
     """
-    figure = Figure(figsize=SIZE, layout="constrained")
-    axes = figure.subplots()
+    figure, axes = _axes("Weight by unit", WIDE)
     axes.vlines(np.arange(len(contributions)), 0, contributions, linewidth=0.8, color="#444444")
     which, unit = divmod(neuron, len(contributions) // len(poolings))
     name, xlabel = f"unit {unit}", "unit"
@@ -86,7 +105,7 @@ def draw_weights(
         name, xlabel = f"{name}, {poolings[which]}", f"units: {', '.join(poolings)}, side by side"
     axes.annotate(name, (neuron, contributions[neuron]), fontsize=9, color=COLORS["negative"])
     axes.axhline(0, linewidth=0.5, color="black")
-    axes.set(xlabel=xlabel, ylabel="share of the weights (L2)", title="Weight by unit")
+    axes.set(xlabel=xlabel, ylabel="fraction of the weights (L2)")
     return figure
 
 
@@ -94,17 +113,17 @@ def draw_weights(
 def draw_histogram(
     histogram: dict[str, Any],
     unit: int,
-    size: tuple = SIZE,
+    size: tuple[float, float] = WIDE,
     *,
     pooling: str = "last",
     cell: str = "mlstm",
 ) -> Figure:
     """Draw the spread of a unit's value for every label.
 
-    pooling: of the states; cell: the model's, which decides their name.
+    histogram: from `unit_histogram`; pooling: of the states; cell: the model's, which decides their
+    name.
     """
-    figure = Figure(figsize=size, layout="constrained")
-    axes = figure.subplots()
+    figure, axes = _axes("The unit by label", size)
     edges = np.array(histogram["edges"])
     for name in (name for name in histogram if name != "edges"):
         color = COLORS.get(name)  # if absent, the next one of matplotlib's cycle
@@ -114,9 +133,74 @@ def draw_histogram(
         if pooling == "last"
         else f"{pooling} {state_name(cell)} of unit {unit} over the text",
         ylabel="texts of the test set",
-        title="The unit by label",
     )
     axes.legend()
+    return figure
+
+
+@mpl.rc_context(STYLE)
+def draw_ranking(ranking: dict[str, Any], unit: int) -> Figure:
+    """Draw every unit by its weight and by its accuracy alone, with the studied one highlighted."""
+    figure, axes = _axes("Every unit, by itself and among all", SMALL)
+    weights, accuracies = ranking["weight"], ranking["train_accuracy"]
+    place = weights[unit], accuracies[unit]
+    axes.scatter(weights, accuracies, s=6, color=GREY, alpha=0.6, linewidths=0)
+    axes.scatter(*place, s=36, color=ORANGE)
+    axes.annotate(f"unit {unit}", place, textcoords="offset points", xytext=(6, 4))
+    axes.set(xlabel="weight in the L1 regression on all units", ylabel="train accuracy alone")
+    return figure
+
+
+def draw_by_units(by_units: dict[str, Any], baselines: dict[str, Any]) -> Figure:
+    """Draw accuracy by the number of units kept, with 95 % intervals."""
+    counts = [row["kept"] for row in by_units["weight"]]
+    xlabel = "units kept\nshaded: 95 % interval for other test texts"
+    return _draw_curves(
+        "How many units it takes", ORDERS, counts, by_units, "test_interval", baselines, xlabel
+    )
+
+
+def draw_by_labels(
+    by_labels: dict[str, Any], baselines: dict[str, Any], *, finetuned: bool
+) -> Figure:
+    """Draw accuracy by the number of labels: means over the draws, 95 % intervals of one draw.
+
+    finetuned: whether the features were trained on labels; the figure then says so.
+    """
+    xlabel = "labelled training texts\nshaded: 95 % interval of one draw, other test texts"
+    if finetuned:
+        xlabel += "\nthe features were fine-tuned on labels before, not counted here"
+    counts, curves = by_labels["counts"], by_labels["curves"]
+    majority = {"majority": baselines["majority"]}
+    return _draw_curves(
+        "How many labels it takes", CURVES, counts, curves, "draw_interval", majority, xlabel
+    )
+
+
+@mpl.rc_context(STYLE)
+def _draw_curves(
+    title: str,
+    styles: dict[str, tuple[str, str]],
+    counts: Sequence[int],
+    curves: dict[str, Any],
+    interval: str,
+    baselines: dict[str, Any],
+    xlabel: str,
+) -> Figure:
+    """Draw accuracies over counts with their intervals, and a dotted line for each baseline."""
+    figure, axes = _axes(title, TALL)
+    for name, (label, color) in styles.items():
+        accuracies = [row["test_accuracy"] for row in curves[name]]
+        axes.plot(counts, accuracies, ".-", color=color, label=label)
+        low, high = zip(*(row[interval] for row in curves[name]), strict=True)
+        axes.fill_between(counts, low, high, color=color, alpha=0.15, linewidth=0)
+    for name in (name for name in LEVELS if name in baselines):
+        label, color = LEVELS[name]
+        level = baselines[name]["test_accuracy"]
+        axes.axhline(level, color=color, linestyle=":", linewidth=1.2, label=label)
+    axes.set(xscale="log", xlabel=xlabel, ylabel="test accuracy")
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    figure.legend(loc="outside lower center", ncols=2)
     return figure
 
 

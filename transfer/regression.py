@@ -51,7 +51,7 @@ class Regression:
         """Return log-odds: [N] of the positive one of two classes, [N, C] for more classes."""
         return features @ self.coefficients.T + self.intercept
 
-    def right(self, examples: Examples) -> np.ndarray:
+    def correct(self, examples: Examples) -> np.ndarray:
         """Return which examples are classified correctly: bool [N]."""
         scores = self.decide(examples.features)
         choices = scores > 0 if scores.ndim == 1 else scores.argmax(1)
@@ -59,13 +59,13 @@ class Regression:
 
     def accuracy(self, examples: Examples) -> float:
         """Return the fraction of examples classified correctly."""
-        return float(self.right(examples).mean())
+        return float(self.correct(examples).mean())
 
     def importance(self) -> np.ndarray:
         """Return each unit's largest absolute weight in any class: [F]."""
         return np.abs(np.atleast_2d(self.coefficients)).max(0)
 
-    def last_class(self) -> np.ndarray:
+    def positive_weights(self) -> np.ndarray:
         """Return the weights [F] for the last class (of two, the positive one)."""
         return np.atleast_2d(self.coefficients)[-1]
 
@@ -96,13 +96,13 @@ def fit_regression(
     return fits[int(np.argmax([fit.val_accuracy for fit in fits]))]
 
 
-def check_classes(labels: np.ndarray, name: str = "training", mend: str = "") -> None:
+def check_classes(labels: np.ndarray, name: str = "training", remedy: str = "") -> None:
     """Refuse labels of a single class, from which nothing can be learned or chosen.
 
-    name: of the set; mend: the remedy.
+    name: of the set; remedy: appended to the message.
     """
     if len(np.unique(labels)) < 2:
-        raise InputError(f"the {name} labels hold a single class; two are needed{mend}")
+        raise InputError(f"the {name} labels hold a single class; two are needed{remedy}")
 
 
 def _check_no_class_missing(labels: np.ndarray) -> None:
@@ -151,7 +151,7 @@ def regress_on_unit(
 ) -> Neuron:
     """Regress on one unit alone, with its own search for C; the polarity is its weight's sign."""
     alone = fit_regression(train.units([index]), val.units([index]), seed)
-    sign = regression.last_class()[index] or _correlations(train)[index]
+    sign = regression.positive_weights()[index] or _correlations(train)[index]
     return Neuron(index, 1 if sign > 0 else -1, alone)
 
 

@@ -5,11 +5,43 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from data_utils.options import Device, LabelKey, Model, TextKey
+from model.bounds import PositiveInt
+from model.errors import InputError
 from model.reading.inputs import TableOptions
 
 if TYPE_CHECKING:  # --help needs no torch
     from data_utils.labelled import LabelledSet
     from model.files.weights import LoadedModel
+
+
+SEEDS = 2**32  # scikit-learn's and NumPy's random_state takes 0 to 2^32 - 1
+
+
+def check_seeds(seed: int, draws: int) -> None:
+    """Raise InputError if one of the `draws` seeds that begin with this one is out of bounds."""
+    if not 0 <= seed < SEEDS:
+        raise InputError(f"--seed {seed}: it must be between 0 and 2^32")
+    if seed + draws > SEEDS:
+        raise InputError(
+            f"--seed {seed}: with {draws} draws, each of the next seed, it must be "
+            f"{SEEDS - draws} or below"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyOptions:
+    """The unit of a study, and the amount of measuring."""
+
+    neuron: int | None = None
+    """The unit. Default: the one of largest weight in the regression on all units."""
+    labels: tuple[int, ...] = ()
+    """Numbers of labels to learn from. Default: 10, 20, 50, 100, ... and all."""
+    draws: PositiveInt = 10
+    """Random draws for each number of labels."""
+    untrained: PositiveInt = 3
+    """Seeds of the untrained baseline; each reads all texts again."""
+    seed: int = 0
+    """Seeds all random draws, the regressions and the untrained baseline."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,29 +10,6 @@ import numpy as np
 
 STANDARD_ERRORS = 2.0
 
-
-def calibrate_threshold(probabilities: np.ndarray, labels: np.ndarray) -> float:
-    """Return the threshold above which an example is positive.
-
-    probabilities: float64 [N], of the positive class; labels [N], 0 or 1. The cut with the highest
-    accuracy; of equally good cuts, the one nearest 0.5. Returns 0.5 if the gain is within chance or
-    if all labels are equal.
-    """
-    if len(np.unique(labels)) < 2:
-        return 0.5
-    cuts = candidate_cuts(probabilities)
-    # A cut gets right the negatives not above it and the positives above it.
-    negatives, positives = (np.sort(probabilities[labels == label]) for label in (0, 1))
-    right = np.searchsorted(negatives, cuts, side="right") + (
-        len(positives) - np.searchsorted(positives, cuts, side="right")
-    )
-    best = cuts[right == right.max()]
-    cut = float(best[np.abs(best - 0.5).argmin()])
-    changed = (probabilities > cut) != (probabilities > 0.5)
-    gain = int(right.max() - right[-1])
-    return cut if gain > STANDARD_ERRORS * np.sqrt(changed.sum()) else 0.5
-
-
 ThresholdMetric = Literal["f1", "mcc", "jaccard", "accuracy"]
 
 
@@ -45,25 +22,28 @@ def choose_thresholds(
 
 
 def choose_threshold(
-    probabilities: np.ndarray, labels: np.ndarray, metric: ThresholdMetric
+    probabilities: np.ndarray, labels: np.ndarray, metric: ThresholdMetric = "accuracy"
 ) -> float:
     """Return the threshold above which an example has the class.
 
     probabilities: float64 [N]; labels [N], 0 or 1. The best cut by the metric; of equally good
-    cuts, the one nearest 0.5. Returns 0.5 if all labels are equal. For accuracy,
-    `calibrate_threshold` decides: 0.5 unless another cut is better by more than chance.
+    cuts, the one nearest 0.5. Returns 0.5 if all labels are equal, and for accuracy also if the
+    gain over 0.5 is within chance.
     """
-    if metric == "accuracy":
-        return calibrate_threshold(probabilities, labels)
-    positives, negatives = (np.sort(probabilities[labels == label]) for label in (1, 0))
+    negatives, positives = (np.sort(probabilities[labels == label]) for label in (0, 1))
     if not len(positives) or not len(negatives):
         return 0.5
     cuts = candidate_cuts(probabilities)
     tp = len(positives) - np.searchsorted(positives, cuts, side="right")
-    fp = len(negatives) - np.searchsorted(negatives, cuts, side="right")
-    scores = _score(metric, tp, fp, len(positives) - tp, len(negatives) - fp)
+    tn = np.searchsorted(negatives, cuts, side="right")
+    scores = _score(metric, tp, len(negatives) - tn, len(positives) - tp, tn)
     best = cuts[scores == scores.max()]
-    return float(best[np.abs(best - 0.5).argmin()])
+    cut = float(best[np.abs(best - 0.5).argmin()])
+    if metric == "accuracy":
+        changed = (probabilities > cut) != (probabilities > 0.5)
+        gain = int(scores.max() - scores[-1])
+        return cut if gain > STANDARD_ERRORS * np.sqrt(changed.sum()) else 0.5
+    return cut
 
 
 def candidate_cuts(probabilities: np.ndarray) -> np.ndarray:
@@ -75,7 +55,12 @@ def candidate_cuts(probabilities: np.ndarray) -> np.ndarray:
 def _score(
     metric: ThresholdMetric, tp: np.ndarray, fp: np.ndarray, fn: np.ndarray, tn: np.ndarray
 ) -> np.ndarray:
-    """Return the metric for each cut, from its counts; 0 where it is not defined."""
+    """Return the metric for each cut, from its counts; 0 where it is not defined.
+
+    Accuracy is the number of correct examples, a whole number.
+    """
+    if metric == "accuracy":
+        return tp + tn
     if metric == "mcc":
         product = (tp + fp).astype(float) * (tp + fn) * (tn + fp) * (tn + fn)
         return (tp * tn - fp * fn) / np.sqrt(np.where(product > 0, product, np.inf))

@@ -30,9 +30,8 @@ from model.files.storage import read_json, step_folder, whole_folder
 from model.files.weights import LoadedModel, load_model, load_tensors, save_model, save_tensors
 from training.metrics import keep_rows
 from training.runs.signals import StopRequest
-from transfer.finetuning.checkpoint import FinetuningCheckpoints
 from transfer.finetuning.config import FinetuningConfig
-from transfer.finetuning.directory import FinetuningDirectory
+from transfer.finetuning.directory import FinetuningCheckpoints, FinetuningDirectory
 from transfer.finetuning.encoder import LearningEncoder
 from transfer.finetuning.experiment import learn
 from transfer.finetuning.task import Task

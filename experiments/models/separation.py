@@ -17,7 +17,7 @@ from model.classifiers.classifier import FOLDER
 from model.classifiers.separation import CHANCE, save_areas
 from model.files.weights import load_model
 from transfer.features import FeatureCache
-from transfer.separation import areas_of_units
+from transfer.unit_auc import per_unit_auc
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def main() -> None:
         sequences = list(map(loaded.tokens, texts.texts))
         features = FeatureCache(options.work).features(loaded.model, sequences, name)
         units = loaded.model.config.hidden_size
-        areas = areas_of_units(features, texts.labels, units)
+        areas = per_unit_auc(features, texts.labels, units)
         save_areas(loaded.folder / FOLDER, areas)
         best = np.argsort(-np.abs(areas - CHANCE), kind="stable")[:5]
         print(f"{name}: " + ", ".join(f"unit {unit} {areas[unit]:.3f}" for unit in best))

@@ -23,7 +23,7 @@ from model.files.weights import WEIGHTS_FILE, load_model, save_model
 from transfer.experiment import as_classifier, fit_transfer, save_transferred
 from transfer.features import FeatureCache
 from transfer.regression import Examples
-from transfer.separation import areas_under_curve
+from transfer.unit_auc import per_feature_auc
 
 LARGEST = 24 * 2**20  # most bytes that a model may add to the repository
 LICENCE = "LICENSE"  # the licence of the weights; each model has a copy
@@ -80,7 +80,7 @@ def main() -> None:
 def with_neuron(classifier: Classifier, unit: int, train: Examples) -> Classifier:
     """Name another sentiment unit; train decides whether it is high for the last class."""
     last = len(classifier.classes) - 1
-    (area,) = areas_under_curve(train.features[:, [unit]], train.labels == last)
+    (area,) = per_feature_auc(train.features[:, [unit]], train.labels == last)
     return replace(classifier, neuron=unit, polarity=1 if area > CHANCE else -1)
 
 

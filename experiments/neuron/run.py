@@ -16,7 +16,8 @@ from data_utils.published_sets.registry import SETS
 from model.files.storage import write_json
 from model.files.weights import load_model
 from transfer.neuron.report import write_report
-from transfer.neuron.study import StudyOptions, run_study
+from transfer.neuron.study import run_study
+from transfer.task import StudyOptions
 
 HERE = Path(__file__).resolve().parent
 

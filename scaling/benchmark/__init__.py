@@ -1,1 +1,1 @@
-"""Speed: our recurrence, its peers and the floor, by turns in one process."""
+"""Speed: our recurrence, its peers and the floor, interleaved in one process."""

@@ -1,4 +1,4 @@
-"""Measures our work beside busy processes, relative to what a fair scheduler would give."""
+"""Measures our work next to busy processes, relative to what a fair scheduler would give."""
 
 import multiprocessing
 import statistics
@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -37,26 +37,18 @@ TEXTS = 16  # read at once
 WorkPiece = Callable[[], int]  # does some work, returns its characters
 
 
-class Worker(Protocol):
-    """Works for the requested number of seconds, and reports its characters per second."""
-
-    def send(self, seconds: float, /) -> None: ...
-
-    def recv(self) -> float: ...
-
-
 @dataclass(frozen=True, kw_only=True)
 class BusyOptions:
-    """Train, classify and featurize, alone and beside busy processes, in turns.
+    """Train, classify and featurize, alone and next to busy processes, interleaved.
 
     A speed of 1 is what a fair scheduler would give to as many threads as there are cores. Each
     kind of work is measured with and without our adaptation to other programs.
     """
 
     others: PositiveInt = 4
-    """Busy processes beside ours."""
+    """Busy processes that run next to ours."""
     rounds: PositiveInt = 3
-    """Rounds; in each, everything has a turn alone and a turn beside the others."""
+    """Rounds; in each, every kind of work runs once alone and once next to the busy processes."""
     seconds: PositiveFloat = 5.0
     """Least length of a turn."""
     work: tuple[str, ...] = ("train", "classify", "featurize")
@@ -86,7 +78,7 @@ def describe_turns(
 ) -> dict[str, Any]:
     """Return the medians and ratios of the speeds that `take_turns` measured on some cores."""
     fair = cores / (cores + options.others)
-    shares = {
+    relative = {
         name: [busy / alone / fair for alone, busy in zip(*both, strict=True)]
         for name, both in speeds.items()
     }
@@ -101,8 +93,8 @@ def describe_turns(
         "spread": {
             name: (max(turns) - min(turns)) / medians[name] for name, turns in named.items()
         },
-        "ratios": {name: statistics.median(values) for name, values in shares.items()},
-        "ratio_ranges": {name: [min(values), max(values)] for name, values in shares.items()},
+        "ratios": {name: statistics.median(values) for name, values in relative.items()},
+        "ratio_ranges": {name: [min(values), max(values)] for name, values in relative.items()},
         "fair_share": fair,
         "options": {name: value for name, value in asdict(options).items() if name != "output"},
         "turns": named,
@@ -110,23 +102,24 @@ def describe_turns(
 
 
 def take_turns(
-    workers: Mapping[str, Worker],
+    workers: Mapping[str, Connection],
     options: BusyOptions,
     busy_processes: Callable[[int], AbstractContextManager[None]],
 ) -> dict[str, tuple[list[float], list[float]]]:
-    """Return each worker's characters per second in its turns alone, and beside the others.
+    """Return each worker's characters per second in its turns alone, and next to the others.
 
+    workers: each is sent seconds to work for, and answers with its characters per second.
     busy_processes: a context in which so many of them run.
     """
     speeds: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in workers}
     names = list(workers)
     for index in range(options.rounds):
         first = index % len(names)
-        for beside, others in enumerate((0, options.others)):
+        for loaded, others in enumerate((0, options.others)):
             with busy_processes(others):
                 for name in names[first:] + names[:first]:
                     workers[name].send(options.seconds)
-                    speeds[name][beside].append(workers[name].recv())
+                    speeds[name][loaded].append(workers[name].recv())
     return speeds
 
 

@@ -98,12 +98,12 @@ class Products:
 
     def summed_product(self, a: Tensor, b: Tensor) -> Work:
         """Return a.T @ b, summed over all rows, either way round and from either layout."""
-        out, turned = a.new_empty(a.shape[1], b.shape[1]), a.new_empty(b.shape[1], a.shape[1])
+        out, transposed = a.new_empty(a.shape[1], b.shape[1]), a.new_empty(b.shape[1], a.shape[1])
         a_columns = a.t().contiguous()
         return self.choose(
             [
                 lambda: torch.mm(a.t(), b, out=out),
-                lambda: torch.mm(b.t(), a, out=turned),
+                lambda: torch.mm(b.t(), a, out=transposed),
                 lambda: torch.mm(a_columns, b, out=out),
                 *([SummedProduct(a.t(), b, a.dtype)] if self._takes_ours(a) else []),
             ]

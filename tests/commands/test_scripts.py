@@ -109,6 +109,10 @@ def test_transfer_prints_the_table_and_writes_results(work):
     assert {"index", "polarity", "test_accuracy"} <= set(results["neuron"])
     for words in ("all units", "TF-IDF", "untrained mLSTM", "majority class"):
         assert words in process.stdout
+    assert process.stdout.endswith(
+        f"next: python scripts/classify.py --model {work / 'run'} --classifier "
+        f"{work / 'transfer'} --text 'I love it.'\n"
+    )
     process = run(
         "scripts/classify.py", "--model", work / "run", "--classifier", work / "transfer",
         "--input", work / "test.csv",

@@ -15,7 +15,7 @@ from model.layers.recurrence import fused_mlstm, reference_mlstm
 from model.sampling import Clamp, SamplingConfig, generate
 from model.text.profiles import text_profile
 from model.units.unit_traces import read_texts
-from scaling.benchmark.measurement import RecurrenceOptions, measure_recurrence
+from scaling.benchmark.recurrence import RecurrenceOptions, measure_recurrence
 from tests.model.layers.windows import (
     error,
     exact,

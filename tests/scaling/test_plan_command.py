@@ -126,7 +126,7 @@ def test_nonsense_is_refused(arguments, words):
         ("gpus = 8\n", "", r"nodes\[0\].gpus is missing"),
         ("gpus = 8", "gpus = 0", "nodes.gpus is 0; it must be at least 1"),
         ("gpus = 8", 'gpus = "many"', "it must be a whole number"),
-        ("2.97e9", "-1", "network.bytes_per_second is -1; it must be at least 1 and"),
+        ("2.97e9", "-1", r"network.bytes_per_second is -1(\.0)?; it must be at least 1 and"),
         ("[network]", '[network]\nring = "tree"', "ring is 'tree'; it must be one of"),
         ("[network]", "[net]", "unknown key net"),
         ("0.0265", "-0.1", "overhead_seconds is -0.1; it must be at least zero"),

@@ -14,10 +14,9 @@ from model.fused import recycling
 from model.fused.cpu import runs_compiled
 from model.language_model import ModelConfig, build_model
 from scaling.hardware import ClusterConfig, NetworkConfig, NodeConfig
-from scaling.memory import MemoryModel
 from scaling.planner import PlanOptions, read_job
 from scaling.planning import Plan, TextSize
-from scaling.workload import Workload
+from scaling.workload import MemoryModel, Workload
 from training.objective import Objective
 
 CLUSTERS = Path("configs/clusters")

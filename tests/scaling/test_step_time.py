@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from experiments.scaling.publication.explanation import tokens_for
 from model.errors import InputError
 from model.language_model import ModelConfig, build_model
 from scaling.step_time import (
@@ -13,10 +14,8 @@ from scaling.step_time import (
     Synchronisation,
     exposed_seconds,
     ring_seconds,
-    scaling,
     step_time,
     straggling_seconds,
-    tokens_for,
 )
 from scaling.workload import Workload
 
@@ -31,7 +30,7 @@ EVERY_FOURTH = Synchronisation(windows=4)
 def scalings(network, how=Synchronisation(), *, overhead=OVERHEAD, gpus=(16, 32, 64, 128)):  # noqa: B008
     fabric = replace(DGX, network_bytes_per_second=network)
     steps = {p: step_time(COMPUTING, PARAMETERS, p, fabric, how, overhead=overhead) for p in gpus}
-    return [scaling(p, step) for p, step in steps.items()]
+    return [p * step.efficiency for p, step in steps.items()]
 
 
 def test_ethernet_follows_from_its_wire_rate_with_nothing_fitted():
@@ -76,7 +75,7 @@ def test_nodes_emulated_over_limited_links():
     }
     for how, points in measured.items():
         for gpus, point in points.items():
-            predicted = scaling(gpus, step_time(0.79, PARAMETERS, gpus, fabric, how))
+            predicted = gpus * step_time(0.79, PARAMETERS, gpus, fabric, how).efficiency
             assert predicted == pytest.approx(point, rel=0.03)
 
 
@@ -102,13 +101,13 @@ def test_each_rank_of_a_ring_sends_its_chunks_twice_around_but_for_one():
 def test_limits():
     gpus = 128
     free = replace(DGX, link_bytes_per_second=math.inf, network_bytes_per_second=math.inf)
-    assert scaling(gpus, step_time(COMPUTING, PARAMETERS, gpus, free)) == gpus
+    assert step_time(COMPUTING, PARAMETERS, gpus, free).efficiency == 1
     seldom = step_time(COMPUTING, PARAMETERS, gpus, DGX, Synchronisation(windows=10**9))
-    assert scaling(gpus, seldom) == pytest.approx(gpus)
+    assert seldom.efficiency == pytest.approx(1)
     alone = step_time(COMPUTING, PARAMETERS, 1, DGX, overhead=1.0, jitter=1.0)
     assert alone.seconds == COMPUTING
     slow = replace(DGX, network_bytes_per_second=1.0)
-    assert scaling(gpus, step_time(COMPUTING, PARAMETERS, gpus, slow)) < 1e-6
+    assert gpus * step_time(COMPUTING, PARAMETERS, gpus, slow).efficiency < 1e-6
 
 
 def test_latency_comes_with_every_doubling_of_the_nodes():

@@ -28,7 +28,7 @@ from transfer.baselines import (
 from transfer.experiment import measure_baselines, run_transfer
 from transfer.features import FeatureCache
 from transfer.regression import Examples, fit_regression
-from transfer.separation import areas_of_units
+from transfer.unit_auc import per_unit_auc
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ def test_the_classifier_repeats_the_reported_accuracy(tmp_path, telling_model, s
     learned = features_in_order(telling_model, list(map(loaded.tokens, sets[0].texts)))
     kept = load_areas(tmp_path / "out" / "classifier", hidden_size=12)
     # Values that rounding makes equal may count half.
-    np.testing.assert_allclose(kept, areas_of_units(learned, sets[0].labels, 12), atol=0.005)
+    np.testing.assert_allclose(kept, per_unit_auc(learned, sets[0].labels, 12), atol=0.005)
 
 
 def test_a_classifier_is_replaced_whole_or_not_at_all(tmp_path, telling_model, sets, monkeypatch):

@@ -120,7 +120,7 @@ def test_c_of_one_unit_is_chosen_on_val():
 def test_a_score_of_zero_is_the_first_class():
     undecided = Regression(1.0, np.zeros(2), 0.0, 0.5, True)
     examples = Examples(np.ones((2, 2)), np.array([0, 1]))
-    assert undecided.right(examples).tolist() == [True, False]
+    assert undecided.correct(examples).tolist() == [True, False]
 
 
 def test_examples_are_chosen_by_row():

@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 
 from model.errors import InputError
 from tests.support.runs import assert_refused, run
-from transfer.intervals import check_seeds
+from transfer.task import check_seeds
 
 
 @pytest.mark.parametrize(("seed", "draws"), [(0, 1), (2**32 - 1, 1), (2**32 - 3, 3)])

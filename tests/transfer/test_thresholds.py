@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score, jaccard_score, matthews_corrcoef
 
-from transfer.thresholds import calibrate_threshold, choose_threshold, choose_thresholds
+from transfer.thresholds import choose_threshold, choose_thresholds
 
 SCORES = {
     "f1": lambda truth, told: f1_score(truth, told, zero_division=0.0),
@@ -51,15 +51,7 @@ def test_the_threshold_is_a_half_unless_another_is_better():
 @pytest.mark.parametrize("label", [0, 1])
 def test_labels_that_are_alike_move_no_threshold(label):
     probabilities, labels = np.linspace(0.2, 0.9, 100), np.full(100, label)
-    assert calibrate_threshold(probabilities, labels) == 0.5
     assert choose_threshold(probabilities, labels, "accuracy") == 0.5
-
-
-def test_by_accuracy_a_cut_has_to_be_surely_better():
-    probabilities, labels = draw(5)
-    assert choose_threshold(probabilities, labels, "accuracy") == calibrate_threshold(
-        probabilities, labels
-    )
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "mcc"])

@@ -17,8 +17,8 @@ from model.errors import InputError
 if TYPE_CHECKING:
     from model.classifiers.heads import HeadsConfig
 
-# What only a model that learns, too, has a use for.
-OF_LEARNING_MODELS = ("encoder_factor", "layer_factor", "window")
+# Options of a model that learns together with the heads.
+ENCODER_OPTIONS = ("encoder_factor", "layer_factor", "window")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,9 +82,9 @@ class FinetuningConfig:
 
         has_thresholds: whether the task has classes that a threshold chooses.
         """
-        given = [n for n in OF_LEARNING_MODELS if getattr(self, n) != getattr(type(self), n)]
-        if self.freeze and given:
-            raise InputError(f"freeze leaves nothing for {given[0]} to change; leave it out")
+        unused = [n for n in ENCODER_OPTIONS if getattr(self, n) != getattr(type(self), n)]
+        if self.freeze and unused:
+            raise InputError(f"freeze leaves nothing for {unused[0]} to change; leave it out")
         if self.threshold_metric and not has_thresholds:
             raise InputError(
                 "threshold_metric: of several exclusive classes the likeliest one wins, there is "

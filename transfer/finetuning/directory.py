@@ -1,9 +1,11 @@
-"""The folder of a fine-tuning: the request, the best model so far, the results."""
+"""The folder of a fine-tuning: the request, the checkpoint, the best model so far, the results."""
 
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Self
+
+from torch import nn
 
 from data_utils.provenance import describe_origin
 from model.classifiers.classifier import CLASSIFIER_FILES, FOLDER
@@ -14,17 +16,22 @@ from model.files.storage import (
     check_format_version,
     inside,
     read_json,
+    step_folder,
+    step_of,
     whole_folder,
     write_json,
 )
-from model.files.weights import LoadedModel, model_digest, save_model
+from model.files.weights import LoadedModel, model_digest, save_model, save_tensors
+from training.optimizers.state import flatten_optimizers, restore_optimizers
+from training.runs.checkpoint_store import CheckpointStore, advice_if_damaged, restore_weights
 from training.runs.run_directory import RunDirectory, lock_new_run, lock_run
 
 from .config import FinetuningConfig
 from .task import Task
-from .trainer import Finetuner
+from .trainer import Finetuner, FinetuningProgress, set_trainable
 
 FORMAT_VERSION = 1
+WEIGHTS_FILE, OPTIMIZER_FILE = "weights.safetensors", "optimizer.safetensors"
 OTHER_MODEL, OTHER_TEXTS = "model_digest", "task_digest"
 
 
@@ -34,7 +41,7 @@ class FinetuningDirectory(RunDirectory):
     CONFIG_FILE = "finetuning.json"
     TAKEN = "continue with --resume, or name another --output"
     ABSENT = "no fine-tuning was begun there; leave out --resume"
-    CHECKPOINT_FILES = ("weights.safetensors", "optimizer.safetensors", "progress.json")
+    CHECKPOINT_FILES = (WEIGHTS_FILE, OPTIMIZER_FILE, "progress.json")
     MODEL_FILES = MODEL_FILES + inside(FOLDER, CLASSIFIER_FILES)
 
     def __init__(self, folder: Path):
@@ -111,3 +118,52 @@ def check_same_request(before: dict[str, Any], now: dict[str, Any], path: Path) 
     if changed:
         settings = ", ".join(f"{key} {earlier.get(key)}" for key in changed)
         raise InputError(f"{path}: was begun with {settings}; set the same, or start again")
+
+
+class FinetuningCheckpoints(CheckpointStore):
+    """The checkpoints of a fine-tuning, from which it continues exactly; only the newest is kept.
+
+    `step-N/` holds the weights (of the heads, and of the model unless it is frozen), the optimiser
+    and `progress.json`. Batches and dropout are not saved: the seed and the step determine them.
+    """
+
+    DESCRIPTION_FILE = "progress.json"
+    FORMAT_VERSION = 1
+    CONTENTS = FinetuningDirectory.CHECKPOINT_FILES
+
+    def __init__(self, folder: Path):
+        super().__init__(folder, keep=1)
+
+    def save(self, tuner: Finetuner) -> None:
+        """Write a checkpoint unless this step has one."""
+        step = tuner.progress.step
+        if step_folder(self.folder, step).exists():
+            return
+        description = {
+            "format_version": self.FORMAT_VERSION,
+            "progress": tuner.progress.as_json(),
+        }
+        with self.writing(step, description) as partial:
+            save_tensors(partial / WEIGHTS_FILE, learning_modules(tuner).state_dict())
+            save_tensors(partial / OPTIMIZER_FILE, flatten_optimizers([tuner.optimizer]))
+
+    def restore(self, tuner: Finetuner) -> None:
+        """Load the newest checkpoint; InputError if a part of it does not fit."""
+        folder = self.complete()[-1]
+        with advice_if_damaged(folder, f"remove {folder} to begin again"):
+            self._restore(tuner, folder)
+
+    def _restore(self, tuner: Finetuner, folder: Path) -> None:
+        content, path = self.describe(folder)
+        step = step_of(folder)
+        tuner.progress = FinetuningProgress.from_json(content.get("progress"), step, path)
+        restore_weights(learning_modules(tuner), folder / WEIGHTS_FILE, "the request asks for")
+        # The optimiser has no state for a parameter that had not begun to learn.
+        set_trainable(tuner.model, tuner.groups, tuner.config, (step - 1) // tuner.epoch_steps)
+        restore_optimizers([tuner.optimizer], folder / OPTIMIZER_FILE)
+
+
+def learning_modules(tuner: Finetuner) -> nn.ModuleDict:
+    """Return the modules that learn, by the prefix of their tensors in a checkpoint."""
+    modules: dict[str, nn.Module] = {"heads": tuner.heads}
+    return nn.ModuleDict(modules if tuner.config.freeze else {**modules, "model": tuner.model})

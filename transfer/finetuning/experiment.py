@@ -24,10 +24,9 @@ from training.runs.signals import StopRequest
 from ..experiment import SPLITS, describe_model
 from ..features import FeatureCache
 from ..metrics import describe_choices
-from ..separation import areas_of_units
-from .checkpoint import FinetuningCheckpoints
+from ..unit_auc import per_unit_auc
 from .config import FinetuningConfig
-from .directory import FinetuningDirectory
+from .directory import FinetuningCheckpoints, FinetuningDirectory
 from .encoder import FrozenEncoder, LearningEncoder, read_features
 from .task import Task, make_task
 from .trainer import Finetuner
@@ -53,6 +52,9 @@ def run_finetuning(
     sets: train, val, and test if given. Everything is written to `output`. Returns the content of
     `results.json`, or None if SIGINT or SIGTERM, noted in `stop`, ended it early: `resume`
     continues from there.
+
+    Example:
+        run_finetuning(load_model("amazon_1024"), sets, Path("stars"), FinetuningConfig(epochs=3))
     """
     directory = FinetuningDirectory(output)
     with directory.locked(resume=resume):
@@ -167,7 +169,7 @@ def describe(
     }
     choices = {name: fitted.choose(fitted.probabilities(each)) for name, each in features.items()}
     units = best.model.config.hidden_size
-    areas = areas_of_units(features["val"], named["val"].labels, units)
+    areas = per_unit_auc(features["val"], named["val"].labels, units)
     save_areas(directory.model / FOLDER, areas)
     write_atomically(directory.choices, lambda path: save_arrays(path, choices))
     return {
@@ -178,8 +180,8 @@ def describe(
         "best_epoch": tuner.progress.best_epoch,
         "chosen_by": tuner.metric,
         **{
-            name: describe_choices(named[name].labels, told, named[name].classes)
-            for name, told in choices.items()
+            name: describe_choices(named[name].labels, predicted, named[name].classes)
+            for name, predicted in choices.items()
         },
         "history": tuner.progress.history,
         "seconds": tuner.progress.seconds,

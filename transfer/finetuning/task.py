@@ -12,7 +12,7 @@ from model.files.weights import LoadedModel
 
 from ..regression import check_classes
 
-MEND = ": give --val texts of another class too, or without --val hold out a larger --val-share"
+REMEDY = ": give --val texts of another class too, or without --val hold out a larger --val-share"
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def make_task(loaded: LoadedModel, train: LabelledSet, val: LabelledSet) -> Task
     """Encode the texts; InputError if a class could not be learned, or no epoch chosen."""
     check_learnable(train)
     if not val.is_multilabel:
-        check_classes(val.labels, "validation", MEND)
+        check_classes(val.labels, "validation", REMEDY)
     train_sequences, val_sequences = (list(map(loaded.tokens, p.texts)) for p in (train, val))
     return Task(train_sequences, val_sequences, train.labels, val.labels, train.classes)
 

@@ -1,14 +1,28 @@
-"""The loop of fine-tuning: steps over batches of texts, an evaluation after every epoch."""
+"""The loop of fine-tuning: steps over batches of texts, an evaluation after every epoch.
+
+Batches: a batch is read without padding, and a text leaves it at its end, so every distinct length
+costs a call of the recurrence. Texts are therefore sorted by length within random pools of many
+batches, which differ from epoch to epoch. A set of at most POOL batches is a single pool: each
+epoch has nearly the same batches, in an order of its own.
+
+Losses: classes that exclude each other have a common softmax and its cross-entropy, so that their
+probabilities sum to one; with a sigmoid each (the default of Kant et al. 2018) all or none could be
+likely. Other classes each have a sigmoid and a binary cross-entropy.
+
+Rates: as in ULMFiT (Howard & Ruder 2018, arXiv 1801.06146), layers nearer to the labels learn
+faster and begin sooner.
+"""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from model.bounds import NonNegativeInt
 from model.classifiers.fine_tuned import FineTuned, untuned_thresholds
@@ -20,13 +34,11 @@ from training.progress import Progress
 
 from ..metrics import metrics_of
 from ..thresholds import choose_threshold, choose_thresholds
-from .batches import batches_per_epoch, epoch_batches
 from .config import FinetuningConfig
 from .encoder import FrozenEncoder, LearningEncoder
-from .losses import balancing_weights, head_loss
-from .parameter_groups import let_learn, make_optimizer, parameter_groups
 from .task import Task
 
+POOL = 100  # batches that are sorted together, at most
 STATISTICS_TEXTS = 2048  # of the training set, to standardise features
 
 
@@ -87,9 +99,9 @@ class Finetuner:
     @property
     def is_done(self) -> bool:
         """Whether all epochs are over, or none was better for long enough."""
-        waited = len(self.progress.history) - self.progress.best_epoch
-        tired = self.config.patience and waited >= self.config.patience
-        return bool(tired) or self.epoch >= self.config.epochs
+        since_best = len(self.progress.history) - self.progress.best_epoch
+        stops_early = 0 < self.config.patience <= since_best
+        return stops_early or self.epoch >= self.config.epochs
 
     def standardize(self) -> None:
         """Take the features' statistics from training texts, before the first step."""
@@ -112,20 +124,20 @@ class Finetuner:
         is not evaluated.
         """
         epoch, begun = self.epoch, self.progress.step % self.epoch_steps
-        let_learn(self.model, self.groups, self.config, epoch)
+        set_trainable(self.model, self.groups, self.config, epoch)
         batches = epoch_batches(
             self.lengths, self.config.batch_size, seed=self.config.seed, epoch=epoch
         )
         for rows in batches[begun:]:
-            with self._clocked():
+            with self._timed():
                 self.step(rows)
             if self.progress.step % self.epoch_steps and not after_step():
                 return None
-        with self._clocked():
+        with self._timed():
             return self.conclude_epoch()
 
     @contextmanager
-    def _clocked(self) -> Iterator[None]:
+    def _timed(self) -> Iterator[None]:
         begin = time.perf_counter()
         yield
         self.progress.seconds += time.perf_counter() - begin
@@ -233,3 +245,104 @@ def dropout_of(seed: int, step: int) -> Iterator[None]:
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(int(np.random.SeedSequence((seed, step)).generate_state(1)[0]))
         yield
+
+
+def epoch_batches(
+    lengths: Sequence[int], batch_size: int, *, seed: int, epoch: int
+) -> list[np.ndarray]:
+    """Return the batches of an epoch, indices [B] each; every text is in one of them.
+
+    They depend on the seed and the epoch alone, so a resumed run need not have saved them.
+    """
+    generator = np.random.default_rng((seed, epoch))
+    sizes = np.asarray(lengths)
+    order = generator.permutation(len(sizes))
+    total = batches_per_epoch(len(sizes), batch_size)
+    size = -(-total // -(-total // POOL)) * batch_size  # pools of equal size, as few as may be
+    batches = []
+    for first in range(0, len(order), size):
+        pool = order[first : first + size]
+        pool = pool[np.argsort(-sizes[pool], kind="stable")]
+        batches += [pool[i : i + batch_size] for i in range(0, len(pool), batch_size)]
+    return [batches[place] for place in generator.permutation(len(batches))]
+
+
+def batches_per_epoch(texts: int, batch_size: int) -> int:
+    """Return how many batches `epoch_batches` returns."""
+    return -(-texts // batch_size)
+
+
+def head_loss(logits: Tensor, labels: Tensor, weights: Tensor | None) -> Tensor:
+    """Return the mean of the heads' separate losses, for logits [B, K, C].
+
+    labels: int64 [B], or [B, C] of 0 and 1. weights: from `balancing_weights`, or none. Each head
+    learns alone; only their probabilities are averaged.
+    """
+    B, K, C = logits.shape
+    if labels.ndim == 1:
+        each = labels.repeat_interleave(K)
+        return F.cross_entropy(logits.reshape(B * K, C), each, weight=weights)
+    truth = labels.to(logits.dtype).unsqueeze(1).expand(-1, K, -1)
+    return F.binary_cross_entropy_with_logits(logits, truth, pos_weight=weights)
+
+
+def balancing_weights(labels: np.ndarray, classes: int) -> Tensor:
+    """Return float32 [C]: N / (C n) for a class of n examples; multi-label, negatives a positive.
+
+    labels: those of the training set, [N], or [N, C] of 0 and 1.
+    """
+    if labels.ndim == 1:
+        counts = np.bincount(labels, minlength=classes)
+        weights = len(labels) / (classes * np.maximum(counts, 1))
+    else:
+        weights = (1 - labels).sum(0) / np.maximum(labels.sum(0), 1)
+    return torch.from_numpy(weights.astype(np.float32))
+
+
+@dataclass(frozen=True)
+class ParameterGroup:
+    """Parameters that share a rate."""
+
+    name: str
+    parameters: list[nn.Parameter]
+    factor: float  # of the heads' rate
+
+
+def parameter_groups(
+    model: LanguageModel, heads: Heads, config: FinetuningConfig
+) -> list[ParameterGroup]:
+    """Return the groups that learn, from the heads down to the embedding.
+
+    The decoder is in the last layer's group if the language model's loss counts, else in none.
+    """
+    groups = [ParameterGroup("heads", list(heads.parameters()), 1.0)]
+    if config.freeze:
+        return groups
+    depth = len(model.layers)
+    parts = [list(layer.parameters()) for layer in reversed(model.layers)]
+    if config.lm_weight:
+        parts[0] += list(model.decoder.parameters())
+    parts.append(list(model.embedding.parameters()))
+    names = [f"layer{depth - 1 - index}" for index in range(depth)] + ["embedding"]
+    for index, (name, part) in enumerate(zip(names, parts, strict=True)):
+        groups.append(
+            ParameterGroup(name, part, config.encoder_factor * config.layer_factor**index)
+        )
+    return groups
+
+
+def set_trainable(
+    model: LanguageModel, groups: list[ParameterGroup], config: FinetuningConfig, epoch: int
+) -> None:
+    """Require gradients of exactly the groups that learn in this epoch, counted from 0."""
+    begun = 1 + epoch // config.unfreeze_epochs if config.unfreeze_epochs else len(groups)
+    model.requires_grad_(False)
+    for group in groups[:begun]:
+        for parameter in group.parameters:
+            parameter.requires_grad_(True)
+
+
+def make_optimizer(groups: list[ParameterGroup], weight_decay: float) -> torch.optim.Optimizer:
+    """Build AdamW; every group's rate is set before every step."""
+    described = [{"params": g.parameters, "factor": g.factor} for g in groups]
+    return torch.optim.AdamW(described, lr=0.0, weight_decay=weight_decay, fused=True)

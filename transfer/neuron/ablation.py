@@ -1,6 +1,5 @@
 """The classifier's accuracy with few units, and without one of them."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -29,27 +28,18 @@ def accuracy_by_units(
     the last point of every order.
     """
     counts = round_counts(sets[0].features.shape[1])
+    curves: dict[str, list[dict[str, Any]]] = {}
     total = len(orders) * (len(counts) - 1)
     with ProgressBar("units kept", total, unit=" regressions") as progress:
-        return {
-            name: list(_by_count(order, counts, sets, whole, seed, progress))
-            for name, order in orders.items()
-        }
-
-
-def _by_count(
-    order: np.ndarray,
-    counts: list[int],
-    sets: tuple[Examples, Examples, Examples],
-    whole: Regression,
-    seed: int,
-    progress: ProgressBar,
-) -> Iterator[dict[str, Any]]:
-    for count in counts[:-1]:
-        train, val, test = (part.units(order[:count]) for part in sets)
-        yield {"kept": count, **_measured(fit_regression(train, val, seed), test)}
-        progress.advance(1)
-    yield {"kept": counts[-1], **_measured(whole, sets[2])}
+        for name, order in orders.items():
+            curves[name] = []
+            for count in counts[:-1]:
+                train, val, test = (part.units(order[:count]) for part in sets)
+                measured = _measured(fit_regression(train, val, seed), test)
+                curves[name].append({"kept": count, **measured})
+                progress.advance(1)
+            curves[name].append({"kept": counts[-1], **_measured(whole, sets[2])})
+    return curves
 
 
 def _measured(regression: Regression, test: Examples) -> dict[str, Any]:
@@ -82,11 +72,11 @@ def without_unit(
     features = test.features.copy()
     features[:, unit] = train.features[:, unit].mean()
     clamped = Examples(features, test.labels)
-    right, others = whole.right(test), test.units(rest)
+    right, others = whole.correct(test), test.units(rest)
     return {
         "refitted": {
             **_measured(refitted, others),
-            **paired_difference(right, refitted.right(others)),
+            **paired_difference(right, refitted.correct(others)),
         },
-        "held": {**_measured(whole, clamped), **paired_difference(right, whole.right(clamped))},
+        "held": {**_measured(whole, clamped), **paired_difference(right, whole.correct(clamped))},
     }

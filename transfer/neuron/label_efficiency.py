@@ -46,7 +46,7 @@ def label_efficiency(
     train; the labels fit its intercept. `found_unit` is the one that these labels alone would
     choose.
     """
-    known = fit_regression(examples[0].units([unit]), examples[1].units([unit]), seed)
+    on_all_labels = fit_regression(examples[0].units([unit]), examples[1].units([unit]), seed)
     orders = [stratified_order(sets[0].labels, seed + draw) for draw in range(draws)]
     curves: dict[str, list[dict[str, Any]]] = {}
     tested, whole = len(sets[2].labels), len(sets[0].labels)
@@ -55,8 +55,8 @@ def label_efficiency(
             drawn = orders if count < whole else orders[:1]  # with all labels there is one draw
             points = []
             for rows in (order[:count] for order in drawn):
-                cut = refit_intercept(known, examples[0].subset(rows).units([unit]))
-                by_unit = {"known_unit": cut.accuracy(examples[2].units([unit]))}
+                known = refit_intercept(on_all_labels, examples[0].subset(rows).units([unit]))
+                by_unit = {"known_unit": known.accuracy(examples[2].units([unit]))}
                 points.append({**by_unit, **_accuracies(sets, examples, rows, seed)})
             for name in points[0]:
                 row = over_draws([point[name] for point in points], tested)
@@ -85,28 +85,20 @@ def stratified_order(labels: np.ndarray, seed: int) -> np.ndarray:
 
 
 def refit_intercept(regression: Regression, examples: Examples) -> Regression:
-    """Return the regression with the likeliest intercepts for these examples, its weights kept.
+    """Return the regression with the likeliest intercept for these examples, its weights kept.
 
-    At the likeliest intercept the mean probability of a class is its share. Raises ValueError if a
-    class has no example.
+    At the likeliest intercept the mean probability of the positive class is its fraction. Raises
+    ValueError if a class has no example.
     """
-    scores = examples.features @ np.atleast_2d(regression.coefficients).T  # [N, 1 or C]
-    last = examples.labels.max()
-    classes = range(last + 1) if scores.shape[1] > 1 else [last]
-    found = [
-        _likeliest(column, float((examples.labels == label).mean()))
-        for column, label in zip(scores.T, classes, strict=True)
-    ]
-    return replace(regression, intercept=found[0] if len(found) == 1 else np.array(found))
-
-
-def _likeliest(scores: np.ndarray, share: float) -> float:
-    if not 0 < share < 1:
+    fraction = float(examples.labels.mean())
+    if not 0 < fraction < 1:
         raise ValueError("a class has no example; it has no likeliest intercept")
-    far = 1 - np.log(min(share, 1 - share))  # expit(-far) is below the share, expit(far) above
-    return float(
-        brentq(lambda b: expit(scores + b).mean() - share, -far - scores.max(), far - scores.min())
+    scores = examples.features @ regression.coefficients
+    far = 1 - np.log(min(fraction, 1 - fraction))  # expit(-far) < fraction < expit(far)
+    intercept = brentq(
+        lambda b: expit(scores + b).mean() - fraction, -far - scores.max(), far - scores.min()
     )
+    return replace(regression, intercept=float(intercept))
 
 
 def _accuracies(
@@ -119,10 +111,10 @@ def _accuracies(
     _, val, test = examples
     train = examples[0].subset(rows)
     regression = fit_regression(train, val, seed)
-    found = find_neuron(regression, train, val, seed)
+    neuron = find_neuron(regression, train, val, seed)
     few = sets[0].subset(rows)
     return {
         "all_units": regression.accuracy(test),
-        "found_unit": found.regression.accuracy(found.column(test)),
+        "found_unit": neuron.regression.accuracy(neuron.column(test)),
         "tfidf": tfidf_accuracy(few, sets[1], sets[2]),
     }

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.stats import norm, rankdata
 
 from ..regression import CONFIDENCE, Examples, Regression, accuracy_interval
-from ..separation import areas_under_curve, blocks_of
+from ..unit_auc import blocks_of, per_feature_auc
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class Ranking:
 def rank_units(train: Examples, regression: Regression) -> Ranking:
     """Measure every unit on a training set of two classes."""
     cuts = fit_cuts(train)
-    areas = areas_under_curve(train.features, train.labels == 1)
-    return Ranking(cuts, cuts.accuracies(train), areas, regression.last_class())
+    areas = per_feature_auc(train.features, train.labels == 1)
+    return Ranking(cuts, cuts.accuracies(train), areas, regression.positive_weights())
 
 
 def fit_cuts(train: Examples) -> Cuts:
@@ -159,7 +159,7 @@ def describe_unit(unit: int, ranking: Ranking, val: Examples, test: Examples) ->
         "test_accuracy": test_accuracy,
         "test_interval": accuracy_interval(test_accuracy, len(test.labels)),
         "train_area": float(ranking.areas[unit]),
-        "test_area": float(areas_under_curve(alone[1].features, test.labels == 1)[0]),
+        "test_area": float(per_feature_auc(alone[1].features, test.labels == 1)[0]),
         "test_area_interval": area_interval(test.features[:, unit], test.labels),
         "weight": float(ranking.weights[unit]),
         "rank": {

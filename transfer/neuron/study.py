@@ -7,13 +7,12 @@ import hashlib
 import json
 import logging
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from data_utils.labelled import LabelledSet
-from data_utils.provenance import describe_origin
-from model.bounds import PositiveInt, check_bounds
+from model.bounds import check_bounds
 from model.errors import InputError
 from model.files.storage import read_json, write_json
 from model.files.weights import LoadedModel
@@ -22,16 +21,16 @@ from ..experiment import (
     SPLITS,
     Transfer,
     accuracy_on,
-    describe_model,
     describe_regression,
+    describe_task,
     fit_transfer,
     measure_baselines,
     only_writer_of,
 )
 from ..features import FeatureCache
-from ..intervals import check_seeds
 from ..plots import unit_histogram
 from ..regression import check_classes, regress_on_unit
+from ..task import StudyOptions, check_seeds
 from .ablation import accuracy_by_units, without_unit
 from .label_efficiency import label_counts, label_efficiency
 from .ranking import Ranking, describe_ranking, describe_unit, rank_units
@@ -43,17 +42,6 @@ TOP = 10  # units listed of each order
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, kw_only=True)
-class StudyOptions:
-    """The unit of a study, and the amount of measuring."""
-
-    neuron: int | None = None  # None: the unit of largest weight
-    labels: tuple[int, ...] = ()  # numbers of labels; if absent 10, 20, 50, ... and all
-    draws: PositiveInt = 10  # draws of the labels, for each number
-    untrained: PositiveInt = 3  # seeds of the untrained baseline
-    seed: int = 0
-
-
 def run_study(
     loaded: LoadedModel, sets: Sequence[LabelledSet], output: Path, options: StudyOptions
 ) -> dict[str, Any]:
@@ -63,70 +51,61 @@ def run_study(
     interrupted study continues after the finished parts. At the end neuron.json takes its place, so
     that an earlier study's neuron.json stays until a new one is complete. Features are kept in
     `output`/features, as for a transfer.
+
+    Example:
+        results = run_study(load_model("amazon_1024"), sets, Path("neuron"), StudyOptions(draws=3))
+        write_report(results, Path("neuron"))
     """
     counts = check_study(loaded, sets, options)
     with only_writer_of(output):
-        return _study(loaded, sets, output, options, counts)
-
-
-def _study(
-    loaded: LoadedModel,
-    sets: Sequence[LabelledSet],
-    output: Path,
-    options: StudyOptions,
-    counts: list[int],
-) -> dict[str, Any]:
-    cache = FeatureCache(output / "features")
-    transfer = fit_transfer(loaded, sets, cache, options.seed)
-    train, val, test = transfer.examples
-    unit = transfer.neuron.index if options.neuron is None else options.neuron
-    ranking = rank_units(train, transfer.regression)
-    results = _transferred(transfer, ranking, unit, options)
-    results |= {
-        "examples": {name: len(part.texts) for name, part in zip(SPLITS, sets, strict=True)},
-        "classes": list(sets[0].classes),
-        "seed": options.seed,
-        "model": describe_model(loaded),
-        "origin": describe_origin(),
-    }
-    partial = output / "neuron.partial.json"
-    digest = _digest(results, sets, options)
-    known = _measured_before(partial, digest)
-    parts = {
-        "ranking": lambda: describe_ranking(ranking, val, test, TOP),
-        "histogram": lambda: unit_histogram(unit, test),
-        "without": lambda: without_unit(
-            unit, (train, val, test), transfer.regression, options.seed
-        ),
-        "by_units": lambda: _by_units(transfer, ranking, options.seed),
-        "extremes": lambda: find_top_activations(
-            loaded, sets[2], test.features[:, unit], unit, results["neuron"]["polarity"],
-            results["neuron"]["cut"], options.seed,
-        ),
-        "baselines": lambda: measure_baselines(
-            loaded, sets, cache, options.seed, options.untrained
-        ),
-        "by_labels": lambda: label_efficiency(
-            sets, transfer.examples, unit, counts=counts, draws=options.draws, seed=options.seed
-        ),
-    }  # fmt: skip
-    for name, measure in parts.items():
-        if name in known:
-            results[name] = known[name]
-            continue
-        log.info("measuring: %s", name.replace("_", " "))
-        results[name] = measure()
-        write_json(partial, results | {"digest": digest})
-    write_json(output / "neuron.json", results)
-    partial.unlink(missing_ok=True)
-    return results
+        cache = FeatureCache(output / "features")
+        transfer = fit_transfer(loaded, sets, cache, options.seed)
+        train, val, test = transfer.examples
+        unit = transfer.neuron.index if options.neuron is None else options.neuron
+        ranking = rank_units(train, transfer.regression)
+        results = _transferred(transfer, ranking, unit, options)
+        results |= describe_task(loaded, sets, options.seed)
+        partial = output / "neuron.partial.json"
+        digest = _digest(results, sets, options)
+        finished = _measured_before(partial, digest)
+        parts = {
+            "ranking": lambda: describe_ranking(ranking, val, test, TOP),
+            "histogram": lambda: unit_histogram(unit, test),
+            "without": lambda: without_unit(
+                unit, (train, val, test), transfer.regression, options.seed
+            ),
+            "by_units": lambda: accuracy_by_units(
+                {name: ranking.orders()[name] for name in ("weight", "accuracy")},
+                (train, val, test), transfer.regression, options.seed,
+            ),
+            "extremes": lambda: find_top_activations(
+                loaded, sets[2], test.features[:, unit], unit, results["neuron"]["polarity"],
+                results["neuron"]["cut"], options.seed,
+            ),
+            "baselines": lambda: measure_baselines(
+                loaded, sets, cache, options.seed, options.untrained
+            ),
+            "by_labels": lambda: label_efficiency(
+                sets, transfer.examples, unit, counts=counts, draws=options.draws, seed=options.seed
+            ),
+        }  # fmt: skip
+        for name, measure in parts.items():
+            if name in finished:
+                results[name] = finished[name]
+                continue
+            log.info("measuring: %s", name.replace("_", " "))
+            results[name] = measure()
+            write_json(partial, results | {"digest": digest})
+        write_json(output / "neuron.json", results)
+        partial.unlink(missing_ok=True)
+        return results
 
 
 def _digest(results: dict[str, Any], sets: Sequence[LabelledSet], options: StudyOptions) -> str:
     """Return a digest of all that the parts of a study depend on, the code included."""
     origin = results["origin"]
     about = [
-        asdict(options),
+        {item.name: getattr(options, item.name) for item in fields(StudyOptions)},
         results["model"]["digest"],
         origin["git_revision"],
         origin["versions"],
@@ -138,13 +117,13 @@ def _digest(results: dict[str, Any], sets: Sequence[LabelledSet], options: Study
 def _measured_before(partial: Path, digest: str) -> dict[str, Any]:
     """Return the parts left by an interrupted study of the same digest, or nothing."""
     try:
-        known = read_json(partial)
+        parts = read_json(partial)
     except (OSError, InputError):
         return {}
-    if known.get("digest") != digest:
+    if parts.get("digest") != digest:
         return {}
     log.info("continuing with the parts in %s", partial)
-    return known
+    return parts
 
 
 def check_study(
@@ -198,9 +177,3 @@ def _transferred(
             **accuracy_on("test", alone.regression, alone.column(test)),
         },
     }
-
-
-def _by_units(transfer: Transfer, ranking: Ranking, seed: int) -> dict[str, Any]:
-    train, val, test = transfer.examples
-    orders = {name: ranking.orders()[name] for name in ("weight", "accuracy")}
-    return accuracy_by_units(orders, (train, val, test), transfer.regression, seed)

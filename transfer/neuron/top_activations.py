@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from data_utils.labelled import LabelledSet
 from model.files.weights import LoadedModel
@@ -55,14 +56,17 @@ def find_top_activations(
     kinds = choose_texts(values[rows], test.labels[rows], polarity, cut)
     kinds = {kind: rows[chosen].tolist() for kind, chosen in kinds.items()}
     searched = _sample(test.texts, rows, seed, most_characters)
-    wanted = sorted({*searched, *(row for chosen in kinds.values() for row in chosen)})
-    found = read_texts(loaded, [test.texts[row] for row in wanted], [unit])
-    traces = dict(zip(wanted, found.traces, strict=True))
+    rows_to_read = sorted({*searched, *(row for chosen in kinds.values() for row in chosen)})
+    read = read_texts(loaded, [test.texts[row] for row in rows_to_read], [unit])
+    traces = dict(zip(rows_to_read, read.traces, strict=True))
     jumps = [jump for row in searched for jump in jumps_of(traces[row], row)]
     return {
-        "limit": found.ranges()[0],
+        "limit": read.ranges()[0],
         "texts": {
-            kind: [_text(traces[row], row, test, float(values[row])) for row in chosen]
+            kind: [
+                {"value": float(values[row]), **_end_of_text(traces[row], row, test)}
+                for row in chosen
+            ]
             for kind, chosen in kinds.items()
         },
         "searched": {
@@ -136,41 +140,34 @@ def average_words(
 
     Only those met `rare` times or more; `standard_error` is that of the mean.
     """
-    changes: dict[str, list[float]] = {}
-    for jump in jumps:
-        core = CORE.search(texts[jump.row][jump.start : jump.stop].lower())
-        if core:
-            changes.setdefault(core[0], []).append(jump.change)
-    rows: list[dict[str, Any]] = [
-        {
-            "word": word,
-            "count": len(values),
-            "mean_change": float(np.mean(values)),
-            "standard_error": float(np.std(values, ddof=1) / np.sqrt(len(values))),
-        }
-        for word, values in changes.items()
-        if len(values) >= rare
-    ]
-    rows.sort(key=lambda row: row["mean_change"])
+    cores = [CORE.search(texts[jump.row][jump.start : jump.stop].lower()) for jump in jumps]
+    words = pd.DataFrame({
+        "word": [core[0] if core else None for core in cores],
+        "change": [jump.change for jump in jumps],
+    })  # fmt: skip
+    table = words.groupby("word", sort=False)["change"].agg(
+        count="count", mean_change="mean", standard_error="sem"
+    )
+    table = table[table["count"] >= rare].sort_values("mean_change", kind="stable").reset_index()
+    rows = table.to_dict("records")
     return {
         "raise": [row for row in rows[::-1] if row["mean_change"] > 0][:WORDS],
         "lower": [row for row in rows if row["mean_change"] < 0][:WORDS],
     }
 
 
-def _text(trace: UnitTrace, row: int, test: LabelledSet, value: float) -> dict[str, Any]:
-    start = max(len(trace.text) - TEXT_WINDOW, 0)
-    return {"value": value, **_piece(trace, row, test, start, len(trace.text))}
+def _end_of_text(trace: UnitTrace, row: int, test: LabelledSet) -> dict[str, Any]:
+    return _piece(trace, row, test, max(len(trace.text) - TEXT_WINDOW, 0), len(trace.text))
 
 
 def _moment(trace: UnitTrace, jump: Jump, test: LabelledSet) -> dict[str, Any]:
     before, after = CONTEXT
     start, stop = max(jump.start - before, 0), min(jump.stop + after, len(trace.text))
-    word = trace.text[jump.start : jump.stop].strip()
+    word, offset = trace.text[jump.start : jump.stop].strip(), jump.start - start
     return {
         "word": word,
         "change": jump.change,
-        "mark": [jump.start - start, jump.start - start + len(word)],
+        "mark": [offset, offset + len(word)],
         **_piece(trace, jump.row, test, start, stop),
     }
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from experiments.scaling.least_squares import Fit
 from experiments.tables import markdown
-from scaling.fitting.least_squares import Fit
 
 from .explanation import Observation, SweepModel
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from scaling.fitting.least_squares import Fit, Values, fit
-from scaling.step_time import Fabric, Ring, Synchronisation, scaling, step_time, tokens_for
+from experiments.scaling.least_squares import Fit, Values, fit
+from scaling.step_time import Fabric, Ring, Synchronisation, step_time
 
 from . import puri
 
@@ -59,7 +59,7 @@ def curve(
     computing, parameters = constants.computing_seconds * factor, puri.workload(size).parameters
     costs = {"overhead": overhead, "jitter": jitter}
     return [
-        scaling(p, step_time(computing, parameters, p, fabric, constants.how, **costs))
+        p * step_time(computing, parameters, p, fabric, constants.how, **costs).efficiency
         for p in puri.GPUS
     ]
 
@@ -185,3 +185,15 @@ def size_alone(values: Values) -> dict[str, Any]:
             for name in (ETHERNET, SMALL_FABRIC, LARGE_FABRIC)
         },
     }
+
+
+def tokens_for(
+    efficiency: float, operations_per_second: float, bytes_per_second: float, bytes_each: float = 2
+) -> float:
+    """Return the fewest tokens per GPU and step that allow an efficiency.
+
+    For many GPUs, no overlap and no overhead: n >= b F e / (3 B (1 - e)). With 6 operations and b
+    bytes a parameter the number of parameters cancels.
+    """
+    ratio = efficiency / (1 - efficiency)
+    return bytes_each * operations_per_second * ratio / (3 * bytes_per_second)

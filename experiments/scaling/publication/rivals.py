@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from scaling.fitting.least_squares import Fit, Values
+from experiments.scaling.least_squares import Fit, Values
 
 from . import puri
 from .explanation import (

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from experiments.scaling.least_squares import fit
 from model.files.storage import read_json
-from scaling.fitting.least_squares import fit
 from tests.support.runs import ROOT, run
 
 POINTS = {  # read off the figure; kept here once more, so that the program's cannot drift

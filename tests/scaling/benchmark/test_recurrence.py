@@ -22,9 +22,9 @@ from scaling.benchmark.contenders import (
     reference,
     training,
 )
-from scaling.benchmark.memory import least_bytes, saved_bytes
-from scaling.benchmark.parts import BACKWARD, PARTS, REST, spans_of
 from scaling.benchmark.problem import Problem, Sizes
+from scaling.benchmark.recurrence import least_bytes, saved_bytes
+from scaling.benchmark.step import BACKWARD, PARTS, REST, spans_of
 from tests.model.fused.kernels import KERNELS, skip_unless_it_runs
 from tests.model.fused.tiles.emulation import emulate_tiles, take_no_tiles
 from tests.support.runs import assert_refused, run

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from transfer.finetuning.batches import POOL, batches_per_epoch, epoch_batches
+from transfer.finetuning.trainer import POOL, batches_per_epoch, epoch_batches
 
 LENGTHS = np.random.default_rng(0).integers(1, 200, size=1003)
 

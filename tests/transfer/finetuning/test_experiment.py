@@ -26,11 +26,11 @@ from tests.support.damage import damaged_bytes, damaged_json, damaged_tensors
 from tests.support.terminal import Terminal
 from tests.transfer.finetuning.tasks import CLASSES, StopAfter, several, single
 from transfer.features import FeatureCache
-from transfer.finetuning import checkpoint, experiment
+from transfer.finetuning import directory, experiment
 from transfer.finetuning.config import FinetuningConfig
 from transfer.finetuning.experiment import run_finetuning
 from transfer.finetuning.task import Task, check_learnable, hold_out, make_task
-from transfer.separation import areas_of_units
+from transfer.unit_auc import per_unit_auc
 
 SETTINGS = {"epochs": 6, "batch_size": 16, "head_lr": 0.05, "hidden_layers": (6,)}
 SEVERAL = [several(64), several(32, seed=300), several(32, seed=600)]
@@ -134,7 +134,7 @@ def test_one_label_each_on_frozen_features(folder, tmp_path, classes):
     features = features_in_order(loaded.model, list(map(loaded.tokens, sets[1].texts)))
     kept = load_areas(tmp_path / "out/model/classifier", hidden_size=12)
     # Values that rounding makes equal may count half.
-    np.testing.assert_allclose(kept, areas_of_units(features, sets[1].labels, 12), atol=0.01)
+    np.testing.assert_allclose(kept, per_unit_auc(features, sets[1].labels, 12), atol=0.01)
 
 
 def bytes_of(folder):
@@ -224,7 +224,7 @@ def tuner(folder, tmp_path):
 )
 @given(data=st.data())
 def test_a_damaged_checkpoint_is_refused_or_resumed_from(tuner, tmp_path, name, data):
-    checkpoints = checkpoint.FinetuningCheckpoints(tmp_path / "out/checkpoint")
+    checkpoints = directory.FinetuningCheckpoints(tmp_path / "out/checkpoint")
     path = checkpoints.complete()[-1] / name
     whole = path.read_bytes()
     kind = damaged_json if name == "progress.json" else damaged_tensors
@@ -241,7 +241,7 @@ def test_a_damaged_checkpoint_is_refused_or_resumed_from(tuner, tmp_path, name, 
 
 @pytest.mark.parametrize("name", ["weights", "optimizer"])
 def test_a_file_without_tensors_is_refused(tuner, tmp_path, name):
-    checkpoints = checkpoint.FinetuningCheckpoints(tmp_path / "out/checkpoint")
+    checkpoints = directory.FinetuningCheckpoints(tmp_path / "out/checkpoint")
     (checkpoints.folder / "step-backup").mkdir()
     checkpoints.restore(tuner)
     (checkpoints.complete()[-1] / f"{name}.safetensors").write_bytes(save({}))

@@ -5,7 +5,7 @@ import pytest
 import torch
 from sklearn.metrics import log_loss
 
-from transfer.finetuning.losses import balancing_weights, head_loss
+from transfer.finetuning.trainer import balancing_weights, head_loss
 
 LOGITS = torch.from_numpy(np.random.default_rng(0).normal(size=(7, 2, 3)))  # B, K, C
 SINGLE = np.array([0, 2, 2, 1, 2, 0, 2])

@@ -15,7 +15,7 @@ from transfer.neuron.ranking import (
     rank_units,
 )
 from transfer.regression import Examples, fit_regression
-from transfer.separation import COLUMNS
+from transfer.unit_auc import COLUMNS
 
 
 def coarse_examples(seed, count=41):

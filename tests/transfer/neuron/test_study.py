@@ -24,10 +24,11 @@ from tests.transfer.examples import make_set, with_questions
 from transfer.experiment import featurize_sets
 from transfer.features import FeatureCache
 from transfer.neuron import study as neuron_study
-from transfer.neuron.report import DRAWN, as_html, write_report
-from transfer.neuron.study import StudyOptions, run_study
+from transfer.neuron.report import FIGURES, as_html, write_report
+from transfer.neuron.study import run_study
 from transfer.plots import as_svg, unit_histogram
 from transfer.regression import fit_regression
+from transfer.task import StudyOptions
 
 OPTIONS = StudyOptions(labels=(8, 60), draws=2, untrained=2)
 NASTY_CLASS = '<b>"yes" & no</b>'
@@ -92,12 +93,12 @@ def test_the_page_is_drawn_from_the_file_alone(studied):
     results, folder, _ = studied
     kept = json.loads((folder / "neuron.json").read_text())
     page = (folder / "neuron.html").read_text()
-    assert as_html(kept, {name: as_svg(draw(kept)) for name, draw in DRAWN.items()}) == page
+    assert as_html(kept, {name: as_svg(draw(kept)) for name, draw in FIGURES.items()}) == page
     for name in ("histogram", "ranking", "by_units", "by_labels"):
         assert (folder / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     assert page.count("data:image/svg+xml;base64,") == 4
-    for number in (results["alone"]["test_accuracy"], results["without"]["held"]["lost"]):
-        assert f"{number:.4f}" in page
+    assert f"<td>{100 * results['alone']['test_accuracy']:.1f} %</td>" in page
+    assert f"by {-100 * results['without']['held']['lost']:+.1f} points" in page
 
 
 def test_few_labels_are_shown_with_intervals_not_with_the_spread_of_the_draws(studied):
@@ -106,8 +107,9 @@ def test_few_labels_are_shown_with_intervals_not_with_the_spread_of_the_draws(st
     whole = results["by_labels"]["curves"]["all_units"][-1]
     low, high = whole["draw_interval"]
     assert low < whole["test_accuracy"] < high  # one draw, whose percentiles are one point
-    assert f"<td>{whole['test_accuracy']:.3f}</td><td>{low:.3f} to {high:.3f}</td>" in page
-    axes = DRAWN["by_labels"](results).axes[0]
+    cells = f"{100 * whole['test_accuracy']:.1f} %</td><td>{100 * low:.1f} to {100 * high:.1f}"
+    assert f"<td>{cells}</td>" in page
+    axes = FIGURES["by_labels"](results).axes[0]
     shaded = np.vstack([part.get_paths()[0].vertices for part in axes.collections[:1]])
     for edge in (low, high):
         assert np.isclose(shaded, [results["by_labels"]["counts"][-1], edge]).all(1).any()
@@ -121,21 +123,20 @@ def test_figures_and_page_say_what_is_shaded_and_what_was_learned_before(studied
     has_labels = tuned, as_html(tuned, {})
     for (found, page), has_seen_labels in ((read_only, False), (has_labels, True)):
         labels = {
-            name: DRAWN[name](found).axes[0].get_xlabel() for name in ("by_units", "by_labels")
+            name: FIGURES[name](found).axes[0].get_xlabel() for name in ("by_units", "by_labels")
         }
         assert all("shaded: 95 %" in label for label in labels.values())
         assert ("fine-tuned" in labels["by_labels"]) == has_seen_labels
-        assert "Shaded, and beside the means: 95 % prediction intervals" in page
+        assert "shaded in the figure, are 95 % prediction intervals" in page
         assert ("fine-tuned on labels before" in page) == has_seen_labels
-        assert "whose 40 labels are used in addition" in page
-        assert "usual" not in page
+        assert "whose 40\nlabels are used in addition" in page
 
 
 def test_a_picture_that_fails_leaves_a_page_without_it(studied, tmp_path, caplog):
     def unable(found):
         raise RuntimeError("no font")
 
-    page = write_report(studied[0], tmp_path, DRAWN | {"by_units": unable}).read_text()
+    page = write_report(studied[0], tmp_path, FIGURES | {"by_units": unable}).read_text()
     assert page.count("data:image/svg+xml;base64,") == 3
     assert "the numbers are in neuron.json: could not be drawn." in page
     assert sorted(path.stem for path in (tmp_path / "figures").iterdir()) == [
@@ -154,7 +155,7 @@ def test_a_gru_is_called_one(studied):
     page = as_html(results, {})
     assert "untrained GRU, mean of 2" in page
     assert "<p>Hidden state of a model" in page
-    assert DRAWN["histogram"](results).axes[0].get_xlabel().startswith("hidden state of unit")
+    assert FIGURES["histogram"](results).axes[0].get_xlabel().startswith("hidden state of unit")
 
 
 def test_names_that_are_no_utf8_leave_a_page_that_is(studied, tmp_path):
@@ -162,9 +163,9 @@ def test_names_that_are_no_utf8_leave_a_page_that_is(studied, tmp_path):
     results["origin"]["command"] = "neuron.py --train caf\udce9.csv"  # as Python reads such a name
     results["classes"] = ["caf\udce9", "tea"]
     results["extremes"]["texts"]["positive_though_negative"] = []
-    page = write_report(results, tmp_path, drawn={}).read_text(encoding="utf-8")
+    page = write_report(results, tmp_path, figures={}).read_text(encoding="utf-8")
     assert "--train caf?.csv" in page
-    assert "<h3>It says tea, the label is caf?: none</h3>" in page
+    assert "<h3>The unit says tea, the label is caf?: none</h3>" in page
 
 
 def test_nothing_of_a_text_or_a_label_acts(studied):

@@ -6,7 +6,7 @@ from sklearn.metrics import roc_auc_score
 
 from model.classifiers.separation import load_areas, save_areas
 from model.errors import InputError
-from transfer.separation import COLUMNS, areas_of_units, areas_under_curve
+from transfer.unit_auc import COLUMNS, per_feature_auc, per_unit_auc
 
 
 def coarse(seed, count=41):
@@ -28,15 +28,15 @@ def test_areas_are_those_of_scikit_learn():
     features, classes = coarse(3)
     positive = classes[:, None] == np.arange(3)
     expected = [[area(column, each) for each in positive.T] for column in features.T]
-    np.testing.assert_allclose(areas_under_curve(features, positive), expected, atol=1e-12)
-    one = areas_under_curve(features, positive[:, 1])
+    np.testing.assert_allclose(per_feature_auc(features, positive), expected, atol=1e-12)
+    one = per_feature_auc(features, positive[:, 1])
     np.testing.assert_allclose(one, np.array(expected)[:, 1], atol=1e-12)
 
 
 def test_features_are_measured_block_by_block():
     features, classes = coarse(3)
-    areas = np.tile(areas_under_curve(features, classes == 1), COLUMNS)
-    many = areas_under_curve(np.tile(features, COLUMNS), classes == 1)
+    areas = np.tile(per_feature_auc(features, classes == 1), COLUMNS)
+    many = per_feature_auc(np.tile(features, COLUMNS), classes == 1)
     np.testing.assert_array_equal(many, areas)
 
 
@@ -47,9 +47,9 @@ def test_a_unit_separates_as_its_best_pooling_does_its_best_class():
         for column in range(6)
     ]
     expected = np.maximum(each[:3], each[3:])
-    np.testing.assert_allclose(areas_of_units(features, classes, 3), expected, atol=1e-12)
+    np.testing.assert_allclose(per_unit_auc(features, classes, 3), expected, atol=1e-12)
     several = np.eye(3, dtype=int)[classes]  # the same classes as labels of 0 and 1
-    np.testing.assert_allclose(areas_of_units(features, several, 3), expected, atol=1e-12)
+    np.testing.assert_allclose(per_unit_auc(features, several, 3), expected, atol=1e-12)
 
 
 def test_of_two_classes_the_area_tells_which_end_means_the_last():
@@ -58,18 +58,18 @@ def test_of_two_classes_the_area_tells_which_end_means_the_last():
     last = classes == 2
     each = np.array([area(column, last) for column in features.T]).reshape(2, 3)
     expected = [max(pair, key=lambda value: abs(value - 0.5)) for pair in each.T]
-    found = areas_of_units(features, last.astype(int), 3)
+    found = per_unit_auc(features, last.astype(int), 3)
     np.testing.assert_allclose(found, expected, atol=1e-12)
     assert min(found) < 0.5 < max(found)
-    np.testing.assert_allclose(areas_of_units(-features, last.astype(int), 3), 1 - found)
+    np.testing.assert_allclose(per_unit_auc(-features, last.astype(int), 3), 1 - found)
 
 
 def test_classes_that_all_or_none_have_separate_nothing():
     features, classes = coarse(7)
     some = np.column_stack([classes == 1, np.ones_like(classes), np.zeros_like(classes)])
-    expected = areas_of_units(features, some[:, :1], 6)
-    np.testing.assert_array_equal(areas_of_units(features, some.astype(int), 6), expected)
-    assert areas_of_units(features, np.ones_like(some), 6).tolist() == [0.5] * 6
+    expected = per_unit_auc(features, some[:, :1], 6)
+    np.testing.assert_array_equal(per_unit_auc(features, some.astype(int), 6), expected)
+    assert per_unit_auc(features, np.ones_like(some), 6).tolist() == [0.5] * 6
 
 
 def test_it_is_read_as_it_was_written(tmp_path):

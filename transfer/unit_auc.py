@@ -1,4 +1,4 @@
-"""How well each feature alone separates classes: the areas under ROC curves, by ranks."""
+"""The area under the ROC curve (AUC) of each feature and of each unit alone, by ranks."""
 
 from collections.abc import Iterator
 
@@ -8,8 +8,10 @@ from scipy.stats import rankdata
 COLUMNS = 128  # features sorted together: a gigabyte for 100,000 texts
 
 
-def areas_under_curve(features: np.ndarray, positive: np.ndarray) -> np.ndarray:
-    """Return float64 [F] or [F, C]: the chance that a positive example has the higher value.
+def per_feature_auc(features: np.ndarray, positive: np.ndarray) -> np.ndarray:
+    """Return each feature's AUC, float64 [F] or [F, C].
+
+    It is the chance that a positive example has the higher value.
 
     features: [N, F]; positive: bool [N] or [N, C], some and not all true. Ties count half. From
     ranks (Mann and Whitney 1947).
@@ -21,8 +23,8 @@ def areas_under_curve(features: np.ndarray, positive: np.ndarray) -> np.ndarray:
     return np.asarray((sums - positives * (positives + 1) / 2) / pairs)
 
 
-def areas_of_units(features: np.ndarray, labels: np.ndarray, units: int) -> np.ndarray:
-    """Return float64 [H]: how well each unit separates classes, as model.classifiers.separation.
+def per_unit_auc(features: np.ndarray, labels: np.ndarray, units: int) -> np.ndarray:
+    """Return each unit's AUC, float64 [H], as model.classifiers.separation saves it.
 
     features: [N, F], several poolings of H units side by side; labels: whole numbers [N], or 0 and
     1 for each of C classes [N, C]. Of the poolings the one counts whose area is farthest from one
@@ -32,7 +34,7 @@ def areas_of_units(features: np.ndarray, labels: np.ndarray, units: int) -> np.n
     partly = positive.any(0) & ~positive.all(0)
     if not partly.any():
         return np.full(units, 0.5)
-    beyond = areas_under_curve(features, positive[:, partly]) - 0.5  # [F, C]
+    beyond = per_feature_auc(features, positive[:, partly]) - 0.5  # [F, C]
     of_two = labels.ndim == 1 and beyond.shape[1] == 2
     by_pooling = (beyond[:, -1] if of_two else np.abs(beyond).max(1)).reshape(-1, units)
     farthest = np.abs(by_pooling).argmax(0)  # [H]

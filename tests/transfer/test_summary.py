@@ -1,0 +1,52 @@
+"""The last lines of a transfer: what was learnt, and how much text a sentiment neuron needs."""
+
+import copy
+import json
+
+import pytest
+
+from model.files.weights import load_model
+from tests.support.runs import ROOT
+from transfer.summary import FEW_CHARACTERS, summarize
+
+TOUR = json.loads((ROOT / "experiments/tour/results/transfer.json").read_text())
+
+
+def test_the_tour_says_what_was_learnt_and_why_word_counts_are_ahead():
+    learnt, ahead, few = summarize(TOUR)
+    assert learnt == (
+        "Learnt: training raised the accuracy of the features from 81.0 % (untrained) to 89.3 %."
+    )
+    assert ahead.startswith("TF-IDF is ahead (99.3 %) where single words give the label away")
+    assert few.startswith("The model was trained on 6.1 million characters.")
+
+
+def test_a_model_no_better_than_an_untrained_one_is_said_not_to_know_the_label():
+    results = copy.deepcopy(TOUR)
+    results["baselines"]["untrained"]["test_accuracy"] = results["test_interval"][0]
+    assert next(summarize(results)) == (
+        "This model does not know the label yet: 89.3 %, an untrained one 87.2 %, the majority "
+        "class 48.9 %."
+    )
+
+
+@pytest.mark.parametrize(
+    "provenance", [{}, {"characters": FEW_CHARACTERS}, {"characters": 1, "began_from": {}}]
+)
+def test_enough_text_or_an_unknown_amount_is_not_mentioned(provenance):
+    results = copy.deepcopy(TOUR)
+    results["model"]["provenance"] = provenance
+    results["baselines"]["tfidf"]["test_accuracy"] = 0.5
+    assert len(list(summarize(results))) == 1
+
+
+def test_the_amounts_of_text_are_those_of_the_curve_and_of_the_shipped_model():
+    (few,) = (line for line in summarize(TOUR) if "experiments/neuron/curve.md" in line)
+    curve = (ROOT / "experiments/neuron/curve.md").read_text()
+    assert "**After two million characters the mean state has most of its gain**" in curve
+    assert "after 2 million" in few
+    assert "1,024 units, 54 million characters" in curve
+    assert "**No unit stands out.**" in curve
+    assert "at 54 million" in few
+    characters = load_model("amazon_subword_1024").provenance["characters"]
+    assert f"after {characters / 1e6:.0f} million" in few
