@@ -69,15 +69,15 @@ def end_after(monkeypatch):
     """Return a function that lets Ctrl-C end the next command after so many batches."""
 
     def interrupt(batches):
-        left, read = iter(range(batches)), SentimentClassifier.read
+        left, read = iter(range(batches)), SentimentClassifier.predict_all
 
         def read_or_end(self, texts):
             if next(left, None) is None:
-                monkeypatch.setattr(SentimentClassifier, "read", read)
+                monkeypatch.setattr(SentimentClassifier, "predict_all", read)
                 raise KeyboardInterrupt
             return read(self, texts)
 
-        monkeypatch.setattr(SentimentClassifier, "read", read_or_end)
+        monkeypatch.setattr(SentimentClassifier, "predict_all", read_or_end)
 
     return interrupt
 
@@ -105,9 +105,11 @@ def test_one_text(work):
         "text": "I like it.",
         "label": expected.predict(["I like it."])[0],
         "probability": pytest.approx(probability, abs=1e-5),
+        "sentiment": pytest.approx(2 * probability - 1, abs=1e-5),
         "unsure": bool(0.4 <= probability <= 0.6),
-        "neuron": pytest.approx(expected.neuron_values(["I like it."])[0], abs=1e-5),
-        "bits_per_character": pytest.approx(expected.read(["I like it."]).bits_per_character[0]),
+        "bits_per_character": pytest.approx(
+            expected.predict_all(["I like it."]).bits_per_character[0]
+        ),
         "unfamiliar": None,
     }
 

@@ -7,14 +7,14 @@ import logging
 import numpy as np
 import pytest
 
+from model.classifiers.answers import added_names
+from model.classifiers.classified_rows import classify_batches
 from model.classifiers.classifier import Classifier, Familiarity
 from model.classifiers.heads import HeadsConfig, build_heads
 from model.classifiers.rows import (
     BATCH_ROWS,
     InputRow,
     OwnNames,
-    added_names,
-    classify_batches,
     in_batches,
     rows_of,
 )
@@ -46,7 +46,7 @@ def with_texts(rows, text_key=None, are_alike=False):
 
 def classified(classifier, rows, text_key=None, keys=()):
     batches = in_batches(with_texts(rows, text_key))
-    names = OwnNames(added_names(classifier), keys)
+    names = OwnNames(added_names(classifier.fitted, neuron=True), keys)
     return list(itertools.chain(*classify_batches(classifier, batches, names)))
 
 
@@ -65,14 +65,15 @@ def test_rows_keep_their_columns(classifier):
     assert len(found) == len(rows)
     for row, out in zip(rows, found, strict=True):
         assert {name: out[name] for name in row} == row
-        added = {"label", "probability", "unsure", "neuron", "bits_per_character", "unfamiliar"}
-        assert set(out) - set(row) == added
+        added = added_names(classifier.fitted, neuron=True)
+        assert set(out) - set(row) == set(added)
     texts = ["good", "3.5", rows[7]["text"]]
     probabilities = classifier.predict_proba(texts)[:, 1]
     for place, text, probability in zip((0, 6, 7), texts, probabilities, strict=True):
         out = found[place]
         assert out["label"] == ("1" if probability > 0.5 else "0")
         assert out["probability"] == pytest.approx(probability, abs=1e-5)
+        assert out["sentiment"] == pytest.approx(2 * probability - 1, abs=1e-5)
         assert out["neuron"] == pytest.approx(classifier.neuron_values([text])[0], abs=1e-5)
         assert out["unfamiliar"] is None
     for place in range(1, 6):
@@ -96,7 +97,7 @@ def test_what_a_head_of_stars_adds_is_of_the_kinds_that_json_has(small_model, tm
     assert good["unsure"] is True
     assert good["unfamiliar"] is False
     assert short["unfamiliar"] is True
-    found = classifier.read(["good", "?"])
+    found = classifier.predict_all(["good", "?"])
     assert good["stars"] == pytest.approx(found.stars[0], rel=1e-6)
     assert short["stars"] == pytest.approx(found.stars[1], rel=1e-6)
 
@@ -134,7 +135,7 @@ def test_no_name_is_given_to_two_keys(classifier, caplog, known, names):
     rows = [{"label": "A"}, {"label": "B", "input_label": "C"}, {"input_label": "D", "label": "E"}]
     rows = [{"text": "good", **row} for row in rows]
     for row, found in zip(rows, classified(classifier, rows, keys=known), strict=True):
-        own = [name for name in found if name not in added_names(classifier)]
+        own = [name for name in found if name not in added_names(classifier.fitted, neuron=True)]
         assert {name: found[name] for name in own} == {names.get(k, k): v for k, v in row.items()}
     assert f"label of the input: now {names['label']}" in caplog.text
 
