@@ -52,7 +52,7 @@ class Tally(Counter[str]):
 class Summary:
     """Counts rows as they are classified.
 
-    by: the column whose values are groups, by its name in the output.
+    by: the column whose values are groups, by its name in the output. Dates are grouped by month.
     """
 
     def __init__(self, fitted: "Fitted", by: str | None = None):
@@ -69,15 +69,18 @@ class Summary:
         self.total[outcome] += 1
         if self.by is not None:
             value = row.get(self.by)
-            group = NO_GROUP if value in (None, "") else str(value)
+            is_missing = value in (None, "")
+            group = NO_GROUP if is_missing else month_of(value, None) or str(value)
             if group not in self.groups and len(self.groups) >= MOST_GROUPS:
                 group = OTHER_GROUPS
             self.groups.setdefault(group, Tally())[outcome] += 1
         return outcome
 
     def largest_groups(self) -> dict[str, Tally]:
-        """Return the largest groups, largest first; all others are added up at the end."""
+        """Return the largest groups, largest first, months in their order; others are added up."""
         ordered = sorted(self.groups, key=lambda name: -self.groups[name].total())
+        if all(name == NO_GROUP or month_of(name) == name for name in ordered):
+            ordered.sort()
         ordered.sort(key=OTHER_GROUPS.__eq__)
         shown = {name: self.groups[name] for name in ordered[:SHOWN_GROUPS]}
         for name in ordered[SHOWN_GROUPS:]:
@@ -158,8 +161,11 @@ class DateColumn:
         return None
 
 
-def month_of(value: object, day_first: bool = False) -> str | None:
-    """Return the month of a date, such as 2024-03; None for anything else."""
+def month_of(value: object, day_first: bool | None = False) -> str | None:
+    """Return the month of a date, such as 2024-03; None for anything else.
+
+    day_first: whether 3/4/2024 is in April; None: not known, so it is no date.
+    """
     if hasattr(value, "year") and hasattr(value, "month"):
         return _month(value.year, value.month)
     text = str(value).strip()
@@ -167,7 +173,7 @@ def month_of(value: object, day_first: bool = False) -> str | None:
         return _month(found[1], found[2])
     if found := DAY_FIRST.fullmatch(text) or MONTH_FIRST.fullmatch(text):
         return _month(found[2], found[1])
-    if found := WITH_SLASHES.fullmatch(text):
+    if day_first is not None and (found := WITH_SLASHES.fullmatch(text)):
         return _month(found[3], found[2 if day_first else 1])
     if (found := IN_WORDS.fullmatch(text)) and found[1].lower() in MONTHS:
         return _month(found[2], MONTHS.index(found[1].lower()) + 1)

@@ -99,3 +99,17 @@ def test_the_column_of_dates_is_found():
     named = [{"id": "2024-01-01", "created_at": "2023-02-01"}]
     assert DateColumn.found_in(named, ["id", "created_at"]).key == "created_at"
     assert DateColumn.found_in([{"a": "1"}, {"a": ""}], ["a"]) is None
+
+
+def test_dates_are_grouped_by_month():
+    summary = Summary(TWO, "when")
+    for when in ("2024-03-05", "2024-02-01", "2024-03-06", "", "2024-03-30 10:00"):
+        summary.add(row("positive", when=when))
+    assert {name: tally.total() for name, tally in summary.largest_groups().items()} == {
+        "(none)": 1,
+        "2024-02": 1,
+        "2024-03": 3,
+    }
+    summary = Summary(TWO, "when")
+    summary.add(row("positive", when="3/4/2024"))  # of which month is not known
+    assert list(summary.groups) == ["3/4/2024"]
