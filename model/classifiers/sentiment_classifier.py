@@ -42,12 +42,16 @@ class EncodedTexts(NamedTuple):
 
 
 class SentimentClassifier:
-    """Logistic regression, or fine-tuned heads, on what a model has read.
+    """Predicts the sentiment of texts: a language model, and a classifier on its features.
 
-    Texts are a list of strings; results are in their order, and independent of `batch_size`. It
-    follows scikit-learn's interface for classifiers, and needs scikit-learn only if used by it.
-    Memory grows with the bytes of the texts, not with texts times units.
-    Raises InputError if there is no classifier, or if it was fitted on another model.
+    Call it with one text or several for results by name, or use scikit-learn's methods with a list
+    of strings. Results are in the order of the texts, and independent of `batch_size`. Memory grows
+    with the bytes of the texts, not with texts times units. scikit-learn is needed only if it calls
+    this class. Raises InputError if there is no classifier, or if it was fitted on another model.
+
+    >>> classifier = SentimentClassifier.from_pretrained()
+    >>> classifier("I love it, it works perfectly.")["label"]
+    'positive'
 
     Parameters
     ----------
@@ -62,7 +66,7 @@ class SentimentClassifier:
         For two classes: a text whose probability of the positive one lies between these two, ends
         included, is unsure. None: the classifier's own, or up to 0.1 from the threshold.
     batch_size : int
-        Texts read together. It changes the speed, not the results.
+        Texts processed together. It changes the speed, not the results.
     precision : "fp32", "bf16", "fp16", "int8" or None
         Number format of the matrix products; docs/speed.md says which is faster where, and how
         little the probabilities change. None: fp32, or what a loaded model has.
@@ -74,7 +78,7 @@ class SentimentClassifier:
     """
 
     advance: Callable[[int], object] | None = None
-    """Called with the number of bytes just read, for a progress bar of the caller."""
+    """Called with the number of tokens just processed, for a progress bar of the caller."""
     numbers_at_once = 1 << 22
     """The most features that are in memory at once, for all texts together."""
 
@@ -110,8 +114,8 @@ class SentimentClassifier:
     ) -> "SentimentClassifier":
         """Load a model and its classifier, ready to predict.
 
-        parameters: those of the class. advance: called with the number of bytes just read, for a
-        progress bar of the caller.
+        parameters: those of the class. advance: called with the number of tokens just processed,
+        for a progress bar of the caller.
         """
         found = cls(name_or_dir, classifier, **parameters).fit()
         if advance is not None:

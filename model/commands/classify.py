@@ -126,7 +126,7 @@ def add_options(parser: Parser) -> None:
         "texts coloured letter by letter, and all rows to search",
     )
     add_precision(parser)
-    parser.add_argument("--batch-size", type=int, default=128, help="texts read together")
+    parser.add_argument("--batch-size", type=int, default=128, help="texts processed together")
 
 
 def run(options: Namespace) -> None:
@@ -241,8 +241,8 @@ def format_of(output: Path | None) -> RowFormat:
 def keys_of(options: Namespace, first: list[InputRow], key: KeyChooser) -> list[str]:
     """Return all keys of the rows; [] for standard input, where they are not known yet.
 
-    A file is read through, row by row: a late fault is told before hours of work, and records of
-    JSON may have different keys. A pipe cannot be read twice, and an address is not. Raises
+    A file is read through, row by row, so that a late fault is reported before hours of work, and
+    since records of JSON may have different keys. Pipes and addresses are read only once. Raises
     InputError for a faulty row, and if none has a text.
     """
     path = Path(options.input or "")

@@ -59,5 +59,5 @@ def load_shown(options: Namespace) -> "tuple[LoadedModel, Fitted | None]":
 
     loaded = load_model(options.model, compute_dtype=torch.float32, device="cpu")
     folder = shown_classifier(loaded, options.classifier)
-    mend = f"fit it again. {HOW_TO_FIT}"
-    return loaded, None if folder is None else load_fitted(loaded, folder, mend)
+    fix = f"fit it again. {HOW_TO_FIT}"
+    return loaded, None if folder is None else load_fitted(loaded, folder, fix)

@@ -127,8 +127,8 @@ def run(options: Namespace) -> None:
         write(reading, options.output, progress)
     N, F = reading.shape
     blank = sum(not text.strip() for text in texts)
-    told = f"; {blank:,} of them are empty or missing" if blank else ""
-    print(f"{options.output}: {N:,} texts, {F:,} features{told}")
+    left_blank = f"; {blank:,} of them are empty or missing" if blank else ""
+    print(f"{options.output}: {N:,} texts, {F:,} features{left_blank}")
 
 
 def write(reading: "Reading", output: Path, progress: ProgressBar) -> None:

@@ -47,7 +47,12 @@ def fill(template: str, content: Mapping[str, str]) -> str:
 def script_digest(template: str) -> str:
     """Return the hash by which a page's policy allows only the page's own script."""
     (script,) = re.findall(r"<script>(.*?)</script>", template, flags=re.DOTALL)
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return content_digest(script)
+
+
+def content_digest(text: str) -> str:
+    """Return the hash by which a page's policy allows this script or style, and no other."""
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def as_utf8(text: str) -> str:
