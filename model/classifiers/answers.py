@@ -50,13 +50,13 @@ class Answers(list[Answer]):
 
     def __init__(self, answers: Sequence[Answer] = (), index: Any = None):
         super().__init__(answers)
-        self.index = index
+        self._index = index
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame: a row for each text, a column for each result."""
         import pandas
 
-        return pandas.DataFrame(list(self), index=self.index)
+        return pandas.DataFrame(list(self), index=self._index)
 
     def _repr_html_(self) -> str:
         return str(self.to_frame()._repr_html_())

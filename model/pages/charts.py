@@ -14,7 +14,7 @@ class Share(NamedTuple):
     value: float
     low: float
     high: float
-    count: int
+    rows: int
 
     @property
     def in_words(self) -> str:
@@ -59,7 +59,7 @@ def time_chart(points: Sequence[Share], description: str) -> str:
     for number, (x, point) in enumerate(zip(places, points, strict=True)):
         name = html.escape(point.name)
         drawn += _whisker(x, point, is_upright=True)
-        title = f"<title>{name}: {point.in_words} of {point.count:,}</title>"
+        title = f"<title>{name}: {point.in_words} of {point.rows:,}</title>"
         drawn.append(f'<circle cx="{x}" cy="{_height(point.value)}" r="4">{title}</circle>')
         if number % step == 0:
             drawn.append(f'<text class="under" x="{x}" y="98%">{name}</text>')

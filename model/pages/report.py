@@ -168,10 +168,10 @@ class Report:
             return ""
         positive = self._summary.outcomes[0]
         points = [share_of(self.months[m], positive, m) for m in sorted(self.months)]
-        points = [point for point in points if point.count]
+        points = [point for point in points if point.rows]
         column = _safe(self._dates.key)
         chart = time_chart(points, f"share of {positive} texts by month")
-        rows = [(p.name, f"{p.count:,}", p.in_words) for p in points]
+        rows = [(p.name, f"{p.rows:,}", p.in_words) for p in points]
         table = _table(("month", "#texts", f"#{_safe(positive)}"), rows)
         return _panel(
             f"Share of {_safe(positive)} texts by month (column {column})",
@@ -186,8 +186,8 @@ class Report:
         rows = []
         for name, tally in self._summary.largest_groups().items():
             share = share_of(tally, positive)
-            said, bar = (share.in_words, share_bar(share)) if share.count else ("", "")
-            rows.append((_safe(name), f"{share.count:,}", said, bar))
+            said, bar = (share.in_words, share_bar(share)) if share.rows else ("", "")
+            rows.append((_safe(name), f"{share.rows:,}", said, bar))
         names = ("group", "#texts", f"#{_safe(positive)}", "")
         title = f"Share of {_safe(positive)} texts by {_safe(str(self._summary.by))}"
         return _panel(title, _table(names, rows, last="bar-cell"))
