@@ -374,9 +374,9 @@ class SentimentClassifier:
         self, process: Callable[..., Any], texts: Iterable[str] | EncodedTexts
     ) -> Iterator[tuple[list[bytes], Any]]:
         """Yield some encoded texts at a time, with what `process` makes of their tokens."""
-        loaded, kind = self.loaded, self.fitted.kind
         if not isinstance(texts, EncodedTexts):
             texts = self.encode(checked_texts(texts))
+        loaded, kind = self.loaded, self.fitted.kind
         step = max(self.numbers_at_once // kind.size(loaded.model.config), 1)
         with ProgressBar("classify", texts.size, shown=self.show_progress) as progress:
             for first in range(0, max(len(texts.tokens), 1), step):
