@@ -4,7 +4,7 @@ import html
 from collections.abc import Sequence
 from typing import NamedTuple
 
-LABELS = 6  # along the axis of time, at most
+LABELS = 4  # along the axis of time, at most
 
 
 class Share(NamedTuple):
@@ -47,8 +47,8 @@ def time_chart(points: Sequence[Share], description: str) -> str:
     drawn = []
     for level in (0.0, 0.5, 1.0):
         y = _height(level)
-        drawn.append(f'<line class="grid" x1="8%" x2="100%" y1="{y}" y2="{y}" />')
-        drawn.append(f'<text class="left" x="7%" y="{y}" dy=".35em">{level:.0%}</text>')
+        drawn.append(f'<line class="grid" x1="11%" x2="100%" y1="{y}" y2="{y}" />')
+        drawn.append(f'<text class="left" x="10%" y="{y}" dy=".35em">{level:.0%}</text>')
     places = [_place(number, len(points)) for number in range(len(points))]
     for (x, one), (after, other) in zip(
         zip(places, points, strict=True), zip(places[1:], points[1:], strict=True), strict=False
@@ -75,7 +75,7 @@ def _whisker(at: str, share: Share, *, is_upright: bool) -> list[str]:
 
 
 def _place(number: int, count: int) -> str:
-    return _percent(0.55 if count == 1 else 0.13 + 0.82 * number / (count - 1))
+    return _percent(0.55 if count == 1 else 0.16 + 0.79 * number / (count - 1))
 
 
 def _height(value: float) -> str:
