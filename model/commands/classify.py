@@ -139,6 +139,8 @@ def run(options: Namespace) -> None:
         raise InputError("--by is for the rows of an --input; leave it out")
     if options.report and options.report.suffix.lower() not in PAGES:
         raise InputError(f"--report {options.report}: the name must end in .html")
+    if options.report and options.output and options.report.resolve() == options.output.resolve():
+        raise InputError(f"--report {options.report}: is the --output, too; name another file")
     row_format = options.format or format_of(options.output)
     prepare_output(options.output, options.report)
     check_apart([Path(options.input or "-")], [options.output, options.report])
@@ -180,7 +182,7 @@ def run(options: Namespace) -> None:
     if summary.total.total() > 1:
         log.info("%s", "\n".join(summary.lines()))
     if report is not None:
-        report.write(options.report, options.input or "--text")
+        report.write(options.report, PLACE if options.input == "-" else options.input or "--text")
         log.info("%s: open it in a browser", options.report)
 
 

@@ -187,7 +187,7 @@ class Report:
         for name, tally in self._summary.largest_groups().items():
             share = share_of(tally, positive)
             said, bar = (share.in_words, share_bar(share)) if share.rows else ("", "")
-            rows.append((_safe(name), f"{share.rows:,}", said, bar))
+            rows.append((_cell(visible(name)), f"{share.rows:,}", said, bar))
         names = ("group", "#texts", f"#{_safe(positive)}", "")
         title = f"Share of {_safe(positive)} texts by {_safe(str(self._summary.by))}"
         return _panel(title, _table(names, rows, last="bar-cell"))

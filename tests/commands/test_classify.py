@@ -665,6 +665,10 @@ def test_neuron_is_written_only_if_asked_for(classify, work):
         (["--text", "x", "--by", "a"], "--by is for the rows of an --input"),
         (["--input", "in.csv", "--by", "a"], "--by a: no such column; there are 'text', 'id'"),
         (["--text", "x", "--report", "page.pdf"], "page.pdf: the name must end in .html"),
+        (
+            ["--text", "x", "--output", "a.html", "--format", "csv", "--report", "./a.html"],
+            "a.html: is the --output, too",
+        ),
         (["--input", "in.csv", "--report", "in.csv/x.html"], "is a file, not a folder"),
     ],
 )

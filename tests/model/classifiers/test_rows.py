@@ -24,7 +24,7 @@ from model.errors import InputError
 from model.files.weights import LoadedModel
 from model.reading.records import Record
 from model.reading.texts import TEXT_KEYS, KeyChooser
-from model.text.profiles import text_profile
+from model.text.profiles import TextProfile, text_profile
 
 
 @pytest.fixture
@@ -227,3 +227,14 @@ def test_a_batch_holds_few_rows_with_many_values(row):
     batches = list(in_batches([InputRow(Record(row), "a")] * 20, most_characters=1_000_000))
     assert max(map(len, batches)) <= 4
     assert sum(map(len, batches)) == 20
+
+
+def test_each_text_is_encoded_once(classifier, monkeypatch):
+    encoded, encode = [], TextProfile.encode
+    monkeypatch.setattr(TextProfile, "encode", lambda *a: encoded.append(a[1]) or encode(*a))
+    texts = ["good", "bad", "<p>fine</p>"]
+    batches, names = [list(with_texts([{"text": t} for t in texts]))], OwnNames(["label"])
+    sizes = []
+    list(classify_batches(classifier, batches, names, on_size=sizes.append))
+    assert encoded == ["good", "bad", "fine"]
+    assert sizes == [sum(len(classifier.loaded.tokens(text)) for text in encoded[:3])]
