@@ -87,7 +87,7 @@ def load_fitted(loaded: LoadedModel, folder: Path, fix: str) -> Fitted:
 
 
 def own_classifier(loaded: LoadedModel, layer: int = -1, given: str | Path | None = None) -> Fitted:
-    """Load the classifier beside a model, or the one given, for its neuron in a layer.
+    """Load the classifier of a model, or the one given, for its neuron in a layer.
 
     given: as for `find_classifier`. Raises InputError, which names --neuron, if there is none, if
     it belongs to other weights, or if the layer is not the last, the only one that a classifier

@@ -9,7 +9,7 @@ from ..reading.records import Record
 from ..reading.texts import KeyChooser, unicode_text
 from ..text.markup import without_tags
 
-BATCH_ROWS = 1024  # read together, so that texts of similar length can share a batch
+BATCH_ROWS = 1024  # classified together, so that texts of similar length can share a batch
 FIRST_ROWS = 64  # of the first batch; the next ones double, so that answers are there soon
 BATCH_CHARACTERS = 1 << 24  # or fewer rows, if they are long
 OF_A_CELL = 64  # characters of overhead for a value

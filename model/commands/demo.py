@@ -1,4 +1,4 @@
-"""Write the model itself into one web page: it reads what you type and continues it.
+"""Write the model itself into one web page, which colours and continues what you type.
 
 mlstm-sentiment demo --output page.html
 mlstm-sentiment demo --model runs/tour --neuron 7 --output page.html

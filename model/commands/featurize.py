@@ -45,7 +45,7 @@ def add_options(parser: Parser) -> None:
         "--batch-size",
         type=int,
         default=128,
-        help="texts read together; it changes the speed, not the features",
+        help="texts processed together; it changes the speed, not the features",
     )
 
 
@@ -132,7 +132,7 @@ def run(options: Namespace) -> None:
 
 
 def write(reading: "Reading", output: Path, progress: ProgressBar) -> None:
-    """Write the features; an interruption leaves the finished part beside `output`."""
+    """Write the features; an interruption leaves the finished part next to `output`."""
     from ..files.feature_files import compute
 
     if is_stream(output):  # nothing to continue

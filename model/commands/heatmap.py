@@ -64,10 +64,8 @@ def add_options(parser: Parser) -> None:
         "--top",
         type=int,
         default=0,
-        help="number of further units to show: the sentiment unit, unless it is shown already, "
-        "then those that alone separate the classes of the model's classifier best (if that was "
-        "not recorded, those that influence it most; without a classifier, those that vary most "
-        "over the texts)",
+        help="also show this many more units: the sentiment unit first, then the best single-unit "
+        "classifiers; without a classifier, the units that vary most",
     )
     parser.add_argument(
         "--state", choices=("cell", "hidden"), default="cell", help="which half of the unit's state"

@@ -30,13 +30,13 @@ class Ended(KeyboardInterrupt):
         self.number = number
 
 
-def say(error: BaseException, line: str) -> None:
+def print_error(error: BaseException, line: str) -> None:
     """Print the line of an error."""
     print(line, file=sys.stderr, flush=True)
 
 
 def run(
-    command: Callable[[], int | None], failed: Callable[[BaseException, str], None] = say
+    command: Callable[[], int | None], failed: Callable[[BaseException, str], None] = print_error
 ) -> None:
     """Run a command and leave with its exit code.
 

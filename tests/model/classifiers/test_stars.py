@@ -139,7 +139,7 @@ def test_features_without_the_log_odds_of_ngrams_are_refused():
     known = make(ngrams=BagOfNgrams(np.ones(8, np.int8), 0.5))
     known.decide(np.zeros((1, 25), np.float32))
     with pytest.raises(
-        InputError, match="24 features; the head reads 24 and the log-odds of n-grams"
+        InputError, match="24 features; the head takes 24 and the log-odds of n-grams"
     ):
         known.decide(np.zeros((1, 24), np.float32))
 
