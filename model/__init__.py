@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .featurizer import SentimentFeaturizer
     from .files.weights import LoadedModel, load_model, save_model
     from .language_model import LanguageModel, ModelConfig, build_model
+    from .pages.heatmap import heatmap
     from .sampling import Clamp, SamplingConfig, continue_text
     from .state import State
     from .units.unit_traces import UnitTrace, UnitTraces, read_texts
@@ -32,6 +33,7 @@ __all__ = [
     "UnitTraces",
     "build_model",
     "continue_text",
+    "heatmap",
     "load_model",
     "read_texts",
     "save_model",
@@ -52,6 +54,7 @@ _MODULES = {
     "UnitTraces": "units.unit_traces",
     "read_texts": "units.unit_traces",
     "LoadedModel": "files.weights",
+    "heatmap": "pages.heatmap",
     "load_model": "files.weights",
     "save_model": "files.weights",
 }
@@ -66,7 +69,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "__version__"})
+    return sorted([*__all__, "__version__"])
 
 
 def _version() -> str:

@@ -53,7 +53,7 @@ class Shipped:
         }
 
     def tell(self, texts: Sequence[str]) -> Told:
-        found = self.classifier.read(texts)
+        found = self.classifier.predict_all(texts)
         return Told(found.probabilities[:, 1], found.unsure, found.unfamiliar.astype(bool))
 
 

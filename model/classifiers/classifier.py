@@ -34,10 +34,10 @@ Link = Literal["one_vs_rest", "softmax"]
 
 @dataclass(frozen=True, kw_only=True)
 class Familiarity:
-    """The most bits that a text costs a model that has read texts of its kind."""
+    """The most bits that a text costs a model that was trained on texts of its kind."""
 
     bits_per_character: float
-    """For each byte that the model reads."""
+    """For each byte of the encoded text."""
     bits: float
     """In addition, for any length, since the cost of a short text varies widely."""
 
@@ -105,7 +105,7 @@ class Classifier:
     classes: tuple[str, ...]  # of two: the negative one, the positive one
     neuron: int  # the unit of largest weight, or another that was named, 0 to H - 1
     polarity: int  # 1 where a high value of the unit means the last class, else -1
-    model_digest: str  # of the model whose features it reads
+    model_digest: str  # of the model whose features it uses
     threshold: float = THRESHOLD  # of the positive one of two classes
     link: Link = "one_vs_rest"  # how scores of more than two classes become probabilities
     pooling: tuple[Pooling, ...] = ("last",)  # how the states after every byte become features

@@ -75,19 +75,19 @@ def fitted_digest(loaded: LoadedModel, given: str | Path | None = None) -> str:
     return digest.hexdigest()
 
 
-def load_fitted(loaded: LoadedModel, folder: Path, mend: str) -> Fitted:
-    """Load a classifier; InputError, which ends with `mend`, if it belongs to another model."""
+def load_fitted(loaded: LoadedModel, folder: Path, fix: str) -> Fitted:
+    """Load a classifier; InputError, which ends with `fix`, if it belongs to another model."""
     description = read_description(folder / CONFIG_FILE, FORMAT_VERSION)
     # A digest of the model in fp32, whatever its precision now; older digests may differ.
     dtypes = {torch.float32, loaded.model.dtype}
     if description.get("model_digest") not in [model_digest(loaded.model, t) for t in dtypes]:
-        raise InputError(f"{folder}: was fitted on another model than {loaded.folder}; {mend}")
+        raise InputError(f"{folder}: was fitted on another model than {loaded.folder}; {fix}")
     load = LOADERS.get(description["format_version"], load_classifier)  # a regression
     return load(folder, loaded.model.config.hidden_size)
 
 
 def own_classifier(loaded: LoadedModel, layer: int = -1, given: str | Path | None = None) -> Fitted:
-    """Load the classifier beside a model, or the one given, for its neuron in a layer.
+    """Load the classifier of a model, or the one given, for its neuron in a layer.
 
     given: as for `find_classifier`. Raises InputError, which names --neuron, if there is none, if
     it belongs to other weights, or if the layer is not the last, the only one that a classifier
@@ -104,5 +104,5 @@ def own_classifier(loaded: LoadedModel, layer: int = -1, given: str | Path | Non
             f"{loaded.folder}: has no {FOLDER}/ that would say which unit to take; name one with "
             f"--neuron. {HOW_TO_FIT}"
         )
-    mend = f"name a unit with --neuron, or fit it again. {HOW_TO_FIT}"
-    return load_fitted(loaded, folder, mend)
+    fix = f"name a unit with --neuron, or fit it again. {HOW_TO_FIT}"
+    return load_fitted(loaded, folder, fix)

@@ -1,7 +1,7 @@
 """A bag of n-grams: log-odds from the words of a text and the pairs of neighbours.
 
-A state that reads byte by byte forgets words; a bag of n-grams forgets none, but ignores their
-position (Wang and Manning 2012). Each n-gram is hashed to a bucket, so no vocabulary is stored
+A model that processes bytes one by one forgets words; a bag of n-grams forgets none, but ignores
+their position (Wang and Manning 2012). Each n-gram is hashed to a bucket; no vocabulary is stored
 (Weinberger et al. 2009, arXiv 0902.2206).
 """
 

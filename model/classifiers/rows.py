@@ -1,26 +1,19 @@
-"""Adds to each row of a table its label, probability and neuron value."""
+"""The rows of a table to classify: their texts, their names in the output, their batches."""
 
 import logging
-import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import takewhile
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ..errors import InputError
 from ..reading.records import Record
 from ..reading.texts import KeyChooser, unicode_text
+from ..text.markup import without_tags
 
-if TYPE_CHECKING:  # reading rows needs no torch
-    from .sentiment_classifier import SentimentClassifier, Verdicts
-
-BATCH_ROWS = 1024  # read together, so that texts of similar length can share a batch
+BATCH_ROWS = 1024  # classified together, so that texts of similar length can share a batch
 FIRST_ROWS = 64  # of the first batch; the next ones double, so that answers are there soon
 BATCH_CHARACTERS = 1 << 24  # or fewer rows, if they are long
 OF_A_CELL = 64  # characters of overhead for a value
 RENAMED = "input_"
-DIGITS = 7  # significant ones
-
-IsKnown = Callable[[Mapping[str, Any]], bool]  # whether a row with these values was answered
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +30,7 @@ class OwnNames:
     def __init__(self, added: Sequence[str], keys: Collection[str] = ()):
         self.added = added
         self._names: dict[str, str] = {}  # by key
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self.of(keys)
 
     def of(self, keys: Collection[str]) -> list[str]:
@@ -47,12 +40,12 @@ class OwnNames:
     def values(self, record: Record) -> dict[str, Any]:
         """Return a row's own values by their names; a new name is logged once."""
         names = self.of(record)
-        self._tell(dict(zip(record, names, strict=True)), record.place)
+        self._report(dict(zip(record, names, strict=True)), record.place)
         return dict(zip(names, record.values(), strict=True))
 
-    def _tell(self, names: Mapping[str, str], place: str) -> None:
-        new = {k: name for k, name in names.items() if name != k and k not in self._told}
-        self._told |= new.keys()
+    def _report(self, names: Mapping[str, str], place: str) -> None:
+        new = {k: name for k, name in names.items() if name != k and k not in self._reported}
+        self._reported |= new.keys()
         if new:
             log.info("%s: %s of the input: now %s", place, ", ".join(new), ", ".join(new.values()))
 
@@ -69,10 +62,17 @@ class OwnNames:
 
 
 class InputRow(NamedTuple):
-    """A record with its text; None if that is missing, or nothing but white space."""
+    """A record with its text, as the classifier gets it."""
 
     record: Record
-    text: str | None
+    text: str | None  # without HTML tags; None if it is missing, or nothing but white space
+    had_tags: bool = False
+
+    @classmethod
+    def of(cls, record: Record, text: str | None) -> "InputRow":
+        """Return the row of a record whose text is this."""
+        plain = without_tags(text or "")
+        return cls(record, plain if plain and not plain.isspace() else None, plain != (text or ""))
 
 
 def rows_of(
@@ -88,7 +88,7 @@ def rows_of(
         text = unicode_text(key.value(record), record.place)
         if are_alike:
             key.require(location)
-        yield InputRow(record, text if text and not text.isspace() else None)
+        yield InputRow.of(record, text)
     key.conclude(location)
 
 
@@ -131,101 +131,3 @@ def _extent(record: Record) -> int:
         elif isinstance(value, (list, tuple, set)):
             left += value
     return size
-
-
-def classify_batches(
-    classifier: "SentimentClassifier",
-    batches: Iterable[list[InputRow]],
-    names: OwnNames,
-    is_known: IsKnown | None = None,
-) -> Iterator[list[Record]]:
-    """Yield every batch with what was found added to its rows.
-
-    names: of the rows' own values. is_known: called with these, by name. Rows that are known, the
-    first ones, are left out.
-
-    label; probability: of the positive one of two classes, else of the label; of more than two
-    also probability_CLASS each; unsure: of two classes, whether the probability lies between the
-    classifier's two thresholds; stars: expected, if the classifier predicts them; neuron: the unit
-    that the classifier relies on most, after the text. If a text may have several labels: labels, a
-    list, and probability_CLASS each. Always bits_per_character, how well the model predicts the
-    text, and unfamiliar, whether it is too short or unlike what the model has read; None if that is
-    not known. All are None if a row has no text, or only white space.
-    """
-    for batch in batches:
-        own = [names.values(row.record) for row in batch]
-        known = 0 if is_known is None else sum(1 for _ in takewhile(is_known, own))
-        if known < len(batch):
-            yield _with_findings(classifier, batch, own)[known:]  # digits as if uninterrupted
-        elif classifier.advance is not None:
-            classifier.advance(tokens_in(batch, classifier))
-
-
-def tokens_in(batch: Iterable[InputRow], classifier: "SentimentClassifier") -> int:
-    """Count the tokens of a batch."""
-    return sum(len(classifier.loaded.tokens(text)) for _, text in batch if text is not None)
-
-
-def added_names(classifier: "SentimentClassifier") -> list[str]:
-    """Return the names of what is added to a row."""
-    from .stars import StarsClassifier
-
-    fitted = classifier.fitted
-    each = [] if fitted.is_binary else [f"probability_{name}" for name in classifier.classes]
-    always = ["bits_per_character", "unfamiliar"]
-    if fitted.is_multilabel:
-        return ["labels", *each, *always]
-    stars = ["stars"] if isinstance(fitted, StarsClassifier) else []
-    unsure = ["unsure"] if fitted.is_binary else []
-    return ["label", "probability", *unsure, *stars, "neuron", *each, *always]
-
-
-def _with_findings(
-    classifier: "SentimentClassifier", batch: list[InputRow], own: list[dict[str, Any]]
-) -> list[Record]:
-    present = {number: text for number, (_, text) in enumerate(batch) if text is not None}
-    findings = dict(zip(present, _findings(classifier, list(present.values())), strict=True))
-    nothing = dict.fromkeys(added_names(classifier))
-    rows = []
-    for number, (row, values) in enumerate(zip(batch, own, strict=True)):
-        merged = Record({**values, **findings.get(number, nothing)})
-        merged.place = row.record.place
-        rows.append(merged)
-    return rows
-
-
-def _findings(classifier: "SentimentClassifier", texts: list[str]) -> Iterator[dict[str, Any]]:
-    found = classifier.read(texts)
-    names = added_names(classifier)
-    for row in range(len(texts)):
-        values = _told(classifier, found, row)
-        yield {name: values[name] for name in names}
-
-
-def _told(classifier: "SentimentClassifier", found: "Verdicts", row: int) -> dict[str, Any]:
-    """Return the results for a text, by name; None for those that do not apply."""
-    choice, probabilities = found.choices[row], list(map(_rounded, found.probabilities[row]))
-    bits, unfamiliar = float(found.bits_per_character[row]), found.unfamiliar[row]
-    told: dict[str, Any] = {
-        "bits_per_character": None if math.isnan(bits) else _rounded(bits),
-        "unfamiliar": None if unfamiliar is None else bool(unfamiliar),
-    }
-    for name, values in (
-        ("unsure", found.unsure),
-        ("stars", found.stars),
-        ("neuron", found.neuron),
-    ):
-        told[name] = None if values is None else _rounded(values[row].item())
-    for name, probability in zip(classifier.classes, probabilities, strict=True):
-        told[f"probability_{name}"] = probability
-    if classifier.fitted.is_multilabel:
-        told["labels"] = [n for n, c in zip(classifier.classes, choice, strict=True) if c]
-    else:
-        told["label"] = classifier.classes[choice]
-        told["probability"] = probabilities[1 if classifier.fitted.is_binary else choice]
-    return told
-
-
-def _rounded(value: Any) -> Any:
-    """Round a float to the digits of fp32; return anything else unchanged."""
-    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value

@@ -1,6 +1,7 @@
 """A model with its classifier: from texts to labels, probabilities and neuron values."""
 
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from inspect import signature
 from pathlib import Path
@@ -16,37 +17,41 @@ from ..files.devices import DeviceName
 from ..files.weights import LoadedModel, adapted, load_model
 from ..precision import Precision
 from ..reading.progress import ProgressBar
-from ..text.profiles import checked_texts
+from ..reading.records import Record
+from ..reading.texts import unicode_text
+from ..text.profiles import checked_texts, listed_texts
+from .answers import Answer, Answers, Predictions, added_names, answers_of
 from .classifier import CONFIG_FILE, FOLDER, checked_between, checked_threshold
 from .fitted import HOW_TO_FIT, Fitted, find_classifier, load_fitted
+from .rows import InputRow, OwnNames
 from .stars import StarsClassifier
 
 SHORTEST = 2  # bytes: fewer are no text
 
 
-class Verdicts(NamedTuple):
-    """The results for N texts from one reading."""
+class EncodedTexts(NamedTuple):
+    """Texts as a model processes them."""
 
-    choices: np.ndarray  # int64 [N], indices into the classes; multi-label [N, C], 0 or 1
-    probabilities: np.ndarray  # float64 [N, C]
-    neuron: np.ndarray  # float32 [N], the value of the unit that the classifier relies on most
-    stars: np.ndarray | None  # float64 [N], expected, if the classifier predicts stars
-    bits_per_character: np.ndarray  # float64 [N], of the text as it is read; NaN without bytes
-    unsure: np.ndarray | None  # bool [N], of two classes: between the two thresholds
-    unfamiliar: np.ndarray
-    """Whether too short, or unlike what the model has read: bool [N].
+    encoded: list[bytes]  # cleaned, with the frame of the text profile
+    tokens: list[np.ndarray]
 
-    If the classifier cannot tell the second, object [N]: True if too short, else None.
-    """
+    @property
+    def size(self) -> int:
+        """The number of tokens."""
+        return sum(map(len, self.tokens))
 
 
 class SentimentClassifier:
-    """Logistic regression, or fine-tuned heads, on what a model has read.
+    """Predicts the sentiment of texts: a language model, and a classifier on its features.
 
-    Texts are a list of strings; results are in their order, and independent of `batch_size`. It
-    follows scikit-learn's interface for classifiers, and needs scikit-learn only if used by it.
-    Memory grows with the bytes of the texts, not with texts times units.
-    Raises InputError if there is no classifier, or if it was fitted on another model.
+    Call it with one text or several for results by name, or use scikit-learn's methods with a list
+    of strings. Results are in the order of the texts, and independent of `batch_size`. Memory grows
+    with the bytes of the texts, not with texts times units. scikit-learn is needed only if it calls
+    this class. Raises InputError if there is no classifier, or if it was fitted on another model.
+
+    >>> classifier = SentimentClassifier.from_pretrained()
+    >>> classifier("I love it, it works perfectly.")["label"]
+    'positive'
 
     Parameters
     ----------
@@ -61,7 +66,7 @@ class SentimentClassifier:
         For two classes: a text whose probability of the positive one lies between these two, ends
         included, is unsure. None: the classifier's own, or up to 0.1 from the threshold.
     batch_size : int
-        Texts read together. It changes the speed, not the results.
+        Texts processed together. It changes the speed, not the results.
     precision : "fp32", "bf16", "fp16", "int8" or None
         Number format of the matrix products; docs/speed.md says which is faster where, and how
         little the probabilities change. None: fp32, or what a loaded model has.
@@ -73,7 +78,7 @@ class SentimentClassifier:
     """
 
     advance: Callable[[int], object] | None = None
-    """Called with the number of bytes just read, for a progress bar of the caller."""
+    """Called with the number of tokens just processed, for a progress bar of the caller."""
     numbers_at_once = 1 << 22
     """The most features that are in memory at once, for all texts together."""
 
@@ -109,8 +114,8 @@ class SentimentClassifier:
     ) -> "SentimentClassifier":
         """Load a model and its classifier, ready to predict.
 
-        parameters: those of the class. advance: called with the number of bytes just read, for a
-        progress bar of the caller.
+        parameters: those of the class. advance: called with the number of tokens just processed,
+        for a progress bar of the caller.
         """
         found = cls(name_or_dir, classifier, **parameters).fit()
         if advance is not None:
@@ -149,8 +154,8 @@ class SentimentClassifier:
                     f"the folder of one with --classifier, or take the shipped model `default`, "
                     f"which has one. {HOW_TO_FIT}"
                 )
-            mend = f"name that model, or fit one on this. {HOW_TO_FIT}"
-            found = load_fitted(loaded, folder, mend)
+            fix = f"name that model, or fit one on this. {HOW_TO_FIT}"
+            found = load_fitted(loaded, folder, fix)
         else:
             folder, found = loaded.folder, given
         for name, value in (("threshold", self.threshold), ("unsure", self.unsure)):
@@ -241,8 +246,56 @@ class SentimentClassifier:
         """
         return self._found(texts, self._neuron)
 
-    def read(self, texts: Iterable[str]) -> Verdicts:
-        """Return all results, reading the texts once: a tuple with these names.
+    def __call__(self, texts: Any) -> Any:
+        """Classify one text, or several: the results that `classify` writes, by name.
+
+        texts: a string, or a list, array or pandas Series of them. A missing text (None, NaN,
+        pandas.NA), an empty or a blank one has missing results. HTML tags are left out.
+        Returns an `Answer`, a dict, for one text, else `Answers`, a list of them with `to_frame()`.
+
+        >>> SentimentClassifier.from_pretrained()("I love it, it works perfectly.")["label"]
+        'positive'
+        """
+        if isinstance(texts, str) or not isinstance(texts, Iterable):
+            return self([texts])[0]
+        given = listed_texts(texts)
+        rows = [
+            InputRow.of(Record(), None if _is_missing(text) else unicode_text(text, f"text {n}"))
+            for n, text in enumerate(given, start=1)
+        ]
+        present = self.predict_all(row.text for row in rows if row.text is not None)
+        names = added_names(self.fitted)
+        answers, nothing = answers_of(self.fitted, present, names), dict.fromkeys(names)
+        return Answers(
+            [
+                Answer({"text": text, **(nothing if row.text is None else next(answers))})
+                for text, row in zip(given, rows, strict=True)
+            ],
+            index=getattr(texts, "index", None) if hasattr(texts, "iloc") else None,
+        )
+
+    def frame(self, table: Any, column: str) -> Any:
+        """Return a pandas DataFrame with the results for one of its columns added.
+
+        A column with the name of a result becomes input_NAME, as with `classify`.
+
+        >>> classifier.frame(comments, "comment")[["comment", "sentiment"]]  # doctest: +SKIP
+        """
+        if column not in table.columns:
+            present = ", ".join(map(repr, table.columns))
+            raise InputError(f"no column {column!r}; there are {present}")
+        added = self(table[column]).to_frame().reindex(columns=added_names(self.fitted))
+        names = OwnNames(list(added.columns)).of(list(map(str, table.columns)))
+        renamed = table.set_axis(names, axis=1)
+        return renamed.assign(**{name: added[name].to_numpy() for name in added.columns})
+
+    def encode(self, texts: Sequence[str]) -> EncodedTexts:
+        """Return texts as the model processes them, for `predict_all`."""
+        encoded = list(map(self.loaded.profile.encode, texts))
+        return EncodedTexts(encoded, list(map(self.loaded.tokenizer.encode, encoded)))
+
+    def predict_all(self, texts: Iterable[str] | EncodedTexts) -> Predictions:
+        """Return all results from one pass over the texts, as arrays.
 
         choices: int64 [N], indices into `classes`; [N, C], 0 or 1, if a text may have several.
         probabilities: float64 [N, C]. neuron: float32 [N], as `neuron_values`. stars: float64 [N],
@@ -251,23 +304,28 @@ class SentimentClassifier:
         [N]; of a classifier that cannot tell, object [N]: True for a text that is too short, else
         None.
         """
-        pieces = self._read(read_in_order, checked_texts(texts))
-        found = [self._verdicts(piece, read) for piece, read in pieces]
-        return Verdicts._make(map(_joined, zip(*found, strict=True)))
+        pieces = self._process(read_in_order, texts)
+        found = [self._predictions(encoded, output) for encoded, output in pieces]
+        return Predictions._make(map(_joined, zip(*found, strict=True)))
 
-    def _verdicts(self, texts: list[str], read: ModelOutput) -> Verdicts:
-        encoded = list(map(self.loaded.profile.encode, texts))
-        features = self._with_ngrams(read.features, encoded)
+    def read(self, texts: Iterable[str]) -> Predictions:
+        """Return `predict_all`, which is its new name."""
+        warnings.warn("read is now predict_all", DeprecationWarning, stacklevel=2)
+        return self.predict_all(texts)
+
+    def _predictions(self, encoded: list[bytes], output: ModelOutput) -> Predictions:
+        features = self._with_ngrams(output.features, encoded)
         characters = np.array(list(map(len, encoded)))
+        bits = output.bits
         probabilities = self.fitted.probabilities(features)
-        return Verdicts(
+        return Predictions(
             choices=self.fitted.choose(probabilities),
             probabilities=self._of_each_class(probabilities),
             neuron=self._neuron(features),
             stars=self._stars(features),
-            bits_per_character=np.where(characters > 0, read.bits / characters.clip(min=1), np.nan),
+            bits_per_character=np.where(characters > 0, bits / characters.clip(min=1), np.nan),
             unsure=self._unsure(probabilities),
-            unfamiliar=self._unfamiliar(texts, read.bits, characters),
+            unfamiliar=self._unfamiliar(bits, characters),
         )
 
     def _neuron(self, features: np.ndarray) -> np.ndarray:
@@ -288,10 +346,10 @@ class SentimentClassifier:
         low, high = self.unsure_
         return (low <= probabilities) & (probabilities <= high)
 
-    def _unfamiliar(self, texts: list[str], bits: np.ndarray, characters: np.ndarray) -> np.ndarray:
-        clean = self.loaded.profile.clean
-        sizes = np.array([len(clean(text).encode(errors="replace")) for text in texts])
-        familiarity, short = self.fitted.familiarity, sizes < SHORTEST
+    def _unfamiliar(self, bits: np.ndarray, characters: np.ndarray) -> np.ndarray:
+        profile = self.loaded.profile
+        frame = len((profile.prefix + profile.suffix).encode())
+        familiarity, short = self.fitted.familiarity, characters - frame < SHORTEST
         if familiarity is None:
             return np.array([True if is_short else None for is_short in short], dtype=object)
         return short | ~familiarity.admits(bits, characters)
@@ -302,8 +360,8 @@ class SentimentClassifier:
 
     def _features(self, texts: Iterable[str]) -> Iterator[np.ndarray]:
         """Yield the features of some texts at a time, in their order."""
-        for piece, read in self._read(features_in_order, checked_texts(texts)):
-            yield self._with_ngrams(read, map(self.loaded.profile.encode, piece))
+        for encoded, features in self._process(features_in_order, texts):
+            yield self._with_ngrams(features, encoded)
 
     def _with_ngrams(self, features: np.ndarray, encoded: Iterable[bytes]) -> np.ndarray:
         """Append the log-odds of the texts' n-grams, if the classifier uses them."""
@@ -312,20 +370,22 @@ class SentimentClassifier:
         texts = [text.decode() for text in encoded]
         return np.column_stack([features, self.fitted.ngrams.log_odds(texts)])
 
-    def _read(self, read: Callable[..., Any], texts: list[str]) -> Iterator[tuple[list[str], Any]]:
-        """Yield some texts at a time, with their features and, if wanted, the bits they cost."""
+    def _process(
+        self, process: Callable[..., Any], texts: Iterable[str] | EncodedTexts
+    ) -> Iterator[tuple[list[bytes], Any]]:
+        """Yield some encoded texts at a time, with what `process` makes of their tokens."""
+        if not isinstance(texts, EncodedTexts):
+            texts = self.encode(checked_texts(texts))
         loaded, kind = self.loaded, self.fitted.kind
-        sequences = list(map(loaded.tokens, texts))
-        size = sum(map(len, sequences))
         step = max(self.numbers_at_once // kind.size(loaded.model.config), 1)
-        with ProgressBar("classify", size, shown=self.show_progress) as progress:
-            for first in range(0, max(len(texts), 1), step):
+        with ProgressBar("classify", texts.size, shown=self.show_progress) as progress:
+            for first in range(0, max(len(texts.tokens), 1), step):
                 piece = slice(first, first + step)
                 yield (
-                    texts[piece],
-                    read(
+                    texts.encoded[piece],
+                    process(
                         loaded.model,
-                        sequences[piece],
+                        texts.tokens[piece],
                         kind=kind,
                         batch_size=self.batch_size,
                         weights=self._weights,

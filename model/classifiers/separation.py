@@ -1,10 +1,9 @@
-"""How well each unit alone tells the classes of a labelled set apart, kept beside a classifier.
+"""The AUC of each unit: how well it alone separates the classes of a labelled set.
 
-It is the area under the unit's ROC curve. Of two classes it is that of the last one: the chance
-that of two texts of different classes the unit is higher in the one of the last class. It is below
-one half where low values mean the last class. Of more classes it is the largest of all, turned so
-that it is at least one half. The weights of a classifier do not tell: units that say the same share
-one weight.
+With two classes it is the chance that of two texts of different classes the unit is higher in the
+one of the last class; below one half, low values mean the last class. With more classes it is the
+largest AUC of any class, folded above 0.5. Classifier weights cannot show this: redundant units
+split one weight.
 """
 
 from pathlib import Path
@@ -16,7 +15,7 @@ from ..files.weights import check_header, load_tensors, save_tensors
 from .classifier import AREAS_FILE
 
 NAME = "areas"
-CHANCE = 0.5  # of a unit that tells nothing
+CHANCE = 0.5  # the AUC of a unit that knows nothing
 
 
 def save_areas(folder: Path, areas: np.ndarray) -> None:

@@ -113,8 +113,8 @@ class StarsClassifier(SeveralUnits):
         """Return the probabilities of one to five stars, float64 [N, 5], not calibrated."""
         size = self.heads.center.numel()
         if features.shape[1] != size + (self.ngrams is not None):
-            besides = " and the log-odds of n-grams" if self.ngrams else ""
-            raise InputError(f"{features.shape[1]} features; the head reads {size}{besides}")
+            more = " and the log-odds of n-grams" if self.ngrams else ""
+            raise InputError(f"{features.shape[1]} features; the head takes {size}{more}")
         states = features[:, :size]
         logits = self.heads.eval()(torch.from_numpy(states))
         each = class_probabilities(logits, exclusive=True).numpy()

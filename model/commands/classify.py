@@ -2,31 +2,31 @@
 
 mlstm-sentiment classify --text "I like it."
 mlstm-sentiment classify --text "I like it." --text "It broke at once."
-mlstm-sentiment classify --input texts.csv --output labelled.csv
+mlstm-sentiment classify --input texts.csv --output labelled.csv --report report.html
 tail -n 5 texts.jsonl | mlstm-sentiment classify --input -
 """
 
+import logging
 import sys
 from argparse import Namespace
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from ..classifiers.classified_rows import IsKnown, classify_batches
 from ..classifiers.rows import (
     InputRow,
-    IsKnown,
     OwnNames,
-    added_names,
-    classify_batches,
     in_batches,
     rows_of,
-    tokens_in,
 )
+from ..classifiers.summary import Summary
 from ..errors import InputError
 from ..files.storage import is_stream, naming, open_stream
+from ..pages.outputs import PAGES
 from ..reading.inputs import JSON_KINDS, Position, TableOptions, as_input
 from ..reading.progress import ProgressBar
 from ..reading.records import Record, read_records
@@ -46,21 +46,26 @@ from .program import STDOUT, check_apart, prepare_output
 
 if TYPE_CHECKING:
     from ..classifiers.sentiment_classifier import SentimentClassifier
+    from ..pages.report import Report
 
 ADDED = """
 Each row gains `label`; `probability`, of the positive class if there are two classes, else of the
-label (then also `probability_CLASS` for each class); with two classes `unsure`; `stars`, 1 to 5, if
-the classifier predicts them; `neuron`, the value of the unit that the classifier relies on most;
+label (then also `probability_CLASS` for each class); with two classes `sentiment`, from -1 to 1,
+high is positive, and `unsure`; `stars`, 1 to 5, if the classifier predicts them;
 `bits_per_character`, how well the model predicts the text; `unfamiliar`, whether it is too short or
-unlike what the model has read (null if the classifier cannot tell). If a text may have several
-labels: `labels`, a list, and `probability_CLASS` for each class. An input column with one of these
-names becomes `input_NAME`, or `input_input_NAME` if there is an `input_NAME` already. A row without
-text, or with nothing but white space in its place, stays where it is, with empty results.
+unlike what the model was trained on (null if the classifier cannot tell). If a text may have
+several labels: `labels`, a list, and `probability_CLASS` for each class. An input column with one
+of these names becomes `input_NAME`, or `input_input_NAME` if there is an `input_NAME` already. A
+row without text, or with nothing but white space in its place, stays where it is, with empty
+results. HTML tags of a text that is marked up (<br />, <p>) are not classified. The last lines on
+stderr count the rows by their answers.
 
 An error or an interruption leaves the rows so far in OUTPUT.partial. The same command continues
 after them. If the input has changed, the old rows are kept under another name."""
 CHECK_SECONDS = 2.0  # of reading a file through, before a terminal shows it
 FORMATS: dict[str, RowFormat] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
+
+log = logging.getLogger(__name__)
 
 
 def add_options(parser: Parser) -> None:
@@ -107,8 +112,21 @@ def add_options(parser: Parser) -> None:
         "(default: the classifier's own, or 0.1 to either side of its threshold; these move with "
         "--threshold)",
     )
+    parser.add_argument(
+        "--neuron",
+        action="store_true",
+        help="also write `neuron`, the value of the unit that the classifier relies on most, with "
+        "the model's own sign",
+    )
+    parser.add_argument("--by", help="column whose values are counted apart at the end")
+    parser.add_argument(
+        "--report",
+        type=Path,
+        help="the .html page to write as well: shares, over time and by group, the clearest "
+        "texts coloured letter by letter, and all rows to search",
+    )
     add_precision(parser)
-    parser.add_argument("--batch-size", type=int, default=128, help="texts read together")
+    parser.add_argument("--batch-size", type=int, default=128, help="texts processed together")
 
 
 def run(options: Namespace) -> None:
@@ -117,24 +135,99 @@ def run(options: Namespace) -> None:
         raise InputError("give either --text or --input")
     if options.input_format and options.input != "-":
         raise InputError("--input-format is only for standard input; a file's name says its format")
+    if options.by and options.input is None:
+        raise InputError("--by is for the rows of an --input; leave it out")
+    if options.report and options.report.suffix.lower() not in PAGES:
+        raise InputError(f"--report {options.report}: the name must end in .html")
+    if options.report and options.output and options.report.resolve() == options.output.resolve():
+        raise InputError(f"--report {options.report}: is the --output, too; name another file")
     row_format = options.format or format_of(options.output)
-    prepare_output(options.output)
-    check_apart([Path(options.input or "-")], [options.output])
+    prepare_output(options.output, options.report)
+    check_apart([Path(options.input or "-")], [options.output, options.report])
     key = KeyChooser(options.text_key, TEXT_KEYS, "--text-key")
     position = Position()
     batches, first = looked_at(read_batches(options, key, position), options)
     keys = keys_of(options, first, key)
+    if options.by and keys and options.by not in keys:
+        present = ", ".join(map(repr, keys))
+        raise InputError(f"--by {options.by}: no such column; there are {present}")
     classifier = load(options)
-    names = OwnNames(added_names(classifier), keys)
+
+    from ..classifiers.answers import added_names
+
+    names = OwnNames(added_names(classifier.fitted, neuron=options.neuron), keys)
     columns = [*names.of(keys), *names.added] if keys else []
-    with opened(options, row_format, columns, classifier, key.key) as (writer, is_known):
+    (by,) = names.of([options.by]) if options.by else (None,)
+    summary = Summary(classifier.fitted, by)
+    report = None if options.report is None else report_of(classifier, summary, names, key)
+
+    def count(row: Mapping[str, Any]) -> None:
+        outcome = summary.add(row)
+        if report is not None:
+            report.add(row, outcome)
+
+    with opened(options, row_format, columns, names, classifier, key.key) as (writer, kept):
         # On a terminal, rows and a bar would write over each other.
         shown = options.output is not None or sys.stdout is None or not sys.stdout.isatty()
         with ProgressBar("classify", shown=shown) as progress:
             classifier.advance = progress.advance
-            batches = counted(batches, classifier, position, progress)
-            rows = classify_batches(classifier, batches, names, is_known)
-            write_rows(rows, writer, progress)
+            rows = classify_batches(
+                classifier,
+                tags_counted(batches, summary),
+                names,
+                None if kept is None else known_to(kept, count),
+                expectation(position, progress),
+            )
+            write_rows(rows, writer, progress, count)
+    if summary.total.total() > 1:
+        log.info("%s", "\n".join(summary.lines()))
+    if report is not None:
+        report.write(options.report, PLACE if options.input == "-" else options.input or "--text")
+        log.info("%s: open it in a browser", options.report)
+
+
+def report_of(
+    classifier: "SentimentClassifier", summary: Summary, names: OwnNames, key: KeyChooser
+) -> "Report":
+    """Return the report to fill; InputError unless the classifier has two classes."""
+    from ..pages.report import Report
+
+    if not classifier.fitted.is_binary:
+        count = len(classifier.classes)
+        raise InputError(f"--report shows two classes; this classifier has {count}; leave it out")
+    return Report(classifier, summary, lambda: names.of([key.key or "text"])[0], names.added)
+
+
+def known_to(kept: WrittenRows, count: Callable[[Mapping[str, Any]], None]) -> IsKnown:
+    """Return a function: was this row already answered? Such a row is counted."""
+
+    def is_known(values: Mapping[str, Any]) -> bool:
+        is_next = kept.begins_next(values)
+        if is_next:
+            count({**values, **kept.last_results()})
+        return is_next
+
+    return is_known
+
+
+def tags_counted(batches: Iterable[list[InputRow]], summary: Summary) -> Iterator[list[InputRow]]:
+    """Yield the batches; count the texts that had HTML tags."""
+    for batch in batches:
+        summary.tagged += sum(row.had_tags for row in batch)
+        yield batch
+
+
+def expectation(position: Position, progress: ProgressBar) -> Callable[[int], None]:
+    """Return a function that reports how much there is to do, by the position in the file."""
+    tokens = 0
+
+    def expect(size: int) -> None:
+        nonlocal tokens
+        if fraction := position.fraction:  # of a file
+            tokens += size
+            progress.expect(tokens / fraction)
+
+    return expect
 
 
 def format_of(output: Path | None) -> RowFormat:
@@ -150,8 +243,8 @@ def format_of(output: Path | None) -> RowFormat:
 def keys_of(options: Namespace, first: list[InputRow], key: KeyChooser) -> list[str]:
     """Return all keys of the rows; [] for standard input, where they are not known yet.
 
-    A file is read through, row by row: a late fault is told before hours of work, and records of
-    JSON may have different keys. A pipe cannot be read twice, and an address is not. Raises
+    A file is read through, row by row, so that a late fault is reported before hours of work, and
+    since records of JSON may have different keys. Pipes and addresses are read only once. Raises
     InputError for a faulty row, and if none has a text.
     """
     path = Path(options.input or "")
@@ -176,10 +269,11 @@ def opened(
     options: Namespace,
     row_format: RowFormat,
     columns: list[str],
+    names: OwnNames,
     classifier: "SentimentClassifier",
     key: str | None,
-) -> Iterator[tuple[RowWriter, IsKnown | None]]:
-    """Open the output. Yield the writer and a function: was this row already answered?
+) -> Iterator[tuple[RowWriter, WrittenRows | None]]:
+    """Open the output. Yield the writer and the rows that an interrupted command left there.
 
     columns: of CSV; []: those of the first row. key: of the texts, if it is known.
     """
@@ -199,8 +293,8 @@ def opened(
             yield make(file), None
     else:
         with resumable_output(output, request(options, row_format, classifier, key)) as file:
-            kept = WrittenRows(file, row_format, added_names(classifier), columns)
-            yield make(file, written_header=lambda: kept.header), kept.begins_next
+            kept = WrittenRows(file, row_format, names.added, columns)
+            yield make(file, written_header=lambda: kept.header), kept
             kept.finish()
 
 
@@ -211,7 +305,7 @@ def request(
     from .. import __version__
     from ..classifiers.fitted import fitted_digest
 
-    names = ("threshold", "unsure", "precision")
+    names = ("threshold", "unsure", "precision", "neuron")
     return {
         "version": __version__,
         "format": row_format,
@@ -221,14 +315,20 @@ def request(
     }
 
 
-def write_rows(batches: Iterable[list[Record]], writer: RowWriter, progress: ProgressBar) -> None:
-    """Write classified rows, flushed batch by batch."""
-    count = 0
+def write_rows(
+    batches: Iterable[list[Record]],
+    writer: RowWriter,
+    progress: ProgressBar,
+    count: Callable[[Record], None],
+) -> None:
+    """Write and count classified rows, flushed batch by batch."""
+    done = 0
     for rows in batches:
-        count += len(rows)
-        progress.note(f"{count / max(progress.seconds, 1e-3):.1f} rows/s")
+        done += len(rows)
+        progress.note(f"{done / max(progress.seconds, 1e-3):.1f} rows/s")
         for row in rows:
             writer.write(row, row.place)
+            count(row)
         writer.flush()
 
 
@@ -286,18 +386,3 @@ def read_stream(options: Namespace, key: KeyChooser) -> Iterator[list[InputRow]]
     records = read_arriving(lines, kind, TableOptions.from_options(options))
     rows = rows_of(records, key, PLACE, are_alike=kind not in JSON_KINDS)
     yield from in_batches(rows, lambda: records.waiting)
-
-
-def counted(
-    batches: Iterator[list[InputRow]],
-    classifier: "SentimentClassifier",
-    position: Position,
-    progress: ProgressBar,
-) -> Iterator[list[InputRow]]:
-    """Yield the batches; before each, report how much there is to read, by the file's size."""
-    tokens = 0
-    for batch in batches:
-        if fraction := position.fraction:  # of a file
-            tokens += tokens_in(batch, classifier)
-            progress.expect(tokens / fraction)
-        yield batch

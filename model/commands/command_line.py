@@ -21,7 +21,7 @@ from ..reading.texts import TEXT_KEYS
 from .program import run
 
 PROGRAM = "mlstm-sentiment"
-TEXT_OPTIONS = {"text", "prompt", "title", "text_key", "sheet"}  # others may be paths
+TEXT_OPTIONS = {"text", "prompt", "title", "text_key", "sheet", "by"}  # others may be paths
 KINDS_HELP = (
     "CSV, TSV, Excel, Parquet, Feather, JSON lines or text (one a line), also compressed (.gz, "
     ".bz2, .xz, .zst, .zip)"

@@ -1,4 +1,4 @@
-"""Write the model itself into one web page: it reads what you type and continues it.
+"""Write the model itself into one web page, which colours and continues what you type.
 
 mlstm-sentiment demo --output page.html
 mlstm-sentiment demo --model runs/tour --neuron 7 --output page.html
@@ -59,5 +59,5 @@ def load_shown(options: Namespace) -> "tuple[LoadedModel, Fitted | None]":
 
     loaded = load_model(options.model, compute_dtype=torch.float32, device="cpu")
     folder = shown_classifier(loaded, options.classifier)
-    mend = f"fit it again. {HOW_TO_FIT}"
-    return loaded, None if folder is None else load_fitted(loaded, folder, mend)
+    fix = f"fit it again. {HOW_TO_FIT}"
+    return loaded, None if folder is None else load_fitted(loaded, folder, fix)

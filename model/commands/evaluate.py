@@ -60,8 +60,8 @@ def add_protocol(parser: Parser) -> None:
         "--lanes",
         type=int,
         help="streams into which the text is cut, read side by side, each from the zero state; 1 "
-        "reads the whole text in file order (default: up to 64; if they are short, each first "
-        "reads the end of the preceding text, unscored)",
+        "processes the whole text in file order (default: up to 64; if they are short, each first "
+        "processes the end of the preceding text, unscored)",
     )
 
 
@@ -91,7 +91,7 @@ def texts_of(path: Path, text_key: str | None, table: TableOptions) -> list[str]
 
 
 def encode(texts: list[str], loaded: "LoadedModel") -> "Split":
-    """Return texts as a model reads them."""
+    """Return texts as the tokens of a model."""
     from ..text.split import encode_split
 
     return encode_split(texts, loaded.profile, loaded.tokenizer)

@@ -45,7 +45,7 @@ def add_options(parser: Parser) -> None:
         "--batch-size",
         type=int,
         default=128,
-        help="texts read together; it changes the speed, not the features",
+        help="texts processed together; it changes the speed, not the features",
     )
 
 
@@ -127,12 +127,12 @@ def run(options: Namespace) -> None:
         write(reading, options.output, progress)
     N, F = reading.shape
     blank = sum(not text.strip() for text in texts)
-    told = f"; {blank:,} of them are empty or missing" if blank else ""
-    print(f"{options.output}: {N:,} texts, {F:,} features{told}")
+    left_blank = f"; {blank:,} of them are empty or missing" if blank else ""
+    print(f"{options.output}: {N:,} texts, {F:,} features{left_blank}")
 
 
 def write(reading: "Reading", output: Path, progress: ProgressBar) -> None:
-    """Write the features; an interruption leaves the finished part beside `output`."""
+    """Write the features; an interruption leaves the finished part next to `output`."""
     from ..files.feature_files import compute
 
     if is_stream(output):  # nothing to continue

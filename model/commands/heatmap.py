@@ -18,15 +18,13 @@ import os
 import sys
 from argparse import BooleanOptionalAction, Namespace
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import InputError
 from ..pages.outputs import check_outputs
 from ..reading.inputs import TableOptions
 from ..reading.texts import read_plain_texts
-from ..text.glyphs import visible
 from .command_line import (
     Parser,
     add_classifier,
@@ -38,14 +36,8 @@ from .command_line import (
 from .program import check_apart, prepare_output
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from ..classifiers.fitted import Fitted
-    from ..files.weights import LoadedModel
     from ..text.profiles import TextProfile
     from ..units.unit_traces import UnitTraces
-
-LEANING = 0.05  # beyond one half, the least area of a unit that says which of its ends is positive
 
 
 def add_options(parser: Parser) -> None:
@@ -72,10 +64,8 @@ def add_options(parser: Parser) -> None:
         "--top",
         type=int,
         default=0,
-        help="number of further units to show: the sentiment unit, unless it is shown already, "
-        "then those that alone separate the classes of the model's classifier best (if that was "
-        "not recorded, those that influence it most; without a classifier, those that vary most "
-        "over the texts)",
+        help="also show this many more units: the sentiment unit first, then the best single-unit "
+        "classifiers; without a classifier, the units that vary most",
     )
     parser.add_argument(
         "--state", choices=("cell", "hidden"), default="cell", help="which half of the unit's state"
@@ -121,26 +111,18 @@ def run(options: Namespace) -> None:
     import torch
 
     from ..files.weights import load_model
-    from ..units.unit_traces import read_texts
+    from ..units.sentiment_traces import sentiment_traces
 
     loaded = load_model(options.model, compute_dtype=torch.float32, device=options.device)
-    texts = [*options.text, *shown_of(rows, loaded.profile, options.input)]
-    own = classifier_of(loaded, options)
-    units = options.neuron or ([] if own is None else [own.neuron])
-    areas = areas_of(loaded, own, options.classifier)
-    traces = read_texts(
+    traces = sentiment_traces(
         loaded,
-        texts,
-        units,
+        [*options.text, *shown_of(rows, loaded.profile, options.input)],
+        options.neuron,
         top=options.top,
-        ranking=ranking_of(own, areas),
         state=options.state,
         layer=options.layer,
-        **orientation_of(own, areas),
+        classifier=options.classifier,
     )
-    if own is not None:
-        said = zip(traces.traces, verdicts_of(loaded, own, texts), strict=True)
-        traces = replace(traces, traces=[replace(each, verdict=words) for each, words in said])
     show(traces, options)
 
 
@@ -163,84 +145,6 @@ def in_colours(asked: bool | None) -> bool:
     if asked is not None:
         return asked
     return sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-
-
-def verdicts_of(loaded: "LoadedModel", own: "Fitted", texts: Sequence[str]) -> list[str]:
-    """Return the classifier's answer for each text: a label and its probability."""
-    from ..classifiers.sentiment_classifier import SentimentClassifier
-
-    each = SentimentClassifier(loaded, own).predict_proba(texts)  # [N, C]
-    choices = own.choose(each[:, 1] if own.is_binary else each)
-    return [_verdict(own, *pair) for pair in zip(choices, each, strict=True)]
-
-
-def _verdict(own: "Fitted", chosen: Any, probabilities: Any) -> str:
-    """chosen: a class's index, or 0 or 1 for each [C]; probabilities: of each class [C]."""
-    named = dict(zip(own.classes, probabilities, strict=True))
-    if own.is_multilabel:
-        labels = [name for name, given in zip(own.classes, chosen, strict=True) if given]
-    else:
-        labels = [own.classes[chosen]]
-    said = own.classes[-1:] if own.is_binary else labels
-    shown = ", ".join(f"probability of {name} {named[name]:.3f}" for name in said)
-    return visible(f"classifier: {', '.join(labels) or 'no label'} ({shown or 'all unlikely'})")
-
-
-def classifier_of(loaded: "LoadedModel", options: Namespace) -> "Fitted | None":
-    """Return the model's classifier, or the one that was named; None if there is none.
-
-    Raises InputError if neither a unit nor a classifier was named and there is none to choose one.
-    """
-    from ..classifiers.fitted import own_classifier
-
-    try:
-        return own_classifier(loaded, options.layer, options.classifier)
-    except InputError:
-        if options.classifier is None and (options.neuron or options.top):
-            return None
-        raise
-
-
-def areas_of(
-    loaded: "LoadedModel", own: "Fitted | None", given: Path | None
-) -> "np.ndarray | None":
-    """Return how well each unit alone separates the classifier's classes; None if not recorded.
-
-    given: the folder of the classifier, if it is not the model's own.
-    """
-    from ..classifiers.fitted import find_classifier
-    from ..classifiers.separation import load_areas
-
-    folder = None if own is None else find_classifier(loaded, given)
-    return None if folder is None else load_areas(folder, loaded.model.config.hidden_size)
-
-
-def ranking_of(own: "Fitted | None", areas: "np.ndarray | None") -> list[int]:
-    """Return the order in which `--top` takes the units, the sentiment unit first.
-
-    Then come the units that separate the classifier's classes best, or, where that is not known,
-    those that influence it most. Without a classifier there are none.
-    """
-    from ..classifiers.influence import ranked_units
-    from ..classifiers.separation import CHANCE
-
-    if own is None:
-        return []
-    return [own.neuron, *ranked_units(own.influence if areas is None else areas[None] - CHANCE)]
-
-
-def orientation_of(own: "Fitted | None", areas: "np.ndarray | None") -> dict[str, Any]:
-    """Return the options of `read_texts` that say what is positive: poles and polarities."""
-    from ..classifiers.separation import CHANCE
-    from ..units.unit_traces import poles_of
-
-    if own is None:
-        return {}
-    known: dict[int, int] = {}
-    if areas is not None and own.is_binary:
-        leans = areas - CHANCE
-        known = {n: 1 if lean > 0 else -1 for n, lean in enumerate(leans) if abs(lean) >= LEANING}
-    return {"poles": poles_of(own), "polarities": {**known, own.neuron: own.polarity}}
 
 
 def shown_of(rows: Sequence[str], profile: "TextProfile", file: str | None) -> list[str]:

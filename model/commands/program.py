@@ -30,13 +30,13 @@ class Ended(KeyboardInterrupt):
         self.number = number
 
 
-def say(error: BaseException, line: str) -> None:
+def print_error(error: BaseException, line: str) -> None:
     """Print the line of an error."""
     print(line, file=sys.stderr, flush=True)
 
 
 def run(
-    command: Callable[[], int | None], failed: Callable[[BaseException, str], None] = say
+    command: Callable[[], int | None], failed: Callable[[BaseException, str], None] = print_error
 ) -> None:
     """Run a command and leave with its exit code.
 
@@ -99,11 +99,11 @@ def _named() -> Iterator[None]:
     except MemoryError as error:
         raise InputError(f"not enough memory ({error}); ask for smaller sizes") from error
     except RuntimeError as error:
-        told = str(error)
-        if told.startswith("Symlink loop"):  # of Path.resolve, until Python 3.13
-            raise InputError(f"{told}; fix the link") from error
-        if "can't allocate memory" in told or "out of memory" in told:  # torch's
-            raise InputError(f"not enough memory ({told}); ask for smaller sizes") from error
+        message = str(error)
+        if message.startswith("Symlink loop"):  # of Path.resolve, until Python 3.13
+            raise InputError(f"{message}; fix the link") from error
+        if "can't allocate memory" in message or "out of memory" in message:  # torch's
+            raise InputError(f"not enough memory ({message}); ask for smaller sizes") from error
         raise
 
 

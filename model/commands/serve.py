@@ -11,7 +11,8 @@ from contextlib import suppress
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from ..classifiers.rows import InputRow, OwnNames, added_names, classify_batches
+from ..classifiers.classified_rows import classify_batches
+from ..classifiers.rows import InputRow, OwnNames
 from ..errors import InputError
 from ..reading.records import Record
 from .command_line import Parser
@@ -87,10 +88,12 @@ def load(options: Namespace) -> tuple[bytes, Callable[[list[str]], list[Record]]
 
 def rows_of_texts(classifier: "SentimentClassifier") -> Callable[[list[str]], list[Record]]:
     """Return a function from texts to what `classify` adds to their rows."""
-    names = OwnNames(added_names(classifier))
+    from ..classifiers.answers import added_names
+
+    names = OwnNames(added_names(classifier.fitted))
 
     def rows(texts: list[str]) -> list[Record]:
-        batch = [InputRow(Record(), None if not t or t.isspace() else t) for t in texts]
+        batch = [InputRow.of(Record(), text) for text in texts]
         return [row for rows in classify_batches(classifier, [batch], names) for row in rows]
 
     return rows

@@ -1,10 +1,8 @@
 """Fills the page's template with style, programs and the model, as base64: one file."""
 
 import base64
-import hashlib
 import html
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ from ..classifiers.fitted import Fitted
 from ..errors import InputError
 from ..files.storage import write_atomically
 from ..files.weights import LoadedModel
-from ..pages.page import as_utf8
+from ..pages.page import as_utf8, content_digest, fill
 from ..text.tokenizer import BYTES
 from ..units.trace import trace
 from .head import PageHead, page_head
@@ -66,16 +64,15 @@ def demo_page(
         "title": html.escape(as_utf8(title)),
         "about": html.escape(as_utf8(_about(loaded, classifier, head))),
         "style": style,
-        "style_digest": _digest(style),
+        "style_digest": content_digest(style),
         "script": script,
-        "script_digest": _digest(script),
+        "script_digest": content_digest(script),
         "worker": "\n".join(_program(name) for name in ("ngrams.js", "engine.js", "worker.js")),
         "module": _base64((FOLDER / "wasm" / "mlstm.wasm").read_bytes()),
         "weights": _base64(packed.data),
         "data": _script_safe(_description(loaded, head, packed.places, unit)),
     }
-    # In one pass, so that a title that looks like a placeholder is not replaced.
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: content[match[1]], _program("page.html"))
+    return fill(_program("page.html"), content)
 
 
 def _check(loaded: LoadedModel) -> None:
@@ -172,11 +169,6 @@ def _about(loaded: LoadedModel, classifier: Fitted | None, head: PageHead | None
 
 def _program(name: str) -> str:
     return (FOLDER / name).read_text(encoding="utf-8")
-
-
-def _digest(text: str) -> str:
-    """Return the hash by which the page's content policy allows this text, and no other."""
-    return _base64(hashlib.sha256(text.encode()).digest())
 
 
 def _base64(data: bytes) -> str:

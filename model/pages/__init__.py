@@ -1,1 +1,1 @@
-"""Pages that show what a model reads."""
+"""Pages that show how a model processes texts."""

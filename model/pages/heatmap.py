@@ -1,27 +1,93 @@
 """Heatmaps for people and programs: an HTML page, JSON, colours for the terminal."""
 
-import base64
-import hashlib
 import html
 import json
 import re
 import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
+from ..files.devices import DeviceName
 from ..files.storage import write_atomically, write_json
+from ..files.weights import LoadedModel, load_model
 from ..text.glyphs import glyph, visible
+from ..text.profiles import checked_texts
+from ..units.sentiment_traces import sentiment_traces
 from ..units.unit_traces import UnitTrace, UnitTraces
 from .outputs import PICTURES, check_outputs
-from .page import PALETTES, Palette, background, fill, page_style, shade
+from .page import PALETTES, Palette, background, fill, page_style, script_digest, shade
 from .picture import write_picture
 
 FORMAT_VERSION = 1
 TEMPLATE = Path(__file__).with_name("heatmap.html")
 DIGITS = 6  # significant ones: what fp32 has
 RESET = "\x1b[0m"
+
+
+@dataclass(frozen=True)
+class Heatmap:
+    """Texts coloured by what a unit holds after every character; a notebook shows them."""
+
+    traces: UnitTraces
+    palette: Palette = "green-red"
+
+    def save(self, path: str | Path) -> None:
+        """Write a page, a picture or JSON, by the suffix: .html, .png, .svg or .json."""
+        write(self.traces, Path(path), self.palette)
+
+    def _repr_html_(self) -> str:
+        traces = self.traces.oriented()
+        limit = traces.ranges()[0]
+        return "".join(_block(trace, limit, self.palette) for trace in traces.traces)
+
+
+def heatmap(
+    texts: str | Iterable[str],
+    model: str | Path | LoadedModel = "default",
+    *,
+    neuron: int | None = None,
+    classifier: str | Path | None = None,
+    palette: Palette = "green-red",
+    device: DeviceName = "auto",
+) -> Heatmap:
+    """Return one text, or several, coloured by what a unit holds after every character.
+
+    model: a model directory, a run directory, the name of a shipped model, or a loaded model.
+    neuron: the unit; default: the one that the model's classifier relies on most.
+
+    >>> heatmap("I loved it at first, then it broke.").save("heatmap.html")  # doctest: +SKIP
+    """
+    if not isinstance(model, LoadedModel):
+        model = load_model(model, compute_dtype=torch.float32, device=device)
+    given = [texts] if isinstance(texts, str) else checked_texts(texts)
+    units = [] if neuron is None else [neuron]
+    options: dict[str, Any] = {"classifier": classifier, "show_progress": False}
+    return Heatmap(sentiment_traces(model, given, units, **options), palette)
+
+
+def letters(trace: UnitTrace, limit: float) -> str:
+    """Return a text as HTML: each character coloured by its value in the first unit."""
+    values = trace.values[:, 0].tolist()
+    pairs = zip(trace.text, values, strict=True)
+    return "".join(
+        f"<span {shade(value, limit)}>{html.escape(glyph(c))}</span>" for c, value in pairs
+    )
+
+
+def _block(trace: UnitTrace, limit: float, palette: Palette) -> str:
+    """Return a text as HTML that needs no style sheet."""
+    spans = "".join(
+        f'<span style="color:#fff;background:rgb{background(value, limit, palette)}">'
+        f"{html.escape(glyph(character))}</span>"
+        for character, value in zip(trace.text, trace.values[:, 0].tolist(), strict=True)
+    )
+    style = "white-space:pre-wrap;overflow-wrap:anywhere;font-family:monospace;line-height:1.7"
+    return f'<div style="{style}" dir="auto">{spans}</div><p>{html.escape(trace.verdict)}</p>'
 
 
 def as_json(traces: UnitTraces) -> dict[str, Any]:
@@ -63,7 +129,7 @@ def as_html(traces: UnitTraces, palette: Palette = "green-red") -> str:
         "style": page_style(),
         "palette": palette,
         "other": next(name for name in PALETTES if name != palette),
-        "script_digest": _script_digest(template),
+        "script_digest": script_digest(template),
         "about": html.escape(_about(traces)),
         "units": "".join(
             f'<option value="{index}">unit {unit}</option>'
@@ -146,12 +212,6 @@ def _page_data(traces: UnitTraces) -> dict[str, Any]:
 def _script_safe(content: dict[str, Any]) -> str:
     """Return JSON in which no HTML parser finds the end of the element."""
     return json.dumps(content).replace("<", "\\u003c").replace("&", "\\u0026")
-
-
-def _script_digest(template: str) -> str:
-    """Return the hash by which the page's policy allows only this script."""
-    (script,) = re.findall(r"<script>(.*?)</script>", template, flags=re.DOTALL)
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 def as_ansi(traces: UnitTraces, palette: Palette = "green-red") -> str:

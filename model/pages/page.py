@@ -1,5 +1,7 @@
 """Common parts of the pages: style, templates, the colours of values, tables."""
 
+import base64
+import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -40,6 +42,17 @@ def fill(template: str, content: Mapping[str, str]) -> str:
     """Replace each {{name}} of a template by its content, which is HTML already."""
     # In one pass, so that a text that looks like a placeholder is not replaced.
     return re.sub(r"\{\{(\w+)\}\}", lambda match: content[match[1]], template)
+
+
+def script_digest(template: str) -> str:
+    """Return the hash by which a page's policy allows only the page's own script."""
+    (script,) = re.findall(r"<script>(.*?)</script>", template, flags=re.DOTALL)
+    return content_digest(script)
+
+
+def content_digest(text: str) -> str:
+    """Return the hash by which a page's policy allows this script or style, and no other."""
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def as_utf8(text: str) -> str:

@@ -1,5 +1,7 @@
 """Rows that survive an interrupted command: the next one continues after them."""
 
+import csv
+import json
 import logging
 import os
 import shutil
@@ -12,7 +14,7 @@ from typing import IO, Any
 from ..errors import InputError
 from ..files.locks import one_at_a_time, refusal
 from ..files.storage import PARTIAL, first_free, flush_to_disk, naming, read_json, write_json
-from .row_files import RowFormat, cell_of, csv_line, json_line
+from .row_files import RowFormat, cell_of, csv_line, json_line, value_of
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +92,7 @@ class WrittenRows:
         self._lines = self._whole_lines()
         self._end = self._count = 0  # of the rows that are the same
         self._is_over = False
+        self._last = b""
         self.header: list[str] = []
         """The columns of CSV whose header is in the file; [] if there is none."""
 
@@ -107,6 +110,16 @@ class WrittenRows:
             self.header, self._count = columns, 0
         return self._take(lambda line: self._begins(line, values))
 
+    def last_results(self) -> dict[str, Any]:
+        """Return what was added to the row that `begins_next` has found, by name."""
+        line = self._last.removeprefix(BOM_UTF8).decode(errors="replace")
+        if not self._is_csv:
+            row = json.loads(line)
+            return {name: row.get(name) for name in self._added}
+        cells = next(csv.reader([line], strict=False))
+        found = zip(self._added, cells[-len(self._added) :], strict=True)
+        return {name: value_of(cell, is_text=name == "label") for name, cell in found}
+
     def finish(self) -> None:
         """Cut off the remaining kept rows; the file is then at its end."""
         if not self._is_over:
@@ -118,6 +131,7 @@ class WrittenRows:
         if line and is_same(line):
             self._end += len(line)
             self._count += 1
+            self._last = line
             return True
         self._is_over = True
         if line:  # more than a row that a kill has cut short

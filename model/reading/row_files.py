@@ -97,6 +97,13 @@ def cell_of(value: Any) -> str:
     return json_of(value) if is_json else str(value)  # also of infinity, and of a date
 
 
+def value_of(cell: str, *, is_text: bool) -> Any:
+    """Return the value that `cell_of` wrote; a cell of no value is None."""
+    if is_text or not cell:
+        return cell or None
+    return json.loads(cell)
+
+
 def json_of(value: Any) -> str:
     """Return JSON; NaN and infinity, which it lacks, become null."""
     dumps = partial(json.dumps, ensure_ascii=False, default=str, allow_nan=False)

@@ -20,7 +20,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..classifiers.fitted import HOW_TO_FIT
-from ..errors import meant
+from ..errors import InputError, meant
+from ..reading.texts import unicode_text
 from .batching import MOST_TEXTS, AnswerRow, ServerClosed
 
 PIECE = 1 << 16  # bytes of the page that are sent at once; a slow client is waited for in between
@@ -189,6 +190,10 @@ def texts_in(body: bytes, limits: Limits) -> list[str]:
         if len(text) > limits.characters:
             most = f"at most {limits.characters:,} a text"
             raise HTTPException(413, f"text {number} has {len(text):,} characters; {most}")
+        try:
+            unicode_text(text, f"text {number}")
+        except InputError as error:
+            raise HTTPException(400, str(error)) from None
     return texts
 
 

@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from ..errors import InputError
 
@@ -133,6 +134,18 @@ def text_profile(name: str) -> TextProfile:
 
 def checked_texts(texts: Iterable[str]) -> list[str]:
     """Return the texts as a list; InputError if they are not a sequence of strings."""
+    given = listed_texts(texts)
+    for place, text in enumerate(given):
+        if not isinstance(text, str):
+            raise InputError(
+                f"every text must be a string; item {place}, counted from 0, is of type "
+                f"{type(text).__name__}; leave out or fill what is missing"
+            )
+    return given
+
+
+def listed_texts(texts: Iterable[Any]) -> list[Any]:
+    """Return the items as a list; InputError for anything that is no sequence, such as a table."""
     if isinstance(texts, str | bytes | bytearray):
         kind = "string" if isinstance(texts, str) else f"{type(texts).__name__} object"
         raise InputError(f"a list of texts is needed; got a single {kind}; write [text]")
@@ -146,11 +159,4 @@ def checked_texts(texts: Iterable[str]) -> list[str]:
             f"a list of texts is needed; got {type(texts).__name__} of {texts.ndim} dimensions, "  # type: ignore[attr-defined]
             "give one of its columns"
         )
-    items = list(texts)
-    for place, text in enumerate(items):
-        if not isinstance(text, str):
-            raise InputError(
-                f"every text must be a string; item {place}, counted from 0, is of type "
-                f"{type(text).__name__}; leave out or fill what is missing"
-            )
-    return items
+    return list(texts)

@@ -69,15 +69,15 @@ def end_after(monkeypatch):
     """Return a function that lets Ctrl-C end the next command after so many batches."""
 
     def interrupt(batches):
-        left, read = iter(range(batches)), SentimentClassifier.read
+        left, read = iter(range(batches)), SentimentClassifier.predict_all
 
         def read_or_end(self, texts):
             if next(left, None) is None:
-                monkeypatch.setattr(SentimentClassifier, "read", read)
+                monkeypatch.setattr(SentimentClassifier, "predict_all", read)
                 raise KeyboardInterrupt
             return read(self, texts)
 
-        monkeypatch.setattr(SentimentClassifier, "read", read_or_end)
+        monkeypatch.setattr(SentimentClassifier, "predict_all", read_or_end)
 
     return interrupt
 
@@ -105,9 +105,11 @@ def test_one_text(work):
         "text": "I like it.",
         "label": expected.predict(["I like it."])[0],
         "probability": pytest.approx(probability, abs=1e-5),
+        "sentiment": pytest.approx(2 * probability - 1, abs=1e-5),
         "unsure": bool(0.4 <= probability <= 0.6),
-        "neuron": pytest.approx(expected.neuron_values(["I like it."])[0], abs=1e-5),
-        "bits_per_character": pytest.approx(expected.read(["I like it."]).bits_per_character[0]),
+        "bits_per_character": pytest.approx(
+            expected.predict_all(["I like it."]).bits_per_character[0]
+        ),
         "unfamiliar": None,
     }
 
@@ -591,3 +593,87 @@ def test_a_broken_link_is_named_as_such(classify, tmp_path):
 
 def test_none_is_a_text_like_any_other(classify):
     assert json.loads(classify("--text", "None").stdout)["text"] == "None"
+
+
+def export(path, count=60):
+    """Write comments with products and dates, a few of them empty."""
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(["comment", "product", "created"])
+        for n in range(count):
+            text = ODD[n % len(ODD)] + (f" {n}<br />again" if n % 5 == 4 else "")
+            rows.writerow([text, f"<i>{n % 3}</i>", f"2024-0{1 + n % 4}-11"])
+
+
+def test_the_end_counts_what_the_rows_say(classify, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    export(tmp_path / "in.csv")
+    words = ("--input", tmp_path / "in.csv", "--text-key", "comment", "--by", "product")
+    rows = [json.loads(line) for line in classify(*words).stdout.splitlines()]
+    said = caplog.text
+    kinds = [
+        "empty" if row["label"] is None else "unfamiliar" if row["unfamiliar"]
+        else "unsure" if row["unsure"] else row["label"] for row in rows
+    ]  # fmt: skip
+    for kind in ("good", "bad", "unsure", "unfamiliar", "empty"):
+        assert f" {kinds.count(kind)} {kind}" in said
+    assert f"HTML tags left out in {sum('<br />' in row['comment'] for row in rows)}" in said
+    for group in range(3):
+        own = [
+            kind for kind, row in zip(kinds, rows, strict=True) if f">{group}<" in row["product"]
+        ]
+        counts = [own.count(kind) for kind in ("good", "unsure", "bad", "unfamiliar", "empty")]
+        assert f"<i>{group}</i> {len(own)} {' '.join(map(str, counts))}" in " ".join(said.split())
+    caplog.clear()
+    classify("--text", "I like it.")
+    assert "1 row" not in caplog.text
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_counts_and_report_are_those_of_all_rows_after_an_interruption(
+    classify, end_after, tmp_path, suffix, caplog
+):
+    caplog.set_level(logging.INFO)
+    export(tmp_path / "in.csv", count=130)
+    words = ("--input", tmp_path / "in.csv", "--text-key", "comment", "--by", "product")
+    found = {}
+    for name in ("whole", "cut"):
+        outputs = ("--output", tmp_path / f"{name}.{suffix}", "--report", tmp_path / "page.html")
+        if name == "cut":
+            end_after(1)
+            assert classify(*words, *outputs).returncode == 130
+        caplog.clear()
+        assert classify(*words, *outputs).returncode == 0
+        said = caplog.text[caplog.text.index("130 rows: ") :]
+        found[name] = (said, (tmp_path / "page.html").read_text())
+    assert "continues after" in caplog.text
+    assert found["whole"] == found["cut"]
+
+
+def test_neuron_is_written_only_if_asked_for(classify, work):
+    plain, asked = (
+        json.loads(classify("--text", "I like it.", *more).stdout) for more in ([], ["--neuron"])
+    )
+    (value,) = SentimentClassifier.from_pretrained(work / "full").neuron_values(["I like it."])
+    assert asked.pop("neuron") == pytest.approx(value, abs=1e-5)
+    assert asked == plain
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--text", "x", "--by", "a"], "--by is for the rows of an --input"),
+        (["--input", "in.csv", "--by", "a"], "--by a: no such column; there are 'text', 'id'"),
+        (["--text", "x", "--report", "page.pdf"], "page.pdf: the name must end in .html"),
+        (
+            ["--text", "x", "--output", "a.html", "--format", "csv", "--report", "./a.html"],
+            "a.html: is the --output, too",
+        ),
+        (["--input", "in.csv", "--report", "in.csv/x.html"], "is a file, not a folder"),
+    ],
+)
+def test_refusals_of_counts_and_reports(classify, tmp_path, monkeypatch, words, said):
+    """Before a model is loaded: this one has no classifier, an error of its own."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.csv").write_text("text,id\ngood,1\n")
+    assert_refused(classify(*words, model="bare"), said)

@@ -7,14 +7,14 @@ import logging
 import numpy as np
 import pytest
 
+from model.classifiers.answers import added_names
+from model.classifiers.classified_rows import classify_batches
 from model.classifiers.classifier import Classifier, Familiarity
 from model.classifiers.heads import HeadsConfig, build_heads
 from model.classifiers.rows import (
     BATCH_ROWS,
     InputRow,
     OwnNames,
-    added_names,
-    classify_batches,
     in_batches,
     rows_of,
 )
@@ -24,7 +24,7 @@ from model.errors import InputError
 from model.files.weights import LoadedModel
 from model.reading.records import Record
 from model.reading.texts import TEXT_KEYS, KeyChooser
-from model.text.profiles import text_profile
+from model.text.profiles import TextProfile, text_profile
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def with_texts(rows, text_key=None, are_alike=False):
 
 def classified(classifier, rows, text_key=None, keys=()):
     batches = in_batches(with_texts(rows, text_key))
-    names = OwnNames(added_names(classifier), keys)
+    names = OwnNames(added_names(classifier.fitted, neuron=True), keys)
     return list(itertools.chain(*classify_batches(classifier, batches, names)))
 
 
@@ -65,14 +65,15 @@ def test_rows_keep_their_columns(classifier):
     assert len(found) == len(rows)
     for row, out in zip(rows, found, strict=True):
         assert {name: out[name] for name in row} == row
-        added = {"label", "probability", "unsure", "neuron", "bits_per_character", "unfamiliar"}
-        assert set(out) - set(row) == added
+        added = added_names(classifier.fitted, neuron=True)
+        assert set(out) - set(row) == set(added)
     texts = ["good", "3.5", rows[7]["text"]]
     probabilities = classifier.predict_proba(texts)[:, 1]
     for place, text, probability in zip((0, 6, 7), texts, probabilities, strict=True):
         out = found[place]
         assert out["label"] == ("1" if probability > 0.5 else "0")
         assert out["probability"] == pytest.approx(probability, abs=1e-5)
+        assert out["sentiment"] == pytest.approx(2 * probability - 1, abs=1e-5)
         assert out["neuron"] == pytest.approx(classifier.neuron_values([text])[0], abs=1e-5)
         assert out["unfamiliar"] is None
     for place in range(1, 6):
@@ -96,7 +97,7 @@ def test_what_a_head_of_stars_adds_is_of_the_kinds_that_json_has(small_model, tm
     assert good["unsure"] is True
     assert good["unfamiliar"] is False
     assert short["unfamiliar"] is True
-    found = classifier.read(["good", "?"])
+    found = classifier.predict_all(["good", "?"])
     assert good["stars"] == pytest.approx(found.stars[0], rel=1e-6)
     assert short["stars"] == pytest.approx(found.stars[1], rel=1e-6)
 
@@ -134,7 +135,7 @@ def test_no_name_is_given_to_two_keys(classifier, caplog, known, names):
     rows = [{"label": "A"}, {"label": "B", "input_label": "C"}, {"input_label": "D", "label": "E"}]
     rows = [{"text": "good", **row} for row in rows]
     for row, found in zip(rows, classified(classifier, rows, keys=known), strict=True):
-        own = [name for name in found if name not in added_names(classifier)]
+        own = [name for name in found if name not in added_names(classifier.fitted, neuron=True)]
         assert {name: found[name] for name in own} == {names.get(k, k): v for k, v in row.items()}
     assert f"label of the input: now {names['label']}" in caplog.text
 
@@ -226,3 +227,14 @@ def test_a_batch_holds_few_rows_with_many_values(row):
     batches = list(in_batches([InputRow(Record(row), "a")] * 20, most_characters=1_000_000))
     assert max(map(len, batches)) <= 4
     assert sum(map(len, batches)) == 20
+
+
+def test_each_text_is_encoded_once(classifier, monkeypatch):
+    encoded, encode = [], TextProfile.encode
+    monkeypatch.setattr(TextProfile, "encode", lambda *a: encoded.append(a[1]) or encode(*a))
+    texts = ["good", "bad", "<p>fine</p>"]
+    batches, names = [list(with_texts([{"text": t} for t in texts]))], OwnNames(["label"])
+    sizes = []
+    list(classify_batches(classifier, batches, names, on_size=sizes.append))
+    assert encoded == ["good", "bad", "fine"]
+    assert sizes == [sum(len(classifier.loaded.tokens(text)) for text in encoded[:3])]

@@ -64,7 +64,7 @@ def test_more_classes(folder, tmp_path):
         SentimentClassifier.from_pretrained(folder, tmp_path / "stars", threshold=0.3)
     with pytest.raises(InputError, match=r"3 classes.*a threshold is for two"):
         SentimentClassifier.from_pretrained(folder, tmp_path / "stars", unsure=(0.3, 0.7))
-    assert classifier.read(TEXTS).unsure is None
+    assert classifier.predict_all(TEXTS).unsure is None
 
 
 def test_a_given_threshold_replaces_the_classifiers_own(folder, tmp_path):
@@ -95,13 +95,13 @@ def test_features_of_all_texts_are_never_in_memory_together(folder):
     classifier = SentimentClassifier.from_pretrained(folder, watched)
     watched.sizes.clear()
     whole = [getattr(classifier, name)(TEXTS) for name in METHODS]
-    verdicts = classifier.read(TEXTS)
+    verdicts = classifier.predict_all(TEXTS)
     assert set(watched.sizes) == {len(TEXTS)}
     watched.sizes.clear()
     classifier.numbers_at_once = 2 * 12  # of two texts
     for name, expected in zip(METHODS, whole, strict=True):
         np.testing.assert_array_equal(getattr(classifier, name)(TEXTS), expected)
-    for found, expected in zip(classifier.read(TEXTS), verdicts, strict=True):
+    for found, expected in zip(classifier.predict_all(TEXTS), verdicts, strict=True):
         np.testing.assert_array_equal(found, expected)
     assert set(watched.sizes) == {2, 1}
     assert classifier.predict([]).shape == (0,)
@@ -121,7 +121,7 @@ def test_a_precision_changes_probabilities_a_little(folder, precision):
 
 
 @pytest.mark.parametrize(
-    "ask", ["predict", "predict_proba", "decision_function", "neuron_values", "read"]
+    "ask", ["predict", "predict_proba", "decision_function", "neuron_values", "predict_all"]
 )
 def test_a_single_string_is_not_taken_for_its_letters(folder, ask):
     with pytest.raises(InputError, match=r"got a single string; write \[text\]"):
@@ -132,7 +132,7 @@ def test_a_callers_progress_bar_is_told_of_every_byte(folder):
     told = []
     classifier = SentimentClassifier.from_pretrained(folder, batch_size=2, advance=told.append)
     size = sum(len(classifier.loaded.tokens(text)) for text in TEXTS)
-    for ask in (classifier.predict, classifier.read):
+    for ask in (classifier.predict, classifier.predict_all):
         told.clear()
         ask(TEXTS)
         assert sum(told) == size
@@ -178,10 +178,10 @@ def test_an_unknown_precision_is_refused(folder):
 def test_a_text_between_two_thresholds_is_unsure(folder):
     probabilities = SentimentClassifier.from_pretrained(folder).predict_proba(TEXTS)[:, 1]
     low, high = sorted(probabilities)[1] - 1e-4, sorted(probabilities)[3] + 1e-4
-    found = SentimentClassifier.from_pretrained(folder, unsure=(low, high)).read(TEXTS)
+    found = SentimentClassifier.from_pretrained(folder, unsure=(low, high)).predict_all(TEXTS)
     assert found.unsure.tolist() == [low <= p <= high for p in found.probabilities[:, 1]]
     assert found.unsure.sum() == 3
-    nobody = SentimentClassifier.from_pretrained(folder, unsure=(0.0, 0.0)).read(TEXTS)
+    nobody = SentimentClassifier.from_pretrained(folder, unsure=(0.0, 0.0)).predict_all(TEXTS)
     assert not nobody.unsure.any()
     with pytest.raises(InputError, match="the lower one comes first"):
         SentimentClassifier.from_pretrained(folder, unsure=(0.7, 0.3))
@@ -195,7 +195,7 @@ def test_without_a_range_of_its_own_a_classifier_is_unsure_near_its_threshold(fo
         own = SentimentClassifier.from_pretrained(folder, tmp_path / "own")
         given = SentimentClassifier.from_pretrained(folder, threshold=threshold)
         for classifier in (own, given):
-            assert classifier.read(TEXTS).unsure.tolist() == near
+            assert classifier.predict_all(TEXTS).unsure.tolist() == near
         assert own.unsure_[1] <= 1
         named = SentimentClassifier.from_pretrained(folder, threshold=threshold, unsure=(0.2, 0.3))
         assert named.unsure_ == (0.2, 0.3)
@@ -203,7 +203,7 @@ def test_without_a_range_of_its_own_a_classifier_is_unsure_near_its_threshold(fo
 
 def test_bits_per_character_are_those_of_predicting_the_text(folder):
     loaded = load_model(folder)
-    found = SentimentClassifier.from_pretrained(folder, batch_size=2).read(TEXTS)
+    found = SentimentClassifier.from_pretrained(folder, batch_size=2).predict_all(TEXTS)
     sequences = list(map(loaded.tokens, TEXTS))
     expected = np.empty(len(TEXTS))
     for rows, costs in token_costs(loaded.model, sequences, batch_size=3):
@@ -216,7 +216,7 @@ def test_bits_per_character_are_those_of_predicting_the_text(folder):
 def test_a_text_without_bytes_has_no_bits_per_character(small_model, tmp_path):
     save_model(tmp_path / "model", small_model, text_profile("raw"), {})
     save_classifier(tmp_path / "model" / "classifier", fitted(tmp_path / "model"))
-    found = SentimentClassifier.from_pretrained(tmp_path / "model").read(["", "good"])
+    found = SentimentClassifier.from_pretrained(tmp_path / "model").predict_all(["", "good"])
     assert np.isnan(found.bits_per_character).tolist() == [True, False]
 
 
@@ -252,5 +252,5 @@ def test_a_runs_own_transfer_is_found(small_model, folder, tmp_path):
 @pytest.mark.parametrize("given", [None, "nowhere"])
 def test_no_classifier_is_refused_with_the_way_to_one(small_model, tmp_path, given):
     save_model(tmp_path / "bare", small_model, text_profile("openai"), {})
-    with pytest.raises(InputError, match=r"no classifier in it.*transfer\.py --model .*bare"):
+    with pytest.raises(InputError, match=r"no classifier in it.*transfer\.py"):
         SentimentClassifier.from_pretrained(tmp_path / "bare", given)

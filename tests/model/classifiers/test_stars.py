@@ -64,7 +64,7 @@ def test_three_stars_are_neutral_and_the_others_symmetric():
 
 
 def test_its_answers_about_texts(folder):
-    found = SentimentClassifier.from_pretrained(folder, batch_size=2).read(TEXTS)
+    found = SentimentClassifier.from_pretrained(folder, batch_size=2).predict_all(TEXTS)
     loaded, known = load_model(folder), make()
     features = features_in_order(loaded.model, list(map(loaded.tokens, TEXTS)), kind=FEATURES)
     logits = known.heads(torch.from_numpy(features))[:, 0].detach().double()
@@ -97,7 +97,7 @@ def test_ngrams_move_the_log_odds_of_five_stars_to_one(folder):
     before = plain.fitted.of_each_star(states)
     save_stars(folder / "classifier", make(plain.fitted.model_digest, ngrams=bag))
     with_bag = SentimentClassifier.from_pretrained(folder)
-    found = with_bag.read(TEXTS)
+    found = with_bag.predict_all(TEXTS)
     moved = bag.log_odds(TEXTS)
     assert (moved != 0).all()
     after = before * np.exp(np.outer(moved, [-0.5, -0.5, 0, 0.5, 0.5]))
@@ -139,7 +139,7 @@ def test_features_without_the_log_odds_of_ngrams_are_refused():
     known = make(ngrams=BagOfNgrams(np.ones(8, np.int8), 0.5))
     known.decide(np.zeros((1, 25), np.float32))
     with pytest.raises(
-        InputError, match="24 features; the head reads 24 and the log-odds of n-grams"
+        InputError, match="24 features; the head takes 24 and the log-odds of n-grams"
     ):
         known.decide(np.zeros((1, 24), np.float32))
 
@@ -169,16 +169,18 @@ def test_it_is_the_same_after_saving_and_loading(folder):
 
 
 def test_what_costs_too_many_bits_is_unfamiliar(folder):
-    bits = SentimentClassifier.from_pretrained(folder).read(TEXTS).bits_per_character
+    bits = SentimentClassifier.from_pretrained(folder).predict_all(TEXTS).bits_per_character
     limit = Familiarity(bits_per_character=float(np.sort(bits)[1:3].mean()), bits=0)
     digest = model_digest(load_model(folder).model)
     save_stars(folder / "classifier", make(digest, limit))
-    found = SentimentClassifier.from_pretrained(folder).read([*TEXTS, "", "?"])
+    found = SentimentClassifier.from_pretrained(folder).predict_all([*TEXTS, "", "?"])
     assert found.unfamiliar[:4].tolist() == (bits > limit.bits_per_character).tolist()
     assert found.unfamiliar[4:].all()
     lenient = replace(limit, bits=1e9)
     save_stars(folder / "classifier", make(digest, lenient))
-    assert not SentimentClassifier.from_pretrained(folder).read([*TEXTS, "ok"]).unfamiliar.any()
+    assert (
+        not SentimentClassifier.from_pretrained(folder).predict_all([*TEXTS, "ok"]).unfamiliar.any()
+    )
 
 
 @pytest.mark.parametrize("kind", [Familiarity, Calibration])
@@ -236,10 +238,10 @@ def test_it_works_in_a_callers_inference_mode(small_model, tmp_path):
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_it_works_whatever_the_callers_defaults_are(small_model, tmp_path, dtype):
     loaded, fitted = LoadedModel(small_model, text_profile("openai"), tmp_path), make()
-    expected = SentimentClassifier(loaded, fitted).read(TEXTS)
+    expected = SentimentClassifier(loaded, fitted).predict_all(TEXTS)
     torch.set_default_dtype(dtype)
     try:
-        found = SentimentClassifier(loaded, fitted).read(TEXTS)
+        found = SentimentClassifier(loaded, fitted).predict_all(TEXTS)
     finally:
         torch.set_default_dtype(torch.float32)
     np.testing.assert_array_equal(found.probabilities, expected.probabilities)

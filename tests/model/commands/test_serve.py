@@ -143,14 +143,15 @@ def test_twenty_clients_get_what_classify_answers(capsys):
         assert server.end() == (0, "")
 
 
-def test_a_lone_surrogate_is_a_text():
+def test_a_lone_surrogate_is_refused_as_classify_does():
     with serving("--model", "default_small") as server:
         response = server.client.post(
             "/classify",
             content=rb'{"texts": ["good \ud800"]}',
             headers={"Content-Type": "application/json"},
         )
-        assert response.json()["results"] == server.classify("good ?")
+        assert response.status_code == 400
+        assert "text 1: a lone surrogate, which UTF-8 cannot encode" in response.json()["error"]
         assert server.end() == (0, "")
 
 

@@ -90,7 +90,7 @@ def read_whole(folder):
     features = features_in_order(loaded.model, [loaded.tokens(text) for text in TEXTS])
     assert np.isfinite(features).all()
     list(generate(loaded.model, b"a", SamplingConfig(length=3), tokenizer=loaded.tokenizer))
-    found = SentimentClassifier.from_pretrained(folder).read(TEXTS)
+    found = SentimentClassifier.from_pretrained(folder).predict_all(TEXTS)
     assert ((found.probabilities >= 0) & (found.probabilities <= 1)).all()
 
 

@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 
 from model import save_model
 from model.classifiers.classifier import Classifier
-from model.commands.heatmap import orientation_of
 from model.errors import InputError
 from model.files.weights import load_model
 from model.language_model import ModelConfig, build_model
-from model.pages.heatmap import as_ansi, as_html, as_json, check_outputs, write
+from model.pages.heatmap import as_ansi, as_html, as_json, check_outputs, heatmap, write
 from model.pages.page import MIDDLE, PALETTES, background
 from model.pages.picture import COLUMNS, _lines, _painted
 from model.text.glyphs import visible
 from model.text.profiles import text_profile
+from model.units.sentiment_traces import orientation_of
 from model.units.trace import trace
 from model.units.unit_traces import UnitTrace, UnitTraces, poles_of, read_texts
 from tests.model.pages.hostile import NASTY
@@ -353,3 +353,17 @@ def test_a_character_has_the_value_of_the_token_that_covers_it(tmp_path, subword
         last = value
     np.testing.assert_allclose(unit_trace.values, expected[2:-1], atol=1e-6)  # without the frame
     assert len(unit_trace.text) == len(text) < len(tokens) + 12
+
+
+def test_a_notebook_shows_a_coloured_text(tmp_path):
+    """Of HTML that needs no style sheet, with nothing of the text in it that acts."""
+    shown = heatmap("I love it. <script>\x1b[31m", "default_small")
+    page = shown._repr_html_()
+    letters = re.findall(r'<span style="color:#fff;background:rgb\((\d+, ){2}\d+\)">', page)
+    assert len(letters) == len("I love it. <script>\x1b[31m")
+    assert "<script>" not in page
+    assert "\x1b" not in page
+    assert "classifier: " in page
+    shown.save(tmp_path / "heatmap.json")
+    assert json.loads((tmp_path / "heatmap.json").read_text())["units"] == shown.traces.units
+    assert len(heatmap(["good", "bad"], "default_small", neuron=7).traces.traces) == 2

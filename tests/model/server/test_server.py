@@ -86,6 +86,7 @@ def test_texts_get_their_rows_and_the_page_is_there(server):
         (b"{}", "must be a list of strings"),
         (b'{"texts": "good"}', "must be a list of strings"),
         (b'{"texts": ["good", 1]}', "must be a list of strings"),
+        (b'{"texts": ["good", "a\\ud800b"]}', "text 2: a lone surrogate"),
         (b'{"text": ["good"]}', "unknown key 'text'; did you mean 'texts'?"),
     ],
 )

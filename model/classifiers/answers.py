@@ -1,0 +1,120 @@
+"""What a classifier says about texts: as arrays, as rows of named values, as a table."""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .fitted import Fitted
+
+DIGITS = 7  # significant ones
+
+
+class Predictions(NamedTuple):
+    """The results for N texts, as arrays."""
+
+    choices: "np.ndarray"  # int64 [N], indices into the classes; multi-label [N, C], 0 or 1
+    probabilities: "np.ndarray"  # float64 [N, C]
+    neuron: "np.ndarray"  # float32 [N], the value of the unit that the classifier relies on most
+    stars: "np.ndarray | None"  # float64 [N], expected, if the classifier predicts stars
+    bits_per_character: "np.ndarray"  # float64 [N], of the encoded text; NaN without bytes
+    unsure: "np.ndarray | None"  # bool [N], of two classes: between the two thresholds
+    unfamiliar: "np.ndarray"
+    """Whether too short, or unlike what the model was trained on: bool [N].
+
+    If the classifier cannot tell the second, object [N]: True if too short, else None.
+    """
+
+
+class Answer(dict[str, Any]):
+    """The results for one text by name, as `classify` writes them; None for a missing text.
+
+    A notebook shows it as a table.
+    """
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame of one row."""
+        return Answers([self]).to_frame()
+
+    def _repr_html_(self) -> str:
+        return Answers([self])._repr_html_()
+
+
+class Answers(list[Answer]):
+    """The results for texts, in their order. A notebook shows them as a table.
+
+    index: the pandas index of the texts, if they had one.
+    """
+
+    def __init__(self, answers: Sequence[Answer] = (), index: Any = None):
+        super().__init__(answers)
+        self._index = index
+
+    def to_frame(self) -> Any:
+        """Return a pandas DataFrame: a row for each text, a column for each result."""
+        import pandas
+
+        return pandas.DataFrame(list(self), index=self._index)
+
+    def _repr_html_(self) -> str:
+        return str(self.to_frame()._repr_html_())
+
+
+def added_names(fitted: "Fitted", *, neuron: bool = False) -> list[str]:
+    """Return the names of the results for a text.
+
+    label; probability: of the positive one of two classes, else of the label; of two classes also
+    sentiment: from -1 to 1, high is positive, and unsure: whether the probability lies between the
+    classifier's two thresholds; stars: expected, if the classifier predicts them; of more than two
+    classes also probability_CLASS for each. If a text may have several labels: labels, a list, and
+    probability_CLASS for each. neuron: the value of the unit that the classifier relies on most,
+    if asked for. Always bits_per_character, how well the model predicts the text, and unfamiliar,
+    whether it is too short or unlike what the model was trained on; None if that is not known.
+    """
+    from .stars import StarsClassifier
+
+    each = [] if fitted.is_binary else [f"probability_{name}" for name in fitted.classes]
+    first = ["labels"] if fitted.is_multilabel else ["label", "probability"]
+    binary = ["sentiment", "unsure"] if fitted.is_binary else []
+    stars = ["stars"] if isinstance(fitted, StarsClassifier) else []
+    unit = ["neuron"] if neuron else []
+    return [*first, *binary, *stars, *unit, *each, "bits_per_character", "unfamiliar"]
+
+
+def answers_of(
+    fitted: "Fitted", found: Predictions, names: Sequence[str]
+) -> Iterator[dict[str, Any]]:
+    """Yield the results for each text, those named, by name."""
+    for row in range(len(found.choices)):
+        values = _values(fitted, found, row)
+        yield {name: values[name] for name in names}
+
+
+def _values(fitted: "Fitted", found: Predictions, row: int) -> dict[str, Any]:
+    """Return the results for a text, by name; None for those that do not apply."""
+    choice, probabilities = found.choices[row], list(map(_rounded, found.probabilities[row]))
+    bits, unfamiliar = float(found.bits_per_character[row]), found.unfamiliar[row]
+    values: dict[str, Any] = {
+        "bits_per_character": None if math.isnan(bits) else _rounded(bits),
+        "unfamiliar": None if unfamiliar is None else bool(unfamiliar),
+    }
+    for name in ("unsure", "stars", "neuron"):
+        results = getattr(found, name)
+        values[name] = None if results is None else _rounded(results[row].item())
+    for name, probability in zip(fitted.classes, probabilities, strict=True):
+        values[f"probability_{name}"] = probability
+    if fitted.is_multilabel:
+        values["labels"] = [n for n, c in zip(fitted.classes, choice, strict=True) if c]
+    else:
+        values["label"] = fitted.classes[choice]
+        values["probability"] = probabilities[1 if fitted.is_binary else choice]
+    if fitted.is_binary:
+        values["sentiment"] = _rounded(2 * found.probabilities[row, 1].item() - 1)
+    return values
+
+
+def _rounded(value: Any) -> Any:
+    """Round a float to the digits of fp32; return anything else unchanged."""
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value

@@ -1,0 +1,56 @@
+"""Adds the results of a classifier to rows, batch by batch."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
+
+from ..reading.records import Record
+from .answers import answers_of
+from .rows import InputRow, OwnNames
+
+if TYPE_CHECKING:  # reading rows needs no torch
+    from .sentiment_classifier import EncodedTexts, SentimentClassifier
+
+IsKnown = Callable[[Mapping[str, Any]], bool]  # whether a row with these values was answered
+
+
+def classify_batches(
+    classifier: "SentimentClassifier",
+    batches: Iterable[list[InputRow]],
+    names: OwnNames,
+    is_known: IsKnown | None = None,
+    on_size: Callable[[int], object] = lambda tokens: None,
+) -> Iterator[list[Record]]:
+    """Yield every batch with its rows' results, `names.added`, added; all None without a text.
+
+    names: of the rows' own values. is_known: called with these, by name. Rows that are known, the
+    first ones, are left out. on_size: called with the tokens of a batch before it is classified.
+    """
+    for batch in batches:
+        own = [names.values(row.record) for row in batch]
+        encoded = classifier.encode([row.text for row in batch if row.text is not None])
+        on_size(encoded.size)
+        known = 0 if is_known is None else sum(1 for _ in takewhile(is_known, own))
+        if known < len(batch):
+            rows = _with_answers(classifier, batch, own, encoded, names)
+            yield rows[known:]  # digits as if uninterrupted
+        elif classifier.advance is not None:
+            classifier.advance(encoded.size)
+
+
+def _with_answers(
+    classifier: "SentimentClassifier",
+    batch: list[InputRow],
+    own: list[dict[str, Any]],
+    encoded: "EncodedTexts",
+    names: OwnNames,
+) -> list[Record]:
+    found = classifier.predict_all(encoded)
+    answers = answers_of(classifier.fitted, found, names.added)
+    nothing = dict.fromkeys(names.added)
+    rows = []
+    for row, values in zip(batch, own, strict=True):
+        merged = Record({**values, **(nothing if row.text is None else next(answers))})
+        merged.place = row.record.place
+        rows.append(merged)
+    return rows

@@ -1,0 +1,185 @@
+"""Counts classified rows by their outcome: over all of them, by group and by month."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..text.glyphs import visible
+
+if TYPE_CHECKING:
+    from .fitted import Fitted
+
+UNSURE, UNFAMILIAR, EMPTY = "unsure", "unfamiliar", "empty"
+OTHER_GROUPS, NO_GROUP = "(others)", "(none)"
+MOST_GROUPS = 1000  # counted apart
+SHOWN_GROUPS = 20  # printed, the largest
+LONGEST_NAME = 30  # characters of a group that are printed
+Z = 1.959964  # of a 95 % interval
+MONTHS = [*("jan", "feb", "mar", "apr", "may", "jun"), *("jul", "aug", "sep", "oct", "nov", "dec")]
+YEAR_FIRST = re.compile(r"(\d{4})[-/.](\d{1,2})(?:[-/.]\d{1,2})?(?:[T ].*)?")
+DAY_FIRST = re.compile(r"\d{1,2}\.\s?(\d{1,2})\.\s?(\d{4})(?: .*)?")
+MONTH_FIRST = re.compile(r"(\d{1,2}) \d{1,2}, (\d{4})")  # of Amazon's reviews
+WITH_SLASHES = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})(?:,? .*)?")
+IN_WORDS = re.compile(r"(?:\d{1,2}\.? )?([a-z]{3})[a-z]*\.?(?: \d{1,2})?,? (\d{4})", re.IGNORECASE)
+DATE_NAME = re.compile("date|time|datum|created|month|day", re.IGNORECASE)
+LEAST_DATES = 0.9  # of a column's values, if it is taken for dates
+
+
+class Tally(Counter[str]):
+    """The number of rows of each outcome."""
+
+    @property
+    def answered(self) -> int:
+        """The number of rows that got an answer: neither empty nor unfamiliar."""
+        return self.total() - self[UNFAMILIAR] - self[EMPTY]
+
+    def share(self, outcome: str) -> float:
+        """Return an outcome's fraction of the answered rows; NaN if there are none."""
+        return self[outcome] / self.answered if self.answered else math.nan
+
+    def interval(self, outcome: str) -> tuple[float, float]:
+        """Return the 95 % interval of `share` (Wilson 1927); 0 to 1 if there are no rows."""
+        n, p = self.answered, self.share(outcome)
+        if not n:
+            return 0.0, 1.0
+        middle, scale = p + Z**2 / (2 * n), 1 + Z**2 / n
+        margin = Z * math.sqrt(p * (1 - p) / n + Z**2 / (4 * n**2))
+        return max((middle - margin) / scale, 0.0), min((middle + margin) / scale, 1.0)
+
+
+class Summary:
+    """Counts rows as they are classified.
+
+    by: the column whose values are groups, by its name in the output. Dates are grouped by month.
+    """
+
+    def __init__(self, fitted: "Fitted", by: str | None = None):
+        names = fitted.classes
+        self.outcomes = [names[1], UNSURE, names[0]] if fitted.is_binary else list(names)
+        self.by = by
+        self.total = Tally()
+        self.groups: dict[str, Tally] = {}
+        self.tagged = 0  # rows whose text had HTML tags
+
+    def add(self, row: Mapping[str, Any]) -> str:
+        """Count a classified row; return its outcome."""
+        outcome = outcome_of(row)
+        self.total[outcome] += 1
+        if self.by is not None:
+            value = row.get(self.by)
+            is_missing = value in (None, "")
+            group = NO_GROUP if is_missing else month_of(value, None) or str(value)
+            if group not in self.groups and len(self.groups) >= MOST_GROUPS:
+                group = OTHER_GROUPS
+            self.groups.setdefault(group, Tally())[outcome] += 1
+        return outcome
+
+    def largest_groups(self) -> dict[str, Tally]:
+        """Return the largest groups, largest first, months in their order; others are added up."""
+        ordered = sorted(self.groups, key=lambda name: -self.groups[name].total())
+        if all(name == NO_GROUP or month_of(name) == name for name in ordered):
+            ordered.sort()
+        ordered.sort(key=OTHER_GROUPS.__eq__)
+        shown = {name: self.groups[name] for name in ordered[:SHOWN_GROUPS]}
+        for name in ordered[SHOWN_GROUPS:]:
+            shown.setdefault(OTHER_GROUPS, Tally()).update(self.groups[name])
+        return shown
+
+    def lines(self) -> list[str]:
+        """Return the counts for people: a line, then one for each group."""
+        outcomes = self._present()
+        parts = [_part(self.total, outcome) for outcome in outcomes]
+        tags = f"; HTML tags left out in {self.tagged:,}" if self.tagged else ""
+        rows = "1 row" if self.total.total() == 1 else f"{self.total.total():,} rows"
+        lines = [f"{rows}: {', '.join(parts)}{tags}"]
+        if not self.groups:
+            return lines
+        cells = [["by " + visible(str(self.by)), "rows", *map(visible, outcomes)]]
+        for name, tally in self.largest_groups().items():
+            shown = name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 3]}..."
+            cells.append([visible(" ".join(shown.split())), f"{tally.total():,}"])
+            cells[-1] += [f"{tally[outcome]:,}" for outcome in outcomes]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        for row in cells:
+            pairs = list(zip(row, widths, strict=True))
+            first, *rest = pairs
+            lines.append("  ".join([first[0].ljust(first[1]), *(c.rjust(w) for c, w in rest)]))
+        return lines
+
+    def _present(self) -> list[str]:
+        """Return the outcomes to print: the classifier's own, and others that there are."""
+        known = [*self.outcomes, UNFAMILIAR, EMPTY]
+        return [*self.outcomes, *sorted(self.total.keys() - set(known)), UNFAMILIAR, EMPTY]
+
+
+def _part(tally: Tally, outcome: str) -> str:
+    is_answer = outcome not in (UNFAMILIAR, EMPTY) and tally.answered
+    share = f" ({tally.share(outcome):.0%})".replace("%", " %") if is_answer else ""
+    return f"{tally[outcome]:,} {visible(outcome)}{share}"
+
+
+def outcome_of(row: Mapping[str, Any]) -> str:
+    """Return what became of a row: its label, or unsure, unfamiliar or empty."""
+    answer = row["labels"] if "labels" in row else row["label"]
+    if answer is None:
+        return EMPTY
+    if row["unfamiliar"]:
+        return UNFAMILIAR
+    if row.get("unsure"):
+        return UNSURE
+    return (", ".join(answer) or "no label") if isinstance(answer, list) else str(answer)
+
+
+class DateColumn:
+    """The column that says when rows were written.
+
+    key: its name. day_first: whether 3/4/2024 is in April.
+    """
+
+    def __init__(self, key: str, day_first: bool = False):
+        self.key, self.day_first = key, day_first
+
+    def month(self, row: Mapping[str, Any]) -> str | None:
+        """Return a row's month, such as 2024-03; None without a date."""
+        return month_of(row.get(self.key), self.day_first)
+
+    @classmethod
+    def found_in(
+        cls, rows: Iterable[Mapping[str, Any]], names: Sequence[str]
+    ) -> "DateColumn | None":
+        """Return the column of dates of some rows: one with the name of a date, else the first."""
+        rows = list(rows)
+        for name in sorted(names, key=lambda name: not DATE_NAME.search(name)):
+            values = [row[name] for row in rows if row.get(name) not in (None, "")]
+            slashed = [found for value in values if (found := WITH_SLASHES.fullmatch(str(value)))]
+            column = cls(name, any(int(found[1]) > 12 for found in slashed))
+            dated = sum(column.month({name: value}) is not None for value in values)
+            if values and dated >= LEAST_DATES * len(values):
+                return column
+        return None
+
+
+def month_of(value: object, day_first: bool | None = False) -> str | None:
+    """Return the month of a date, such as 2024-03; None for anything else.
+
+    day_first: whether 3/4/2024 is in April; None: not known, so it is no date.
+    """
+    if hasattr(value, "year") and hasattr(value, "month"):
+        return _month(value.year, value.month)
+    text = str(value).strip()
+    if found := YEAR_FIRST.fullmatch(text):
+        return _month(found[1], found[2])
+    if found := DAY_FIRST.fullmatch(text) or MONTH_FIRST.fullmatch(text):
+        return _month(found[2], found[1])
+    if day_first is not None and (found := WITH_SLASHES.fullmatch(text)):
+        return _month(found[3], found[2 if day_first else 1])
+    if (found := IN_WORDS.fullmatch(text)) and found[1].lower() in MONTHS:
+        return _month(found[2], MONTHS.index(found[1].lower()) + 1)
+    return None
+
+
+def _month(year: Any, month: Any) -> str | None:
+    is_one = 1900 <= int(year) < 2200 and 1 <= int(month) <= 12
+    return f"{int(year)}-{int(month):02}" if is_one else None

@@ -1,0 +1,317 @@
+"""The report of `classify`: one page with shares, the clearest texts in colour, rows to search."""
+
+import heapq
+import html
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..classifiers.sentiment_classifier import SentimentClassifier
+from ..classifiers.summary import EMPTY, UNFAMILIAR, UNSURE, DateColumn, Summary, Tally
+from ..files.storage import write_atomically
+from ..text.glyphs import visible
+from ..text.markup import without_tags
+from ..units.sentiment_traces import orientation_of
+from ..units.unit_traces import read_texts
+from .charts import Share, share_bar, stacked_bar, time_chart
+from .heatmap import letters
+from .page import as_utf8, fill, script_digest
+
+TEMPLATE = Path(__file__).with_name("report.html")
+STYLE = Path(__file__).parent.parent / "demo" / "page.css"  # of all pages for people
+CLEAREST = 8  # texts of each class
+SET_APART = 20  # rows of each kind
+ROWS = 2000  # to search
+SAMPLE = 64  # rows by which the column of dates is found
+LONGEST = 600  # characters of a text that are coloured
+LONGEST_CELL = 300  # characters of a text in a table
+KINDS = ("high", "middle", "low")  # CSS classes of positive, unsure, negative
+
+
+class ReportRow(NamedTuple):
+    """A row as the page shows it."""
+
+    text: str
+    outcome: str
+    probability: float
+    place: int
+
+
+class Report:
+    """Collects what the page shows, in bounded memory, while rows are classified.
+
+    summary: counts the same rows. text_name: returns the name in the output of the texts' column.
+    added: the names of the results in each row.
+    """
+
+    def __init__(
+        self,
+        classifier: SentimentClassifier,
+        summary: Summary,
+        text_name: Callable[[], str],
+        added: Sequence[str],
+    ):
+        self._classifier, self._summary = classifier, summary
+        self._text_name, self._added = text_name, set(added)
+        self._sample: list[tuple[Mapping[str, Any], str]] = []
+        self._dates: DateColumn | None = None
+        self._is_sampled = False
+        self.months: dict[str, Tally] = {}
+        self._clearest: tuple[list[Any], list[Any]] = ([], [])  # heaps: negative, positive
+        self._apart: dict[str, list[ReportRow]] = {UNSURE: [], UNFAMILIAR: []}
+        self._rows: list[ReportRow] = []
+        self._count = 0
+
+    def add(self, row: Mapping[str, Any], outcome: str) -> None:
+        """Take a classified row, and what became of it."""
+        text = row.get(self._text_name())
+        plain = visible(" ".join(without_tags("" if text is None else str(text)).split()))
+        shown = ReportRow(plain[:LONGEST], outcome, row["probability"] or 0.0, self._count)
+        self._count += 1
+        if len(self._rows) < ROWS:
+            self._rows.append(shown)
+        if outcome in self._apart:
+            if len(self._apart[outcome]) < SET_APART:
+                self._apart[outcome].append(shown)
+        elif outcome != EMPTY:
+            self._keep_clearest(shown)
+        if self._is_sampled:
+            return self._add_month(row, outcome)
+        self._sample.append((row, outcome))
+        if len(self._sample) >= SAMPLE:
+            self._find_dates()
+
+    def _keep_clearest(self, row: ReportRow) -> None:
+        is_positive = row.outcome == self._classifier.classes[1]
+        clear = row.probability if is_positive else 1 - row.probability
+        heap = self._clearest[is_positive]
+        if all(row.text != other.text for _, _, other in heap):
+            item = (clear, -row.place, row)
+            (heapq.heappush if len(heap) < CLEAREST else heapq.heappushpop)(heap, item)
+
+    def _find_dates(self) -> None:
+        self._is_sampled = True
+        rows = [row for row, _ in self._sample]
+        names = dict.fromkeys(name for row in rows for name in row)
+        hidden = self._added | {self._text_name()}
+        present = [name for name in names if name not in hidden]
+        by = [name for name in present if name == self._summary.by]
+        self._dates = DateColumn.found_in(rows, by) or DateColumn.found_in(rows, present)
+        for row, outcome in self._sample:
+            self._add_month(row, outcome)
+
+    def _add_month(self, row: Mapping[str, Any], outcome: str) -> None:
+        month = self._dates and self._dates.month(row)
+        if month:
+            self.months.setdefault(month, Tally())[outcome] += 1
+
+    def write(self, path: Path, source: str) -> None:
+        """Write the page, whole or not at all. source: where the rows are from."""
+        content = self.page(source).encode("utf-8", errors="replace")
+        write_atomically(path, lambda temporary: temporary.write_bytes(content))
+
+    def page(self, source: str) -> str:
+        """Return the page."""
+        if not self._is_sampled:
+            self._find_dates()
+        template = TEMPLATE.read_text(encoding="utf-8")
+        name = html.escape(visible(as_utf8(source.rpartition("/")[2] or source)))
+        panels = [
+            self._overall(),
+            self._over_time(),
+            self._by_group(),
+            self._clearest_texts(),
+            self._set_apart(),
+            self._all_rows(),
+        ]
+        content = {
+            "style": STYLE.read_text(encoding="utf-8").strip(),
+            "script_digest": script_digest(template),
+            "title": f"What the texts in {name} say",
+            "lead": self._lead(),
+            "panels": "\n".join(filter(None, panels)),
+            "footer": self._footer(),
+        }
+        return fill(template, content)
+
+    def _lead(self) -> str:
+        total = self._summary.total
+        positive, unsure, negative = self._summary.outcomes
+        if not total.answered:
+            return "No text got an answer."
+        low, high = map(_percent, total.interval(positive))
+        return (
+            f"Of {total.answered:,} texts, <b>{_percent(total.share(positive))} are "
+            f"{_safe(positive)}</b> (95&nbsp;% interval {low} to {high}), "
+            f"{_percent(total.share(negative))} {_safe(negative)}, and "
+            f"{_percent(total.share(unsure))} {unsure}."
+        )
+
+    def _overall(self) -> str:
+        total = self._summary.total
+        outcomes = self._summary.outcomes
+        kinds = list(zip(KINDS, outcomes, strict=True))
+        bar = stacked_bar([(k, o, total.share(o)) for k, o in kinds]) if total.answered else ""
+        rows = []
+        for kind, outcome in kinds:
+            share = share_of(total, outcome)
+            key = f'<span class="key {kind}"></span> {_safe(outcome)}'
+            rows.append((key, f"{total[outcome]:,}", share.in_words if total.answered else ""))
+        for outcome in (UNFAMILIAR, EMPTY):
+            rows.append((f"{outcome} (set apart)", f"{total[outcome]:,}", ""))
+        rows.append(("all rows", f"{total.total():,}", ""))
+        return _panel("Overall", bar + _table(("answer", "#rows", "#share"), rows))
+
+    def _over_time(self) -> str:
+        if self._dates is None or len(self.months) < 2:
+            return ""
+        positive = self._summary.outcomes[0]
+        points = [share_of(self.months[m], positive, m) for m in sorted(self.months)]
+        points = [point for point in points if point.rows]
+        column = _safe(self._dates.key)
+        chart = time_chart(points, f"share of {positive} texts by month")
+        rows = [(p.name, f"{p.rows:,}", p.in_words) for p in points]
+        table = _table(("month", "#texts", f"#{_safe(positive)}"), rows)
+        return _panel(
+            f"Share of {_safe(positive)} texts by month (column {column})",
+            f"{chart}<details><summary>As a table</summary>{table}</details>",
+        )
+
+    def _by_group(self) -> str:
+        is_by_month = self._dates is not None and self._dates.key == self._summary.by
+        if not self._summary.groups or is_by_month:
+            return ""
+        positive = self._summary.outcomes[0]
+        rows = []
+        for name, tally in self._summary.largest_groups().items():
+            share = share_of(tally, positive)
+            said, bar = (share.in_words, share_bar(share)) if share.rows else ("", "")
+            rows.append((_cell(visible(name)), f"{share.rows:,}", said, bar))
+        names = ("group", "#texts", f"#{_safe(positive)}", "")
+        title = f"Share of {_safe(positive)} texts by {_safe(str(self._summary.by))}"
+        return _panel(title, _table(names, rows, last="bar-cell"))
+
+    def _clearest_texts(self) -> str:
+        heaps = [sorted(heap, reverse=True) for heap in reversed(self._clearest)]
+        chosen = [[row for _, _, row in heap] for heap in heaps]
+        coloured = iter(self._coloured([row.text for rows in chosen for row in rows]))
+        columns = []
+        for outcome, rows in zip(self._summary.outcomes[::2], chosen, strict=True):
+            quotes = "".join(
+                f'<blockquote class="mirror">{next(coloured)}<footer>row {row.place + 1:,}, '
+                f"probability of {_safe(self._classifier.classes[1])} {row.probability:.3f}"
+                "</footer></blockquote>"
+                for row in rows
+            )
+            columns.append(_panel(f"Clearest {_safe(outcome)} texts", quotes or "<p>None.</p>"))
+        return f'<div class="pair">{"".join(columns)}</div>'
+
+    def _coloured(self, texts: Sequence[str]) -> Iterable[str]:
+        """Return the texts with their letters coloured by the sentiment unit."""
+        loaded, fitted = self._classifier.loaded, self._classifier.fitted
+        if not texts or not all(map(loaded.profile.clean, texts)):
+            return map(html.escape, texts)
+        known = orientation_of(fitted, areas=None)
+        traces = read_texts(loaded, texts, [fitted.neuron], show_progress=False, **known).oriented()
+        return map(partial(letters, limit=traces.ranges()[0]), traces.traces)
+
+    def _set_apart(self) -> str:
+        columns = []
+        for outcome, about in (
+            (UNSURE, "The probability is near the threshold: neutral, mixed, or hard to tell."),
+            (UNFAMILIAR, "Too short, or unlike the texts that the model knows. Not in the shares."),
+        ):
+            rows, count = self._apart[outcome], self._summary.total[outcome]
+            quotes = "".join(
+                f"<blockquote>{_cell(row.text)}<footer>row {row.place + 1:,}</footer></blockquote>"
+                for row in rows
+            )
+            more = (
+                f'<p class="hint">and {count - len(rows):,} more</p>' if count > len(rows) else ""
+            )
+            body = f'<p class="hint">{about}</p>{quotes or "<p>None.</p>"}{more}'
+            columns.append(_panel(f"{outcome.capitalize()}: {count:,}", body))
+        return f'<div class="pair">{"".join(columns)}</div>'
+
+    def _all_rows(self) -> str:
+        rows = [
+            (
+                f"{row.place + 1:,}",
+                _cell(row.text),
+                _safe(row.outcome),
+                "" if row.outcome == EMPTY else f"{2 * row.probability - 1:+.2f}",
+            )
+            for row in self._rows
+        ]
+        table = _table(("#row", "text", "answer", "#sentiment"), rows, text=1)
+        cut = f" (the first {ROWS:,} of {self._count:,})" if self._count > ROWS else ""
+        search = (
+            '<label class="hidden" for="search">Search the rows</label>'
+            '<input type="search" id="search" autocomplete="off" '
+            'placeholder="Search: battery positive">'
+            '<p class="hint" id="found" aria-live="polite"></p>'
+        )
+        title = f"Rows{cut}"
+        return f'<section class="panel" id="rows"><h2>{title}</h2>{search}{table}</section>'
+
+    def _footer(self) -> str:
+        from .. import __version__
+
+        tagged = self._summary.tagged
+        tags = f" HTML tags were left out in {tagged:,} texts." if tagged else ""
+        model = _safe(as_utf8(self._classifier.loaded.folder.name))
+        return (
+            f"<p>Made by mlstm-sentiment {html.escape(__version__)} with the model {model}. Shares "
+            "are of the texts that got an answer; intervals are 95&nbsp;% (Wilson) and say nothing "
+            "about the model's own mistakes. The colours show one unit of the model after each "
+            f"letter; the answer uses all units and the words.{tags}</p>"
+        )
+
+
+def share_of(tally: Tally, outcome: str, name: str = "") -> Share:
+    """Return an outcome's share of the answered rows."""
+    return Share(name, tally.share(outcome), *tally.interval(outcome), tally.answered)
+
+
+def _percent(value: float) -> str:
+    return f"{value:.0%}".replace("%", "&nbsp;%")
+
+
+def _safe(text: str) -> str:
+    return html.escape(visible(text))
+
+
+def _cell(text: str) -> str:
+    return html.escape(text if len(text) <= LONGEST_CELL else f"{text[:LONGEST_CELL]}\u2026")
+
+
+def _panel(title: str, body: str) -> str:
+    return f'<section class="panel"><h2>{title}</h2>{body}</section>'
+
+
+def _table(
+    names: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    last: str = "number",
+    text: int | None = None,
+) -> str:
+    """Return a table of HTML. A name with # before it heads numbers; text: the column of texts."""
+    kinds = ["number" if name.startswith("#") else "" for name in names]
+    if last != "number":
+        kinds[-1] = last
+    if text is not None:
+        kinds[text] = "text"
+    head = "".join(
+        f'<th scope="col" class="{kind}">{name.lstrip("#")}</th>'
+        for name, kind in zip(names, kinds, strict=True)
+    )
+    body = "".join(
+        "<tr>"
+        + "".join(f'<td class="{k}">{cell}</td>' for cell, k in zip(row, kinds, strict=True))
+        + "</tr>\n"
+        for row in rows
+    )
+    head, body = f"<thead><tr>{head}</tr></thead>", f"<tbody>\n{body}</tbody>"
+    return f'<div class="wide" tabindex="0"><table>{head}{body}</table></div>'

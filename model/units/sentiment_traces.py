@@ -1,0 +1,119 @@
+"""Unit traces that know what is positive, and what the model's classifier answers for each text."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..classifiers.fitted import Fitted, find_classifier, own_classifier
+from ..classifiers.influence import ranked_units
+from ..classifiers.sentiment_classifier import SentimentClassifier
+from ..classifiers.separation import CHANCE, load_areas
+from ..errors import InputError
+from ..features import StateName
+from ..files.weights import LoadedModel
+from ..text.glyphs import visible
+from .unit_traces import UnitTraces, poles_of, read_texts
+
+MIN_AUC = 0.55  # of a unit, or of its negative, that says which of its ends is positive
+
+
+def sentiment_traces(
+    loaded: LoadedModel,
+    texts: Sequence[str],
+    units: Sequence[int] = (),
+    *,
+    top: int = 0,
+    state: StateName = "cell",
+    layer: int = -1,
+    classifier: str | Path | None = None,
+    show_progress: bool = True,
+) -> UnitTraces:
+    """Return the values of units after every character of some texts.
+
+    units: default: the sentiment unit, the one that the classifier relies on most. top: number of
+    further units. classifier: as for `find_classifier`. Raises InputError if neither a unit nor a
+    classifier was named and there is none to choose one.
+    """
+    fitted = _classifier_of(loaded, layer, classifier, is_needed=not (units or top))
+    areas = None if fitted is None else areas_of(loaded, classifier)
+    traces = read_texts(
+        loaded,
+        texts,
+        units or ([] if fitted is None else [fitted.neuron]),
+        top=top,
+        ranking=ranking_of(fitted, areas),
+        state=state,
+        layer=layer,
+        show_progress=show_progress,
+        **orientation_of(fitted, areas),
+    )
+    if fitted is None:
+        return traces
+    said = zip(traces.traces, verdicts_of(loaded, fitted, texts), strict=True)
+    return replace(traces, traces=[replace(each, verdict=words) for each, words in said])
+
+
+def verdicts_of(loaded: LoadedModel, fitted: Fitted, texts: Sequence[str]) -> list[str]:
+    """Return the classifier's answer for each text: a label and its probability."""
+    each = SentimentClassifier(loaded, fitted).predict_proba(texts)  # [N, C]
+    choices = fitted.choose(each[:, 1] if fitted.is_binary else each)
+    return [_verdict(fitted, *pair) for pair in zip(choices, each, strict=True)]
+
+
+def _verdict(fitted: Fitted, chosen: Any, probabilities: Any) -> str:
+    """chosen: a class's index, or 0 or 1 for each [C]; probabilities: of each class [C]."""
+    named = dict(zip(fitted.classes, probabilities, strict=True))
+    if fitted.is_multilabel:
+        labels = [name for name, given in zip(fitted.classes, chosen, strict=True) if given]
+    else:
+        labels = [fitted.classes[chosen]]
+    said = fitted.classes[-1:] if fitted.is_binary else labels
+    shown = ", ".join(f"probability of {name} {named[name]:.3f}" for name in said)
+    return visible(f"classifier: {', '.join(labels) or 'no label'} ({shown or 'all unlikely'})")
+
+
+def _classifier_of(
+    loaded: LoadedModel, layer: int, classifier: str | Path | None, *, is_needed: bool
+) -> Fitted | None:
+    try:
+        return own_classifier(loaded, layer, classifier)
+    except InputError:
+        if classifier is None and not is_needed:
+            return None
+        raise
+
+
+def areas_of(loaded: LoadedModel, classifier: str | Path | None = None) -> np.ndarray | None:
+    """Return how well each unit alone separates the classifier's classes; None if not recorded.
+
+    classifier: as for `find_classifier`.
+    """
+    folder = find_classifier(loaded, classifier)
+    return None if folder is None else load_areas(folder, loaded.model.config.hidden_size)
+
+
+def ranking_of(fitted: Fitted | None, areas: np.ndarray | None) -> list[int]:
+    """Return the order in which `top` takes the units, the sentiment unit first.
+
+    Then come the units that separate the classifier's classes best, or, where that is not known,
+    those that influence it most. Without a classifier there are none.
+    """
+    if fitted is None:
+        return []
+    influence = fitted.influence if areas is None else areas[None] - CHANCE
+    return [fitted.neuron, *ranked_units(influence)]
+
+
+def orientation_of(fitted: Fitted | None, areas: np.ndarray | None) -> dict[str, Any]:
+    """Return the options of `read_texts` that say what is positive: poles and polarities."""
+    if fitted is None:
+        return {}
+    known: dict[int, int] = {}
+    if areas is not None and fitted.is_binary:
+        leans = areas - CHANCE
+        least = MIN_AUC - CHANCE
+        known = {n: 1 if lean > 0 else -1 for n, lean in enumerate(leans) if abs(lean) >= least}
+    return {"poles": poles_of(fitted), "polarities": {**known, fitted.neuron: fitted.polarity}}

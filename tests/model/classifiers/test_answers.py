@@ -1,0 +1,104 @@
+"""Calling a classifier: rows of named results, as the command writes them."""
+
+import numpy as np
+import pandas
+import pytest
+
+from model import SentimentClassifier, save_model
+from model.classifiers.classifier import Classifier, save_classifier
+from model.errors import InputError
+from model.files.weights import load_model, model_digest
+from model.text.profiles import TextProfile, text_profile
+
+TEXTS = ["good", "An awful thing. " * 3, "ça marche"]
+NAMES = ["label", "probability", "sentiment", "unsure", "bits_per_character", "unfamiliar"]
+
+
+@pytest.fixture
+def classifier(small_model, tmp_path):
+    save_model(tmp_path / "model", small_model, text_profile("openai"), {})
+    weights = np.random.default_rng(0).normal(size=12).astype(np.float32)
+    digest = model_digest(load_model(tmp_path / "model").model)
+    fitted = Classifier(weights, 0.0, ("bad", "good"), 4, 1, digest)
+    save_classifier(tmp_path / "model" / "classifier", fitted)
+    return SentimentClassifier.from_pretrained(tmp_path / "model")
+
+
+def test_one_text_gets_one_answer(classifier):
+    answer = classifier("good")
+    assert list(answer) == ["text", *NAMES]
+    (probability,) = classifier.predict_proba(["good"])[:, 1]
+    assert answer["text"] == "good"
+    assert answer["label"] == classifier.predict(["good"])[0]
+    assert answer["probability"] == pytest.approx(probability, rel=1e-6)
+    assert answer["sentiment"] == pytest.approx(2 * probability - 1, rel=1e-5)
+    assert answer.to_frame().loc[0].to_dict() == answer
+
+
+@pytest.mark.parametrize("kind", [list, tuple, np.array, pandas.Series, iter])
+def test_several_texts_get_a_list(classifier, kind):
+    answers = classifier(kind(TEXTS))
+    assert [answer["text"] for answer in answers] == TEXTS
+    assert [answer["label"] for answer in answers] == classifier.predict(TEXTS).tolist()
+    assert classifier([]) == []
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), pandas.NA, pandas.NaT, "", " \n", "<br>"])
+def test_what_is_missing_has_missing_results(classifier, missing):
+    alone, (first, second) = classifier(missing), classifier(["good", missing])
+    assert first == classifier("good")
+    for answer in (alone, second):
+        assert {answer[name] for name in NAMES} == {None}
+
+
+def test_tags_are_left_out(classifier):
+    marked, plain = classifier(["So good.<br /><br />Yes.", "So good. Yes."])
+    assert marked["text"] == "So good.<br /><br />Yes."
+    assert {name: marked[name] for name in NAMES} == {name: plain[name] for name in NAMES}
+    assert classifier.predict_proba([marked["text"]])[0, 1] != plain["probability"]
+
+
+@pytest.mark.parametrize("given", [b"good", {"good": 1}, pandas.DataFrame({"a": TEXTS}), [["a"]]])
+def test_anything_else_is_refused(classifier, given):
+    with pytest.raises(InputError):
+        classifier(given)
+
+
+def test_a_frame_gets_columns(classifier):
+    table = pandas.DataFrame(
+        {"comment": [*TEXTS, None], "label": list("wxyz")}, index=[3, 3, "a", 5]
+    )
+    found = classifier.frame(table, "comment")
+    assert list(found.columns) == ["comment", "input_label", *NAMES]
+    assert list(found.index) == list(table.index)
+    assert found["input_label"].tolist() == list("wxyz")
+    assert found["label"].tolist()[:3] == classifier.predict(TEXTS).tolist()
+    assert pandas.isna(found["sentiment"].iloc[3])
+    assert list(table.columns) == ["comment", "label"]
+    with pytest.raises(InputError, match="no column 'text'; there are 'comment', 'label'"):
+        classifier.frame(table, "text")
+    assert list(classifier(table["comment"]).to_frame().index) == list(table.index)
+    assert list(classifier.frame(table[:0], "comment").columns) == list(found.columns)
+
+
+def test_notebooks_show_tables_in_which_texts_are_text(classifier):
+    hostile = "<script>alert(1)</script> good"
+    for shown in (classifier(hostile), classifier([hostile])):
+        page = shown._repr_html_()
+        assert "<table" in page
+        assert "<script>" not in page
+
+
+def test_a_text_is_cleaned_and_encoded_once(classifier, monkeypatch):
+    encoded, encode = [], TextProfile.encode
+    monkeypatch.setattr(TextProfile, "encode", lambda *a: encoded.append(a[1]) or encode(*a))
+    for ask in (classifier, classifier.predict, classifier.predict_all):
+        encoded.clear()
+        ask(TEXTS)
+        assert encoded == TEXTS
+
+
+def test_the_old_name_of_predict_all_still_works(classifier):
+    with pytest.warns(DeprecationWarning, match="predict_all"):
+        found = classifier.read(TEXTS)
+    np.testing.assert_array_equal(found.choices, classifier.predict_all(TEXTS).choices)

@@ -1,0 +1,115 @@
+"""The counts at the end of `classify`, and the dates that a report is drawn by."""
+
+import datetime
+import math
+
+import pytest
+from scipy.stats import binomtest
+
+from model.classifiers.classifier import Classifier
+from model.classifiers.summary import OTHER_GROUPS, DateColumn, Summary, Tally, month_of
+
+TWO = Classifier(None, 0.0, ("negative", "positive"), 0, 1, "")
+
+
+def row(label, unsure=False, unfamiliar=False, **more):
+    return {"label": label, "unsure": unsure, "unfamiliar": unfamiliar, **more}
+
+
+def test_every_row_is_counted_once():
+    summary = Summary(TWO, "product")
+    rows = [
+        *[row("positive", product="a")] * 5,
+        *[row("negative", product="b")] * 2,
+        row("positive", unsure=True, product="b"),
+        row("positive", unsure=True, unfamiliar=True, product="b"),
+        row(None, None, None, product=None),
+    ]
+    outcomes = [summary.add(each) for each in rows]
+    assert outcomes[-3:] == ["unsure", "unfamiliar", "empty"]
+    summary.tagged = 3
+    first, *table = summary.lines()
+    assert first == (
+        "10 rows: 5 positive (62 %), 1 unsure (12 %), 2 negative (25 %), 1 unfamiliar, 1 empty; "
+        "HTML tags left out in 3"
+    )
+    assert [line.split() for line in table] == [
+        ["by", "product", "rows", "positive", "unsure", "negative", "unfamiliar", "empty"],
+        ["a", "5", "5", "0", "0", "0", "0"],
+        ["b", "4", "0", "1", "2", "1", "0"],
+        ["(none)", "1", "0", "0", "0", "0", "1"],
+    ]
+    assert sum(tally.total() for tally in summary.groups.values()) == 10
+
+
+def test_more_classes_and_several_labels_are_counted_by_name():
+    three = Classifier(None, 0.0, ("1", "2", "3"), 0, 1, "")
+    summary = Summary(three)
+    summary.add({"label": "2", "unfamiliar": None})
+    assert summary.lines() == ["1 row: 0 1 (0 %), 1 2 (100 %), 0 3 (0 %), 0 unfamiliar, 0 empty"]
+    summary.add({"labels": ["1", "3"], "unfamiliar": None})
+    summary.add({"labels": [], "unfamiliar": None})
+    assert summary.total["1, 3"] == summary.total["no label"] == 1
+
+
+def test_small_groups_are_added_up():
+    summary = Summary(TWO, "id")
+    for number in range(3000):
+        summary.add(row("positive", id=number))
+    for _ in range(2):
+        summary.add(row("negative", id="x\x1b[31m" + "y" * 100))
+    shown = summary.largest_groups()
+    assert list(shown)[-1] == OTHER_GROUPS
+    assert sum(tally.total() for tally in shown.values()) == 3002
+    assert "\x1b" not in "".join(summary.lines())
+
+
+@pytest.mark.parametrize(("count", "right"), [(10, 7), (500, 500), (3, 0), (0, 0)])
+def test_intervals_are_wilsons(count, right):
+    tally = Tally({"positive": right, "negative": count - right, "unfamiliar": 9, "empty": 9})
+    assert tally.answered == count
+    if not count:
+        assert math.isnan(tally.share("positive"))
+        assert tally.interval("positive") == (0.0, 1.0)
+        return
+    wilson = binomtest(right, count).proportion_ci(0.95, method="wilson")
+    assert tally.interval("positive") == pytest.approx((wilson.low, wilson.high), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("value", "month"),
+    [
+        ("2024-03-05", "2024-03"), ("2024-03-05T10:11:12Z", "2024-03"), ("2024/3/5", "2024-03"),
+        ("2024-03", "2024-03"), ("5.3.2024", "2024-03"), ("05.03.2024 12:00", "2024-03"),
+        ("09 13, 2009", "2009-09"), ("September 13, 2009", "2009-09"), ("13 Sep 2009", "2009-09"),
+        (datetime.date(2024, 3, 5), "2024-03"), ("3/5/2024", "2024-03"),
+        ("2024", None), ("1.2.3", None), ("2024-13-01", None), ("good", None), (None, None),
+        (5, None), ("may 2024 good", None), ("", None),
+    ],
+)  # fmt: skip
+def test_months_of_dates(value, month):
+    assert month_of(value) == month
+
+
+def test_the_column_of_dates_is_found():
+    rows = [{"id": "2024-01-01", "when": "13/1/2024", "date": "n/a"}] * 3
+    assert DateColumn.found_in(rows, ["id", "when", "date"]).key == "id"
+    found = DateColumn.found_in([{"a": "x", "when": "13/1/2024"}, {"when": "2/3/2024"}], ["when"])
+    assert (found.key, found.month({"when": "2/3/2024"})) == ("when", "2024-03")
+    named = [{"id": "2024-01-01", "created_at": "2023-02-01"}]
+    assert DateColumn.found_in(named, ["id", "created_at"]).key == "created_at"
+    assert DateColumn.found_in([{"a": "1"}, {"a": ""}], ["a"]) is None
+
+
+def test_dates_are_grouped_by_month():
+    summary = Summary(TWO, "when")
+    for when in ("2024-03-05", "2024-02-01", "2024-03-06", "", "2024-03-30 10:00"):
+        summary.add(row("positive", when=when))
+    assert {name: tally.total() for name, tally in summary.largest_groups().items()} == {
+        "(none)": 1,
+        "2024-02": 1,
+        "2024-03": 3,
+    }
+    summary = Summary(TWO, "when")
+    summary.add(row("positive", when="3/4/2024"))  # of which month is not known
+    assert list(summary.groups) == ["3/4/2024"]

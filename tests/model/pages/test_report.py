@@ -1,0 +1,158 @@
+"""The report: its numbers are those of the rows, and no text of a row acts on the page."""
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from model import SentimentClassifier
+from model.classifiers.classifier import Classifier
+from model.classifiers.summary import Summary
+from model.files.weights import LoadedModel
+from model.pages.charts import Share, share_bar, stacked_bar, time_chart
+from model.pages.report import CLEAREST, ROWS, SET_APART, Report
+from model.text.profiles import text_profile
+from tests.model.pages.hostile import NASTY
+
+
+@pytest.fixture
+def classifier(small_model, tmp_path):
+    weights = np.random.default_rng(0).normal(size=12).astype(np.float32)
+    fitted = Classifier(weights, 0.0, ("negative", "positive"), 4, -1, "")
+    return SentimentClassifier(LoadedModel(small_model, text_profile("openai"), tmp_path), fitted)
+
+
+def made(classifier, rows, by=None, source="comments.csv"):
+    """Return the report of rows, and its page."""
+    summary = Summary(classifier.fitted, by)
+    report = Report(classifier, summary, lambda: "comment", ["label", "probability"])
+    for row in rows:
+        report.add(row, summary.add(row))
+    return report, report.page(source)
+
+
+def drawn(count, seed=0):
+    rng = np.random.default_rng(seed)
+    for n in range(count):
+        p = rng.uniform()
+        label = None if n % 13 == 0 else "positive" if p > 0.5 else "negative"
+        yield {
+            "comment": "" if label is None else f"text number {n}",
+            "product": f"p{n % 3}",
+            "day": f"2024-{1 + n % 5:02}-03",
+            "label": label,
+            "probability": None if label is None else p,
+            "unsure": bool(0.4 < p < 0.6),
+            "unfamiliar": n % 17 == 0,
+        }
+
+
+class Page(HTMLParser):
+    """The tags of a page, and the rows of its tables as text."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.attributes, self.rows, self._cell = [], set(), [], None
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.attributes |= {name for name, _ in attributes}
+        if tag == "tr":
+            self.rows.append([])
+        self._cell = [] if tag == "td" else self._cell
+
+    def handle_data(self, data):
+        if self._cell is not None:
+            self._cell.append(data)
+
+    def handle_endtag(self, tag):
+        if tag == "td":
+            self.rows[-1].append("".join(self._cell).strip())
+            self._cell = None
+
+
+def in_words(right, count):
+    wilson = binomtest(right, count).proportion_ci(0.95, method="wilson")
+    text = f"{right / count:.0%} ({wilson.low:.0%} to {wilson.high:.0%})"
+    return text.replace("%", " %")
+
+
+def test_the_numbers_are_those_of_the_rows(classifier):
+    rows = list(drawn(200))
+    _, page = made(classifier, rows, "product")
+    table = {row[0]: row[1:] for row in Page(page).rows if row}
+    answered = [r for r in rows if r["label"] and not r["unfamiliar"]]
+    positive = [r for r in answered if r["label"] == "positive" and not r["unsure"]]
+    assert table["positive"] == [str(len(positive)), in_words(len(positive), len(answered))]
+    assert table["all rows"][0] == "200"
+    assert table["empty (set apart)"][0] == str(sum(r["label"] is None for r in rows))
+    for key, names in (("product", ["p0", "p1", "p2"]), ("day", ["2024-01", "2024-05"])):
+        for name in names:
+            own = [r for r in answered if r[key].startswith(name)]
+            right = sum(r in positive for r in own)
+            assert table[name][:2] == [str(len(own)), in_words(right, len(own))]
+    assert "(column day)" in page
+
+
+def test_the_clearest_texts_are_shown_in_colour(classifier):
+    rows = list(drawn(200))
+    _, page = made(classifier, rows)
+    sure = [r for r in rows if r["label"] and not r["unsure"] and not r["unfamiliar"]]
+    ordered = sorted(sure, key=lambda row: row["probability"])
+    quotes = re.findall(r'<blockquote class="mirror">(.*?)<footer>', page, re.DOTALL)
+    texts = [re.sub("<.*?>", "", quote) for quote in quotes]
+    chosen = [*ordered[::-1][:CLEAREST], *ordered[:CLEAREST]]
+    assert texts == [row["comment"] for row in chosen]
+    assert all(
+        quote.count("<span class=") == len(t) for quote, t in zip(quotes, texts, strict=True)
+    )
+
+
+def test_memory_and_page_are_bounded(classifier):
+    rows = list(drawn(ROWS + 500))
+    report, page = made(classifier, rows)
+    assert page.count("<blockquote>") <= 2 * SET_APART
+    assert f"Rows (the first {ROWS:,} of {ROWS + 500:,})" in page
+    assert len(report._rows) == ROWS
+
+
+@pytest.mark.parametrize("nasty", [*NASTY, "{{panels}}", "</script><script>x", "a" * 5000])
+def test_no_text_of_a_row_acts_on_the_page(classifier, nasty):
+    rows = [
+        {"comment": nasty, "product": nasty, "day": "2024-01-01", nasty: nasty, "label": label,
+         "probability": p, "unsure": unsure, "unfamiliar": unfamiliar}
+        for label, p, unsure, unfamiliar in [
+            ("positive", 0.9, False, False), ("negative", 0.1, False, False),
+            ("positive", 0.5, True, False), ("positive", 0.5, False, True),
+        ]
+    ]  # fmt: skip
+    _, page = made(classifier, rows, "product", source=f"/a/{nasty}")
+    tame = [{**row, "comment": "good", "product": "a", nasty: 1} for row in rows]
+    _, expected = made(classifier, tame, "product")
+    found, usual = Page(page), Page(expected)
+    tags = [tag for tag in found.tags if tag not in ("span", "tr", "td")]
+    assert tags == [tag for tag in usual.tags if tag not in ("span", "tr", "td")]
+    assert found.attributes == usual.attributes
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f]", page)
+
+
+def test_a_page_without_answers_is_a_page(classifier):
+    row = {"comment": "", "label": None, "probability": None, "unsure": None, "unfamiliar": None}
+    _, page = made(classifier, [row])
+    assert "No text got an answer." in page
+    assert "nan" not in page
+
+
+def test_charts_are_drawn_in_percentages():
+    share = Share("2024-01", 0.25, 0.2, 0.3, 40)
+    assert 'width="25.00%"' in share_bar(share)
+    assert 'x1="20.00%" x2="30.00%"' in share_bar(share)
+    assert 'x="25.00%" width="75.00%"' in stacked_bar([("high", "a", 0.25), ("low", "b", 0.75)])
+    chart = time_chart([share, share._replace(name="<x>", value=1.0)], 'a "share"')
+    assert chart.count("<circle") == 2
+    assert chart.count('class="trend"') == 1
+    assert "<x>" not in chart
+    assert 'aria-label="a &quot;share&quot;"' in chart
