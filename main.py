@@ -15,15 +15,14 @@ from configs.options import RunOptions
 from configs.run import ResolvedRun, resolve_run
 from data_utils.epochs import lanes_of
 from training.best_model import BestModelWriter
-from training.checkpoint import Checkpoints
+from training.checkpoint import Checkpoints, load_initial_weights
 from training.feeding import Prefetcher
 from training.metrics import RunLog
-from training.monitoring.console import announce, say
-from training.monitoring.monitor import Monitor
+from training.monitor import Monitor
+from training.monitoring.console import announce, print_main
 from training.parallel.agreement import check_same_weights
 from training.parallel.distributed import Ballot, launched
 from training.runs.signals import StopRequest
-from training.runs.start import begin
 from training.throughput import ThroughputMeter
 
 
@@ -54,12 +53,22 @@ def pretrain(run: ResolvedRun) -> int:
     trainer = run.make_trainer(steps_per_epoch)
     best_model = BestModelWriter(run.directory, corpus, config.evaluate.lanes, world)
     if not (run.resumed and checkpoints.restore(trainer, run.from_checkpoint)):
-        begin(trainer, config.train.start_from, corpus)
+        load_initial_weights(trainer, config.train.start_from, corpus)
     check_same_weights(world, trainer.model)
     monitor = Monitor(config.evaluate, corpus, world)
     run.begin()
     best_model.forget_lost_model(trainer)
-    announce(trainer, corpus, run.directory.folder, steps_per_epoch)
+    announce(
+        world,
+        trainer.model,
+        corpus,
+        run.directory.folder,
+        lanes=run.lanes,
+        step=trainer.progress.step,
+        steps=trainer.steps,
+        steps_per_epoch=steps_per_epoch,
+        cooldown_begin=trainer.schedule.cooldown_begin,
+    )
 
     first_step, steps = trainer.progress.step, trainer.steps
     with (
@@ -93,7 +102,7 @@ def pretrain(run: ResolvedRun) -> int:
                     if trainer.balance(meter.speeds):
                         prefetcher.assign(trainer.own)
             if stopping and not last:
-                say(world, f"stopped and saved at step {step}; continue with --resume")
+                print_main(world, f"stopped and saved at step {step}; continue with --resume")
                 return stop.exit_code
     best_model.conclude(trainer)
     return 0

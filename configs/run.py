@@ -18,10 +18,10 @@ from model.language_model import build_model
 from model.state import DTYPES
 from model.text.split import Split
 from training.metrics import read_rows
-from training.parallel.agreement import agreed_precision, check_same, through_main
+from training.parallel.agreement import check_same, through_main
 from training.parallel.distributed import World
 from training.parallel.launcher import may_restart
-from training.parallel.shares import with_shares
+from training.precision import agreed_precision
 from training.runs.named_checkpoints import (
     BEFORE_COOLDOWN,
     find_checkpoint,
@@ -153,7 +153,10 @@ class ResolvedRun:
 @contextmanager
 def resolve_run(options: RunOptions, world: World) -> Iterator[ResolvedRun]:
     """Lock the run's folder and complete its config, which is not saved yet."""
-    world = with_shares(world, options.run.parallel.shares)
+    if (shares := options.run.parallel.shares) != "even":
+        from training.parallel.shares import with_shares  # only for runs that use it
+
+        world = with_shares(world, shares)
     with ExitStack() as locked:
 
         def lock() -> str:

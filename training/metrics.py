@@ -14,7 +14,7 @@ from model.errors import InputError
 from model.files.storage import write_atomically
 
 from .monitoring.board import Board
-from .monitoring.lines import ProgressLines
+from .monitoring.console import ProgressLines
 from .parallel.agreement import through_main
 from .parallel.distributed import World
 from .runs.run_directory import PretrainingDirectory

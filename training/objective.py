@@ -13,7 +13,8 @@ from model.language_model import LanguageModel
 from model.layers.gate_leaves import GateLeaves
 from model.state import State
 
-IGNORED = -100  # the target of a token that does not count
+from .parallel.batch import IGNORED
+
 LOGITS_AT_ONCE = {"cpu": 2048 * 256, "cuda": 32768 * 256}  # on the CPU, as many as stay in cache
 FEWEST_ROWS = {"cpu": 512, "cuda": 2048}  # a piece has: each adds a whole [V, H] gradient
 

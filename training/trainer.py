@@ -14,25 +14,30 @@ from torch import Tensor
 from model.bounds import Bound, Fraction, check_bounds
 from model.errors import InputError
 from model.language_model import LanguageModel
+from model.layers.gate_leaves import GateLeaves
 from model.precision import TrainingPrecision
 from model.state import State
 
-from .divergence import diverged
-from .feeding import Batch, copied
 from .objective import Objective
 from .optimizers.optim import OptimConfig, make_optimizers
 from .optimizers.schedule import MOST_STEPS, Schedule, set_learning_rate
-from .parallel.agreement import agreed_muon_dtype
+from .optimizers.state import flatten_optimizers
+from .parallel.batch import Batch, copied
 from .parallel.buckets import gradients_of
 from .parallel.distributed import Deal, TrainingDevice, World
 from .parallel.exchange import ParallelConfig, make_exchange
 from .precision import (
     LOWEST_SCALE,
+    agreed_muon_dtype,
     make_loss_scaler,
     overflow_together,
     sums_in_fp32,
 )
 from .progress import PretrainingProgress
+
+
+class Diverged(InputError):
+    """The loss, or something that a step changes, is no longer finite."""
 
 
 def draw_dropout_mask(
@@ -110,7 +115,7 @@ class Trainer:
         self.dropout, self.seed = train.dropout, seed
         self.parallel = parallel
         self.objective = Objective(self.model)
-        self.exchange = make_exchange(self.model, parallel, world)
+        self.exchange = make_exchange(self.model, parallel, world, self._loss_of_one_token)
         self.optimizers = make_optimizers(
             model, optim, lambda: agreed_muon_dtype(world, model.dtype)
         )
@@ -195,6 +200,11 @@ class Trainer:
             self.line_nats += nats.detach()
         self.state = State.join(after)
 
+    def _loss_of_one_token(self, leaves: GateLeaves) -> Tensor:
+        token = torch.zeros(1, 1, dtype=torch.int64, device=self.world.device)
+        nats, _ = self.objective(token, token, self.model.initial_state(1), leaves=leaves)
+        return nats
+
     def _micro_batches(self, lanes: int) -> list[slice]:
         """Return the lanes of each of the `parallel.lane_groups` micro-batches."""
         count = min(self.parallel.lane_groups, lanes)
@@ -247,14 +257,40 @@ class Trainer:
         """
         nats = self._sum_over_ranks(self.nats)
         if self.scaler.is_enabled() and self.scaler.get_scale() < LOWEST_SCALE:
-            raise diverged(self, "at the lowest loss scale, gradients are still")
+            raise self.diverged("at the lowest loss scale, gradients are still")
         return nats
 
     def _sum_over_ranks(self, nats: Tensor) -> float:
         total = float(self.world.sum(nats))
         if not math.isfinite(total):
-            raise diverged(self, "the training loss is")
+            raise self.diverged("the training loss is")
         return total
+
+    def diverged(self, what_is: str) -> Diverged:
+        """Return the error to raise, on every rank, if something is not finite."""
+        clip_norm = self.optim.clip_norm
+        clipping = "with optim.clip_norm"
+        if clip_norm is not None:
+            clipping = f"an optim.clip_norm below {clip_norm:g}"
+        return Diverged(
+            f"{what_is} not finite at step {self.progress.step}: the training has diverged; start "
+            f"again with an optim.lr below {self.schedule.peak:g} or {clipping}"
+        )
+
+    def check_divergence(self) -> None:
+        """Raise Diverged, on every rank, if anything that a checkpoint would hold is not finite.
+
+        The last step's effect on the weights is not in any loss yet.
+        """
+        self.row_nats()
+        saved = [
+            *self.model.state_dict().values(),
+            *flatten_optimizers(self.optimizers).values(),
+            *self.state.tensors().values(),
+        ]
+        finite = torch.stack([tensor.isfinite().all().to(self.world.device) for tensor in saved])
+        if self.world.sum((~finite).sum()):
+            raise self.diverged("weights or the optimiser's state are")
 
     def close_line(self) -> dict[str, float]:
         """Return what the console tells of the steps since the last line, and begin a new one.

@@ -11,11 +11,11 @@ import torch
 from data_utils.sources import embedded_corpus
 from model.errors import InputError
 from tests.support.trainers import make_trainer
-from training.divergence import Diverged
+from training import monitor as monitor_module
 from training.evaluation import EvaluateConfig
-from training.monitoring import monitor as monitor_module
-from training.monitoring.monitor import Monitor
+from training.monitor import Monitor
 from training.parallel.distributed import launched
+from training.trainer import Diverged
 
 PATIENCE = 4.0  # seconds
 PIECE = 0.5

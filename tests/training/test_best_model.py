@@ -19,9 +19,9 @@ from tests.support.runs import ROOT
 from tests.support.trainers import ALONE, CPU, make_trainer, make_window
 from training.best_model import BestModelWriter
 from training.checkpoint import Checkpoints
-from training.divergence import Diverged, check_divergence
-from training.feeding import as_batch
+from training.parallel.batch import as_batch
 from training.runs.run_directory import PretrainingDirectory
+from training.trainer import Diverged
 
 
 @pytest.fixture
@@ -200,7 +200,7 @@ def test_a_divergence_is_one_line_with_the_step_the_checkpoint_and_the_cure(writ
 @pytest.mark.parametrize("part", ["weights", "state", "optimizer"])
 def test_nothing_of_a_checkpoint_may_be_other_than_finite(part):
     trainer = trained()
-    check_divergence(trainer)
+    trainer.check_divergence()
     with torch.no_grad():
         {
             "weights": trainer.model.decoder.bias,
@@ -208,12 +208,12 @@ def test_nothing_of_a_checkpoint_may_be_other_than_finite(part):
             "optimizer": next(iter(trainer.optimizers[0].state.values()))["exp_avg_sq"],
         }[part].view(-1)[-1] = math.nan
     with pytest.raises(Diverged):
-        check_divergence(trainer)
+        trainer.check_divergence()
 
 
 def test_a_step_skipped_for_overflow_is_no_divergence():
     trainer = trained(precision="fp16", loss_scale=2.0**60)
-    check_divergence(trainer)
+    trainer.check_divergence()
     assert trainer.close_row()["overflows"] == 1
 
 

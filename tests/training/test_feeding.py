@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from data_utils.lanes import Lanes, WindowBatch
-from training.feeding import Prefetcher, as_batch, copied
-from training.objective import IGNORED
+from training.feeding import Prefetcher
+from training.parallel.batch import IGNORED, as_batch, copied
 
 CPU = torch.device("cpu")
 

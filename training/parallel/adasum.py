@@ -23,8 +23,7 @@ from torch import Tensor
 from model.errors import InputError
 from model.language_model import LanguageModel
 
-from ..feeding import Batch
-from ..objective import IGNORED
+from .batch import IGNORED, Batch
 from .buckets import Exchange, begin_as_one
 from .distributed import World
 from .optimizer_states import OptimizerStates

@@ -1,7 +1,6 @@
 """Decisions that all ranks take together, so that none decides alone."""
 
 import json
-import logging
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
 
@@ -10,14 +9,9 @@ import torch.distributed as dist
 
 from model.errors import InputError
 from model.files.weights import model_digest
-from model.fused.tiles.mlstm import runs_on_tiles
 from model.language_model import LanguageModel
-from model.precision import TrainingPrecision
 
-from ..precision import has_fast_bf16
 from .distributed import World
-
-log = logging.getLogger(__name__)
 
 
 def through_main(world: World, act: Callable[[], object]) -> str:
@@ -52,36 +46,6 @@ def _text_from_main(world: World, text: str) -> str:
     return bytes(buffer.tolist()).decode("ascii")
 
 
-def agreed_precision(world: World, precision: TrainingPrecision) -> TrainingPrecision:
-    """Resolve `auto` to one dtype on all ranks: bf16 if each multiplies it fast, else fp32."""
-    if precision != "auto":
-        return precision
-    own = torch.tensor(has_fast_bf16(world.device), device=world.device)
-    fast = [bool(answer) for answer in world.gather(own)]
-    if all(fast):
-        return "bf16"
-    if any(fast) and world.is_main:
-        slow = [rank for rank, is_fast in enumerate(fast) if not is_fast]
-        log.warning("train.precision auto: fp32 for all, bf16 is slow on %s", _ranks(slow))
-    return "fp32"
-
-
-def agreed_muon_dtype(world: World, compute_dtype: torch.dtype) -> torch.dtype:
-    """Return the dtype of Muon's products, the same on every rank: otherwise weights drift apart.
-
-    compute_dtype: of the training's products. Muon's are in bf16 if those are, if every rank
-    multiplies it fast, and if all or none do so on tiles, which round at other places; else in
-    fp32.
-    """
-    if compute_dtype != torch.bfloat16:
-        return torch.float32
-    on_tiles = runs_on_tiles(torch.empty(0, 0, dtype=torch.bfloat16, device=world.device))
-    own = torch.tensor([has_fast_bf16(world.device), on_tiles], device=world.device)
-    fast, tiles = world.gather(own).unbind(1)  # bool [ranks] each
-    agree = bool(fast.all() and (tiles == tiles[0]).all())
-    return torch.bfloat16 if agree else torch.float32
-
-
 def check_same(world: World, facts: Mapping[str, object]) -> None:
     """Raise InputError, on every rank, unless all ranks have the same facts as the main rank.
 
@@ -93,7 +57,7 @@ def check_same(world: World, facts: Mapping[str, object]) -> None:
     different = (by_rank != by_rank[0]).cpu()
     if different.any():
         names = [name for name, differs in zip(facts, different.any(0), strict=True) if differs]
-        ranks = _ranks(different.any(1).nonzero().flatten().tolist())
+        ranks = name_ranks(different.any(1).nonzero().flatten().tolist())
         raise InputError(
             f"{ranks} and the main rank do not have the same {', '.join(names)}; start all ranks "
             "with the same command, and give all machines the same files"
@@ -106,5 +70,5 @@ def check_same_weights(world: World, model: LanguageModel) -> None:
         check_same(world, {"weights": model_digest(model)})
 
 
-def _ranks(ranks: list[int]) -> str:
+def name_ranks(ranks: list[int]) -> str:
     return f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"

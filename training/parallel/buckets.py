@@ -1,6 +1,7 @@
 """The mean of all ranks' gradients, sent bucket by bucket while backward computes the rest."""
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -12,11 +13,50 @@ from torch.nn.parallel import DistributedDataParallel
 from model.language_model import LanguageModel
 from model.layers.gate_leaves import GateLeaves
 
-from ..feeding import Batch
-from ..objective import Objective
-from .clock import Clock
+from .batch import Batch
 from .distributed import World
 from .optimizer_states import OptimizerStates
+
+LossOfOneToken = Callable[[GateLeaves], Tensor]  # leaves: what receives the gradients
+
+
+class Clock:
+    """Adds up the seconds between `begin` and `end`; a second `begin` replaces the first.
+
+    On a GPU the points are events in its stream, read when the total is asked for.
+    """
+
+    def __init__(self, device: torch.device):
+        self.on_gpu = device.type == "cuda"
+        self._total = 0.0
+        self._began: torch.cuda.Event | float | None = None
+        self._spans: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
+
+    def begin(self) -> None:
+        """Set the first point here."""
+        self._began = _event() if self.on_gpu else time.perf_counter()
+
+    def end(self) -> None:
+        """Set the second point here; if there was a first, count the seconds between them."""
+        began, self._began = self._began, None
+        if isinstance(began, float):
+            self._total += time.perf_counter() - began
+        elif began is not None:
+            self._spans.append((began, _event()))
+
+    def lap(self) -> float:
+        """Return the seconds counted so far, and start from zero; waits for a GPU's last point."""
+        total, self._total = self._total, 0.0
+        spans, self._spans = self._spans, []
+        if spans:
+            spans[-1][1].synchronize()
+        return total + sum(a.elapsed_time(b) for a, b in spans) / 1000
+
+
+def _event() -> torch.cuda.Event:
+    event = torch.cuda.Event(enable_timing=True)
+    event.record()
+    return event
 
 
 class Exchange:
@@ -99,7 +139,12 @@ class BucketedExchange(Exchange):
     leaves: GateLeaves
 
     def __init__(
-        self, model: LanguageModel, world: World, sender: BucketSender, bucket_cap_mb: float
+        self,
+        model: LanguageModel,
+        world: World,
+        sender: BucketSender,
+        bucket_cap_mb: float,
+        loss_of_one_token: LossOfOneToken,
     ):
         super().__init__(model, world)
         self.sender, self.clock = sender, sender.clock
@@ -109,22 +154,19 @@ class BucketedExchange(Exchange):
             bucket_cap_mb=bucket_cap_mb,
             gradient_as_bucket_view=True,
         )
-        self._rehearse()
+        self._rehearse(loss_of_one_token)
         # From here on: the sender does not count DDP's first gradients.
         self.ddp.register_comm_hook(sender, type(sender).send)
 
-    def _rehearse(self) -> None:
+    def _rehearse(self, loss_of_one_token: LossOfOneToken) -> None:
         """Send the gradients of one token, so that every step has the same layout of buckets.
 
         DDP changes the layout, to the order of the first gradients, after it has sent those. gloo
         adds three ranks' numbers in an order that depends on their place in a bucket: without this,
         the first step after a resume would differ from that of an uninterrupted run.
         """
-        token = torch.zeros(1, 1, dtype=torch.int64, device=self.world.device)
-        state = self.model.initial_state(1)
         self.ddp()
-        nats, _ = Objective(self.model)(token, token, state, leaves=self.leaves)
-        nats.backward()
+        loss_of_one_token(self.leaves).backward()
         self.ddp.zero_grad()
 
     @property

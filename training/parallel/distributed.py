@@ -26,8 +26,7 @@ from model.files.devices import reason_against
 from model.fused.cores import bound_cores, core_numbers, quota
 from model.fused.process import owns_process
 
-from ..runs.signals import TEMPORARY_FAILURE
-from .launcher import may_restart
+from .launcher import TEMPORARY_FAILURE, may_restart
 
 TrainingDevice = Literal["auto", "cpu", "cuda"]
 BOOT = Path("/proc/sys/kernel/random/boot_id")  # of Linux: another one after each start

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from model.errors import InputError
 
+TEMPORARY_FAILURE = 75  # EX_TEMPFAIL: nothing is wrong with this process, start it again
 GRACE = 5.0  # seconds in which a launcher ends its other processes after one of them has failed
 
 

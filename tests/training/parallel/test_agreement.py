@@ -8,15 +8,15 @@ import torch.distributed as dist
 
 from model.errors import InputError
 from model.language_model import ModelConfig, build_model
+from training import precision
 from training.parallel import agreement
 from training.parallel.agreement import (
-    agreed_muon_dtype,
-    agreed_precision,
     check_same,
     check_same_weights,
     through_main,
 )
 from training.parallel.distributed import World
+from training.precision import agreed_muon_dtype, agreed_precision
 
 CPU = torch.device("cpu")
 
@@ -49,7 +49,7 @@ def among(rank, *others):
 )
 @pytest.mark.parametrize("rank", [0, 2])
 def test_bf16_is_used_only_if_every_rank_has_it(monkeypatch, caplog, own, others, expected, rank):
-    monkeypatch.setattr(agreement, "has_fast_bf16", lambda device: own)
+    monkeypatch.setattr(precision, "has_fast_bf16", lambda device: own)
     assert agreed_precision(among(rank, *others), "auto") == expected
     assert agreed_precision(among(rank, *others), "fp16") == "fp16"
     unlike = len({own, *others}) > 1
@@ -60,8 +60,8 @@ def test_bf16_is_used_only_if_every_rank_has_it(monkeypatch, caplog, own, others
 @pytest.mark.parametrize("other", list(product([True, False], repeat=2)))
 def test_muon_multiplies_in_bf16_where_every_rank_is_fast_and_rounds_alike(monkeypatch, own, other):
     is_fast, on_tiles = own
-    monkeypatch.setattr(agreement, "has_fast_bf16", lambda device: is_fast)
-    monkeypatch.setattr(agreement, "runs_on_tiles", lambda matrix: on_tiles)
+    monkeypatch.setattr(precision, "has_fast_bf16", lambda device: is_fast)
+    monkeypatch.setattr(precision, "runs_on_tiles", lambda matrix: on_tiles)
     alike = is_fast and other[0] and on_tiles == other[1]
     expected = torch.bfloat16 if alike else torch.float32
     assert agreed_muon_dtype(among(1, other), torch.bfloat16) == expected

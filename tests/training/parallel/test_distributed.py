@@ -133,6 +133,7 @@ def test_ranks_divide_the_cores_unless_somebody_chose_a_number(monkeypatch, said
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(distributed, "core_numbers", lambda: set(range(6)))
     monkeypatch.setattr(distributed, "quota", lambda: inf)
+    monkeypatch.setattr(distributed, "owns_process", lambda: True)
     chosen = []
     monkeypatch.setattr(torch, "set_num_threads", chosen.append)
     store = dist.HashStore()

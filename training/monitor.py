@@ -7,22 +7,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from data_utils.corpus import Corpus
-from data_utils.pictures import drawing
 from model.errors import InputError
 from model.language_model import LanguageModel
 from model.sampling import SamplingConfig, generate
 from model.text.profiles import text_profile
-from model.units.trace import trace, values_per_byte
 
-from ..divergence import diverged
-from ..evaluation import EvaluateConfig
-from ..metrics import RunLog
-from ..parallel.agreement import through_main
-from ..parallel.distributed import World
+from .evaluation import EvaluateConfig
+from .metrics import RunLog
+from .parallel.agreement import through_main
+from .parallel.distributed import World
+from .trainer import Trainer
 
 if TYPE_CHECKING:
-    from ..trainer import Trainer
-    from .probe import Findings, Probe
+    from .monitoring.probe import Findings, Probe
 
 TEMPERATURE = 0.7  # of the sample
 SAMPLE_LENGTH = 240  # bytes
@@ -51,7 +48,9 @@ class Monitor:
     def _read_probe(self, config: EvaluateConfig) -> None:
         train, val = config.probe_train, config.probe_val
         if train is not None and val is not None:
-            from .probe import Probe  # imports scikit-learn, which a run without it does not need
+            from .monitoring.probe import (
+                Probe,  # imports scikit-learn, which a run without it does not need
+            )
 
             try:
                 self.probe = Probe.read(train, val, PROBE_TEXTS, self.profile, self.tokenizer)
@@ -61,7 +60,7 @@ class Monitor:
                 told = OPTION.sub(r"rename \1 to \2", str(error))
                 raise InputError(f"{PROBE}: {told}") from error
 
-    def show(self, trainer: "Trainer", log: RunLog) -> dict[str, float]:
+    def show(self, trainer: Trainer, log: RunLog) -> dict[str, float]:
         """Show a sample and the probe's findings; return what to add to the row of metrics.
 
         Raises Diverged, on every rank, if the model's predictions are not finite, which finite
@@ -71,10 +70,10 @@ class Monitor:
         try:
             through_main(self.world, lambda: row.update(self._shown(trainer, log)))
         except InputError as error:
-            raise diverged(trainer, "what the model predicts is") from error
+            raise trainer.diverged("what the model predicts is") from error
         return row
 
-    def _shown(self, trainer: "Trainer", log: RunLog) -> dict[str, float]:
+    def _shown(self, trainer: Trainer, log: RunLog) -> dict[str, float]:
         model, step = trainer.model, trainer.progress.step
         model.eval()
         lines = self.sample(model).splitlines()  # indented: shown verbatim
@@ -88,6 +87,8 @@ class Monitor:
                 values = findings.values[findings.labels == label]
                 if len(values):
                     log.board.add_histogram(f"probe_unit/{name}", values, step)
+            from data_utils.pictures import drawing
+
             with drawing(Path("probe_unit")):
                 log.board.add_figure("probe_unit", self.coloured(model, findings), step)
         model.train()
@@ -105,6 +106,8 @@ class Monitor:
 
     def coloured(self, model: LanguageModel, findings: "Findings") -> Any:
         """Return a figure of a text coloured by the probe's unit; green means positive."""
+        from model.units.trace import trace, values_per_byte
+
         tokens = self.tokenizer.encode(self.profile.encode(COLOURED))
         (values,) = trace(model, [tokens], [findings.unit])
         per_byte = values_per_byte(self.tokenizer, tokens, values)[:, 0]
