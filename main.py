@@ -20,7 +20,7 @@ from training.feeding import Prefetcher
 from training.metrics import RunLog
 from training.monitor import Monitor
 from training.monitoring.console import announce, print_main
-from training.parallel.agreement import check_same_weights
+from training.parallel.agreement import check_same_weights, report_implementations
 from training.parallel.distributed import Ballot, launched
 from training.runs.signals import StopRequest
 from training.throughput import ThroughputMeter
@@ -55,6 +55,7 @@ def pretrain(run: ResolvedRun) -> int:
     if not (run.resumed and checkpoints.restore(trainer, run.from_checkpoint)):
         load_initial_weights(trainer, config.train.start_from, corpus)
     check_same_weights(world, trainer.model)
+    report_implementations(world, trainer.model)
     monitor = Monitor(config.evaluate, corpus, world)
     run.begin()
     best_model.forget_lost_model(trainer)

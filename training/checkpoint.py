@@ -93,7 +93,7 @@ class Checkpoints(CheckpointStore):
         """Save everything; called by all ranks, written by the main one."""
         world = trainer.world
         trainer.check_divergence()
-        state = trainer.all_lanes()
+        state = trainer.all_lanes(everywhere=False)
         nats = world.gather(trainer.nats)  # [ranks]
         optimizers = flatten_optimizers(trainer.optimizers)
         states = trainer.exchange.states

@@ -27,7 +27,9 @@ class Prefetcher:
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
 
     def __enter__(self) -> "Prefetcher":
-        self.thread = ThreadPoolExecutor(1, thread_name_prefix="feed")
+        self.thread = ThreadPoolExecutor(
+            1, "feed", initializer=_use_device, initargs=(self.device,)
+        )
         self._prepare()
         return self
 
@@ -69,3 +71,12 @@ class Prefetcher:
             return as_batch(window, self.device)
         with torch.cuda.stream(self.stream):
             return as_batch(window, self.device)
+
+
+def _use_device(device: torch.device) -> None:
+    """Make the GPU of this rank the current one of a new thread.
+
+    CUDA gives every thread GPU 0, where each rank would then allocate a context of 0.5 GB.
+    """
+    if device.type == "cuda":
+        torch.cuda.set_device(device)

@@ -68,8 +68,8 @@ class TrainConfig:
     """auto takes a CUDA GPU, if any; training does not use Apple's."""
     timeout_seconds: Annotated[float, Bound(above=0, max=1e6)] = 300.0
     """Longest time that a rank waits for its peers before it treats them as lost. It must be longer
-    than a rank needs for its part of an evaluation, and the main rank to save a checkpoint or to
-    fit a probe's regression, while the others wait."""
+    than the main rank needs to save a checkpoint or to fit a probe's regression, while the others
+    wait."""
     start_from: str | None = None
     """A model (directory, run or shipped name) from whose weights the run begins."""
     dropout: Fraction = 0.0
@@ -333,9 +333,11 @@ class Trainer:
         zero = self.model.initial_state(1)
         self.state = state.select(self.own).like(zero) if self.own_lanes else zero
 
-    def all_lanes(self) -> State:
-        """Return the state of all lanes, [L, lanes, n], on every rank."""
-        return self.state.each(lambda tensor: self.world.gather_lanes(tensor, self.lanes))
+    def all_lanes(self, *, everywhere: bool = True) -> State:
+        """Return the state of all lanes, [L, lanes, n], on every rank or only on the main one."""
+        return self.state.each(
+            lambda tensor: self.world.gather_lanes(tensor, self.lanes, everywhere=everywhere)
+        )
 
     def balance(self, speeds: Sequence[float]) -> bool:
         """Divide the lanes again if that is worth it; return whether it was.

@@ -345,7 +345,7 @@ class ToldByPeers(World):
     def gather(self, tensor):
         return torch.stack([tensor, 2 * tensor, 4 * tensor])
 
-    def gather_lanes(self, own, total):
+    def gather_lanes(self, own, total, everywhere=True):
         return own
 
 

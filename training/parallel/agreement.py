@@ -1,6 +1,7 @@
 """Decisions that all ranks take together, so that none decides alone."""
 
 import json
+import logging
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
 
@@ -12,6 +13,10 @@ from model.files.weights import model_digest
 from model.language_model import LanguageModel
 
 from .distributed import World
+
+log = logging.getLogger(__name__)
+
+LONGEST_NAME = 256  # bytes of an implementation's name
 
 
 def through_main(world: World, act: Callable[[], object]) -> str:
@@ -68,6 +73,23 @@ def check_same_weights(world: World, model: LanguageModel) -> None:
     """Raise InputError, on every rank, unless all have the same weights in the same dtype."""
     if world.size > 1:
         check_same(world, {"weights": model_digest(model)})
+
+
+def report_implementations(world: World, model: LanguageModel) -> None:
+    """Warn, on the main rank, if some ranks compute the recurrence in another way than it does.
+
+    A rank whose kernels fail to build falls back to a slower implementation, and all others wait
+    for it in every step.
+    """
+    own = model.implementation.encode()[:LONGEST_NAME].ljust(LONGEST_NAME)
+    texts = world.gather(torch.tensor(list(own), dtype=torch.uint8, device=world.device))
+    names = [bytes(text).decode(errors="replace").strip() for text in texts.tolist()]
+    for name in sorted({*names} - {names[0]}) if world.is_main else ():
+        ranks = [rank for rank, other in enumerate(names) if other == name]
+        log.warning(
+            f"{name_ranks(ranks)} of {world.size}: the recurrence is {name}, on the main rank "
+            f"{names[0]}; every step waits for the slowest rank"
+        )
 
 
 def name_ranks(ranks: list[int]) -> str:

@@ -6,6 +6,7 @@ import math
 import os
 import socket
 import sys
+import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -31,11 +32,16 @@ from .launcher import TEMPORARY_FAILURE, may_restart
 TrainingDevice = Literal["auto", "cpu", "cuda"]
 BOOT = Path("/proc/sys/kernel/random/boot_id")  # of Linux: another one after each start
 JOIN = timedelta(minutes=5)  # for all ranks to join: torch alone may take a minute to load
+DUMP_SECONDS = 15.0  # in which NCCL's watchdog writes its flight recorder, if asked to
 SHARED_STORE = (
     "torchrun keeps one store over its restarts, and ranks on several nodes never find each other "
     "again in it (pytorch/pytorch#135712): start it with scripts/elastic.sh, or with "
     "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 in its environment"
 )
+
+
+class MissingGpu(InputError):
+    """A rank has no GPU of its own: the command asks for too many, or one was lost."""
 
 
 class Deal:
@@ -112,8 +118,12 @@ class World:
         self.finish(dist.all_gather(parts, tensor, async_op=True))
         return torch.stack(parts)
 
-    def gather_lanes(self, own: Tensor, total: int) -> Tensor:
-        """Join each rank's part [L, B, n] along B into [L, total, n], on every rank."""
+    def gather_lanes(self, own: Tensor, total: int, *, everywhere: bool = True) -> Tensor:
+        """Join each rank's part [L, B, n] along B into [L, total, n], in the CPU's memory.
+
+        everywhere: on every rank; else only the main rank has the whole, each other one its part.
+        A GPU holds one rank's part at a time.
+        """
         if self.size == 1:
             return own
         parts = []
@@ -125,8 +135,38 @@ class World:
             shape = (own.shape[0], count, own.shape[2])
             part = own.contiguous() if rank == self.rank else own.new_empty(shape)
             self.finish(dist.broadcast(part, src=rank, async_op=True))
-            parts.append(part)
-        return torch.cat(parts, dim=1)
+            if everywhere or self.is_main or rank == self.rank:
+                parts.append(part.cpu())
+        return torch.cat(parts, dim=1) if parts else own.cpu()
+
+
+class WaitingTogether:
+    """Keeps ranks that have finished their part of some work waiting for the others.
+
+    Each rank calls `working` often while it works, and `finished` at its end. From time to time
+    the ranks synchronize, so that no wait for a peer is as long as the timeout.
+    """
+
+    def __init__(self, world: World):
+        self.world = world
+        self._every = world.timeout.total_seconds() / 4
+        self._met = time.monotonic()
+
+    def working(self) -> None:
+        """Synchronize if that is due."""
+        if self.world.size > 1 and time.monotonic() - self._met > self._every:
+            self._all_finished(False)
+
+    def finished(self) -> None:
+        """Return when all ranks have finished."""
+        while not self._all_finished(True):
+            pass
+
+    def _all_finished(self, own: bool) -> bool:
+        flag = torch.tensor(int(own), device=self.world.device)
+        everyone = int(self.world.sum(flag)) == self.world.size
+        self._met = time.monotonic()
+        return everyone
 
 
 class Ballot:
@@ -183,22 +223,21 @@ class Ballot:
 def launched(device: TrainingDevice, timeout: float = 300.0) -> Iterator[World]:
     """Join the world that `python -m torch.distributed.run` describes, or be a world of one.
 
-    A peer that is gone, or silent for `timeout` seconds, ends the process with exit code 75.
+    A peer that is gone, or silent for `timeout` seconds, ends the process with exit code 75. Under
+    a launcher that may restart it, so do a missing GPU and a lack of memory: the next attempt may
+    have other nodes.
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     rank = int(os.environ.get("RANK", "0"))
-    local_rank = int(os.environ.get("LOCAL_RANK", "0"))
-    chosen = device_of_rank(device, local_rank)
-    if size == 1:
-        yield World(0, 1, chosen)
-        return
     longest = timedelta(seconds=timeout)
     try:
-        _join(chosen, longest)
+        chosen = device_of_rank(device, int(os.environ.get("LOCAL_RANK", "0")))
+        if size > 1:
+            _join(chosen, longest)
         yield World(rank, size, chosen, timeout=longest)
-    except RuntimeError as error:
-        if isinstance(error, dist.DistError) or "gloo" in str(error).lower():
-            _leave_at_once(error)
+    except (RuntimeError, MemoryError, MissingGpu) as error:
+        if reason := _temporary(error):
+            _leave_at_once(f"{reason}{' '.join(str(error).split())}")
         raise
     finally:
         # DDP is in reference cycles and holds the group. When its last holder is freed, gloo's
@@ -307,31 +346,46 @@ def _name_of(device: torch.device) -> str:
 
 
 def _check_devices(names: Sequence[str]) -> None:
-    """Raise InputError if two ranks have the same GPU, or only some of them have one."""
+    """Raise MissingGpu if two ranks have the same GPU, or only some of them have one."""
     owners: dict[str, int] = {}
     for rank, name in enumerate(names):
         owner = owners.setdefault(name, rank)
         if owner != rank and name != "cpu":
-            raise InputError(
+            raise MissingGpu(
                 f"ranks {owner} and {rank} are both on {name}; start as many processes on a "
                 "machine as it has GPUs (--nproc-per-node), or make only its own visible to each "
                 "process (CUDA_VISIBLE_DEVICES)"
             )
     if "cpu" in owners and len(owners) > 1:
         having = min(rank for name, rank in owners.items() if name != "cpu")
-        raise InputError(
+        raise MissingGpu(
             f"rank {owners['cpu']} sees no GPU, rank {having} has one; set train.device cpu, or "
             "start processes only where there are GPUs"
         )
 
 
-def _leave_at_once(error: RuntimeError) -> NoReturn:
-    """Report the lost peer and end at once: clean-up code could wait for that peer."""
-    reason = " ".join(str(error).split())
+def _temporary(error: Exception) -> str:
+    """Return what to print before an error that another attempt may not have; "" for others."""
+    text = str(error).lower()
+    if isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo" in text):
+        return "lost a peer: "
+    if not may_restart():
+        return ""
+    if isinstance(error, MissingGpu):
+        return "a GPU is missing: "
+    memory = ("can't allocate memory", "out of memory")
+    full = isinstance(error, MemoryError) or any(words in text for words in memory)
+    return "out of memory, to be restarted: " if full else ""
+
+
+def _leave_at_once(line: str) -> NoReturn:
+    """Print why and end at once: clean-up code could wait for a peer that is lost."""
     with suppress(OSError, ValueError):  # perhaps nobody reads it any more
-        print(f"[rank {os.environ['RANK']}] error: lost a peer: {reason}", file=sys.stderr)
+        print(f"[rank {os.environ.get('RANK', '0')}] error: {line}", file=sys.stderr)
         for stream in filter(None, (sys.stdout, sys.stderr)):
             stream.flush()
+    if os.environ.get("TORCH_NCCL_DUMP_ON_TIMEOUT", "").lower() in ("1", "true", "y", "yes"):
+        time.sleep(DUMP_SECONDS)
     os._exit(TEMPORARY_FAILURE)
 
 
@@ -343,7 +397,7 @@ def device_of_rank(device: TrainingDevice, local_rank: int = 0) -> torch.device:
     and torch can use no GPU.
     """
     if device == "cuda" and (reason := reason_against(torch.device(device))):
-        raise InputError(f"train.device is cuda: {reason}; use auto or cpu")
+        raise MissingGpu(f"train.device is cuda: {reason}; use auto or cpu")
     if device == "cpu" or not torch.cuda.is_available():
         return torch.device("cpu")
     chosen = torch.device("cuda", local_rank % torch.cuda.device_count())

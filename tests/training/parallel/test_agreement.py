@@ -13,6 +13,7 @@ from training.parallel import agreement
 from training.parallel.agreement import (
     check_same,
     check_same_weights,
+    report_implementations,
     through_main,
 )
 from training.parallel.distributed import World
@@ -92,6 +93,30 @@ def test_ranks_that_begin_from_other_weights_are_named(monkeypatch):
         check_same_weights(among(0, [7]), model)
     monkeypatch.setattr(agreement, "model_digest", None)  # nobody to compare with: no time for it
     check_same_weights(World(0, 1, CPU), model)
+
+
+class Computing:
+    """A model whose recurrence has an implementation of this name."""
+
+    def __init__(self, implementation):
+        self.implementation = implementation
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_ranks_whose_kernels_did_not_build_are_named_in_one_line(caplog, rank):
+    names = ["compiled by Triton", "compiled by Triton", "plain torch", "plain torch"]
+    others = [list(name.encode().ljust(256)) for place, name in enumerate(names) if place != rank]
+    report_implementations(among(rank, *others), Computing(names[rank]))
+    expected = (
+        "ranks 2, 3 of 4: the recurrence is plain torch, on the main rank compiled by Triton; "
+        "every step waits for the slowest rank"
+    )
+    assert caplog.messages == ([expected] if rank == 0 else [])
+
+
+def test_ranks_that_compute_alike_say_nothing(caplog):
+    report_implementations(among(0, list(b"plain torch".ljust(256))), Computing("plain torch"))
+    assert not caplog.messages
 
 
 def test_a_single_process_acts_as_the_main_rank():

@@ -15,7 +15,14 @@ import torch.distributed as dist
 
 from model.errors import InputError
 from training.parallel import distributed
-from training.parallel.distributed import Ballot, World, device_of_rank, launched, own_part
+from training.parallel.distributed import (
+    Ballot,
+    MissingGpu,
+    World,
+    device_of_rank,
+    launched,
+    own_part,
+)
 from training.parallel.optimizer_states import OptimizerStates
 
 GPU = torch.device("cuda", 0)
@@ -213,6 +220,54 @@ def test_a_lost_peer_on_a_gpu_ends_the_process_as_one_on_a_cpu_does(
     assert end.value.code == os.EX_TEMPFAIL
     said = capsys.readouterr().err
     assert said == f"[rank {rank}] error: lost a peer: NCCL timed out\n"
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("restarts", [0, 3])
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory"),
+        MemoryError("of one rank"),
+        MissingGpu("ranks 0 and 7 are both on GPU a"),
+    ],
+)
+def test_what_another_attempt_may_not_lack_ends_no_launcher_that_restarts(
+    ranks, restarts, error, monkeypatch, capsys
+):
+    monkeypatch.setattr(distributed, "device_of_rank", lambda *args: torch.device("cpu"))
+    monkeypatch.setattr(distributed, "_join", lambda *args: None)
+    environment = {"WORLD_SIZE": ranks, "RANK": 0, "TORCHELASTIC_MAX_RESTARTS": restarts}
+    for key, value in environment.items():
+        monkeypatch.setenv(key, str(value))
+
+    def leave(code):
+        raise SystemExit(code)
+
+    monkeypatch.setattr(os, "_exit", leave)
+    with pytest.raises((SystemExit, type(error))) as end, launched("auto"):
+        raise error
+    said = capsys.readouterr().err
+    if not restarts:
+        assert end.value is error
+        assert not said
+    else:
+        assert end.value.code == os.EX_TEMPFAIL
+        assert said.startswith("[rank 0] error: ")
+        assert said.count("\n") == 1
+        assert str(error) in said
+
+
+def test_a_flight_recorder_that_was_asked_for_has_time_to_be_written(monkeypatch):
+    slept = []
+    monkeypatch.setattr(distributed.time, "sleep", slept.append)
+    monkeypatch.setattr(os, "_exit", lambda code: None)
+    for value, expected in ((None, []), ("0", []), ("1", [distributed.DUMP_SECONDS])):
+        if value is not None:
+            monkeypatch.setenv("TORCH_NCCL_DUMP_ON_TIMEOUT", value)
+        distributed._leave_at_once("lost a peer")
+        assert slept == expected
 
 
 class Stream:
