@@ -21,7 +21,7 @@ from training.metrics import RunLog
 from training.monitor import Monitor
 from training.monitoring.console import announce, print_main
 from training.parallel.agreement import check_same_weights, report_implementations
-from training.parallel.distributed import Ballot, launched
+from training.parallel.distributed import AsyncFlags, launched
 from training.runs.signals import StopRequest
 from training.throughput import ThroughputMeter
 
@@ -73,9 +73,9 @@ def pretrain(run: ResolvedRun) -> int:
 
     first_step, steps = trainer.progress.step, trainer.steps
     with (
-        best_model.advising(checkpoints),
+        best_model.advising_restart(checkpoints),
         StopRequest() as stop,
-        Ballot(world) as ballot,
+        AsyncFlags(world) as flags,
         Prefetcher(lanes, world.device, first_step * windows, steps * windows) as prefetcher,
         RunLog(run.directory, first_step, steps, world=world) as log,
     ):
@@ -86,7 +86,7 @@ def pretrain(run: ResolvedRun) -> int:
             meter.advance(sum(batch.characters for batch in batches), trainer.own_fraction)
 
             step, last = trainer.progress.step, trainer.progress.step == steps
-            stopping, line_due = ballot.cast(stop.requested, log.advance())
+            stopping, line_due = flags.reduce(stop.requested, log.advance())
             evaluating = last or step % config.evaluate.every_steps == 0
             if evaluating or step % config.log.every_steps == 0:
                 row = trainer.close_row()
@@ -95,7 +95,7 @@ def pretrain(run: ResolvedRun) -> int:
                         row |= best_model.evaluate(trainer) | monitor.show(trainer, log)
                 log.write(row | meter.close_row(), trainer.close_line() | meter.close_line())
             elif line_due:
-                log.tell(trainer.close_line() | meter.close_line())
+                log.print_line(trainer.close_line() | meter.close_line())
             if last or stopping or step % config.checkpoint.every_steps == 0:
                 with meter.paused():
                     run.keep_resumable()
@@ -105,7 +105,7 @@ def pretrain(run: ResolvedRun) -> int:
             if stopping and not last:
                 print_main(world, f"stopped and saved at step {step}; continue with --resume")
                 return stop.exit_code
-    best_model.conclude(trainer)
+    best_model.finish(trainer)
     return 0
 
 

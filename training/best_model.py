@@ -59,7 +59,7 @@ class BestModelWriter:
         the next evaluation, which then writes the model of the repeated steps.
         """
         best = trainer.progress.best_bits_per_character
-        if not self.world.from_main(has_score(self.directory.model, best)):
+        if not self.world.broadcast_int(has_score(self.directory.model, best)):
             trainer.progress.best_bits_per_character = None
 
     def evaluate(self, trainer: Trainer) -> dict[str, float]:
@@ -106,7 +106,7 @@ class BestModelWriter:
         }
 
     @contextmanager
-    def advising(self, checkpoints: Checkpoints) -> Iterator[None]:
+    def advising_restart(self, checkpoints: Checkpoints) -> Iterator[None]:
         """Add the newest checkpoint to the error of a training that diverges.
 
         It is older than the divergence: only finite values are ever saved.
@@ -120,7 +120,7 @@ class BestModelWriter:
                 advice = f"--train.start_from {saved[-1]} begins with the earlier weights"
             raise InputError(f"{error}; {advice}") from error
 
-    def conclude(self, trainer: Trainer) -> None:
+    def finish(self, trainer: Trainer) -> None:
         """Write a model if there is no best one, and print its place.
 
         Where there are valid reviews, it is chosen by its score, which is printed, too.

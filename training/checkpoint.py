@@ -40,8 +40,8 @@ from model.state import State
 from model.text.profiles import TextProfile
 from model.text.tokenizer import BYTES, Tokenizer, check_same_tokenizer
 
-from .optimizers.state import OF_ONE_STEP, flatten_optimizers, restore_optimizers
-from .parallel.agreement import through_main
+from .optimizers.state import DISPLAY_ONLY, flatten_optimizers, restore_optimizers
+from .parallel.agreement import run_on_main
 from .parallel.distributed import World
 from .precision import restore_loss_scaler
 from .progress import PretrainingProgress
@@ -57,9 +57,9 @@ from .trainer import Trainer
 
 CONFIG = "the config asks for"
 OF_AN_OPTIMISER = re.compile(r"\d+\.\w+")  # the name of a tensor in its file
-FEW = 2  # names that damage to a header may add or remove; another optimiser differs in more
-# What a model's provenance tells of the weights it began from.
-TOLD = ("step", "characters", "corpus", "git_revision", "date", "began_from")
+MOST_DAMAGED_NAMES = 2  # that damage to a header adds or removes; another optimiser differs in more
+# What is kept of the provenance of the model that a run started from.
+ORIGIN_FIELDS = ("step", "characters", "corpus", "git_revision", "date", "began_from")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +130,7 @@ class Checkpoints(CheckpointStore):
             if folder is not None:
                 self._describe_of_corpus(folder)
 
-        through_main(world, check)
+        run_on_main(world, check)
 
     def _describe_of_corpus(self, folder: Path) -> tuple[dict[str, Any], Path]:
         with advice_if_damaged(folder):
@@ -154,7 +154,7 @@ class Checkpoints(CheckpointStore):
             found = find_checkpoint(self.folder, name)
             return "" if found is None else found.name
 
-        found = through_main(trainer.world, find)
+        found = run_on_main(trainer.world, find)
         if not found:
             return False
         folder = self.folder / found
@@ -258,10 +258,10 @@ def _of_lanes(trainer: Trainer, path: Path) -> Iterator[str]:
 
 
 def _of_optimizer(trainer: Trainer, path: Path) -> Iterator[str]:
-    saved = {name for name in _shapes_in(path) if name.split(".")[-1] not in OF_ONE_STEP}
+    saved = {name for name in _shapes_in(path) if name.split(".")[-1] not in DISPLAY_ONLY}
     if not saved or not all(map(OF_AN_OPTIMISER.fullmatch, saved)):
         return
-    if len(saved ^ flatten_optimizers(trainer.optimizers).keys()) > FEW:
+    if len(saved ^ flatten_optimizers(trainer.optimizers).keys()) > MOST_DAMAGED_NAMES:
         yield f"[optim] describes another optimiser, {trainer.optim.name}"
 
 
@@ -305,8 +305,11 @@ def load_weights(
 
 
 def _origin(start_from: str, provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the name of a model, without its folders, and what its provenance tells."""
-    return {"model": Path(start_from).name, **{k: provenance[k] for k in TOLD if k in provenance}}
+    """Return the name of a model, without its folders, and these fields of its provenance."""
+    return {
+        "model": Path(start_from).name,
+        **{k: provenance[k] for k in ORIGIN_FIELDS if k in provenance},
+    }
 
 
 def _check_same_architecture(wanted: ModelConfig, given: ModelConfig, start_from: str) -> None:

@@ -14,7 +14,7 @@ from model.text.profiles import text_profile
 
 from .evaluation import EvaluateConfig
 from .metrics import RunLog
-from .parallel.agreement import through_main
+from .parallel.agreement import run_on_main
 from .parallel.distributed import World
 from .trainer import Trainer
 
@@ -43,7 +43,7 @@ class Monitor:
         self.profile, self.tokenizer = text_profile(corpus.text_profile), corpus.tokenizer
         self.sampling = SamplingConfig(temperature=TEMPERATURE, length=SAMPLE_LENGTH)
         self.probe: Probe | None = None
-        through_main(world, lambda: self._read_probe(config))
+        run_on_main(world, lambda: self._read_probe(config))
 
     def _read_probe(self, config: EvaluateConfig) -> None:
         train, val = config.probe_train, config.probe_val
@@ -57,8 +57,8 @@ class Monitor:
             except OSError as error:
                 raise InputError(f"{PROBE}: {error.filename}: {error.strerror}") from error
             except InputError as error:
-                told = OPTION.sub(r"rename \1 to \2", str(error))
-                raise InputError(f"{PROBE}: {told}") from error
+                advice = OPTION.sub(r"rename \1 to \2", str(error))
+                raise InputError(f"{PROBE}: {advice}") from error
 
     def show(self, trainer: Trainer, log: RunLog) -> dict[str, float]:
         """Show a sample and the probe's findings; return what to add to the row of metrics.
@@ -68,7 +68,7 @@ class Monitor:
         """
         row: dict[str, float] = {}
         try:
-            through_main(self.world, lambda: row.update(self._shown(trainer, log)))
+            run_on_main(self.world, lambda: row.update(self._shown(trainer, log)))
         except InputError as error:
             raise trainer.diverged("what the model predicts is") from error
         return row
@@ -80,8 +80,8 @@ class Monitor:
         log.board.add_text("sample", "".join(f"    {line}\n" for line in lines), step)
         row: dict[str, float] = {}
         if self.probe is not None:
-            findings = self.probe.measure(model, self.world.meet)
-            self.world.meet()
+            findings = self.probe.measure(model, self.world.barrier)
+            self.world.barrier()
             row = findings.row()
             for label, name in enumerate(findings.classes):
                 values = findings.values[findings.labels == label]
@@ -101,7 +101,7 @@ class Monitor:
         written = []
         for _, piece in pieces:
             written.append(piece)
-            self.world.meet()
+            self.world.barrier()
         return "".join(written)
 
     def coloured(self, model: LanguageModel, findings: "Findings") -> Any:

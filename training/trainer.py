@@ -24,7 +24,7 @@ from .optimizers.schedule import MOST_STEPS, Schedule, set_learning_rate
 from .optimizers.state import flatten_optimizers
 from .parallel.batch import Batch, copied
 from .parallel.buckets import gradients_of
-from .parallel.distributed import Deal, TrainingDevice, World
+from .parallel.distributed import LaneSplit, TrainingDevice, World
 from .parallel.exchange import ParallelConfig, make_exchange
 from .precision import (
     LOWEST_SCALE,
@@ -190,7 +190,7 @@ class Trainer:
                 state.select(lanes),
                 None if factors is None else factors[lanes],
                 self.exchange.leaves,
-                share=scale,
+                gradient_scale=scale,
             )
             exchanging = last and number == len(micro_batches) - 1
             with self.exchange.during_backward() if exchanging else nullcontext():
@@ -229,7 +229,7 @@ class Trainer:
 
     def _update(self, active_fraction: float) -> None:
         if self.scaler.is_enabled():
-            overflow_together(gradients_of(self.model), self.exchange.on_any_rank)
+            overflow_together(gradients_of(self.model), self.exchange.found_on_any_rank)
         if self.optim.clip_norm is not None:
             for optimizer in self.optimizers:
                 self.scaler.unscale_(optimizer)
@@ -344,15 +344,15 @@ class Trainer:
 
         speeds: of each rank; none before they are measured. All ranks call it together.
         """
-        deal = self.world.deal.better(speeds, self.lanes) if speeds else None
-        if deal is not None:
-            self.deal_lanes(deal)
-        return deal is not None
+        split = self.world.lane_split.rebalanced(speeds, self.lanes) if speeds else None
+        if split is not None:
+            self.split_lanes(split)
+        return split is not None
 
-    def deal_lanes(self, deal: Deal) -> None:
+    def split_lanes(self, split: LaneSplit) -> None:
         """Divide the lanes again; their states move with them. All ranks call it together."""
         state = self.all_lanes()
-        self.world = replace(self.world, deal=deal)
+        self.world = replace(self.world, lane_split=split)
         self.load_lanes(state)
 
     def restore_nats(self, by_rank: Tensor) -> None:

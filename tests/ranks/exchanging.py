@@ -93,7 +93,7 @@ def trained(world, *, exchanges=1, deal=None, **way):
     for _ in range(exchanges):
         take_step(trainer)
         if deal:
-            trainer.deal_lanes(Shares(deal[: world.size]))
+            trainer.split_lanes(Shares(deal[: world.size]))
     return trainer
 
 

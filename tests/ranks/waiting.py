@@ -44,11 +44,11 @@ if __name__ == "__main__":
         log = SimpleNamespace(board=SimpleNamespace(add_text=lambda *_: None))
         assert torch.equal(world.sum(torch.ones(1)), torch.full((1,), 2.0))
         Monitor(EvaluateConfig(), corpus, world).show(trainer, log)
-        world.meet()
+        world.barrier()
         monitor_module.generate = failing
         try:
             Monitor(EvaluateConfig(), corpus, world).show(trainer, log)
         except Diverged:
             print(f"rank {world.rank} told of the failure")
-        world.meet()
+        world.barrier()
     print(f"rank {world.rank} examined")

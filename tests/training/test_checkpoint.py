@@ -306,7 +306,7 @@ def test_only_the_main_rank_looks_for_a_checkpoint(checkpoints, small_split, mon
         told.append(world.rank)
         return ""
 
-    monkeypatch.setattr(checkpoint, "through_main", answer)
+    monkeypatch.setattr(checkpoint, "run_on_main", answer)
     restored.world = World(1, 2, torch.device("cpu"))
     assert checkpoints.restore(restored) is False
     assert told == [1]

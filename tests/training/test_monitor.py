@@ -116,7 +116,7 @@ def test_finite_weights_that_predict_nothing_finite_have_diverged_on_every_rank(
         def refuse(world, act):
             raise InputError("what the main rank was refused")
 
-        monkeypatch.setattr(monitor_module, "through_main", refuse)
+        monkeypatch.setattr(monitor_module, "run_on_main", refuse)
     with pytest.raises(Diverged, match=r"model predicts is not finite at step 0: .* has diverged"):
         monitor.show(trainer, SimpleNamespace(board=None))
 
@@ -126,7 +126,7 @@ class Meeting(World):
 
     met = 0
 
-    def meet(self):
+    def barrier(self):
         object.__setattr__(self, "met", self.met + 1)
 
 

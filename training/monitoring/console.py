@@ -29,7 +29,7 @@ SHORTEST = 5.0  # seconds of training; an estimate from less would be a guess
 
 
 @contextmanager
-def outliving_the_reader() -> Iterator[None]:
+def surviving_closed_stdout() -> Iterator[None]:
     """Within this context, printing survives a reader that leaves, and a full disk.
 
     A `tee`, for instance, leaves after a logout.
@@ -51,7 +51,7 @@ def outliving_the_reader() -> Iterator[None]:
 def print_main(world: World, line: str) -> None:
     """Print a line, on the main rank only."""
     if world.is_main:
-        with outliving_the_reader():
+        with surviving_closed_stdout():
             print(line, flush=True)
 
 
@@ -181,7 +181,7 @@ class ProgressLines:
         if not is_wanted:
             return
         self._spoke = self._clock()
-        with outliving_the_reader():
+        with surviving_closed_stdout():
             if self._bar.disable or sys.stdout is None:
                 print(text, flush=True)
             else:

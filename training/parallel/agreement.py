@@ -19,11 +19,11 @@ log = logging.getLogger(__name__)
 LONGEST_NAME = 256  # bytes of an implementation's name
 
 
-def through_main(world: World, act: Callable[[], object]) -> str:
+def run_on_main(world: World, act: Callable[[], object]) -> str:
     """Let the main rank act; return its result, as text, on every rank.
 
     Its InputError is raised on every rank, so that none waits for one that has ended. Where acting
-    takes long, `act` calls `world.meet` between its parts: each time, the timeout of the others
+    takes long, `act` calls `world.barrier` between its parts: each time, the timeout of the others
     begins anew.
     """
     if world.size == 1:
@@ -43,9 +43,9 @@ def through_main(world: World, act: Callable[[], object]) -> str:
 def _text_from_main(world: World, text: str) -> str:
     """Return the main rank's text, which is ASCII and not empty."""
     content = torch.frombuffer(bytearray(text, "ascii"), dtype=torch.uint8)
-    size = world.from_main(len(content))
+    size = world.broadcast_int(len(content))
     while not size:  # the main rank has met the others, and is still at work
-        size = world.from_main(0)
+        size = world.broadcast_int(0)
     buffer = content.to(world.device) if world.is_main else content.new_empty(size).to(world.device)
     dist.broadcast(buffer, src=0)
     return bytes(buffer.tolist()).decode("ascii")

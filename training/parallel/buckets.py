@@ -64,7 +64,7 @@ class Exchange:
 
     The trainer computes forward and backward itself and calls the methods in this order:
     `gradient_scale` before the first loss, `during_backward` around the last backward pass of a
-    step, `on_any_rank` if losses are scaled, `update` around the optimisers.
+    step, `found_on_any_rank` if losses are scaled, `update` around the optimisers.
     """
 
     leaves: GateLeaves | None = None
@@ -93,7 +93,7 @@ class Exchange:
         """Within it, run a step's last backward pass; then every gradient is the ranks' mean."""
         yield
 
-    def on_any_rank(self, found: Tensor) -> Tensor:
+    def found_on_any_rank(self, found: Tensor) -> Tensor:
         """Return whether something was found on any rank, given whether it was on this one.
 
         found: 0 or 1, fp32 []. After `during_backward` all ranks have the same gradient.
@@ -203,7 +203,7 @@ def ring_bytes(ranks: int, payload: int) -> float:
     return 2 * (ranks - 1) / ranks * payload
 
 
-def begin_as_one(model: LanguageModel) -> None:
+def broadcast_parameters(model: LanguageModel) -> None:
     """Give every rank the main rank's parameters, as DDP does by itself."""
     for parameter in model.parameters():
         dist.broadcast(parameter.detach(), src=0)

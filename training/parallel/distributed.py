@@ -1,4 +1,4 @@
-"""This process among its peers: how they meet, and what they send each other."""
+"""The ranks of a run: how they find each other, and the collectives that they use."""
 
 import gc
 import logging
@@ -44,19 +44,19 @@ class MissingGpu(InputError):
     """A rank has no GPU of its own: the command asks for too many, or one was lost."""
 
 
-class Deal:
-    """How items, such as lanes, are divided among ranks: here evenly; see also parallel.shares."""
+class LaneSplit:
+    """Splits lanes evenly among ranks; `parallel.shares` overrides this."""
 
     def __call__(self, rank: int, ranks: int, items: int) -> slice:
         """Return a rank's contiguous slice of the items."""
         return slice(rank * items // ranks, (rank + 1) * items // ranks)
 
-    def better(self, speeds: Sequence[float], lanes: int) -> "Deal | None":
-        """Return how to divide the lanes from now on, by each rank's speed; None: as before."""
+    def rebalanced(self, speeds: Sequence[float], lanes: int) -> "LaneSplit | None":
+        """Return the split to use from now on, by each rank's speed; None to keep this one."""
         return None
 
 
-EVEN = Deal()
+EVEN = LaneSplit()
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class World:
     rank: int
     size: int
     device: torch.device
-    deal: Deal = EVEN  # which items are a rank's
+    lane_split: LaneSplit = EVEN  # which lanes are a rank's
     timeout: timedelta = timedelta(minutes=5)  # of every collective: no hang if a peer is lost
 
     @property
@@ -80,15 +80,15 @@ class World:
 
     def slice_of(self, rank: int, items: int) -> slice:
         """Return a rank's contiguous slice of `items`."""
-        return self.deal(rank, self.size, items)
+        return self.lane_split(rank, self.size, items)
 
-    def from_main(self, number: int) -> int:
-        """Return the main rank's number, on every rank; none continues before all have called."""
+    def broadcast_int(self, number: int) -> int:
+        """Broadcast an int from rank 0 (also a barrier)."""
         return int(self.sum(torch.tensor(number * self.is_main, device=self.device)))
 
-    def meet(self) -> None:
-        """Continue when all ranks have called."""
-        self.from_main(0)
+    def barrier(self) -> None:
+        """Return when all ranks have called this."""
+        self.broadcast_int(0)
 
     def finish(self, work: dist.Work | None) -> None:
         """Wait for a collective whose result is read at once.
@@ -169,11 +169,11 @@ class WaitingTogether:
         return everyone
 
 
-class Ballot:
-    """Starts an all-reduce of this step's flags and returns the previous step's result.
+class AsyncFlags:
+    """All-reduces flags without waiting: each step gets the result of the step before.
 
-    That way no step waits for its own vote. On a GPU, votes use a separate stream: the main stream
-    already has this step's kernels and never runs empty.
+    On a GPU this uses a separate stream: the main stream already has this step's kernels and never
+    runs empty.
     """
 
     def __init__(self, world: World):
@@ -182,40 +182,40 @@ class Ballot:
         self._stream = torch.cuda.Stream(world.device) if on_gpu else None
         self._under_way: tuple[Tensor, dist.Work | None] | None = None
 
-    def __enter__(self) -> "Ballot":
+    def __enter__(self) -> "AsyncFlags":
         return self
 
     def __exit__(self, error: type[BaseException] | None, *rest: object) -> None:
         if error is None:  # else peers may be gone
-            self._count()
+            self._result()
 
-    def cast(self, *flags: bool) -> Sequence[bool]:
+    def reduce(self, *flags: bool) -> Sequence[bool]:
         """Return which of the previous step's flags were set on any rank; at the first step, none.
 
-        The answer is the same on every rank. A process alone has its own at once. A lost peer is
-        noticed here, a step later.
+        The answer is the same on every rank. A single process gets its own flags immediately. A
+        lost peer is noticed here, a step later.
         """
         if self.world.size == 1:
             return flags
-        answer = self._count() or [False] * len(flags)
-        if self._stream is not None:  # NCCL's groups need a fixed order: the exchange, the vote
+        answer = self._result() or [False] * len(flags)
+        if self._stream is not None:  # NCCL's groups need a fixed order: the gradients, the flags
             self._stream.wait_stream(torch.cuda.current_stream(self.world.device))
-        with self._beside():
-            votes = torch.zeros(len(flags), device=self.world.device)
+        with self._on_own_stream():
+            sums = torch.zeros(len(flags), device=self.world.device)
             for place in (place for place, flag in enumerate(flags) if flag):
-                votes[place] = 1.0  # by a kernel: a copy from the host would wait for the step
-            self._under_way = votes, dist.all_reduce(votes, async_op=True)
+                sums[place] = 1.0  # by a kernel: a copy from the host would wait for the step
+            self._under_way = sums, dist.all_reduce(sums, async_op=True)
         return answer
 
-    def _count(self) -> list[bool]:
+    def _result(self) -> list[bool]:
         if self._under_way is None:
             return []
-        (votes, work), self._under_way = self._under_way, None
-        with self._beside():
+        (sums, work), self._under_way = self._under_way, None
+        with self._on_own_stream():
             self.world.finish(work)
-            return [number > 0 for number in votes.tolist()]
+            return [number > 0 for number in sums.tolist()]
 
-    def _beside(self) -> AbstractContextManager[object]:
+    def _on_own_stream(self) -> AbstractContextManager[object]:
         return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
 
 
@@ -256,14 +256,14 @@ def _join(device: torch.device, timeout: timedelta) -> None:
             store = dist.PrefixStore(os.environ["TORCHELASTIC_RESTART_COUNT"], store)
         elif rank == 0:
             logging.getLogger(__name__).warning(SHARED_STORE)
-    _meet(store, rank, size, device)
+    _check_peers(store, rank, size, device)
     _compare_cores(store, rank, size, bound_cores())
     _share_cores(store, rank, size)
     backend = dist.get_default_backend_for_device(device)
     dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
 
 
-def _meet(store: dist.Store, rank: int, size: int, device: torch.device) -> None:
+def _check_peers(store: dist.Store, rank: int, size: int, device: torch.device) -> None:
     """Wait for all ranks; refuse, on each of them, devices that do not fit together."""
     _check_devices(_exchange(store, rank, size, "here", _name_of(device)))
 

@@ -123,11 +123,11 @@ def test_a_resumed_run_is_as_far_as_all_its_steps(clock, capsys):
 
 
 def test_only_the_main_rank_prints_and_asks(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("training.metrics.through_main", lambda world, act: act())
+    monkeypatch.setattr("training.metrics.run_on_main", lambda world, act: act())
     other = World(1, 2, ALONE.device)
     with RunLog(PretrainingDirectory(tmp_path), 0, 10, world=other) as log:
         assert not log.advance()
-        log.tell(line_of(1))
+        log.print_line(line_of(1))
         log.write({"step": 1}, line_of(1))
     assert capsys.readouterr().out == ""
     assert list(tmp_path.iterdir()) == []
@@ -137,7 +137,7 @@ def test_a_line_writes_no_row(tmp_path, capsys):
     run_directory = PretrainingDirectory(tmp_path)
     with RunLog(run_directory, 0, 10, world=ALONE) as log:
         assert log.advance()
-        log.tell(line_of(1))
+        log.print_line(line_of(1))
     assert run_directory.metrics.read_text() == ""
     assert "step      1" in capsys.readouterr().out
 

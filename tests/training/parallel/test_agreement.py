@@ -14,7 +14,7 @@ from training.parallel.agreement import (
     check_same,
     check_same_weights,
     report_implementations,
-    through_main,
+    run_on_main,
 )
 from training.parallel.distributed import World
 from training.precision import agreed_muon_dtype, agreed_precision
@@ -120,7 +120,7 @@ def test_ranks_that_compute_alike_say_nothing(caplog):
 
 
 def test_a_single_process_acts_as_the_main_rank():
-    assert through_main(World(0, 1, CPU), lambda: "done") == "done"
+    assert run_on_main(World(0, 1, CPU), lambda: "done") == "done"
 
 
 class Met(World):
@@ -128,7 +128,7 @@ class Met(World):
 
     numbers: list[int]
 
-    def from_main(self, number):
+    def broadcast_int(self, number):
         return number if self.is_main else self.numbers.pop(0)
 
 
@@ -143,5 +143,5 @@ def test_others_wait_anew_for_every_part_of_what_the_main_rank_does(monkeypatch,
     monkeypatch.setattr(dist, "broadcast", send)
     waiting = Met(1, 2, CPU)
     object.__setattr__(waiting, "numbers", [0] * parts + [len(told)])
-    assert through_main(waiting, lambda: pytest.fail("not on this rank")) == "done"
+    assert run_on_main(waiting, lambda: pytest.fail("not on this rank")) == "done"
     assert waiting.numbers == []

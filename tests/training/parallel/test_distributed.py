@@ -16,7 +16,7 @@ import torch.distributed as dist
 from model.errors import InputError
 from training.parallel import distributed
 from training.parallel.distributed import (
-    Ballot,
+    AsyncFlags,
     MissingGpu,
     World,
     device_of_rank,
@@ -55,7 +55,7 @@ def meet(show_gpus, ranks, device="auto"):
     for rank, uuids in enumerate(ranks):
         show_gpus(*uuids)
         try:
-            distributed._meet(store, rank, len(ranks), devices[rank])
+            distributed._check_peers(store, rank, len(ranks), devices[rank])
             told.append("")
         except InputError as error:
             told.append(str(error))
@@ -288,7 +288,7 @@ class StandInGpu:
         monkeypatch.setattr(torch.cuda, "Stream", Stream)
         monkeypatch.setattr(torch.cuda, "stream", self.on)
         monkeypatch.setattr(torch.cuda, "current_stream", lambda device: self.stream)
-        monkeypatch.setattr(torch, "zeros", lambda size, device: Votes(self, size))
+        monkeypatch.setattr(torch, "zeros", lambda size, device: Flags(self, size))
         monkeypatch.setattr(dist, "all_reduce", self.all_reduce)
 
     @contextmanager
@@ -297,7 +297,7 @@ class StandInGpu:
         yield
         self.stream = before
 
-    def all_reduce(self, votes, async_op):
+    def all_reduce(self, flags, async_op):
         assert async_op
         ahead = set(self.stream.ahead)
 
@@ -309,7 +309,7 @@ class StandInGpu:
         return SimpleNamespace(wait=wait)
 
 
-class Votes:
+class Flags:
     """Numbers on the GPU; to read them is to wait for all that lies before them."""
 
     def __init__(self, gpu, size):
@@ -323,17 +323,17 @@ class Votes:
         return self.values
 
 
-def test_a_vote_on_a_gpu_does_not_wait_for_its_step(monkeypatch):
+def test_flags_on_a_gpu_do_not_wait_for_their_step(monkeypatch):
     gpu = StandInGpu(monkeypatch)
-    ballot = Ballot(World(0, 2, GPU))
-    flags, answers = [(False, True), (True, False), (False, False), (False, False)], []
-    for step, pair in enumerate(flags):
+    flags = AsyncFlags(World(0, 2, GPU))
+    pairs, answers = [(False, True), (True, False), (False, False), (False, False)], []
+    for step, pair in enumerate(pairs):
         gpu.stream.ahead.add(step)  # its kernels and exchanges, queued
-        answers.append(tuple(ballot.cast(*pair)))
+        answers.append(tuple(flags.reduce(*pair)))
         assert all(step not in waited for waited in gpu.waited)
-    assert answers == [(False, False), *flags[:-1]]
-    assert max(map(max, gpu.waited)) == len(flags) - 2  # for the step before it does
+    assert answers == [(False, False), *pairs[:-1]]
+    assert max(map(max, gpu.waited)) == len(pairs) - 2  # for the step before it does
 
 
 def test_a_process_alone_has_its_own_answer_at_once():
-    assert list(Ballot(World(0, 1, torch.device("cpu"))).cast(True, False)) == [True, False]
+    assert list(AsyncFlags(World(0, 1, torch.device("cpu"))).reduce(True, False)) == [True, False]

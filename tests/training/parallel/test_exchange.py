@@ -14,7 +14,7 @@ from tests.support.peers import among_peers
 from tests.support.runs import run_ranks
 from training.parallel import buckets
 from training.parallel.adasum import AdasumExchange
-from training.parallel.buckets import BucketedExchange, BucketSender, begin_as_one
+from training.parallel.buckets import BucketedExchange, BucketSender, broadcast_parameters
 from training.parallel.distributed import World
 from training.parallel.exchange import (
     MEGABYTE,
@@ -198,7 +198,7 @@ def test_what_a_flat_exchange_sends_adds_up(choose):
 @pytest.mark.parametrize(
     "begin",
     [
-        begin_as_one,
+        broadcast_parameters,
         lambda model: make_exchange(model, ParallelConfig(flat=True), World(1, 2, CPU), sum_of),
     ],
 )
