@@ -71,6 +71,10 @@ def pretrain(run: ResolvedRun) -> int:
         cooldown_begin=trainer.schedule.cooldown_begin,
     )
 
+    def due(every_steps: int) -> bool:
+        step = trainer.progress.step
+        return step % every_steps == 0 or step == trainer.steps
+
     first_step, steps = trainer.progress.step, trainer.steps
     with (
         best_model.advising_restart(checkpoints),
@@ -85,10 +89,9 @@ def pretrain(run: ResolvedRun) -> int:
             trainer.train(*batches)
             meter.advance(sum(batch.characters for batch in batches), trainer.own_fraction)
 
-            step, last = trainer.progress.step, trainer.progress.step == steps
             stopping, line_due = flags.reduce(stop.requested, log.advance())
-            evaluating = last or step % config.evaluate.every_steps == 0
-            if evaluating or step % config.log.every_steps == 0:
+            evaluating = due(config.evaluate.every_steps)
+            if evaluating or due(config.log.every_steps):
                 row = trainer.close_row()
                 if evaluating:
                     with meter.paused():
@@ -96,13 +99,13 @@ def pretrain(run: ResolvedRun) -> int:
                 log.write(row | meter.close_row(), trainer.close_line() | meter.close_line())
             elif line_due:
                 log.print_line(trainer.close_line() | meter.close_line())
-            if last or stopping or step % config.checkpoint.every_steps == 0:
+            if stopping or due(config.checkpoint.every_steps):
                 with meter.paused():
                     run.keep_resumable()
                     checkpoints.save(trainer, best_model.profile, best_model.provenance(trainer))
                     if trainer.balance(meter.speeds):
                         prefetcher.assign(trainer.own)
-            if stopping and not last:
+            if stopping and (step := trainer.progress.step) < steps:
                 print_main(world, f"stopped and saved at step {step}; continue with --resume")
                 return stop.exit_code
     best_model.finish(trainer)

@@ -18,9 +18,9 @@ from training import checkpoint
 from training.checkpoint import CheckpointConfig, Checkpoints
 from training.optimizers.state import flatten_optimizers
 from training.parallel.adasum import AdasumStates
+from training.parallel.buckets import OptimizerStates
 from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig
-from training.parallel.optimizer_states import OptimizerStates
 from training.runs.named_checkpoints import keep_newest
 from training.runs.run_directory import PretrainingDirectory
 

@@ -24,9 +24,8 @@ from model.errors import InputError
 from model.language_model import LanguageModel
 
 from .batch import IGNORED, Batch
-from .buckets import Exchange, broadcast_parameters
+from .buckets import Exchange, OptimizerStates, broadcast_parameters
 from .distributed import World
-from .optimizer_states import OptimizerStates
 
 TINY = sys.float_info.min**0.5  # Horovod's threshold: with |a|^2 below it, a is added unchanged
 PIECE = 2**20  # elements of a tensor that are in float64 at a time

@@ -27,7 +27,7 @@ from model.files.devices import reason_against
 from model.fused.cores import bound_cores, core_numbers, quota
 from model.fused.process import owns_process
 
-from .launcher import TEMPORARY_FAILURE, may_restart
+from .launcher import TEMPORARY_FAILURE, may_restart, print_error
 
 TrainingDevice = Literal["auto", "cpu", "cuda"]
 BOOT = Path("/proc/sys/kernel/random/boot_id")  # of Linux: another one after each start
@@ -380,10 +380,10 @@ def _temporary(error: Exception) -> str:
 
 def _leave_at_once(line: str) -> NoReturn:
     """Print why and end at once: clean-up code could wait for a peer that is lost."""
-    with suppress(OSError, ValueError):  # perhaps nobody reads it any more
-        print(f"[rank {os.environ.get('RANK', '0')}] error: {line}", file=sys.stderr)
-        for stream in filter(None, (sys.stdout, sys.stderr)):
-            stream.flush()
+    print_error(f"[rank {os.environ.get('RANK', '0')}] error: {line}")
+    with suppress(OSError, ValueError):
+        if sys.stdout is not None:
+            sys.stdout.flush()
     if os.environ.get("TORCH_NCCL_DUMP_ON_TIMEOUT", "").lower() in ("1", "true", "y", "yes"):
         time.sleep(DUMP_SECONDS)
     os._exit(TEMPORARY_FAILURE)

@@ -15,6 +15,7 @@ import torch.distributed as dist
 
 from model.errors import InputError
 from training.parallel import distributed
+from training.parallel.buckets import OptimizerStates
 from training.parallel.distributed import (
     AsyncFlags,
     MissingGpu,
@@ -23,7 +24,6 @@ from training.parallel.distributed import (
     launched,
     own_part,
 )
-from training.parallel.optimizer_states import OptimizerStates
 
 GPU = torch.device("cuda", 0)
 
