@@ -220,7 +220,7 @@ def optimizer_file(group: int) -> str:
 def check_settings(trainer: Trainer, checkpoint: Path, lanes: Path, optimizer: Path) -> None:
     """Raise InputError for settings in config.toml that an intact checkpoint contradicts.
 
-    Removing the checkpoint would mend nothing: those before it contradict them as well.
+    Removing the checkpoint would not help: earlier ones contradict the settings, too.
 
     lanes, optimizer: files of the checkpoint. What is damaged there is left to those who load it.
     """
@@ -276,7 +276,7 @@ def _shapes_in(path: Path) -> dict[str, Shape]:
 
 
 def load_initial_weights(trainer: Trainer, start_from: str | None, corpus: Corpus) -> None:
-    """Give a new run's trainer the weights of the model `start_from`, if any, and note it."""
+    """Load the weights of the model `start_from`, if any, and record where they come from."""
     trainer.progress.began_from = load_weights(
         trainer.model, start_from, corpus.text_profile, corpus.tokenizer
     )

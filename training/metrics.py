@@ -74,7 +74,7 @@ class RunLog:
         return self.enabled and self._lines.advance()
 
     def print_line(self, line: Mapping[str, Any], row: Mapping[str, Any] | None = None) -> None:
-        """Print a line on the console. line: what `Trainer` and `ThroughputMeter` close it with."""
+        """Print a line on the console. line: of `close_line` of `Trainer` and `ThroughputMeter`."""
         if self.enabled:
             self._lines.show(line, row or {})
 

@@ -43,10 +43,10 @@ class Diverged(InputError):
 def draw_dropout_mask(
     dropout: float, *, seed: int, window: int, lanes: slice, units: int
 ) -> Tensor:
-    """Return which units of some lanes are kept in a window, bool [B, H].
+    """Return the units that dropout keeps in a window, bool [B, H].
 
-    dropout: the fraction that is not kept. A lane draws the same numbers, whichever lanes are asked
-    for.
+    dropout: the fraction that it hides. The numbers of a lane do not depend on which other lanes
+    are asked for.
     """
     # Each lane has its place in the window's stream; a double takes one step of PCG64.
     stream = np.random.PCG64([seed, window]).advance(lanes.start * units)
@@ -122,7 +122,7 @@ class Trainer:
         self.scaler = make_loss_scaler(train.precision, world, parallel)
         self.state = model.initial_state(self.own_lanes or 1)  # of own lanes
         self.progress = PretrainingProgress()
-        # Since the last row of metrics, own lanes; kept with the run, so that a resumed one writes
+        # This rank's sums since the last metrics row; checkpointed so that a resumed run writes
         # the same row.
         self.nats = torch.zeros((), dtype=torch.float64, device=world.device)
         self.overflows = torch.zeros((), dtype=torch.int64, device=world.device)  # steps skipped
@@ -293,7 +293,7 @@ class Trainer:
             raise self.diverged("weights or the optimiser's state are")
 
     def close_line(self) -> dict[str, float]:
-        """Return what the console tells of the steps since the last line, and begin a new one.
+        """Return the console line of the steps since the last one, and begin a new one.
 
         All ranks call it together. Raises Diverged, on each, if the loss is not finite.
         """

@@ -20,11 +20,11 @@ LONGEST_NAME = 256  # bytes of an implementation's name
 
 
 def run_on_main(world: World, act: Callable[[], object]) -> str:
-    """Let the main rank act; return its result, as text, on every rank.
+    """Run `act` on the main rank only; return its result, as text, on every rank.
 
-    Its InputError is raised on every rank, so that none waits for one that has ended. Where acting
-    takes long, `act` calls `world.barrier` between its parts: each time, the timeout of the others
-    begins anew.
+    An InputError of `act` is raised on every rank, so that none waits for one that has ended. If
+    `act` takes long, it calls `world.barrier` between its parts, which restarts the timeout of the
+    other ranks.
     """
     if world.size == 1:
         return str(act())

@@ -17,9 +17,9 @@ class Batch(NamedTuple):
     inputs: Tensor  # int64 [B, T]
     targets: Tensor  # int64 [B, T]; padding is IGNORED
     reset: Tensor  # bool [B]
-    transitions: int  # that count, in all lanes of all ranks
+    transitions: int  # targets that count, over all ranks
     characters: int  # bytes of text that these predict
-    active_fraction: float = 1.0  # of a full window of all lanes, of all ranks, what is read
+    active_fraction: float = 1.0  # of the window, over all ranks, that is not padding
 
 
 def as_batch(window: WindowBatch, device: torch.device) -> Batch:

@@ -20,7 +20,7 @@ def may_restart() -> bool:
 
 
 def end_launcher() -> None:
-    """End a launcher that would restart this process: the same input would be refused again."""
+    """End the launcher if it would restart this process, which would refuse the same input."""
     if may_restart():
         os.kill(os.getppid(), signal.SIGTERM)
 
