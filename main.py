@@ -15,15 +15,14 @@ from configs.options import RunOptions
 from configs.run import ResolvedRun, resolve_run
 from data_utils.epochs import lanes_of
 from training.best_model import BestModelWriter
-from training.checkpoint import Checkpoints
+from training.checkpoint import Checkpoints, load_initial_weights
 from training.feeding import Prefetcher
 from training.metrics import RunLog
-from training.monitoring.console import announce, say
-from training.monitoring.monitor import Monitor
-from training.parallel.agreement import check_same_weights
-from training.parallel.distributed import Ballot, launched
+from training.monitor import Monitor
+from training.monitoring.console import announce, print_main
+from training.parallel.agreement import check_same_weights, report_implementations
+from training.parallel.distributed import AsyncFlags, launched
 from training.runs.signals import StopRequest
-from training.runs.start import begin
 from training.throughput import ThroughputMeter
 
 
@@ -54,18 +53,33 @@ def pretrain(run: ResolvedRun) -> int:
     trainer = run.make_trainer(steps_per_epoch)
     best_model = BestModelWriter(run.directory, corpus, config.evaluate.lanes, world)
     if not (run.resumed and checkpoints.restore(trainer, run.from_checkpoint)):
-        begin(trainer, config.train.start_from, corpus)
+        load_initial_weights(trainer, config.train.start_from, corpus)
     check_same_weights(world, trainer.model)
+    report_implementations(world, trainer.model)
     monitor = Monitor(config.evaluate, corpus, world)
     run.begin()
     best_model.forget_lost_model(trainer)
-    announce(trainer, corpus, run.directory.folder, steps_per_epoch)
+    announce(
+        world,
+        trainer.model,
+        corpus,
+        run.directory.folder,
+        lanes=run.lanes,
+        step=trainer.progress.step,
+        steps=trainer.steps,
+        steps_per_epoch=steps_per_epoch,
+        cooldown_begin=trainer.schedule.cooldown_begin,
+    )
+
+    def due(every_steps: int) -> bool:
+        step = trainer.progress.step
+        return step % every_steps == 0 or step == trainer.steps
 
     first_step, steps = trainer.progress.step, trainer.steps
     with (
-        best_model.advising(checkpoints),
+        best_model.advising_restart(checkpoints),
         StopRequest() as stop,
-        Ballot(world) as ballot,
+        AsyncFlags(world) as flags,
         Prefetcher(lanes, world.device, first_step * windows, steps * windows) as prefetcher,
         RunLog(run.directory, first_step, steps, world=world) as log,
     ):
@@ -75,27 +89,26 @@ def pretrain(run: ResolvedRun) -> int:
             trainer.train(*batches)
             meter.advance(sum(batch.characters for batch in batches), trainer.own_fraction)
 
-            step, last = trainer.progress.step, trainer.progress.step == steps
-            stopping, line_due = ballot.cast(stop.requested, log.advance())
-            evaluating = last or step % config.evaluate.every_steps == 0
-            if evaluating or step % config.log.every_steps == 0:
+            stopping, line_due = flags.reduce(stop.requested, log.advance())
+            evaluating = due(config.evaluate.every_steps)
+            if evaluating or due(config.log.every_steps):
                 row = trainer.close_row()
                 if evaluating:
                     with meter.paused():
                         row |= best_model.evaluate(trainer) | monitor.show(trainer, log)
                 log.write(row | meter.close_row(), trainer.close_line() | meter.close_line())
             elif line_due:
-                log.tell(trainer.close_line() | meter.close_line())
-            if last or stopping or step % config.checkpoint.every_steps == 0:
+                log.print_line(trainer.close_line() | meter.close_line())
+            if stopping or due(config.checkpoint.every_steps):
                 with meter.paused():
                     run.keep_resumable()
                     checkpoints.save(trainer, best_model.profile, best_model.provenance(trainer))
                     if trainer.balance(meter.speeds):
                         prefetcher.assign(trainer.own)
-            if stopping and not last:
-                say(world, f"stopped and saved at step {step}; continue with --resume")
+            if stopping and (step := trainer.progress.step) < steps:
+                print_main(world, f"stopped and saved at step {step}; continue with --resume")
                 return stop.exit_code
-    best_model.conclude(trainer)
+    best_model.finish(trainer)
     return 0
 
 

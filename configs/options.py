@@ -66,7 +66,7 @@ class RunOptions:
         base = load_config(file)
         if known.from_checkpoint:
             base = replace(base, optim=base.optim.without_cooldown())
-        base = make_way(base, arguments)
+        base = without_excluded(base, arguments)
         default = cls(config=known.config, resume=known.resume, run=base)
         # --section.key value for every key, booleans too
         return parse(
@@ -104,7 +104,7 @@ def refuse_launcher_options(arguments: Sequence[str]) -> None:
     )
 
 
-def make_way(config: RunConfig, arguments: Sequence[str]) -> RunConfig:
+def without_excluded(config: RunConfig, arguments: Sequence[str]) -> RunConfig:
     """Drop a value of the file if the command line gives the key that excludes it."""
     given = {word.split("=")[0].lstrip("-").replace("-", "_") for word in arguments}
     for section, one, other in EXCLUSIVE:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from model.errors import InputError
 from training.metrics import read_rows
-from training.parallel.agreement import through_main
+from training.parallel.agreement import run_on_main
 from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig
 from training.runs.named_checkpoints import (
@@ -95,8 +95,8 @@ def resume(
     if back_to is None:
         _check_checkpoints(saved, directory, world)
     saved = _with_shuffle(saved)
-    config = options.run if options.resume is not None else settled(options.run, saved)
-    config = _starting_as(_shuffling_as(config, saved), saved)
+    config = options.run if options.resume is not None else with_saved_defaults(options.run, saved)
+    config = _keep_start(_keep_shuffle(config, saved), saved)
     before = saved
     if back_to is not None:
         before = replace(saved, optim=saved.optim.without_cooldown())
@@ -105,7 +105,7 @@ def resume(
     if before.optim.cooldown_steps is not None and changed & COOLDOWN:
         _refuse_another_cooldown(before, changed, checkpoints)
     _check_changes(before, changed)
-    done = through_main(world, lambda: saved_step(find_checkpoint(checkpoints, back_to)))
+    done = run_on_main(world, lambda: saved_step(find_checkpoint(checkpoints, back_to)))
     resumption = Resumption(before, changed, int(done))
     if changed & COOLDOWN:  # it begins where the run resumes
         optim = replace(config.optim, cooldown_from=resumption.done)
@@ -120,14 +120,14 @@ def _with_shuffle(saved: RunConfig) -> RunConfig:
     return replace(saved, data=replace(saved.data, shuffle="shards"))
 
 
-def _shuffling_as(config: RunConfig, saved: RunConfig) -> RunConfig:
+def _keep_shuffle(config: RunConfig, saved: RunConfig) -> RunConfig:
     """Keep the shuffling with which a run began."""
     if config.data.shuffle != "auto":
         return config
     return replace(config, data=replace(config.data, shuffle=saved.data.shuffle))
 
 
-def _starting_as(config: RunConfig, saved: RunConfig) -> RunConfig:
+def _keep_start(config: RunConfig, saved: RunConfig) -> RunConfig:
     """Keep the saved path of the model that a run starts from, if a relative path means it."""
     given = config.train.start_from
     if given is None or saved.train.start_from != str(Path(given).resolve()):
@@ -135,7 +135,7 @@ def _starting_as(config: RunConfig, saved: RunConfig) -> RunConfig:
     return replace(config, train=replace(config.train, start_from=saved.train.start_from))
 
 
-def settled(config: RunConfig, saved: RunConfig) -> RunConfig:
+def with_saved_defaults(config: RunConfig, saved: RunConfig) -> RunConfig:
     """Complete a config with the values of the run's first start."""
     if config.data.lanes is None:
         config = with_lanes(config, saved.data.total_lanes(1))
@@ -188,7 +188,7 @@ def _check_checkpoints(saved: RunConfig, directory: PretrainingDirectory, world:
             if _reached(directory) > saved.checkpoint.every_steps:
                 raise _gone(directory)
 
-    through_main(world, check)
+    run_on_main(world, check)
 
 
 def _reached(directory: PretrainingDirectory) -> int:

@@ -18,10 +18,10 @@ from model.language_model import build_model
 from model.state import DTYPES
 from model.text.split import Split
 from training.metrics import read_rows
-from training.parallel.agreement import agreed_precision, check_same, through_main
+from training.parallel.agreement import check_same, run_on_main
 from training.parallel.distributed import World
 from training.parallel.launcher import may_restart
-from training.parallel.shares import with_shares
+from training.precision import agreed_precision
 from training.runs.named_checkpoints import (
     BEFORE_COOLDOWN,
     find_checkpoint,
@@ -98,7 +98,7 @@ class ResolvedRun:
         last = config.optim.last_step(steps)
         if (resumption := self.resumption) is not None:
             check, run = resumption.check_schedule, self.directory
-            through_main(self.world, lambda: check(last, steps_per_epoch, run))
+            run_on_main(self.world, lambda: check(last, steps_per_epoch, run))
         torch.manual_seed(config.seed)
         return Trainer(
             build_model(config.model, config.seed, self.compute_dtype),
@@ -117,7 +117,7 @@ class ResolvedRun:
         Raises InputError on a rank that could not find it after a restart, and, on every rank, an
         error of the main one.
         """
-        through_main(self.world, self._write_config)
+        run_on_main(self.world, self._write_config)
         if self.may_be_restarted:
             await_visible(self.directory.config)
 
@@ -153,20 +153,23 @@ class ResolvedRun:
 @contextmanager
 def resolve_run(options: RunOptions, world: World) -> Iterator[ResolvedRun]:
     """Lock the run's folder and complete its config, which is not saved yet."""
-    world = with_shares(world, options.run.parallel.shares)
+    if (shares := options.run.parallel.shares) != "even":
+        from training.parallel.shares import with_shares  # only for runs that use it
+
+        world = with_shares(world, shares)
     with ExitStack() as locked:
 
         def lock() -> str:
             folder = _lock_directory(options, world.timeout.total_seconds() / 2)
             return str(locked.enter_context(folder).folder)
 
-        directory = PretrainingDirectory(Path(through_main(world, lock)))
+        directory = PretrainingDirectory(Path(run_on_main(world, lock)))
         yield _resolve(options, world, directory)
 
 
 def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory) -> ResolvedRun:
     config, resumption = options.run, None
-    if world.from_main(directory.config.is_file()):
+    if world.broadcast_int(directory.config.is_file()):
         await_visible(directory.config)
         config, resumption = resume(options, load_config(directory.config), directory, world)
     else:
@@ -178,7 +181,7 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
             "start fewer processes"
         )
     if resumption is None and world.is_main:
-        _tell_idle_lanes(config.data.shards, lanes)
+        _warn_of_idle_lanes(config.data.shards, lanes)
     check_same(world, {"train.precision": config.train.precision})
     precision = agreed_precision(world, config.train.precision)
     config = replace(config, train=replace(config.train, precision=precision))
@@ -194,7 +197,7 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
     )
 
 
-def _tell_idle_lanes(shards: int | None, lanes: int) -> None:
+def _warn_of_idle_lanes(shards: int | None, lanes: int) -> None:
     """Warn if few lanes alone would read a whole shard at the end of every epoch."""
     turns, left = divmod(shards or 0, lanes)
     if turns and left:

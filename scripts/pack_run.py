@@ -44,7 +44,7 @@ def main() -> None:
 def pack(options: Options) -> None:
     command.prepare_output(options.output)
 
-    from training.runs.packing import check_packed_name, pack_run
+    from training.packing import check_packed_name, pack_run
 
     check_packed_name(options.output, overwrite=options.overwrite)
     packed = pack_run(
@@ -64,7 +64,7 @@ def pack(options: Options) -> None:
 def unpack(options: Options) -> None:
     of_packing = ("checkpoint", "weights", "moments", "overwrite")
     command.refuse_given(options, of_packing, "is for packing a run")
-    from training.runs.packing import unpack_run
+    from training.packing import unpack_run
 
     unpack_run(options.run, options.output)
     print(f"{options.output}: continue with python main.py --resume {options.output}")

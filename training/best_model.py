@@ -14,13 +14,12 @@ from model.text.profiles import text_profile
 from model.text.split import cut_strips
 
 from .checkpoint import Checkpoints
-from .divergence import Diverged, check_divergence, diverged
 from .evaluation import evaluate_split
-from .monitoring.console import say
+from .monitoring.console import print_main
 from .parallel.distributed import World
 from .runs.named_checkpoints import has_score
 from .runs.run_directory import PretrainingDirectory
-from .trainer import Trainer
+from .trainer import Diverged, Trainer
 
 
 class BestModelWriter:
@@ -60,12 +59,12 @@ class BestModelWriter:
         the next evaluation, which then writes the model of the repeated steps.
         """
         best = trainer.progress.best_bits_per_character
-        if not self.world.from_main(has_score(self.directory.model, best)):
+        if not self.world.broadcast_int(has_score(self.directory.model, best)):
             trainer.progress.best_bits_per_character = None
 
     def evaluate(self, trainer: Trainer) -> dict[str, float]:
         """Score the valid split, write the model if it is the best so far; return the scores."""
-        check_divergence(trainer)
+        trainer.check_divergence()
         if not self.valid.reviews:
             return {}
         model = trainer.model
@@ -73,7 +72,7 @@ class BestModelWriter:
         bits, _ = self._evaluate(model, self.valid, lanes=self.lanes, world=self.world)
         model.train()
         if not math.isfinite(bits):
-            raise diverged(trainer, "the loss on the valid split is")
+            raise trainer.diverged("the loss on the valid split is")
         best = trainer.progress.best_bits_per_character
         if best is None or not best <= bits:  # an old checkpoint's best may be NaN
             trainer.progress.best_bits_per_character = bits
@@ -107,7 +106,7 @@ class BestModelWriter:
         }
 
     @contextmanager
-    def advising(self, checkpoints: Checkpoints) -> Iterator[None]:
+    def advising_restart(self, checkpoints: Checkpoints) -> Iterator[None]:
         """Add the newest checkpoint to the error of a training that diverges.
 
         It is older than the divergence: only finite values are ever saved.
@@ -121,7 +120,7 @@ class BestModelWriter:
                 advice = f"--train.start_from {saved[-1]} begins with the earlier weights"
             raise InputError(f"{error}; {advice}") from error
 
-    def conclude(self, trainer: Trainer) -> None:
+    def finish(self, trainer: Trainer) -> None:
         """Write a model if there is no best one, and print its place.
 
         Where there are valid reviews, it is chosen by its score, which is printed, too.
@@ -132,5 +131,5 @@ class BestModelWriter:
         if best is None:
             self.publish(trainer)
         else:
-            say(self.world, f"valid {best:.4f} bits per character at best")
-        say(self.world, f"model: {self.directory.model}")
+            print_main(self.world, f"valid {best:.4f} bits per character at best")
+        print_main(self.world, f"model: {self.directory.model}")

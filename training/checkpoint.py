@@ -11,26 +11,37 @@
 Rank 0 writes; nothing is ever unpickled.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from data_utils.corpus import Corpus
 from model.bounds import PositiveInt, check_bounds
 from model.errors import InputError
-from model.files.shapes import check_not_negative, check_tensors
-from model.files.storage import step_of
-from model.files.weights import WEIGHTS_FILE, load_tensors, save_model, save_tensors
+from model.files.shapes import Shape, check_not_negative, check_tensors
+from model.files.shipped import CONFIG_FILE
+from model.files.storage import read_json, step_of
+from model.files.weights import (
+    WEIGHTS_FILE,
+    load_model,
+    load_tensors,
+    save_model,
+    save_tensors,
+)
+from model.language_model import LanguageModel, ModelConfig
 from model.state import State
 from model.text.profiles import TextProfile
-from model.text.tokenizer import BYTES, Tokenizer
+from model.text.tokenizer import BYTES, Tokenizer, check_same_tokenizer
 
-from .divergence import check_divergence
-from .optimizers.state import flatten_optimizers, restore_optimizers
-from .parallel.agreement import through_main
+from .optimizers.state import DISPLAY_ONLY, flatten_optimizers, restore_optimizers
+from .parallel.agreement import run_on_main
 from .parallel.distributed import World
 from .precision import restore_loss_scaler
 from .progress import PretrainingProgress
@@ -42,10 +53,13 @@ from .runs.run_directory import (
     PretrainingDirectory,
     await_visible,
 )
-from .runs.saved_settings import check_settings
 from .trainer import Trainer
 
 CONFIG = "the config asks for"
+OF_AN_OPTIMISER = re.compile(r"\d+\.\w+")  # the name of a tensor in its file
+MOST_DAMAGED_NAMES = 2  # that damage to a header adds or removes; another optimiser differs in more
+# What is kept of the provenance of the model that a run started from.
+ORIGIN_FIELDS = ("step", "characters", "corpus", "git_revision", "date", "began_from")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +92,8 @@ class Checkpoints(CheckpointStore):
     def save(self, trainer: Trainer, profile: TextProfile, provenance: dict[str, Any]) -> None:
         """Save everything; called by all ranks, written by the main one."""
         world = trainer.world
-        check_divergence(trainer)
-        state = trainer.all_lanes()
+        trainer.check_divergence()
+        state = trainer.all_lanes(everywhere=False)
         nats = world.gather(trainer.nats)  # [ranks]
         optimizers = flatten_optimizers(trainer.optimizers)
         states = trainer.exchange.states
@@ -116,7 +130,7 @@ class Checkpoints(CheckpointStore):
             if folder is not None:
                 self._describe_of_corpus(folder)
 
-        through_main(world, check)
+        run_on_main(world, check)
 
     def _describe_of_corpus(self, folder: Path) -> tuple[dict[str, Any], Path]:
         with advice_if_damaged(folder):
@@ -140,7 +154,7 @@ class Checkpoints(CheckpointStore):
             found = find_checkpoint(self.folder, name)
             return "" if found is None else found.name
 
-        found = through_main(trainer.world, find)
+        found = run_on_main(trainer.world, find)
         if not found:
             return False
         folder = self.folder / found
@@ -201,3 +215,111 @@ def _expected_carried(trainer: Trainer, carried: Mapping[str, Tensor]) -> dict[s
 def optimizer_file(group: int) -> str:
     """Return the name of the file with a group's optimiser; the first has no number."""
     return f"optimizer-{group}.safetensors" if group else "optimizer.safetensors"
+
+
+def check_settings(trainer: Trainer, checkpoint: Path, lanes: Path, optimizer: Path) -> None:
+    """Raise InputError for settings in config.toml that an intact checkpoint contradicts.
+
+    Removing the checkpoint would not help: earlier ones contradict the settings, too.
+
+    lanes, optimizer: files of the checkpoint. What is damaged there is left to those who load it.
+    """
+    different = list(_of_model(trainer, checkpoint))
+    if not different:  # in another model the same lanes and optimiser have other tensors
+        different = [*_of_lanes(trainer, lanes), *_of_optimizer(trainer, optimizer)]
+    if different:
+        config = PretrainingDirectory(checkpoint.parent.parent).config
+        values = "value" if len(different) == 1 else "values"
+        raise InputError(
+            f"{config}: differs from what {checkpoint.name} was saved with: "
+            f"{', '.join(different)}; put the old {values} back"
+        )
+
+
+def _of_model(trainer: Trainer, checkpoint: Path) -> Iterator[str]:
+    path = checkpoint / CONFIG_FILE
+    with advice_if_damaged(checkpoint):
+        saved = read_json(path).get("architecture")
+        if not isinstance(saved, dict):
+            raise InputError(f"{path}: has no architecture section; is the file damaged?")
+    for name, value in trainer.model.config.architecture().items():
+        if name in saved and saved[name] != value:
+            yield f"model.{name} is {value}, was {saved[name]}"
+
+
+def _of_lanes(trainer: Trainer, path: Path) -> Iterator[str]:
+    state = trainer.model.initial_state(trainer.lanes, device=torch.device("meta")).tensors()
+    found = _shapes_in(path)
+    shapes = {name: found.get(name, ()) for name in state}
+    counts = {shape[1] for shape in shapes.values() if len(shape) == 3}
+    for lanes in counts - {trainer.lanes} if len(counts) == 1 else ():
+        if all(shapes[name] == (len(t), lanes, t.shape[2]) for name, t in state.items()):
+            yield f"data.lanes is {trainer.lanes}, was {lanes}"
+
+
+def _of_optimizer(trainer: Trainer, path: Path) -> Iterator[str]:
+    saved = {name for name in _shapes_in(path) if name.split(".")[-1] not in DISPLAY_ONLY}
+    if not saved or not all(map(OF_AN_OPTIMISER.fullmatch, saved)):
+        return
+    if len(saved ^ flatten_optimizers(trainer.optimizers).keys()) > MOST_DAMAGED_NAMES:
+        yield f"[optim] describes another optimiser, {trainer.optim.name}"
+
+
+def _shapes_in(path: Path) -> dict[str, Shape]:
+    """Return the shapes of a file's tensors, of which none is read; nothing if it is damaged."""
+    if not path.is_file():  # opening a pipe would wait
+        return {}
+    unreadable = (SafetensorError, OSError, RuntimeError)  # torch cannot map a file far too large
+    with suppress(*unreadable), safe_open(path, framework="pt") as file:
+        return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+    return {}
+
+
+def load_initial_weights(trainer: Trainer, start_from: str | None, corpus: Corpus) -> None:
+    """Load the weights of the model `start_from`, if any, and record where they come from."""
+    trainer.progress.began_from = load_weights(
+        trainer.model, start_from, corpus.text_profile, corpus.tokenizer
+    )
+
+
+def load_weights(
+    model: LanguageModel, start_from: str | None, text_profile: str, tokenizer: Tokenizer = BYTES
+) -> dict[str, Any] | None:
+    """Load the weights of the model `start_from`, if given, into `model`; return their origin.
+
+    text_profile, tokenizer: the corpus's. Raises InputError if `start_from` has others, or another
+    architecture.
+    """
+    if start_from is None:
+        return None
+    loaded = load_model(start_from, device="cpu")
+    check_same_tokenizer("the corpus", tokenizer, loaded.tokenizer, f"that of {start_from}")
+    _check_same_architecture(model.config, loaded.model.config, start_from)
+    if loaded.profile.name != text_profile:
+        raise InputError(
+            f"train.start_from {start_from}: reads text as {loaded.profile.name!r}, the corpus has "
+            f"{text_profile!r}; prepare it with --text-profile {loaded.profile.name}"
+        )
+    model.load_state_dict(loaded.model.state_dict())
+    return _origin(start_from, loaded.provenance)
+
+
+def _origin(start_from: str, provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the name of a model, without its folders, and these fields of its provenance."""
+    return {
+        "model": Path(start_from).name,
+        **{k: provenance[k] for k in ORIGIN_FIELDS if k in provenance},
+    }
+
+
+def _check_same_architecture(wanted: ModelConfig, given: ModelConfig, start_from: str) -> None:
+    mine, theirs = wanted.architecture(), given.architecture()
+    # The bias is added only to initial weights, so trained ones fit any value.
+    different = [
+        f"model.{key} {value}"
+        for key, value in theirs.items()
+        if mine.get(key) != value and key != "forget_gate_bias"
+    ]
+    if different:
+        settings = ", ".join(different)
+        raise InputError(f"train.start_from {start_from}: was made with {settings}; set the same")

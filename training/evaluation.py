@@ -13,7 +13,7 @@ from model.language_model import LanguageModel
 from model.scoring import Reset, token_costs
 from model.text.split import Split, cut_strips, tokens_by_review
 
-from .parallel.distributed import World
+from .parallel.distributed import WaitingTogether, World
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,11 +52,18 @@ def evaluate_split(
     split.check()
     pieces = tokens_by_review(split) if reset == "review" else cut_strips(split, lanes)
     own = pieces[world.rank :: world.size]
+    together = WaitingTogether(world)
+
+    def advance(tokens: int) -> None:
+        split.check()
+        together.working()
+
     bits = math.fsum(
         float(cost.sum(dtype=np.float64))
-        for _, costs in token_costs(model, own, batch_size=lanes, advance=lambda _: split.check())
+        for _, costs in token_costs(model, own, batch_size=lanes, advance=advance)
         for cost in costs
     )
+    together.finished()
     characters = sum(split.tokenizer.count_bytes(piece) for piece in own)
     totals = world.sum(torch.tensor([bits, characters], dtype=torch.float64, device=world.device))
     return float(totals[0] / totals[1]), int(totals[1])

@@ -2,59 +2,14 @@
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from time import perf_counter
-from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from data_utils.epochs import Epochs
-from data_utils.lanes import Lanes, WindowBatch
+from data_utils.lanes import Lanes
 
-from .objective import IGNORED
-
-
-class Batch(NamedTuple):
-    """A window on the device."""
-
-    inputs: Tensor  # int64 [B, T]
-    targets: Tensor  # int64 [B, T]; padding is IGNORED
-    reset: Tensor  # bool [B]
-    transitions: int  # that count, in all lanes of all ranks
-    characters: int  # bytes of text that these predict
-    active_fraction: float = 1.0  # of a full window of all lanes, of all ranks, what is read
-
-
-def as_batch(window: WindowBatch, device: torch.device) -> Batch:
-    """Copy a window to the device.
-
-    A rank without lanes gets a window of padding only: its peers wait for its gradient.
-    """
-    if not len(window.tokens):
-        window = _idle(window)
-    tokens = copied(torch.from_numpy(window.tokens), device).long()
-    lengths = copied(torch.from_numpy(window.lengths), device)
-    inputs, targets = tokens[:, :-1], tokens[:, 1:]
-    padding = torch.arange(targets.shape[1], device=device) >= lengths.unsqueeze(1)
-    reset = copied(torch.from_numpy(window.reset), device)
-    targets = targets.masked_fill(padding, IGNORED)
-    return Batch(
-        inputs, targets, reset, window.transitions, window.characters, window.active_fraction
-    )
-
-
-def copied(tensor: Tensor, device: torch.device) -> Tensor:
-    """Copy to a device; to a GPU from pinned memory, so that the caller need not wait for it."""
-    pinned = device.type == "cuda"
-    return (tensor.pin_memory() if pinned else tensor).to(device, non_blocking=True)
-
-
-def _idle(window: WindowBatch) -> WindowBatch:
-    return window._replace(
-        tokens=np.zeros((1, window.tokens.shape[1]), window.tokens.dtype),
-        lengths=np.zeros(1, window.lengths.dtype),
-        reset=np.ones(1, bool),
-    )
+from .parallel.batch import Batch, as_batch
 
 
 class Prefetcher:
@@ -72,7 +27,9 @@ class Prefetcher:
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
 
     def __enter__(self) -> "Prefetcher":
-        self.thread = ThreadPoolExecutor(1, thread_name_prefix="feed")
+        self.thread = ThreadPoolExecutor(
+            1, "feed", initializer=_use_device, initargs=(self.device,)
+        )
         self._prepare()
         return self
 
@@ -114,3 +71,12 @@ class Prefetcher:
             return as_batch(window, self.device)
         with torch.cuda.stream(self.stream):
             return as_batch(window, self.device)
+
+
+def _use_device(device: torch.device) -> None:
+    """Make the GPU of this rank the current one of a new thread.
+
+    CUDA gives every thread GPU 0, where each rank would then allocate a context of 0.5 GB.
+    """
+    if device.type == "cuda":
+        torch.cuda.set_device(device)

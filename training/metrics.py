@@ -14,8 +14,8 @@ from model.errors import InputError
 from model.files.storage import write_atomically
 
 from .monitoring.board import Board
-from .monitoring.lines import ProgressLines
-from .parallel.agreement import through_main
+from .monitoring.console import ProgressLines
+from .parallel.agreement import run_on_main
 from .parallel.distributed import World
 from .runs.run_directory import PretrainingDirectory
 
@@ -52,7 +52,7 @@ class RunLog:
     ):
         """Open the files; InputError, on every rank, if the old rows are damaged."""
         self.enabled = world.is_main
-        through_main(world, lambda: keep_rows(run.metrics, first_step))
+        run_on_main(world, lambda: keep_rows(run.metrics, first_step))
         if not self.enabled:
             return
         self._file = open(run.metrics, "a", encoding="utf-8")  # noqa: SIM115
@@ -73,8 +73,8 @@ class RunLog:
         """Count a step; return whether the console should have a line, on the main rank only."""
         return self.enabled and self._lines.advance()
 
-    def tell(self, line: Mapping[str, Any], row: Mapping[str, Any] | None = None) -> None:
-        """Print a line on the console. line: what `Trainer` and `ThroughputMeter` close it with."""
+    def print_line(self, line: Mapping[str, Any], row: Mapping[str, Any] | None = None) -> None:
+        """Print a line on the console. line: of `close_line` of `Trainer` and `ThroughputMeter`."""
         if self.enabled:
             self._lines.show(line, row or {})
 
@@ -91,7 +91,7 @@ class RunLog:
         for name, value in row.items():
             if name != "step":
                 self.board.show(name, value, row["step"])
-        self.tell(line, row)
+        self.print_line(line, row)
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:

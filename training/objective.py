@@ -13,7 +13,8 @@ from model.language_model import LanguageModel
 from model.layers.gate_leaves import GateLeaves
 from model.state import State
 
-IGNORED = -100  # the target of a token that does not count
+from .parallel.batch import IGNORED
+
 LOGITS_AT_ONCE = {"cpu": 2048 * 256, "cuda": 32768 * 256}  # on the CPU, as many as stay in cache
 FEWEST_ROWS = {"cpu": 512, "cuda": 2048}  # a piece has: each adds a whole [V, H] gradient
 
@@ -30,27 +31,27 @@ class Objective(nn.Module):
         tokens: Tensor,
         targets: Tensor,
         state: State,
-        kept: Tensor | None = None,
+        dropout_mask: Tensor | None = None,
         leaves: GateLeaves | None = None,
-        share: float | Tensor = 1.0,
+        gradient_scale: float | Tensor = 1.0,
     ) -> tuple[Tensor, State]:
         """Return the nats of targets given tokens, summed over all, and the state after.
 
         tokens: integers below V, [B, T]. targets: as tokens, or IGNORED. state: of the model.
-        kept: [B, H], multiplies the decoder's input: dropout, one mask for the whole window.
+        dropout_mask: [B, H], multiplies the decoder's input, the same for the whole window.
         leaves: tensors that receive the gradients, if not the parameters.
-        share: multiplies the gradients, not the nats; for example, 1 / number of targets.
+        gradient_scale: multiplies the gradients, not the nats, e.g. 1 / number of targets.
         """
         weights = self.model.fold(leaves)
         h, state = self.model.hidden(tokens, state, weights)  # [T, B, H]
-        if kept is not None:
-            h = h * kept
+        if dropout_mask is not None:
+            h = h * dropout_mask
         nats = linear_cross_entropy(
             h.flatten(0, 1),
             weights.w_out,
             weights.b_out,
             targets.t().flatten(),
-            share=share,
+            gradient_scale=gradient_scale,
         )
         return nats, state
 
@@ -61,7 +62,7 @@ def linear_cross_entropy(
     b: Tensor,
     targets: Tensor,
     rows: int | None = None,
-    share: float | Tensor = 1.0,
+    gradient_scale: float | Tensor = 1.0,
 ) -> Tensor:
     """Return the cross-entropy of targets [N] under the logits h w.T + b, summed, in fp32.
 
@@ -69,9 +70,9 @@ def linear_cross_entropy(
     exist only for `rows` of h at a time (None: as many as are fast), so the gradient is computed
     with them, in the forward pass. torch has a similar function from 2.13 on.
 
-    share: multiplies the gradients, not the value.
+    gradient_scale: multiplies the gradients, not the value.
     """
-    nats: Tensor = _LinearCrossEntropy.apply(h, w, b, targets, rows, share)
+    nats: Tensor = _LinearCrossEntropy.apply(h, w, b, targets, rows, gradient_scale)
     return nats
 
 
@@ -84,14 +85,16 @@ class _LinearCrossEntropy(torch.autograd.Function):
         b: Tensor,
         targets: Tensor,
         rows: int | None,
-        share: float | Tensor,
+        gradient_scale: float | Tensor,
     ) -> Tensor:
         if runs_on_tiles(w):  # whose products take fp32's range: nothing is left for backward
-            loss = cross_entropy_on_tiles(h, w, b, targets, rows, b.new_ones(len(h)) * share)
+            loss = cross_entropy_on_tiles(
+                h, w, b, targets, rows, b.new_ones(len(h)) * gradient_scale
+            )
             ctx.factor = b.new_ones(())
         else:
             loss = _by_torch(h, w, b, targets, rows)
-            ctx.factor = b.new_ones(()) * share
+            ctx.factor = b.new_ones(()) * gradient_scale
         ctx.dtype = w.dtype
         ctx.save_for_backward(loss.d_h, loss.d_w, loss.d_b)
         return loss.nats

@@ -1,5 +1,6 @@
 """The dtype of matrix products in training, and the loss scale that fp16 needs."""
 
+import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,33 +12,49 @@ import torch
 from torch import Tensor
 
 from model.bounds import Bound, PositiveFloat, fill
-from model.fused.cores import has_instructions, has_matrix_units
+from model.fused.cores import has_fast_bf16
+from model.fused.tiles.mlstm import runs_on_tiles
 from model.precision import TrainingPrecision
 
+from .parallel.agreement import name_ranks
 from .parallel.distributed import World
 from .parallel.exchange import ParallelConfig
+
+log = logging.getLogger(__name__)
 
 FIRST_SCALE = 2.0**16  # halves when a gradient overflows
 LOWEST_SCALE = 2.0**-40  # far below any use: no step was clean for a hundred tries
 SCALE_GROWTH_INTERVAL = 1000  # clean steps before the scale doubles (Puri et al. 2018's code)
 
 
-def resolve_precision(precision: TrainingPrecision, device: torch.device) -> TrainingPrecision:
-    """Replace `auto` by bf16 if the hardware multiplies it faster than fp32, else by fp32."""
+def agreed_precision(world: World, precision: TrainingPrecision) -> TrainingPrecision:
+    """Resolve `auto` to one dtype on all ranks: bf16 if each multiplies it fast, else fp32."""
     if precision != "auto":
         return precision
-    return "bf16" if has_fast_bf16(device) else "fp32"
+    own = torch.tensor(has_fast_bf16(world.device), device=world.device)
+    fast = [bool(answer) for answer in world.gather(own)]
+    if all(fast):
+        return "bf16"
+    if any(fast) and world.is_main:
+        slow = [rank for rank, is_fast in enumerate(fast) if not is_fast]
+        log.warning("train.precision auto: fp32 for all, bf16 is slow on %s", name_ranks(slow))
+    return "fp32"
 
 
-def has_fast_bf16(device: torch.device) -> bool:
-    """Return whether the device multiplies bf16 faster than fp32.
+def agreed_muon_dtype(world: World, compute_dtype: torch.dtype) -> torch.dtype:
+    """Return the dtype of Muon's products, the same on every rank: otherwise weights drift apart.
 
-    So do matrix units (Ampere and later, Intel's AMX) and AVX-512's bf16 instructions: on AMD's
-    Zen 5 a training step in bf16 is faster, too (experiments/speed).
+    compute_dtype: of the training's products. Muon's are in bf16 if those are, if every rank
+    multiplies it fast, and if all or none do so on tiles, which round at other places; else in
+    fp32.
     """
-    if device.type == "cuda":
-        return torch.cuda.get_device_capability(device) >= (8, 0)
-    return has_matrix_units() or has_instructions("avx512_bf16")
+    if compute_dtype != torch.bfloat16:
+        return torch.float32
+    on_tiles = runs_on_tiles(torch.empty(0, 0, dtype=torch.bfloat16, device=world.device))
+    own = torch.tensor([has_fast_bf16(world.device), on_tiles], device=world.device)
+    fast, tiles = world.gather(own).unbind(1)  # bool [ranks] each
+    agree = bool(fast.all() and (tiles == tiles[0]).all())
+    return torch.bfloat16 if agree else torch.float32
 
 
 @contextmanager
@@ -78,14 +95,16 @@ def make_loss_scaler(
     )
 
 
-def overflow_together(gradients: Sequence[Tensor], on_any_rank: Callable[[Tensor], Tensor]) -> None:
+def overflow_together(
+    gradients: Sequence[Tensor], found_on_any_rank: Callable[[Tensor], Tensor]
+) -> None:
     """Make all gradients NaN if one is not finite, so that every optimiser skips the step.
 
     Otherwise a loss scaler would decide for each optimiser alone, from its own gradients.
-    on_any_rank: as in `Exchange`.
+    found_on_any_rank: as in `Exchange`.
     """
     largest = torch.nn.utils.get_total_norm(gradients, math.inf)
-    found = on_any_rank((~largest.isfinite()).float())
+    found = found_on_any_rank((~largest.isfinite()).float())
     poison = torch.where(found > 0, math.nan, 0.0)
     for gradient in gradients:
         gradient.add_(poison)

@@ -101,7 +101,7 @@ class ThroughputMeter:
         """
         with self.stopwatch:
             yield
-            self.world.meet()
+            self.world.barrier()
 
     def close_line(self) -> dict[str, float]:
         """Return the speed since the last line, and the seconds of training; start again."""

@@ -14,20 +14,21 @@ from torch import Tensor
 from model.bounds import Bound, Fraction, check_bounds
 from model.errors import InputError
 from model.language_model import LanguageModel
+from model.layers.gate_leaves import GateLeaves
 from model.precision import TrainingPrecision
 from model.state import State
 
-from .divergence import diverged
-from .feeding import Batch, copied
 from .objective import Objective
 from .optimizers.optim import OptimConfig, make_optimizers
 from .optimizers.schedule import MOST_STEPS, Schedule, set_learning_rate
-from .parallel.agreement import agreed_muon_dtype
+from .optimizers.state import flatten_optimizers
+from .parallel.batch import Batch, copied
 from .parallel.buckets import gradients_of
-from .parallel.distributed import Deal, TrainingDevice, World
+from .parallel.distributed import LaneSplit, TrainingDevice, World
 from .parallel.exchange import ParallelConfig, make_exchange
 from .precision import (
     LOWEST_SCALE,
+    agreed_muon_dtype,
     make_loss_scaler,
     overflow_together,
     sums_in_fp32,
@@ -35,13 +36,17 @@ from .precision import (
 from .progress import PretrainingProgress
 
 
+class Diverged(InputError):
+    """The loss, or something that a step changes, is no longer finite."""
+
+
 def draw_dropout_mask(
     dropout: float, *, seed: int, window: int, lanes: slice, units: int
 ) -> Tensor:
-    """Return which units of some lanes are kept in a window, bool [B, H].
+    """Return the units that dropout keeps in a window, bool [B, H].
 
-    dropout: the fraction that is not kept. A lane draws the same numbers, whichever lanes are asked
-    for.
+    dropout: the fraction that it hides. The numbers of a lane do not depend on which other lanes
+    are asked for.
     """
     # Each lane has its place in the window's stream; a double takes one step of PCG64.
     stream = np.random.PCG64([seed, window]).advance(lanes.start * units)
@@ -63,8 +68,8 @@ class TrainConfig:
     """auto takes a CUDA GPU, if any; training does not use Apple's."""
     timeout_seconds: Annotated[float, Bound(above=0, max=1e6)] = 300.0
     """Longest time that a rank waits for its peers before it treats them as lost. It must be longer
-    than a rank needs for its part of an evaluation, and the main rank to save a checkpoint or to
-    fit a probe's regression, while the others wait."""
+    than the main rank needs to save a checkpoint or to fit a probe's regression, while the others
+    wait."""
     start_from: str | None = None
     """A model (directory, run or shipped name) from whose weights the run begins."""
     dropout: Fraction = 0.0
@@ -110,14 +115,14 @@ class Trainer:
         self.dropout, self.seed = train.dropout, seed
         self.parallel = parallel
         self.objective = Objective(self.model)
-        self.exchange = make_exchange(self.model, parallel, world)
+        self.exchange = make_exchange(self.model, parallel, world, self._loss_of_one_token)
         self.optimizers = make_optimizers(
             model, optim, lambda: agreed_muon_dtype(world, model.dtype)
         )
         self.scaler = make_loss_scaler(train.precision, world, parallel)
         self.state = model.initial_state(self.own_lanes or 1)  # of own lanes
         self.progress = PretrainingProgress()
-        # Since the last row of metrics, own lanes; kept with the run, so that a resumed one writes
+        # This rank's sums since the last metrics row; checkpointed so that a resumed run writes
         # the same row.
         self.nats = torch.zeros((), dtype=torch.float64, device=world.device)
         self.overflows = torch.zeros((), dtype=torch.int64, device=world.device)  # steps skipped
@@ -185,7 +190,7 @@ class Trainer:
                 state.select(lanes),
                 None if factors is None else factors[lanes],
                 self.exchange.leaves,
-                share=scale,
+                gradient_scale=scale,
             )
             exchanging = last and number == len(micro_batches) - 1
             with self.exchange.during_backward() if exchanging else nullcontext():
@@ -194,6 +199,11 @@ class Trainer:
             self.nats += nats.detach()
             self.line_nats += nats.detach()
         self.state = State.join(after)
+
+    def _loss_of_one_token(self, leaves: GateLeaves) -> Tensor:
+        token = torch.zeros(1, 1, dtype=torch.int64, device=self.world.device)
+        nats, _ = self.objective(token, token, self.model.initial_state(1), leaves=leaves)
+        return nats
 
     def _micro_batches(self, lanes: int) -> list[slice]:
         """Return the lanes of each of the `parallel.lane_groups` micro-batches."""
@@ -219,7 +229,7 @@ class Trainer:
 
     def _update(self, active_fraction: float) -> None:
         if self.scaler.is_enabled():
-            overflow_together(gradients_of(self.model), self.exchange.on_any_rank)
+            overflow_together(gradients_of(self.model), self.exchange.found_on_any_rank)
         if self.optim.clip_norm is not None:
             for optimizer in self.optimizers:
                 self.scaler.unscale_(optimizer)
@@ -247,17 +257,43 @@ class Trainer:
         """
         nats = self._sum_over_ranks(self.nats)
         if self.scaler.is_enabled() and self.scaler.get_scale() < LOWEST_SCALE:
-            raise diverged(self, "at the lowest loss scale, gradients are still")
+            raise self.diverged("at the lowest loss scale, gradients are still")
         return nats
 
     def _sum_over_ranks(self, nats: Tensor) -> float:
         total = float(self.world.sum(nats))
         if not math.isfinite(total):
-            raise diverged(self, "the training loss is")
+            raise self.diverged("the training loss is")
         return total
 
+    def diverged(self, what_is: str) -> Diverged:
+        """Return the error to raise, on every rank, if something is not finite."""
+        clip_norm = self.optim.clip_norm
+        clipping = "with optim.clip_norm"
+        if clip_norm is not None:
+            clipping = f"an optim.clip_norm below {clip_norm:g}"
+        return Diverged(
+            f"{what_is} not finite at step {self.progress.step}: the training has diverged; start "
+            f"again with an optim.lr below {self.schedule.peak:g} or {clipping}"
+        )
+
+    def check_divergence(self) -> None:
+        """Raise Diverged, on every rank, if anything that a checkpoint would hold is not finite.
+
+        The last step's effect on the weights is not in any loss yet.
+        """
+        self.row_nats()
+        saved = [
+            *self.model.state_dict().values(),
+            *flatten_optimizers(self.optimizers).values(),
+            *self.state.tensors().values(),
+        ]
+        finite = torch.stack([tensor.isfinite().all().to(self.world.device) for tensor in saved])
+        if self.world.sum((~finite).sum()):
+            raise self.diverged("weights or the optimiser's state are")
+
     def close_line(self) -> dict[str, float]:
-        """Return what the console tells of the steps since the last line, and begin a new one.
+        """Return the console line of the steps since the last one, and begin a new one.
 
         All ranks call it together. Raises Diverged, on each, if the loss is not finite.
         """
@@ -297,24 +333,26 @@ class Trainer:
         zero = self.model.initial_state(1)
         self.state = state.select(self.own).like(zero) if self.own_lanes else zero
 
-    def all_lanes(self) -> State:
-        """Return the state of all lanes, [L, lanes, n], on every rank."""
-        return self.state.each(lambda tensor: self.world.gather_lanes(tensor, self.lanes))
+    def all_lanes(self, *, everywhere: bool = True) -> State:
+        """Return the state of all lanes, [L, lanes, n], on every rank or only on the main one."""
+        return self.state.each(
+            lambda tensor: self.world.gather_lanes(tensor, self.lanes, everywhere=everywhere)
+        )
 
     def balance(self, speeds: Sequence[float]) -> bool:
         """Divide the lanes again if that is worth it; return whether it was.
 
         speeds: of each rank; none before they are measured. All ranks call it together.
         """
-        deal = self.world.deal.better(speeds, self.lanes) if speeds else None
-        if deal is not None:
-            self.deal_lanes(deal)
-        return deal is not None
+        split = self.world.lane_split.rebalanced(speeds, self.lanes) if speeds else None
+        if split is not None:
+            self.split_lanes(split)
+        return split is not None
 
-    def deal_lanes(self, deal: Deal) -> None:
+    def split_lanes(self, split: LaneSplit) -> None:
         """Divide the lanes again; their states move with them. All ranks call it together."""
         state = self.all_lanes()
-        self.world = replace(self.world, deal=deal)
+        self.world = replace(self.world, lane_split=split)
         self.load_lanes(state)
 
     def restore_nats(self, by_rank: Tensor) -> None:

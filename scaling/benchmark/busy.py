@@ -27,8 +27,8 @@ from model.files.weights import load_model
 from model.fused.cores import usable_cores
 from model.fused.process import own_process
 from model.language_model import ModelConfig, build_model
-from training.feeding import as_batch
 from training.optimizers.optim import OptimConfig
+from training.parallel.batch import as_batch
 from training.parallel.distributed import launched
 from training.trainer import TrainConfig, Trainer
 

@@ -14,8 +14,8 @@ from data_utils.lanes import Lanes
 from data_utils.sources import embedded_corpus
 from model.fused.weight_gradients import PRODUCT
 from model.language_model import ModelConfig, build_model
-from training.feeding import as_batch
 from training.optimizers.optim import OptimConfig
+from training.parallel.batch import as_batch
 from training.parallel.distributed import launched
 from training.precision import sums_in_fp32
 from training.trainer import TrainConfig, Trainer

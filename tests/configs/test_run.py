@@ -416,14 +416,14 @@ def test_an_interrupted_start_is_repeated_and_a_foreign_folder_not_touched(tmp_p
 class AmongMany(World):
     """A rank whose main one sees what it has made."""
 
-    def from_main(self, number):
+    def broadcast_int(self, number):
         return 1
 
 
 def test_a_rank_that_does_not_see_the_run_reports_it(tmp_path, monkeypatch):
     monkeypatch.setattr(run_directory, "VISIBLE_SECONDS", 0.0)
     run = resolved(tmp_path / "run", *AGAIN)
-    monkeypatch.setattr("configs.run.through_main", lambda world, act: str(tmp_path / "run"))
+    monkeypatch.setattr("configs.run.run_on_main", lambda world, act: str(tmp_path / "run"))
     elsewhere = AmongMany(1, 2, torch.device("cpu"))
     with pytest.raises(InputError, match="file system that all nodes share"):
         replace(run, world=elsewhere).begin()

@@ -29,9 +29,9 @@ from tests.model.layers.windows import (
 from tests.support.runs import rows_of, small_run
 from tests.support.runs import run as run_command
 from tests.transfer.finetuning.tasks import several
-from training.feeding import as_batch
 from training.objective import Objective
 from training.optimizers.optim import OptimConfig
+from training.parallel.batch import as_batch
 from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig
 from training.trainer import TrainConfig, Trainer

@@ -99,6 +99,19 @@ def test_no_two_rooms_import_each_other():
     assert not {(one, other) for one, other in arrows if one < other and (other, one) in arrows}
 
 
+@pytest.mark.parametrize("package", ["training", "configs"])
+def test_a_folder_and_its_subfolders_import_one_way(package):
+    folders = {path.parent.relative_to(ROOT) for path in (ROOT / package).rglob("*.py")}
+    arrows = {
+        (path.parent.relative_to(ROOT), module if module in folders else module.parent)
+        for path in (ROOT / package).rglob("*.py")
+        for module in modules_in(path)
+        if module.parts[:1] == (package,)
+    }
+    both = {(one, other) for one, other in arrows if one < other and (other, one) in arrows}
+    assert not both
+
+
 def test_nothing_imports_the_leaves():
     product = [path for name in (*PACKAGES, "scripts") for path in (ROOT / name).rglob("*.py")]
     for path in [*product, *TOP]:
@@ -196,23 +209,6 @@ def test_kernels_stay_readable():
         lines = path.read_text().splitlines()
         assert len(lines) <= 450, path
         assert max(map(len, lines)) <= 100, path
-
-
-def types_of(path):
-    """The public classes and type aliases that a file defines at its top."""
-    for node in parsed(path).body:
-        names = [node.name] if isinstance(node, ast.ClassDef) else []
-        if isinstance(node, ast.Assign):
-            names = [target.id for target in node.targets if isinstance(target, ast.Name)]
-        yield from (name for name in names if re.fullmatch("[A-Z]+[a-z][A-Za-z]*", name))
-
-
-def test_a_type_has_a_name_of_its_own():
-    owners = {}
-    for path in (path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
-        if path != ROOT / "data_utils/options.py":  # types of options, named as the options are
-            for name in types_of(path):
-                assert owners.setdefault(name, path) == path, name
 
 
 def test_no_grab_bags_and_no_pickles():

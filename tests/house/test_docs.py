@@ -22,7 +22,7 @@ from model.featurizer import SentimentFeaturizer
 from tests.support.checkouts import make_checkout
 from tests.support.runs import ROOT, run_shell
 from tests.support.trainers import CPU, make_trainer
-from training.feeding import as_batch
+from training.parallel.batch import as_batch
 
 PATTERNS = ("docs/*.md", "experiments/**/*.md", "model/pretrained/**/*.md", "*.md")
 PAGES = sorted(path for pattern in PATTERNS for path in ROOT.glob(pattern))

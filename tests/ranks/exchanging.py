@@ -15,8 +15,8 @@ import torch
 from data_utils.lanes import WindowBatch
 from model.language_model import ModelConfig, build_model
 from model.state import DTYPES
-from training.feeding import as_batch
 from training.optimizers.optim import OptimConfig
+from training.parallel.batch import as_batch
 from training.parallel.distributed import World, launched
 from training.parallel.exchange import ParallelConfig
 from training.parallel.shares import Shares, with_shares
@@ -93,7 +93,7 @@ def trained(world, *, exchanges=1, deal=None, **way):
     for _ in range(exchanges):
         take_step(trainer)
         if deal:
-            trainer.deal_lanes(Shares(deal[: world.size]))
+            trainer.split_lanes(Shares(deal[: world.size]))
     return trainer
 
 

@@ -7,10 +7,10 @@ from training.parallel.distributed import launched
 def main() -> None:
     """Meet, and fail or wait."""
     with launched("cpu") as world:
-        world.meet()
+        world.barrier()
         if world.rank == world.size - 1:
             raise MemoryError("of one rank")
-        world.meet()
+        world.barrier()
 
 
 if __name__ == "__main__":

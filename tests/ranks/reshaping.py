@@ -18,8 +18,8 @@ from model.language_model import ModelConfig, build_model
 from model.text.profiles import text_profile
 from model.text.split import encode_split
 from training.checkpoint import Checkpoints
-from training.feeding import as_batch
 from training.optimizers.optim import OptimConfig
+from training.parallel.batch import as_batch
 from training.parallel.distributed import World, launched
 from training.trainer import TrainConfig, Trainer
 

@@ -13,14 +13,14 @@ from configs import command
 
 def begin_from_others(trainer, *source):
     """Begin from weights of which one differs in its last bit."""
-    begin(trainer, *source)
+    load_initial_weights(trainer, *source)
     with torch.no_grad():
         weight = trainer.model.decoder.bias[7:8]
         weight.copy_(torch.nextafter(weight, torch.ones_like(weight)))
 
 
 if __name__ == "__main__":
-    begin = main.begin
+    load_initial_weights = main.load_initial_weights
     if os.environ["RANK"] == "1":
-        main.begin = begin_from_others
+        main.load_initial_weights = begin_from_others
     command.run(main.main)

@@ -158,3 +158,10 @@ def test_a_peer_outlives_an_examination_that_takes_longer_than_its_patience():
     for rank, process in enumerate(processes):
         assert f"rank {rank} examined" in process.stdout
         assert f"rank {rank} told of the failure" in process.stdout
+
+
+def test_a_rank_without_text_outlives_an_evaluation_that_takes_longer_than_its_patience():
+    processes = run_ranks(2, "-m", "tests.ranks.evaluating")
+    assert [process.returncode for process in processes] == [0, 0], processes
+    first, second = (process.stdout.partition("scored ")[2] for process in processes)
+    assert first == second != ""

@@ -27,7 +27,7 @@ def pretrain_and_try_muon(run):
     return code
 
 
-def better_shares(speeds, counts, lanes):
+def rebalanced_shares(speeds, counts, lanes):
     """Stand for the clock's verdict: the second rank is three times as fast."""
     print(f"lanes {counts}")
     return (1.0, 3.0) if counts == [lanes // 2, lanes // 2] else None
@@ -37,6 +37,6 @@ if __name__ == "__main__":
     for module in list(sys.modules.values()):
         if hasattr(module, "has_fast_bf16"):
             module.has_fast_bf16 = lambda device: SECOND
-    shares.better_shares = better_shares
+    shares.rebalanced_shares = rebalanced_shares
     main.pretrain = pretrain_and_try_muon
     command.run(main.main)

@@ -11,11 +11,11 @@ import torch
 from data_utils.sources import embedded_corpus
 from model.errors import InputError
 from tests.support.trainers import make_trainer
-from training.divergence import Diverged
+from training import monitor as monitor_module
 from training.evaluation import EvaluateConfig
-from training.monitoring import monitor as monitor_module
-from training.monitoring.monitor import Monitor
+from training.monitor import Monitor
 from training.parallel.distributed import launched
+from training.trainer import Diverged
 
 PATIENCE = 4.0  # seconds
 PIECE = 0.5
@@ -44,11 +44,11 @@ if __name__ == "__main__":
         log = SimpleNamespace(board=SimpleNamespace(add_text=lambda *_: None))
         assert torch.equal(world.sum(torch.ones(1)), torch.full((1,), 2.0))
         Monitor(EvaluateConfig(), corpus, world).show(trainer, log)
-        world.meet()
+        world.barrier()
         monitor_module.generate = failing
         try:
             Monitor(EvaluateConfig(), corpus, world).show(trainer, log)
         except Diverged:
             print(f"rank {world.rank} told of the failure")
-        world.meet()
+        world.barrier()
     print(f"rank {world.rank} examined")

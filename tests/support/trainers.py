@@ -8,8 +8,8 @@ from model.language_model import build_model
 from model.state import DTYPES
 from model.text.profiles import text_profile
 from tests.support.cells import config_of
-from training.feeding import as_batch
 from training.optimizers.optim import OptimConfig
+from training.parallel.batch import as_batch
 from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig
 from training.trainer import TrainConfig, Trainer

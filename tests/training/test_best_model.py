@@ -19,9 +19,9 @@ from tests.support.runs import ROOT
 from tests.support.trainers import ALONE, CPU, make_trainer, make_window
 from training.best_model import BestModelWriter
 from training.checkpoint import Checkpoints
-from training.divergence import Diverged, check_divergence
-from training.feeding import as_batch
+from training.parallel.batch import as_batch
 from training.runs.run_directory import PretrainingDirectory
+from training.trainer import Diverged
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def test_a_run_that_ends_without_its_best_model_scores_the_last_weights(writer):
     best = trainer.progress.best_bits_per_character
     shutil.rmtree(writer.directory.model)
     writer.forget_lost_model(trainer)
-    writer.conclude(trainer)
+    writer.finish(trainer)
     kept = load_model(writer.directory.model).provenance
     assert kept["best_valid_bits_per_character"] == best
     assert trainer.progress.best_bits_per_character == best
@@ -155,7 +155,7 @@ def test_a_run_without_a_valid_split_ends_with_its_last_weights(tmp_path, corpus
     empty = Split(np.zeros(0, np.uint8), np.zeros(1, np.int64), BYTES)
     unscored = replace(corpus, splits=corpus.splits | {"valid": empty})
     writer, trainer = BestModelWriter(PretrainingDirectory(tmp_path), unscored, 4, ALONE), trained()
-    writer.conclude(trainer)
+    writer.finish(trainer)
     kept = load_model(writer.directory.model)
     assert torch.equal(kept.model.decoder.weight, trainer.model.decoder.weight)
     assert kept.provenance["best_valid_bits_per_character"] is None
@@ -185,7 +185,7 @@ def test_a_divergence_is_one_line_with_the_step_the_checkpoint_and_the_cure(writ
     with torch.no_grad():
         trainer.model.decoder.bias[0] = math.nan
     trainer.train(as_batch(make_window(seed=1), CPU))
-    with pytest.raises(InputError) as caught, writer.advising(checkpoints):
+    with pytest.raises(InputError) as caught, writer.advising_restart(checkpoints):
         trainer.close_row()
     assert str(caught.value) == (
         "the training loss is not finite at step 2: the training has diverged; start again with an "
@@ -200,7 +200,7 @@ def test_a_divergence_is_one_line_with_the_step_the_checkpoint_and_the_cure(writ
 @pytest.mark.parametrize("part", ["weights", "state", "optimizer"])
 def test_nothing_of_a_checkpoint_may_be_other_than_finite(part):
     trainer = trained()
-    check_divergence(trainer)
+    trainer.check_divergence()
     with torch.no_grad():
         {
             "weights": trainer.model.decoder.bias,
@@ -208,12 +208,12 @@ def test_nothing_of_a_checkpoint_may_be_other_than_finite(part):
             "optimizer": next(iter(trainer.optimizers[0].state.values()))["exp_avg_sq"],
         }[part].view(-1)[-1] = math.nan
     with pytest.raises(Diverged):
-        check_divergence(trainer)
+        trainer.check_divergence()
 
 
 def test_a_step_skipped_for_overflow_is_no_divergence():
     trainer = trained(precision="fp16", loss_scale=2.0**60)
-    check_divergence(trainer)
+    trainer.check_divergence()
     assert trainer.close_row()["overflows"] == 1
 
 

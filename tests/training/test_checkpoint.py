@@ -18,9 +18,9 @@ from training import checkpoint
 from training.checkpoint import CheckpointConfig, Checkpoints
 from training.optimizers.state import flatten_optimizers
 from training.parallel.adasum import AdasumStates
+from training.parallel.buckets import OptimizerStates
 from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig
-from training.parallel.optimizer_states import OptimizerStates
 from training.runs.named_checkpoints import keep_newest
 from training.runs.run_directory import PretrainingDirectory
 
@@ -306,7 +306,7 @@ def test_only_the_main_rank_looks_for_a_checkpoint(checkpoints, small_split, mon
         told.append(world.rank)
         return ""
 
-    monkeypatch.setattr(checkpoint, "through_main", answer)
+    monkeypatch.setattr(checkpoint, "run_on_main", answer)
     restored.world = World(1, 2, torch.device("cpu"))
     assert checkpoints.restore(restored) is False
     assert told == [1]
@@ -345,7 +345,7 @@ class ToldByPeers(World):
     def gather(self, tensor):
         return torch.stack([tensor, 2 * tensor, 4 * tensor])
 
-    def gather_lanes(self, own, total):
+    def gather_lanes(self, own, total, everywhere=True):
         return own
 
 

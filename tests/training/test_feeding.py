@@ -1,14 +1,17 @@
 """Batches made ahead are the windows of the lanes, in order, from any step on."""
 
+import threading
 import time
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 import torch
 
 from data_utils.lanes import Lanes, WindowBatch
-from training.feeding import Prefetcher, as_batch, copied
-from training.objective import IGNORED
+from training import feeding
+from training.feeding import Prefetcher
+from training.parallel.batch import IGNORED, as_batch, copied
 
 CPU = torch.device("cpu")
 
@@ -129,3 +132,20 @@ def test_no_thread_outlives_the_feed(small_split):
     with Prefetcher(Lanes(small_split, lanes=4, window=16), CPU, 0) as prefetcher:
         prefetcher.next()
     assert not [t for t in prefetcher.thread._threads if t.is_alive()]
+
+
+def test_the_thread_uses_the_gpu_of_its_rank(small_split, monkeypatch):
+    """CUDA gives each new thread GPU 0: every rank would open a context there, of 0.5 GB."""
+    chosen = []
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: chosen.append((device, name())))
+    for stand_in in ("Stream", "stream"):
+        monkeypatch.setattr(torch.cuda, stand_in, lambda device: nullcontext())
+    monkeypatch.setattr(feeding, "as_batch", lambda window, device: window)
+    with Prefetcher(Lanes(small_split, lanes=4, window=16), torch.device("cuda", 3), 0, 1) as feed:
+        feed.coming.result()
+    assert [device for device, _ in chosen] == [torch.device("cuda", 3)]
+    assert chosen[0][1].startswith("feed")
+
+
+def name():
+    return threading.current_thread().name

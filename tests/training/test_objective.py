@@ -46,22 +46,22 @@ def test_a_share_changes_the_gradient_and_not_the_value(dtype):
     whole = linear_cross_entropy(*inputs, targets, 20)
     expected = torch.autograd.grad(whole / 50, inputs)
     eps = torch.finfo(dtype).eps
-    for share in (1 / 50, inputs[2].new_tensor(1 / 50)):
-        nats = linear_cross_entropy(*inputs, targets, 20, share)
+    for scale in (1 / 50, inputs[2].new_tensor(1 / 50)):
+        nats = linear_cross_entropy(*inputs, targets, 20, scale)
         assert torch.equal(nats, whole)
         for actual, wanted in zip(torch.autograd.grad(nats, inputs), expected, strict=True):
             assert (actual.double() - wanted).norm() <= 2 * eps * wanted.double().norm()
 
 
-@pytest.mark.parametrize("share", [1.0, 1 / 50])
-def test_on_matrix_units_it_is_the_same(share, monkeypatch):
+@pytest.mark.parametrize("scale", [1.0, 1 / 50])
+def test_on_matrix_units_it_is_the_same(scale, monkeypatch):
     emulate_tiles(monkeypatch)
     inputs, targets = make_inputs(torch.bfloat16)
     inputs = [tensor.requires_grad_() for tensor in inputs]
-    nats = linear_cross_entropy(*inputs, targets, share=share)
+    nats = linear_cross_entropy(*inputs, targets, gradient_scale=scale)
     h, w, b = exact = [tensor.detach().double().requires_grad_() for tensor in inputs]
     each = F.cross_entropy(h @ w.t() + b, targets, ignore_index=IGNORED, reduction="none")
-    expected = torch.autograd.grad(3 * share * each.sum(), exact)
+    expected = torch.autograd.grad(3 * scale * each.sum(), exact)
     eps = torch.finfo(torch.bfloat16).eps
     assert nats.item() == pytest.approx(each.sum().item(), rel=eps)
     made = torch.autograd.grad(3 * nats, inputs, retain_graph=True)

@@ -4,11 +4,12 @@ import pytest
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
+from model.fused.cores import has_fast_bf16
 from tests.support.trainers import make_trainer, make_window
-from training.feeding import as_batch
+from training.parallel.batch import as_batch
 from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig
-from training.precision import make_loss_scaler, resolve_precision
+from training.precision import agreed_precision, make_loss_scaler
 
 CPU = torch.device("cpu")
 
@@ -21,23 +22,23 @@ def test_auto_is_bf16_if_the_processor_multiplies_it_fast(monkeypatch, instructi
     capabilities = dict.fromkeys(("amx_bf16", "avx512_bf16", "avx512_f"), False)
     capabilities |= dict.fromkeys(instructions, True)
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
-    assert resolve_precision("auto", CPU) == expected
+    assert agreed_precision(World(0, 1, CPU), "auto") == expected
 
 
 def test_auto_is_fp32_if_torch_cannot_tell(monkeypatch):
     monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
-    assert resolve_precision("auto", CPU) == "fp32"
+    assert agreed_precision(World(0, 1, CPU), "auto") == "fp32"
 
 
-@pytest.mark.parametrize(("capability", "expected"), [((7, 0), "fp32"), ((9, 0), "bf16")])
+@pytest.mark.parametrize(("capability", "expected"), [((7, 0), False), ((9, 0), True)])
 def test_auto_on_a_gpu_depends_on_its_generation(monkeypatch, capability, expected):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    assert resolve_precision("auto", torch.device("cuda")) == expected
+    assert has_fast_bf16(torch.device("cuda")) is expected
 
 
 def test_a_given_precision_is_used():
     for name in ("fp32", "bf16", "fp16"):
-        assert resolve_precision(name, CPU) == name
+        assert agreed_precision(World(0, 1, CPU), name) == name
 
 
 @pytest.mark.parametrize(("precision", "scaled"), [("fp32", 1.0), ("bf16", 1.0), ("fp16", 65536.0)])

@@ -102,7 +102,7 @@ def test_a_row_has_the_speeds_since_the_one_before():
 def test_ranks_leave_a_pause_together():
     """So none counts another's evaluation as its own computing, nor as waiting."""
     events = []
-    world = SimpleNamespace(meet=lambda: events.append("met"))
+    world = SimpleNamespace(barrier=lambda: events.append("met"))
     meter = ThroughputMeter(world, exchange=None, prefetcher=None)
     before = meter.stopwatch._started
     with meter.paused():

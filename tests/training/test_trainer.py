@@ -11,11 +11,10 @@ from data_utils.lanes import Lanes
 from model.errors import InputError
 from model.state import State
 from tests.support.trainers import CPU, make_trainer, make_window
-from training.divergence import Diverged
-from training.feeding import as_batch
+from training.parallel.batch import as_batch
 from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig
-from training.trainer import TrainConfig, draw_dropout_mask
+from training.trainer import Diverged, TrainConfig, draw_dropout_mask
 
 
 def gradients(trainer):

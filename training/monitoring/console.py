@@ -1,30 +1,35 @@
 """What a training run prints on the console; it continues if the console is closed."""
 
 import errno
+import math
 import sys
-from collections.abc import Iterator
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
+from tqdm import tqdm
 
 from data_utils.corpus import Corpus
 from model.commands.program import drop
+from model.fused.cores import has_fast_bf16
+from model.language_model import LanguageModel
 from model.text.tokenizer import BYTES
 
 from ..parallel.distributed import World
-from ..precision import has_fast_bf16
-
-if TYPE_CHECKING:
-    from ..trainer import Trainer
 
 GONE = (errno.EPIPE, errno.EIO)  # a pipe without a reader, a terminal that was closed
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk of a file for stdout
+EVERY = 15.0  # seconds between two lines, apart from evaluations and checkpoints
+RECENT = 300.0  # seconds of training from whose speed the time left is estimated
+SHORTEST = 5.0  # seconds of training; an estimate from less would be a guess
 
 
 @contextmanager
-def outliving_the_reader() -> Iterator[None]:
+def surviving_closed_stdout() -> Iterator[None]:
     """Within this context, printing survives a reader that leaves, and a full disk.
 
     A `tee`, for instance, leaves after a logout.
@@ -43,25 +48,39 @@ def outliving_the_reader() -> Iterator[None]:
             drop(sys.stderr)
 
 
-def say(world: World, line: str) -> None:
+def print_main(world: World, line: str) -> None:
     """Print a line, on the main rank only."""
     if world.is_main:
-        with outliving_the_reader():
+        with surviving_closed_stdout():
             print(line, flush=True)
 
 
-def announce(trainer: "Trainer", corpus: Corpus, folder: Path, steps_per_epoch: float) -> None:
-    """Print the sizes of the model, the data and the run, and the run's folder."""
-    world, model, step = trainer.world, trainer.model, trainer.progress.step
+def announce(
+    world: World,
+    model: LanguageModel,
+    corpus: Corpus,
+    folder: Path,
+    *,
+    lanes: int,
+    step: int,
+    steps: int,
+    steps_per_epoch: float,
+    cooldown_begin: int | None,
+) -> None:
+    """Print the sizes of the model, the data and the run, and the run's folder.
+
+    lanes: of all ranks. step: of the checkpoint from which the run of `steps` steps continues.
+    cooldown_begin: the step after which the learning rate cools down, if it does.
+    """
     parameters = sum(parameter.numel() for parameter in model.parameters())
     train = corpus.splits["train"]
     of_vocabulary = f"tokens of {train.tokenizer.fingerprint}"
     unit = "bytes" if train.tokenizer.kind == BYTES.kind else of_vocabulary
     lines = [
         f"{parameters:,} parameters; {train.reviews:,} reviews, {len(train.tokens):,} {unit}; "
-        f"{trainer.lanes} lanes on {world.size} x {world.device.type}, "
-        f"{str(model.dtype).removeprefix('torch.')}; {trainer.steps:,} steps "
-        f"({trainer.steps / steps_per_epoch:.2f} epochs) from step {step:,}",
+        f"{lanes} lanes on {world.size} x {world.device.type}, "
+        f"{str(model.dtype).removeprefix('torch.')}; {steps:,} steps "
+        f"({steps / steps_per_epoch:.2f} epochs) from step {step:,}",
         f"recurrence: {model.implementation}",
     ]
     if corpus.is_embedded:
@@ -71,15 +90,117 @@ def announce(trainer: "Trainer", corpus: Corpus, folder: Path, steps_per_epoch: 
             "bf16 is slow on this hardware; --train.precision fp32 is faster, also for a resume"
         )
     lines.append(f"writing to {folder}")
-    if step >= trainer.steps:
-        begin = trainer.schedule.cooldown_begin
-        more = (
-            "--train.steps or --train.epochs asks for more"
-            if begin is None
-            else f"to go on, name a checkpoint before the cooldown, which began at step {begin:,} "
-            "(--from)"
-        )
+    if step >= steps:
+        more = "--train.steps or --train.epochs asks for more"
+        if cooldown_begin is not None:
+            more = (
+                "to go on, name a checkpoint before the cooldown, which began at step "
+                f"{cooldown_begin:,} (--from)"
+            )
         lines.append(f"the run has taken its last step; {more}")
     if not corpus.splits["valid"].reviews:
         lines.append("the corpus has no valid split: nothing is evaluated, model/ is the last one")
-    say(world, "\n".join(lines))
+    print_main(world, "\n".join(lines))
+
+
+class Pace:
+    """Estimates how long a step takes, from recent ones.
+
+    Pauses for evaluations and checkpoints are rare and long. So they are averaged over all steps,
+    not only over recent ones: the speed would seem to collapse at each of them.
+    """
+
+    def __init__(self, clock: Callable[[], float]):
+        self._clock = clock
+        self._began, self._first = 0.0, 0  # when the first line came, and its step
+        self._marks: deque[tuple[int, float]] = deque()  # step and seconds of training, of lines
+
+    def seconds_per_step(self, step: int, seconds: float) -> float | None:
+        """Return the seconds of a step, with its share of pauses; None while little is known.
+
+        step, seconds: of the present line, and of training since the line before. What comes before
+        the first line does not count: the first step also compiles and warms up.
+        """
+        now = self._clock()
+        if not self._marks:
+            self._began, self._first = now, step
+            self._marks.append((step, 0.0))
+            return None
+        trained = self._marks[-1][1] + seconds
+        self._marks.append((step, trained))
+        while trained - self._marks[1][1] >= RECENT:
+            self._marks.popleft()
+        from_step, before = self._marks[0]
+        if trained - before < SHORTEST:
+            return None
+        paused = max(0.0, now - self._began - trained)
+        return (trained - before) / (step - from_step) + paused / (step - self._first)
+
+
+class ProgressLines:
+    """Prints a run's lines, above a bar if stderr is a terminal."""
+
+    def __init__(
+        self,
+        first_step: int,
+        steps: int,
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        self.steps = steps
+        self._clock, self._pace = clock, Pace(clock)
+        self._spoke = -math.inf  # when the last line was printed, or asked for
+        self._asked = False  # whether a line was asked for since the last one
+        self._bar = tqdm(
+            total=steps, initial=first_step, unit=" steps", disable=not sys.stderr.isatty()
+        )
+
+    def close(self) -> None:
+        """Leave the bar as it is."""
+        self._bar.close()
+
+    def advance(self) -> bool:
+        """Count a step; return whether a line is due.
+
+        One is due at the first step, and EVERY seconds after the one before. It is asked for
+        once: several ranks only begin to prepare it a step later.
+        """
+        self._bar.update()
+        now = self._clock()
+        due = now - self._spoke >= EVERY
+        if due:
+            self._spoke, self._asked = now, True
+        return due
+
+    def show(self, line: Mapping[str, Any], row: Mapping[str, Any]) -> None:
+        """Print a line, and what a row of metrics, if there is one, adds to it.
+
+        On several ranks a line comes a step after it was asked for: not if a row has come between.
+        """
+        text, is_wanted = self._text(line, row), bool(row) or self._asked
+        self._asked = False
+        if not is_wanted:
+            return
+        self._spoke = self._clock()
+        with surviving_closed_stdout():
+            if self._bar.disable or sys.stdout is None:
+                print(text, flush=True)
+            else:
+                self._bar.write(text)
+
+    def _text(self, line: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+        valid, bottleneck = row.get("valid_bits_per_character"), row.get("bottleneck", "compute")
+        return (
+            f"step {line['step']:>6}  train {line['train_bits_per_character']:.4f} bits/char"
+            + (f"  valid {valid:.4f}" if valid is not None else "")
+            + f"  lr {line['learning_rate']:.2e}  {line['characters_per_second']:,.0f} chars/s"
+            + ("" if bottleneck == "compute" else f"  bottleneck: {bottleneck}")
+            + self._how_far(line["step"], line["seconds"])
+        )
+
+    def _how_far(self, step: int, seconds: float) -> str:
+        """Return the part of the run's steps that are done, rounded down, and the time left."""
+        done = f"  {1000 * step // self.steps / 10:.1f}% of {self.steps:,} steps"
+        each, left = self._pace.seconds_per_step(step, seconds), self.steps - step
+        if each is None or left <= 0:
+            return done
+        return f"{done}  {tqdm.format_interval(each * left)} left"

@@ -19,7 +19,6 @@ from model.errors import InputError
 
 from .lamb import EPSILON
 
-HAS = ("adam", "adamw", "lamb")
 DEVICE = "cuda"  # its kernels exist only for these
 BUILD = (
     "APEX_CPP_EXT=1 APEX_CUDA_EXT=1 pip install --no-build-isolation "

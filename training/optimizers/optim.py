@@ -5,7 +5,7 @@ Radford et al. 2017 (arXiv:1704.01444) and Puri et al. 2018 (arXiv:1808.01371).
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 import torch
 from torch import nn
@@ -22,10 +22,6 @@ from model.bounds import (
 from model.errors import InputError
 from model.language_model import LanguageModel
 
-from .lamb import make_lamb
-from .muon import Muon
-from .nvidia_apex import HAS as APEX_HAS
-from .nvidia_apex import make_fused
 from .schedule import Decay, Schedule
 
 BASE_LEARNING_RATE = 5e-4  # for a global batch of 128 (Radford et al. 2017)
@@ -33,34 +29,8 @@ BASE_LANES = 128
 MAX_LEARNING_RATE = 3e-3  # Puri et al. 2018: the cap that large batches need
 BETAS = (0.9, 0.999)  # of Adam and LAMB; sgd takes the first as its momentum
 MUON_MOMENTUM = 0.95
+APEX_HAS = ("adam", "adamw", "lamb")
 SHRINKING = ("adamw", "muon", "sgd")  # a step multiplies the weights by 1 - rate * weight decay
-
-
-def make_torchs(
-    name: str,
-    parameters: Sequence[nn.Parameter],
-    *,
-    betas: tuple[float, float],
-    weight_decay: float,
-) -> torch.optim.Optimizer:
-    """Build adam, adamw or sgd of torch, or pytorch-optimizer's lamb."""
-    if name == "sgd":
-        return torch.optim.SGD(parameters, lr=0.0, momentum=betas[0], weight_decay=weight_decay)
-    if name == "lamb":
-        return make_lamb(parameters, betas=betas, weight_decay=weight_decay)
-    kind = torch.optim.AdamW if name == "adamw" else torch.optim.Adam
-    return kind(parameters, lr=0.0, betas=betas, weight_decay=weight_decay, fused=True)
-
-
-class Kernels(NamedTuple):
-    """The implementation of the updates."""
-
-    make: Callable[..., torch.optim.Optimizer]  # called like `make_torchs`
-    names: tuple[str, ...]  # the optimisers that there are
-
-
-TORCHS = Kernels(make_torchs, ("adam", "adamw", "sgd", "muon", "lamb"))
-KERNELS = {"auto": TORCHS, "torch": TORCHS, "apex": Kernels(make_fused, APEX_HAS)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,11 +76,9 @@ class OptimConfig:
                 f"the cooldown began at step {self.cooldown_from:,}, and optim.cooldown_steps is "
                 "missing; give it, or go back to a checkpoint before the cooldown (--from)"
             )
-        *names, last = KERNELS[self.fused].names
-        if self.name not in (*names, last):
+        if self.fused == "apex" and self.name not in APEX_HAS:
             raise InputError(
-                f"optim.fused {self.fused} has {', '.join(names)} and {last}, not {self.name}; "
-                "set optim.fused torch"
+                f"optim.fused apex has adam, adamw and lamb, not {self.name}; set optim.fused torch"
             )
         if self.warmup + self.hold > 1:
             raise InputError("optim.warmup and optim.hold are together more than the whole run")
@@ -169,6 +137,8 @@ def make_optimizers(
     """
     if config.name != "muon":
         return [_make_optimizer(config.name, list(model.parameters()), config)]
+    from .muon import Muon
+
     # The embedding and the decoder are tables of tokens, not maps between features.
     named = list(model.named_parameters())
     matrices = [p for name, p in named if name.startswith("layers.") and p.ndim == 2]
@@ -187,5 +157,16 @@ def make_optimizers(
 def _make_optimizer(
     name: str, parameters: Sequence[nn.Parameter], config: OptimConfig
 ) -> torch.optim.Optimizer:
-    make = KERNELS[config.fused].make
-    return make(name, parameters, betas=BETAS, weight_decay=config.weight_decay)
+    decay = config.weight_decay
+    if config.fused == "apex":
+        from .nvidia_apex import make_fused
+
+        return make_fused(name, parameters, betas=BETAS, weight_decay=decay)
+    if name == "lamb":
+        from .lamb import make_lamb
+
+        return make_lamb(parameters, betas=BETAS, weight_decay=decay)
+    if name == "sgd":
+        return torch.optim.SGD(parameters, lr=0.0, momentum=BETAS[0], weight_decay=decay)
+    kind = torch.optim.AdamW if name == "adamw" else torch.optim.Adam
+    return kind(parameters, lr=0.0, betas=BETAS, weight_decay=decay, fused=True)

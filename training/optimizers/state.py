@@ -13,7 +13,7 @@ from model.files.weights import load_tensors
 GROUP_STEP = "group_step"
 NEVER_NEGATIVE = {"step", GROUP_STEP, "exp_avg_sq"}
 # Numbers of the last step, which pytorch-optimizer's LAMB keeps only for display.
-OF_ONE_STEP = {"weight_norm", "adam_norm", "trust_ratio"}
+DISPLAY_ONLY = {"weight_norm", "adam_norm", "trust_ratio"}
 
 
 def flatten_optimizers(optimizers: Sequence[torch.optim.Optimizer]) -> dict[str, Tensor]:
@@ -24,10 +24,10 @@ def flatten_optimizers(optimizers: Sequence[torch.optim.Optimizer]) -> dict[str,
     tensors exist as zeros.
     """
     for optimizer in optimizers:
-        _begin(optimizer)
+        _create_state(optimizer)
     # A number may be a view of many; safetensors needs separate memory.
     tensors = {
-        name: value if value.ndim else value.clone() for name, value in _remembered(optimizers)
+        name: value if value.ndim else value.clone() for name, value in _named_tensors(optimizers)
     }
     for first, optimizer in zip(_first_indices(optimizers), optimizers, strict=True):
         group = optimizer.param_groups[0]
@@ -50,26 +50,26 @@ def load_optimizers(
     Raises InputError, naming the file `source`, if they do not fit these optimisers: a kernel would
     read and write beyond a tensor that is too small.
     """
-    kept = {name: t for name, t in tensors.items() if name.split(".")[-1] not in OF_ONE_STEP}
+    kept = {name: t for name, t in tensors.items() if name.split(".")[-1] not in DISPLAY_ONLY}
     check_tensors(source, kept, flatten_optimizers(optimizers), "the optimiser has")
     counts = {name for name in kept if name.split(".")[-1] in NEVER_NEGATIVE}
     check_not_negative(source, kept, counts)
-    for name, tensor in _remembered(optimizers):
+    for name, tensor in _named_tensors(optimizers):
         tensor.copy_(kept[name])
     for first, optimizer in zip(_first_indices(optimizers), optimizers, strict=True):
         if "step" in optimizer.param_groups[0]:
             optimizer.param_groups[0]["step"] = int(kept[f"{first}.{GROUP_STEP}"])
 
 
-def _remembered(optimizers: Sequence[torch.optim.Optimizer]) -> Iterator[tuple[str, Tensor]]:
+def _named_tensors(optimizers: Sequence[torch.optim.Optimizer]) -> Iterator[tuple[str, Tensor]]:
     for first, optimizer in zip(_first_indices(optimizers), optimizers, strict=True):
         for index, entries in optimizer.state_dict()["state"].items():
             for name, value in entries.items():
-                if isinstance(value, Tensor) and name not in OF_ONE_STEP:
+                if isinstance(value, Tensor) and name not in DISPLAY_ONLY:
                     yield f"{first + index}.{name}", value
 
 
-def _begin(optimizer: torch.optim.Optimizer) -> None:
+def _create_state(optimizer: torch.optim.Optimizer) -> None:
     """Make an optimiser that has not stepped yet create its state, as zeros.
 
     It takes a step that changes no weight, as in torch.distributed.checkpoint.
@@ -83,7 +83,7 @@ def _begin(optimizer: torch.optim.Optimizer) -> None:
     for group in optimizer.param_groups:
         group["lr"] = 0.0
     optimizer.step()
-    for _, tensor in _remembered([optimizer]):
+    for _, tensor in _named_tensors([optimizer]):
         tensor.zero_()
     for group, rate in zip(optimizer.param_groups, rates, strict=True):
         group["lr"] = rate

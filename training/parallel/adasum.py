@@ -23,11 +23,9 @@ from torch import Tensor
 from model.errors import InputError
 from model.language_model import LanguageModel
 
-from ..feeding import Batch
-from ..objective import IGNORED
-from .buckets import Exchange, begin_as_one
+from .batch import IGNORED, Batch
+from .buckets import Exchange, OptimizerStates, broadcast_parameters
 from .distributed import World
-from .optimizer_states import OptimizerStates
 
 TINY = sys.float_info.min**0.5  # Horovod's threshold: with |a|^2 below it, a is added unchanged
 PIECE = 2**20  # elements of a tensor that are in float64 at a time
@@ -42,7 +40,7 @@ class AdasumExchange(Exchange):
         check_pairs(world.size)
         self.adasum = Adasum(world)
         self.states = AdasumStates(world)
-        begin_as_one(model)
+        broadcast_parameters(model)
 
     @property
     def sent_bytes(self) -> float:
@@ -58,7 +56,7 @@ class AdasumExchange(Exchange):
         tokens = torch.stack([(batch.targets != IGNORED).sum() for batch in batches]).sum()
         return 1 / tokens.clamp(min=1)
 
-    def on_any_rank(self, found: Tensor) -> Tensor:
+    def found_on_any_rank(self, found: Tensor) -> Tensor:
         """Ask the other ranks, whose gradients differ."""
         dist.all_reduce(found, op=dist.ReduceOp.MAX)
         return found
@@ -115,12 +113,12 @@ class Adasum:
         sizes = [tensor.numel() for tensor in tensors]
         padding = -sum(sizes) % self.ranks
         parts = [*(tensor.flatten() for tensor in tensors), tensors[0].new_zeros(padding)]
-        vectors, lengths = self._deal(torch.cat(parts), [*sizes, padding])
-        whole = self._collect(combined(vectors, lengths, self._sum))
+        vectors, lengths = self._scatter(torch.cat(parts), [*sizes, padding])
+        whole = self._all_gather(combined(vectors, lengths, self._sum))
         for tensor, part in zip(tensors, whole.split([*sizes, padding]), strict=False):
             tensor.copy_(part.view_as(tensor))
 
-    def _deal(self, vector: Tensor, sizes: Sequence[int]) -> tuple[Tensor, list[int]]:
+    def _scatter(self, vector: Tensor, sizes: Sequence[int]) -> tuple[Tensor, list[int]]:
         """Give every rank an equal part of all ranks' vectors [n].
 
         Returns this rank's, [ranks, n / ranks], and how many of its columns are each tensor's.
@@ -133,7 +131,7 @@ class Adasum:
         bounds = [min(max(end - begin, 0), width) for end in accumulate(sizes, initial=0)]
         return vectors, [b - a for a, b in pairwise(bounds)]
 
-    def _collect(self, part: Tensor) -> Tensor:
+    def _all_gather(self, part: Tensor) -> Tensor:
         """Join all ranks' parts [n / ranks] into [n]."""
         whole = part.new_empty(self.ranks * len(part))
         dist.all_gather(list(whole.chunk(self.ranks)), part)

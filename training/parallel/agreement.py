@@ -10,22 +10,21 @@ import torch.distributed as dist
 
 from model.errors import InputError
 from model.files.weights import model_digest
-from model.fused.tiles.mlstm import runs_on_tiles
 from model.language_model import LanguageModel
-from model.precision import TrainingPrecision
 
-from ..precision import has_fast_bf16
 from .distributed import World
 
 log = logging.getLogger(__name__)
 
+LONGEST_NAME = 256  # bytes of an implementation's name
 
-def through_main(world: World, act: Callable[[], object]) -> str:
-    """Let the main rank act; return its result, as text, on every rank.
 
-    Its InputError is raised on every rank, so that none waits for one that has ended. Where acting
-    takes long, `act` calls `world.meet` between its parts: each time, the timeout of the others
-    begins anew.
+def run_on_main(world: World, act: Callable[[], object]) -> str:
+    """Run `act` on the main rank only; return its result, as text, on every rank.
+
+    An InputError of `act` is raised on every rank, so that none waits for one that has ended. If
+    `act` takes long, it calls `world.barrier` between its parts, which restarts the timeout of the
+    other ranks.
     """
     if world.size == 1:
         return str(act())
@@ -44,42 +43,12 @@ def through_main(world: World, act: Callable[[], object]) -> str:
 def _text_from_main(world: World, text: str) -> str:
     """Return the main rank's text, which is ASCII and not empty."""
     content = torch.frombuffer(bytearray(text, "ascii"), dtype=torch.uint8)
-    size = world.from_main(len(content))
+    size = world.broadcast_int(len(content))
     while not size:  # the main rank has met the others, and is still at work
-        size = world.from_main(0)
+        size = world.broadcast_int(0)
     buffer = content.to(world.device) if world.is_main else content.new_empty(size).to(world.device)
     dist.broadcast(buffer, src=0)
     return bytes(buffer.tolist()).decode("ascii")
-
-
-def agreed_precision(world: World, precision: TrainingPrecision) -> TrainingPrecision:
-    """Resolve `auto` to one dtype on all ranks: bf16 if each multiplies it fast, else fp32."""
-    if precision != "auto":
-        return precision
-    own = torch.tensor(has_fast_bf16(world.device), device=world.device)
-    fast = [bool(answer) for answer in world.gather(own)]
-    if all(fast):
-        return "bf16"
-    if any(fast) and world.is_main:
-        slow = [rank for rank, is_fast in enumerate(fast) if not is_fast]
-        log.warning("train.precision auto: fp32 for all, bf16 is slow on %s", _ranks(slow))
-    return "fp32"
-
-
-def agreed_muon_dtype(world: World, compute_dtype: torch.dtype) -> torch.dtype:
-    """Return the dtype of Muon's products, the same on every rank: otherwise weights drift apart.
-
-    compute_dtype: of the training's products. Muon's are in bf16 if those are, if every rank
-    multiplies it fast, and if all or none do so on tiles, which round at other places; else in
-    fp32.
-    """
-    if compute_dtype != torch.bfloat16:
-        return torch.float32
-    on_tiles = runs_on_tiles(torch.empty(0, 0, dtype=torch.bfloat16, device=world.device))
-    own = torch.tensor([has_fast_bf16(world.device), on_tiles], device=world.device)
-    fast, tiles = world.gather(own).unbind(1)  # bool [ranks] each
-    agree = bool(fast.all() and (tiles == tiles[0]).all())
-    return torch.bfloat16 if agree else torch.float32
 
 
 def check_same(world: World, facts: Mapping[str, object]) -> None:
@@ -93,7 +62,7 @@ def check_same(world: World, facts: Mapping[str, object]) -> None:
     different = (by_rank != by_rank[0]).cpu()
     if different.any():
         names = [name for name, differs in zip(facts, different.any(0), strict=True) if differs]
-        ranks = _ranks(different.any(1).nonzero().flatten().tolist())
+        ranks = name_ranks(different.any(1).nonzero().flatten().tolist())
         raise InputError(
             f"{ranks} and the main rank do not have the same {', '.join(names)}; start all ranks "
             "with the same command, and give all machines the same files"
@@ -106,5 +75,22 @@ def check_same_weights(world: World, model: LanguageModel) -> None:
         check_same(world, {"weights": model_digest(model)})
 
 
-def _ranks(ranks: list[int]) -> str:
+def report_implementations(world: World, model: LanguageModel) -> None:
+    """Warn, on the main rank, if some ranks compute the recurrence in another way than it does.
+
+    A rank whose kernels fail to build falls back to a slower implementation, and all others wait
+    for it in every step.
+    """
+    own = model.implementation.encode()[:LONGEST_NAME].ljust(LONGEST_NAME)
+    texts = world.gather(torch.tensor(list(own), dtype=torch.uint8, device=world.device))
+    names = [bytes(text).decode(errors="replace").strip() for text in texts.tolist()]
+    for name in sorted({*names} - {names[0]}) if world.is_main else ():
+        ranks = [rank for rank, other in enumerate(names) if other == name]
+        log.warning(
+            f"{name_ranks(ranks)} of {world.size}: the recurrence is {name}, on the main rank "
+            f"{names[0]}; every step waits for the slowest rank"
+        )
+
+
+def name_ranks(ranks: list[int]) -> str:
     return f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}"

@@ -1,7 +1,10 @@
 """The mean of all ranks' gradients, sent bucket by bucket while backward computes the rest."""
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -9,14 +12,99 @@ from torch import Tensor, nn
 from torch.distributed import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
+from model.errors import InputError
 from model.language_model import LanguageModel
 from model.layers.gate_leaves import GateLeaves
 
-from ..feeding import Batch
-from ..objective import Objective
-from .clock import Clock
+from .batch import Batch
 from .distributed import World
-from .optimizer_states import OptimizerStates
+
+LossOfOneToken = Callable[[GateLeaves], Tensor]  # leaves: what receives the gradients
+
+
+class Clock:
+    """Adds up the seconds between `begin` and `end`; a second `begin` replaces the first.
+
+    On a GPU the points are events in its stream, read when the total is asked for.
+    """
+
+    def __init__(self, device: torch.device):
+        self.on_gpu = device.type == "cuda"
+        self._total = 0.0
+        self._began: torch.cuda.Event | float | None = None
+        self._spans: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
+
+    def begin(self) -> None:
+        """Set the first point here."""
+        self._began = _event() if self.on_gpu else time.perf_counter()
+
+    def end(self) -> None:
+        """Set the second point here; if there was a first, count the seconds between them."""
+        began, self._began = self._began, None
+        if isinstance(began, float):
+            self._total += time.perf_counter() - began
+        elif began is not None:
+            self._spans.append((began, _event()))
+
+    def lap(self) -> float:
+        """Return the seconds counted so far, and start from zero; waits for a GPU's last point."""
+        total, self._total = self._total, 0.0
+        spans, self._spans = self._spans, []
+        if spans:
+            spans[-1][1].synchronize()
+        return total + sum(a.elapsed_time(b) for a, b in spans) / 1000
+
+
+def _event() -> torch.cuda.Event:
+    event = torch.cuda.Event(enable_timing=True)
+    event.record()
+    return event
+
+
+class OptimizerStates:
+    """How many optimiser states there are, and which is this rank's."""
+
+    def __init__(self, count: int = 1, index: int = 0):
+        self.count, self.index = count, index
+
+    def describe(self) -> dict[str, Any]:
+        """Return a checkpoint's description of them, for `check_saved`."""
+        return {"optimizer_states": self.count} if self.count > 1 else {}
+
+    def check_saved(self, description: Mapping[str, Any], path: Path) -> None:
+        """Raise InputError, naming the file, if a checkpoint has another number of states."""
+        saved = description.get("optimizer_states", 1)
+        if not isinstance(saved, int) or saved < 1:
+            raise InputError(f"{path}: optimizer_states is {saved!r}; it should be a number")
+        if saved != self.count:
+            raise InputError(f"{path}: {self.reason_against(saved)}")
+
+    def reason_against(self, saved: int) -> str:
+        """Return why this run cannot continue with another number of states."""
+        return f"optimizer_states is {saved}; this run has {self.count}"
+
+    def send_to_main(self, tensors: Mapping[str, Tensor], world: World) -> None:
+        """Send this rank's tensors to the main rank's `receive`; called by all other ranks."""
+        if self.index:
+            for tensor in tensors.values():
+                sent = tensor.to(world.device).contiguous()
+                world.finish(dist.isend(sent, dst=0))
+
+    def receive(
+        self, tensors: Mapping[str, Tensor], world: World
+    ) -> Iterator[Mapping[str, Tensor]]:
+        """Yield every state's tensors on the main rank, one state at a time, the given ones first.
+
+        In all states the tensors have the same names, shapes and dtypes.
+        """
+        yield tensors
+        for index in range(1, self.count):
+            received = {}
+            for name, own in tensors.items():
+                buffer = torch.empty(own.shape, dtype=own.dtype, device=world.device)
+                world.finish(dist.irecv(buffer, src=index))
+                received[name] = buffer.cpu()
+            yield received
 
 
 class Exchange:
@@ -24,7 +112,7 @@ class Exchange:
 
     The trainer computes forward and backward itself and calls the methods in this order:
     `gradient_scale` before the first loss, `during_backward` around the last backward pass of a
-    step, `on_any_rank` if losses are scaled, `update` around the optimisers.
+    step, `found_on_any_rank` if losses are scaled, `update` around the optimisers.
     """
 
     leaves: GateLeaves | None = None
@@ -53,7 +141,7 @@ class Exchange:
         """Within it, run a step's last backward pass; then every gradient is the ranks' mean."""
         yield
 
-    def on_any_rank(self, found: Tensor) -> Tensor:
+    def found_on_any_rank(self, found: Tensor) -> Tensor:
         """Return whether something was found on any rank, given whether it was on this one.
 
         found: 0 or 1, fp32 []. After `during_backward` all ranks have the same gradient.
@@ -99,7 +187,12 @@ class BucketedExchange(Exchange):
     leaves: GateLeaves
 
     def __init__(
-        self, model: LanguageModel, world: World, sender: BucketSender, bucket_cap_mb: float
+        self,
+        model: LanguageModel,
+        world: World,
+        sender: BucketSender,
+        bucket_cap_mb: float,
+        loss_of_one_token: LossOfOneToken,
     ):
         super().__init__(model, world)
         self.sender, self.clock = sender, sender.clock
@@ -109,22 +202,19 @@ class BucketedExchange(Exchange):
             bucket_cap_mb=bucket_cap_mb,
             gradient_as_bucket_view=True,
         )
-        self._rehearse()
+        self._rehearse(loss_of_one_token)
         # From here on: the sender does not count DDP's first gradients.
         self.ddp.register_comm_hook(sender, type(sender).send)
 
-    def _rehearse(self) -> None:
+    def _rehearse(self, loss_of_one_token: LossOfOneToken) -> None:
         """Send the gradients of one token, so that every step has the same layout of buckets.
 
         DDP changes the layout, to the order of the first gradients, after it has sent those. gloo
         adds three ranks' numbers in an order that depends on their place in a bucket: without this,
         the first step after a resume would differ from that of an uninterrupted run.
         """
-        token = torch.zeros(1, 1, dtype=torch.int64, device=self.world.device)
-        state = self.model.initial_state(1)
         self.ddp()
-        nats, _ = Objective(self.model)(token, token, state, leaves=self.leaves)
-        nats.backward()
+        loss_of_one_token(self.leaves).backward()
         self.ddp.zero_grad()
 
     @property
@@ -161,7 +251,7 @@ def ring_bytes(ranks: int, payload: int) -> float:
     return 2 * (ranks - 1) / ranks * payload
 
 
-def begin_as_one(model: LanguageModel) -> None:
+def broadcast_parameters(model: LanguageModel) -> None:
     """Give every rank the main rank's parameters, as DDP does by itself."""
     for parameter in model.parameters():
         dist.broadcast(parameter.detach(), src=0)

@@ -1,4 +1,4 @@
-"""This process among its peers: how they meet, and what they send each other."""
+"""The ranks of a run: how they find each other, and the collectives that they use."""
 
 import gc
 import logging
@@ -6,6 +6,7 @@ import math
 import os
 import socket
 import sys
+import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -26,12 +27,12 @@ from model.files.devices import reason_against
 from model.fused.cores import bound_cores, core_numbers, quota
 from model.fused.process import owns_process
 
-from ..runs.signals import TEMPORARY_FAILURE
-from .launcher import may_restart
+from .launcher import TEMPORARY_FAILURE, may_restart, print_error
 
 TrainingDevice = Literal["auto", "cpu", "cuda"]
 BOOT = Path("/proc/sys/kernel/random/boot_id")  # of Linux: another one after each start
 JOIN = timedelta(minutes=5)  # for all ranks to join: torch alone may take a minute to load
+DUMP_SECONDS = 15.0  # in which NCCL's watchdog writes its flight recorder, if asked to
 SHARED_STORE = (
     "torchrun keeps one store over its restarts, and ranks on several nodes never find each other "
     "again in it (pytorch/pytorch#135712): start it with scripts/elastic.sh, or with "
@@ -39,19 +40,23 @@ SHARED_STORE = (
 )
 
 
-class Deal:
-    """How items, such as lanes, are divided among ranks: here evenly; see also parallel.shares."""
+class MissingGpu(InputError):
+    """A rank has no GPU of its own: the command asks for too many, or one was lost."""
+
+
+class LaneSplit:
+    """Splits lanes evenly among ranks; `parallel.shares` overrides this."""
 
     def __call__(self, rank: int, ranks: int, items: int) -> slice:
         """Return a rank's contiguous slice of the items."""
         return slice(rank * items // ranks, (rank + 1) * items // ranks)
 
-    def better(self, speeds: Sequence[float], lanes: int) -> "Deal | None":
-        """Return how to divide the lanes from now on, by each rank's speed; None: as before."""
+    def rebalanced(self, speeds: Sequence[float], lanes: int) -> "LaneSplit | None":
+        """Return the split to use from now on, by each rank's speed; None to keep this one."""
         return None
 
 
-EVEN = Deal()
+EVEN = LaneSplit()
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,7 @@ class World:
     rank: int
     size: int
     device: torch.device
-    deal: Deal = EVEN  # which items are a rank's
+    lane_split: LaneSplit = EVEN  # which lanes are a rank's
     timeout: timedelta = timedelta(minutes=5)  # of every collective: no hang if a peer is lost
 
     @property
@@ -75,15 +80,15 @@ class World:
 
     def slice_of(self, rank: int, items: int) -> slice:
         """Return a rank's contiguous slice of `items`."""
-        return self.deal(rank, self.size, items)
+        return self.lane_split(rank, self.size, items)
 
-    def from_main(self, number: int) -> int:
-        """Return the main rank's number, on every rank; none continues before all have called."""
+    def broadcast_int(self, number: int) -> int:
+        """Broadcast an int from rank 0 (also a barrier)."""
         return int(self.sum(torch.tensor(number * self.is_main, device=self.device)))
 
-    def meet(self) -> None:
-        """Continue when all ranks have called."""
-        self.from_main(0)
+    def barrier(self) -> None:
+        """Return when all ranks have called this."""
+        self.broadcast_int(0)
 
     def finish(self, work: dist.Work | None) -> None:
         """Wait for a collective whose result is read at once.
@@ -113,8 +118,12 @@ class World:
         self.finish(dist.all_gather(parts, tensor, async_op=True))
         return torch.stack(parts)
 
-    def gather_lanes(self, own: Tensor, total: int) -> Tensor:
-        """Join each rank's part [L, B, n] along B into [L, total, n], on every rank."""
+    def gather_lanes(self, own: Tensor, total: int, *, everywhere: bool = True) -> Tensor:
+        """Join each rank's part [L, B, n] along B into [L, total, n], in the CPU's memory.
+
+        everywhere: on every rank; else only the main rank has the whole, each other one its part.
+        A GPU holds one rank's part at a time.
+        """
         if self.size == 1:
             return own
         parts = []
@@ -126,15 +135,45 @@ class World:
             shape = (own.shape[0], count, own.shape[2])
             part = own.contiguous() if rank == self.rank else own.new_empty(shape)
             self.finish(dist.broadcast(part, src=rank, async_op=True))
-            parts.append(part)
-        return torch.cat(parts, dim=1)
+            if everywhere or self.is_main or rank == self.rank:
+                parts.append(part.cpu())
+        return torch.cat(parts, dim=1) if parts else own.cpu()
 
 
-class Ballot:
-    """Starts an all-reduce of this step's flags and returns the previous step's result.
+class WaitingTogether:
+    """Keeps ranks that have finished their part of some work waiting for the others.
 
-    That way no step waits for its own vote. On a GPU, votes use a separate stream: the main stream
-    already has this step's kernels and never runs empty.
+    Each rank calls `working` often while it works, and `finished` at its end. From time to time
+    the ranks synchronize, so that no wait for a peer is as long as the timeout.
+    """
+
+    def __init__(self, world: World):
+        self.world = world
+        self._every = world.timeout.total_seconds() / 4
+        self._met = time.monotonic()
+
+    def working(self) -> None:
+        """Synchronize if that is due."""
+        if self.world.size > 1 and time.monotonic() - self._met > self._every:
+            self._all_finished(False)
+
+    def finished(self) -> None:
+        """Return when all ranks have finished."""
+        while not self._all_finished(True):
+            pass
+
+    def _all_finished(self, own: bool) -> bool:
+        flag = torch.tensor(int(own), device=self.world.device)
+        everyone = int(self.world.sum(flag)) == self.world.size
+        self._met = time.monotonic()
+        return everyone
+
+
+class AsyncFlags:
+    """All-reduces flags without waiting: each step gets the result of the step before.
+
+    On a GPU this uses a separate stream: the main stream already has this step's kernels and never
+    runs empty.
     """
 
     def __init__(self, world: World):
@@ -143,40 +182,40 @@ class Ballot:
         self._stream = torch.cuda.Stream(world.device) if on_gpu else None
         self._under_way: tuple[Tensor, dist.Work | None] | None = None
 
-    def __enter__(self) -> "Ballot":
+    def __enter__(self) -> "AsyncFlags":
         return self
 
     def __exit__(self, error: type[BaseException] | None, *rest: object) -> None:
         if error is None:  # else peers may be gone
-            self._count()
+            self._result()
 
-    def cast(self, *flags: bool) -> Sequence[bool]:
+    def reduce(self, *flags: bool) -> Sequence[bool]:
         """Return which of the previous step's flags were set on any rank; at the first step, none.
 
-        The answer is the same on every rank. A process alone has its own at once. A lost peer is
-        noticed here, a step later.
+        The answer is the same on every rank. A single process gets its own flags immediately. A
+        lost peer is noticed here, a step later.
         """
         if self.world.size == 1:
             return flags
-        answer = self._count() or [False] * len(flags)
-        if self._stream is not None:  # NCCL's groups need a fixed order: the exchange, the vote
+        answer = self._result() or [False] * len(flags)
+        if self._stream is not None:  # NCCL's groups need a fixed order: the gradients, the flags
             self._stream.wait_stream(torch.cuda.current_stream(self.world.device))
-        with self._beside():
-            votes = torch.zeros(len(flags), device=self.world.device)
+        with self._on_own_stream():
+            sums = torch.zeros(len(flags), device=self.world.device)
             for place in (place for place, flag in enumerate(flags) if flag):
-                votes[place] = 1.0  # by a kernel: a copy from the host would wait for the step
-            self._under_way = votes, dist.all_reduce(votes, async_op=True)
+                sums[place] = 1.0  # by a kernel: a copy from the host would wait for the step
+            self._under_way = sums, dist.all_reduce(sums, async_op=True)
         return answer
 
-    def _count(self) -> list[bool]:
+    def _result(self) -> list[bool]:
         if self._under_way is None:
             return []
-        (votes, work), self._under_way = self._under_way, None
-        with self._beside():
+        (sums, work), self._under_way = self._under_way, None
+        with self._on_own_stream():
             self.world.finish(work)
-            return [number > 0 for number in votes.tolist()]
+            return [number > 0 for number in sums.tolist()]
 
-    def _beside(self) -> AbstractContextManager[object]:
+    def _on_own_stream(self) -> AbstractContextManager[object]:
         return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
 
 
@@ -184,22 +223,21 @@ class Ballot:
 def launched(device: TrainingDevice, timeout: float = 300.0) -> Iterator[World]:
     """Join the world that `python -m torch.distributed.run` describes, or be a world of one.
 
-    A peer that is gone, or silent for `timeout` seconds, ends the process with exit code 75.
+    A peer that is gone, or silent for `timeout` seconds, ends the process with exit code 75. Under
+    a launcher that may restart it, so do a missing GPU and a lack of memory: the next attempt may
+    have other nodes.
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     rank = int(os.environ.get("RANK", "0"))
-    local_rank = int(os.environ.get("LOCAL_RANK", "0"))
-    chosen = device_of_rank(device, local_rank)
-    if size == 1:
-        yield World(0, 1, chosen)
-        return
     longest = timedelta(seconds=timeout)
     try:
-        _join(chosen, longest)
+        chosen = device_of_rank(device, int(os.environ.get("LOCAL_RANK", "0")))
+        if size > 1:
+            _join(chosen, longest)
         yield World(rank, size, chosen, timeout=longest)
-    except RuntimeError as error:
-        if isinstance(error, dist.DistError) or "gloo" in str(error).lower():
-            _leave_at_once(error)
+    except (RuntimeError, MemoryError, MissingGpu) as error:
+        if reason := _temporary(error):
+            _leave_at_once(f"{reason}{' '.join(str(error).split())}")
         raise
     finally:
         # DDP is in reference cycles and holds the group. When its last holder is freed, gloo's
@@ -218,14 +256,14 @@ def _join(device: torch.device, timeout: timedelta) -> None:
             store = dist.PrefixStore(os.environ["TORCHELASTIC_RESTART_COUNT"], store)
         elif rank == 0:
             logging.getLogger(__name__).warning(SHARED_STORE)
-    _meet(store, rank, size, device)
+    _check_peers(store, rank, size, device)
     _compare_cores(store, rank, size, bound_cores())
     _share_cores(store, rank, size)
     backend = dist.get_default_backend_for_device(device)
     dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
 
 
-def _meet(store: dist.Store, rank: int, size: int, device: torch.device) -> None:
+def _check_peers(store: dist.Store, rank: int, size: int, device: torch.device) -> None:
     """Wait for all ranks; refuse, on each of them, devices that do not fit together."""
     _check_devices(_exchange(store, rank, size, "here", _name_of(device)))
 
@@ -308,31 +346,46 @@ def _name_of(device: torch.device) -> str:
 
 
 def _check_devices(names: Sequence[str]) -> None:
-    """Raise InputError if two ranks have the same GPU, or only some of them have one."""
+    """Raise MissingGpu if two ranks have the same GPU, or only some of them have one."""
     owners: dict[str, int] = {}
     for rank, name in enumerate(names):
         owner = owners.setdefault(name, rank)
         if owner != rank and name != "cpu":
-            raise InputError(
+            raise MissingGpu(
                 f"ranks {owner} and {rank} are both on {name}; start as many processes on a "
                 "machine as it has GPUs (--nproc-per-node), or make only its own visible to each "
                 "process (CUDA_VISIBLE_DEVICES)"
             )
     if "cpu" in owners and len(owners) > 1:
         having = min(rank for name, rank in owners.items() if name != "cpu")
-        raise InputError(
+        raise MissingGpu(
             f"rank {owners['cpu']} sees no GPU, rank {having} has one; set train.device cpu, or "
             "start processes only where there are GPUs"
         )
 
 
-def _leave_at_once(error: RuntimeError) -> NoReturn:
-    """Report the lost peer and end at once: clean-up code could wait for that peer."""
-    reason = " ".join(str(error).split())
-    with suppress(OSError, ValueError):  # perhaps nobody reads it any more
-        print(f"[rank {os.environ['RANK']}] error: lost a peer: {reason}", file=sys.stderr)
-        for stream in filter(None, (sys.stdout, sys.stderr)):
-            stream.flush()
+def _temporary(error: Exception) -> str:
+    """Return what to print before an error that another attempt may not have; "" for others."""
+    text = str(error).lower()
+    if isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo" in text):
+        return "lost a peer: "
+    if not may_restart():
+        return ""
+    if isinstance(error, MissingGpu):
+        return "a GPU is missing: "
+    memory = ("can't allocate memory", "out of memory")
+    full = isinstance(error, MemoryError) or any(words in text for words in memory)
+    return "out of memory, to be restarted: " if full else ""
+
+
+def _leave_at_once(line: str) -> NoReturn:
+    """Print why and end at once: clean-up code could wait for a peer that is lost."""
+    print_error(f"[rank {os.environ.get('RANK', '0')}] error: {line}")
+    with suppress(OSError, ValueError):
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    if os.environ.get("TORCH_NCCL_DUMP_ON_TIMEOUT", "").lower() in ("1", "true", "y", "yes"):
+        time.sleep(DUMP_SECONDS)
     os._exit(TEMPORARY_FAILURE)
 
 
@@ -344,7 +397,7 @@ def device_of_rank(device: TrainingDevice, local_rank: int = 0) -> torch.device:
     and torch can use no GPU.
     """
     if device == "cuda" and (reason := reason_against(torch.device(device))):
-        raise InputError(f"train.device is cuda: {reason}; use auto or cpu")
+        raise MissingGpu(f"train.device is cuda: {reason}; use auto or cpu")
     if device == "cpu" or not torch.cuda.is_available():
         return torch.device("cpu")
     chosen = torch.device("cuda", local_rank % torch.cuda.device_count())

@@ -10,10 +10,8 @@ from model.errors import InputError
 from model.language_model import LanguageModel
 from model.state import DTYPES
 
-from .adasum import AdasumExchange, AdasumStates
-from .buckets import BucketedExchange, BucketSender, Exchange
+from .buckets import BucketedExchange, BucketSender, Exchange, LossOfOneToken
 from .distributed import World
-from .flat import FlatExchange
 
 Compression = Literal["none", "fp16", "bf16"]
 MEGABYTE = 2**20
@@ -74,21 +72,30 @@ class ParallelConfig:
                 )
 
 
-def make_exchange(model: LanguageModel, config: ParallelConfig, world: World) -> Exchange:
+def make_exchange(
+    model: LanguageModel, config: ParallelConfig, world: World, loss_of_one_token: LossOfOneToken
+) -> Exchange:
     """Return the strategy that combines the ranks' gradients.
 
     A single process has nothing to exchange. All ranks call it together. Raises InputError if the
     ranks cannot be combined as configured.
+
+    loss_of_one_token: computes any loss whose gradients reach all the tensors it is given.
     """
-    adasum = config.combine == "adasum"
-    if world.size == 1:
+    if config.combine == "adasum":  # imported only by runs that use it, as is the flat exchange
+        from .adasum import AdasumExchange, AdasumStates
+
+        if world.size > 1:
+            return AdasumExchange(model, world)
         alone = Exchange(model, world)
-        if adasum:
-            alone.states = AdasumStates(world)
+        alone.states = AdasumStates(world)
         return alone
-    if adasum:
-        return AdasumExchange(model, world)
+    if world.size == 1:
+        return Exchange(model, world)
     dtype = DTYPES.get(config.compression, torch.float32)
     if config.flat:
+        from .flat import FlatExchange
+
         return FlatExchange(model, world, dtype)
-    return BucketedExchange(model, world, BucketSender(world, dtype), config.bucket_cap_mb)
+    sender = BucketSender(world, dtype)
+    return BucketedExchange(model, world, sender, config.bucket_cap_mb, loss_of_one_token)

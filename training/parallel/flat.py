@@ -8,7 +8,7 @@ import torch.distributed as dist
 
 from model.language_model import LanguageModel
 
-from .buckets import Exchange, begin_as_one, gradients_of, ring_bytes
+from .buckets import Exchange, broadcast_parameters, gradients_of, ring_bytes
 from .distributed import World
 
 
@@ -20,7 +20,7 @@ class FlatExchange(Exchange):
         super().__init__(model, world)
         self.dtype = dtype
         self.payload = 0  # bytes that this rank has put into all-reduces
-        begin_as_one(model)
+        broadcast_parameters(model)
 
     @property
     def sent_bytes(self) -> float:

@@ -1,6 +1,5 @@
-"""Deals with torch.distributed.run, if it started this process and may start it again."""
+"""What torch.distributed.run, if it started this process, must know of how it ends."""
 
-import json
 import os
 import signal
 import sys
@@ -9,7 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from model.errors import InputError
+from model.files.storage import write_json
 
+TEMPORARY_FAILURE = 75  # EX_TEMPFAIL: nothing is wrong with this process, start it again
 GRACE = 5.0  # seconds in which a launcher ends its other processes after one of them has failed
 
 
@@ -19,9 +20,15 @@ def may_restart() -> bool:
 
 
 def end_launcher() -> None:
-    """End a launcher that would restart this process: the same input would be refused again."""
+    """End the launcher if it would restart this process, which would refuse the same input."""
     if may_restart():
         os.kill(os.getppid(), signal.SIGTERM)
+
+
+def print_error(line: str) -> None:
+    """Print a line on stderr, if anybody still reads it."""
+    with suppress(OSError, ValueError):
+        print(line, file=sys.stderr, flush=True)
 
 
 def report_failure(error: BaseException, line: str, grace: float = GRACE) -> None:
@@ -34,11 +41,12 @@ def report_failure(error: BaseException, line: str, grace: float = GRACE) -> Non
     file = os.environ.get("TORCHELASTIC_ERROR_FILE")  # empty under --log-dir /dev/null
     if file and os.environ.get("LOCAL_RANK") != "0":
         _leave_it_to_the_first(Path(file), grace)
-    with suppress(OSError):  # perhaps nobody reads it any more
-        print(line, file=sys.stderr, flush=True)
+    print_error(line)
     if file:
+        details = {"py_callstack": line, "timestamp": str(int(time.time()))}
+        message = {"message": line, "errorCode": 0, "extraInfo": details}
         with suppress(OSError):  # its disk may be full
-            _write_error_file(Path(file), line)
+            write_json(Path(file), {"message": message})
     if isinstance(error, InputError):
         end_launcher()
 
@@ -57,10 +65,3 @@ def _leave_it_to_the_first(file: Path, grace: float) -> None:
     first = file.parent.with_name("0") / file.name
     if asked_to_end and first.is_file():
         os._exit(0)  # no failure: the launcher lists failed ones
-
-
-def _write_error_file(path: Path, line: str) -> None:
-    """Write the line where the launcher looks for the last words of its summary."""
-    details = {"py_callstack": line, "timestamp": str(int(time.time()))}
-    content = {"message": {"message": line, "errorCode": 0, "extraInfo": details}}
-    path.write_text(json.dumps(content), encoding="utf-8")

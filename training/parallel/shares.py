@@ -6,14 +6,14 @@ from itertools import accumulate
 
 from model.errors import InputError
 
-from .distributed import EVEN, Deal, World
+from .distributed import EVEN, LaneSplit, World
 
 HYSTERESIS = 0.05  # of a step: lanes are divided again if that saves more
 
 
 @dataclass(frozen=True)
-class Shares(Deal):
-    """Each rank's part is in proportion to its number."""
+class Shares(LaneSplit):
+    """Splits lanes in proportion to a number of each rank."""
 
     numbers: tuple[float, ...]
 
@@ -24,19 +24,19 @@ class Shares(Deal):
 
 
 @dataclass(frozen=True)
-class MeasuredShares(Deal):
-    """Each rank's part of the lanes is in proportion to its speed; equal until that is measured."""
+class MeasuredShares(LaneSplit):
+    """Splits lanes in proportion to each rank's speed; evenly until that is measured."""
 
-    now: Deal = EVEN
+    now: LaneSplit = EVEN
 
     def __call__(self, rank: int, ranks: int, items: int) -> slice:
         """Return a rank's contiguous slice of the items."""
         return self.now(rank, ranks, items)
 
-    def better(self, speeds: Sequence[float], lanes: int) -> "MeasuredShares | None":
-        """Return shares by the speeds, if they would save much."""
+    def rebalanced(self, speeds: Sequence[float], lanes: int) -> "MeasuredShares | None":
+        """Return shares in proportion to the speeds, if they would save much."""
         slices = [self(rank, len(speeds), lanes) for rank in range(len(speeds))]
-        shares = better_shares(speeds, [own.stop - own.start for own in slices], lanes)
+        shares = rebalanced_shares(speeds, [own.stop - own.start for own in slices], lanes)
         return None if shares is None else MeasuredShares(Shares(shares))
 
 
@@ -46,12 +46,12 @@ def with_shares(world: World, shares: str | tuple[float, ...]) -> World:
     Raises InputError unless there are as many numbers as ranks.
     """
     if isinstance(shares, str):
-        return replace(world, deal=MeasuredShares()) if shares == "measured" else world
+        return replace(world, lane_split=MeasuredShares()) if shares == "measured" else world
     if len(shares) != world.size:
         raise InputError(
             f"parallel.shares has {len(shares)} numbers for {world.size} processes; one each"
         )
-    return replace(world, deal=Shares(shares))
+    return replace(world, lane_split=Shares(shares))
 
 
 def apportion(items: int, shares: Sequence[float]) -> list[int]:
@@ -64,7 +64,7 @@ def apportion(items: int, shares: Sequence[float]) -> list[int]:
     return counts
 
 
-def better_shares(
+def rebalanced_shares(
     speeds: Sequence[float], counts: Sequence[int], lanes: int
 ) -> tuple[float, ...] | None:
     """Return shares in proportion to measured speed; None if they would save little.

@@ -52,7 +52,7 @@ def find_checkpoint(folder: Path, name: str | None) -> Path | None:
 
 
 def whole_checkpoint(folder: Path, name: str | None) -> Path | None:
-    """Do the same without changing the folder, in which a training may be writing another one."""
+    """Find a checkpoint as `find_checkpoint` does, read-only: safe while a run is writing."""
     if name is None:
         return next(reversed(step_folders(folder)), None)
     found = checkpoints_in(folder)

@@ -85,8 +85,8 @@ class RunDirectory:
         if not found:  # but what an interrupted start may leave
             return
         if self.config.is_file():
-            mend = self.TAKEN.format(folder=self.folder)
-            raise InputError(f"{self.folder}: exists already; {mend}")
+            remedy = self.TAKEN.format(folder=self.folder)
+            raise InputError(f"{self.folder}: exists already; {remedy}")
         raise InputError(
             f"{self.folder}: exists already and is no run's: it holds "
             f"{listed(found)}; name a new or an empty folder"

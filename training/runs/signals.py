@@ -5,11 +5,12 @@ import signal
 import time
 from types import FrameType
 
+from ..parallel.launcher import TEMPORARY_FAILURE
+
 SIGNALS = [
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 ]
 ECHO_SECONDS = 5.0
-TEMPORARY_FAILURE = 75  # EX_TEMPFAIL: nothing wrong with this process, start it again
 
 
 class StopRequest:

@@ -7,7 +7,7 @@ import pytest
 from tests.support.runs import rows_of, run, run_ranks, small_run
 from tests.support.trainers import ALONE
 from training.metrics import RunLog
-from training.monitoring.lines import RECENT, Pace, ProgressLines
+from training.monitoring.console import RECENT, Pace, ProgressLines
 from training.parallel.distributed import World
 from training.runs.run_directory import PretrainingDirectory
 
@@ -123,11 +123,11 @@ def test_a_resumed_run_is_as_far_as_all_its_steps(clock, capsys):
 
 
 def test_only_the_main_rank_prints_and_asks(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("training.metrics.through_main", lambda world, act: act())
+    monkeypatch.setattr("training.metrics.run_on_main", lambda world, act: act())
     other = World(1, 2, ALONE.device)
     with RunLog(PretrainingDirectory(tmp_path), 0, 10, world=other) as log:
         assert not log.advance()
-        log.tell(line_of(1))
+        log.print_line(line_of(1))
         log.write({"step": 1}, line_of(1))
     assert capsys.readouterr().out == ""
     assert list(tmp_path.iterdir()) == []
@@ -137,7 +137,7 @@ def test_a_line_writes_no_row(tmp_path, capsys):
     run_directory = PretrainingDirectory(tmp_path)
     with RunLog(run_directory, 0, 10, world=ALONE) as log:
         assert log.advance()
-        log.tell(line_of(1))
+        log.print_line(line_of(1))
     assert run_directory.metrics.read_text() == ""
     assert "step      1" in capsys.readouterr().out
 
@@ -148,7 +148,7 @@ STEP = re.compile(r"^step +(\d+)  train (\d+\.\d+) bits/char.*  (\d+\.\d)% of 8 
 def speaking_every(seconds, *command):
     """Return the command with another time between its lines."""
     code = (
-        f"from training.monitoring import lines; lines.EVERY = {seconds}; "
+        f"from training.monitoring import console; console.EVERY = {seconds}; "
         "import runpy; runpy.run_path('main.py', run_name='__main__')"
     )
     assert command[0] == "main.py"

@@ -8,15 +8,16 @@ import torch.distributed as dist
 
 from model.errors import InputError
 from model.language_model import ModelConfig, build_model
+from training import precision
 from training.parallel import agreement
 from training.parallel.agreement import (
-    agreed_muon_dtype,
-    agreed_precision,
     check_same,
     check_same_weights,
-    through_main,
+    report_implementations,
+    run_on_main,
 )
 from training.parallel.distributed import World
+from training.precision import agreed_muon_dtype, agreed_precision
 
 CPU = torch.device("cpu")
 
@@ -49,7 +50,7 @@ def among(rank, *others):
 )
 @pytest.mark.parametrize("rank", [0, 2])
 def test_bf16_is_used_only_if_every_rank_has_it(monkeypatch, caplog, own, others, expected, rank):
-    monkeypatch.setattr(agreement, "has_fast_bf16", lambda device: own)
+    monkeypatch.setattr(precision, "has_fast_bf16", lambda device: own)
     assert agreed_precision(among(rank, *others), "auto") == expected
     assert agreed_precision(among(rank, *others), "fp16") == "fp16"
     unlike = len({own, *others}) > 1
@@ -60,8 +61,8 @@ def test_bf16_is_used_only_if_every_rank_has_it(monkeypatch, caplog, own, others
 @pytest.mark.parametrize("other", list(product([True, False], repeat=2)))
 def test_muon_multiplies_in_bf16_where_every_rank_is_fast_and_rounds_alike(monkeypatch, own, other):
     is_fast, on_tiles = own
-    monkeypatch.setattr(agreement, "has_fast_bf16", lambda device: is_fast)
-    monkeypatch.setattr(agreement, "runs_on_tiles", lambda matrix: on_tiles)
+    monkeypatch.setattr(precision, "has_fast_bf16", lambda device: is_fast)
+    monkeypatch.setattr(precision, "runs_on_tiles", lambda matrix: on_tiles)
     alike = is_fast and other[0] and on_tiles == other[1]
     expected = torch.bfloat16 if alike else torch.float32
     assert agreed_muon_dtype(among(1, other), torch.bfloat16) == expected
@@ -94,8 +95,32 @@ def test_ranks_that_begin_from_other_weights_are_named(monkeypatch):
     check_same_weights(World(0, 1, CPU), model)
 
 
+class Computing:
+    """A model whose recurrence has an implementation of this name."""
+
+    def __init__(self, implementation):
+        self.implementation = implementation
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_ranks_whose_kernels_did_not_build_are_named_in_one_line(caplog, rank):
+    names = ["compiled by Triton", "compiled by Triton", "plain torch", "plain torch"]
+    others = [list(name.encode().ljust(256)) for place, name in enumerate(names) if place != rank]
+    report_implementations(among(rank, *others), Computing(names[rank]))
+    expected = (
+        "ranks 2, 3 of 4: the recurrence is plain torch, on the main rank compiled by Triton; "
+        "every step waits for the slowest rank"
+    )
+    assert caplog.messages == ([expected] if rank == 0 else [])
+
+
+def test_ranks_that_compute_alike_say_nothing(caplog):
+    report_implementations(among(0, list(b"plain torch".ljust(256))), Computing("plain torch"))
+    assert not caplog.messages
+
+
 def test_a_single_process_acts_as_the_main_rank():
-    assert through_main(World(0, 1, CPU), lambda: "done") == "done"
+    assert run_on_main(World(0, 1, CPU), lambda: "done") == "done"
 
 
 class Met(World):
@@ -103,7 +128,7 @@ class Met(World):
 
     numbers: list[int]
 
-    def from_main(self, number):
+    def broadcast_int(self, number):
         return number if self.is_main else self.numbers.pop(0)
 
 
@@ -118,5 +143,5 @@ def test_others_wait_anew_for_every_part_of_what_the_main_rank_does(monkeypatch,
     monkeypatch.setattr(dist, "broadcast", send)
     waiting = Met(1, 2, CPU)
     object.__setattr__(waiting, "numbers", [0] * parts + [len(told)])
-    assert through_main(waiting, lambda: pytest.fail("not on this rank")) == "done"
+    assert run_on_main(waiting, lambda: pytest.fail("not on this rank")) == "done"
     assert waiting.numbers == []

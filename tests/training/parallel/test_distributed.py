@@ -15,8 +15,15 @@ import torch.distributed as dist
 
 from model.errors import InputError
 from training.parallel import distributed
-from training.parallel.distributed import Ballot, World, device_of_rank, launched, own_part
-from training.parallel.optimizer_states import OptimizerStates
+from training.parallel.buckets import OptimizerStates
+from training.parallel.distributed import (
+    AsyncFlags,
+    MissingGpu,
+    World,
+    device_of_rank,
+    launched,
+    own_part,
+)
 
 GPU = torch.device("cuda", 0)
 
@@ -48,7 +55,7 @@ def meet(show_gpus, ranks, device="auto"):
     for rank, uuids in enumerate(ranks):
         show_gpus(*uuids)
         try:
-            distributed._meet(store, rank, len(ranks), devices[rank])
+            distributed._check_peers(store, rank, len(ranks), devices[rank])
             told.append("")
         except InputError as error:
             told.append(str(error))
@@ -133,6 +140,7 @@ def test_ranks_divide_the_cores_unless_somebody_chose_a_number(monkeypatch, said
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(distributed, "core_numbers", lambda: set(range(6)))
     monkeypatch.setattr(distributed, "quota", lambda: inf)
+    monkeypatch.setattr(distributed, "owns_process", lambda: True)
     chosen = []
     monkeypatch.setattr(torch, "set_num_threads", chosen.append)
     store = dist.HashStore()
@@ -214,6 +222,54 @@ def test_a_lost_peer_on_a_gpu_ends_the_process_as_one_on_a_cpu_does(
     assert said == f"[rank {rank}] error: lost a peer: NCCL timed out\n"
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("restarts", [0, 3])
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory"),
+        MemoryError("of one rank"),
+        MissingGpu("ranks 0 and 7 are both on GPU a"),
+    ],
+)
+def test_what_another_attempt_may_not_lack_ends_no_launcher_that_restarts(
+    ranks, restarts, error, monkeypatch, capsys
+):
+    monkeypatch.setattr(distributed, "device_of_rank", lambda *args: torch.device("cpu"))
+    monkeypatch.setattr(distributed, "_join", lambda *args: None)
+    environment = {"WORLD_SIZE": ranks, "RANK": 0, "TORCHELASTIC_MAX_RESTARTS": restarts}
+    for key, value in environment.items():
+        monkeypatch.setenv(key, str(value))
+
+    def leave(code):
+        raise SystemExit(code)
+
+    monkeypatch.setattr(os, "_exit", leave)
+    with pytest.raises((SystemExit, type(error))) as end, launched("auto"):
+        raise error
+    said = capsys.readouterr().err
+    if not restarts:
+        assert end.value is error
+        assert not said
+    else:
+        assert end.value.code == os.EX_TEMPFAIL
+        assert said.startswith("[rank 0] error: ")
+        assert said.count("\n") == 1
+        assert str(error) in said
+
+
+def test_a_flight_recorder_that_was_asked_for_has_time_to_be_written(monkeypatch):
+    slept = []
+    monkeypatch.setattr(distributed.time, "sleep", slept.append)
+    monkeypatch.setattr(os, "_exit", lambda code: None)
+    for value, expected in ((None, []), ("0", []), ("1", [distributed.DUMP_SECONDS])):
+        if value is not None:
+            monkeypatch.setenv("TORCH_NCCL_DUMP_ON_TIMEOUT", value)
+        distributed._leave_at_once("lost a peer")
+        assert slept == expected
+
+
 class Stream:
     """What a CUDA stream has still to do when the host comes to wait for it."""
 
@@ -232,7 +288,7 @@ class StandInGpu:
         monkeypatch.setattr(torch.cuda, "Stream", Stream)
         monkeypatch.setattr(torch.cuda, "stream", self.on)
         monkeypatch.setattr(torch.cuda, "current_stream", lambda device: self.stream)
-        monkeypatch.setattr(torch, "zeros", lambda size, device: Votes(self, size))
+        monkeypatch.setattr(torch, "zeros", lambda size, device: Flags(self, size))
         monkeypatch.setattr(dist, "all_reduce", self.all_reduce)
 
     @contextmanager
@@ -241,7 +297,7 @@ class StandInGpu:
         yield
         self.stream = before
 
-    def all_reduce(self, votes, async_op):
+    def all_reduce(self, flags, async_op):
         assert async_op
         ahead = set(self.stream.ahead)
 
@@ -253,7 +309,7 @@ class StandInGpu:
         return SimpleNamespace(wait=wait)
 
 
-class Votes:
+class Flags:
     """Numbers on the GPU; to read them is to wait for all that lies before them."""
 
     def __init__(self, gpu, size):
@@ -267,17 +323,17 @@ class Votes:
         return self.values
 
 
-def test_a_vote_on_a_gpu_does_not_wait_for_its_step(monkeypatch):
+def test_flags_on_a_gpu_do_not_wait_for_their_step(monkeypatch):
     gpu = StandInGpu(monkeypatch)
-    ballot = Ballot(World(0, 2, GPU))
-    flags, answers = [(False, True), (True, False), (False, False), (False, False)], []
-    for step, pair in enumerate(flags):
+    flags = AsyncFlags(World(0, 2, GPU))
+    pairs, answers = [(False, True), (True, False), (False, False), (False, False)], []
+    for step, pair in enumerate(pairs):
         gpu.stream.ahead.add(step)  # its kernels and exchanges, queued
-        answers.append(tuple(ballot.cast(*pair)))
+        answers.append(tuple(flags.reduce(*pair)))
         assert all(step not in waited for waited in gpu.waited)
-    assert answers == [(False, False), *flags[:-1]]
-    assert max(map(max, gpu.waited)) == len(flags) - 2  # for the step before it does
+    assert answers == [(False, False), *pairs[:-1]]
+    assert max(map(max, gpu.waited)) == len(pairs) - 2  # for the step before it does
 
 
 def test_a_process_alone_has_its_own_answer_at_once():
-    assert list(Ballot(World(0, 1, torch.device("cpu"))).cast(True, False)) == [True, False]
+    assert list(AsyncFlags(World(0, 1, torch.device("cpu"))).reduce(True, False)) == [True, False]

@@ -14,7 +14,7 @@ from tests.support.peers import among_peers
 from tests.support.runs import run_ranks
 from training.parallel import buckets
 from training.parallel.adasum import AdasumExchange
-from training.parallel.buckets import BucketedExchange, BucketSender, begin_as_one
+from training.parallel.buckets import BucketedExchange, BucketSender, broadcast_parameters
 from training.parallel.distributed import World
 from training.parallel.exchange import (
     MEGABYTE,
@@ -67,6 +67,10 @@ def add_equals(tensor, ranks):
     tensor.mul_(ranks)
 
 
+def sum_of(leaves):
+    return sum(leaf.sum() for leaf in leaves.all)
+
+
 def test_small_gradients_survive_fp16_over_128_ranks():
     """The hook of torch divides in fp16 before it sums, and 1e-5 / 128 is below its least number.
 
@@ -81,7 +85,7 @@ def test_small_gradients_survive_fp16_over_128_ranks():
         wanted[name] = 1e-5 * torch.randn_like(parameter)
     with (
         among_peers(0, 128, all_reduce=add_equals),
-        make_exchange(model, config, world).during_backward(),
+        make_exchange(model, config, world, sum_of).during_backward(),
     ):
         for name, parameter in model.named_parameters():
             parameter.grad = scaler.scale(wanted[name].clone())
@@ -96,7 +100,7 @@ def test_small_gradients_survive_fp16_over_128_ranks():
 def test_a_single_process_sends_nothing():
     model = build_model(ModelConfig(hidden_size=8), seed=0)
     config = ParallelConfig(compression="fp16")
-    alone = make_exchange(model, config, World(0, 1, CPU))
+    alone = make_exchange(model, config, World(0, 1, CPU), sum_of)
     with alone.during_backward():
         pass
     assert alone.sent_bytes == 0
@@ -127,7 +131,7 @@ def choose(monkeypatch):
     model = build_model(ModelConfig(hidden_size=8), seed=0)
 
     def make(**keys):
-        return make_exchange(model, ParallelConfig(**keys), World(1, 4, CPU))
+        return make_exchange(model, ParallelConfig(**keys), World(1, 4, CPU), sum_of)
 
     with among_peers(1, 4, all_reduce=add_equals):
         yield make
@@ -194,8 +198,8 @@ def test_what_a_flat_exchange_sends_adds_up(choose):
 @pytest.mark.parametrize(
     "begin",
     [
-        begin_as_one,
-        lambda model: make_exchange(model, ParallelConfig(flat=True), World(1, 2, CPU)),
+        broadcast_parameters,
+        lambda model: make_exchange(model, ParallelConfig(flat=True), World(1, 2, CPU), sum_of),
     ],
 )
 def test_all_ranks_begin_with_the_weights_of_the_main_one(begin):

@@ -6,7 +6,7 @@ import torch
 from model.errors import InputError
 from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig
-from training.parallel.shares import Shares, apportion, better_shares, with_shares
+from training.parallel.shares import Shares, apportion, rebalanced_shares, with_shares
 from training.throughput import Times
 
 CPU = torch.device("cpu")
@@ -19,12 +19,12 @@ def speed(characters=1000.0, exposed=0.0):
 
 def test_only_measured_shares_change_and_only_for_a_better_deal():
     for shares in ("even", (1.0, 1.0)):
-        assert with_shares(World(0, 2, CPU), shares).deal.better([1.0, 9.0], 16) is None
-    measured = with_shares(World(0, 2, CPU), "measured").deal
+        assert with_shares(World(0, 2, CPU), shares).lane_split.rebalanced([1.0, 9.0], 16) is None
+    measured = with_shares(World(0, 2, CPU), "measured").lane_split
     assert [measured(rank, 2, 5) for rank in range(2)] == [slice(0, 2), slice(2, 5)]
-    better = measured.better([1.0, 3.0], 16)
+    better = measured.rebalanced([1.0, 3.0], 16)
     assert [better(rank, 2, 16) for rank in range(2)] == [slice(0, 4), slice(4, 16)]
-    assert better.better([1.0, 3.0], 16) is None
+    assert better.rebalanced([1.0, 3.0], 16) is None
 
 
 def test_shares_are_one_for_each_rank():
@@ -47,19 +47,19 @@ def test_lanes_are_dealt_evenly_by_default():
 def test_shares_follow_the_speed_of_computing():
     # Both have 1,000 characters; the first computes for 2.5 s and waits for the other 7.5.
     speeds = [speed(exposed=7.5), speed()]
-    assert better_shares(speeds, [8, 8], 16) == pytest.approx((400.0, 100.0))
+    assert rebalanced_shares(speeds, [8, 8], 16) == pytest.approx((400.0, 100.0))
     # 13 of 16 lanes at 400, 3 at 100 characters per second: as good as it gets
     speeds = [speed(1300.0, exposed=6.75), speed(300.0, exposed=7.0)]
-    assert better_shares(speeds, [13, 3], 16) is None
+    assert rebalanced_shares(speeds, [13, 3], 16) is None
 
 
 def test_ranks_of_which_none_has_a_speed_keep_their_lanes():
-    assert better_shares([0.0, 0.0], [4, 4], 8) is None
+    assert rebalanced_shares([0.0, 0.0], [4, 4], 8) is None
 
 
 def test_a_rank_without_lanes_keeps_none():
-    assert better_shares([1.0, 3.0, 2.0], [8, 8, 0], 16) == (1.0, 3.0, 0.0)
-    assert better_shares([speed(), speed(0.0)], [8, 0], 8) is None
+    assert rebalanced_shares([1.0, 3.0, 2.0], [8, 8, 0], 16) == (1.0, 3.0, 0.0)
+    assert rebalanced_shares([speed(), speed(0.0)], [8, 0], 8) is None
 
 
 @pytest.mark.parametrize("items", [0, 1, 7, 64])

@@ -17,7 +17,7 @@ from model.errors import InputError
 from model.reading.compression import zstandard
 from tests.support.damage import damaged_bytes
 from tests.support.runs import assert_refused, rows_of, run
-from training.runs.packing import pack_run, unpack_run
+from training.packing import pack_run, unpack_run
 
 RUN = Path("tests/fixtures/v1/run")
 STEP = Path("checkpoint/step-00000010")
@@ -76,7 +76,7 @@ def test_a_checkpoint_that_the_run_removes_meanwhile_is_told(tmp_path, monkeypat
         raise shutil.Error([(str(source), str(target), "No such file or directory")])
 
     shutil.copytree(RUN, tmp_path / "run")
-    monkeypatch.setattr("training.runs.packing.shutil.copytree", removed)
+    monkeypatch.setattr("training.packing.shutil.copytree", removed)
     with pytest.raises(InputError, match="the run has removed it; pack a newer one"):
         pack_run(tmp_path / "run", tmp_path / "run.tar.zst", weights="fp32", moments="fp32")
     assert not (tmp_path / "run.tar.zst").exists()

@@ -30,9 +30,9 @@ from model.files.storage import (
 from model.files.weights import load_tensors, save_tensors
 from model.reading.compression import zstandard
 
-from ..metrics import keep_rows
-from .named_checkpoints import rows_until, saved_step, whole_checkpoint
-from .run_directory import LANES_FILE, TRAINING_FILE, PretrainingDirectory
+from .metrics import keep_rows
+from .runs.named_checkpoints import rows_until, saved_step, whole_checkpoint
+from .runs.run_directory import LANES_FILE, TRAINING_FILE, PretrainingDirectory
 
 Kept = Literal["fp32", "bf16"]
 PIECE = 1 << 20  # bytes read at a time

@@ -21,12 +21,12 @@ from model.text.profiles import text_profile
 from model.text.tokenizer import ByteTokenizer
 from tests.support.runs import ROOT, assert_refused, rows_of, run, small_run
 from tests.support.trainers import make_trainer
-from training.divergence import Diverged, check_divergence
+from training import monitor as monitor_module
 from training.evaluation import EvaluateConfig
-from training.monitoring import monitor as monitor_module
-from training.monitoring.monitor import COLOURED, SAMPLE_LENGTH, Monitor, text_figure
+from training.monitor import COLOURED, SAMPLE_LENGTH, Monitor, text_figure
 from training.monitoring.probe import Probe
 from training.parallel.distributed import World
+from training.trainer import Diverged
 
 SHOWN = ("text", "histogram", "figure")
 
@@ -108,7 +108,7 @@ def test_finite_weights_that_predict_nothing_finite_have_diverged_on_every_rank(
     with torch.no_grad():
         decoder = trainer.model.decoder.weight
         decoder.copy_(3e38 * decoder.sign())  # sums of a few of them are beyond fp32
-    check_divergence(trainer)
+    trainer.check_divergence()
     corpus = open_corpus(ROOT / "tests/fixtures/v1/corpus")
     monitor = Monitor(EvaluateConfig(), corpus, World(0, 1, torch.device("cpu")))
     if rank:
@@ -116,7 +116,7 @@ def test_finite_weights_that_predict_nothing_finite_have_diverged_on_every_rank(
         def refuse(world, act):
             raise InputError("what the main rank was refused")
 
-        monkeypatch.setattr(monitor_module, "through_main", refuse)
+        monkeypatch.setattr(monitor_module, "run_on_main", refuse)
     with pytest.raises(Diverged, match=r"model predicts is not finite at step 0: .* has diverged"):
         monitor.show(trainer, SimpleNamespace(board=None))
 
@@ -126,7 +126,7 @@ class Meeting(World):
 
     met = 0
 
-    def meet(self):
+    def barrier(self):
         object.__setattr__(self, "met", self.met + 1)
 
 

@@ -7,22 +7,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from data_utils.corpus import Corpus
-from data_utils.pictures import drawing
 from model.errors import InputError
 from model.language_model import LanguageModel
 from model.sampling import SamplingConfig, generate
 from model.text.profiles import text_profile
-from model.units.trace import trace, values_per_byte
 
-from ..divergence import diverged
-from ..evaluation import EvaluateConfig
-from ..metrics import RunLog
-from ..parallel.agreement import through_main
-from ..parallel.distributed import World
+from .evaluation import EvaluateConfig
+from .metrics import RunLog
+from .parallel.agreement import run_on_main
+from .parallel.distributed import World
+from .trainer import Trainer
 
 if TYPE_CHECKING:
-    from ..trainer import Trainer
-    from .probe import Findings, Probe
+    from .monitoring.probe import Findings, Probe
 
 TEMPERATURE = 0.7  # of the sample
 SAMPLE_LENGTH = 240  # bytes
@@ -46,22 +43,24 @@ class Monitor:
         self.profile, self.tokenizer = text_profile(corpus.text_profile), corpus.tokenizer
         self.sampling = SamplingConfig(temperature=TEMPERATURE, length=SAMPLE_LENGTH)
         self.probe: Probe | None = None
-        through_main(world, lambda: self._read_probe(config))
+        run_on_main(world, lambda: self._read_probe(config))
 
     def _read_probe(self, config: EvaluateConfig) -> None:
         train, val = config.probe_train, config.probe_val
         if train is not None and val is not None:
-            from .probe import Probe  # imports scikit-learn, which a run without it does not need
+            from .monitoring.probe import (
+                Probe,  # imports scikit-learn, which a run without it does not need
+            )
 
             try:
                 self.probe = Probe.read(train, val, PROBE_TEXTS, self.profile, self.tokenizer)
             except OSError as error:
                 raise InputError(f"{PROBE}: {error.filename}: {error.strerror}") from error
             except InputError as error:
-                told = OPTION.sub(r"rename \1 to \2", str(error))
-                raise InputError(f"{PROBE}: {told}") from error
+                advice = OPTION.sub(r"rename \1 to \2", str(error))
+                raise InputError(f"{PROBE}: {advice}") from error
 
-    def show(self, trainer: "Trainer", log: RunLog) -> dict[str, float]:
+    def show(self, trainer: Trainer, log: RunLog) -> dict[str, float]:
         """Show a sample and the probe's findings; return what to add to the row of metrics.
 
         Raises Diverged, on every rank, if the model's predictions are not finite, which finite
@@ -69,25 +68,27 @@ class Monitor:
         """
         row: dict[str, float] = {}
         try:
-            through_main(self.world, lambda: row.update(self._shown(trainer, log)))
+            run_on_main(self.world, lambda: row.update(self._shown(trainer, log)))
         except InputError as error:
-            raise diverged(trainer, "what the model predicts is") from error
+            raise trainer.diverged("what the model predicts is") from error
         return row
 
-    def _shown(self, trainer: "Trainer", log: RunLog) -> dict[str, float]:
+    def _shown(self, trainer: Trainer, log: RunLog) -> dict[str, float]:
         model, step = trainer.model, trainer.progress.step
         model.eval()
         lines = self.sample(model).splitlines()  # indented: shown verbatim
         log.board.add_text("sample", "".join(f"    {line}\n" for line in lines), step)
         row: dict[str, float] = {}
         if self.probe is not None:
-            findings = self.probe.measure(model, self.world.meet)
-            self.world.meet()
+            findings = self.probe.measure(model, self.world.barrier)
+            self.world.barrier()
             row = findings.row()
             for label, name in enumerate(findings.classes):
                 values = findings.values[findings.labels == label]
                 if len(values):
                     log.board.add_histogram(f"probe_unit/{name}", values, step)
+            from data_utils.pictures import drawing
+
             with drawing(Path("probe_unit")):
                 log.board.add_figure("probe_unit", self.coloured(model, findings), step)
         model.train()
@@ -100,11 +101,13 @@ class Monitor:
         written = []
         for _, piece in pieces:
             written.append(piece)
-            self.world.meet()
+            self.world.barrier()
         return "".join(written)
 
     def coloured(self, model: LanguageModel, findings: "Findings") -> Any:
         """Return a figure of a text coloured by the probe's unit; green means positive."""
+        from model.units.trace import trace, values_per_byte
+
         tokens = self.tokenizer.encode(self.profile.encode(COLOURED))
         (values,) = trace(model, [tokens], [findings.unit])
         per_byte = values_per_byte(self.tokenizer, tokens, values)[:, 0]

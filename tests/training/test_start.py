@@ -7,7 +7,7 @@ from model.errors import InputError
 from model.files.weights import save_model
 from model.language_model import ModelConfig, build_model
 from model.text.profiles import text_profile
-from training.runs.start import load_weights
+from training.checkpoint import load_weights
 
 CONFIG = ModelConfig(hidden_size=8, embedding_size=4)
 
