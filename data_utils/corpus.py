@@ -14,9 +14,10 @@ import numpy as np
 from model.bounds import NonNegativeInt, fill
 from model.errors import InputError
 from model.files.storage import check_format_version, read_json
+from model.files.tokenizers import load_tokenizer
 from model.text.profiles import text_profile
 from model.text.split import Split
-from model.text.tokenizer import BYTES, TOKENIZER_FILE, Tokenizer, load_tokenizer
+from model.text.tokenizer import BYTES, TOKENIZER_FILE, Tokenizer
 
 BYTES_VERSION = 1
 FORMAT_VERSION = 2  # 1: bytes; 2: the tokens of a vocabulary

@@ -7,7 +7,7 @@ keeps its memory from window to window, so activations and their gradients coexi
 from dataclasses import dataclass
 
 from model.errors import InputError
-from model.language_model import ModelConfig
+from model.layers.config import ModelConfig
 from model.state import DTYPES
 
 from .workload import Workload

@@ -9,7 +9,7 @@ from data_utils.corpus import open_corpus
 from data_utils.provenance import describe_origin
 from model.bounds import Bound, PositiveInt
 from model.errors import InputError
-from model.language_model import VOCABULARY_SIZE
+from model.layers.config import VOCABULARY_SIZE
 
 from .hardware import ClusterConfig
 from .planning import Plan, TextSize

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from model.errors import InputError
-from model.language_model import ModelConfig
+from model.layers.config import ModelConfig
 
 FORWARD_AND_BACKWARD = 6  # operations of a weight for every token: 2 forward, 4 backward
 

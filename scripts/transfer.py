@@ -12,7 +12,7 @@ import command
 
 from model.bounds import PositiveInt
 from model.errors import InputError
-from model.features import Pooling, check_poolings
+from model.inference.features import Pooling, check_poolings
 from transfer.intervals import check_seeds
 from transfer.task import LabelledTask
 

@@ -27,7 +27,8 @@ if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) == signal.SIG_I
 
 from data_utils.synthetic import synthetic_reviews
 from model.fused import recycling
-from model.language_model import LanguageModel, ModelConfig, build_model
+from model.layers.config import ModelConfig
+from model.layers.language_model import LanguageModel, build_model
 from model.text.profiles import text_profile
 from model.text.split import Split, encode_split
 from model.text.subwords import SubwordTokenizer, train_vocabulary

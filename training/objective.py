@@ -9,8 +9,8 @@ from torch.autograd.function import once_differentiable
 from model.fused.recycling import empty_like
 from model.fused.tiles.mlstm import runs_on_tiles
 from model.fused.tiles.training.cross_entropy import Loss, cross_entropy_on_tiles
-from model.language_model import LanguageModel
 from model.layers.gate_leaves import GateLeaves
+from model.layers.language_model import LanguageModel
 from model.state import State
 
 IGNORED = -100  # the target of a token that does not count

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from model.bounds import Bound, PositiveFloat, fill
 from model.fused.cores import has_instructions, has_matrix_units
-from model.precision import TrainingPrecision
+from model.layers.config import TrainingPrecision
 
 from .parallel.distributed import World
 from .parallel.exchange import ParallelConfig

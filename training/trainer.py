@@ -13,8 +13,8 @@ from torch import Tensor
 
 from model.bounds import Bound, Fraction, check_bounds
 from model.errors import InputError
-from model.language_model import LanguageModel
-from model.precision import TrainingPrecision
+from model.layers.config import TrainingPrecision
+from model.layers.language_model import LanguageModel
 from model.state import State
 
 from .divergence import diverged

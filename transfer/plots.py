@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure  # without pyplot: needs no display, nothing to close
 
 from data_utils.pictures import literal
-from model.language_model import LAYERS
+from model.layers.cells import LAYERS
 
 from .regression import Examples, Regression
 

@@ -32,13 +32,13 @@ from model.files.storage import (
     read_json,
     recover_folders,
     remove_folder,
-    save_tokenizer,
     write_json,
 )
+from model.files.tokenizers import load_tokenizer, save_tokenizer
 from model.reading.inputs import Input
 from model.reading.texts import TEXT_KEYS
 from model.text.profiles import text_profile
-from model.text.tokenizer import BYTES, TOKENIZER_FILE, Tokenizer, load_tokenizer
+from model.text.tokenizer import BYTES, TOKENIZER_FILE, Tokenizer
 
 from ..corpus import (
     BYTES_VERSION,

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from model.files.storage import read_json, write_atomically
+from model.files.tokenizers import load_tokenizer
 from model.reading.progress import ProgressBar
 from model.text.split import Split
-from model.text.tokenizer import Tokenizer, load_tokenizer
+from model.text.tokenizer import Tokenizer
 
 from ..corpus import SPLITS, map_split
 from .merging import SplitWriter

@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from model.errors import InputError
 from model.files.storage import read_json
+from model.files.tokenizers import load_tokenizer
 from model.text.split import Split
 from model.text.subwords import (
     SMALLEST_VOCABULARY,
@@ -19,7 +20,7 @@ from model.text.subwords import (
     sentencepiece,
     train_vocabulary,
 )
-from model.text.tokenizer import BYTES, LARGEST_VOCABULARY, SUBWORD_KINDS, Tokenizer, load_tokenizer
+from model.text.tokenizer import BYTES, LARGEST_VOCABULARY, SUBWORD_KINDS, Tokenizer
 
 from ..corpus import META_FILE, map_split
 from .processes import CONTEXT, follow_parent

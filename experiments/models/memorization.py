@@ -17,10 +17,11 @@ from data_utils.corpus import open_corpus
 from data_utils.options import Model
 from data_utils.provenance import describe_origin
 from model.files.storage import write_json
+from model.files.tokenizers import check_same_tokenizer
 from model.files.weights import load_model
-from model.language_model import LanguageModel
+from model.layers.language_model import LanguageModel
 from model.text.split import Split
-from model.text.tokenizer import BYTES, check_same_tokenizer
+from model.text.tokenizer import BYTES
 
 PROMPT = 50  # bytes that the model reads, and then generates; about as many in pieces of words
 EXAMPLES_KEPT = 5

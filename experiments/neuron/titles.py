@@ -16,7 +16,7 @@ from data_utils.labelled import LabelledSet
 from data_utils.titles import SEPARATOR
 from experiments.neuron.fits import tested
 from model.files.weights import LoadedModel
-from model.language_model import LanguageModel, Weights
+from model.layers.language_model import LanguageModel, Weights
 from model.state import State
 from model.text.ragged import RaggedBatch, ragged_batches
 

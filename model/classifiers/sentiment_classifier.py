@@ -11,10 +11,10 @@ import numpy as np
 import torch
 
 from ..errors import InputError
-from ..features import ModelOutput, features_in_order, folded, read_in_order
 from ..files.devices import DeviceName
 from ..files.weights import LoadedModel, adapted, load_model
-from ..precision import Precision
+from ..inference.features import ModelOutput, features_in_order, folded, read_in_order
+from ..layers.config import Precision
 from ..reading.progress import ProgressBar
 from ..text.profiles import checked_texts
 from .classifier import CONFIG_FILE, FOLDER, checked_between, checked_threshold

@@ -198,12 +198,12 @@ def request(
     options: Namespace, row_format: RowFormat, classifier: "SentimentClassifier"
 ) -> dict[str, Any]:
     """Return all that the answers depend on, except the texts."""
-    from .. import __version__
     from ..classifiers.fitted import fitted_digest
+    from ..version import installed_version
 
     names = ("text_key", "threshold", "unsure", "precision")
     return {
-        "version": __version__,
+        "version": installed_version(),
         "format": row_format,
         "model": fitted_digest(classifier.loaded, options.classifier),
         **{name: getattr(options, name) for name in names},

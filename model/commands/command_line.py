@@ -12,11 +12,11 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any, NoReturn, get_args
 
-from .. import __version__
 from ..errors import InputError, meant
 from ..files.shipped import find_model
-from ..precision import Precision
+from ..layers.config import Precision
 from ..reading.texts import TEXT_KEYS
+from ..version import installed_version
 from .program import run
 
 PROGRAM = "mlstm-sentiment"
@@ -47,7 +47,7 @@ def dispatch(words: Sequence[str]) -> None:
         description="The sentiment neuron: a byte-level multiplicative LSTM that reads reviews.",
         epilog=f"commands, each with its own --help:\n{indent(listed, '  ')}",
     )
-    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {installed_version()}")
     parser.add_argument("command", nargs="?", help=argparse.SUPPRESS)
     if not words or set(words) == {"help"}:
         return parser.print_help()

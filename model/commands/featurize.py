@@ -18,7 +18,7 @@ from .command_line import Parser, add_input, add_model, add_precision, add_text_
 from .program import prepare_output
 
 if TYPE_CHECKING:
-    from ..files.feature_files import Reading
+    from ..inference.feature_files import Reading
 
 
 def add_options(parser: Parser) -> None:
@@ -43,7 +43,7 @@ def add_options(parser: Parser) -> None:
 
 
 def add_kind(parser: Parser) -> None:
-    """Add the options that choose the features; see model/features.py."""
+    """Add the options that choose the features; see model/inference/features.py."""
     parser.add_argument(
         "--preset",
         choices=("papers", "pooled"),
@@ -104,9 +104,9 @@ def run(options: Namespace) -> None:
     prepare_output(options.output)
     texts = read_plain_texts(options.input, options.text_key)
 
-    from ..features import FeatureKind, preset
-    from ..files.feature_files import Reading
     from ..files.weights import load_model
+    from ..inference.feature_files import Reading
+    from ..inference.features import FeatureKind, preset
 
     layers = options.layers[0] if options.layers in (["last"], ["all"]) else options.layers
     chosen = preset(options.preset, state=options.state, pooling=options.pooling)
@@ -126,7 +126,7 @@ def run(options: Namespace) -> None:
 
 def write(reading: "Reading", output: Path, progress: ProgressBar) -> None:
     """Write the features; an interruption leaves the finished part beside `output`."""
-    from ..files.feature_files import compute
+    from ..inference.feature_files import compute
 
     if is_stream(output):  # nothing to continue
         write_into(reading, output, progress)

@@ -6,13 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, meant
-from ..text.tokenizer import TOKENIZER_FILE
+from .layout import CLASSIFIER_FILE, CONFIG_FILE
 from .storage import read_json, step_folders
 
-CONFIG_FILE = "config.json"
-WEIGHTS_FILE = "model.safetensors"
-MODEL_FILES = (WEIGHTS_FILE, CONFIG_FILE, TOKENIZER_FILE)  # of a model directory
-CLASSIFIER_FILE = "classifier.json"  # in a folder of a classifier without a model
 HUB = "hf://"  # before a repository's owner/name
 SHIPPED_MODELS = Path(__file__).parent.parent / "pretrained"
 ALIASES = {"default": "stars_1024", "default_small": "stars_512"}  # of shipped models

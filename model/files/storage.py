@@ -19,7 +19,6 @@ from stat import S_IMODE
 from typing import IO, Any
 
 from ..errors import InputError
-from ..text.tokenizer import TOKENIZER_FILE, Tokenizer
 
 MOST_JSON_BYTES = 1 << 26  # ours have a few megabytes at most; Python needs many times as many
 
@@ -149,12 +148,6 @@ def unwritten(error: Exception) -> OSError:
 def first_free(named: Callable[[int], Sequence[Path]]) -> Sequence[Path]:
     """Return what `named` gives for the first number, from 1, whose paths are all free."""
     return next(paths for paths in map(named, count(1)) if not any(map(os.path.lexists, paths)))
-
-
-def save_tokenizer(folder: Path, tokenizer: Tokenizer) -> None:
-    """Write a vocabulary into a folder, whole or not at all; nothing for bytes, which have none."""
-    if tokenizer.content:
-        write_atomically(folder / TOKENIZER_FILE, lambda path: path.write_bytes(tokenizer.content))
 
 
 def _remove_abandoned(path: Path) -> None:

@@ -23,22 +23,17 @@ from torch.overrides import TorchFunctionMode
 from ..bounds import fill
 from ..errors import InputError
 from ..fused.process import follow_quota
-from ..language_model import LanguageModel, ModelConfig, architecture_fields, check_not_closed
-from ..precision import Precision
+from ..layers.config import ModelConfig, Precision, architecture_fields, check_not_closed
+from ..layers.language_model import LanguageModel
 from ..text.profiles import TextProfile, text_profile
-from ..text.tokenizer import BYTES, Tokenizer, load_tokenizer
+from ..text.tokenizer import BYTES, Tokenizer
 from .devices import DeviceName, choose_device
+from .layout import CONFIG_FILE, WEIGHTS_FILE
 from .quantization import dequantize, is_quantized, quantize, quantized_shapes
 from .shapes import Shape, check_finite, check_shapes
-from .shipped import CONFIG_FILE, SHIPPED_MODELS, WEIGHTS_FILE, find_model
-from .storage import (
-    check_format_version,
-    read_json,
-    save_tokenizer,
-    unwritten,
-    write_atomically,
-    write_json,
-)
+from .shipped import SHIPPED_MODELS, find_model
+from .storage import check_format_version, read_json, unwritten, write_atomically, write_json
+from .tokenizers import load_tokenizer, save_tokenizer
 
 # 1: bytes, unquantized; 2: bytes, matrices as 8-bit integers; 3: with a vocabulary; 4: integers of
 # fewer bits
@@ -152,6 +147,7 @@ def load_model(
     weights = {name: tensor.float() for name, tensor in tensors.items()}
     expected.load_state_dict(weights, assign=True)
     model = expected.to(chosen).eval()
+    model.check_backend()
     return LoadedModel(model, text_profile(rest.text_profile), folder, rest.provenance, tokenizer)
 
 

@@ -1,16 +1,14 @@
 """The interface between the language model and a layer of any cell."""
 
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
 from ..fused.window import look_up
 from ..state import State
+from .config import ModelConfig
 from .gate_leaves import GateLeaves
-
-if TYPE_CHECKING:
-    from ..language_model import ModelConfig
 
 
 class RecurrentLayer(nn.Module):
@@ -20,21 +18,11 @@ class RecurrentLayer(nn.Module):
     """The name of its cell in tables."""
     feature: ClassVar[str] = "hidden state"
     """The name of its units' values when read as "cell"."""
-    described_by: ClassVar[frozenset[str]] = frozenset()
-    """Fields of `ModelConfig` on which only the weights of this cell depend."""
     takes_integers: ClassVar[bool] = False
     """Whether its products can be of 8-bit integers."""
 
     @classmethod
-    def check(cls, config: "ModelConfig") -> None:
-        """Raise InputError if the cell cannot have the config's settings."""
-
-    @classmethod
-    def check_clamp(cls, config: "ModelConfig", layer: int) -> None:
-        """Raise InputError if clamping a unit of that layer could not change any prediction."""
-
-    @classmethod
-    def make(cls, config: "ModelConfig", index: int) -> Self:
+    def make(cls, config: ModelConfig, index: int) -> Self:
         """Return layer number `index` of a model; its parameters have no values yet."""
         raise NotImplementedError
 

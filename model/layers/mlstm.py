@@ -1,7 +1,7 @@
 """The multiplicative LSTM as a layer: its parameters, weight norm, and a window through it."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
@@ -10,13 +10,11 @@ from torch import Tensor, nn
 from ..fused.weight_gradients import PostponedProducts, join
 from ..fused.window import RecurrentWeights, Window
 from ..state import State, accumulation_dtype
+from .config import Backend, ModelConfig
 from .gate_leaves import GateLeaves
 from .layer import RecurrentLayer
-from .recurrence import Backend, named, pack, recur
+from .recurrence import implementation_name, pack, recur
 from .weight_norm import apply_weight_norm
-
-if TYPE_CHECKING:
-    from ..language_model import ModelConfig
 
 # Up to this many tokens, each is projected once. On CUDA, adding up the gradients of their rows
 # costs a product with all of them.
@@ -60,7 +58,7 @@ class MlstmLayer(RecurrentLayer):
             self.register_parameter(f"g_{name}", gain)
 
     @classmethod
-    def make(cls, config: "ModelConfig", index: int) -> Self:
+    def make(cls, config: ModelConfig, index: int) -> Self:
         """Return a layer as the config asks for."""
         return cls(
             config.input_size(index),
@@ -95,7 +93,7 @@ class MlstmLayer(RecurrentLayer):
         if leaves is not None and (gates := leaves.of(self.w_h)):
             return MlstmWeights(w_x, self._with_gradients_one_by_one(dtype, b, gates))
         w_mh, w_h = self._normed("mh").to(dtype), self._normed("h").to(dtype)
-        packed = pack(self.backend, w_mh, w_h, w_x, integers=integers)
+        packed = _pack(self.backend, w_mh, w_h, w_x, integers=integers)
         return MlstmWeights(w_x, RecurrentWeights(w_mh, w_h, b, packed, integers))
 
     def _with_gradients_one_by_one(
@@ -120,7 +118,7 @@ class MlstmLayer(RecurrentLayer):
     def implementation(self, dtype: torch.dtype, *, integers: bool = False) -> str:
         """Name the implementation of the recurrence on this machine."""
         w_mh = self.w_mh.new_empty((len(self.w_mh), 0), dtype=dtype)
-        return named(self.backend, w_mh, integers=integers)
+        return implementation_name(self.backend, w_mh, integers=integers)
 
     def initial_state(self, lanes: int, dtype: torch.dtype, device: torch.device) -> State:
         """Return h in the dtype of the products and c in the wider one."""
@@ -129,7 +127,7 @@ class MlstmLayer(RecurrentLayer):
 
     def run(self, x: Tensor, state: State, weights: MlstmWeights) -> tuple[Tensor, State]:
         """Project the whole window's input [T, B, E], and recur over it."""
-        return recur(self.backend, Window(x, state, weights.recurrent, w_x=weights.w_x))
+        return _recur(self.backend, Window(x, state, weights.recurrent, w_x=weights.w_x))
 
     def tabulate(self, embedding: Tensor, weights: MlstmWeights) -> Tensor:
         """Project each of the V tokens once, since a window repeats them: [V, 5H].
@@ -145,7 +143,7 @@ class MlstmLayer(RecurrentLayer):
         """Recur over the table's rows; or look tokens [T, B] up and project them first."""
         if not _tabulates(table, weights):
             return super().read(tokens, table, state, weights)
-        return recur(self.backend, Window(table, state, weights.recurrent, tokens))
+        return _recur(self.backend, Window(table, state, weights.recurrent, tokens))
 
 
 def _tabulates(tokens: Tensor, weights: MlstmWeights) -> bool:
@@ -153,3 +151,20 @@ def _tabulates(tokens: Tensor, weights: MlstmWeights) -> bool:
     if weights.recurrent.integers:
         return len(tokens) * len(weights.w_x) <= MOST_NUMBERS_TABULATED
     return len(tokens) <= MOST_TABULATED
+
+
+def _recur(backend: Backend, window: Window) -> tuple[Tensor, State]:
+    """Compute a window; torch.compile calls all but the reference instead of tracing it."""
+    if backend != "reference" and torch.compiler.is_dynamo_compiling():
+        from .untraced import recur_untraced
+
+        return recur_untraced(backend, window.projected())
+    return recur(backend, window)
+
+
+def _pack(backend: Backend, *weights: Tensor, integers: bool) -> Tensor | None:
+    if torch.compiler.is_dynamo_compiling():
+        from .untraced import pack_untraced
+
+        return pack_untraced(backend, *weights, integers=integers)
+    return pack(backend, *weights, integers=integers)

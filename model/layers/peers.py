@@ -1,16 +1,14 @@
 """torch's LSTM and GRU as layers, with which the mLSTM is compared."""
 
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
 from ..state import State, accumulation_dtype
+from .config import ModelConfig
 from .gate_leaves import GateLeaves
 from .layer import RecurrentLayer
-
-if TYPE_CHECKING:
-    from ..language_model import ModelConfig
 
 
 class TorchLayer(RecurrentLayer):
@@ -30,7 +28,7 @@ class TorchLayer(RecurrentLayer):
         self.add_module(self.kind.__name__.lower(), module)
 
     @classmethod
-    def make(cls, config: "ModelConfig", index: int) -> Self:
+    def make(cls, config: ModelConfig, index: int) -> Self:
         """Return a layer of the config's sizes."""
         return cls(config.input_size(index), config.hidden_size)
 

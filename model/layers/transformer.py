@@ -6,19 +6,16 @@ state; as in an LSTM, no gradient flows into an earlier window. Memorizing Trans
 2022) and Block-Recurrent Transformers (Hutchins et al. 2022) carry keys and values in this way.
 """
 
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..errors import InputError
 from ..state import State, accumulation_dtype
+from .config import ModelConfig
 from .gate_leaves import GateLeaves
 from .layer import RecurrentLayer
-
-if TYPE_CHECKING:
-    from ..language_model import ModelConfig
 
 WIDER = 4  # the feed-forward part's width, as a multiple of H
 SLOWEST = 10_000.0  # of the rotary angles' periods, as a multiple of the fastest
@@ -37,7 +34,6 @@ class TransformerLayer(RecurrentLayer):
     """
 
     title = "transformer"
-    described_by = frozenset({"heads", "context"})
 
     def __init__(
         self, hidden_size: int, *, heads: int, context: int, depth: int, input_size: int | None,
@@ -56,28 +52,7 @@ class TransformerLayer(RecurrentLayer):
         self.norm_output = nn.LayerNorm(H) if is_last else None
 
     @classmethod
-    def check(cls, config: "ModelConfig") -> None:
-        """Raise InputError unless the heads divide H; rotary positions turn pairs of units."""
-        if config.hidden_size % (2 * config.heads):
-            raise InputError(
-                f"model.hidden_size is {config.hidden_size}; a transformer of {config.heads} heads "
-                f"needs a multiple of {2 * config.heads}"
-            )
-
-    @classmethod
-    def check_clamp(cls, config: "ModelConfig", layer: int) -> None:
-        """Raise InputError for all layers but the last.
-
-        A layer reads its own keys and values, not the last output of the layer before.
-        """
-        if layer % config.layers != config.layers - 1:
-            raise InputError(
-                f"layer {layer}: a transformer's units can be clamped only in its last layer; "
-                "leave the layer out"
-            )
-
-    @classmethod
-    def make(cls, config: "ModelConfig", index: int) -> Self:
+    def make(cls, config: ModelConfig, index: int) -> Self:
         """Return a block; the first one reads the embedding, the last one normalises h."""
         return cls(
             config.hidden_size,

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from ..errors import InputError
 from ..files.shapes import check_finite
-from ..language_model import LanguageModel
+from ..layers.language_model import LanguageModel
 from .gates import GATE_ORDERS, GateOrder, assemble
 from .nvidia import NvidiaWeights, read_nvidia
 from .openai import read_openai

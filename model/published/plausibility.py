@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
-from ..language_model import LanguageModel
-from ..scoring import token_costs
+from ..inference.scoring import token_costs
+from ..layers.language_model import LanguageModel
 
 PLAUSIBLE_BITS = 3.0  # a trained model is below 2; single letters by their frequency cost 4.2
 IDENTITY_TOLERANCE = 1e-3  # relative to the largest gain; the released ones agree to about 1e-5

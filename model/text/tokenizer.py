@@ -1,13 +1,8 @@
 """From text, as UTF-8 bytes, to the tokens that a model reads, and back without loss."""
 
-import hashlib
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
-
-from ..errors import InputError
 
 TOKENIZER_FILE = "tokenizer.model"
 SUBWORD_KINDS = ("bpe", "unigram")  # SentencePiece's, Kudo & Richardson 2018
@@ -87,41 +82,3 @@ class ByteTokenizer(Tokenizer):
 
 
 BYTES = ByteTokenizer()
-
-
-def load_tokenizer(folder: Path, description: Mapping[str, Any], path: Path) -> Tokenizer:
-    """Return the tokenizer that `path`, a JSON file in `folder`, describes.
-
-    Raises InputError if its vocabulary is missing or is not the one described.
-    """
-    kind = description.get("tokenizer")
-    if kind == BYTES.kind:
-        return BYTES
-    if kind not in SUBWORD_KINDS:
-        raise InputError(f"{path}: tokenizer {kind!r} is unknown")
-    vocabulary = folder / TOKENIZER_FILE
-    if not vocabulary.is_file():
-        raise InputError(f"{vocabulary}: no such file, and {path.name} asks for it; get it again")
-    content = vocabulary.read_bytes()
-    if hashlib.sha256(content).hexdigest() != description.get("tokenizer_sha256"):
-        raise InputError(f"{vocabulary}: not the vocabulary that {path.name} names; get it again")
-    from .subwords import SubwordTokenizer
-
-    try:
-        return SubwordTokenizer(str(kind), content)
-    except InputError as error:
-        raise InputError(f"{folder}: {error}") from error
-
-
-def check_same_tokenizer(
-    place: str | Path, tokenizer: Tokenizer, wanted: Tokenizer, whose: str
-) -> None:
-    """Raise InputError if the model or corpus at `place` has another tokenizer than `wanted`."""
-    if tokenizer.fingerprint != wanted.fingerprint:
-        raise InputError(
-            f"{place}: its tokenizer is {tokenizer.fingerprint}, {whose} {wanted.fingerprint}; "
-            "prepare the corpus with --tokenizer FOLDER, the folder of the model"
-            if wanted.kind != BYTES.kind
-            else f"{place}: its tokenizer is {tokenizer.fingerprint}, {whose} bytes; prepare the "
-            "corpus with --tokenizer bytes"
-        )

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..features import FeatureKind
-from ..language_model import LanguageModel
+from ..inference.features import FeatureKind
+from ..layers.language_model import LanguageModel
 from ..state import StateName
 from ..text.ragged import ragged_batches
 from ..text.tokenizer import Tokenizer

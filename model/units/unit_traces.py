@@ -13,9 +13,9 @@ import numpy as np
 
 from ..classifiers.fitted import Fitted
 from ..errors import InputError, is_whole
-from ..features import StateName
 from ..files.weights import LoadedModel, model_digest
-from ..language_model import LAYERS
+from ..inference.features import StateName
+from ..layers.cells import LAYERS
 from ..reading.progress import ProgressBar
 from ..text.glyphs import visible
 from ..text.profiles import TextProfile, checked_texts

@@ -42,7 +42,7 @@ LEAVES = {"scripts", "experiments", "command"}  # nothing imports them; scripts 
 MODEL_NEEDS = {"torch", "numpy", "safetensors", "filelock"}
 # The one module that needs each.
 LAZY = {
-    "model/featurizer.py": {"sklearn"},
+    "model/inference/featurizer.py": {"sklearn"},
     "model/classifiers/sentiment_classifier.py": {"sklearn"},  # its tags, when scikit-learn asks
     "model/fused/cuda/triton_kernels.py": {"triton"},
     "model/files/hub.py": {"huggingface_hub"},

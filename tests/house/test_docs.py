@@ -14,7 +14,7 @@ import pytest
 from data_utils.lanes import Lanes
 from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.commands.command_line import COMMANDS
-from model.featurizer import SentimentFeaturizer
+from model.inference.featurizer import SentimentFeaturizer
 from tests.support.checkouts import make_checkout
 from tests.support.runs import ROOT, run_shell
 from tests.support.trainers import CPU, make_trainer

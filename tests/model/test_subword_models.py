@@ -9,12 +9,13 @@ import torch
 
 from data_utils.synthetic import synthetic_reviews
 from model.errors import InputError
-from model.featurizer import SentimentFeaturizer
 from model.files.weights import load_model, save_model
-from model.language_model import ModelConfig, build_model
+from model.inference.featurizer import SentimentFeaturizer
+from model.inference.sampling import SamplingConfig, generate
+from model.inference.scoring import token_costs
 from model.layers import mlstm
-from model.sampling import SamplingConfig, generate
-from model.scoring import token_costs
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from model.text.profiles import text_profile
 from model.text.tokenizer import TOKENIZER_FILE
 from model.text.utf8 import START, Continuations

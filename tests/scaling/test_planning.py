@@ -12,7 +12,8 @@ from experiments.scaling.publication import explanation
 from model.errors import InputError
 from model.fused import recycling
 from model.fused.cpu import runs_compiled
-from model.language_model import ModelConfig, build_model
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from scaling.hardware import ClusterConfig, NetworkConfig, NodeConfig
 from scaling.memory import MemoryModel
 from scaling.planner import PlanOptions, read_job

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from data_utils.synthetic import synthetic_reviews
-from model import scoring
 from model.errors import InputError
-from model.scoring import score_split, token_costs
+from model.inference import scoring
+from model.inference.scoring import score_split, token_costs
 from model.text.profiles import text_profile
 from model.text.split import Split, encode_split
 from model.text.tokenizer import BYTES

@@ -21,7 +21,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from model.errors import InputError
-from model.language_model import LanguageModel
+from model.layers.language_model import LanguageModel
 
 from ..feeding import Batch
 from ..objective import IGNORED

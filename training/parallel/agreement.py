@@ -11,8 +11,8 @@ import torch.distributed as dist
 from model.errors import InputError
 from model.files.weights import model_digest
 from model.fused.tiles.mlstm import runs_on_tiles
-from model.language_model import LanguageModel
-from model.precision import TrainingPrecision
+from model.layers.config import TrainingPrecision
+from model.layers.language_model import LanguageModel
 
 from ..precision import has_fast_bf16
 from .distributed import World

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.distributed import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
-from model.language_model import LanguageModel
 from model.layers.gate_leaves import GateLeaves
+from model.layers.language_model import LanguageModel
 
 from ..feeding import Batch
 from ..objective import Objective

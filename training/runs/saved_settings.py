@@ -9,8 +9,8 @@ from safetensors import SafetensorError, safe_open
 from torch import device
 
 from model.errors import InputError
+from model.files.layout import CONFIG_FILE
 from model.files.shapes import Shape
-from model.files.shipped import CONFIG_FILE
 from model.files.storage import read_json
 
 from ..optimizers.state import OF_ONE_STEP, flatten_optimizers

@@ -6,9 +6,11 @@ from typing import Any
 
 from data_utils.corpus import Corpus
 from model.errors import InputError
+from model.files.tokenizers import check_same_tokenizer
 from model.files.weights import load_model
-from model.language_model import LanguageModel, ModelConfig
-from model.text.tokenizer import BYTES, Tokenizer, check_same_tokenizer
+from model.layers.config import ModelConfig
+from model.layers.language_model import LanguageModel
+from model.text.tokenizer import BYTES, Tokenizer
 
 from ..trainer import Trainer
 

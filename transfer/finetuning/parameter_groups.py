@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from model.classifiers.heads import Heads
-from model.language_model import LanguageModel
+from model.layers.language_model import LanguageModel
 
 from .config import FinetuningConfig
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from model.errors import InputError
-from model.language_model import ModelConfig
+from model.layers.config import ModelConfig
 from scaling.fitting.least_squares import Fit, Values, fit
 from scaling.step_time import Fabric, StepTime, Synchronisation, ring_seconds, step_time
 from scaling.workload import Workload

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from model.bounds import Bound, PositiveInt
 from model.errors import InputError
-from model.language_model import ModelConfig, build_model
-from model.precision import TrainingPrecision
+from model.layers.config import ModelConfig, TrainingPrecision
+from model.layers.language_model import build_model
 from training.parallel.distributed import TrainingDevice
 from training.parallel.exchange import MEGABYTE, ParallelConfig
 

@@ -12,7 +12,7 @@ from model import SentimentClassifier, SentimentFeaturizer, save_model
 from model.classifiers.classifier import Classifier, save_classifier
 from model.errors import InputError
 from model.files.weights import load_model, model_digest
-from model.scoring import token_costs
+from model.inference.scoring import token_costs
 from model.text.profiles import text_profile
 
 TEXTS = ["good", "", "An awful thing. " * 30, "ça marche — très bien", "bad\nnews"]

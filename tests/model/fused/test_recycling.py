@@ -7,7 +7,8 @@ from torch.autograd import grad
 
 from model.fused.recycling import SMALLEST, MemoryPool
 from model.fused.window import linear_into_kept_memory
-from model.language_model import ModelConfig, build_model
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from tests.model.fused.tiles.emulation import emulate_tiles
 from tests.model.layers.windows import EPS, error
 from training.objective import Objective

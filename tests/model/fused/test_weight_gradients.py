@@ -10,7 +10,8 @@ from model.fused.cuda.mlstm import triton_mlstm
 from model.fused.deferred import deferred_mlstm
 from model.fused.weight_gradients import PostponedProducts, join
 from model.fused.window import RecurrentWeights, Window
-from model.language_model import ModelConfig, build_model
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from model.layers.recurrence import reference_mlstm
 from model.state import State
 from tests.model.fused.kernels import KERNELS, Kernel, skip_unless_it_runs

@@ -6,11 +6,12 @@ import torch
 import torch.nn.functional as F
 
 from model.errors import InputError
-from model.features import FeatureKind, features_in_order
 from model.files.weights import load_model, save_model
-from model.language_model import ModelConfig, build_model
+from model.inference.features import FeatureKind, features_in_order
+from model.inference.sampling import Clamp, Reader
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from model.layers.peers import LstmLayer
-from model.sampling import Clamp, Reader
 from model.text.profiles import text_profile
 from model.units.trace import trace
 from tests.support.cells import config_of, random_tokens, whole_and_cut

@@ -5,8 +5,9 @@ import pytest
 import torch
 
 from model.errors import InputError
-from model.features import final_states
-from model.language_model import ModelConfig, build_model
+from model.inference.features import final_states
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from model.text.profiles import text_profile
 from model.units import trace as tracing
 from model.units.trace import Moment, liveliest_units, trace

@@ -8,7 +8,8 @@ import torch
 
 from configs.options import RunOptions
 from model.errors import InputError
-from model.language_model import ModelConfig, build_model
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from tests.ranks.exchanging import WAYS
 from tests.support.peers import among_peers
 from tests.support.runs import run_ranks

@@ -13,8 +13,9 @@ from model.fused.cpu import compiled_mlstm
 from model.fused.tiles import library, mlstm
 from model.fused.tiles.mlstm import count_workgroups, pack, runs_on_tiles, tiled_mlstm
 from model.fused.tiles.products import StreamedProduct, SummedProduct
-from model.language_model import ModelConfig, build_model
 from model.layers import recurrence
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from tests.model.fused.tiles.emulation import emulate_tiles, take_no_tiles
 from tests.model.layers.windows import (
     EPS,
@@ -215,7 +216,7 @@ def test_a_model_names_its_implementation(emulated):
         config = ModelConfig(hidden_size=5, embedding_size=2, **config)
         return build_model(config, seed=0, compute_dtype=dtype).implementation
 
-    assert implementation(torch.bfloat16) == "compiled for matrix units"
+    assert implementation(torch.bfloat16) == "compiled for Intel AMX"
     assert implementation(torch.float32) == "compiled"
     assert implementation(torch.float64) == "plain torch"
     assert implementation(torch.float32, backend="reference") == "reference"

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import torch
 
-from .bounds import Bound, NonNegativeFloat, NonNegativeInt, PositiveInt, check_bounds
-from .errors import InputError, is_whole
-from .language_model import LanguageModel
-from .state import State
-from .text.profiles import TextProfile
-from .text.tokenizer import BYTES, Tokenizer
-from .text.utf8 import START, Continuations
+from ..bounds import Bound, NonNegativeFloat, NonNegativeInt, PositiveInt, check_bounds
+from ..errors import InputError, is_whole
+from ..layers.language_model import LanguageModel
+from ..state import State
+from ..text.profiles import TextProfile
+from ..text.tokenizer import BYTES, Tokenizer
+from ..text.utf8 import START, Continuations
 
 if TYPE_CHECKING:
-    from .files.weights import LoadedModel
+    from ..files.weights import LoadedModel
 
 
 @dataclass(frozen=True, kw_only=True)

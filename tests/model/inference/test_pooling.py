@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from model.errors import InputError
-from model.features import (
+from model.inference.features import (
     PRESETS,
     FeatureKind,
     Pool,
@@ -14,7 +14,8 @@ from model.features import (
     preset,
     read_in_order,
 )
-from model.language_model import ModelConfig, build_model
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from model.text.profiles import text_profile
 from tests.conftest import emphatic
 

@@ -12,12 +12,12 @@ from typing import Literal
 import numpy as np
 
 from ..errors import InputError, checked_whole
-from ..features import FINAL_CELL, FeatureKind, final_states
-from ..language_model import LanguageModel
+from ..files.arrays import map_array
+from ..files.storage import first_free, flush_to_disk, naming, read_json, write_json
+from ..files.weights import model_digest
+from ..layers.language_model import LanguageModel
 from ..text.ragged import ragged_batches
-from .arrays import map_array
-from .storage import first_free, flush_to_disk, naming, read_json, write_json
-from .weights import model_digest
+from .features import FINAL_CELL, FeatureKind, final_states
 
 SECONDS_BETWEEN_SAVES = 10.0
 REMEDY = "remove it; it is computed again"  # of a damaged file

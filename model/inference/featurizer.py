@@ -7,13 +7,13 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from ..files.devices import DeviceName
+from ..files.weights import LoadedModel, adapted, load_model
+from ..layers.config import Precision
+from ..reading.progress import ProgressBar
+from ..text.profiles import checked_texts
 from .features import FeatureKind, Pooling, StateName, features_in_order, folded
 from .features import preset as named_choice
-from .files.devices import DeviceName
-from .files.weights import LoadedModel, adapted, load_model
-from .precision import Precision
-from .reading.progress import ProgressBar
-from .text.profiles import checked_texts
 
 
 class SentimentFeaturizer(TransformerMixin, BaseEstimator):

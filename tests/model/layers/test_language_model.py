@@ -6,8 +6,10 @@ import pytest
 import torch
 
 from model.errors import InputError
-from model.language_model import LAYERS, Cell, LanguageModel, ModelConfig, build_model
 from model.layers import mlstm
+from model.layers.cells import LAYERS
+from model.layers.config import Cell, ModelConfig
+from model.layers.language_model import LanguageModel, build_model
 from model.layers.weight_norm import apply_weight_norm
 from tests.support.cells import config_of
 

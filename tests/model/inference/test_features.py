@@ -9,10 +9,17 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model import language_model
-from model.features import Costs, FeatureKind, features_in_order, final_states, read_in_order
-from model.language_model import MOST_LOGITS, ModelConfig, build_model
-from model.scoring import token_costs
+from model.inference.features import (
+    Costs,
+    FeatureKind,
+    features_in_order,
+    final_states,
+    read_in_order,
+)
+from model.inference.scoring import token_costs
+from model.layers import language_model
+from model.layers.config import ModelConfig
+from model.layers.language_model import MOST_LOGITS, build_model
 from model.text.profiles import text_profile
 from model.text.ragged import ragged_batches
 

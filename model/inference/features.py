@@ -11,10 +11,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .errors import InputError, is_whole
-from .language_model import LanguageModel, ModelConfig, Weights
-from .state import State, StateName, summation_dtype
-from .text.ragged import RaggedBatch, ragged_batches
+from ..errors import InputError, is_whole
+from ..layers.config import ModelConfig
+from ..layers.language_model import LanguageModel, Weights
+from ..state import State, StateName, summation_dtype
+from ..text.ragged import RaggedBatch, ragged_batches
 
 Pooling = Literal["last", "mean", "max", "min"]
 NO_TARGET = -100  # torch's own mark of a prediction to ignore

@@ -15,10 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from model import SentimentFeaturizer, load_model, save_model
 from model.errors import InputError
-from model.features import FeatureKind, features_in_order
 from model.fused.compilation import window_library
-from model.language_model import LanguageModel, ModelConfig, build_model
+from model.inference.features import FeatureKind, features_in_order
 from model.layers import recurrence
+from model.layers.config import ModelConfig
+from model.layers.language_model import LanguageModel, build_model
 from model.text.profiles import text_profile
 from tests.conftest import emphatic
 

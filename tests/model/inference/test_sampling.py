@@ -11,8 +11,7 @@ from scipy.stats import chisquare
 
 from model.errors import InputError
 from model.files.weights import LoadedModel
-from model.language_model import ModelConfig, build_model
-from model.sampling import (
+from model.inference.sampling import (
     Clamp,
     Reader,
     SamplingConfig,
@@ -21,6 +20,8 @@ from model.sampling import (
     probabilities,
     review_start,
 )
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from model.text.profiles import text_profile
 from model.text.tokenizer import BYTES
 from model.text.utf8 import START, Continuations

@@ -1,0 +1,54 @@
+"""A tokenizer's file: `tokenizer.model`, next to the JSON file that names its digest."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..errors import InputError
+from ..text.tokenizer import BYTES, SUBWORD_KINDS, TOKENIZER_FILE, Tokenizer
+from .storage import write_atomically
+
+
+def save_tokenizer(folder: Path, tokenizer: Tokenizer) -> None:
+    """Write a vocabulary into a folder, whole or not at all; nothing for bytes, which have none."""
+    if tokenizer.content:
+        write_atomically(folder / TOKENIZER_FILE, lambda path: path.write_bytes(tokenizer.content))
+
+
+def load_tokenizer(folder: Path, description: Mapping[str, Any], path: Path) -> Tokenizer:
+    """Return the tokenizer that `path`, a JSON file in `folder`, describes.
+
+    Raises InputError if its vocabulary is missing or is not the one described.
+    """
+    kind = description.get("tokenizer")
+    if kind == BYTES.kind:
+        return BYTES
+    if kind not in SUBWORD_KINDS:
+        raise InputError(f"{path}: tokenizer {kind!r} is unknown")
+    vocabulary = folder / TOKENIZER_FILE
+    if not vocabulary.is_file():
+        raise InputError(f"{vocabulary}: no such file, and {path.name} asks for it; get it again")
+    content = vocabulary.read_bytes()
+    if hashlib.sha256(content).hexdigest() != description.get("tokenizer_sha256"):
+        raise InputError(f"{vocabulary}: not the vocabulary that {path.name} names; get it again")
+    from ..text.subwords import SubwordTokenizer
+
+    try:
+        return SubwordTokenizer(str(kind), content)
+    except InputError as error:
+        raise InputError(f"{folder}: {error}") from error
+
+
+def check_same_tokenizer(
+    place: str | Path, tokenizer: Tokenizer, wanted: Tokenizer, whose: str
+) -> None:
+    """Raise InputError if the model or corpus at `place` has another tokenizer than `wanted`."""
+    if tokenizer.fingerprint != wanted.fingerprint:
+        raise InputError(
+            f"{place}: its tokenizer is {tokenizer.fingerprint}, {whose} {wanted.fingerprint}; "
+            "prepare the corpus with --tokenizer FOLDER, the folder of the model"
+            if wanted.kind != BYTES.kind
+            else f"{place}: its tokenizer is {tokenizer.fingerprint}, {whose} bytes; prepare the "
+            "corpus with --tokenizer bytes"
+        )
