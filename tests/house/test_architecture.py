@@ -1,11 +1,11 @@
-"""The arrows between the packages, and the sizes that keep them readable."""
+"""Imports run one way: between packages, folders and files."""
 
 import ast
 import re
-import statistics
 import subprocess
 import sys
-from pathlib import PurePath
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
 
 import pytest
 
@@ -20,7 +20,7 @@ ALLOWED = {
     "model": set(),
     "data_utils": {
         *(f"model.{name}" for name in ("bounds", "errors", "fused.cores")),
-        *(f"model.files.{name}" for name in ("locks", "storage")),
+        *(f"model.files.{name}" for name in ("layout", "locks", "storage", "tokenizers")),
         *(f"model.text.{name}" for name in ("profiles", "split", "tokenizer", "subwords")),
         *(f"model.reading.{name}" for name in ("inputs", "progress", "records", "texts")),
     },
@@ -57,12 +57,6 @@ LAZY = {
 }
 
 
-def functions_of(path):
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node.name, node.end_lineno - node.lineno + 1
-
-
 @pytest.mark.parametrize("package", PACKAGES)
 def test_dependencies_point_inwards(package):
     for path in (ROOT / package).rglob("*.py"):
@@ -80,29 +74,63 @@ def test_implementations_of_the_recurrence_know_no_layer():
                 assert "layers" not in (node.module or "").split("."), path
 
 
-def modules_in(path):
-    """Paths, below the root and without an ending, of our modules that a file imports."""
-    folder = path.relative_to(ROOT).parent
+def imported_files(path):
+    """Yield the files of the project that a file imports, for type checkers too."""
     for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.ImportFrom):
-            base = folder.parents[node.level - 2] if node.level > 1 else folder
-            module = PurePath(*(node.module or "").split("."))
-            yield (base if node.level else PurePath()) / module
+        if isinstance(node, ast.Import):
+            names = [alias.name.split(".") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = path.parents[node.level - 1].relative_to(ROOT).parts if node.level else ()
+            module = [*base, *(node.module or "").split(".")] if node.module else [*base]
+            names = [[*module, alias.name] for alias in node.names]
+        else:
+            continue
+        for parts in names:  # of a module, of a name in it, or of a package
+            for candidate in (parts, parts[:-1]):
+                file = ROOT.joinpath(*candidate)
+                if file.with_suffix(".py").is_file():
+                    yield file.with_suffix(".py")
+                    break
+                if (file / "__init__.py").is_file():
+                    yield file / "__init__.py"
+                    break
 
 
-def test_no_two_rooms_import_each_other():
-    """Rooms are the folders in one package; what stands beside them may use them and be used."""
-    arrows = {
-        (room.name, module.parts[1])
-        for package in PACKAGES
-        for room in (ROOT / package).iterdir()
-        if room.is_dir()
-        for path in room.rglob("*.py")
-        for module in modules_in(path)
-        if module.parts[:1] == (package,) and len(module.parts) > 1
-    }
-    assert len(arrows) > 20
-    assert not {(one, other) for one, other in arrows if one < other and (other, one) in arrows}
+FRONT_DOORS = ("__init__.py", "__main__.py")
+
+
+def is_front_door(path):
+    """Whether a file is the entrance of a whole package, which nothing in the package imports."""
+    return path.name in FRONT_DOORS and path.parent.parent == ROOT
+
+
+def check_no_circle(arrows):
+    """Fail, and name it, if there is a circle among files or folders: {one: those it imports}."""
+    try:
+        TopologicalSorter(arrows).prepare()
+    except CycleError as error:
+        circle = [str(path.relative_to(ROOT)) for path in error.args[1]]
+        pytest.fail(f"these import each other: {' <- '.join(circle)}")
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_imports_run_one_way(package):
+    """No circle of files and none of folders; a file counts for the folder that it lies in.
+
+    So a folder that imports its subfolder is not imported by it. The entrance of a package stands
+    above all of it.
+    """
+    files: dict[Path, set[Path]] = {}
+    folders: dict[Path, set[Path]] = {}
+    for path in (ROOT / package).rglob("*.py"):
+        imported = {file for file in imported_files(path) if ROOT / package in file.parents}
+        assert not any(map(is_front_door, imported)), f"{path} imports its package's entrance"
+        files[path] = imported - {path}
+        if not is_front_door(path):
+            others = {file.parent for file in imported} - {path.parent}
+            folders.setdefault(path.parent, set()).update(others)
+    check_no_circle(files)
+    check_no_circle(folders)
 
 
 def test_nothing_imports_the_leaves():
@@ -169,15 +197,6 @@ def test_a_classifier_needs_neither_scikit_learn_nor_what_else_is_heavy():
     )
 
 
-def test_files_and_functions_stay_readable():
-    for path in SOURCES:
-        assert len(path.read_text().splitlines()) <= 500, path
-        for name, lines in functions_of(path):
-            assert lines <= 60, f"{path}: {name} has {lines} lines"
-    lengths = [lines for path in SOURCES for _, lines in functions_of(path)]
-    assert statistics.median(lengths) <= 12
-
-
 @pytest.mark.parametrize(
     ("part", "own", "trunk"),
     [
@@ -195,30 +214,6 @@ def test_the_plain_path_names_no_optional_part(part, own, trunk):
         if re.search(part, path.read_text(), re.IGNORECASE)
     }
     assert naming == own | trunk
-
-
-def test_kernels_stay_readable():
-    for path in (path for end in ("cpp", "h") for path in (ROOT / "model").rglob(f"*.{end}")):
-        lines = path.read_text().splitlines()
-        assert len(lines) <= 450, path
-        assert max(map(len, lines)) <= 100, path
-
-
-def types_of(path):
-    """The public classes and type aliases that a file defines at its top."""
-    for node in parsed(path).body:
-        names = [node.name] if isinstance(node, ast.ClassDef) else []
-        if isinstance(node, ast.Assign):
-            names = [target.id for target in node.targets if isinstance(target, ast.Name)]
-        yield from (name for name in names if re.fullmatch("[A-Z]+[a-z][A-Za-z]*", name))
-
-
-def test_a_type_has_a_name_of_its_own():
-    owners = {}
-    for path in (path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
-        if path != ROOT / "data_utils/options.py":  # types of options, named as the options are
-            for name in types_of(path):
-                assert owners.setdefault(name, path) == path, name
 
 
 def test_no_grab_bags_and_no_pickles():

@@ -1,6 +1,7 @@
 """Implementations of the recurrence by name: what they compute, and why some are refused."""
 
 from dataclasses import replace
+from functools import partial
 from typing import get_args
 
 import pytest
@@ -18,9 +19,10 @@ from model.layers.recurrence import (
     fastest_for,
     implementation_for,
     recur,
+    reference_mlstm,
 )
 from tests.model.fused.tiles.emulation import emulate_tiles, take_no_tiles
-from tests.model.layers.windows import make_inputs, tolerance, window_of
+from tests.model.layers.windows import error, exact, results, scaled_inputs, tolerance
 
 NAMES = [implementation.name for implementation in (REFERENCE, *FASTEST_FIRST)]
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
@@ -36,21 +38,15 @@ def test_every_name_is_in_the_registry():
 @pytest.mark.parametrize("name", NAMES)
 def test_each_available_name_computes_what_the_reference_computes(name, dtype, monkeypatch):
     emulate_tiles(monkeypatch)
-    inputs = make_inputs(dtype, T, B, H)
+    inputs = scaled_inputs(dtype, T, B, H)
     try:
-        chosen = implementation_for(name, inputs[3])
-    except InputError as error:
-        pytest.skip(str(error))
-    assert chosen.name == name
-    expected, actual = (recur(backend, window_of(*inputs)) for backend in ("reference", name))
+        assert implementation_for(name, inputs[3]).name == name
+    except InputError as refusal:
+        pytest.skip(str(refusal))
+    expected = results(reference_mlstm, exact(inputs))
     limit = 1e-9 if dtype == torch.float64 else tolerance(dtype, T, H)
-    pairs = [(expected[0], actual[0]), (expected[1].h, actual[1].h), (expected[1].c, actual[1].c)]
-    pairs += zip(
-        *(torch.autograd.grad(o[0].sum(), inputs) for o in (expected, actual)), strict=True
-    )
-    for wanted, found in pairs:
-        error = (found.double() - wanted.double()).norm() / wanted.double().norm()
-        assert error <= limit
+    for a, e in zip(results(partial(recur, name), inputs), expected, strict=True):
+        assert error(a, e) <= limit
 
 
 def test_auto_and_its_old_name_take_the_fastest():
@@ -75,7 +71,7 @@ def test_a_name_that_cannot_run_here_is_refused(
 ):
     take_no_tiles(monkeypatch)
     monkeypatch.setattr(recurrence, "has_matrix_units", lambda: False)
-    with pytest.raises(InputError, match=f"^model.backend {backend} cannot run here: .*{reason}"):
+    with pytest.raises(InputError, match=rf"^model.backend {backend} cannot run here: .*{reason}"):
         implementation_for(backend, torch.empty(size, 0, dtype=dtype), integers=integers)
 
 
@@ -91,7 +87,7 @@ def test_without_a_compiler_cpp_is_refused(monkeypatch):
 
 
 def test_a_model_refuses_a_name_when_it_is_loaded():
-    with pytest.raises(InputError, match="model.backend triton cannot run here: it needs a CUDA"):
+    with pytest.raises(InputError, match=r"model\.backend triton cannot run here: it needs a CUDA"):
         load_model("tests/fixtures/v1/run", backend="triton", device="cpu")
     loaded = load_model("tests/fixtures/v1/run", backend="torch", device="cpu")
     assert loaded.model.implementation == "plain torch"
@@ -104,6 +100,6 @@ def test_int8_takes_the_named_implementation():
 
 
 def test_other_cells_have_no_named_implementation():
-    with pytest.raises(InputError, match="model.backend cpp computes the recurrence of an mLSTM"):
+    with pytest.raises(InputError, match=r"model\.backend cpp computes the recurrence of an mLSTM"):
         ModelConfig(cell="lstm", backend="cpp")
     assert ModelConfig(cell="lstm", backend="fused").backend == "fused"
