@@ -67,7 +67,9 @@ class MemoryModel:
         """Bytes of a lane's activations over the window."""
         H, s = self.model.hidden_size, PRECISION_BYTES[self.precision]
         narrow = IN_PRODUCT_DTYPE + (OF_GRAPHS if self.graphs else 0)
-        chosen = self.model.symbols * s if self.graphs else 0  # one of V tokens, for the table
+        chosen = (
+            self.model.resolved_vocabulary_size * s if self.graphs else 0
+        )  # one of V tokens, for the table
         return self.window * (H * (narrow * s + IN_FP32 * FP32) + chosen)
 
     def needed(self, lanes: int) -> Memory:

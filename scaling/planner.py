@@ -91,10 +91,10 @@ def read_job(options: PlanOptions) -> tuple[RunConfig, TextSize]:
         valid = float(len(corpus.splits["valid"].tokens))
         text = TextSize(options.characters, corpus.characters_per_token, valid)
         return replace(run, model=model), text
-    if run.model.symbols != VOCABULARY_SIZE:
+    if run.model.resolved_vocabulary_size != VOCABULARY_SIZE:
         raise InputError(
-            f"model.vocabulary_size is {run.model.symbols}, so tokens are subwords; give their "
-            "prepared corpus with --corpus"
+            f"model.vocabulary_size is {run.model.vocabulary_size}, so tokens are subwords; give "
+            "their prepared corpus with --corpus"
         )
     return run, TextSize(options.characters, valid_tokens=options.characters * VALID_FRACTION)
 

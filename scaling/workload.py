@@ -21,7 +21,12 @@ class Workload:
         """Count a model of mLSTM layers; InputError for another cell."""
         if config.cell != "mlstm":
             raise InputError(f"model.cell is {config.cell}; the performance model knows only mlstm")
-        H, E, V, L = config.hidden_size, config.embedding_size, config.symbols, config.layers
+        H, E, V, L = (
+            config.hidden_size,
+            config.embedding_size,
+            config.resolved_vocabulary_size,
+            config.layers,
+        )
         products = 5 * H * (E + H) + (L - 1) * 5 * H * 2 * H + H * V
         gains = 10 * H if config.weight_norm else 0  # one for each row of w_mx, w_x, w_mh, w_h
         return cls(V * E + products + L * (4 * H + gains) + V, products, L * 5 * H * H)

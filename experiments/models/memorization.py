@@ -88,7 +88,7 @@ def sample_passages(split: Split, count: int, seed: int, size: int = 2 * PROMPT)
 @torch.inference_mode()
 def greedy(model: LanguageModel, prompt: Tensor, count: int) -> Tensor:
     """Return the `count` likeliest next tokens, one by one, after prompt [N, P]: [N, count]."""
-    weights = model.fold()
+    weights = model.prepare_weights()
     logits, state = model(prompt, model.initial_state(len(prompt)), weights)
     written = [logits[:, -1].argmax(1)]
     while len(written) < count:

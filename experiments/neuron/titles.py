@@ -67,7 +67,7 @@ def opening_chances(
     sequences = [loaded.tokenizer.encode(text) for text in framed]
     chances = np.empty((len(texts), len(openings)))
     with torch.inference_mode():
-        weights = loaded.model.fold()
+        weights = loaded.model.prepare_weights()
         for batch in ragged_batches([len(row) - 1 for row in sequences], BATCH_SIZE, BLOCK):
             state = read_batch(loaded.model, weights, sequences, batch)
             last = torch.tensor([int(sequences[row][-1]) for row in batch.indices])  # [B]

@@ -118,7 +118,7 @@ def read_padded(
     """
     ends = []
     with torch.inference_mode():
-        weights = model.fold()
+        weights = model.prepare_weights()
         for begin in range(0, len(sequences), batch_size):
             part = sequences[begin : begin + batch_size]
             tokens = torch.zeros(len(part), max(map(len, part)), dtype=torch.long)  # [B, longest]

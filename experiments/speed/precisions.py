@@ -108,7 +108,7 @@ def untrained(H: int, precision: str) -> LanguageModel:
 def window(model: LanguageModel, lanes: int) -> Callable[[], object]:
     """Return a function that reads the same window again and again."""
     tokens = torch.randint(0, 256, (lanes, WINDOW), generator=torch.Generator().manual_seed(0))
-    return partial(model.hidden, tokens, model.initial_state(lanes), model.fold())
+    return partial(model.hidden, tokens, model.initial_state(lanes), model.prepare_weights())
 
 
 def time_classifying(

@@ -25,7 +25,7 @@ from ..classifiers.rows import (
     tokens_in,
 )
 from ..errors import InputError
-from ..files.storage import is_stream, naming, open_stream
+from ..files.storage import is_stream, open_stream, path_in_oserrors
 from ..reading.inputs import JSON_KINDS, Position, as_input
 from ..reading.kept_rows import KeptRows, growing_file
 from ..reading.progress import ProgressBar
@@ -181,10 +181,10 @@ def opened(
     if output is None:
         if sys.stdout is None:
             raise InputError("standard output is closed; name a file with --output")
-        with naming(Path(STDOUT)):
+        with path_in_oserrors(Path(STDOUT)):
             yield RowWriter(sys.stdout.buffer, row_format, columns), None
     elif is_stream(output):
-        with naming(output), open_stream(output) as file:
+        with path_in_oserrors(output), open_stream(output) as file:
             yield RowWriter(file, row_format, columns), None
     else:
         with growing_file(output, request(options, row_format, classifier)) as file:

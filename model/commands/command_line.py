@@ -12,7 +12,7 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any, NoReturn, get_args
 
-from ..errors import InputError, meant
+from ..errors import InputError, suggestion
 from ..files.shipped import find_model
 from ..layers.config import Precision
 from ..reading.texts import TEXT_KEYS
@@ -58,7 +58,7 @@ def dispatch(words: Sequence[str]) -> None:
         raise InputError(_after_the_command(words))
     if name not in COMMANDS:
         raise InputError(
-            f"no command {name!r}{meant(name, COMMANDS)}; there are {', '.join(COMMANDS)}"
+            f"no command {name!r}{suggestion(name, COMMANDS)}; there are {', '.join(COMMANDS)}"
         )
     module = import_module(f".{name}", __package__)
     call(module.add_options, module.run, module.__doc__ or "", words[1:], f"{PROGRAM} {name}")
@@ -120,7 +120,7 @@ class Parser(argparse.ArgumentParser):
     def _meant(self, unknown: Sequence[str]) -> str:
         """Return a question about what unknown words may mean, or nothing."""
         if unknown[0].startswith("-"):
-            return meant(unknown[0].partition("=")[0], self.names)
+            return suggestion(unknown[0].partition("=")[0], self.names)
         option, value = "--input", unknown[0]
         if option not in self.names or not os.path.exists(value):
             option = next((name for name in ("--text", "--prompt") if name in self.names), "")

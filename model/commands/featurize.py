@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import InputError
 from ..files.locks import one_at_a_time, refusal
-from ..files.storage import is_stream, naming
+from ..files.storage import is_stream, path_in_oserrors
 from ..reading.progress import ProgressBar
 from ..reading.texts import read_plain_texts
 from .command_line import Parser, add_input, add_model, add_precision, add_text_key
@@ -146,5 +146,5 @@ def write_into(reading: "Reading", pipe: Path, progress: ProgressBar) -> None:
         features[rows] = values
     content = io.BytesIO()  # numpy asks a file for its position, which a pipe lacks
     np.save(content, features, allow_pickle=False)
-    with naming(pipe):
+    with path_in_oserrors(pipe):
         pipe.write_bytes(content.getbuffer())

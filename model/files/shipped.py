@@ -5,7 +5,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError, meant
+from ..errors import InputError, suggestion
 from .layout import CLASSIFIER_FILE, CONFIG_FILE
 from .storage import read_json, step_folders
 
@@ -66,7 +66,7 @@ def find_model(name_or_folder: str | Path) -> Path:
         f"model {str(name_or_folder)!r}: neither a model directory (with {CONFIG_FILE}), nor a run "
         f"directory (with model/{CONFIG_FILE}), nor a shipped model ({', '.join(names)}), nor one "
         f"of the Hugging Face hub ({HUB}owner/name)"
-        f"{meant(str(name_or_folder), names)}"
+        f"{suggestion(str(name_or_folder), names)}"
     )
 
 

@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 def write_atomically(path: Path, write: Callable[[Path], object], *, sweep: bool = True) -> None:
-    """Let `write` fill a temporary file beside `path`, then rename it over `path`.
+    """Let `write` fill a temporary file next to `path`, then rename it over `path`.
 
     A reader, and a process killed half-way, sees the old file or the new one, never a part. If
     several write at once, each has its own temporary file, and the last to finish stays. A link
@@ -59,7 +59,7 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, sweep: bool
         _remove_abandoned(path)
     temporary = _beside(path, f"{secrets.token_hex(4)}.{PARTIAL}")
     try:
-        with naming(path, temporary):
+        with path_in_oserrors(path, temporary):
             temporary.touch()
             mode = S_IMODE(temporary.stat().st_mode)  # reading the umask would change it for all
             write(temporary)
@@ -99,15 +99,15 @@ def _descriptor(path: Path) -> int | None:
 def _write_into_stream(path: Path, write: Callable[[Path], object]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         whole = Path(folder) / path.name
-        with naming(whole):  # it is not the stream that is full
+        with path_in_oserrors(whole):  # it is not the stream that is full
             write(whole)
             content = whole.read_bytes()
-        with naming(path), open_stream(path) as stream:
+        with path_in_oserrors(path), open_stream(path) as stream:
             stream.write(content)
 
 
 @contextmanager
-def naming(path: Path, filled: Path | None = None) -> Iterator[None]:
+def path_in_oserrors(path: Path, filled: Path | None = None) -> Iterator[None]:
     """Let an OSError name the file or folder that is written: a full disk's may name nothing.
 
     filled: the temporary file or folder that is written in its place. An error that names another
@@ -116,14 +116,14 @@ def naming(path: Path, filled: Path | None = None) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        told = _of_one_file(error)
-        name = told.filename
+        named = _of_one_file(error)
+        name = named.filename
         is_own = not name or Path(str(name)).is_relative_to(filled or path)
-        if is_own and told.errno is not None:  # without a number it is the network's
-            told.filename = str(path)
-        if told is error:
+        if is_own and named.errno is not None:  # without a number it is the network's
+            named.filename = str(path)
+        if named is error:
             raise
-        raise told from error
+        raise named from error
 
 
 def _of_one_file(error: OSError) -> OSError:
@@ -136,11 +136,11 @@ def _of_one_file(error: OSError) -> OSError:
     if error.errno in FULL and error.filename2:
         return OSError(error.errno, error.strerror, error.filename2)
     if type(error) is OSError and UNWRITTEN.fullmatch(str(error)):
-        return unwritten(error)
+        return write_failed(error)
     return error
 
 
-def unwritten(error: Exception) -> OSError:
+def write_failed(error: Exception) -> OSError:
     """Return an error with a number for a library's, which says why a file was not written."""
     return OSError(errno.EIO, f"could not be written ({error}); is the disk full?")
 
@@ -213,7 +213,7 @@ def check_replaceable(folder: Path, ours: Contents) -> None:
 
 @contextmanager
 def whole_folder(final: Path, ours: Contents) -> Iterator[Path]:
-    """Yield an empty folder beside `final` to fill; it then replaces `final`.
+    """Yield an empty folder next to `final` to fill; it then replaces `final`.
 
     ours: the files that a folder of this kind may hold. An old folder with any other file, or a
     link, is not deleted: it gets a free name. Call `check_replaceable` before long work.
@@ -225,7 +225,7 @@ def whole_folder(final: Path, ours: Contents) -> Iterator[Path]:
     partial, old = _beside(final, PARTIAL), _beside(final, OLD)
     _put_away(partial, final, ours)
     try:
-        with naming(final, partial):
+        with path_in_oserrors(final, partial):
             partial.mkdir(parents=True)
             _recover(old, final, ours)
             yield partial
@@ -240,7 +240,7 @@ def whole_folder(final: Path, ours: Contents) -> Iterator[Path]:
 def remove_folder(folder: Path) -> None:
     """Remove a folder; what cannot be removed yet, as on NFS, at least loses its name.
 
-    Removal is tried again with the next folder removed beside it.
+    Removal is tried again with the next folder removed next to it.
     """
     with suppress(OSError):
         folder.rename(_beside(folder, f"{secrets.token_hex(4)}.{REMOVED}.{PARTIAL}"))

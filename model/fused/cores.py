@@ -17,7 +17,7 @@ ROOT = Path("/")
 class Allowance(NamedTuple):
     """What the system lets this process use."""
 
-    affine: int  # cores that on which the scheduler may put it
+    affine: int  # cores the scheduler may use for this process
     quota: float  # quota of time, in cores; infinity without a limit
 
     @property
@@ -38,12 +38,12 @@ def usable_cores(root: Path = ROOT) -> int:
 
 
 def affine_cores() -> int:
-    """Return on how many cores the scheduler may put this process."""
+    """Return how many cores the scheduler may use for this process."""
     return len(core_numbers())
 
 
 def core_numbers() -> set[int]:
-    """Return the numbers of the cores on which the scheduler may put this process."""
+    """Return the numbers of the cores that the scheduler may use for this process."""
     if hasattr(os, "sched_getaffinity"):
         return os.sched_getaffinity(0) | bound_cores()
     return set(range(os.cpu_count() or 1))

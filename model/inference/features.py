@@ -1,4 +1,4 @@
-"""Texts to features: the state of the model after it has read them."""
+"""Texts to features: the state of the model after it has processed them."""
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -23,15 +23,18 @@ NO_TARGET = -100  # torch's own mark of a prediction to ignore
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureKind:
-    """Which numbers of the state are the feature of a text, F of them."""
+    """Which F numbers of the state are the features of a text.
+
+    Raises InputError for an unknown name.
+    """
 
     state: StateName = "cell"
     """Part of the state; the papers take the cell. In a GRU or transformer both mean hidden."""
     pooling: Pooling | Sequence[Pooling] = "last"
     """last: the state after the last byte; mean, max, min: over the states after all bytes,
-    including the bytes that the text profile adds around the text; several stand side by side."""
+    including the bytes that the text profile adds around the text; several are concatenated."""
     layers: Literal["last", "all"] | Sequence[int] = "last"
-    """Numbered from 0, the first one read; several stand side by side."""
+    """Numbered from 0, the lowest; several are concatenated."""
     tanh: bool = False
     """Squash every state before it is pooled, as Radford et al.'s text says; their code does not.
     """
@@ -174,9 +177,9 @@ def _as_list(name: str, given: Any) -> list[Any]:
 
 
 class Pool:
-    """Pools the features of a batch of rows while they are read, at any text length.
+    """Pools the features of a batch of rows while the model processes them.
 
-    A row without bytes keeps the zero state's feature, zero.
+    A row without bytes has the zero state's feature, zero.
     """
 
     def __init__(self, pooling: Pooling, rows: int, size: int, device: torch.device):
@@ -210,8 +213,8 @@ class Pool:
         return self._values
 
 
-class Costs:
-    """The cost, so far, of predicting the tokens of a batch of rows."""
+class BitCounter:
+    """Counts the bits that predicting the tokens of each row costs."""
 
     def __init__(self, sequences: Sequence[np.ndarray], b_out: Tensor):
         self._sequences = sequences  # the longest first
@@ -250,9 +253,9 @@ FINAL_CELL = FeatureKind()
 
 
 @torch.inference_mode()
-def folded(model: LanguageModel) -> Weights:
-    """Return the weights as inference reads them, packed, to keep between calls."""
-    return model.fold()
+def prepare_weights(model: LanguageModel) -> Weights:
+    """Return a model's weights, packed for inference, to reuse between calls."""
+    return model.prepare_weights()
 
 
 def final_states(
@@ -268,17 +271,21 @@ def final_states(
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield (indices, features) batch by batch, longest sequences first.
 
-    sequences: tokens [n] each, which the indices point to. features: float32 [rows, F]; unless
-    `kind` says otherwise, F = H, the last layer's cell state after the last byte; raw, without the
-    tanh of Radford et al.'s text, as in both released codes. Independent of `batch_size` and of the
-    order of the sequences; memory does not grow with their lengths. The first `skip` batches are
-    left out: the caller already has them. weights: what `model.fold` returned, where it is kept
-    between calls. `advance`, for a progress bar, is called with the number of bytes read since its
-    last call.
+    sequences: tokens [n] each; `indices` are positions in this list. kind: which numbers of the
+    state; by default F = H, the last layer's cell state after the last byte, without the tanh of
+    Radford et al.'s text, as in both released codes. batch_size, block: rows and tokens processed
+    together; they change the speed, not the features. skip: leave out that many batches.
+    weights: from `prepare_weights`; None: prepared for this call. advance: called with the number
+    of tokens processed since its last call, for a progress bar.
+
+    Yields features float32 [rows, F]. Memory does not grow with the lengths. Raises InputError if a
+    feature is not finite.
     """
     lengths = [len(sequence) for sequence in sequences]
-    read = torch.inference_mode()(_walk)  # not around the yield: the caller sets its own modes
-    weights = weights or folded(model)
+    read = torch.inference_mode()(
+        _process_batch
+    )  # not around the yield: the caller sets its own modes
+    weights = weights or prepare_weights(model)
     for batch in islice(ragged_batches(lengths, batch_size, block), skip, None):
         yield batch.indices, read(model, weights, sequences, batch, kind, advance)
 
@@ -292,9 +299,9 @@ def features_in_order(
     weights: Weights | None = None,
     advance: Callable[[int], object] | None = None,
 ) -> np.ndarray:
-    """Return float32 [N, F], the features of every sequence in the order given.
+    """Return the features of every sequence, float32 [N, F], in the order given.
 
-    The rest is as for `final_states`.
+    Arguments and errors as for `final_states`.
     """
     features = np.zeros((len(sequences), kind.size(model.config)), dtype=np.float32)
     options: dict[str, Any] = {"batch_size": batch_size, "weights": weights, "advance": advance}
@@ -313,29 +320,29 @@ def read_in_order(
     weights: Weights | None = None,
     advance: Callable[[int], object] | None = None,
 ) -> ModelOutput:
-    """Return the features as `features_in_order` does, and the cost of predicting each sequence."""
+    """Return the features as `features_in_order` does, and the bits that each sequence costs."""
     lengths = [len(sequence) for sequence in sequences]
     features = np.zeros((len(sequences), kind.size(model.config)), dtype=np.float32)
     bits = np.zeros(len(sequences))
     with torch.inference_mode():
-        weights = weights or model.fold()
+        weights = weights or model.prepare_weights()
         for batch in ragged_batches(lengths, batch_size, block):
-            costs = Costs([sequences[row] for row in batch.indices], weights.b_out)
-            values = _walk(model, weights, sequences, batch, kind, advance, costs)
+            costs = BitCounter([sequences[row] for row in batch.indices], weights.b_out)
+            values = _process_batch(model, weights, sequences, batch, kind, advance, costs)
             features[batch.indices], bits[batch.indices] = values, costs.bits()
     return ModelOutput(features, bits)
 
 
-def _walk(
+def _process_batch(
     model: LanguageModel,
     weights: Weights,
     sequences: Sequence[np.ndarray],
     batch: RaggedBatch,
     kind: FeatureKind,
     advance: Callable[[int], object] | None,
-    costs: Costs | None = None,
+    costs: BitCounter | None = None,
 ) -> np.ndarray:
-    """Return float32 [rows, F]; add every prediction to `costs`, if given."""
+    """Return float32 [rows, F]; add the bits of every prediction to `costs`, if given."""
     device = model.embedding.weight.device
     layers, units = kind.layers_of(model.config), kind.units_of(model.config)
     state = model.initial_state(len(batch.indices))

@@ -36,7 +36,10 @@ MOST = {
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    """Architecture of the language model, and the backend that computes it."""
+    """Architecture of the language model, and the backend that computes it.
+
+    Raises InputError for a value out of bounds or a field that the cell lacks.
+    """
 
     cell: Cell = "mlstm"
     """mlstm; lstm, torch's LSTM, the papers' control; gru, torch's GRU; or transformer, a causal
@@ -106,12 +109,12 @@ class ModelConfig:
                     )
 
     @property
-    def symbols(self) -> int:
-        """V: `vocabulary_size`, or that of bytes if none is set."""
+    def resolved_vocabulary_size(self) -> int:
+        """V: `vocabulary_size`, or 256 (bytes) if none is set."""
         return self.vocabulary_size or VOCABULARY_SIZE
 
     def input_size(self, index: int) -> int:
-        """Return how many numbers layer `index` reads of each token: E, or H of the one before."""
+        """Return the width of layer `index`'s input: E, or H of the layer below."""
         return self.hidden_size if index else self.embedding_size
 
     def for_vocabulary(self, size: int) -> "ModelConfig":
@@ -128,7 +131,7 @@ class ModelConfig:
 
         A model of bytes leaves V out: the first model files did not have it.
         """
-        implied = {"vocabulary_size"} if self.symbols == VOCABULARY_SIZE else set()
+        implied = {"vocabulary_size"} if self.resolved_vocabulary_size == VOCABULARY_SIZE else set()
         described = architecture_fields(self.cell) - implied
         return {name: value for name, value in asdict(self).items() if name in described}
 

@@ -1,6 +1,6 @@
-"""The language model: embed tokens, recur, predict the next one.
+"""The language model: embed tokens, run the layers, predict the next token.
 
-Bytes are its tokens, or the pieces of a SentencePiece vocabulary.
+Tokens are bytes, or the subword tokens of a SentencePiece vocabulary. Shape letters as in cell.py.
 """
 
 from collections.abc import Iterator
@@ -15,8 +15,8 @@ from ..fused.process import follow_fork, follow_quota
 from ..state import DTYPES, State, accumulation_dtype
 from .cells import LAYERS
 from .config import ANY_CELL, ModelConfig, Precision
-from .gate_leaves import GateLeaves
 from .layer import RecurrentLayer
+from .per_gate_parameters import PerGateParameters
 
 # Most logits held at once while scoring: 2^23 floats (32 MB), e.g. 256 rows x 128 tokens x 256
 # bytes.
@@ -24,20 +24,25 @@ MOST_LOGITS = 1 << 23
 
 
 class Weights(NamedTuple):
-    """Every weight as the forward pass reads it: folded, cast to the compute dtype."""
+    """The weights for the forward pass: weight norm applied, cast to the compute dtype."""
 
     layers: list[Any]
-    table: Tensor  # [V, 5H], or [V, E]: what the first layer reads for each token
+    table: Tensor  # [V, 5H], or [V, E]: the input of the first layer for each token
     w_out: Tensor  # [V, H]
     b_out: Tensor  # [V], accumulation dtype
 
 
 class LanguageModel(nn.Module):
-    """A stack of layers that carry a state, between an embedding of V tokens and V logits.
+    """Predicts the next token, and carries its state from one window to the next.
 
-    `compute_dtype` is the dtype of the products; None means the parameters' own. Parameters stay
-    in theirs (fp32 master weights) and are cast once per window. They are drawn from torch's global
-    generator, as those of torch's own modules are; `build_model` takes a seed.
+    config: the architecture. compute_dtype: of the products; None: the parameters' own. Parameters
+    stay fp32 (master weights) and are cast once per window. They are drawn from torch's global
+    generator, as those of torch's own modules are; `build_model` takes a seed, `load_model` reads
+    trained weights.
+
+        model = build_model(ModelConfig(hidden_size=64), seed=1)
+        tokens = torch.tensor([list(b"so good")])  # [B, T]
+        logits, state = model(tokens, model.initial_state(1))  # [B, T, V]
     """
 
     def __init__(self, config: ModelConfig, compute_dtype: torch.dtype | None = None):
@@ -45,12 +50,12 @@ class LanguageModel(nn.Module):
         follow_fork()
         self.config = config
         self.compute_dtype = compute_dtype
-        self.multiplies_integers = False
-        """Whether the recurrence's products are of 8-bit integers; `set_precision` sets it."""
-        self.embedding = nn.Embedding(config.symbols, config.embedding_size)
+        self.uses_int8 = False
+        """Whether the recurrence multiplies 8-bit integers; set by `set_precision`."""
+        self.embedding = nn.Embedding(config.resolved_vocabulary_size, config.embedding_size)
         layer = LAYERS[config.cell]
         self.layers = nn.ModuleList(layer.make(config, index) for index in range(config.layers))
-        self.decoder = nn.Linear(config.hidden_size, config.symbols)
+        self.decoder = nn.Linear(config.hidden_size, config.resolved_vocabulary_size)
         if not self.embedding.weight.is_meta:  # there, weights to come have no values yet
             self.reset_parameters()
 
@@ -61,20 +66,20 @@ class LanguageModel(nn.Module):
     def set_precision(self, precision: str) -> None:
         """Set the number format of the matrix products, whatever the model was trained in.
 
-        precision: one of `Precision`. int8 is for inference: the recurrence's products are of 8-bit
-        integers, all others in fp32. Raises InputError for an unknown precision, or one that the
-        model's cell lacks.
+        precision: "fp32", "bf16", "fp16", or "int8", for inference: the recurrence multiplies 8-bit
+        integers, and all other products are in fp32. Raises InputError for an unknown precision, or
+        one that the model's cell lacks.
         """
         known = get_args(Precision)
         if precision not in known:
             raise InputError(f"precision is {precision!r}; known: {', '.join(known)}")
-        if precision == "int8" and not LAYERS[self.config.cell].takes_integers:
+        if precision == "int8" and not LAYERS[self.config.cell].supports_int8:
             raise InputError(
                 f"precision int8 is for the products of an mLSTM, the model's cell is "
                 f"{self.config.cell}; take fp32 or bf16"
             )
-        self.multiplies_integers = precision == "int8"
-        self.compute_dtype = DTYPES["fp32" if self.multiplies_integers else precision]
+        self.uses_int8 = precision == "int8"
+        self.compute_dtype = DTYPES["fp32" if self.uses_int8 else precision]
 
     def reset_parameters(self) -> None:
         """Draw every parameter from torch's global generator."""
@@ -88,25 +93,25 @@ class LanguageModel(nn.Module):
     def _stack(self) -> list[RecurrentLayer]:
         return [cast(RecurrentLayer, layer) for layer in self.layers]
 
-    def gate_leaves(self) -> GateLeaves:
-        """Return tensors that take the gradients in place of the parameters: see `GateLeaves`."""
+    def per_gate_parameters(self) -> PerGateParameters:
+        """Return tensors that receive the gradients in place of the parameters."""
         split = [matrix for layer in self._stack for matrix in layer.splittable()]
-        return GateLeaves(self.parameters(), split)
+        return PerGateParameters(self.parameters(), split)
 
     @property
     def dtype(self) -> torch.dtype:
-        """The dtype of the products."""
+        """Dtype of the products."""
         return self.compute_dtype or self.embedding.weight.dtype
 
     @property
     def implementation(self) -> str:
-        """The implementation of the recurrence on this machine."""
-        return self._stack[0].implementation(self.dtype, integers=self.multiplies_integers)
+        """What computes the recurrence on this machine; InputError if the config's cannot."""
+        return self._stack[0].implementation(self.dtype, integers=self.uses_int8)
 
     def check_backend(self) -> None:
         """Raise InputError if the config names an implementation that cannot run here."""
         if self.config.backend not in ANY_CELL:  # for the others, nothing is compiled yet
-            self._stack[0].implementation(self.dtype, integers=self.multiplies_integers)
+            self._stack[0].implementation(self.dtype, integers=self.uses_int8)
 
     def initial_state(
         self,
@@ -115,41 +120,49 @@ class LanguageModel(nn.Module):
         dtype: torch.dtype | None = None,
         device: torch.device | None = None,
     ) -> State:
-        """Return the zero state, [L, B, n] each; dtype: of the products, if not the model's."""
+        """Return the zero state, before any text.
+
+        batch_size: B. dtype: of the products; None: the model's. device: None: the parameters'.
+        Returns tensors [L, B, n].
+        """
         _follow_fork()
         dtype, device = dtype or self.dtype, device or self.embedding.weight.device
         return State.stack(
             [layer.initial_state(batch_size, dtype, device) for layer in self._stack]
         )
 
-    def fold(self, leaves: GateLeaves | None = None) -> Weights:
-        """Prepare the weights once for many calls: inference, generation.
+    def prepare_weights(self, leaves: PerGateParameters | None = None) -> Weights:
+        """Apply weight norm and cast, once for many calls of `forward`, `hidden` and `step`.
 
-        leaves: tensors that take the gradients, if not the parameters.
+        leaves: tensors that receive the gradients in place of the parameters.
         """
         _follow_fork()
         dtype = self.dtype
-        integers = self.multiplies_integers
-        layers = [layer.fold(dtype, integers=integers, leaves=leaves) for layer in self._stack]
-        table = self._stack[0].tabulate(self.embedding.weight.to(dtype), layers[0])
+        integers = self.uses_int8
+        layers = [
+            layer.prepare_weights(dtype, integers=integers, leaves=leaves) for layer in self._stack
+        ]
+        table = self._stack[0].project_vocabulary(self.embedding.weight.to(dtype), layers[0])
         b_out = self.decoder.bias.to(accumulation_dtype(dtype))
         return Weights(layers, table, self.decoder.weight.to(dtype), b_out)
 
     def hidden(
         self, tokens: Tensor, state: State, weights: Weights | None = None
     ) -> tuple[Tensor, State]:
-        """Read tokens [B, T]; return the last layer's h [T, B, H] and the state after it.
+        """Return the last layer's h [T, B, H] for tokens [B, T], and the state after the last one.
 
-        Raises TypeError and ValueError as `forward` does.
+        Arguments and errors as for `forward`.
         """
         _follow_fork()
         _check_window(tokens, state)
-        weights = weights or self.fold()
+        weights = weights or self.prepare_weights()
         first, *deeper = self._stack
-        x, after = first.read(tokens.long().t(), weights.table, state.layer(0), weights.layers[0])
+        x, after = first.forward_tokens(
+            tokens.long().t(), weights.table, state.layer(0), weights.layers[0]
+        )
         states = [after]
         for index, layer in enumerate(deeper, start=1):
-            x, after = layer.run(x, state.layer(index), weights.layers[index])
+            x, after = layer.forward(x, state.layer(index), weights.layers[index])
             states.append(after)
         return x, State.stack(states)
 
@@ -158,23 +171,24 @@ class LanguageModel(nn.Module):
     ) -> tuple[Tensor, State]:
         """Predict the token after each of tokens [B, T].
 
-        tokens: integers of any dtype, from 0 to V - 1. state: from `initial_state` or an earlier
-        call, of as many lanes. Returns logits [B, T, V] in the accumulation dtype and the state
-        after the last one. Raises TypeError for tokens of another dtype, ValueError if T is 0 or
-        if the state has another number of lanes.
+        tokens: integers of any dtype, from 0 to V - 1. state: of B lanes, from `initial_state` or
+        an earlier call. weights: from `prepare_weights`; None: prepared for this call. Returns
+        logits [B, T, V] in the accumulation dtype, and the state after the last token. Raises
+        TypeError for tokens of another dtype, ValueError if T is 0 or the state has another number
+        of lanes.
         """
-        weights = weights or self.fold()
+        weights = weights or self.prepare_weights()
         h, state = self.hidden(tokens, state, weights)
         return self.decode(h, weights).transpose(0, 1), state
 
     def decode(self, h: Tensor, weights: Weights) -> Tensor:
-        """Return the logits [..., V] that follow from the last layer's h [..., H]."""
+        """Return logits [..., V] for the last layer's h [..., H]."""
         return F.linear(h, weights.w_out).to(weights.b_out.dtype) + weights.b_out
 
     def decode_in_pieces(self, h: Tensor, weights: Weights) -> Iterator[tuple[slice, Tensor]]:
-        """Yield (which of the T steps, logits [t, B, V]) for h [T, B, H], in order.
+        """Yield (slice of the T steps, logits [t, B, V]) for h [T, B, H], in order.
 
-        A piece has as many steps as fit into `MOST_LOGITS` numbers, but at least one.
+        Each piece has at most `MOST_LOGITS` numbers, but at least one step.
         """
         T, B, _ = h.shape
         steps = max(MOST_LOGITS // (B * len(weights.w_out)), 1)
@@ -185,7 +199,7 @@ class LanguageModel(nn.Module):
     def step(
         self, token: Tensor, state: State, weights: Weights | None = None
     ) -> tuple[Tensor, State]:
-        """Read one token per row, token [B]; return logits [B, V] and the state after it."""
+        """Process one token per row, token [B]; return logits [B, V] and the state after it."""
         logits, state = self.forward(token.unsqueeze(1), state, weights)
         return logits.squeeze(1), state
 
@@ -215,7 +229,10 @@ def _check_window(tokens: Tensor, state: State) -> None:
 def build_model(
     config: ModelConfig, seed: int, compute_dtype: torch.dtype | None = None
 ) -> LanguageModel:
-    """Build a freshly initialised model: the same seed, the same parameters."""
+    """Return a freshly initialised model.
+
+    seed: the same seed gives the same parameters. compute_dtype: as for `LanguageModel`.
+    """
     follow_quota()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -223,6 +240,6 @@ def build_model(
 
 
 def untrained_like(model: LanguageModel, seed: int) -> LanguageModel:
-    """Return a model of the same shape, on the same device, that has learned nothing."""
+    """Return an untrained model of the same architecture, on the same device."""
     untrained = build_model(model.config, seed, model.compute_dtype).eval()
     return untrained.to(model.embedding.weight.device)

@@ -7,12 +7,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..fused.weight_gradients import PostponedProducts, join
-from ..fused.window import RecurrentWeights, Window
+from ..fused.weight_gradients import DeferredWeightGradients, join
+from ..fused.window import RecurrenceInput, RecurrentWeights
 from ..state import State, accumulation_dtype
 from .config import Backend, ModelConfig
-from .gate_leaves import GateLeaves
 from .layer import RecurrentLayer
+from .per_gate_parameters import PerGateParameters
 from .recurrence import implementation_name, pack, recur
 from .weight_norm import apply_weight_norm
 
@@ -41,7 +41,7 @@ class MlstmLayer(RecurrentLayer):
 
     title = "mLSTM"
     feature = "cell state"
-    takes_integers = True
+    supports_int8 = True
 
     def __init__(self, input_size: int, hidden_size: int, *, weight_norm: bool, backend: Backend):
         super().__init__()
@@ -84,8 +84,8 @@ class MlstmLayer(RecurrentLayer):
         """Return w_h."""
         return [self.w_h]
 
-    def fold(
-        self, dtype: torch.dtype, *, integers: bool = False, leaves: GateLeaves | None = None
+    def prepare_weights(
+        self, dtype: torch.dtype, *, integers: bool = False, leaves: PerGateParameters | None = None
     ) -> MlstmWeights:
         """Apply the weight norm and cast: in training for each window, in inference only once."""
         w_x = torch.cat([self._normed("mx"), self._normed("x")]).to(dtype)
@@ -100,11 +100,11 @@ class MlstmLayer(RecurrentLayer):
         self, dtype: torch.dtype, b: Tensor, gates: Sequence[Tensor]
     ) -> RecurrentWeights:
         """Build w_mh and w_h from leaves whose gradients backward computes one after the other."""
-        postponed = PostponedProducts()
-        w_mh = join([self._normed("mh").to(dtype)], self.w_mh, postponed.of_w_mh)
+        deferred = DeferredWeightGradients()
+        w_mh = join([self._normed("mh").to(dtype)], self.w_mh, deferred.grad_w_mh)
         normed = (gate.to(dtype) for gate in self._normed_gates(gates))
-        w_h = join(normed, self.w_h, postponed.of_w_h)
-        return RecurrentWeights(w_mh, w_h, b, postponed=postponed)
+        w_h = join(normed, self.w_h, deferred.grad_w_h)
+        return RecurrentWeights(w_mh, w_h, b, deferred=deferred)
 
     def _normed(self, name: str) -> Tensor:
         return apply_weight_norm(getattr(self, f"w_{name}"), getattr(self, f"g_{name}"))
@@ -125,11 +125,11 @@ class MlstmLayer(RecurrentLayer):
         h = torch.zeros(lanes, len(self.w_mh), dtype=dtype, device=device)
         return State(h, h.to(accumulation_dtype(dtype)))
 
-    def run(self, x: Tensor, state: State, weights: MlstmWeights) -> tuple[Tensor, State]:
+    def forward(self, x: Tensor, state: State, weights: MlstmWeights) -> tuple[Tensor, State]:
         """Project the whole window's input [T, B, E], and recur over it."""
-        return _recur(self.backend, Window(x, state, weights.recurrent, w_x=weights.w_x))
+        return _recur(self.backend, RecurrenceInput(x, state, weights.recurrent, w_x=weights.w_x))
 
-    def tabulate(self, embedding: Tensor, weights: MlstmWeights) -> Tensor:
+    def project_vocabulary(self, embedding: Tensor, weights: MlstmWeights) -> Tensor:
         """Project each of the V tokens once, since a window repeats them: [V, 5H].
 
         With more than MOST_TABULATED tokens a window repeats few. They are then projected as they
@@ -137,13 +137,13 @@ class MlstmLayer(RecurrentLayer):
         """
         return F.linear(embedding, weights.w_x) if _tabulates(embedding, weights) else embedding
 
-    def read(
+    def forward_tokens(
         self, tokens: Tensor, table: Tensor, state: State, weights: MlstmWeights
     ) -> tuple[Tensor, State]:
         """Recur over the table's rows; or look tokens [T, B] up and project them first."""
         if not _tabulates(table, weights):
-            return super().read(tokens, table, state, weights)
-        return _recur(self.backend, Window(table, state, weights.recurrent, tokens))
+            return super().forward_tokens(tokens, table, state, weights)
+        return _recur(self.backend, RecurrenceInput(table, state, weights.recurrent, tokens))
 
 
 def _tabulates(tokens: Tensor, weights: MlstmWeights) -> bool:
@@ -153,7 +153,7 @@ def _tabulates(tokens: Tensor, weights: MlstmWeights) -> bool:
     return len(tokens) <= MOST_TABULATED
 
 
-def _recur(backend: Backend, window: Window) -> tuple[Tensor, State]:
+def _recur(backend: Backend, window: RecurrenceInput) -> tuple[Tensor, State]:
     """Compute a window; torch.compile calls all but the reference instead of tracing it."""
     if backend != "reference" and torch.compiler.is_dynamo_compiling():
         from .untraced import recur_untraced

@@ -15,23 +15,25 @@ from ..fused.cores import has_matrix_units
 from ..fused.cpu import compiled_mlstm, runs_compiled
 from ..fused.cpu import pack as pack_for_vectors
 from ..fused.cuda.mlstm import runs_in_triton, triton_mlstm
-from ..fused.deferred import deferred_mlstm
 from ..fused.tiles.mlstm import pack as pack_for_tiles
 from ..fused.tiles.mlstm import projects_on_tiles, runs_on_tiles, tiled_mlstm
+from ..fused.torch_mlstm import torch_mlstm
 from ..fused.vectors.integers import (
     compiled_integer_mlstm,
-    multiplies_integers,
     plain_integer_mlstm,
+    runs_compiled_int8,
 )
 from ..fused.vectors.integers import pack as pack_for_integers
-from ..fused.window import Window, linear_into_kept_memory
+from ..fused.window import RecurrenceInput, linear_into_pooled_buffer
 from ..state import State
 
 Backend = Literal["auto", "reference", "fused"]
-Recurrence = Callable[[Window], tuple[Tensor, State]]  # h [T, B, H] and the state after the window
+Recurrence = Callable[
+    [RecurrenceInput], tuple[Tensor, State]
+]  # h [T, B, H] and the state after the window
 
 
-def reference_mlstm(window: Window) -> tuple[Tensor, State]:
+def reference_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
     """Apply `mlstm_step` T times under autograd: on any device, in any dtype.
 
     Returns h [T, B, H] in the compute dtype and the state after the last byte.
@@ -62,20 +64,20 @@ FASTEST_FIRST = (
     Implementation(
         *("amx", "compiled for Intel AMX", tiled_mlstm, runs_on_tiles, pack_for_tiles),
         projects=projects_on_tiles,
-        linear=linear_into_kept_memory,
+        linear=linear_into_pooled_buffer,
     ),
     Implementation(
         *("cpp", "compiled", compiled_mlstm, runs_compiled, pack_for_vectors),
-        linear=linear_into_kept_memory,
+        linear=linear_into_pooled_buffer,
     ),
-    Implementation("torch", "plain torch", deferred_mlstm, lambda w_mh: True),
+    Implementation("torch", "plain torch", torch_mlstm, lambda w_mh: True),
 )
 
 # The same for products of 8-bit integers.
 INT8_FASTEST_FIRST = (
     Implementation(
         *("cpp", "compiled, 8-bit products"),
-        *(compiled_integer_mlstm, multiplies_integers, pack_for_integers),
+        *(compiled_integer_mlstm, runs_compiled_int8, pack_for_integers),
     ),
     Implementation("torch", "plain torch, 8-bit products", plain_integer_mlstm, lambda w_mh: True),
 )
@@ -148,7 +150,7 @@ def implementation_name(backend: Backend, w_mh: Tensor, *, integers: bool = Fals
     return f"{title}: 16-bit products take units in pairs, and {H:,} is odd; {H + 1:,} run {faster}"
 
 
-def recur(backend: Backend, window: Window) -> tuple[Tensor, State]:
+def recur(backend: Backend, window: RecurrenceInput) -> tuple[Tensor, State]:
     """Compute a window by the implementation that `implementation_for` returns.
 
     Returns h [T, B, H] in the compute dtype and the state after the window.
@@ -158,13 +160,13 @@ def recur(backend: Backend, window: Window) -> tuple[Tensor, State]:
     return implementation.run(projected_for(implementation, window))
 
 
-def projected_for(implementation: Implementation, window: Window) -> Window:
+def projected_for(implementation: Implementation, window: RecurrenceInput) -> RecurrenceInput:
     """Project the inputs of a window unless the implementation does so byte by byte."""
     by_itself = window.w_x is not None and implementation.projects(window.w_x)
     return window if by_itself else window.projected(implementation.linear)
 
 
-def fused_mlstm(window: Window) -> tuple[Tensor, State]:
+def fused_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
     """Compute what `reference_mlstm` computes, by the fastest implementation that runs here."""
     return recur("auto", window)
 

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from ..state import State, accumulation_dtype
 from .config import ModelConfig
-from .gate_leaves import GateLeaves
 from .layer import RecurrentLayer
+from .per_gate_parameters import PerGateParameters
 
 WIDER = 4  # the feed-forward part's width, as a multiple of H
 SLOWEST = 10_000.0  # of the rotary angles' periods, as a multiple of the fastest
@@ -76,8 +76,8 @@ class TransformerLayer(RecurrentLayer):
                 addends = 2 * self.depth if name in ("attended", "narrow") else 1
                 nn.init.normal_(module.weight, std=(module.in_features * addends) ** -0.5)
 
-    def fold(
-        self, dtype: torch.dtype, *, integers: bool = False, leaves: GateLeaves | None = None
+    def prepare_weights(
+        self, dtype: torch.dtype, *, integers: bool = False, leaves: PerGateParameters | None = None
     ) -> LayerWeights:
         """Cast matrices to the compute dtype, the norms' weights to the wider one."""
         wide = accumulation_dtype(dtype)
@@ -97,7 +97,7 @@ class TransformerLayer(RecurrentLayer):
             count=torch.zeros(lanes, 1, dtype=torch.long, device=device),
         )
 
-    def run(self, x: Tensor, state: State, weights: LayerWeights) -> tuple[Tensor, State]:
+    def forward(self, x: Tensor, state: State, weights: LayerWeights) -> tuple[Tensor, State]:
         """Read x [T, B, E], or the residual stream [T, B, H] of the layer before.
 
         Returns h [T, B, H], of the last layer in the compute dtype, and the state after it.

@@ -11,7 +11,14 @@ from typing import IO, Any
 
 from ..errors import InputError
 from ..files.locks import one_at_a_time, refusal
-from ..files.storage import PARTIAL, first_free, flush_to_disk, naming, read_json, write_json
+from ..files.storage import (
+    PARTIAL,
+    first_free,
+    flush_to_disk,
+    path_in_oserrors,
+    read_json,
+    write_json,
+)
 from .inputs import LONGEST_RECORD
 from .row_files import UNSAYABLE, RowFormat, cell_of, json_of
 
@@ -32,7 +39,7 @@ def growing_file(final: Path, request: Mapping[str, Any]) -> Iterator[IO[bytes]]
     with one_at_a_time(final.with_name(f".{partial.name}.lock"), busy):
         asked = _begin(partial, request)
         try:
-            with naming(final, partial), open(partial, "r+b") as file:
+            with path_in_oserrors(final, partial), open(partial, "r+b") as file:
                 yield file
         except BaseException:
             if partial.stat().st_size:
@@ -70,7 +77,7 @@ def _is_request(path: Path, request: Mapping[str, Any]) -> bool:
 def _set_aside(partial: Path, why: str) -> None:
     """Copy the rows to a free name: they may have taken hours."""
     (free,) = first_free(lambda number: [partial.with_name(f"{partial.name}.{number}")])
-    with naming(free):
+    with path_in_oserrors(free):
         shutil.copyfile(partial, free)
     log.info("%s: %s; its rows are now in %s", partial, why, free)
 

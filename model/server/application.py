@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..errors import meant
+from ..errors import suggestion
 from .batching import MOST_TEXTS, AnswerRow, ServerClosed
 
 PIECE = 1 << 16  # bytes of the page that are sent at once; a slow client is waited for in between
@@ -178,7 +178,7 @@ def texts_in(body: bytes, limits: Limits) -> list[str]:
         raise HTTPException(400, 'the body must be an object: {"texts": ["I like it."]}')
     for key in given:
         if key != "texts":
-            raise HTTPException(400, f"unknown key {key[:50]!r}{meant(key[:50], ['texts'])}")
+            raise HTTPException(400, f"unknown key {key[:50]!r}{suggestion(key[:50], ['texts'])}")
     texts = given.get("texts")
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise HTTPException(400, '"texts" must be a list of strings')

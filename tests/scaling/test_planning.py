@@ -10,7 +10,7 @@ import torch
 from configs.toml_file import load_config, read_toml
 from experiments.scaling.publication import explanation
 from model.errors import InputError
-from model.fused import recycling
+from model.fused import memory_pool
 from model.fused.cpu import runs_compiled
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
@@ -32,7 +32,7 @@ def counted_peak(lanes, window, recycle_into):
 
     Its count is of the whole window on a CPU; small tensors go through it here too.
     """
-    pool = recycle_into(recycling.MemoryPool(smallest=1))
+    pool = recycle_into(memory_pool.MemoryPool(smallest=1))
     model = build_model(SMALL, seed=0)
     tokens = torch.randint(0, 256, (lanes, window))
     nats, _ = Objective(model)(tokens, tokens, model.initial_state(lanes))

@@ -24,7 +24,7 @@ def reference_bits(model, sequence):
     logits = model.decoder.bias[None]
     bits = []
     with torch.no_grad():
-        weights = model.fold()
+        weights = model.prepare_weights()
         for byte in sequence.tolist():
             bits.append(-logits[0].log_softmax(0)[byte].item() / math.log(2))
             logits, state = model.step(torch.tensor([byte]), state, weights)

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.distributed import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
-from model.layers.gate_leaves import GateLeaves
 from model.layers.language_model import LanguageModel
+from model.layers.per_gate_parameters import PerGateParameters
 
 from ..feeding import Batch
 from ..objective import Objective
@@ -27,7 +27,7 @@ class Exchange:
     step, `on_any_rank` if losses are scaled, `update` around the optimisers.
     """
 
-    leaves: GateLeaves | None = None
+    leaves: PerGateParameters | None = None
     """Tensors that receive the gradients in backward; if absent, the parameters."""
 
     def __init__(self, model: LanguageModel, world: World):
@@ -96,14 +96,14 @@ class BucketSender:
 class BucketedExchange(Exchange):
     """torch's DDP sends a bucket as soon as backward has filled it."""
 
-    leaves: GateLeaves
+    leaves: PerGateParameters
 
     def __init__(
         self, model: LanguageModel, world: World, sender: BucketSender, bucket_cap_mb: float
     ):
         super().__init__(model, world)
         self.sender, self.clock = sender, sender.clock
-        self.leaves = model.gate_leaves()
+        self.leaves = model.per_gate_parameters()
         self.ddp = DistributedDataParallel(
             _Leaves(self.leaves.all),
             bucket_cap_mb=bucket_cap_mb,

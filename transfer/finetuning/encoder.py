@@ -111,7 +111,7 @@ def encode(
 
     predicts: also score every token of the window but its first.
     """
-    weights = model.fold()
+    weights = model.prepare_weights()
     starts = [max(len(sequence) - window, 0) for sequence in sequences]
     state = model.initial_state(len(sequences))
     total = weights.b_out.new_zeros(len(sequences), kind.width(model.config))

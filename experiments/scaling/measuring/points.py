@@ -101,7 +101,9 @@ class Point:
         """The number of pieces in which its gradients travel."""
         if self.bucket_cap_mb is None:
             return 1
-        leaves = build_model(ModelConfig(hidden_size=self.hidden_size), seed=0).gate_leaves().all
+        leaves = (
+            build_model(ModelConfig(hidden_size=self.hidden_size), seed=0).per_gate_parameters().all
+        )
         sizes = (FP32_BYTES * leaf.numel() for leaf in reversed(leaves))
         return bucket_count(sizes, self.bucket_cap_mb * MEGABYTE)
 

@@ -144,7 +144,7 @@ def test_a_precision_given_with_a_loaded_model_is_taken_and_the_model_stays(fold
     given = SentimentClassifier(loaded, precision=precision).fit()
     named = SentimentClassifier(folder, precision=precision).fit()
     np.testing.assert_array_equal(given.predict_proba(TEXTS), named.predict_proba(TEXTS))
-    assert (loaded.model.dtype, loaded.model.multiplies_integers) == (torch.float32, False)
+    assert (loaded.model.dtype, loaded.model.uses_int8) == (torch.float32, False)
     weights = (each.model.embedding.weight.data_ptr() for each in (loaded, given.loaded))
     assert len(set(weights)) == 1  # shared, not copied
 

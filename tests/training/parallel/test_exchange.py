@@ -141,7 +141,7 @@ def test_gradients_of_all_ranks_travel_in_buckets_unless_told_otherwise(choose):
     assert exchange.ddp.hook == (exchange.sender, BucketSender.send)
     assert exchange.sender.ranks == 4
     assert exchange.sender.dtype == torch.float32
-    leaves = exchange.model.gate_leaves().all
+    leaves = exchange.model.per_gate_parameters().all
     assert [leaf.shape for leaf in exchange.ddp.leaves] == [leaf.shape for leaf in leaves]
 
 

@@ -190,14 +190,19 @@ def test_weights_of_inputs_that_do_not_fit_are_refused(emulated):
 def test_windows_that_are_not_worth_it_are_projected_first(emulated, monkeypatch):
     x, w_x, state, weights = projecting_inputs(20, 2, 32, 64)
     window = replace(window_of(x, *state, *weights), w_x=w_x)
-    assert recurrence.projected("auto", window) is window
-    assert recurrence.projected("reference", window).w_x is None
+
+    def projected(backend):
+        implementation = recurrence.implementation_for(backend, weights[0])
+        return recurrence.projected_for(implementation, window)
+
+    assert projected("auto") is window
+    assert projected("reference").w_x is None
     monkeypatch.setattr(mlstm, "MOST_PROJECTED", w_x.numel() - 1)
-    assert recurrence.projected("auto", window).w_x is None
+    assert projected("auto").w_x is None
     with torch.no_grad():
-        assert recurrence.projected("auto", window) is window
+        assert projected("auto") is window
         monkeypatch.setattr(mlstm, "MOST_INPUTS", 63)
-        assert recurrence.projected("auto", window).w_x is None
+        assert projected("auto").w_x is None
 
 
 def test_bf16_runs_on_matrix_units_and_nothing_else_does(emulated):

@@ -22,7 +22,7 @@ IMPLEMENTATIONS = {
 
 @pytest.fixture(params=IMPLEMENTATIONS)
 def integer_mlstm(request):
-    if request.param == "compiled" and not integers.multiplies_integers(torch.empty(4, 4)):
+    if request.param == "compiled" and not integers.runs_compiled_int8(torch.empty(4, 4)):
         pytest.skip("this processor has no such products, or there is no compiler")
     return IMPLEMENTATIONS[request.param]
 
@@ -177,7 +177,7 @@ def test_weights_are_multiplied_in_the_precision_that_they_were_folded_for(size)
         found = {}
         for precision in ("fp32", "int8"):
             model.set_precision(precision)
-            found[precision] = (model.fold(), model.hidden(tokens, state)[0])
+            found[precision] = (model.prepare_weights(), model.hidden(tokens, state)[0])
         for weights, expected in found.values():
             assert torch.equal(model.hidden(tokens, state, weights)[0], expected)
 

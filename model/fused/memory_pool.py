@@ -70,7 +70,7 @@ class MemoryPool:
 _pool = MemoryPool()
 
 
-def recycled_empty(*shape: int, dtype: torch.dtype) -> Tensor:
+def pooled_empty(*shape: int, dtype: torch.dtype) -> Tensor:
     """Return an uninitialised CPU tensor from this process's pool."""
     return _pool.empty(*shape, dtype=dtype)
 
@@ -79,4 +79,4 @@ def empty_like(tensor: Tensor) -> Tensor:
     """Return an uninitialised tensor of the same shape, dtype and device."""
     if tensor.device.type != "cpu":
         return torch.empty_like(tensor)
-    return recycled_empty(*tensor.shape, dtype=tensor.dtype)
+    return pooled_empty(*tensor.shape, dtype=tensor.dtype)
