@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from model.bounds import Bound, PositiveFloat, fill
-from model.fused.cores import has_instructions, has_matrix_units
+from model.fused.cores import has_amx, has_instructions
 from model.layers.config import TrainingPrecision
 
 from .parallel.distributed import World
@@ -32,12 +32,12 @@ def resolve_precision(precision: TrainingPrecision, device: torch.device) -> Tra
 def has_fast_bf16(device: torch.device) -> bool:
     """Return whether the device multiplies bf16 faster than fp32.
 
-    So do matrix units (Ampere and later, Intel's AMX) and AVX-512's bf16 instructions: on AMD's
+    So do tensor cores (Ampere and later), Intel AMX and AVX-512's bf16 instructions: on AMD's
     Zen 5 a training step in bf16 is faster, too (experiments/speed).
     """
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= (8, 0)
-    return has_matrix_units() or has_instructions("avx512_bf16")
+    return has_amx() or has_instructions("avx512_bf16")
 
 
 @contextmanager

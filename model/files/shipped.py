@@ -1,4 +1,4 @@
-"""Resolves a model's name to a folder: a model's, a run's, or one that is shipped."""
+"""Finds the folder of a model: by its path, by a run's, or by a shipped model's name."""
 
 import reprlib
 from os import PathLike

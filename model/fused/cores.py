@@ -126,8 +126,8 @@ def _quota_of(folder: Path) -> float:
     return inf
 
 
-def has_matrix_units() -> bool:
-    """Return whether the cores multiply bf16 in matrix units: Intel's AMX."""
+def has_amx() -> bool:
+    """Return whether the cores have Intel AMX, which multiplies bf16 matrices."""
     return has_instructions("amx_bf16")
 
 

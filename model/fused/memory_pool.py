@@ -16,7 +16,7 @@ from torch import Tensor
 SMALLEST = 1 << 20  # bytes; the allocator itself keeps smaller blocks
 # How much may be kept, as a multiple of the most that was ever in use at once. A smaller tensor may
 # get a larger block, and then another block of that size is needed. Without slack, that block was
-# dropped and mapped again in every step on matrix units.
+# dropped and mapped again in every step on Intel AMX.
 SLACK = 1.25
 
 

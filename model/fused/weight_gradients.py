@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.profiler import record_function
 
-from .cores import has_matrix_units
+from .cores import has_amx
 
 PRODUCT = "weight gradient"  # the name of such a product in a profile
 
@@ -47,7 +47,7 @@ def summed_product(a: Tensor, b: Tensor) -> Tensor:
     AMX reads the left factor of a product by rows. With columns, oneDNN runs at less than half its
     speed, so the narrower factor is transposed first. On other processors it makes no difference.
     """
-    if a.device.type == "cpu" and a.dtype.itemsize == 2 and has_matrix_units():
+    if a.device.type == "cpu" and a.dtype.itemsize == 2 and has_amx():
         return (b.t().contiguous() @ a).t()
     return a.t() @ b
 

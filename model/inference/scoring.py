@@ -133,12 +133,12 @@ def split_costs(
     read = sum(max(len(sequence) - 1, 0) for sequence in sequences)
     scale = len(split.tokens) / max(read, 1)
 
-    def go_on(tokens: int) -> None:
+    def report(tokens: int) -> None:
         split.check()
         advance(scale * tokens)
 
-    told = token_costs(model, sequences, batch_size=lanes or MAX_STRIPS, advance=go_on)
-    for rows, batch in told:
+    scored = token_costs(model, sequences, batch_size=lanes or MAX_STRIPS, advance=report)
+    for rows, batch in scored:
         for row, cost in zip(rows, batch, strict=True):
             costs[row] = cost[firsts[row] - starts[row] :]
     return np.concatenate(costs), int((starts == firsts).sum())

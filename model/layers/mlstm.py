@@ -16,8 +16,8 @@ from .per_gate_parameters import PerGateParameters
 from .recurrence import implementation_name, pack, recur
 from .weight_norm import apply_weight_norm
 
-# Up to this many tokens, each is projected once. On CUDA, adding up the gradients of their rows
-# costs a product with all of them.
+# Largest V whose tokens are all projected once per window. On CUDA, adding up the gradients of
+# their rows costs a product with all of them.
 MOST_TABULATED = 1024
 # With products of 8-bit integers, a table may be this large: 256 MB. The last digits of a product
 # in fp32 depend on its number of rows, so on the batch, and rounding h to integers may turn a last
@@ -59,7 +59,7 @@ class MlstmLayer(RecurrentLayer):
 
     @classmethod
     def make(cls, config: ModelConfig, index: int) -> Self:
-        """Return a layer as the config asks for."""
+        """Return layer `index` of a model with this config."""
         return cls(
             config.input_size(index),
             config.hidden_size,
@@ -87,19 +87,19 @@ class MlstmLayer(RecurrentLayer):
     def prepare_weights(
         self, dtype: torch.dtype, *, integers: bool = False, leaves: PerGateParameters | None = None
     ) -> MlstmWeights:
-        """Apply the weight norm and cast: in training for each window, in inference only once."""
+        """Apply weight norm and cast to the compute dtype; arguments as in `RecurrentLayer`."""
         w_x = torch.cat([self._normed("mx"), self._normed("x")]).to(dtype)
         b = self.b.to(accumulation_dtype(dtype))
         if leaves is not None and (gates := leaves.of(self.w_h)):
-            return MlstmWeights(w_x, self._with_gradients_one_by_one(dtype, b, gates))
+            return MlstmWeights(w_x, self._with_per_gate_gradients(dtype, b, gates))
         w_mh, w_h = self._normed("mh").to(dtype), self._normed("h").to(dtype)
         packed = _pack(self.backend, w_mh, w_h, w_x, integers=integers)
         return MlstmWeights(w_x, RecurrentWeights(w_mh, w_h, b, packed, integers))
 
-    def _with_gradients_one_by_one(
+    def _with_per_gate_gradients(
         self, dtype: torch.dtype, b: Tensor, gates: Sequence[Tensor]
     ) -> RecurrentWeights:
-        """Build w_mh and w_h from leaves whose gradients backward computes one after the other."""
+        """Build w_mh and w_h so that backward computes the gates' gradients one after the other."""
         deferred = DeferredWeightGradients()
         w_mh = join([self._normed("mh").to(dtype)], self.w_mh, deferred.grad_w_mh)
         normed = (gate.to(dtype) for gate in self._normed_gates(gates))
@@ -116,7 +116,7 @@ class MlstmLayer(RecurrentLayer):
             yield apply_weight_norm(gate, gain)
 
     def implementation(self, dtype: torch.dtype, *, integers: bool = False) -> str:
-        """Name the implementation of the recurrence on this machine."""
+        """Return what computes the recurrence on this machine."""
         w_mh = self.w_mh.new_empty((len(self.w_mh), 0), dtype=dtype)
         return implementation_name(self.backend, w_mh, integers=integers)
 
@@ -126,21 +126,21 @@ class MlstmLayer(RecurrentLayer):
         return State(h, h.to(accumulation_dtype(dtype)))
 
     def forward(self, x: Tensor, state: State, weights: MlstmWeights) -> tuple[Tensor, State]:
-        """Project the whole window's input [T, B, E], and recur over it."""
+        """Project the inputs [T, B, E] of the window, then run the recurrence."""
         return _recur(self.backend, RecurrenceInput(x, state, weights.recurrent, w_x=weights.w_x))
 
     def project_vocabulary(self, embedding: Tensor, weights: MlstmWeights) -> Tensor:
-        """Project each of the V tokens once, since a window repeats them: [V, 5H].
+        """Return the projected inputs of all V tokens, [V, 5H], since a window repeats them.
 
-        With more than MOST_TABULATED tokens a window repeats few. They are then projected as they
-        occur, and the table is their embedding [V, E].
+        A window repeats few of more than MOST_TABULATED tokens. These are projected as they occur,
+        and the table is their embedding [V, E].
         """
         return F.linear(embedding, weights.w_x) if _tabulates(embedding, weights) else embedding
 
     def forward_tokens(
         self, tokens: Tensor, table: Tensor, state: State, weights: MlstmWeights
     ) -> tuple[Tensor, State]:
-        """Recur over the table's rows; or look tokens [T, B] up and project them first."""
+        """Same as forward(embedding[tokens]), from projected inputs where the table has them."""
         if not _tabulates(table, weights):
             return super().forward_tokens(tokens, table, state, weights)
         return _recur(self.backend, RecurrenceInput(table, state, weights.recurrent, tokens))

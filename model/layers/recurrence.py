@@ -11,7 +11,7 @@ from torch import Tensor
 from ..cell import mlstm_step
 from ..errors import InputError
 from ..fused.compilation import window_library
-from ..fused.cores import has_matrix_units
+from ..fused.cores import has_amx
 from ..fused.cpu import compiled_mlstm, runs_compiled
 from ..fused.cpu import pack as pack_for_vectors
 from ..fused.cuda.mlstm import runs_in_triton, triton_mlstm
@@ -126,7 +126,7 @@ def _obstacle(backend: Backend, w_mh: Tensor, integers: bool) -> str:
     if backend == "amx":
         if w_mh.dtype != torch.bfloat16:
             return f"it multiplies in bfloat16, and the model in {dtype}"
-        if not has_matrix_units():
+        if not has_amx():
             return "this processor has no Intel AMX"
     elif w_mh.dtype.itemsize == 2 and H % 2:
         return f"16-bit products take units in pairs, and {H:,} is odd"

@@ -16,7 +16,7 @@ HASHTAG = re.compile(r"#(\S+)")
 
 @dataclass(frozen=True)
 class TextProfile:
-    """A named way to turn a text into the bytes that a model reads."""
+    """How a text becomes the bytes that a model processes: cleaning, and a frame around it."""
 
     name: str
     prefix: str

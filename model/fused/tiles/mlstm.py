@@ -1,4 +1,4 @@
-"""The recurrence on matrix units, with its gradient.
+"""The recurrence on Intel AMX, with its gradient.
 
 Products of one byte take 16 lanes and 32 units at a time, weight gradients 32 lanes. Other sizes
 are padded with zeros to a multiple of these.
@@ -116,7 +116,7 @@ class Saved(NamedTuple):
 
 
 def runs_on_tiles(w_mh: Tensor) -> bool:
-    """Return whether the recurrence on matrix units can take a w_mh of this device and dtype."""
+    """Return whether the recurrence on Intel AMX can take a w_mh of this device and dtype."""
     on_cpu = w_mh.device.type == "cpu" and w_mh.dtype == torch.bfloat16
     return on_cpu and library.tile_library() is not None
 

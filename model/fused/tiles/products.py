@@ -1,4 +1,4 @@
-"""Products of matrices in bf16 on matrix units, added up in fp32.
+"""Products of matrices in bf16 on Intel AMX, added up in fp32.
 
 Both factors are first arranged as tiles of 16 x 32, padded with zeros: whole kilobytes that a tile
 register loads in one piece.

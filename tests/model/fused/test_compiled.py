@@ -47,12 +47,12 @@ def test_the_cell_state_is_kept_in_fp32(kernel):
 
 
 def test_weight_gradients_as_matrix_units_want_them(monkeypatch):
-    """As torch's own products want them, where there are matrix units and the tiles do not run."""
+    """As torch's own products want them, where there is AMX and the tiles do not run."""
     if not runs_compiled(torch.empty(2, 2, dtype=torch.bfloat16)):
         pytest.skip("this processor has no products in bf16")
     inputs = scaled_inputs(torch.bfloat16, 5, 40, 48)
     plain = results(compiled_mlstm, inputs)
-    monkeypatch.setattr(weight_gradients, "has_matrix_units", lambda: True)
+    monkeypatch.setattr(weight_gradients, "has_amx", lambda: True)
     for a, b in zip(results(compiled_mlstm, inputs), plain, strict=True):
         assert error(a, b.double()) <= EPS[torch.bfloat16]  # the last rounding may differ
 

@@ -1,4 +1,4 @@
-"""The cross-entropy of the next tokens on matrix units, with its gradients."""
+"""The cross-entropy of the next tokens on Intel AMX, with its gradients."""
 
 import ctypes
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Muon's iterations on matrix units: their products add up in fp32, of factors in bf16."""
+"""Muon's iterations on Intel AMX: their products add up in fp32, of factors in bf16."""
 
 import ctypes
 

@@ -238,7 +238,7 @@ def test_without_matrix_units_nothing_changes(monkeypatch):
     assert not runs_on_tiles(torch.empty(2, 2, dtype=torch.bfloat16))
 
 
-@pytest.mark.skipif(library.has_matrix_units(), reason="this processor may have matrix units")
+@pytest.mark.skipif(library.has_amx(), reason="this processor may have AMX")
 def test_a_processor_without_matrix_units_has_no_library():
     assert library.tile_library() is None
 
@@ -249,12 +249,12 @@ def test_a_compiler_that_knows_no_tiles_is_done_without(caplog):
 
     assert library.build_for_tiles(refuse) is None
     (warning,) = caplog.messages
-    assert "without the processor's matrix units" in warning
+    assert "without Intel AMX" in warning
     assert "-mamx-tile" in warning
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="instructions of x86-64")
-@pytest.mark.skipif(library.has_matrix_units(), reason="this processor may have matrix units")
+@pytest.mark.skipif(library.has_amx(), reason="this processor may have AMX")
 def test_the_real_build_asks_the_processor_itself():
     """It compiles anywhere, and where torch is wrong about the processor, it is not used."""
     if window_library() is None:
@@ -265,7 +265,7 @@ def test_the_real_build_asks_the_processor_itself():
 def test_matrix_units_compute_what_their_emulation_does(monkeypatch):
     inputs = scaled_inputs(torch.bfloat16, 5, 67, 74)
     if not runs_on_tiles(inputs[3]):
-        pytest.skip("this processor has no matrix units")
+        pytest.skip("this processor has no AMX")
     real = results(tiled_mlstm, inputs)
     emulate_tiles(monkeypatch)
     for a, b in zip(real, results(tiled_mlstm, inputs), strict=True):
