@@ -3,6 +3,7 @@
 Tokens are bytes, or the subword tokens of a SentencePiece vocabulary. Shape letters as in cell.py.
 """
 
+import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple, cast, get_args
 
@@ -145,6 +146,11 @@ class LanguageModel(nn.Module):
         table = self._stack[0].project_vocabulary(self.embedding.weight.to(dtype), layers[0])
         b_out = self.decoder.bias.to(accumulation_dtype(dtype))
         return Weights(layers, table, self.decoder.weight.to(dtype), b_out)
+
+    def fold(self, leaves: PerGateParameters | None = None) -> Weights:
+        """Deprecated: the old name of `prepare_weights`."""
+        warnings.warn("fold is now prepare_weights", DeprecationWarning, stacklevel=2)
+        return self.prepare_weights(leaves)
 
     def hidden(
         self, tokens: Tensor, state: State, weights: Weights | None = None

@@ -243,3 +243,11 @@ def test_a_token_is_read_the_same_whether_all_are_projected_before_or_none(token
 def test_an_unknown_backend_is_refused():
     with pytest.raises(InputError, match=r"model\.backend is 'refrence'; known: auto, reference"):
         ModelConfig(backend="refrence")
+
+
+def test_old_public_names_still_work():
+    model = build_model(ModelConfig(hidden_size=4, embedding_size=2), seed=1)
+    with pytest.warns(DeprecationWarning, match="fold is now prepare_weights"):
+        assert torch.equal(model.fold().w_out, model.prepare_weights().w_out)
+    with pytest.warns(DeprecationWarning, match="symbols is now resolved_vocabulary_size"):
+        assert model.config.symbols == 256
