@@ -27,8 +27,8 @@ class State:
     """
 
     def __init__(self, h: Tensor, c: Tensor | None = None, **others: Tensor):
-        given = {"h": h, "c": c, **others}
-        self._tensors = {name: tensor for name, tensor in given.items() if tensor is not None}
+        tensors = {"h": h, "c": c, **others}
+        self._tensors = {name: tensor for name, tensor in tensors.items() if tensor is not None}
 
     def __getitem__(self, name: str) -> Tensor:
         return self._tensors[name]

@@ -38,25 +38,25 @@ def find_model(name_or_folder: str | Path) -> Path:
         from .hub import fetch_from_hub
 
         return fetch_from_hub(str(name_or_folder).removeprefix(HUB))
-    given = Path(name_or_folder)
-    places = [given]
-    if given.name == str(name_or_folder):  # a bare name, not a path that ends in one
-        places.append(SHIPPED_MODELS / ALIASES.get(given.name, given.name))
+    path = Path(name_or_folder)
+    places = [path]
+    if path.name == str(name_or_folder):  # a bare name, not a path that ends in one
+        places.append(SHIPPED_MODELS / ALIASES.get(path.name, path.name))
     for folder in places:
         if (found := model_in(folder)) is not None:
             return found
     if str(name_or_folder) in FORMER:
         raise InputError(
             f"model {str(name_or_folder)!r}: no longer shipped; take default, or get it with git "
-            f"archive {FORMER[given.name]} model/pretrained/{given.name}"
+            f"archive {FORMER[path.name]} model/pretrained/{path.name}"
         )
-    folders = step_folders(given / "checkpoint")
+    folders = step_folders(path / "checkpoint")
     if checkpoints := [folder for folder in folders if (folder / CONFIG_FILE).is_file()]:
         raise InputError(
             f"model {str(name_or_folder)!r}: a run that was not evaluated yet; its newest "
             f"checkpoint is a model: {checkpoints[-1]}"
         )
-    if any(given.glob(CLASSIFIER_FILE)) or any(given.glob(f"*/{CLASSIFIER_FILE}")):
+    if any(path.glob(CLASSIFIER_FILE)) or any(path.glob(f"*/{CLASSIFIER_FILE}")):
         raise InputError(
             f"model {str(name_or_folder)!r}: holds a classifier; name the model that it was fitted "
             "on, and give this folder to classify.py as --classifier"

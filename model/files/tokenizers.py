@@ -41,14 +41,14 @@ def load_tokenizer(folder: Path, description: Mapping[str, Any], path: Path) -> 
 
 
 def check_same_tokenizer(
-    place: str | Path, tokenizer: Tokenizer, wanted: Tokenizer, whose: str
+    place: str | Path, tokenizer: Tokenizer, expected: Tokenizer, whose: str
 ) -> None:
-    """Raise InputError if the model or corpus at `place` has another tokenizer than `wanted`."""
-    if tokenizer.fingerprint != wanted.fingerprint:
+    """Raise InputError if the model or corpus at `place` has another tokenizer than `expected`."""
+    if tokenizer.fingerprint != expected.fingerprint:
         raise InputError(
-            f"{place}: its tokenizer is {tokenizer.fingerprint}, {whose} {wanted.fingerprint}; "
+            f"{place}: its tokenizer is {tokenizer.fingerprint}, {whose} {expected.fingerprint}; "
             "prepare the corpus with --tokenizer FOLDER, the folder of the model"
-            if wanted.kind != BYTES.kind
+            if expected.kind != BYTES.kind
             else f"{place}: its tokenizer is {tokenizer.fingerprint}, {whose} bytes; prepare the "
             "corpus with --tokenizer bytes"
         )

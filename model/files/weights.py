@@ -167,9 +167,9 @@ def adapted(
     with the given model, unless the device differs.
     """
     model, here = loaded.model, loaded.model.embedding.weight.device
-    wanted = here if device in ("auto", None) else choose_device(device)
-    if wanted.type != here.type or wanted.index not in (None, here.index):
-        model = copy.deepcopy(model).to(wanted)
+    target = here if device in ("auto", None) else choose_device(device)
+    if target.type != here.type or target.index not in (None, here.index):
+        model = copy.deepcopy(model).to(target)
     elif precision is not None:
         model = copy.copy(model)
     if precision is not None:
@@ -187,10 +187,10 @@ class _LeftAsTheyAre(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        given = kwargs or {}
+        options = kwargs or {}
         if getattr(func, "__module__", "") == nn.init.__name__:
-            return given["tensor"] if "tensor" in given else args[0]
-        return func(*args, **given)
+            return options["tensor"] if "tensor" in options else args[0]
+        return func(*args, **options)
 
 
 def model_digest(model: LanguageModel, dtype: torch.dtype | None = None) -> str:
@@ -317,5 +317,5 @@ def check_header(
     for name, dtype in sorted(dtypes.items()):
         bits = integers.get(name)
         if dtype not in (FLOATS if bits is None else {INTEGERS[bits]}):
-            wanted = "floating-point numbers" if bits is None else f"{bits}-bit integers"
-            raise InputError(f"{path}: tensor {name} holds {dtype}, not {wanted}")
+            expected_kind = "floating-point numbers" if bits is None else f"{bits}-bit integers"
+            raise InputError(f"{path}: tensor {name} holds {dtype}, not {expected_kind}")

@@ -53,8 +53,8 @@ class FeatureKind:
         # Each kind has one spelling: kinds are compared, and appear in file names.
         object.__setattr__(self, "pooling", poolings if len(poolings) > 1 else poolings[0])
         for name in ("layers", "units"):
-            if isinstance(given := getattr(self, name), np.ndarray) and given.ndim == 1:
-                object.__setattr__(self, name, given.tolist())
+            if isinstance(indices := getattr(self, name), np.ndarray) and indices.ndim == 1:
+                object.__setattr__(self, name, indices.tolist())
 
     @property
     def poolings(self) -> tuple[Pooling, ...]:
@@ -113,8 +113,8 @@ class FeatureKind:
         layers, units: what `layers_of` and `units_of` returned.
         """
         chosen = state.features(self.state)
-        wanted = slice(None) if self.units is None else units  # a slice does not copy
-        return self._finished(torch.cat([chosen[layer][:, wanted] for layer in layers], dim=-1))
+        columns = slice(None) if self.units is None else units  # a slice does not copy
+        return self._finished(torch.cat([chosen[layer][:, columns] for layer in layers], dim=-1))
 
     def read_window(self, h: Tensor, units: list[int]) -> Tensor:
         """Return the features of the states after each of T bytes, [T, B, F], from h [T, B, H].
@@ -139,14 +139,17 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def preset(name: str, **given: Any) -> dict[str, Any]:
-    """Return the fields of a `FeatureKind` by a preset's name; what is given and not None wins.
+def preset(name: str, **overrides: Any) -> dict[str, Any]:
+    """Return the fields of a `FeatureKind` by a preset's name; overrides that are not None win.
 
     Raises InputError for an unknown name.
     """
     if name not in PRESETS:
         raise InputError(f"preset is {name!r}; known: {', '.join(PRESETS)}")
-    return {**PRESETS[name], **{key: value for key, value in given.items() if value is not None}}
+    return {
+        **PRESETS[name],
+        **{key: value for key, value in overrides.items() if value is not None},
+    }
 
 
 def check_poolings(poolings: Sequence[str]) -> None:
@@ -164,16 +167,16 @@ def _check_once(name: str, chosen: Sequence[Any]) -> None:
         raise InputError(f"{name} is {list(chosen)}; name each once")
 
 
-def _as_list(name: str, given: Any) -> list[Any]:
+def _as_list(name: str, values: Any) -> list[Any]:
     """Return a list of numbers, from a NumPy array too."""
     # No generator: it is read again for each call.
     if (
-        isinstance(given, str)
-        or getattr(given, "ndim", 1) != 1
-        or not isinstance(given, Collection)
+        isinstance(values, str)
+        or getattr(values, "ndim", 1) != 1
+        or not isinstance(values, Collection)
     ):
-        raise InputError(f"{name} is {given!r}; it must be a list of whole numbers")
-    return list(given)
+        raise InputError(f"{name} is {values!r}; it must be a list of whole numbers")
+    return list(values)
 
 
 class Pool:

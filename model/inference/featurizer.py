@@ -115,10 +115,10 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
 
     def transform(self, texts: Iterable[str]) -> np.ndarray:
         """Return features [N, F], rows in the order of the texts."""
-        given = checked_texts(texts)
+        checked = checked_texts(texts)
         self._ready()
         loaded: LoadedModel = self.loaded_
-        sequences = [loaded.tokens(text) for text in given]
+        sequences = [loaded.tokens(text) for text in checked]
         size = sum(map(len, sequences))
         with ProgressBar("featurize", size, shown=self.show_progress) as progress:
             return features_in_order(

@@ -82,8 +82,8 @@ class Clamp:
     """The value of its hidden state; None: it is free."""
 
     def __post_init__(self) -> None:
-        given = {"cell": self.cell, "hidden": self.hidden}
-        numbers = {name: _number(value) for name, value in given.items() if value is not None}
+        values = {"cell": self.cell, "hidden": self.hidden}
+        numbers = {name: _number(value) for name, value in values.items() if value is not None}
         if not numbers or not all(abs(number) <= LARGEST for number in numbers.values()):
             raise InputError(
                 f"unit {self.unit} is to be clamped to cell {self.cell}, hidden {self.hidden}; "

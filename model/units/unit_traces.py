@@ -126,22 +126,24 @@ def read_texts(
     texts = checked_texts(texts)
     if not texts:
         raise InputError("no texts to read")
-    wanted, lacking = _units_known(units, top, ranking)
+    traced, missing = _units_known(units, top, ranking)
     profile, config = loaded.profile, loaded.model.config
     shown = [_shown(profile, text, number) for number, text in enumerate(texts, start=1)]
     sequences = [loaded.tokens(text) for text in texts]
-    size = sum(map(len, sequences)) * (2 if lacking else 1)
+    size = sum(map(len, sequences)) * (2 if missing else 1)
     with ProgressBar("read", size, shown=show_progress) as progress:
         where: dict[str, Any] = {"state": state, "layer": layer, "advance": progress.advance}
-        if lacking:
+        if missing:
             varying = highest_variance_units(
-                loaded.model, sequences, len(wanted) + lacking, **where
+                loaded.model, sequences, len(traced) + missing, **where
             )
-            wanted += [unit for unit in varying if unit not in wanted][:lacking]
-        values = _traced(loaded, sequences, wanted, **where)
+            traced += [unit for unit in varying if unit not in traced][:missing]
+        values = _traced(loaded, sequences, traced, **where)
     each = zip(texts, shown, values, strict=True)
-    traces = [_unit_trace(profile, text, as_shown, under) for text, as_shown, under in each]
-    numbers = [int(unit) for unit in wanted]  # NumPy's numbers are not JSON
+    traces = [
+        _unit_trace(profile, text, as_shown, values_under) for text, as_shown, values_under in each
+    ]
+    numbers = [int(unit) for unit in traced]  # NumPy's numbers are not JSON
     if LAYERS[config.cell].feature == "hidden state":  # the cell has only this one
         state = "hidden"
     where_from = (state, layer % config.layers, _origin(loaded))
@@ -185,16 +187,16 @@ def _as_read(profile: TextProfile, text: str) -> str:
 
 
 def _shown(profile: TextProfile, text: str, number: int) -> str:
-    """Return the text as read, with the white space of the text as given where they align."""
+    """Return the text as read, with the white space of the original where they align."""
     read = _as_read(profile, text)
     if not read:
         raise InputError(f"text {number} is empty once the profile {profile.name} has cleaned it")
-    given = text.encode("utf-8", errors="replace").decode("utf-8").strip()
-    pairs = zip(given, read, strict=False)
-    aligned = len(given) == len(read) and all(
+    original = text.encode("utf-8", errors="replace").decode("utf-8").strip()
+    pairs = zip(original, read, strict=False)
+    aligned = len(original) == len(read) and all(
         one == other or (one.isspace() and other == " ") for one, other in pairs
     )
-    return given if aligned else read
+    return original if aligned else read
 
 
 def _origin(loaded: LoadedModel) -> dict[str, Any]:
