@@ -71,7 +71,7 @@ _pool = MemoryPool()
 
 
 def pooled_empty(*shape: int, dtype: torch.dtype) -> Tensor:
-    """Return an uninitialised CPU tensor from this process's pool."""
+    """Return an uninitialised CPU tensor, in memory of this process's pool."""
     return _pool.empty(*shape, dtype=dtype)
 
 

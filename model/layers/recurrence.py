@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -26,11 +25,10 @@ from ..fused.vectors.integers import (
 from ..fused.vectors.integers import pack as pack_for_integers
 from ..fused.window import RecurrenceInput, linear_into_pooled_buffer
 from ..state import State
+from .config import Backend
 
-Backend = Literal["auto", "reference", "fused"]
-Recurrence = Callable[
-    [RecurrenceInput], tuple[Tensor, State]
-]  # h [T, B, H] and the state after the window
+# Returns h [T, B, H] and the state after the window.
+Recurrence = Callable[[RecurrenceInput], tuple[Tensor, State]]
 
 
 def reference_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:

@@ -20,7 +20,7 @@ ALLOWED = {
     "model": set(),
     "data_utils": {
         *(f"model.{name}" for name in ("bounds", "errors", "fused.cores")),
-        *(f"model.files.{name}" for name in ("layout", "locks", "storage", "tokenizers")),
+        *(f"model.files.{name}" for name in ("locks", "storage", "tokenizers")),
         *(f"model.text.{name}" for name in ("profiles", "split", "tokenizer", "subwords")),
         *(f"model.reading.{name}" for name in ("inputs", "progress", "records", "texts")),
     },
