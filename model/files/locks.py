@@ -1,4 +1,4 @@
-"""Locks of the operating system, by which one process at a time writes a file or into a folder.
+"""File locks: one process at a time writes a file, or into a folder.
 
 They end with their holder: a kill leaves a lock's file, but no lock. The file is removed at the
 end, while it is this process's.

@@ -21,16 +21,16 @@ def shipped_models() -> list[str]:
 
 
 def model_in(folder: Path) -> Path | None:
-    """Return the folder, or its model/ as a run has one, if it holds a model; else None."""
+    """Return the folder of the model that a model or run directory holds; else None."""
     places = (folder, folder / "model")
     return next((place for place in places if (place / CONFIG_FILE).is_file()), None)
 
 
 def find_model(name_or_folder: str | Path) -> Path:
-    """Resolve the value of `--model` to the folder of the model's two files.
+    """Return the folder of a model.
 
-    Raises InputError if there is none. It looks only on this disk, unless the name begins with
-    hf://: then the model is fetched from the Hugging Face hub.
+    name_or_folder: a shipped model's name, a model directory, a run directory, or hf://owner/name,
+    which is downloaded from the Hugging Face hub. Raises InputError if there is no such model.
     """
     if not isinstance(name_or_folder, str | PathLike):
         raise InputError(f"model is {reprlib.repr(name_or_folder)}; it must be a name or a path")

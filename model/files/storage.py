@@ -71,7 +71,7 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, sweep: bool
 
 
 def is_stream(path: Path) -> bool:
-    """Return whether a name stands for something to write into, not for a file to replace.
+    """Return whether a path is a stream to write into, not a file to replace.
 
     That is a pipe, a device, or a descriptor such as /dev/stdout, even if that is of a file.
     """
@@ -89,7 +89,7 @@ def open_stream(path: Path) -> IO[bytes]:
 
 
 def _descriptor(path: Path) -> int | None:
-    """Return the number of the descriptor that a name stands for."""
+    """Return the file descriptor that a path such as /dev/stdout names; else None."""
     folder, name = os.path.split(os.path.abspath(path))
     if folder == "/dev":
         return {"stdout": 1, "stderr": 2}.get(name)
@@ -108,7 +108,7 @@ def _write_into_stream(path: Path, write: Callable[[Path], object]) -> None:
 
 @contextmanager
 def path_in_oserrors(path: Path, filled: Path | None = None) -> Iterator[None]:
-    """Let an OSError name the file or folder that is written: a full disk's may name nothing.
+    """Add the written path to an OSError; that of a full disk may name no file.
 
     filled: the temporary file or folder that is written in its place. An error that names another
     file, such as one to read, is left as it is.
@@ -127,7 +127,7 @@ def path_in_oserrors(path: Path, filled: Path | None = None) -> Iterator[None]:
 
 
 def _of_one_file(error: OSError) -> OSError:
-    """Return an error with a number, a reason and one file: of copies to a full disk, the copy."""
+    """Return the error with a number, a reason and one file; for a failed copy, the full disk's."""
     if isinstance(error, shutil.Error) and isinstance(error.args[0], list):  # of copytree
         source, target, reason = error.args[0][0]
         if number := re.match(r"\[Errno (\d+)\]", str(reason)):
@@ -141,12 +141,12 @@ def _of_one_file(error: OSError) -> OSError:
 
 
 def write_failed(error: Exception) -> OSError:
-    """Return an error with a number for a library's, which says why a file was not written."""
+    """Turn a library's error about a file that was not written into an OSError with a number."""
     return OSError(errno.EIO, f"could not be written ({error}); is the disk full?")
 
 
 def first_free(named: Callable[[int], Sequence[Path]]) -> Sequence[Path]:
-    """Return what `named` gives for the first number, from 1, whose paths are all free."""
+    """Return `named(n)` for the first n, from 1, for which none of its paths exists."""
     return next(paths for paths in map(named, count(1)) if not any(map(os.path.lexists, paths)))
 
 
@@ -159,7 +159,7 @@ def _remove_abandoned(path: Path) -> None:
 
 
 def foreign_files(folder: Path, ours: Contents) -> list[str]:
-    """Return the paths, in a folder, of what we did not write. A link is never ours."""
+    """Return the relative paths of files in a folder that we did not write, and of all links."""
     found = []
     for place, folders, files in os.walk(folder):
         for path in (Path(place, name) for name in [*folders, *files]):
@@ -192,7 +192,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def check_no_link(path: Path) -> None:
-    """Raise InputError for a link where we write: nothing outside is ever changed through one."""
+    """Raise InputError if the path to write is a link: we change nothing outside through one."""
     if path.is_symlink():
         raise InputError(
             f"{path}: is a link, and nothing is written through a link; replace it by what it names"
@@ -238,7 +238,7 @@ def whole_folder(final: Path, ours: Contents) -> Iterator[Path]:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder; what cannot be removed yet, as on NFS, at least loses its name.
+    """Remove a folder; one that cannot be removed yet, as on NFS, is renamed.
 
     Removal is tried again with the next folder removed next to it.
     """
@@ -284,7 +284,7 @@ def step_of(folder: Path) -> int:
 
 
 def _recover(old: Path, final: Path, ours: Contents) -> None:
-    """Remove the old folder if its successor is there, else give its name back."""
+    """Remove the old folder if its successor exists, else rename it back."""
     if os.path.lexists(final):
         _put_away(old, final, ours)
     elif os.path.lexists(old):
@@ -311,12 +311,12 @@ def _beside(path: Path, word: str) -> Path:
 
 
 def is_taken(folder: Path) -> bool:
-    """Return whether a new folder at the path would mix with something or replace it."""
+    """Return whether the path is a file or a folder with content."""
     return folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
 
 
 def flush_to_disk(path: Path) -> None:
-    """Wait until a file's content is on the disk, before it is renamed."""
+    """Flush a file to the disk."""
     with open(path, "rb") as file:
         os.fsync(file.fileno())
 

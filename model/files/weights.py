@@ -161,10 +161,10 @@ def load_model(
 def adapted(
     loaded: LoadedModel, precision: Precision | None, device: DeviceName = "auto"
 ) -> LoadedModel:
-    """Return a loaded model in another precision or on another device; the given one stays.
+    """Return a loaded model in another precision or on another device, and leave the original.
 
-    precision: None: the model's own. device: "auto" or None: where the model is. Weights are shared
-    with the given model, unless the device differs.
+    precision: None: the model's own. device: "auto" or None: where the model is. The two share
+    weights unless the device differs.
     """
     model, here = loaded.model, loaded.model.embedding.weight.device
     target = here if device in ("auto", None) else choose_device(device)
@@ -194,7 +194,7 @@ class _LeftAsTheyAre(TorchFunctionMode):
 
 
 def model_digest(model: LanguageModel, dtype: torch.dtype | None = None) -> str:
-    """Return a digest of the weights and of everything else that decides the features.
+    """Return a digest of all that determines the features: weights, architecture, precision.
 
     dtype: of the products; None: the model's own. A classifier belongs to a model in fp32.
     """
@@ -238,7 +238,7 @@ class ModelDescription:
 
 
 def _load_weights(path: Path, model: LanguageModel, bits: int | None) -> dict[str, Tensor]:
-    """Return a model's weights from a file whose header fits it.
+    """Return a model's weights from a file, after comparing its header with the model.
 
     bits: of the integers that matrices are kept as; None: they are floating-point numbers.
     """

@@ -1,4 +1,4 @@
-"""The C++ of this package, compiled once for this machine and loaded.
+"""Compiles the C++ of this package, once for this machine, and loads it.
 
 It includes torch's headers but not Python's, and is called through ctypes, so it needs a C++
 compiler and nothing else. Compiling takes seconds; the library is kept in the user's cache.
@@ -50,7 +50,7 @@ class Build(NamedTuple):
 
 @cache
 def window_library() -> ctypes.CDLL | None:
-    """Return the compiled recurrence; None, after a warning that says why, if it does not build."""
+    """Return the compiled recurrence; None, after a warning, if it does not build."""
     try:
         libraries = ("-ltorch_cpu", "-lc10")
         function = "mlstm_forward_float32"
@@ -110,7 +110,7 @@ def _digest_of(library: Path) -> Path:
 
 
 def _name_of(build: Build) -> str:
-    """Name a library by all that it is made of; by the compiler only if the user chose one."""
+    """Return the library's name: a digest of sources, options and, if CXX is set, the compiler."""
     sources = [build.source, *sorted(FOLDER.rglob("*.h"))]
     texts = (path.read_text() for path in sources)
     system = [platform.machine(), *platform.libc_ver()]  # of machines that share a home

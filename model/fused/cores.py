@@ -1,6 +1,6 @@
-"""The cores of this process: how many it may use, and which instructions they have.
+"""The CPU cores of this process: how many it may use, and their instructions.
 
-Its affinity and its cgroups' quota of time say how many.
+Their number follows from the process's affinity and the CPU quota of its cgroups.
 """
 
 import ctypes
@@ -15,7 +15,7 @@ ROOT = Path("/")
 
 
 class Allowance(NamedTuple):
-    """What the system lets this process use."""
+    """The CPU cores that the system lets this process use."""
 
     affine: int  # cores the scheduler may use for this process
     quota: float  # quota of time, in cores; infinity without a limit
@@ -30,7 +30,7 @@ class Allowance(NamedTuple):
 
 
 def usable_cores(root: Path = ROOT) -> int:
-    """Return how many cores this process may use, or, if the system does not say, all.
+    """Return how many cores this process may use; all, if the system does not say.
 
     root: the folder that has proc and sys.
     """
@@ -70,7 +70,7 @@ def bound_cores(openmp: Any = None) -> set[int]:
 
 
 def quota(root: Path = ROOT) -> float:
-    """Return how many cores' time this process's cgroups allow; without a limit, infinity.
+    """Return the CPU quota of this process's cgroups, in cores; infinity without a limit.
 
     The smallest limit from its own cgroup up to the root applies. root: the folder that has proc
     and sys.
@@ -98,7 +98,7 @@ def cgroups(controller: str, root: Path = ROOT) -> Iterator[Path]:
 
 
 def _mount(controller: str, root: Path) -> tuple[Path, str]:
-    """Return where a controller's cgroups of version 1 are mounted, and which is the mount's root.
+    """Return where a controller's cgroups of version 1 are mounted, and the root of the mount.
 
     Often several controllers are mounted together, as cpu,cpuacct. controller: empty for version 2.
     """

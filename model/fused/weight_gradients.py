@@ -19,7 +19,7 @@ PRODUCT = "weight gradient"  # the name of such a product in a profile
 
 
 class Factors(NamedTuple):
-    """The factors of a window's weight gradients."""
+    """The two factors of each of a window's weight gradients."""
 
     dz: Tensor  # [T * B, 4H], gradient before the gates' non-linearities
     m: Tensor  # [T * B, H]

@@ -74,8 +74,11 @@ FASTEST_FIRST = (
 # The same for products of 8-bit integers.
 INT8_FASTEST_FIRST = (
     Implementation(
-        *("cpp", "compiled, 8-bit products"),
-        *(compiled_integer_mlstm, runs_compiled_int8, pack_for_integers),
+        "cpp",
+        "compiled, 8-bit products",
+        compiled_integer_mlstm,
+        runs_compiled_int8,
+        pack_for_integers,
     ),
     Implementation("torch", "plain torch, 8-bit products", plain_integer_mlstm, lambda w_mh: True),
 )

@@ -1,4 +1,4 @@
-"""Imports published weights: returns a model, and whether it is plausible."""
+"""Imports published weights, and checks that they predict plain English."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -151,5 +151,5 @@ def _provenance(
 
 
 def _measured(bits: float) -> dict[str, float]:
-    """Return what was measured, without NaN, which JSON cannot represent."""
+    """Return the measurements without NaN, which JSON cannot represent."""
     return {"plain_english_bits_per_character": round(bits, 4)} if math.isfinite(bits) else {}

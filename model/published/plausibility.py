@@ -1,4 +1,4 @@
-"""Whether imported weights were understood correctly: how well they predict plain English."""
+"""Checks that imported weights were read correctly: how well they predict plain English."""
 
 import numpy as np
 import torch

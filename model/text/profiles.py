@@ -1,4 +1,4 @@
-"""Text to bytes: how a review is cleaned and framed before the model reads it."""
+"""Text profiles: how a review is cleaned and framed before the model processes it."""
 
 import html
 import re

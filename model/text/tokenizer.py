@@ -1,4 +1,4 @@
-"""From text, as UTF-8 bytes, to the tokens that a model reads, and back without loss."""
+"""Tokenizers: from text, as UTF-8 bytes, to a model's tokens, and back without loss."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ LARGEST_VOCABULARY = 1 << 16  # the range of uint16
 
 
 class Tokenizer:
-    """V tokens, each of which stands for some bytes of text.
+    """Splits text into V tokens, each of which stands for some bytes.
 
     Whatever the text, `decode(encode(text)) == text`, so that bits counted per byte of text are
     comparable from one tokenizer to another.
@@ -50,7 +50,7 @@ class Tokenizer:
         raise NotImplementedError
 
     def count_bytes(self, tokens: np.ndarray) -> int:
-        """Return how many bytes of text tokens [n] stand for together."""
+        """Return how many bytes of text tokens [n] stand for in total."""
         return int(self.byte_lengths(tokens).sum(dtype=np.int64))
 
     def describe(self) -> dict[str, str]:

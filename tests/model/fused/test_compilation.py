@@ -290,7 +290,7 @@ def test_a_lock_left_by_a_killed_process_holds_nobody_up(tmp_path):
 def test_waiting_for_a_live_process_ends(tmp_path):
     with filelock.FileLock(tmp_path / "window.lock"):
         started = time.monotonic()
-        with compilation._one_at_a_time(tmp_path / "window.so", patience=0.2):
+        with compilation._one_at_a_time(tmp_path / "window.so", timeout=0.2):
             assert 0.1 < time.monotonic() - started < 60
 
 
