@@ -14,7 +14,7 @@ from data_utils.lanes import DataConfig
 from data_utils.sources import load_corpus
 from model.errors import InputError
 from model.files.shipped import model_in
-from model.language_model import build_model
+from model.layers.language_model import build_model
 from model.state import DTYPES
 from model.text.split import Split
 from training.metrics import read_rows

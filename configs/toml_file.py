@@ -16,7 +16,7 @@ from data_utils.lanes import DataConfig
 from model.bounds import Bound, check_bounds, fill
 from model.errors import InputError
 from model.files.storage import write_atomically
-from model.language_model import ModelConfig
+from model.layers.config import ModelConfig
 from training.checkpoint import CheckpointConfig
 from training.evaluation import EvaluateConfig
 from training.metrics import LogConfig

@@ -4,9 +4,10 @@ import hashlib
 from pathlib import Path
 
 from model.errors import InputError
+from model.files.tokenizers import check_same_tokenizer
 from model.text.profiles import TextProfile, text_profile
 from model.text.split import Split, encode_split
-from model.text.tokenizer import Tokenizer, check_same_tokenizer
+from model.text.tokenizer import Tokenizer
 
 from .corpus import BYTES_VERSION, EMBEDDED, SPLITS, Corpus, open_corpus
 from .synthetic import synthetic_reviews

@@ -7,15 +7,18 @@ needs scikit-learn.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from .version import installed_version
+
 if TYPE_CHECKING:
     __version__: str
     from .classifiers.sentiment_classifier import SentimentClassifier
     from .errors import InputError
-    from .featurizer import SentimentFeaturizer
     from .files.weights import LoadedModel, load_model, save_model
-    from .language_model import LanguageModel, ModelConfig, build_model
+    from .inference.featurizer import SentimentFeaturizer
+    from .inference.sampling import Clamp, SamplingConfig, continue_text
+    from .layers.config import ModelConfig
+    from .layers.language_model import LanguageModel, build_model
     from .pages.heatmap import heatmap
-    from .sampling import Clamp, SamplingConfig, continue_text
     from .state import State
     from .units.unit_traces import UnitTrace, UnitTraces, read_texts
 
@@ -42,14 +45,14 @@ __all__ = [
 _MODULES = {
     "InputError": "errors",
     "SentimentClassifier": "classifiers.sentiment_classifier",
-    "SentimentFeaturizer": "featurizer",
-    "LanguageModel": "language_model",
-    "ModelConfig": "language_model",
-    "build_model": "language_model",
+    "SentimentFeaturizer": "inference.featurizer",
+    "LanguageModel": "layers.language_model",
+    "ModelConfig": "layers.config",
+    "build_model": "layers.language_model",
     "State": "state",
-    "Clamp": "sampling",
-    "SamplingConfig": "sampling",
-    "continue_text": "sampling",
+    "Clamp": "inference.sampling",
+    "SamplingConfig": "inference.sampling",
+    "continue_text": "inference.sampling",
     "UnitTrace": "units.unit_traces",
     "UnitTraces": "units.unit_traces",
     "read_texts": "units.unit_traces",
@@ -62,7 +65,7 @@ _MODULES = {
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        return _version()
+        return installed_version()
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f".{_MODULES[name]}", __name__), name)
@@ -70,13 +73,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*__all__, "__version__"])
-
-
-def _version() -> str:
-    """Return the installed version; a checkout without an installation has none."""
-    from importlib.metadata import PackageNotFoundError, version  # takes longer than all else here
-
-    try:
-        return version("mlstm-sentiment")
-    except PackageNotFoundError:
-        return "0+checkout"

@@ -1,7 +1,7 @@
-"""Types and bounds of values: written in a dataclass, checked in one place.
+"""Checks values against the types and bounds that a dataclass declares.
 
-So are read the configs of runs, the descriptions of models, classifiers and corpora, and the
-counters of checkpoints.
+Configs of runs, descriptions of models, classifiers and corpora, and the counters of checkpoints
+are read in this way.
 """
 
 import math

@@ -28,10 +28,10 @@ def mlstm_step(
     b: Tensor,
     linear: Callable[[Tensor, Any], Tensor] = F.linear,
 ) -> State:
-    """Read one byte and return the state after it.
+    """Process one token and return the state after it.
 
-    x_proj: [B, 5H], the input's part of m (first H) and of the gates i f u o (last 4H).
-    state: before the byte; h [B, H] in the compute dtype, c [B, H] in the accumulation dtype.
+    x_proj: [B, 5H], the input's terms of m (first H) and of the gates i f u o (last 4H).
+    state: before the token; h [B, H] in the compute dtype, c [B, H] in the accumulation dtype.
     w_mh: [H, H], w_h: [4H, H], compute dtype, or what `linear` takes instead of them. b: [4H],
     accumulation dtype. linear: the product of rows [B, H] and one of the two matrices.
 

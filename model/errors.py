@@ -52,7 +52,7 @@ def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
     return f"; did you mean {near[0]}?" if near else f"; known: {', '.join(known)}"
 
 
-def meant(word: str, known: Iterable[str]) -> str:
+def suggestion(word: str, known: Iterable[str]) -> str:
     """Return the end of an error: which of the known words was likely meant, or nothing."""
     near = get_close_matches(word, list(known), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""

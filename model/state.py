@@ -1,4 +1,4 @@
-"""What the model remembers between bytes."""
+"""What the model remembers between tokens."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
@@ -12,19 +12,23 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class State:
-    """Named tensors of n numbers for every lane: [L, B, n] each; a layer sees [B, n].
+    """What a model carries from one window to the next: named tensors, [L, B, n] each.
 
-    Every cell has `h`, its output after the last byte, which the next token is predicted from. An
-    LSTM also has its cell state `c`. A cell may keep more, under its own names: only the file of a
-    cell knows the parts of its state. All zeros is the state before the first byte.
+    A layer has its own part, [B, n] each. All zeros is the state before any text. Every cell has
+    `h`, its output after the last token, from which the next token is predicted. LSTMs also have
+    the cell state `c`. A cell may keep more tensors, under names that only its own file knows.
+
+        state = model.initial_state(2)  # of 2 lanes
+        _, state = model(tokens, state)
+        state.features("cell")[-1]  # [B, H], the last layer's
 
     Parts that products read have exactly the dtype of those products, so that carrying a state from
     window to window rounds nothing. An mLSTM's `c` is fp32 (fp64 in an fp64 model).
     """
 
     def __init__(self, h: Tensor, c: Tensor | None = None, **others: Tensor):
-        given = {"h": h, "c": c, **others}
-        self._tensors = {name: tensor for name, tensor in given.items() if tensor is not None}
+        tensors = {"h": h, "c": c, **others}
+        self._tensors = {name: tensor for name, tensor in tensors.items() if tensor is not None}
 
     def __getitem__(self, name: str) -> Tensor:
         return self._tensors[name]
@@ -58,17 +62,17 @@ class State:
         return h.dtype if h is not None and h.dtype in DTYPES.values() else None
 
     def features(self, name: StateName) -> Tensor:
-        """Return what features are read from, [L, B, H].
+        """Return the tensor that features are taken from, [L, B, H].
 
         "hidden" is h; "cell" is c, or h in a cell that has no memory apart from its output.
         """
-        return self._tensors[self._read_by(name)]
+        return self._tensors[self._source(name)]
 
     def is_output(self, name: StateName) -> bool:
-        """Return whether features are read from h, which a window returns for every byte."""
-        return self._read_by(name) == "h"
+        """Return whether features are taken from h, which a window returns for every token."""
+        return self._source(name) == "h"
 
-    def _read_by(self, name: StateName) -> str:
+    def _source(self, name: StateName) -> str:
         return "c" if name == "cell" and "c" in self._tensors else "h"
 
     def each(self, change: Callable[[Tensor], Tensor]) -> "State":
@@ -76,11 +80,11 @@ class State:
         return State(**{name: change(tensor) for name, tensor in self._tensors.items()})
 
     def detach(self) -> "State":
-        """Cut the gradient: truncated back-propagation through time."""
+        """Return the state without its gradient: truncated back-propagation through time."""
         return self.each(Tensor.detach)
 
     def reset(self, lanes: Tensor) -> "State":
-        """Zero the lanes where the bool mask [B] is true."""
+        """Return the state with lanes zeroed where the bool mask [B] is true."""
         keep = ~lanes.unsqueeze(-1)
         # where, not a product: a product keeps the NaN of a state that has overflowed.
         return self.each(lambda tensor: tensor.where(keep, 0))
@@ -112,7 +116,7 @@ class State:
         """Return the state [L, B, n] with one unit, as `features` reads it, set to a value."""
         tensor = self.features(name).clone()
         tensor[layer, :, unit] = value
-        return State(**{**self._tensors, self._read_by(name): tensor})
+        return State(**{**self._tensors, self._source(name): tensor})
 
     def like(self, other: "State") -> "State":
         """Return a copy with each part on the device and in the dtype of another state's part."""

@@ -9,7 +9,7 @@ from data_utils.corpus import open_corpus
 from data_utils.provenance import describe_origin
 from model.bounds import Bound, PositiveInt
 from model.errors import InputError
-from model.language_model import VOCABULARY_SIZE
+from model.layers.config import VOCABULARY_SIZE
 
 from .hardware import ClusterConfig
 from .planning import Plan, TextSize
@@ -91,10 +91,10 @@ def read_job(options: PlanOptions) -> tuple[RunConfig, TextSize]:
         valid = float(len(corpus.splits["valid"].tokens))
         text = TextSize(options.characters, corpus.characters_per_token, valid)
         return replace(run, model=model), text
-    if run.model.symbols != VOCABULARY_SIZE:
+    if run.model.resolved_vocabulary_size != VOCABULARY_SIZE:
         raise InputError(
-            f"model.vocabulary_size is {run.model.symbols}, so tokens are subwords; give their "
-            "prepared corpus with --corpus"
+            f"model.vocabulary_size is {run.model.vocabulary_size}, so tokens are subwords; give "
+            "their prepared corpus with --corpus"
         )
     return run, TextSize(options.characters, valid_tokens=options.characters * VALID_FRACTION)
 

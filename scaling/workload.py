@@ -8,7 +8,7 @@ so activations and their gradients coexist.
 from dataclasses import dataclass
 
 from model.errors import InputError
-from model.language_model import ModelConfig
+from model.layers.config import ModelConfig
 from model.state import DTYPES
 
 FORWARD_AND_BACKWARD = 6  # operations of a weight for every token: 2 forward, 4 backward
@@ -36,7 +36,12 @@ class Workload:
         """Count a model of mLSTM layers; InputError for another cell."""
         if config.cell != "mlstm":
             raise InputError(f"model.cell is {config.cell}; the performance model knows only mlstm")
-        H, E, V, L = config.hidden_size, config.embedding_size, config.symbols, config.layers
+        H, E, V, L = (
+            config.hidden_size,
+            config.embedding_size,
+            config.resolved_vocabulary_size,
+            config.layers,
+        )
         products = 5 * H * (E + H) + (L - 1) * 5 * H * 2 * H + H * V
         gains = 10 * H if config.weight_norm else 0  # one for each row of w_mx, w_x, w_mh, w_h
         return cls(V * E + products + L * (4 * H + gains) + V, products, L * 5 * H * H)
@@ -99,7 +104,9 @@ class MemoryModel:
         """Bytes of a lane's activations over the window."""
         H, s = self.model.hidden_size, PRECISION_BYTES[self.precision]
         narrow = IN_PRODUCT_DTYPE + (OF_GRAPHS if self.graphs else 0)
-        chosen = self.model.symbols * s if self.graphs else 0  # one of V tokens, for the table
+        chosen = (
+            self.model.resolved_vocabulary_size * s if self.graphs else 0
+        )  # one of V tokens, for the table
         return self.window * (H * (narrow * s + IN_FP32 * FP32) + chosen)
 
     def needed(self, lanes: int) -> Memory:

@@ -13,7 +13,7 @@ import command
 
 from model.bounds import PositiveInt
 from model.errors import InputError
-from model.features import Pooling, check_poolings
+from model.inference.features import Pooling, check_poolings
 from transfer.task import LabelledTask, check_seeds
 
 

@@ -26,8 +26,9 @@ if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) == signal.SIG_I
     signal.signal(signal.SIGHUP, lambda *_: None)
 
 from data_utils.synthetic import synthetic_reviews
-from model.fused import recycling
-from model.language_model import LanguageModel, ModelConfig, build_model
+from model.fused import memory_pool
+from model.layers.config import ModelConfig
+from model.layers.language_model import LanguageModel, build_model
 from model.text.profiles import text_profile
 from model.text.split import Split, encode_split
 from model.text.subwords import SubwordTokenizer, train_vocabulary
@@ -171,11 +172,11 @@ def without_file_locks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def recycle_into(monkeypatch: pytest.MonkeyPatch) -> Callable[..., recycling.MemoryPool]:
+def recycle_into(monkeypatch: pytest.MonkeyPatch) -> Callable[..., memory_pool.MemoryPool]:
     """Return a function that lets a pool hand out the tensors of windows."""
 
-    def replace(pool: recycling.MemoryPool) -> recycling.MemoryPool:
-        monkeypatch.setattr(recycling, "_pool", pool)
+    def replace(pool: memory_pool.MemoryPool) -> memory_pool.MemoryPool:
+        monkeypatch.setattr(memory_pool, "_pool", pool)
         return pool
 
     return replace

@@ -25,9 +25,10 @@ from torch import Tensor
 from data_utils.corpus import Corpus
 from model.bounds import PositiveInt, check_bounds
 from model.errors import InputError
+from model.files.layout import CONFIG_FILE
 from model.files.shapes import Shape, check_not_negative, check_tensors
-from model.files.shipped import CONFIG_FILE
 from model.files.storage import read_json, step_of
+from model.files.tokenizers import check_same_tokenizer
 from model.files.weights import (
     WEIGHTS_FILE,
     load_model,
@@ -35,10 +36,11 @@ from model.files.weights import (
     save_model,
     save_tensors,
 )
-from model.language_model import LanguageModel, ModelConfig
+from model.layers.config import ModelConfig
+from model.layers.language_model import LanguageModel
 from model.state import State
 from model.text.profiles import TextProfile
-from model.text.tokenizer import BYTES, Tokenizer, check_same_tokenizer
+from model.text.tokenizer import BYTES, Tokenizer
 
 from .optimizers.state import DISPLAY_ONLY, flatten_optimizers, restore_optimizers
 from .parallel.agreement import run_on_main

@@ -9,8 +9,8 @@ import torch
 
 from model.bounds import PositiveInt, check_bounds
 from model.errors import InputError
-from model.language_model import LanguageModel
-from model.scoring import Reset, token_costs
+from model.inference.scoring import Reset, token_costs
+from model.layers.language_model import LanguageModel
 from model.text.split import Split, cut_strips, tokens_by_review
 
 from .parallel.distributed import WaitingTogether, World

@@ -8,8 +8,8 @@ import numpy as np
 
 from data_utils.corpus import Corpus
 from model.errors import InputError
-from model.language_model import LanguageModel
-from model.sampling import SamplingConfig, generate
+from model.inference.sampling import SamplingConfig, generate
+from model.layers.language_model import LanguageModel
 from model.text.profiles import text_profile
 
 from .evaluation import EvaluateConfig

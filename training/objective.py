@@ -6,11 +6,11 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from model.fused.recycling import empty_like
+from model.fused.memory_pool import empty_like
 from model.fused.tiles.mlstm import runs_on_tiles
 from model.fused.tiles.training.cross_entropy import Loss, cross_entropy_on_tiles
-from model.language_model import LanguageModel
-from model.layers.gate_leaves import GateLeaves
+from model.layers.language_model import LanguageModel
+from model.layers.per_gate_parameters import PerGateParameters
 from model.state import State
 
 from .parallel.batch import IGNORED
@@ -32,7 +32,7 @@ class Objective(nn.Module):
         targets: Tensor,
         state: State,
         dropout_mask: Tensor | None = None,
-        leaves: GateLeaves | None = None,
+        leaves: PerGateParameters | None = None,
         gradient_scale: float | Tensor = 1.0,
     ) -> tuple[Tensor, State]:
         """Return the nats of targets given tokens, summed over all, and the state after.
@@ -42,7 +42,7 @@ class Objective(nn.Module):
         leaves: tensors that receive the gradients, if not the parameters.
         gradient_scale: multiplies the gradients, not the nats, e.g. 1 / number of targets.
         """
-        weights = self.model.fold(leaves)
+        weights = self.model.prepare_weights(leaves)
         h, state = self.model.hidden(tokens, state, weights)  # [T, B, H]
         if dropout_mask is not None:
             h = h * dropout_mask

@@ -22,7 +22,7 @@ from model.files.storage import (
     STEP_FOLDER,
     is_stream,
     is_taken,
-    naming,
+    path_in_oserrors,
     step_folder,
     whole_folder,
     write_atomically,
@@ -125,7 +125,7 @@ def _folder_beside(output: Path) -> Iterator[Path]:
     """Yield a temporary folder for what goes into `output`, which errors in it name."""
     with (
         tempfile.TemporaryDirectory(dir=output.parent) as temporary,
-        naming(output, Path(temporary)),
+        path_in_oserrors(output, Path(temporary)),
     ):
         yield Path(temporary)
 

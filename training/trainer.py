@@ -13,9 +13,9 @@ from torch import Tensor
 
 from model.bounds import Bound, Fraction, check_bounds
 from model.errors import InputError
-from model.language_model import LanguageModel
-from model.layers.gate_leaves import GateLeaves
-from model.precision import TrainingPrecision
+from model.layers.config import TrainingPrecision
+from model.layers.language_model import LanguageModel
+from model.layers.per_gate_parameters import PerGateParameters
 from model.state import State
 
 from .objective import Objective
@@ -200,7 +200,7 @@ class Trainer:
             self.line_nats += nats.detach()
         self.state = State.join(after)
 
-    def _loss_of_one_token(self, leaves: GateLeaves) -> Tensor:
+    def _loss_of_one_token(self, leaves: PerGateParameters) -> Tensor:
         token = torch.zeros(1, 1, dtype=torch.int64, device=self.world.device)
         nats, _ = self.objective(token, token, self.model.initial_state(1), leaves=leaves)
         return nats

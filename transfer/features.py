@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from model.errors import InputError
-from model.features import FINAL_CELL, FeatureKind
-from model.files.feature_files import REMEDY, SECONDS_BETWEEN_SAVES, Reading, compute, mapped
 from model.files.locks import one_at_a_time
-from model.language_model import LanguageModel
+from model.inference.feature_files import REMEDY, SECONDS_BETWEEN_SAVES, Reading, compute, mapped
+from model.inference.features import FINAL_CELL, FeatureKind
+from model.layers.language_model import LanguageModel
 from model.reading.progress import ProgressBar
 
 BATCH_SIZE = 128

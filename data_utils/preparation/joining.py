@@ -16,10 +16,10 @@ import numpy as np
 
 from model.errors import InputError
 from model.files.storage import whole_folder, write_json
-from model.files.tokenizers import save_tokenizer
+from model.files.tokenizers import check_same_tokenizer, save_tokenizer
 from model.reading.progress import ProgressBar
 from model.text.split import Split
-from model.text.tokenizer import BYTES, check_same_tokenizer
+from model.text.tokenizer import BYTES
 
 from ..corpus import (
     CORPUS_FILES,

@@ -28,7 +28,7 @@ from model.files.storage import (
     foreign_files,
     inside,
     listed,
-    naming,
+    path_in_oserrors,
     read_json,
     recover_folders,
     remove_folder,
@@ -179,7 +179,7 @@ def new_corpus(output: Path) -> Iterator[None]:
     with one_at_a_time(output.with_name(f".{output.name}{PARTIAL}.lock"), busy):
         if os.path.lexists(output):  # also a broken link
             raise InputError(f"{output}: exists already; remove it or name another folder")
-        with naming(output):
+        with path_in_oserrors(output):
             yield
 
 

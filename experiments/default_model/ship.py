@@ -37,10 +37,10 @@ from model.classifiers.stars import (
     save_stars,
 )
 from model.errors import InputError
-from model.features import ModelOutput, read_in_order
 from model.files.shipped import SHIPPED_MODELS
 from model.files.storage import read_json, write_json
 from model.files.weights import LoadedModel, find_model, load_model, load_tensors, model_digest
+from model.inference.features import ModelOutput, read_in_order
 
 CALIBRATED_ON = ("sst", "imdb", "amazon")  # each has the same weight
 WEIGHTED_ON = (*CALIBRATED_ON, "titles", "everyday")  # the bag of n-grams, against the head

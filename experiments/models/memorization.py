@@ -17,10 +17,11 @@ from data_utils.corpus import open_corpus
 from data_utils.options import Model
 from data_utils.provenance import describe_origin
 from model.files.storage import write_json
+from model.files.tokenizers import check_same_tokenizer
 from model.files.weights import load_model
-from model.language_model import LanguageModel
+from model.layers.language_model import LanguageModel
 from model.text.split import Split
-from model.text.tokenizer import BYTES, check_same_tokenizer
+from model.text.tokenizer import BYTES
 
 PROMPT = 50  # bytes that the model reads, and then generates; about as many in pieces of words
 EXAMPLES_KEPT = 5
@@ -87,7 +88,7 @@ def sample_passages(split: Split, count: int, seed: int, size: int = 2 * PROMPT)
 @torch.inference_mode()
 def greedy(model: LanguageModel, prompt: Tensor, count: int) -> Tensor:
     """Return the `count` likeliest next tokens, one by one, after prompt [N, P]: [N, count]."""
-    weights = model.fold()
+    weights = model.prepare_weights()
     logits, state = model(prompt, model.initial_state(len(prompt)), weights)
     written = [logits[:, -1].argmax(1)]
     while len(written) < count:

@@ -20,9 +20,9 @@ from data_utils.options import Model
 from data_utils.provenance import describe_origin
 from experiments.models.overlap import RUN, Words, run_hashes
 from model.errors import InputError
-from model.features import read_in_order
 from model.files.storage import write_json
 from model.files.weights import LoadedModel, load_model
+from model.inference.features import read_in_order
 from model.text.split import Split, tokens_by_review
 
 HALF = 0.5  # of its runs that a copy shares with a single review of the train split

@@ -17,8 +17,8 @@ from data_utils.options import Model
 from data_utils.provenance import describe_origin
 from data_utils.published_sets.registry import SETS
 from experiments.tables import read_result
-from model.featurizer import SentimentFeaturizer
 from model.files.storage import write_json
+from model.inference.featurizer import SentimentFeaturizer
 from transfer.neuron.ranking import area_difference
 
 

@@ -22,10 +22,10 @@ from data_utils.published_sets.registry import SETS
 from experiments.neuron.fits import WAYS, Way, fit_way, tested
 from experiments.neuron.titles import TITLE_MARK, score_titles
 from model.errors import InputError
-from model.features import FeatureKind
 from model.files.storage import write_json
 from model.files.weights import LoadedModel, load_model
-from model.precision import Precision
+from model.inference.features import FeatureKind
+from model.layers.config import Precision
 from transfer.experiment import describe_model
 from transfer.features import FeatureCache
 from transfer.regression import Examples

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from data_utils.titles import SEPARATOR
 from scipy.special import logsumexp
 
 from data_utils.labelled import LabelledSet
-from data_utils.titles import SEPARATOR
 from experiments.neuron.fits import tested
 from model.files.weights import LoadedModel
-from model.language_model import LanguageModel, Weights
+from model.layers.language_model import LanguageModel, Weights
 from model.state import State
 from model.text.ragged import RaggedBatch, ragged_batches
 
@@ -67,7 +67,7 @@ def opening_chances(
     sequences = [loaded.tokenizer.encode(text) for text in framed]
     chances = np.empty((len(texts), len(openings)))
     with torch.inference_mode():
-        weights = loaded.model.fold()
+        weights = loaded.model.prepare_weights()
         for batch in ragged_batches([len(row) - 1 for row in sequences], BATCH_SIZE, BLOCK):
             state = read_batch(loaded.model, weights, sequences, batch)
             last = torch.tensor([int(sequences[row][-1]) for row in batch.indices])  # [B]

@@ -9,7 +9,7 @@ from data_utils.published_sets.registry import PublishedTask
 from data_utils.published_sets.splits import Fold
 from model.files.storage import write_json
 from model.files.weights import LoadedModel
-from model.language_model import untrained_like
+from model.layers.language_model import untrained_like
 from transfer.baselines import majority_accuracy
 from transfer.features import FeatureCache
 from transfer.intervals import fold_interval, over_draws

@@ -18,7 +18,7 @@ from data_utils.labelled import LabelledSet
 from data_utils.published_sets.registry import EMOTIONS, PublishedTask
 from data_utils.published_sets.splits import SEED
 from model.files.weights import LoadedModel
-from model.language_model import untrained_like
+from model.layers.language_model import untrained_like
 from transfer.baselines import TFIDF_C_GRID, bag_of_words, tfidf_regression
 from transfer.features import FeatureCache
 from transfer.metrics import bootstrap_intervals, describe_choices

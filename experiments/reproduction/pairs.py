@@ -23,7 +23,7 @@ from data_utils.published_sets.layouts import PairSet
 from data_utils.published_sets.registry import PublishedTask
 from data_utils.published_sets.splits import SEED, Fold
 from model.files.weights import LoadedModel
-from model.language_model import LanguageModel, untrained_like
+from model.layers.language_model import LanguageModel, untrained_like
 from transfer.baselines import TFIDF_C_GRID, bag_of_words, best_tfidf_regression
 from transfer.features import FeatureCache
 from transfer.metrics import RESAMPLES, bootstrap_intervals

@@ -18,7 +18,7 @@ from data_utils.published_sets.registry import SETS, PublishedTask, present
 from model.bounds import NonNegativeInt
 from model.files.storage import write_json
 from model.files.weights import LoadedModel, load_model
-from model.precision import Precision
+from model.layers.config import Precision
 from transfer.experiment import describe_model
 from transfer.features import FeatureCache
 

@@ -17,10 +17,10 @@ from configs import command
 from data_utils.options import Model, TextKey
 from data_utils.provenance import describe_origin
 from model.bounds import PositiveInt
-from model.features import features_in_order
 from model.files.storage import write_json
 from model.files.weights import load_model
-from model.language_model import LanguageModel
+from model.inference.features import features_in_order
+from model.layers.language_model import LanguageModel
 from model.reading.texts import read_plain_texts
 from scaling.benchmark.timing import interleave, rates, ratio
 
@@ -118,7 +118,7 @@ def read_padded(
     """
     ends = []
     with torch.inference_mode():
-        weights = model.fold()
+        weights = model.prepare_weights()
         for begin in range(0, len(sequences), batch_size):
             part = sequences[begin : begin + batch_size]
             tokens = torch.zeros(len(part), max(map(len, part)), dtype=torch.long)  # [B, longest]

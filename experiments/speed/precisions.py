@@ -23,7 +23,8 @@ from data_utils.labelled import read_labelled_sets
 from data_utils.provenance import describe_origin
 from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.files.storage import write_json
-from model.language_model import LanguageModel, ModelConfig, build_model
+from model.layers.config import ModelConfig
+from model.layers.language_model import LanguageModel, build_model
 from scaling.benchmark.timing import interleave
 
 RESULT = Path(__file__).resolve().parent / "results" / "precisions.json"
@@ -107,7 +108,7 @@ def untrained(H: int, precision: str) -> LanguageModel:
 def window(model: LanguageModel, lanes: int) -> Callable[[], object]:
     """Return a function that reads the same window again and again."""
     tokens = torch.randint(0, 256, (lanes, WINDOW), generator=torch.Generator().manual_seed(0))
-    return partial(model.hidden, tokens, model.initial_state(lanes), model.fold())
+    return partial(model.hidden, tokens, model.initial_state(lanes), model.prepare_weights())
 
 
 def time_classifying(

@@ -11,10 +11,10 @@ import torch
 
 from ..bounds import NonNegativeInt, Probability, check_bounds, fill
 from ..errors import InputError
-from ..features import FeatureKind, Pooling, check_poolings
-from ..files.shipped import CLASSIFIER_FILE as CONFIG_FILE
+from ..files.layout import CLASSIFIER_FILE as CONFIG_FILE
 from ..files.storage import check_format_version, read_json, write_json
 from ..files.weights import check_header, load_tensors, save_tensors
+from ..inference.features import FeatureKind, Pooling, check_poolings
 
 # 1: two classes; 2: more; 3: fine-tuned heads; 4: 1 or 2 on pooled states; 5: a head that
 # predicts one to five stars; 6: such a head with a bag of n-grams

@@ -13,8 +13,8 @@ import torch
 
 from ..bounds import Probability, fill
 from ..errors import InputError
-from ..features import FeatureKind
 from ..files.weights import check_header, load_tensors
+from ..inference.features import FeatureKind
 from .classifier import (
     CONFIG_FILE,
     THRESHOLD,

@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 
 from ..files.card import model_card
 from ..files.hub import CARD_FILE, FILES, hub_library, refusals
-from ..files.shipped import CONFIG_FILE
+from ..files.layout import CONFIG_FILE
 from ..files.storage import check_replaceable, inside, read_json, whole_folder
 from ..files.weights import load_model
 from .classifier import CLASSIFIER_FILES, FOLDER

@@ -12,10 +12,10 @@ import numpy as np
 import torch
 
 from ..errors import InputError
-from ..features import ModelOutput, features_in_order, folded, read_in_order
 from ..files.devices import DeviceName
 from ..files.weights import LoadedModel, adapted, load_model
-from ..precision import Precision
+from ..inference.features import ModelOutput, features_in_order, prepare_weights, read_in_order
+from ..layers.config import Precision
 from ..reading.progress import ProgressBar
 from ..reading.records import Record
 from ..reading.texts import unicode_text
@@ -138,7 +138,7 @@ class SentimentClassifier:
         loaded = adapted(loaded, self.precision, self.device)
         classes = named_classes(fitted.classes, y)
         unsure = fitted.unsure if self.unsure is None else checked_between(self.unsure)
-        weights = folded(loaded.model)  # once: a stream comes a few texts at a time
+        weights = prepare_weights(loaded.model)  # once: a stream comes a few texts at a time
         # Nothing can fail from here on; other threads check for the last of these.
         self.classes_, self.unsure_, self._weights = classes, unsure, weights
         self.loaded_, self.fitted_ = loaded, fitted
@@ -420,7 +420,7 @@ class SentimentClassifier:
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         if "loaded_" in state:
-            self._weights = folded(self.loaded_.model)
+            self._weights = prepare_weights(self.loaded_.model)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "loaded_")

@@ -14,7 +14,7 @@ import torch
 
 from ..bounds import PositiveFloat, Probability, check_bounds, fill
 from ..errors import InputError
-from ..features import FeatureKind, Pooling
+from ..inference.features import FeatureKind, Pooling
 from ..state import StateName
 from .classifier import (
     CONFIG_FILE,

@@ -25,7 +25,7 @@ from ..classifiers.rows import (
 )
 from ..classifiers.summary import Summary
 from ..errors import InputError
-from ..files.storage import is_stream, naming, open_stream
+from ..files.storage import is_stream, open_stream, path_in_oserrors
 from ..pages.outputs import PAGES
 from ..reading.inputs import JSON_KINDS, Position, TableOptions, as_input
 from ..reading.progress import ProgressBar
@@ -286,10 +286,10 @@ def opened(
     if output is None:
         if sys.stdout is None:
             raise InputError("standard output is closed; name a file with --output")
-        with naming(Path(STDOUT)):
+        with path_in_oserrors(Path(STDOUT)):
             yield make(sys.stdout.buffer), None
     elif is_stream(output):
-        with naming(output), open_stream(output) as file:
+        with path_in_oserrors(output), open_stream(output) as file:
             yield make(file), None
     else:
         with resumable_output(output, request(options, row_format, classifier, key)) as file:
@@ -302,12 +302,12 @@ def request(
     options: Namespace, row_format: RowFormat, classifier: "SentimentClassifier", key: str | None
 ) -> dict[str, Any]:
     """Return all that the answers depend on, except the texts."""
-    from .. import __version__
     from ..classifiers.fitted import fitted_digest
+    from ..version import installed_version
 
     names = ("threshold", "unsure", "precision", "neuron")
     return {
-        "version": __version__,
+        "version": installed_version(),
         "format": row_format,
         "text_key": options.text_key or key,
         "model": fitted_digest(classifier.loaded, options.classifier),

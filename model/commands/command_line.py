@@ -12,12 +12,12 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any, NoReturn, get_args
 
-from .. import __version__
-from ..errors import InputError, meant, utf8_argument
+from ..errors import InputError, suggestion, utf8_argument
 from ..files.shipped import find_model
-from ..precision import Precision
+from ..layers.config import Precision
 from ..reading.inputs import Quoting
 from ..reading.texts import TEXT_KEYS
+from ..version import installed_version
 from .program import run
 
 PROGRAM = "mlstm-sentiment"
@@ -53,7 +53,7 @@ def dispatch(words: Sequence[str]) -> None:
         description="The sentiment neuron: a byte-level multiplicative LSTM that reads reviews.",
         epilog=f"commands, each with its own --help:\n{indent(listed, '  ')}",
     )
-    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {installed_version()}")
     parser.add_argument("command", nargs="?", help=argparse.SUPPRESS)
     if not words or set(words) == {"help"}:
         return parser.print_help()
@@ -64,7 +64,7 @@ def dispatch(words: Sequence[str]) -> None:
         raise InputError(_after_the_command(words))
     if name not in COMMANDS:
         raise InputError(
-            f"no command {name!r}{meant(name, COMMANDS)}; there are {', '.join(COMMANDS)}"
+            f"no command {name!r}{suggestion(name, COMMANDS)}; there are {', '.join(COMMANDS)}"
         )
     module = import_module(f".{name}", __package__)
     call(module.add_options, module.run, module.__doc__ or "", words[1:], f"{PROGRAM} {name}")
@@ -132,7 +132,7 @@ class Parser(argparse.ArgumentParser):
     def _meant(self, unknown: Sequence[str]) -> str:
         """Return a question about what unknown words may mean, or nothing."""
         if unknown[0].startswith("-"):
-            return meant(unknown[0].partition("=")[0], self.names)
+            return suggestion(unknown[0].partition("=")[0], self.names)
         option, value = "--input", unknown[0]
         if option not in self.names or not os.path.exists(value):
             option = next((name for name in ("--text", "--prompt") if name in self.names), "")

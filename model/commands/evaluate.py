@@ -11,11 +11,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from .. import __version__
 from ..errors import InputError
 from ..reading.inputs import TableOptions, as_input
 from ..reading.progress import ProgressBar
 from ..reading.texts import ReadingReport, read_texts
+from ..version import installed_version
 from .command_line import (
     KINDS_HELP,
     Parser,
@@ -77,7 +77,7 @@ def run(options: Namespace, origin: Mapping[str, Any] | None = None) -> None:
         )
     check_apart([options.data], [options.output])
     texts = texts_of(options.data, options.text_key, TableOptions.from_options(options))
-    score(options, lambda loaded: encode(texts, loaded), origin or {"version": __version__})
+    score(options, lambda loaded: encode(texts, loaded), origin or {"version": installed_version()})
 
 
 def texts_of(path: Path, text_key: str | None, table: TableOptions) -> list[str]:
@@ -104,7 +104,7 @@ def score(
     prepare_output(options.output)
 
     from ..files.weights import load_model
-    from ..scoring import score_split
+    from ..inference.scoring import score_split
 
     loaded = load_model(options.model, device=options.device)
     loaded.model.set_precision(options.precision)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import InputError
 from ..files.locks import one_at_a_time, refusal
-from ..files.storage import is_stream, naming
+from ..files.storage import is_stream, path_in_oserrors
 from ..reading.inputs import TableOptions
 from ..reading.progress import ProgressBar
 from ..reading.texts import read_plain_texts
@@ -25,7 +25,7 @@ from .command_line import (
 from .program import prepare_output
 
 if TYPE_CHECKING:
-    from ..files.feature_files import Reading
+    from ..inference.feature_files import Reading
 
 
 def add_options(parser: Parser) -> None:
@@ -50,7 +50,7 @@ def add_options(parser: Parser) -> None:
 
 
 def add_kind(parser: Parser) -> None:
-    """Add the options that choose the features; see model/features.py."""
+    """Add the options that choose the features; see model/inference/features.py."""
     parser.add_argument(
         "--preset",
         choices=("papers", "pooled"),
@@ -111,9 +111,9 @@ def run(options: Namespace) -> None:
     prepare_output(options.output)
     texts = read_plain_texts(options.input, options.text_key, TableOptions.from_options(options))
 
-    from ..features import FeatureKind, preset
-    from ..files.feature_files import Reading
     from ..files.weights import load_model
+    from ..inference.feature_files import Reading
+    from ..inference.features import FeatureKind, preset
 
     layers = options.layers[0] if options.layers in (["last"], ["all"]) else options.layers
     chosen = preset(options.preset, state=options.state, pooling=options.pooling)
@@ -133,7 +133,7 @@ def run(options: Namespace) -> None:
 
 def write(reading: "Reading", output: Path, progress: ProgressBar) -> None:
     """Write the features; an interruption leaves the finished part next to `output`."""
-    from ..files.feature_files import compute
+    from ..inference.feature_files import compute
 
     if is_stream(output):  # nothing to continue
         write_into(reading, output, progress)
@@ -153,5 +153,5 @@ def write_into(reading: "Reading", pipe: Path, progress: ProgressBar) -> None:
         features[rows] = values
     content = io.BytesIO()  # numpy asks a file for its position, which a pipe lacks
     np.save(content, features, allow_pickle=False)
-    with naming(pipe):
+    with path_in_oserrors(pipe):
         pipe.write_bytes(content.getbuffer())

@@ -15,7 +15,7 @@ from .command_line import Parser, add_classifier, add_model
 
 if TYPE_CHECKING:
     from ..files.weights import LoadedModel
-    from ..sampling import Clamp
+    from ..inference.sampling import Clamp
 
 
 LAST = -1  # the last layer, as PyTorch counts
@@ -105,7 +105,7 @@ def run(options: Namespace) -> None:
     import torch
 
     from ..files.weights import load_model
-    from ..sampling import SamplingConfig, generate, review_start
+    from ..inference.sampling import SamplingConfig, generate, review_start
     from ..text.glyphs import visible
 
     config = SamplingConfig(
@@ -148,7 +148,7 @@ def show(prompt: str, pieces: Iterator[tuple[int, str]], samples: int) -> None:
 def asked_clamp(options: Namespace, loaded: "LoadedModel") -> "Clamp | None":
     """Return the clamp that the options define, or None."""
     from ..classifiers.fitted import own_classifier
-    from ..sampling import Clamp
+    from ..inference.sampling import Clamp
 
     if options.sentiment is not None:
         if any(

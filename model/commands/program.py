@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ..errors import InputError
-from ..files.storage import is_stream, naming, write_json
+from ..files.storage import is_stream, path_in_oserrors, write_json
 from ..fused.process import own_process
 
 USAGE_ERROR = 2  # the exit code of every error that a user can cause
@@ -57,7 +57,7 @@ def run(
         with _ended_by_signals(), _named():
             code = command() or 0
             if sys.stdout is not None:
-                with naming(Path(STDOUT)):
+                with path_in_oserrors(Path(STDOUT)):
                     sys.stdout.flush()  # here a full disk is still reported
     except (InputError, OSError) as error:
         _finish_printing()

@@ -12,7 +12,7 @@ from ..classifiers.heads import Heads
 from ..classifiers.ngrams import BagOfNgrams
 from ..classifiers.stars import POSITIVE_WEIGHTS, StarsClassifier
 from ..classifiers.stars import SMALLEST_PROBABILITY as SMALLEST_OF_STARS
-from ..features import FeatureKind
+from ..inference.features import FeatureKind
 
 
 class Affine(NamedTuple):

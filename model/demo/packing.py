@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..files.quantization import SCALE, quantize
-from ..language_model import LanguageModel
+from ..layers.language_model import LanguageModel
 
 MULTIPLE = 16  # units and columns are padded to this: the 8-bit weights in one SIMD register
 

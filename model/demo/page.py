@@ -114,7 +114,7 @@ def _description(
         "padded_units": padded(config.hidden_size),
         "padded_embedding": padded(config.embedding_size),
         "layers": config.layers,
-        "symbols": config.symbols,
+        "symbols": config.resolved_vocabulary_size,
         "unit": unit,
         "limits": [float(f"{limit:.3g}") for limit in ranges.tolist()],
         "head": head and _head(head),

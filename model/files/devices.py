@@ -1,4 +1,4 @@
-"""Where a model runs: on the best device available, or on the one asked for, if it exists."""
+"""Chooses the device of a model: the best one, or the one asked for."""
 
 from typing import NamedTuple
 
@@ -30,7 +30,7 @@ def this_machine() -> Machine:
 
 
 def choose_device(name: DeviceName, machine: Machine | None = None) -> torch.device:
-    """Return the device of a name; `auto` or None is a CUDA GPU, else Apple's, else the CPU.
+    """Return the torch.device of a name; `auto` or None: a CUDA GPU, else Apple's, else the CPU.
 
     machine: this one unless given. Raises InputError, with the reason, for a device that cannot be
     used.
@@ -52,7 +52,7 @@ def choose_device(name: DeviceName, machine: Machine | None = None) -> torch.dev
 
 
 def reason_against(device: torch.device, machine: Machine | None = None) -> str:
-    """Return why a device of a machine, of this one unless given, cannot be used; else ""."""
+    """Return why a device cannot be used, or ""; machine: by default this one."""
     machine = machine or this_machine()
     if device.type == "cuda":
         return _reason_against_cuda(device.index or 0, machine)

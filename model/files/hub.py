@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..text.tokenizer import TOKENIZER_FILE
-from .shipped import CONFIG_FILE, WEIGHTS_FILE
+from .layout import CONFIG_FILE, WEIGHTS_FILE
 
 CARD_FILE = "README.md"
 IN_CLASSIFIER = "classifier/*"

@@ -1,4 +1,4 @@
-"""Locks of the operating system, by which one process at a time writes a file or into a folder.
+"""File locks: one process at a time writes a file, or into a folder.
 
 They end with their holder: a kill leaves a lock's file, but no lock. The file is removed at the
 end, while it is this process's.
@@ -71,10 +71,10 @@ def refusal(message: str) -> Callable[[], None]:
 
 
 @contextmanager
-def lock_folder(folder: Path, patience: float = 0.0, *, new: bool = False) -> Iterator[None]:
+def lock_folder(folder: Path, timeout: float = 0.0, *, new: bool = False) -> Iterator[None]:
     """Keep other processes from locking the folder, which is created if absent.
 
-    patience: seconds to wait for a holder that may be about to end. A created folder without
+    timeout: seconds to wait for a holder that may be about to end. A created folder without
     content is removed at the end. Raises InputError, naming the holder, if it is locked; new:
     FileExistsError, if it exists.
     """
@@ -84,7 +84,7 @@ def lock_folder(folder: Path, patience: float = 0.0, *, new: bool = False) -> It
         if place.is_symlink() and not place.exists():
             raise InputError(f"{place}: is a broken link; is its disk mounted?")
     lock = _lock_of(folder / LOCK_FILE)
-    made = _acquire(lock, folder, patience, new, MOST_TRIES)
+    made = _acquire(lock, folder, timeout, new, MOST_TRIES)
     try:
         write_json(folder / HOLDER_FILE, _description())
         yield
@@ -106,7 +106,7 @@ def _is_no_folder(place: Path) -> bool:
 
 
 def _acquire(
-    lock: filelock.BaseFileLock, folder: Path, patience: float, new: bool, tries: int
+    lock: filelock.BaseFileLock, folder: Path, timeout: float, new: bool, tries: int
 ) -> bool:
     """Return whether the folder had to be created."""
     made = not folder.exists()
@@ -115,13 +115,13 @@ def _acquire(
     except FileExistsError:
         if new or folder.exists() or tries == 1:
             raise
-        return _acquire(lock, folder, patience, new, tries - 1)  # its holder has removed it
+        return _acquire(lock, folder, timeout, new, tries - 1)  # its holder has removed it
     try:
-        _lock(lock, folder, patience)
+        _lock(lock, folder, timeout)
     except FileNotFoundError:  # its holder had made it, and has removed it
         if tries == 1:
             raise
-        return _acquire(lock, folder, patience, new, tries - 1)
+        return _acquire(lock, folder, timeout, new, tries - 1)
     except filelock.Timeout as error:
         raise InputError(
             f"{_holder(folder)}; wait for it to end, or name another folder"
@@ -133,14 +133,14 @@ def _acquire(
     return made
 
 
-def _lock(lock: filelock.BaseFileLock, folder: Path, patience: float) -> None:
+def _lock(lock: filelock.BaseFileLock, folder: Path, timeout: float) -> None:
     try:
         lock.acquire(timeout=0)
     except filelock.Timeout:
-        if not patience:
+        if not timeout:
             raise
-        log.warning("%s; waiting up to %g s for its end", _holder(folder), patience)
-        lock.acquire(timeout=patience)
+        log.warning("%s; waiting up to %g s for its end", _holder(folder), timeout)
+        lock.acquire(timeout=timeout)
 
 
 def _description() -> dict[str, int | str]:

@@ -1,18 +1,14 @@
-"""Resolves a model's name to a folder: a model's, a run's, or one that is shipped."""
+"""Finds the folder of a model: by its path, by a run's, or by a shipped model's name."""
 
 import reprlib
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError, meant
-from ..text.tokenizer import TOKENIZER_FILE
+from ..errors import InputError, suggestion
+from .layout import CLASSIFIER_FILE, CONFIG_FILE
 from .storage import read_json, step_folders
 
-CONFIG_FILE = "config.json"
-WEIGHTS_FILE = "model.safetensors"
-MODEL_FILES = (WEIGHTS_FILE, CONFIG_FILE, TOKENIZER_FILE)  # of a model directory
-CLASSIFIER_FILE = "classifier.json"  # in a folder of a classifier without a model
 HUB = "hf://"  # before a repository's owner/name
 SHIPPED_MODELS = Path(__file__).parent.parent / "pretrained"
 ALIASES = {"default": "stars_1024", "default_small": "stars_512"}  # of shipped models
@@ -25,16 +21,16 @@ def shipped_models() -> list[str]:
 
 
 def model_in(folder: Path) -> Path | None:
-    """Return the folder, or its model/ as a run has one, if it holds a model; else None."""
+    """Return the folder of the model that a model or run directory holds; else None."""
     places = (folder, folder / "model")
     return next((place for place in places if (place / CONFIG_FILE).is_file()), None)
 
 
 def find_model(name_or_folder: str | Path) -> Path:
-    """Resolve the value of `--model` to the folder of the model's two files.
+    """Return the folder of a model.
 
-    Raises InputError if there is none. It looks only on this disk, unless the name begins with
-    hf://: then the model is fetched from the Hugging Face hub.
+    name_or_folder: a shipped model's name, a model directory, a run directory, or hf://owner/name,
+    which is downloaded from the Hugging Face hub. Raises InputError if there is no such model.
     """
     if not isinstance(name_or_folder, str | PathLike):
         raise InputError(f"model is {reprlib.repr(name_or_folder)}; it must be a name or a path")
@@ -42,25 +38,25 @@ def find_model(name_or_folder: str | Path) -> Path:
         from .hub import fetch_from_hub
 
         return fetch_from_hub(str(name_or_folder).removeprefix(HUB))
-    given = Path(name_or_folder)
-    places = [given]
-    if given.name == str(name_or_folder):  # a bare name, not a path that ends in one
-        places.append(SHIPPED_MODELS / ALIASES.get(given.name, given.name))
+    path = Path(name_or_folder)
+    places = [path]
+    if path.name == str(name_or_folder):  # a bare name, not a path that ends in one
+        places.append(SHIPPED_MODELS / ALIASES.get(path.name, path.name))
     for folder in places:
         if (found := model_in(folder)) is not None:
             return found
     if str(name_or_folder) in FORMER:
         raise InputError(
             f"model {str(name_or_folder)!r}: no longer shipped; take default, or get it with git "
-            f"archive {FORMER[given.name]} model/pretrained/{given.name}"
+            f"archive {FORMER[path.name]} model/pretrained/{path.name}"
         )
-    folders = step_folders(given / "checkpoint")
+    folders = step_folders(path / "checkpoint")
     if checkpoints := [folder for folder in folders if (folder / CONFIG_FILE).is_file()]:
         raise InputError(
             f"model {str(name_or_folder)!r}: a run that was not evaluated yet; its newest "
             f"checkpoint is a model: {checkpoints[-1]}"
         )
-    if any(given.glob(CLASSIFIER_FILE)) or any(given.glob(f"*/{CLASSIFIER_FILE}")):
+    if any(path.glob(CLASSIFIER_FILE)) or any(path.glob(f"*/{CLASSIFIER_FILE}")):
         raise InputError(
             f"model {str(name_or_folder)!r}: holds a classifier; name the model that it was fitted "
             "on, and give this folder to classify.py as --classifier"
@@ -70,7 +66,7 @@ def find_model(name_or_folder: str | Path) -> Path:
         f"model {str(name_or_folder)!r}: neither a model directory (with {CONFIG_FILE}), nor a run "
         f"directory (with model/{CONFIG_FILE}), nor a shipped model ({', '.join(names)}), nor one "
         f"of the Hugging Face hub ({HUB}owner/name)"
-        f"{meant(str(name_or_folder), names)}"
+        f"{suggestion(str(name_or_folder), names)}"
     )
 
 

@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 def write_atomically(path: Path, write: Callable[[Path], object], *, sweep: bool = True) -> None:
-    """Let `write` fill a temporary file beside `path`, then rename it over `path`.
+    """Let `write` fill a temporary file next to `path`, then rename it over `path`.
 
     A reader, and a process killed half-way, sees the old file or the new one, never a part. If
     several write at once, each has its own temporary file, and the last to finish stays. A link
@@ -59,7 +59,7 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, sweep: bool
         _remove_abandoned(path)
     temporary = _beside(path, f"{secrets.token_hex(4)}.{PARTIAL}")
     try:
-        with naming(path, temporary):
+        with path_in_oserrors(path, temporary):
             temporary.touch()
             mode = S_IMODE(temporary.stat().st_mode)  # reading the umask would change it for all
             write(temporary)
@@ -71,7 +71,7 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, sweep: bool
 
 
 def is_stream(path: Path) -> bool:
-    """Return whether a name stands for something to write into, not for a file to replace.
+    """Return whether a path is a stream to write into, not a file to replace.
 
     That is a pipe, a device, or a descriptor such as /dev/stdout, even if that is of a file.
     """
@@ -89,7 +89,7 @@ def open_stream(path: Path) -> IO[bytes]:
 
 
 def _descriptor(path: Path) -> int | None:
-    """Return the number of the descriptor that a name stands for."""
+    """Return the file descriptor that a path such as /dev/stdout names; else None."""
     folder, name = os.path.split(os.path.abspath(path))
     if folder == "/dev":
         return {"stdout": 1, "stderr": 2}.get(name)
@@ -99,16 +99,16 @@ def _descriptor(path: Path) -> int | None:
 def _write_into_stream(path: Path, write: Callable[[Path], object]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         whole = Path(folder) / path.name
-        with naming(whole):  # it is not the stream that is full
+        with path_in_oserrors(whole):  # it is not the stream that is full
             write(whole)
             content = whole.read_bytes()
-        with naming(path), open_stream(path) as stream:
+        with path_in_oserrors(path), open_stream(path) as stream:
             stream.write(content)
 
 
 @contextmanager
-def naming(path: Path, filled: Path | None = None) -> Iterator[None]:
-    """Let an OSError name the file or folder that is written: a full disk's may name nothing.
+def path_in_oserrors(path: Path, filled: Path | None = None) -> Iterator[None]:
+    """Add the written path to an OSError; that of a full disk may name no file.
 
     filled: the temporary file or folder that is written in its place. An error that names another
     file, such as one to read, is left as it is.
@@ -116,18 +116,18 @@ def naming(path: Path, filled: Path | None = None) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        told = _of_one_file(error)
-        name = told.filename
+        named = _of_one_file(error)
+        name = named.filename
         is_own = not name or Path(str(name)).is_relative_to(filled or path)
-        if is_own and told.errno is not None:  # without a number it is the network's
-            told.filename = str(path)
-        if told is error:
+        if is_own and named.errno is not None:  # without a number it is the network's
+            named.filename = str(path)
+        if named is error:
             raise
-        raise told from error
+        raise named from error
 
 
 def _of_one_file(error: OSError) -> OSError:
-    """Return an error with a number, a reason and one file: of copies to a full disk, the copy."""
+    """Return the error with a number, a reason and one file; for a failed copy, the full disk's."""
     if isinstance(error, shutil.Error) and isinstance(error.args[0], list):  # of copytree
         source, target, reason = error.args[0][0]
         if number := re.match(r"\[Errno (\d+)\]", str(reason)):
@@ -136,17 +136,17 @@ def _of_one_file(error: OSError) -> OSError:
     if error.errno in FULL and error.filename2:
         return OSError(error.errno, error.strerror, error.filename2)
     if type(error) is OSError and UNWRITTEN.fullmatch(str(error)):
-        return unwritten(error)
+        return write_failed(error)
     return error
 
 
-def unwritten(error: Exception) -> OSError:
-    """Return an error with a number for a library's, which says why a file was not written."""
+def write_failed(error: Exception) -> OSError:
+    """Turn a library's error about a file that was not written into an OSError with a number."""
     return OSError(errno.EIO, f"could not be written ({error}); is the disk full?")
 
 
 def first_free(named: Callable[[int], Sequence[Path]]) -> Sequence[Path]:
-    """Return what `named` gives for the first number, from 1, whose paths are all free."""
+    """Return `named(n)` for the first n, from 1, for which none of its paths exists."""
     return next(paths for paths in map(named, count(1)) if not any(map(os.path.lexists, paths)))
 
 
@@ -159,7 +159,7 @@ def _remove_abandoned(path: Path) -> None:
 
 
 def foreign_files(folder: Path, ours: Contents) -> list[str]:
-    """Return the paths, in a folder, of what we did not write. A link is never ours."""
+    """Return the relative paths of files in a folder that we did not write, and of all links."""
     found = []
     for place, folders, files in os.walk(folder):
         for path in (Path(place, name) for name in [*folders, *files]):
@@ -192,7 +192,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def check_no_link(path: Path) -> None:
-    """Raise InputError for a link where we write: nothing outside is ever changed through one."""
+    """Raise InputError if the path to write is a link: we change nothing outside through one."""
     if path.is_symlink():
         raise InputError(
             f"{path}: is a link, and nothing is written through a link; replace it by what it names"
@@ -213,7 +213,7 @@ def check_replaceable(folder: Path, ours: Contents) -> None:
 
 @contextmanager
 def whole_folder(final: Path, ours: Contents) -> Iterator[Path]:
-    """Yield an empty folder beside `final` to fill; it then replaces `final`.
+    """Yield an empty folder next to `final` to fill; it then replaces `final`.
 
     ours: the files that a folder of this kind may hold. An old folder with any other file, or a
     link, is not deleted: it gets a free name. Call `check_replaceable` before long work.
@@ -225,7 +225,7 @@ def whole_folder(final: Path, ours: Contents) -> Iterator[Path]:
     partial, old = _beside(final, PARTIAL), _beside(final, OLD)
     _put_away(partial, final, ours)
     try:
-        with naming(final, partial):
+        with path_in_oserrors(final, partial):
             partial.mkdir(parents=True)
             _recover(old, final, ours)
             yield partial
@@ -238,9 +238,9 @@ def whole_folder(final: Path, ours: Contents) -> Iterator[Path]:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder; what cannot be removed yet, as on NFS, at least loses its name.
+    """Remove a folder; one that cannot be removed yet, as on NFS, is renamed.
 
-    Removal is tried again with the next folder removed beside it.
+    Removal is tried again with the next folder removed next to it.
     """
     with suppress(OSError):
         folder.rename(_beside(folder, f"{secrets.token_hex(4)}.{REMOVED}.{PARTIAL}"))
@@ -284,7 +284,7 @@ def step_of(folder: Path) -> int:
 
 
 def _recover(old: Path, final: Path, ours: Contents) -> None:
-    """Remove the old folder if its successor is there, else give its name back."""
+    """Remove the old folder if its successor exists, else rename it back."""
     if os.path.lexists(final):
         _put_away(old, final, ours)
     elif os.path.lexists(old):
@@ -311,12 +311,12 @@ def _beside(path: Path, word: str) -> Path:
 
 
 def is_taken(folder: Path) -> bool:
-    """Return whether a new folder at the path would mix with something or replace it."""
+    """Return whether the path is a file or a folder with content."""
     return folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
 
 
 def flush_to_disk(path: Path) -> None:
-    """Wait until a file's content is on the disk, before it is renamed."""
+    """Flush a file to the disk."""
     with open(path, "rb") as file:
         os.fsync(file.fileno())
 

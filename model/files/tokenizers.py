@@ -1,4 +1,4 @@
-"""Tokenizers as files: what a folder of a model or a corpus holds besides its description."""
+"""A tokenizer's file: `tokenizer.model`, next to the JSON file that names its digest."""
 
 import hashlib
 from collections.abc import Mapping
@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from ..text.subwords import SubwordTokenizer
 from ..text.tokenizer import BYTES, SUBWORD_KINDS, TOKENIZER_FILE, Tokenizer
 from .storage import write_atomically
 
@@ -33,7 +32,23 @@ def load_tokenizer(folder: Path, description: Mapping[str, Any], path: Path) -> 
     content = vocabulary.read_bytes()
     if hashlib.sha256(content).hexdigest() != description.get("tokenizer_sha256"):
         raise InputError(f"{vocabulary}: not the vocabulary that {path.name} names; get it again")
+    from ..text.subwords import SubwordTokenizer
+
     try:
         return SubwordTokenizer(str(kind), content)
     except InputError as error:
         raise InputError(f"{folder}: {error}") from error
+
+
+def check_same_tokenizer(
+    place: str | Path, tokenizer: Tokenizer, expected: Tokenizer, whose: str
+) -> None:
+    """Raise InputError if the model or corpus at `place` has another tokenizer than `expected`."""
+    if tokenizer.fingerprint != expected.fingerprint:
+        raise InputError(
+            f"{place}: its tokenizer is {tokenizer.fingerprint}, {whose} {expected.fingerprint}; "
+            "prepare the corpus with --tokenizer FOLDER, the folder of the model"
+            if expected.kind != BYTES.kind
+            else f"{place}: its tokenizer is {tokenizer.fingerprint}, {whose} bytes; prepare the "
+            "corpus with --tokenizer bytes"
+        )

@@ -23,21 +23,16 @@ from torch.overrides import TorchFunctionMode
 from ..bounds import fill
 from ..errors import InputError
 from ..fused.process import follow_quota
-from ..language_model import LanguageModel, ModelConfig, architecture_fields, check_not_closed
-from ..precision import Precision
+from ..layers.config import ModelConfig, Precision, architecture_fields, check_not_closed
+from ..layers.language_model import LanguageModel
 from ..text.profiles import TextProfile, text_profile
 from ..text.tokenizer import BYTES, Tokenizer
 from .devices import DeviceName, choose_device
+from .layout import CONFIG_FILE, WEIGHTS_FILE
 from .quantization import dequantize, is_quantized, quantize, quantized_shapes
 from .shapes import Shape, check_finite, check_shapes
-from .shipped import CONFIG_FILE, SHIPPED_MODELS, WEIGHTS_FILE, find_model
-from .storage import (
-    check_format_version,
-    read_json,
-    unwritten,
-    write_atomically,
-    write_json,
-)
+from .shipped import SHIPPED_MODELS, find_model
+from .storage import check_format_version, read_json, write_atomically, write_failed, write_json
 from .tokenizers import load_tokenizer, save_tokenizer
 
 # 1: bytes, unquantized; 2: bytes, matrices as 8-bit integers; 3: with a vocabulary; 4: integers of
@@ -51,7 +46,7 @@ MOST_HEADER_BYTES = 1 << 20  # of a file of ours: names and shapes
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model with all that its use needs: how it reads text and where it comes from."""
+    """A model with its tokenizer, text profile and provenance, as `load_model` returns it."""
 
     model: LanguageModel
     profile: TextProfile
@@ -60,7 +55,7 @@ class LoadedModel:
     tokenizer: Tokenizer = BYTES
 
     def tokens(self, text: str) -> np.ndarray:
-        """Return a text as the model reads it, framed by its profile: tokens [n]."""
+        """Return the tokens [n] of a text, cleaned and framed by the model's profile."""
         return self.tokenizer.encode(self.profile.encode(text))
 
     def __repr__(self) -> str:
@@ -85,13 +80,14 @@ def save_model(
     quantized: bool = False,
     bits: int = 8,
 ) -> None:
-    """Write weights, vocabulary and description; each file is replaced whole.
+    """Write a model directory that `load_model` reads; each file is replaced whole.
 
-    quantized: whether matrices become integers, of 8 or 6 bits.
-
-    Raises InputError, with nothing written, if a weight is not finite.
+    provenance: where the model comes from, for JSON. quantized: store matrices as integers of
+    `bits`, 8 or 6. Raises InputError, with nothing written, if a weight is not finite.
     """
-    assert tokenizer.vocabulary_size == model.config.symbols, "another model's tokenizer"
+    assert tokenizer.vocabulary_size == model.config.resolved_vocabulary_size, (
+        "another model's tokenizer"
+    )
     tensors = model.state_dict()
     check_finite(folder, tensors)
     folder.mkdir(parents=True, exist_ok=True)
@@ -123,12 +119,17 @@ def load_model(
     compute_dtype: torch.dtype | None = None,
     device: DeviceName = "auto",
 ) -> LoadedModel:
-    """Load a model directory, a run directory, or a shipped model by its name, onto a device.
+    """Load a trained model, with its tokenizer and text profile.
 
-    compute_dtype: of the products; None: the parameters' own. device: "cpu", "cuda", "cuda:1",
-    "mps", a torch.device, or "auto" or None: a GPU, if any. Shapes are checked against the
-    description before any memory is allocated. Raises InputError for whatever is missing, damaged,
-    or of a newer format. Only hf://owner/name uses the network.
+    name_or_folder: a shipped model's name, a model directory, a run directory, or hf://owner/name,
+    the only one that uses the network. backend: see `ModelConfig`. compute_dtype: of the products;
+    None: the parameters' own. device: "cpu", "cuda", "cuda:1", "mps", a torch.device, or "auto" or
+    None: a GPU, if any. Raises InputError for files that are missing, damaged or of a newer format,
+    and for a device or backend that cannot be used here. Shapes are compared with the description
+    before any memory is allocated.
+
+        loaded = load_model("default")
+        features = SentimentFeaturizer(loaded).transform(["so good"])
     """
     follow_quota()
     chosen = choose_device(device)
@@ -142,9 +143,10 @@ def load_model(
     tokenizer = load_tokenizer(folder, description, path)
     rest = fill(ModelDescription, description, path)
     quantized = description["format_version"] == 2 if rest.quantized is None else rest.quantized
-    if tokenizer.vocabulary_size != config.symbols:
+    if tokenizer.vocabulary_size != config.resolved_vocabulary_size:
         raise InputError(
-            f"{path}: {config.symbols} tokens, but its tokenizer has {tokenizer.vocabulary_size}"
+            f"{path}: {config.resolved_vocabulary_size} tokens, but its tokenizer has "
+            f"{tokenizer.vocabulary_size}"
         )
     with torch.device("meta"), _LeftAsTheyAre():
         expected = LanguageModel(config, compute_dtype)
@@ -152,21 +154,22 @@ def load_model(
     weights = {name: tensor.float() for name, tensor in tensors.items()}
     expected.load_state_dict(weights, assign=True)
     model = expected.to(chosen).eval()
+    model.check_backend()
     return LoadedModel(model, text_profile(rest.text_profile), folder, rest.provenance, tokenizer)
 
 
 def adapted(
     loaded: LoadedModel, precision: Precision | None, device: DeviceName = "auto"
 ) -> LoadedModel:
-    """Return a loaded model in another precision or on another device; the given one stays.
+    """Return a loaded model in another precision or on another device, and leave the original.
 
-    precision: None: the model's own. device: "auto" or None: where the model is. Weights are shared
-    with the given model, unless the device differs.
+    precision: None: the model's own. device: "auto" or None: where the model is. The two share
+    weights unless the device differs.
     """
     model, here = loaded.model, loaded.model.embedding.weight.device
-    wanted = here if device in ("auto", None) else choose_device(device)
-    if wanted.type != here.type or wanted.index not in (None, here.index):
-        model = copy.deepcopy(model).to(wanted)
+    target = here if device in ("auto", None) else choose_device(device)
+    if target.type != here.type or target.index not in (None, here.index):
+        model = copy.deepcopy(model).to(target)
     elif precision is not None:
         model = copy.copy(model)
     if precision is not None:
@@ -184,14 +187,14 @@ class _LeftAsTheyAre(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        given = kwargs or {}
+        options = kwargs or {}
         if getattr(func, "__module__", "") == nn.init.__name__:
-            return given["tensor"] if "tensor" in given else args[0]
-        return func(*args, **given)
+            return options["tensor"] if "tensor" in options else args[0]
+        return func(*args, **options)
 
 
 def model_digest(model: LanguageModel, dtype: torch.dtype | None = None) -> str:
-    """Return a digest of the weights and of everything else that decides the features.
+    """Return a digest of all that determines the features: weights, architecture, precision.
 
     dtype: of the products; None: the model's own. A classifier belongs to a model in fp32.
     """
@@ -235,7 +238,7 @@ class ModelDescription:
 
 
 def _load_weights(path: Path, model: LanguageModel, bits: int | None) -> dict[str, Tensor]:
-    """Return a model's weights from a file whose header fits it.
+    """Return a model's weights from a file, after comparing its header with the model.
 
     bits: of the integers that matrices are kept as; None: they are floating-point numbers.
     """
@@ -264,11 +267,11 @@ def _save(tensors: dict[str, Tensor], path: Path) -> None:
     try:
         save_file(tensors, path)
     except SafetensorError as error:  # raised for a full disk, too
-        raise unwritten(error) from error
+        raise write_failed(error) from error
 
 
 @contextmanager
-def _told_if_unreadable(path: Path) -> Iterator[None]:
+def _clear_read_errors(path: Path) -> Iterator[None]:
     """Turn an error of safetensors while reading a file into InputError."""
     if path.exists() and not path.is_file():  # opening a pipe would wait
         raise InputError(f"{path}: is not a file{GET_AGAIN}")
@@ -286,7 +289,7 @@ def load_tensors(path: Path, like: Mapping[str, Tensor] | None = None) -> dict[s
     like: tensors of about the file's sizes. A file of more than twice as many bytes, which need not
     fit into memory, is refused unread.
     """
-    with _told_if_unreadable(path):
+    with _clear_read_errors(path):
         if like is not None:
             most = 2 * sum(tensor.nbytes for tensor in like.values()) + MOST_HEADER_BYTES
             if (size := path.stat().st_size) > most:
@@ -306,7 +309,7 @@ def check_header(
 
     integers: the bits of tensors that are integers, by name; all others are floating-point numbers.
     """
-    with _told_if_unreadable(path), safe_open(path, framework="pt") as file:
+    with _clear_read_errors(path), safe_open(path, framework="pt") as file:
         slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
         found = {name: tuple(part.get_shape()) for name, part in slices.items()}
         dtypes = {name: part.get_dtype() for name, part in slices.items()}
@@ -314,5 +317,5 @@ def check_header(
     for name, dtype in sorted(dtypes.items()):
         bits = integers.get(name)
         if dtype not in (FLOATS if bits is None else {INTEGERS[bits]}):
-            wanted = "floating-point numbers" if bits is None else f"{bits}-bit integers"
-            raise InputError(f"{path}: tensor {name} holds {dtype}, not {wanted}")
+            expected_kind = "floating-point numbers" if bits is None else f"{bits}-bit integers"
+            raise InputError(f"{path}: tensor {name} holds {dtype}, not {expected_kind}")

@@ -1,4 +1,4 @@
-"""The C++ of this package, compiled once for this machine and loaded.
+"""Compiles the C++ of this package, once for this machine, and loads it.
 
 It includes torch's headers but not Python's, and is called through ctypes, so it needs a C++
 compiler and nothing else. Compiling takes seconds; the library is kept in the user's cache.
@@ -29,7 +29,7 @@ import filelock
 import torch
 
 FOLDER = Path(__file__).parent
-SECONDS_TO_COMPILE = 900  # plain torch for a whole run costs more than such a wait
+SECONDS_TO_COMPILE = 900  # plain torch for a whole run would cost more
 ERRORS = (OSError, RuntimeError, subprocess.SubprocessError)  # of a build that fails
 _OPTIONS = ("-std=c++20", "-O3", "-pthread", "-shared", "-fPIC", "-w")
 _FLAGS = {
@@ -50,7 +50,7 @@ class Build(NamedTuple):
 
 @cache
 def window_library() -> ctypes.CDLL | None:
-    """Return the compiled recurrence; None, after a warning that says why, if it does not build."""
+    """Return the compiled recurrence; None, after a warning, if it does not build."""
     try:
         libraries = ("-ltorch_cpu", "-lc10")
         function = "mlstm_forward_float32"
@@ -110,7 +110,7 @@ def _digest_of(library: Path) -> Path:
 
 
 def _name_of(build: Build) -> str:
-    """Name a library by all that it is made of; by the compiler only if the user chose one."""
+    """Return the library's name: a digest of sources, options and, if CXX is set, the compiler."""
     sources = [build.source, *sorted(FOLDER.rglob("*.h"))]
     texts = (path.read_text() for path in sources)
     system = [platform.machine(), *platform.libc_ver()]  # of machines that share a home
@@ -128,7 +128,7 @@ def _announce(build: Build) -> None:
         )
     _log.warning(
         "compiling the recurrence for this machine, once (%s); this takes about ten seconds, on a "
-        "busy machine longer",
+        "loaded machine longer",
         build.source.name,
     )
 
@@ -224,13 +224,13 @@ def _folder_to_compile_in(cache: Path | None) -> Path:
 
 
 @contextlib.contextmanager
-def _one_at_a_time(library: Path, patience: float = SECONDS_TO_COMPILE) -> Iterator[None]:
+def _one_at_a_time(library: Path, timeout: float = SECONDS_TO_COMPILE) -> Iterator[None]:
     """Let one process of a machine compile while the others wait, for a limited time.
 
     The system drops the lock of a killed process, and the library appears whole or not at all, so
     a process that gets no lock compiles for itself.
     """
-    lock = filelock.FileLock(library.with_suffix(".lock"), timeout=patience)
+    lock = filelock.FileLock(library.with_suffix(".lock"), timeout=timeout)
     with contextlib.ExitStack() as stack:
         # A Timeout is an OSError; NotImplementedError: a file system without locks.
         with contextlib.suppress(OSError, NotImplementedError):

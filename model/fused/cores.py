@@ -1,6 +1,6 @@
-"""The cores of this process: how many it may use, and which instructions they have.
+"""The CPU cores of this process: how many it may use, and their instructions.
 
-Its affinity and its cgroups' quota of time say how many.
+Their number follows from the process's affinity and the CPU quota of its cgroups.
 """
 
 import ctypes
@@ -18,9 +18,9 @@ ROOT = Path("/")
 
 
 class Allowance(NamedTuple):
-    """What the system lets this process use."""
+    """The CPU cores that the system lets this process use."""
 
-    affine: int  # cores that on which the scheduler may put it
+    affine: int  # cores the scheduler may use for this process
     quota: float  # quota of time, in cores; infinity without a limit
 
     @property
@@ -33,7 +33,7 @@ class Allowance(NamedTuple):
 
 
 def usable_cores(root: Path = ROOT) -> int:
-    """Return how many cores this process may use, or, if the system does not say, all.
+    """Return how many cores this process may use; all, if the system does not say.
 
     root: the folder that has proc and sys.
     """
@@ -41,12 +41,12 @@ def usable_cores(root: Path = ROOT) -> int:
 
 
 def affine_cores() -> int:
-    """Return on how many cores the scheduler may put this process."""
+    """Return how many cores the scheduler may use for this process."""
     return len(core_numbers())
 
 
 def core_numbers() -> set[int]:
-    """Return the numbers of the cores on which the scheduler may put this process."""
+    """Return the numbers of the cores that the scheduler may use for this process."""
     if hasattr(os, "sched_getaffinity"):
         return os.sched_getaffinity(0) | bound_cores()
     return set(range(os.cpu_count() or 1))
@@ -73,7 +73,7 @@ def bound_cores(openmp: Any = None) -> set[int]:
 
 
 def quota(root: Path = ROOT) -> float:
-    """Return how many cores' time this process's cgroups allow; without a limit, infinity.
+    """Return the CPU quota of this process's cgroups, in cores; infinity without a limit.
 
     The smallest limit from its own cgroup up to the root applies. root: the folder that has proc
     and sys.
@@ -101,7 +101,7 @@ def cgroups(controller: str, root: Path = ROOT) -> Iterator[Path]:
 
 
 def _mount(controller: str, root: Path) -> tuple[Path, str]:
-    """Return where a controller's cgroups of version 1 are mounted, and which is the mount's root.
+    """Return where a controller's cgroups of version 1 are mounted, and the root of the mount.
 
     Often several controllers are mounted together, as cpu,cpuacct. controller: empty for version 2.
     """
@@ -129,8 +129,8 @@ def _quota_of(folder: Path) -> float:
     return inf
 
 
-def has_matrix_units() -> bool:
-    """Return whether the cores multiply bf16 in matrix units: Intel's AMX."""
+def has_amx() -> bool:
+    """Return whether the cores have Intel AMX, which multiplies bf16 matrices."""
     return has_instructions("amx_bf16")
 
 
@@ -152,4 +152,4 @@ def has_fast_bf16(device: "torch.device") -> bool:
 
     if device.type == "cuda":
         return torch.cuda.get_device_capability(device) >= (8, 0)
-    return has_matrix_units() or has_instructions("avx512_bf16")
+    return has_amx() or has_instructions("avx512_bf16")

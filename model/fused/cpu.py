@@ -10,9 +10,9 @@ from torch.autograd.function import once_differentiable
 
 from ..state import DTYPES, State
 from .compilation import window_library
-from .recycling import recycled_empty
-from .weight_gradients import Factors, PostponedProducts, weight_gradients
-from .window import Inputs, Window, run_window
+from .memory_pool import pooled_empty
+from .weight_gradients import DeferredWeightGradients, Factors, weight_gradients
+from .window import Inputs, RecurrenceInput, run_window
 
 INTEGERS = torch.int8  # dtype of weights packed for products of 8-bit integers; the rest is fp32
 PAD = 16  # kPad of window.cpp
@@ -58,7 +58,7 @@ def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def compiled_mlstm(window: Window) -> tuple[Tensor, State]:
+def compiled_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
     """Compute what `reference_mlstm` computes; call it only if `runs_compiled`.
 
     Weights that are not packed yet are packed for this window.
@@ -70,7 +70,7 @@ def pack(w_mh: Tensor, w_h: Tensor) -> Tensor:
     """Arrange the weights as the forward pass multiplies by them: [5H * H]."""
     w_mh, w_h = w_mh.detach().contiguous(), w_h.detach().contiguous()
     H = w_mh.shape[0]
-    packed = recycled_empty(5 * H * H, dtype=w_mh.dtype)
+    packed = pooled_empty(5 * H * H, dtype=w_mh.dtype)
     call("pack", (0, 0, H), w_mh=w_mh, w_h=w_h, packed=packed)
     return packed
 
@@ -83,10 +83,10 @@ def forward(
     packed: the weights from `pack`, here or in vectors/integers.py; if absent, they are packed.
     """
     (T, B, H), dtype = inputs.sizes, inputs.x.dtype
-    h = recycled_empty(T, B, H, dtype=dtype)
-    c = recycled_empty(T if save else 1, B, H, dtype=torch.float32)
-    recurrent = recycled_empty(T, B, H, dtype=dtype) if save else None
-    gates = recycled_empty(T, B, 4 * H, dtype=dtype) if save else None
+    h = pooled_empty(T, B, H, dtype=dtype)
+    c = pooled_empty(T if save else 1, B, H, dtype=torch.float32)
+    recurrent = pooled_empty(T, B, H, dtype=dtype) if save else None
+    gates = pooled_empty(T, B, 4 * H, dtype=dtype) if save else None
     call(
         "forward",
         (T, B, H),
@@ -111,12 +111,12 @@ def _contiguous_copy(tensor: Tensor) -> Tensor:
 class _CompiledMlstm(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, postponed: PostponedProducts | None, *tensors: Tensor
+        ctx: Any, deferred: DeferredWeightGradients | None, *tensors: Tensor
     ) -> tuple[Tensor, ...]:
         inputs = Inputs(*tensors)
         h, last_h, last_c, saved = forward(inputs, save=True)
         ctx.set_materialize_grads(False)
-        ctx.postponed = postponed
+        ctx.deferred = deferred
         ctx.save_for_backward(*inputs[:-1], h, *saved)  # not b
         return h, last_h, last_c
 
@@ -127,8 +127,8 @@ class _CompiledMlstm(torch.autograd.Function):
     ) -> tuple[Tensor | None, ...]:
         x, indices, h0, c0, w_mh, w_h, h, c, recurrent, gates = ctx.saved_tensors
         T, B, H = h.shape
-        dx = recycled_empty(T, B, 5 * H, dtype=x.dtype)
-        d_recurrent, m = (recycled_empty(T, B, H, dtype=x.dtype) for _ in range(2))
+        dx = pooled_empty(T, B, 5 * H, dtype=x.dtype)
+        d_recurrent, m = (pooled_empty(T, B, H, dtype=x.dtype) for _ in range(2))
         dh0 = torch.empty_like(h0)
         dc = torch.zeros_like(c0) if dc_last is None else _contiguous_copy(dc_last)
         db = c0.new_zeros(torch.get_num_threads(), 4 * H)
@@ -145,7 +145,7 @@ class _CompiledMlstm(torch.autograd.Function):
             c=c,
             recurrent=recurrent,
             gates=gates,
-            packed=recycled_empty(5 * H * H, dtype=x.dtype),
+            packed=pooled_empty(5 * H * H, dtype=x.dtype),
             dh=None if dh is None else dh.contiguous(),
             dh_last=None if dh_last is None else dh_last.contiguous(),
             dx=dx,
@@ -157,7 +157,7 @@ class _CompiledMlstm(torch.autograd.Function):
         )
         dz = dx.view(T * B, 5 * H)[:, H:]
         factors = Factors(dz, m.view(T * B, H), d_recurrent, h, h0)
-        d_w_mh, d_w_h = weight_gradients(factors, ctx.postponed)
+        d_w_mh, d_w_h = weight_gradients(factors, ctx.deferred)
         d_x = dx if indices is None else _sum_rows(dx, indices, len(x))
         return None, d_x, None, dh0, dc, d_w_mh, d_w_h, db.sum(0)
 
@@ -180,7 +180,7 @@ def call(name: str, sizes: tuple[int, int, int], **tensors: Tensor | None) -> No
     assert packed is not None
     name = f"mlstm_{name}_{_name(packed.dtype)}"
     dtype = torch.float32 if packed.dtype == INTEGERS else packed.dtype
-    narrow, wide = (recycled_empty(B, n * H + PAD, dtype=dtype) for n in (1, 4))
+    narrow, wide = (pooled_empty(B, n * H + PAD, dtype=dtype) for n in (1, 4))
     given = {"narrow": narrow, "wide": wide, **tensors}
     pointers = {key: tensor.data_ptr() for key, tensor in given.items() if tensor is not None}
     window = _Window(*sizes, torch.get_num_threads(), **pointers)

@@ -112,7 +112,7 @@ class Member {
   // have not begun. Cores are not equally fast where other programs run on them. Which thread does
   // a piece must not matter. All call it as often, for as many pieces, up to 65,535.
   template <typename Body>
-  void share(int64_t pieces, Body body) {
+  void split(int64_t pieces, Body body) {
     ++round_;
     for (int64_t next = 0; next < of; ++next) {
       const int64_t owner = (number + next) % of;

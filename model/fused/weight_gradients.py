@@ -13,13 +13,13 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.profiler import record_function
 
-from .cores import has_matrix_units
+from .cores import has_amx
 
 PRODUCT = "weight gradient"  # the name of such a product in a profile
 
 
 class Factors(NamedTuple):
-    """The factors of a window's weight gradients."""
+    """The two factors of each of a window's weight gradients."""
 
     dz: Tensor  # [T * B, 4H], gradient before the gates' non-linearities
     m: Tensor  # [T * B, H]
@@ -27,11 +27,11 @@ class Factors(NamedTuple):
     h: Tensor  # [T, B, H]
     h0: Tensor  # [B, H], before the window
 
-    def of_w_h(self, rows: slice = slice(None)) -> Tensor:
+    def grad_w_h(self, rows: slice = slice(None)) -> Tensor:
         """Return these rows of d W_h [4H, H]."""
         return summed_product(self.dz[:, rows], self.m)
 
-    def of_w_mh(self, rows: slice = slice(None)) -> Tensor:
+    def grad_w_mh(self, rows: slice = slice(None)) -> Tensor:
         """Return these rows of d W_mh [H, H]."""
         T, _, H = self.h.shape
         gradient = summed_product(self.d_recurrent[0, :, rows], self.h0)
@@ -47,7 +47,7 @@ def summed_product(a: Tensor, b: Tensor) -> Tensor:
     AMX reads the left factor of a product by rows. With columns, oneDNN runs at less than half its
     speed, so the narrower factor is transposed first. On other processors it makes no difference.
     """
-    if a.device.type == "cpu" and a.dtype.itemsize == 2 and has_matrix_units():
+    if a.device.type == "cpu" and a.dtype.itemsize == 2 and has_amx():
         return (b.t().contiguous() @ a).t()
     return a.t() @ b
 
@@ -55,50 +55,51 @@ def summed_product(a: Tensor, b: Tensor) -> Tensor:
 class WeightProducts(Protocol):
     """The interface of factors in any layout."""
 
-    def of_w_h(self, rows: slice = ...) -> Tensor: ...
+    def grad_w_h(self, rows: slice = ...) -> Tensor: ...
 
-    def of_w_mh(self, rows: slice = ...) -> Tensor: ...
+    def grad_w_mh(self, rows: slice = ...) -> Tensor: ...
 
 
 Product = Callable[[slice], Tensor]
 
 
-class PostponedProducts:
-    """The products of weight gradients, which windows postpone and `join` computes.
+class DeferredWeightGradients:
+    """Weight gradients that windows leave for `join` to compute at the end of backward.
 
     It belongs to one use of the weights: in backward, every window adds its products.
     """
 
     def __init__(self) -> None:
-        self.of_w_mh: list[Product] = []
-        self.of_w_h: list[Product] = []
+        self.grad_w_mh: list[Product] = []
+        self.grad_w_h: list[Product] = []
 
     def add(self, factors: WeightProducts) -> None:
         """Take the factors of a window's gradients; they stay in memory until computed."""
-        self.of_w_mh.append(factors.of_w_mh)
-        self.of_w_h.append(factors.of_w_h)
+        self.grad_w_mh.append(factors.grad_w_mh)
+        self.grad_w_h.append(factors.grad_w_h)
 
 
 def weight_gradients(
-    factors: WeightProducts, postponed: PostponedProducts | None
+    factors: WeightProducts, deferred: DeferredWeightGradients | None
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Return d W_mh [H, H] and d W_h [4H, H]; or postpone them, and return None for both."""
-    if postponed is not None:
-        postponed.add(factors)
+    """Return d W_mh [H, H] and d W_h [4H, H]; or defer them, and return None for both."""
+    if deferred is not None:
+        deferred.add(factors)
         return None, None
     with record_function(PRODUCT):
-        d_w_mh = factors.of_w_mh()
+        d_w_mh = factors.grad_w_mh()
     with record_function(PRODUCT):
-        d_w_h = factors.of_w_h()
+        d_w_h = factors.grad_w_h()
     return d_w_mh, d_w_h
 
 
 def join(parts: Iterable[Tensor], like: Tensor, products: list[Product]) -> Tensor:
-    """Join parts [n, H] of a weight by rows into one as large as `like`, in the dtype of the parts.
+    """Join parts [n, H] of a weight by rows, so that each part's gradient is ready by itself.
 
-    products: the list of a `PostponedProducts` that belongs to this weight. Each part's gradient is
-    computed in an autograd node of its own. The last part's node runs first, and each runs before
-    the nodes that produced its part. `parts` should therefore be a generator.
+    like: a tensor of the whole weight's shape. products: this weight's list in
+    `DeferredWeightGradients`. Backward computes each part's gradient in its own autograd node, the
+    last part first, and before the nodes that produced the part. `parts` should therefore be a
+    generator. Returns the whole weight, in the dtype of the parts.
     """
     first = 0
     whole: Tensor | None = None
@@ -114,7 +115,7 @@ def join(parts: Iterable[Tensor], like: Tensor, products: list[Product]) -> Tens
 
 
 class _Attach(torch.autograd.Function):
-    """Copies a part in; backward sums the postponed products and the ordinary incoming gradient."""
+    """Copies a part in; backward sums the deferred products and the incoming gradient."""
 
     @staticmethod
     def forward(

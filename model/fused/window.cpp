@@ -35,7 +35,7 @@ constexpr int64_t kDepth = 2048;     // bytes of a panel's column per product: m
 constexpr int64_t kPad = 16;         // keeps rows of a product off each other's cache sets
 
 // Everything one call reads and writes. Arrays are dense, the last dimension fastest; `x` and `dx`
-// have rows of 5H: the input's share of m, then of the gates. The Python side mirrors this struct.
+// have rows of 5H: the input's term of m, then of the gates. The Python side mirrors this struct.
 struct Window {
   int64_t T, B, H, threads;
   const void* x;          // S [R, 5H]
@@ -64,12 +64,12 @@ struct Window {
 };
 
 // What one thread works on.
-struct Share {
+struct Assignment {
   int64_t lane0, lanes, block0, block1;  // lanes, and blocks of kUnits units
   int64_t workgroup_size, meeting = 0;
   Barrier* barrier;
 
-  Share(const Window& w, int64_t thread, int64_t threads, std::vector<Barrier>& barriers) {
+  Assignment(const Window& w, int64_t thread, int64_t threads, std::vector<Barrier>& barriers) {
     const int64_t least = std::max(kLanes, w.H / kUnitsPerLane);
     int64_t workgroups = 1;
     for (int64_t n = 2; n <= threads; ++n)
@@ -96,7 +96,7 @@ struct Left {
 template <typename S, typename W = S>
 class Pass {
  public:
-  Pass(const Window& window, Share share) : w(window), my(share), H(window.H) {
+  Pass(const Window& window, Assignment assignment) : w(window), my(assignment), H(window.H) {
     tile.resize(my.lanes * 4 * kUnits);
     if constexpr (kIntegers) {
       rounded.resize(my.lanes * (H + kPad));
@@ -157,7 +157,7 @@ class Pass {
   using A = std::conditional_t<kIntegers, uint8_t, S>;  // VNNI multiplies unsigned by signed
   using Sum = std::conditional_t<kIntegers, int32_t, float>;
   const Window& w;
-  Share my;
+  Assignment my;
   const int64_t H;
   std::vector<Sum> tile;  // what one panel made: [lanes, columns of the panel]
   std::vector<uint8_t> rounded;  // [lanes, H + kPad], what `left` made, of integers
@@ -345,7 +345,7 @@ template <typename S, typename W = S, typename Work>
 void in_parallel(const Window& w, Work work) {
   std::vector<Barrier> barriers(w.threads);
   in_team(w.threads, [&](int64_t thread, int64_t threads) {
-    work(Pass<S, W>(w, Share(w, thread, threads, barriers)), thread, threads);
+    work(Pass<S, W>(w, Assignment(w, thread, threads, barriers)), thread, threads);
   });
 }
 

@@ -1,6 +1,6 @@
-"""A window: the arguments of every implementation of the recurrence.
+"""The input of every implementation of the recurrence, and how kernels get it.
 
-The rest is how the kernels read them, and what the implementations on a CPU do first.
+Shape letters as in cell.py; R rows of a table.
 """
 
 from collections.abc import Callable
@@ -14,8 +14,8 @@ from torch.autograd.function import once_differentiable
 
 from ..state import State, accumulation_dtype
 from .crowding import watch
-from .recycling import recycled_empty
-from .weight_gradients import PostponedProducts, summed_product
+from .memory_pool import pooled_empty
+from .weight_gradients import DeferredWeightGradients, summed_product
 
 
 def look_up(indices: Tensor, table: Tensor) -> Tensor:
@@ -28,28 +28,28 @@ def look_up(indices: Tensor, table: Tensor) -> Tensor:
     return F.embedding(indices, wide).to(table.dtype)
 
 
-def linear_into_kept_memory(x: Tensor, w: Tensor) -> Tensor:
-    """Return x [..., E] times w.T, for w [N, E] on the CPU: `F.linear` without a bias.
+def linear_into_pooled_buffer(x: Tensor, w: Tensor) -> Tensor:
+    """Return x [..., E] times w.T, for w [N, E] on the CPU, as `F.linear` does.
 
-    The result, of a window's size, and its gradient lie in memory that was used before. Where
-    autocast has to choose a dtype, this is `F.linear`.
+    The result and its gradient lie in memory of the pool, since fresh pages of a window's size are
+    slow. Under autocast, or with two dtypes, this is `F.linear`.
     """
     if x.dtype != w.dtype or torch.is_autocast_enabled("cpu"):
         return F.linear(x, w)
     if torch.is_grad_enabled():
-        result: Tensor = _LinearIntoKeptMemory.apply(x, w)
+        result: Tensor = _LinearIntoPooledBuffer.apply(x, w)
         return result
     return _product(x, w.t())
 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:
     """Return a [..., K] times b [K, N]."""
-    out = recycled_empty(*a.shape[:-1], b.shape[1], dtype=a.dtype)
+    out = pooled_empty(*a.shape[:-1], b.shape[1], dtype=a.dtype)
     torch.mm(a.reshape(-1, len(b)), b, out=out.view(-1, b.shape[1]))
     return out
 
 
-class _LinearIntoKeptMemory(torch.autograd.Function):
+class _LinearIntoPooledBuffer(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, w: Tensor) -> Tensor:
         ctx.save_for_backward(x, w)
@@ -76,16 +76,16 @@ class RecurrentWeights:
     implementation then need not pack them in every window; the others ignore it."""
     integers: bool = False
     """Whether products are of 8-bit integers, which have no gradient."""
-    postponed: PostponedProducts | None = None
-    """Where backward puts the postponed products of the gradients of w_mh and w_h. If absent,
+    deferred: DeferredWeightGradients | None = None
+    """Receives the products for the gradients of w_mh and w_h, to be computed later. If absent,
     backward computes the gradients itself."""
 
 
 @dataclass(frozen=True)
-class Window:
+class RecurrenceInput:
     """T bytes of B lanes, the state before them and the weights."""
 
-    x_proj: Tensor  # [T, B, 5H], the input's part of m and of the gates i f u o; or as below
+    x_proj: Tensor  # [T, B, 5H], the input's terms of m and of the gates i f u o; or as below
     state: State  # h [B, H] in the compute dtype, c [B, H] in the accumulation dtype
     weights: RecurrentWeights
     indices: Tensor | None = None
@@ -95,13 +95,13 @@ class Window:
     """The weights [5H, E] of the input, in the compute dtype. With them, x_proj is the input itself
     [T, B, E]. Only an implementation that `projects` takes them."""
 
-    def projected(self, linear: Callable[[Tensor, Tensor], Tensor] = F.linear) -> "Window":
+    def projected(self, linear: Callable[[Tensor, Tensor], Tensor] = F.linear) -> "RecurrenceInput":
         """Return the same window with x_proj [T, B, 5H], projected from the input, if any."""
         if self.w_x is None:
             return self
         return replace(self, x_proj=linear(self.x_proj, self.w_x), w_x=None)
 
-    def looked_up(self) -> "Window":
+    def looked_up(self) -> "RecurrenceInput":
         """Return the same window with x_proj [T, B, 5H], read from the table, if any."""
         if self.indices is None:
             return self
@@ -132,7 +132,7 @@ class Inputs(NamedTuple):
 
 
 def run_window(
-    window: Window,
+    window: RecurrenceInput,
     with_gradient: Callable[..., tuple[Tensor, ...]],
     forward: Callable[..., tuple[Any, ...]],
     *,
@@ -140,20 +140,20 @@ def run_window(
 ) -> tuple[Tensor, State]:
     """Run a window on the CPU, under autograd only if something needs a gradient.
 
-    with_gradient: takes the postponed products and `Inputs`. forward: takes `Inputs` and the packed
+    with_gradient: takes the deferred products and `Inputs`. forward: takes `Inputs` and the packed
     weights. Both return h, the last h and the last c first. projects: as below.
     """
     watch.look()
-    inputs, w_x = as_kernels_read_them(window, projects=projects), window.w_x
+    inputs, w_x = kernel_inputs(window, projects=projects), window.w_x
     learns_w_x = w_x is not None and w_x.requires_grad and torch.is_grad_enabled()
     if inputs.want_gradient or learns_w_x:
-        h, last_h, last_c = with_gradient(window.weights.postponed, *inputs)
+        h, last_h, last_c = with_gradient(window.weights.deferred, *inputs)
     else:
         h, last_h, last_c, *_ = forward(inputs, packed=window.weights.packed)
     return h, State(last_h, last_c)
 
 
-def as_kernels_read_them(window: Window, *, projects: bool = False) -> Inputs:
+def kernel_inputs(window: RecurrenceInput, *, projects: bool = False) -> Inputs:
     """Return the tensors of a window, dense, in the compute dtype or in fp32.
 
     The kernels read memory and check nothing. Therefore this raises ValueError if the shapes do not
@@ -180,7 +180,7 @@ def as_kernels_read_them(window: Window, *, projects: bool = False) -> Inputs:
     return Inputs(dense, _dense_indices(indices, len(x)), *rest)
 
 
-def _width_of_x(window: Window, projects: bool) -> int:
+def _width_of_x(window: RecurrenceInput, projects: bool) -> int:
     w_x, w_mh = window.w_x, window.weights.w_mh
     if w_x is None:
         return 5 * len(w_mh)

@@ -1,40 +1,28 @@
-"""The interface between the language model and a layer of any cell."""
+"""The interface of a layer: what the language model asks of any cell."""
 
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
 from ..fused.window import look_up
 from ..state import State
-from .gate_leaves import GateLeaves
-
-if TYPE_CHECKING:
-    from ..language_model import ModelConfig
+from .config import ModelConfig
+from .per_gate_parameters import PerGateParameters
 
 
 class RecurrentLayer(nn.Module):
-    """A layer that reads a window of T bytes and carries a state into the next one."""
+    """A layer that processes a window of T tokens and carries its state into the next window."""
 
     title: ClassVar[str]
-    """The name of its cell in tables."""
+    """Name of the cell in tables."""
     feature: ClassVar[str] = "hidden state"
-    """The name of its units' values when read as "cell"."""
-    described_by: ClassVar[frozenset[str]] = frozenset()
-    """Fields of `ModelConfig` on which only the weights of this cell depend."""
-    takes_integers: ClassVar[bool] = False
-    """Whether its products can be of 8-bit integers."""
+    """What `state="cell"` means for this layer."""
+    supports_int8: ClassVar[bool] = False
+    """Whether it can multiply 8-bit integers, for inference."""
 
     @classmethod
-    def check(cls, config: "ModelConfig") -> None:
-        """Raise InputError if the cell cannot have the config's settings."""
-
-    @classmethod
-    def check_clamp(cls, config: "ModelConfig", layer: int) -> None:
-        """Raise InputError if clamping a unit of that layer could not change any prediction."""
-
-    @classmethod
-    def make(cls, config: "ModelConfig", index: int) -> Self:
+    def make(cls, config: ModelConfig, index: int) -> Self:
         """Return layer number `index` of a model; its parameters have no values yet."""
         raise NotImplementedError
 
@@ -46,45 +34,45 @@ class RecurrentLayer(nn.Module):
         raise NotImplementedError
 
     def splittable(self) -> list[nn.Parameter]:
-        """Return the matrices whose gradients backward can compute gate by gate."""
+        """Return the matrices whose gradients can be computed, and sent, gate by gate."""
         return []
 
-    def fold(
-        self, dtype: torch.dtype, *, integers: bool = False, leaves: GateLeaves | None = None
+    def prepare_weights(
+        self, dtype: torch.dtype, *, integers: bool = False, leaves: PerGateParameters | None = None
     ) -> Any:
-        """Return the weights as `run` reads them.
+        """Apply weight norm and cast to the compute dtype.
 
-        dtype: of the products. integers: whether those of an mLSTM's recurrence are of 8-bit
-        integers, for inference. leaves: tensors that receive the gradients in place of
-        `splittable`.
+        dtype: of the products. integers: whether an mLSTM multiplies 8-bit integers. leaves:
+        tensors that receive the gradients in place of `splittable`. Returns what `forward` takes.
         """
         raise NotImplementedError
 
     def initial_state(self, lanes: int, dtype: torch.dtype, device: torch.device) -> State:
-        """Return the state before the first byte: zeros, [lanes, n]; dtype: of the products."""
+        """Return the state before the first token: zeros, [lanes, n]; dtype: of the products."""
         raise NotImplementedError
 
-    def run(self, x: Tensor, state: State, weights: Any) -> tuple[Tensor, State]:
-        """Read a window.
+    def forward(self, x: Tensor, state: State, weights: Any) -> tuple[Tensor, State]:
+        """Process a window.
 
-        x: [T, B, E], or h [T, B, H] of the layer before, in the compute dtype. state: before the
-        window, [B, n] each. weights: from `fold`. Returns h [T, B, H] and the state after.
+        x: [T, B, E], or h [T, B, H] of the layer below, in the compute dtype. state: before the
+        window, [B, n] each. weights: from `prepare_weights`. Returns h [T, B, H] and the state
+        after the window.
         """
         raise NotImplementedError
 
     def implementation(self, dtype: torch.dtype, *, integers: bool = False) -> str:
-        """Name what computes the recurrence with such products; as for `fold`."""
+        """Return the name of what computes the recurrence; arguments as in `prepare_weights`."""
         raise NotImplementedError
 
-    def tabulate(self, embedding: Tensor, weights: Any) -> Tensor:
-        """Return the table in which `read` looks tokens up: a row for each of embedding [V, E]."""
+    def project_vocabulary(self, embedding: Tensor, weights: Any) -> Tensor:
+        """Return the table, a row for each of embedding [V, E], that `forward_tokens` looks up."""
         return embedding
 
-    def read(
+    def forward_tokens(
         self, tokens: Tensor, table: Tensor, state: State, weights: Any
     ) -> tuple[Tensor, State]:
-        """Read a window of tokens, as `run` does with x = embedding[tokens].
+        """Same as forward(embedding[tokens]), by table lookup.
 
-        tokens: integers below V, [T, B]. table: from `tabulate`.
+        tokens: integers below V, [T, B]. table: from `project_vocabulary`.
         """
-        return self.run(look_up(tokens, table), state, weights)
+        return self.forward(look_up(tokens, table), state, weights)

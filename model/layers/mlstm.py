@@ -1,25 +1,23 @@
 """The multiplicative LSTM as a layer: its parameters, weight norm, and a window through it."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..fused.weight_gradients import PostponedProducts, join
-from ..fused.window import RecurrentWeights, Window
+from ..fused.weight_gradients import DeferredWeightGradients, join
+from ..fused.window import RecurrenceInput, RecurrentWeights
 from ..state import State, accumulation_dtype
-from .gate_leaves import GateLeaves
+from .config import Backend, ModelConfig
 from .layer import RecurrentLayer
-from .recurrence import Backend, named, pack, recur
+from .per_gate_parameters import PerGateParameters
+from .recurrence import implementation_name, pack, recur
 from .weight_norm import apply_weight_norm
 
-if TYPE_CHECKING:
-    from ..language_model import ModelConfig
-
-# Up to this many tokens, each is projected once. On CUDA, adding up the gradients of their rows
-# costs a product with all of them.
+# Largest V whose tokens are all projected once per window. On CUDA, adding up the gradients of
+# their rows costs a product with all of them.
 MOST_TABULATED = 1024
 # With products of 8-bit integers, a table may be this large: 256 MB. The last digits of a product
 # in fp32 depend on its number of rows, so on the batch, and rounding h to integers may turn a last
@@ -43,7 +41,7 @@ class MlstmLayer(RecurrentLayer):
 
     title = "mLSTM"
     feature = "cell state"
-    takes_integers = True
+    supports_int8 = True
 
     def __init__(self, input_size: int, hidden_size: int, *, weight_norm: bool, backend: Backend):
         super().__init__()
@@ -60,8 +58,8 @@ class MlstmLayer(RecurrentLayer):
             self.register_parameter(f"g_{name}", gain)
 
     @classmethod
-    def make(cls, config: "ModelConfig", index: int) -> Self:
-        """Return a layer as the config asks for."""
+    def make(cls, config: ModelConfig, index: int) -> Self:
+        """Return layer `index` of a model with this config."""
         return cls(
             config.input_size(index),
             config.hidden_size,
@@ -86,27 +84,27 @@ class MlstmLayer(RecurrentLayer):
         """Return w_h."""
         return [self.w_h]
 
-    def fold(
-        self, dtype: torch.dtype, *, integers: bool = False, leaves: GateLeaves | None = None
+    def prepare_weights(
+        self, dtype: torch.dtype, *, integers: bool = False, leaves: PerGateParameters | None = None
     ) -> MlstmWeights:
-        """Apply the weight norm and cast: in training for each window, in inference only once."""
+        """Apply weight norm and cast to the compute dtype; arguments as in `RecurrentLayer`."""
         w_x = torch.cat([self._normed("mx"), self._normed("x")]).to(dtype)
         b = self.b.to(accumulation_dtype(dtype))
         if leaves is not None and (gates := leaves.of(self.w_h)):
-            return MlstmWeights(w_x, self._with_gradients_one_by_one(dtype, b, gates))
+            return MlstmWeights(w_x, self._with_per_gate_gradients(dtype, b, gates))
         w_mh, w_h = self._normed("mh").to(dtype), self._normed("h").to(dtype)
-        packed = pack(self.backend, w_mh, w_h, w_x, integers=integers)
+        packed = _pack(self.backend, w_mh, w_h, w_x, integers=integers)
         return MlstmWeights(w_x, RecurrentWeights(w_mh, w_h, b, packed, integers))
 
-    def _with_gradients_one_by_one(
+    def _with_per_gate_gradients(
         self, dtype: torch.dtype, b: Tensor, gates: Sequence[Tensor]
     ) -> RecurrentWeights:
-        """Build w_mh and w_h from leaves whose gradients backward computes one after the other."""
-        postponed = PostponedProducts()
-        w_mh = join([self._normed("mh").to(dtype)], self.w_mh, postponed.of_w_mh)
+        """Build w_mh and w_h so that backward computes the gates' gradients one after the other."""
+        deferred = DeferredWeightGradients()
+        w_mh = join([self._normed("mh").to(dtype)], self.w_mh, deferred.grad_w_mh)
         normed = (gate.to(dtype) for gate in self._normed_gates(gates))
-        w_h = join(normed, self.w_h, postponed.of_w_h)
-        return RecurrentWeights(w_mh, w_h, b, postponed=postponed)
+        w_h = join(normed, self.w_h, deferred.grad_w_h)
+        return RecurrentWeights(w_mh, w_h, b, deferred=deferred)
 
     def _normed(self, name: str) -> Tensor:
         return apply_weight_norm(getattr(self, f"w_{name}"), getattr(self, f"g_{name}"))
@@ -118,34 +116,34 @@ class MlstmLayer(RecurrentLayer):
             yield apply_weight_norm(gate, gain)
 
     def implementation(self, dtype: torch.dtype, *, integers: bool = False) -> str:
-        """Name the implementation of the recurrence on this machine."""
+        """Return what computes the recurrence on this machine."""
         w_mh = self.w_mh.new_empty((len(self.w_mh), 0), dtype=dtype)
-        return named(self.backend, w_mh, integers=integers)
+        return implementation_name(self.backend, w_mh, integers=integers)
 
     def initial_state(self, lanes: int, dtype: torch.dtype, device: torch.device) -> State:
         """Return h in the dtype of the products and c in the wider one."""
         h = torch.zeros(lanes, len(self.w_mh), dtype=dtype, device=device)
         return State(h, h.to(accumulation_dtype(dtype)))
 
-    def run(self, x: Tensor, state: State, weights: MlstmWeights) -> tuple[Tensor, State]:
-        """Project the whole window's input [T, B, E], and recur over it."""
-        return recur(self.backend, Window(x, state, weights.recurrent, w_x=weights.w_x))
+    def forward(self, x: Tensor, state: State, weights: MlstmWeights) -> tuple[Tensor, State]:
+        """Project the inputs [T, B, E] of the window, then run the recurrence."""
+        return _recur(self.backend, RecurrenceInput(x, state, weights.recurrent, w_x=weights.w_x))
 
-    def tabulate(self, embedding: Tensor, weights: MlstmWeights) -> Tensor:
-        """Project each of the V tokens once, since a window repeats them: [V, 5H].
+    def project_vocabulary(self, embedding: Tensor, weights: MlstmWeights) -> Tensor:
+        """Return the projected inputs of all V tokens, [V, 5H], since a window repeats them.
 
-        With more than MOST_TABULATED tokens a window repeats few. They are then projected as they
-        occur, and the table is their embedding [V, E].
+        A window repeats few of more than MOST_TABULATED tokens. These are projected as they occur,
+        and the table is their embedding [V, E].
         """
         return F.linear(embedding, weights.w_x) if _tabulates(embedding, weights) else embedding
 
-    def read(
+    def forward_tokens(
         self, tokens: Tensor, table: Tensor, state: State, weights: MlstmWeights
     ) -> tuple[Tensor, State]:
-        """Recur over the table's rows; or look tokens [T, B] up and project them first."""
+        """Same as forward(embedding[tokens]), from projected inputs where the table has them."""
         if not _tabulates(table, weights):
-            return super().read(tokens, table, state, weights)
-        return recur(self.backend, Window(table, state, weights.recurrent, tokens))
+            return super().forward_tokens(tokens, table, state, weights)
+        return _recur(self.backend, RecurrenceInput(table, state, weights.recurrent, tokens))
 
 
 def _tabulates(tokens: Tensor, weights: MlstmWeights) -> bool:
@@ -153,3 +151,20 @@ def _tabulates(tokens: Tensor, weights: MlstmWeights) -> bool:
     if weights.recurrent.integers:
         return len(tokens) * len(weights.w_x) <= MOST_NUMBERS_TABULATED
     return len(tokens) <= MOST_TABULATED
+
+
+def _recur(backend: Backend, window: RecurrenceInput) -> tuple[Tensor, State]:
+    """Compute a window; torch.compile calls all but the reference instead of tracing it."""
+    if backend != "reference" and torch.compiler.is_dynamo_compiling():
+        from .untraced import recur_untraced
+
+        return recur_untraced(backend, window.projected())
+    return recur(backend, window)
+
+
+def _pack(backend: Backend, *weights: Tensor, integers: bool) -> Tensor | None:
+    if torch.compiler.is_dynamo_compiling():
+        from .untraced import pack_untraced
+
+        return pack_untraced(backend, *weights, integers=integers)
+    return pack(backend, *weights, integers=integers)

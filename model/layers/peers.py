@@ -1,16 +1,14 @@
 """torch's LSTM and GRU as layers, with which the mLSTM is compared."""
 
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
 from ..state import State, accumulation_dtype
-from .gate_leaves import GateLeaves
+from .config import ModelConfig
 from .layer import RecurrentLayer
-
-if TYPE_CHECKING:
-    from ..language_model import ModelConfig
+from .per_gate_parameters import PerGateParameters
 
 
 class TorchLayer(RecurrentLayer):
@@ -30,7 +28,7 @@ class TorchLayer(RecurrentLayer):
         self.add_module(self.kind.__name__.lower(), module)
 
     @classmethod
-    def make(cls, config: "ModelConfig", index: int) -> Self:
+    def make(cls, config: ModelConfig, index: int) -> Self:
         """Return a layer of the config's sizes."""
         return cls(config.input_size(index), config.hidden_size)
 
@@ -43,8 +41,8 @@ class TorchLayer(RecurrentLayer):
             for name in ("bias_ih_l0", "bias_hh_l0"):  # an LSTM's second gate, and a GRU's
                 module.get_parameter(name)[H : 2 * H] += forget_gate_bias / 2
 
-    def fold(
-        self, dtype: torch.dtype, *, integers: bool = False, leaves: GateLeaves | None = None
+    def prepare_weights(
+        self, dtype: torch.dtype, *, integers: bool = False, leaves: PerGateParameters | None = None
     ) -> list[Tensor]:
         """Cast the four weights to the compute dtype, in the order that torch reads."""
         (module,) = self.children()
@@ -67,7 +65,7 @@ class LstmLayer(TorchLayer):
         h = torch.zeros(lanes, self.hidden_size, dtype=dtype, device=device)
         return State(h, h.to(accumulation_dtype(dtype)))
 
-    def run(self, x: Tensor, state: State, weights: list[Tensor]) -> tuple[Tensor, State]:
+    def forward(self, x: Tensor, state: State, weights: list[Tensor]) -> tuple[Tensor, State]:
         """Let torch compute the window.
 
         x: [T, B, E]; returns h [T, B, H] and the state after. torch keeps its cell state in the
@@ -92,7 +90,7 @@ class GruLayer(TorchLayer):
         """Return h, zeros."""
         return State(torch.zeros(lanes, self.hidden_size, dtype=dtype, device=device))
 
-    def run(self, x: Tensor, state: State, weights: list[Tensor]) -> tuple[Tensor, State]:
+    def forward(self, x: Tensor, state: State, weights: list[Tensor]) -> tuple[Tensor, State]:
         """Hand the window to torch. x: [T, B, E]; returns h [T, B, H] and the state after."""
         train = torch.is_grad_enabled()
         h, last_h = torch.gru(x, state.h.unsqueeze(0), weights, True, 1, 0.0, train, False, False)

@@ -1,34 +1,37 @@
-"""The recurrence over a window: one definition, and the implementations that compute it."""
+"""The recurrence over a window: the registry of its implementations, chosen by name or by speed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from ..cell import mlstm_step
+from ..errors import InputError
+from ..fused.compilation import window_library
+from ..fused.cores import has_amx
 from ..fused.cpu import compiled_mlstm, runs_compiled
 from ..fused.cpu import pack as pack_for_vectors
 from ..fused.cuda.mlstm import runs_in_triton, triton_mlstm
-from ..fused.deferred import deferred_mlstm
 from ..fused.tiles.mlstm import pack as pack_for_tiles
 from ..fused.tiles.mlstm import projects_on_tiles, runs_on_tiles, tiled_mlstm
+from ..fused.torch_mlstm import torch_mlstm
 from ..fused.vectors.integers import (
     compiled_integer_mlstm,
-    multiplies_integers,
     plain_integer_mlstm,
+    runs_compiled_int8,
 )
 from ..fused.vectors.integers import pack as pack_for_integers
-from ..fused.window import Window, linear_into_kept_memory
+from ..fused.window import RecurrenceInput, linear_into_pooled_buffer
 from ..state import State
+from .config import Backend
 
-Backend = Literal["auto", "reference", "fused"]
-Recurrence = Callable[[Window], tuple[Tensor, State]]  # h [T, B, H] and the state after the window
+# Returns h [T, B, H] and the state after the window.
+Recurrence = Callable[[RecurrenceInput], tuple[Tensor, State]]
 
 
-def reference_mlstm(window: Window) -> tuple[Tensor, State]:
+def reference_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
     """Apply `mlstm_step` T times under autograd: on any device, in any dtype.
 
     Returns h [T, B, H] in the compute dtype and the state after the last byte.
@@ -44,7 +47,8 @@ def reference_mlstm(window: Window) -> tuple[Tensor, State]:
 class Implementation:
     """One way to compute what `reference_mlstm` computes."""
 
-    name: str
+    name: str  # the value of `model.backend` that asks for it
+    title: str  # as printed
     run: Recurrence
     takes: Callable[[Tensor], bool]  # whether it runs for a w_mh of this device, dtype and length
     pack: Callable[..., Tensor] | None = None  # w_mh and w_h, for later windows; w_x if it projects
@@ -52,73 +56,120 @@ class Implementation:
     linear: Callable[[Tensor, Tensor], Tensor] = F.linear  # what projects them before a window
 
 
-REFERENCE = Implementation("reference", reference_mlstm, lambda w_mh: True)
+REFERENCE = Implementation("reference", "reference", reference_mlstm, lambda w_mh: True)
 FASTEST_FIRST = (
-    Implementation("Triton", triton_mlstm, runs_in_triton),
+    Implementation("triton", "Triton", triton_mlstm, runs_in_triton),
     Implementation(
-        *("compiled for matrix units", tiled_mlstm, runs_on_tiles, pack_for_tiles),
+        *("amx", "compiled for Intel AMX", tiled_mlstm, runs_on_tiles, pack_for_tiles),
         projects=projects_on_tiles,
-        linear=linear_into_kept_memory,
+        linear=linear_into_pooled_buffer,
     ),
     Implementation(
-        *("compiled", compiled_mlstm, runs_compiled, pack_for_vectors),
-        linear=linear_into_kept_memory,
+        *("cpp", "compiled", compiled_mlstm, runs_compiled, pack_for_vectors),
+        linear=linear_into_pooled_buffer,
     ),
-    Implementation("plain torch", deferred_mlstm, lambda w_mh: True),
+    Implementation("torch", "plain torch", torch_mlstm, lambda w_mh: True),
 )
 
 # The same for products of 8-bit integers.
-IN_INTEGERS = (
+INT8_FASTEST_FIRST = (
     Implementation(
-        "compiled, 8-bit products", compiled_integer_mlstm, multiplies_integers, pack_for_integers
+        "cpp",
+        "compiled, 8-bit products",
+        compiled_integer_mlstm,
+        runs_compiled_int8,
+        pack_for_integers,
     ),
-    Implementation("plain torch, 8-bit products", plain_integer_mlstm, lambda w_mh: True),
+    Implementation("torch", "plain torch, 8-bit products", plain_integer_mlstm, lambda w_mh: True),
 )
 
 
-def choose(backend: Backend, w_mh: Tensor, *, integers: bool = False) -> Implementation:
-    """Return the implementation for a w_mh of this device, dtype and length.
+def fastest_for(w_mh: Tensor, *, integers: bool = False) -> Implementation:
+    """Return the fastest implementation that runs here.
 
-    backend: "reference" for the definition itself. "fused" and "auto" are the same: the fastest
-    implementation that runs here. integers: with products of 8-bit integers, whatever the backend.
+    w_mh: [H, H] or [H, 0]; its device, dtype and H decide. integers: whether products are of 8-bit
+    integers.
     """
-    if backend == "reference" and not integers:
-        return REFERENCE
-    candidates = IN_INTEGERS if integers else FASTEST_FIRST
+    candidates = INT8_FASTEST_FIRST if integers else FASTEST_FIRST
     return next(candidate for candidate in candidates if candidate.takes(w_mh))
 
 
-def named(backend: Backend, w_mh: Tensor, *, integers: bool = False) -> str:
-    """Name what `choose` returns; say so if one unit more would run faster."""
-    name, H = choose(backend, w_mh, integers=integers).name, len(w_mh)
-    if integers or H % 2 == 0:
-        return name
-    faster = choose(backend, w_mh.new_empty(H + 1, 0)).name
-    if faster == name:
-        return name
-    return f"{name}: 16-bit products take units in pairs, and {H:,} is odd; {H + 1:,} run {faster}"
+def implementation_for(backend: Backend, w_mh: Tensor, *, integers: bool = False) -> Implementation:
+    """Return the implementation that a `model.backend` stands for.
+
+    auto and fused: the fastest one. w_mh, integers: as for `fastest_for`. The reference has no
+    products of 8-bit integers, so the fastest ones take its place. Raises InputError if the
+    implementation of that name cannot run here.
+    """
+    if backend in ("auto", "fused") or (integers and backend == "reference"):
+        return fastest_for(w_mh, integers=integers)
+    candidates = INT8_FASTEST_FIRST if integers else (REFERENCE, *FASTEST_FIRST)
+    for candidate in candidates:
+        if candidate.name == backend and candidate.takes(w_mh):
+            return candidate
+    raise InputError(
+        f"model.backend {backend} cannot run here: {_obstacle(backend, w_mh, integers)}; "
+        "auto takes the fastest that can"
+    )
 
 
-def recur(backend: Backend, window: Window) -> tuple[Tensor, State]:
-    """Compute a window; backend: as for `choose`. Returns what `reference_mlstm` returns."""
-    if backend != "reference" and torch.compiler.is_dynamo_compiling():
-        from .untraced import recur_untraced
+def _obstacle(backend: Backend, w_mh: Tensor, integers: bool) -> str:
+    """Return why no implementation of that name takes a w_mh of this device, dtype and length."""
+    dtype, H = str(w_mh.dtype).removeprefix("torch."), len(w_mh)
+    if integers and backend != "cpp":
+        return "it has no products of 8-bit integers"
+    if backend == "triton":
+        if w_mh.device.type != "cuda":
+            return f"it needs a CUDA GPU, and the model is on {w_mh.device}"
+        return f"Triton is not installed, does not know {w_mh.device}, or has no {dtype} products"
+    if w_mh.device.type != "cpu":
+        return f"it needs a CPU, and the model is on {w_mh.device}"
+    if backend == "amx":
+        if w_mh.dtype != torch.bfloat16:
+            return f"it multiplies in bfloat16, and the model in {dtype}"
+        if not has_amx():
+            return "this processor has no Intel AMX"
+    elif w_mh.dtype.itemsize == 2 and H % 2:
+        return f"16-bit products take units in pairs, and {H:,} is odd"
+    if window_library() is None:
+        return "its C++ was not compiled; it needs g++ 11 or clang 14, named by CXX or on PATH"
+    products = "8-bit integer" if integers else dtype
+    return f"the processor, the compiler or torch has no fast {products} products"
 
-        return recur_untraced(backend, window.projected())
+
+def implementation_name(backend: Backend, w_mh: Tensor, *, integers: bool = False) -> str:
+    """Return the title of the chosen implementation, with a hint if one unit more would be faster.
+
+    backend, w_mh, integers: as for `implementation_for`. Raises InputError as it does.
+    """
+    title, H = implementation_for(backend, w_mh, integers=integers).title, len(w_mh)
+    if integers or H % 2 == 0 or backend not in ("auto", "fused"):
+        return title
+    faster = fastest_for(w_mh.new_empty(H + 1, 0)).title
+    if faster == title:
+        return title
+    return f"{title}: 16-bit products take units in pairs, and {H:,} is odd; {H + 1:,} run {faster}"
+
+
+def recur(backend: Backend, window: RecurrenceInput) -> tuple[Tensor, State]:
+    """Compute a window by the implementation that `implementation_for` returns.
+
+    Returns h [T, B, H] in the compute dtype and the state after the window.
+    """
     weights = window.weights
-    implementation = choose(backend, weights.w_mh, integers=weights.integers)
+    implementation = implementation_for(backend, weights.w_mh, integers=weights.integers)
     return implementation.run(projected_for(implementation, window))
 
 
-def projected_for(implementation: Implementation, window: Window) -> Window:
-    """Project the inputs of a window at once, unless the implementation does so byte by byte."""
+def projected_for(implementation: Implementation, window: RecurrenceInput) -> RecurrenceInput:
+    """Project the inputs of a window unless the implementation does so byte by byte."""
     by_itself = window.w_x is not None and implementation.projects(window.w_x)
     return window if by_itself else window.projected(implementation.linear)
 
 
-def fused_mlstm(window: Window) -> tuple[Tensor, State]:
+def fused_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
     """Compute what `reference_mlstm` computes, by the fastest implementation that runs here."""
-    return recur("fused", window)
+    return recur("auto", window)
 
 
 def pack(
@@ -131,13 +182,9 @@ def pack(
 ) -> Tensor | None:
     """Arrange the weights once for many windows without a gradient; None if that gains nothing.
 
-    w_mh: [H, H], w_h: [4H, H], w_x: [5H, E]. backend, integers: as for `choose`.
+    w_mh: [H, H], w_h: [4H, H], w_x: [5H, E]. backend, integers: as for `implementation_for`.
     """
-    if torch.compiler.is_dynamo_compiling():
-        from .untraced import pack_untraced
-
-        return pack_untraced(backend, w_mh, w_h, w_x, integers=integers)
-    implementation = choose(backend, w_mh, integers=integers)
+    implementation = implementation_for(backend, w_mh, integers=integers)
     if implementation.pack is None or torch.is_grad_enabled():
         return None
     if w_x is None or not implementation.projects(w_x):

@@ -6,19 +6,16 @@ state; as in an LSTM, no gradient flows into an earlier window. Memorizing Trans
 2022) and Block-Recurrent Transformers (Hutchins et al. 2022) carry keys and values in this way.
 """
 
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..errors import InputError
 from ..state import State, accumulation_dtype
-from .gate_leaves import GateLeaves
+from .config import ModelConfig
 from .layer import RecurrentLayer
-
-if TYPE_CHECKING:
-    from ..language_model import ModelConfig
+from .per_gate_parameters import PerGateParameters
 
 WIDER = 4  # the feed-forward part's width, as a multiple of H
 SLOWEST = 10_000.0  # of the rotary angles' periods, as a multiple of the fastest
@@ -37,7 +34,6 @@ class TransformerLayer(RecurrentLayer):
     """
 
     title = "transformer"
-    described_by = frozenset({"heads", "context"})
 
     def __init__(
         self, hidden_size: int, *, heads: int, context: int, depth: int, input_size: int | None,
@@ -56,28 +52,7 @@ class TransformerLayer(RecurrentLayer):
         self.norm_output = nn.LayerNorm(H) if is_last else None
 
     @classmethod
-    def check(cls, config: "ModelConfig") -> None:
-        """Raise InputError unless the heads divide H; rotary positions turn pairs of units."""
-        if config.hidden_size % (2 * config.heads):
-            raise InputError(
-                f"model.hidden_size is {config.hidden_size}; a transformer of {config.heads} heads "
-                f"needs a multiple of {2 * config.heads}"
-            )
-
-    @classmethod
-    def check_clamp(cls, config: "ModelConfig", layer: int) -> None:
-        """Raise InputError for all layers but the last.
-
-        A layer reads its own keys and values, not the last output of the layer before.
-        """
-        if layer % config.layers != config.layers - 1:
-            raise InputError(
-                f"layer {layer}: a transformer's units can be clamped only in its last layer; "
-                "leave the layer out"
-            )
-
-    @classmethod
-    def make(cls, config: "ModelConfig", index: int) -> Self:
+    def make(cls, config: ModelConfig, index: int) -> Self:
         """Return a block; the first one reads the embedding, the last one normalises h."""
         return cls(
             config.hidden_size,
@@ -101,8 +76,8 @@ class TransformerLayer(RecurrentLayer):
                 addends = 2 * self.depth if name in ("attended", "narrow") else 1
                 nn.init.normal_(module.weight, std=(module.in_features * addends) ** -0.5)
 
-    def fold(
-        self, dtype: torch.dtype, *, integers: bool = False, leaves: GateLeaves | None = None
+    def prepare_weights(
+        self, dtype: torch.dtype, *, integers: bool = False, leaves: PerGateParameters | None = None
     ) -> LayerWeights:
         """Cast matrices to the compute dtype, the norms' weights to the wider one."""
         wide = accumulation_dtype(dtype)
@@ -122,7 +97,7 @@ class TransformerLayer(RecurrentLayer):
             count=torch.zeros(lanes, 1, dtype=torch.long, device=device),
         )
 
-    def run(self, x: Tensor, state: State, weights: LayerWeights) -> tuple[Tensor, State]:
+    def forward(self, x: Tensor, state: State, weights: LayerWeights) -> tuple[Tensor, State]:
         """Read x [T, B, E], or the residual stream [T, B, H] of the layer before.
 
         Returns h [T, B, H], of the last layer in the compute dtype, and the state after it.

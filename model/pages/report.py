@@ -256,13 +256,13 @@ class Report:
         return f'<section class="panel" id="rows"><h2>{title}</h2>{search}{table}</section>'
 
     def _footer(self) -> str:
-        from .. import __version__
+        from ..version import installed_version
 
         tagged = self._summary.tagged
         tags = f" HTML tags were left out in {tagged:,} texts." if tagged else ""
         model = _safe(as_utf8(self._classifier.loaded.folder.name))
         return (
-            f"<p>Made by mlstm-sentiment {html.escape(__version__)} with the model {model}. Shares "
+            f"<p>Made by mlstm-sentiment {html.escape(installed_version())} with the model {model}. Shares "
             "are of the texts that got an answer; intervals are 95&nbsp;% (Wilson) and say nothing "
             "about the model's own mistakes. The colours show one unit of the model after each "
             f"letter; the answer uses all units and the words.{tags}</p>"

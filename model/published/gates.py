@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from ..fused.process import follow_quota
-from ..language_model import LanguageModel, ModelConfig
+from ..layers.config import ModelConfig
+from ..layers.language_model import LanguageModel
 
 GateOrder = Literal["ifou", "ifuo"]
 GATE_ORDERS: tuple[GateOrder, ...] = get_args(GateOrder)

@@ -1,4 +1,4 @@
-"""Imports published weights: returns a model, and whether it is plausible."""
+"""Imports published weights, and checks that they predict plain English."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from ..errors import InputError
 from ..files.shapes import check_finite
-from ..language_model import LanguageModel
+from ..layers.language_model import LanguageModel
 from .gates import GATE_ORDERS, GateOrder, assemble
 from .nvidia import NvidiaWeights, read_nvidia
 from .openai import read_openai
@@ -151,5 +151,5 @@ def _provenance(
 
 
 def _measured(bits: float) -> dict[str, float]:
-    """Return what was measured, without NaN, which JSON cannot represent."""
+    """Return the measurements without NaN, which JSON cannot represent."""
     return {"plain_english_bits_per_character": round(bits, 4)} if math.isfinite(bits) else {}

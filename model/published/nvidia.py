@@ -24,7 +24,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..files.shapes import LAYOUT, Shape, check_shapes
-from ..language_model import VOCABULARY_SIZE
+from ..layers.config import VOCABULARY_SIZE
 from .tensor_file import load_tensor_file
 
 MATRICES = {"w_ih": "x", "w_hh": "h", "w_mih": "mx", "w_mhh": "mh"}  # theirs: ours

@@ -22,7 +22,7 @@ from torch import Tensor
 from ..errors import InputError
 from ..files.arrays import map_array
 from ..files.shapes import LAYOUT, Shape, check_shapes
-from ..language_model import VOCABULARY_SIZE
+from ..layers.config import VOCABULARY_SIZE
 
 NUMBER = re.compile("0|[1-9][0-9]{0,3}")
 FILES = 15  # as published

@@ -1,16 +1,16 @@
-"""Whether imported weights were understood correctly: how well they predict plain English."""
+"""Checks that imported weights were read correctly: how well they predict plain English."""
 
 import numpy as np
 import torch
 
-from ..language_model import LanguageModel
-from ..scoring import token_costs
+from ..inference.scoring import token_costs
+from ..layers.language_model import LanguageModel
 
 PLAUSIBLE_BITS = 3.0  # a trained model is below 2; single letters by their frequency cost 4.2
 IDENTITY_TOLERANCE = 1e-3  # relative to the largest gain; the released ones agree to about 1e-5
 FRAME = b"\n "  # both codes put this before a review
 # Our own words, in the style of the reviews that the published models have read. For a big model,
-# passages side by side take a quarter of the time of one long text.
+# passages in one batch take a quarter of the time of one long text.
 PLAIN_ENGLISH = (
     "I bought this for my son and he loves it. It works very well and the price was right. We have "
     "used it every day for two months, and it still looks like new.",
@@ -36,7 +36,7 @@ def gains_differ(model: LanguageModel) -> float:
     """Return how much the gains of w_mx and w_mh differ, relative to the largest.
 
     m is the product of the two, so both gains of a unit get the same gradient; in OpenAI's
-    release, files 11 and 12, they agree to rounding. In folded weights a gain is its row's norm.
+    release, files 11 and 12, they agree to rounding. Without weight norm a gain is its row's norm.
     """
     state = model.state_dict()
     gains = []

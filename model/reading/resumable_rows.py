@@ -13,7 +13,14 @@ from typing import IO, Any
 
 from ..errors import InputError
 from ..files.locks import one_at_a_time, refusal
-from ..files.storage import PARTIAL, first_free, flush_to_disk, naming, read_json, write_json
+from ..files.storage import (
+    PARTIAL,
+    first_free,
+    flush_to_disk,
+    path_in_oserrors,
+    read_json,
+    write_json,
+)
 from .row_files import RowFormat, cell_of, csv_line, json_line, value_of
 
 log = logging.getLogger(__name__)
@@ -33,7 +40,7 @@ def resumable_output(final: Path, request: Mapping[str, Any]) -> Iterator[IO[byt
     with one_at_a_time(final.with_name(f".{partial.name}.lock"), busy):
         asked = _begin(partial, request)
         try:
-            with naming(final, partial), open(partial, "r+b") as file:
+            with path_in_oserrors(final, partial), open(partial, "r+b") as file:
                 yield file
         except BaseException:
             if partial.stat().st_size:
@@ -71,7 +78,7 @@ def _is_request(path: Path, request: Mapping[str, Any]) -> bool:
 def _set_aside(partial: Path, why: str) -> None:
     """Copy the rows to a free name: they may have taken hours."""
     (free,) = first_free(lambda number: [partial.with_name(f"{partial.name}.{number}")])
-    with naming(free):
+    with path_in_oserrors(free):
         shutil.copyfile(partial, free)
     log.info("%s: %s; its rows are now in %s", partial, why, free)
 

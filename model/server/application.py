@@ -20,7 +20,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..classifiers.fitted import HOW_TO_FIT
-from ..errors import InputError, meant
+from ..errors import InputError, suggestion
 from ..reading.texts import unicode_text
 from .batching import MOST_TEXTS, AnswerRow, ServerClosed
 
@@ -180,7 +180,7 @@ def texts_in(body: bytes, limits: Limits) -> list[str]:
         raise HTTPException(400, 'the body must be an object: {"texts": ["I like it."]}')
     for key in given:
         if key != "texts":
-            raise HTTPException(400, f"unknown key {key[:50]!r}{meant(key[:50], ['texts'])}")
+            raise HTTPException(400, f"unknown key {key[:50]!r}{suggestion(key[:50], ['texts'])}")
     texts = given.get("texts")
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise HTTPException(400, '"texts" must be a list of strings')

@@ -1,4 +1,4 @@
-"""Text to bytes: how a review is cleaned and framed before the model reads it."""
+"""Text profiles: how a review is cleaned and framed before the model processes it."""
 
 import html
 import re
@@ -17,7 +17,7 @@ HASHTAG = re.compile(r"#(\S+)")
 
 @dataclass(frozen=True)
 class TextProfile:
-    """A named way to turn a text into the bytes that a model reads."""
+    """How a text becomes the bytes that a model processes: cleaning, and a frame around it."""
 
     name: str
     prefix: str

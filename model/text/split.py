@@ -1,4 +1,4 @@
-"""Many reviews end to end, for training and scoring, and where they are cut."""
+"""Reviews joined end to end, for training and scoring, and the positions where they start."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -57,7 +57,7 @@ def shard_bounds(split: Split, shards: int) -> np.ndarray:
 
 
 def _spread(cuts: np.ndarray, reviews: int) -> np.ndarray:
-    """Move cuts apart so that every span has a review; the first cut is 0, the last `reviews`."""
+    """Move cuts apart so that every span has a review; they run from 0 to `reviews`."""
     steps = np.arange(len(cuts))
     apart = np.maximum.accumulate(cuts - steps) + steps
     return np.minimum(apart, reviews - steps[::-1])

@@ -1,11 +1,8 @@
-"""From text, as UTF-8 bytes, to the tokens that a model reads, and back without loss."""
+"""Tokenizers: from text, as UTF-8 bytes, to a model's tokens, and back without loss."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
-
-from ..errors import InputError
 
 TOKENIZER_FILE = "tokenizer.model"
 SUBWORD_KINDS = ("bpe", "unigram")  # SentencePiece's, Kudo & Richardson 2018
@@ -13,7 +10,7 @@ LARGEST_VOCABULARY = 1 << 16  # the range of uint16
 
 
 class Tokenizer:
-    """V tokens, each of which stands for some bytes of text.
+    """Splits text into V tokens, each of which stands for some bytes.
 
     Whatever the text, `decode(encode(text)) == text`, so that bits counted per byte of text are
     comparable from one tokenizer to another.
@@ -53,7 +50,7 @@ class Tokenizer:
         raise NotImplementedError
 
     def count_bytes(self, tokens: np.ndarray) -> int:
-        """Return how many bytes of text tokens [n] stand for together."""
+        """Return how many bytes of text tokens [n] stand for in total."""
         return int(self.byte_lengths(tokens).sum(dtype=np.int64))
 
     def describe(self) -> dict[str, str]:
@@ -85,17 +82,3 @@ class ByteTokenizer(Tokenizer):
 
 
 BYTES = ByteTokenizer()
-
-
-def check_same_tokenizer(
-    place: str | Path, tokenizer: Tokenizer, expected: Tokenizer, whose: str
-) -> None:
-    """Raise InputError if the model or corpus at `place` has another tokenizer than `wanted`."""
-    if tokenizer.fingerprint != expected.fingerprint:
-        raise InputError(
-            f"{place}: its tokenizer is {tokenizer.fingerprint}, {whose} {expected.fingerprint}; "
-            "prepare the corpus with --tokenizer FOLDER, the folder of the model"
-            if expected.kind != BYTES.kind
-            else f"{place}: its tokenizer is {tokenizer.fingerprint}, {whose} bytes; prepare the "
-            "corpus with --tokenizer bytes"
-        )

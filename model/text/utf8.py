@@ -1,4 +1,4 @@
-"""Which tokens may follow, so that a text generated token by token is valid UTF-8."""
+"""The tokens that keep a text valid UTF-8 while it is generated token by token."""
 
 from collections.abc import Sequence
 

@@ -12,8 +12,8 @@ from ..classifiers.influence import ranked_units
 from ..classifiers.sentiment_classifier import SentimentClassifier
 from ..classifiers.separation import CHANCE, load_areas
 from ..errors import InputError
-from ..features import StateName
 from ..files.weights import LoadedModel
+from ..inference.features import StateName
 from ..text.glyphs import visible
 from .unit_traces import UnitTraces, poles_of, read_texts
 

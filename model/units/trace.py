@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..features import FeatureKind
-from ..language_model import LanguageModel
+from ..inference.features import FeatureKind
+from ..layers.language_model import LanguageModel
 from ..state import StateName
 from ..text.ragged import ragged_batches
 from ..text.tokenizer import Tokenizer
@@ -17,21 +17,21 @@ from ..text.tokenizer import Tokenizer
 BATCH_SIZE = 64  # sequences read at once
 
 
-class Moment(NamedTuple):
-    """The sequences that have just read a byte, and the value of every unit after it."""
+class ByteState(NamedTuple):
+    """Every unit's value after one more byte of some sequences."""
 
     indices: np.ndarray  # indices of its rows' sequences in the caller's list
     position: int  # of the byte in each of them
     values: Tensor  # fp32 [len(indices), H]
 
 
-def moments(
+def iter_states(
     model: LanguageModel,
     sequences: Sequence[np.ndarray],
     *,
     state: StateName = "cell",
     layer: int = -1,
-) -> Iterator[Moment]:
+) -> Iterator[ByteState]:
     """Yield the state after every byte of every sequence, read from the zero state.
 
     sequences: tokens [n] each. Memory does not grow with their length. The values are those of
@@ -40,7 +40,7 @@ def moments(
     model.config.check_unit(0, layer)
     FeatureKind(state=state)  # refuses any other word
     device = model.embedding.weight.device
-    weights = model.fold()
+    weights = model.prepare_weights()
     for batch in ragged_batches([len(sequence) for sequence in sequences], BATCH_SIZE, block=128):
         now = model.initial_state(len(batch.indices))
         for start, stop, active in batch.spans:
@@ -49,7 +49,7 @@ def moments(
             tokens = torch.from_numpy(window).to(device)  # [active, stop - start]
             for offset in range(stop - start):
                 _, now = model.hidden(tokens[:, offset : offset + 1], now, weights)
-                yield Moment(indices, start + offset, now.features(state)[layer].float())
+                yield ByteState(indices, start + offset, now.features(state)[layer].float())
 
 
 @torch.inference_mode()
@@ -73,16 +73,16 @@ def trace(
         model.config.check_unit(unit, layer)
     index = torch.tensor(list(units), dtype=torch.long, device=model.embedding.weight.device)
     values = [np.empty((len(sequence), len(index)), np.float32) for sequence in sequences]
-    for moment in moments(model, sequences, state=state, layer=layer):
-        chosen = moment.values[:, index].cpu().numpy()  # [active, U]
-        for row, row_values in zip(moment.indices, chosen, strict=True):
-            values[row][moment.position] = row_values
-        advance(len(moment.indices))
+    for step in iter_states(model, sequences, state=state, layer=layer):
+        chosen = step.values[:, index].cpu().numpy()  # [active, U]
+        for row, row_values in zip(step.indices, chosen, strict=True):
+            values[row][step.position] = row_values
+        advance(len(step.indices))
     return values
 
 
 @torch.inference_mode()
-def liveliest_units(
+def highest_variance_units(
     model: LanguageModel,
     sequences: Sequence[np.ndarray],
     count: int,
@@ -91,15 +91,15 @@ def liveliest_units(
     layer: int = -1,
     advance: Callable[[int], object] = lambda bytes_read: None,
 ) -> list[int]:
-    """Return the `count` units of largest variance over all bytes, the largest first.
+    """Return the `count` units whose values vary most over all bytes, the largest variance first.
 
-    advance: as for `trace`.
+    Arguments and errors as for `trace`.
     """
     bytes_read = 0
     mean = torch.zeros(model.config.hidden_size, dtype=torch.float64, device="cpu")
     squares = torch.zeros_like(mean)  # sum of squared distances from the mean
-    for moment in moments(model, sequences, state=state, layer=layer):
-        values = moment.values.cpu().double()  # [active, H]
+    for step in iter_states(model, sequences, state=state, layer=layer):
+        values = step.values.cpu().double()  # [active, H]
         # Chan et al. 1979: combines the moments of two sets without cancellation.
         added, batch_mean = len(values), values.mean(dim=0)
         difference = batch_mean - mean

@@ -1,8 +1,7 @@
-"""Texts as the model reads them: the values of chosen units under every character.
+"""The values of chosen units under every character of a text.
 
-A character has the values after the token that covers its last byte. White space with which a
-piece of a word begins has those before the piece, so that a word and the space after it end with
-the word.
+A character has the values after the token that covers its last byte. White space at the beginning
+of a subword token has the values before the token: they belong to the previous word.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,13 +12,13 @@ import numpy as np
 
 from ..classifiers.fitted import Fitted
 from ..errors import InputError, is_whole
-from ..features import StateName
 from ..files.weights import LoadedModel, model_digest
-from ..language_model import LAYERS
+from ..inference.features import StateName
+from ..layers.cells import LAYERS
 from ..reading.progress import ProgressBar
 from ..text.glyphs import visible
 from ..text.profiles import TextProfile, checked_texts
-from .trace import liveliest_units, trace, values_per_byte
+from .trace import highest_variance_units, trace, values_per_byte
 
 
 @dataclass(frozen=True)
@@ -113,30 +112,38 @@ def read_texts(
     polarities: Mapping[int, int] | None = None,
     show_progress: bool = True,
 ) -> UnitTraces:
-    """Read texts and keep the values of `units`, then of `top` more units.
+    """Return the values of units under every character of some texts.
 
-    ranking: units to take these from, in order; then come those that vary most. poles, polarities:
-    as of UnitTraces. The frame of the model's text profile is read too, and left out of what is
-    returned. Raises InputError for a text that is empty after cleaning, or a unit or layer that the
-    model lacks.
+    loaded: from `load_model`. units: of one layer, from 0. top: trace so many more: those of
+    `ranking`, in order, then those that vary most. state: "cell" or "hidden". layer: -1 is the
+    last. poles, polarities: as in UnitTraces. show_progress: on stderr. The values of the bytes
+    that the text profile adds around a text are left out. Raises InputError for a text that is
+    empty after cleaning, or a unit or layer that the model lacks.
+
+        traces = read_texts(load_model("amazon_1024"), ["so good"], units=[388])
+        traces.traces[0].values  # [7, 1]: a row for each character
     """
     texts = checked_texts(texts)
     if not texts:
         raise InputError("no texts to read")
-    wanted, lacking = _units_known(units, top, ranking)
+    traced, missing = _units_known(units, top, ranking)
     profile, config = loaded.profile, loaded.model.config
     shown = [_shown(profile, text, number) for number, text in enumerate(texts, start=1)]
     sequences = [loaded.tokens(text) for text in texts]
-    size = sum(map(len, sequences)) * (2 if lacking else 1)
+    size = sum(map(len, sequences)) * (2 if missing else 1)
     with ProgressBar("read", size, shown=show_progress) as progress:
         where: dict[str, Any] = {"state": state, "layer": layer, "advance": progress.advance}
-        if lacking:
-            lively = liveliest_units(loaded.model, sequences, len(wanted) + lacking, **where)
-            wanted += [unit for unit in lively if unit not in wanted][:lacking]
-        values = _traced(loaded, sequences, wanted, **where)
+        if missing:
+            varying = highest_variance_units(
+                loaded.model, sequences, len(traced) + missing, **where
+            )
+            traced += [unit for unit in varying if unit not in traced][:missing]
+        values = _traced(loaded, sequences, traced, **where)
     each = zip(texts, shown, values, strict=True)
-    traces = [_unit_trace(profile, text, as_shown, under) for text, as_shown, under in each]
-    numbers = [int(unit) for unit in wanted]  # NumPy's numbers are not JSON
+    traces = [
+        _unit_trace(profile, text, as_shown, values_under) for text, as_shown, values_under in each
+    ]
+    numbers = [int(unit) for unit in traced]  # NumPy's numbers are not JSON
     if LAYERS[config.cell].feature == "hidden state":  # the cell has only this one
         state = "hidden"
     where_from = (state, layer % config.layers, _origin(loaded))
@@ -180,16 +187,16 @@ def _as_read(profile: TextProfile, text: str) -> str:
 
 
 def _shown(profile: TextProfile, text: str, number: int) -> str:
-    """Return the text as read, with the white space of the text as given where they align."""
+    """Return the text as read, with the white space of the original where they align."""
     read = _as_read(profile, text)
     if not read:
         raise InputError(f"text {number} is empty once the profile {profile.name} has cleaned it")
-    given = text.encode("utf-8", errors="replace").decode("utf-8").strip()
-    pairs = zip(given, read, strict=False)
-    aligned = len(given) == len(read) and all(
+    original = text.encode("utf-8", errors="replace").decode("utf-8").strip()
+    pairs = zip(original, read, strict=False)
+    aligned = len(original) == len(read) and all(
         one == other or (one.isspace() and other == " ") for one, other in pairs
     )
-    return given if aligned else read
+    return original if aligned else read
 
 
 def _origin(loaded: LoadedModel) -> dict[str, Any]:

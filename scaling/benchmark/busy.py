@@ -22,11 +22,12 @@ from data_utils.synthetic import synthetic_reviews
 from model.bounds import PositiveFloat, PositiveInt, check_bounds
 from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.errors import InputError
-from model.features import features_in_order
 from model.files.weights import load_model
 from model.fused.cores import usable_cores
 from model.fused.process import own_process
-from model.language_model import ModelConfig, build_model
+from model.inference.features import features_in_order
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from training.optimizers.optim import OptimConfig
 from training.parallel.batch import as_batch
 from training.parallel.distributed import launched

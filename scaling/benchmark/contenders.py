@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from model.fused.window import RecurrentWeights, Window
+from model.fused.window import RecurrenceInput, RecurrentWeights
 from model.layers.recurrence import Recurrence, fused_mlstm, recur
 from model.state import State, accumulation_dtype
 
@@ -34,7 +34,7 @@ def from_table(problem: Problem) -> Forward:
 
     def forward() -> Tensor:
         table = F.linear(problem.embedding, problem.w_x)
-        return fused_mlstm(Window(table, state, weights, problem.tokens))[0]
+        return fused_mlstm(RecurrenceInput(table, state, weights, problem.tokens))[0]
 
     return forward
 
@@ -45,7 +45,7 @@ def from_inputs(problem: Problem, recurrence: Recurrence = fused_mlstm) -> Forwa
 
     def forward() -> Tensor:
         x = F.embedding(problem.tokens, problem.embedding)
-        return recurrence(Window(x, state, weights, w_x=problem.w_x))[0]
+        return recurrence(RecurrenceInput(x, state, weights, w_x=problem.w_x))[0]
 
     return forward
 

@@ -32,7 +32,7 @@ def gemm_floor(
     """Return the work of one window.
 
     inputs: how many inputs are projected; None: one for every byte and lane. ours: also try our
-    products on matrix units, where there are some. choose: of the routines for a product, whose
+    products on Intel AMX, where there is one. choose: of the routines for a product, whose
     first is plain torch's.
     """
     s, products = problem.shape, Products(ours, choose)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from model.bounds import PositiveInt
 from model.fused.cuda.graphs import without_graphs
-from model.layers.recurrence import choose
+from model.layers.recurrence import fastest_for
 from training.precision import sums_in_fp32
 
 from .contenders import (
@@ -61,7 +61,7 @@ def measure_recurrence(options: RecurrenceOptions) -> dict[str, Any]:
         "teraflops": 2e-12 * (1 if options.inference else 3) * multiplied * speeds["fused"],
         "saved_bytes_per_character": saved / (shape.T * shape.B),
         "saved_over_least": saved / least_bytes(shape),
-        "implementation": choose("fused", problem.w_mh).name,
+        "implementation": fastest_for(problem.w_mh).title,
         **options.provenance(),
         "seconds": seconds,
     }

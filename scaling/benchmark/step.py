@@ -13,7 +13,8 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from data_utils.lanes import Lanes
 from data_utils.sources import embedded_corpus
 from model.fused.weight_gradients import PRODUCT
-from model.language_model import ModelConfig, build_model
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from training.optimizers.optim import OptimConfig
 from training.parallel.batch import as_batch
 from training.parallel.distributed import launched

@@ -23,7 +23,8 @@ from model.classifiers.classifier import Classifier, save_classifier
 from model.commands.command_line import dispatch
 from model.errors import InputError
 from model.files.weights import load_model, model_digest
-from model.language_model import ModelConfig, build_model
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from model.reading.progress import ProgressBar
 from model.text.profiles import text_profile
 from tests.data_utils.web_server import served

@@ -12,7 +12,7 @@ from configs.options import RunOptions, changed_keys, flatten
 from configs.toml_file import RunConfig, load_config, save_config
 from data_utils.lanes import DataConfig
 from model.errors import InputError
-from model.language_model import ModelConfig
+from model.layers.config import ModelConfig
 from tests.support.runs import ROOT, run
 from training.optimizers.optim import OptimConfig
 from training.parallel.exchange import ParallelConfig

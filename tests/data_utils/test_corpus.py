@@ -11,7 +11,7 @@ from data_utils.corpus import open_corpus
 from data_utils.epochs import Epochs
 from data_utils.lanes import DataConfig, Lanes
 from model.errors import InputError
-from model.scoring import score_split
+from model.inference.scoring import score_split
 from tests.support.runs import ROOT, assert_refused, small_run, start, wait_for
 from training.evaluation import evaluate_split
 from training.parallel.distributed import launched

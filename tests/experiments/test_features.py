@@ -10,10 +10,11 @@ from data_utils.labelled import LabelledSet
 from experiments.neuron.features import Options, main, read_side_by_side
 from experiments.neuron.fits import WAYS
 from model.errors import InputError
-from model.features import FeatureKind, features_in_order
 from model.files.storage import read_json
 from model.files.weights import load_model, save_model
-from model.language_model import ModelConfig, build_model
+from model.inference.features import FeatureKind, features_in_order
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from model.text.profiles import text_profile
 
 TEXTS = {"good": 1, "fine": 1, "awful thing": 0, "bad": 0}

@@ -8,8 +8,8 @@ import pytest
 from configs.command import parse
 from experiments.speed import featurizing
 from model.errors import InputError
-from model.features import features_in_order
 from model.files.weights import save_model
+from model.inference.features import features_in_order
 from model.text.profiles import text_profile
 
 SEQUENCES = [np.full(length, 65, np.uint8) for length in (3, 9, 1, 8)]

@@ -21,7 +21,7 @@ from model.errors import InputError
 from model.files.shipped import SHIPPED_MODELS
 from model.files.storage import read_json
 from model.files.weights import LoadedModel, save_model
-from model.scoring import token_costs
+from model.inference.scoring import token_costs
 from model.text.profiles import text_profile
 from model.text.split import encode_split
 from tests.support.runs import run, small_run

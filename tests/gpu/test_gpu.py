@@ -5,14 +5,15 @@ import pytest
 import torch
 
 from data_utils.lanes import WindowBatch
-from model.featurizer import SentimentFeaturizer
 from model.files.weights import LoadedModel, load_model, save_model
 from model.fused.cuda import graphs as cuda_graphs
 from model.fused.cuda.mlstm import runs_in_triton
 from model.fused.window import Inputs
-from model.language_model import ModelConfig, build_model
+from model.inference.featurizer import SentimentFeaturizer
+from model.inference.sampling import Clamp, SamplingConfig, generate
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from model.layers.recurrence import fused_mlstm, reference_mlstm
-from model.sampling import Clamp, SamplingConfig, generate
 from model.text.profiles import text_profile
 from model.units.unit_traces import read_texts
 from scaling.benchmark.recurrence import RecurrenceOptions, measure_recurrence

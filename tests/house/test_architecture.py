@@ -1,10 +1,11 @@
-"""The arrows between the packages, and the sizes that keep them readable."""
+"""Imports run one way: between packages, folders and files."""
 
 import ast
 import re
 import subprocess
 import sys
-from pathlib import PurePath
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
 
 import pytest
 
@@ -41,7 +42,7 @@ LEAVES = {"scripts", "experiments", "command"}  # nothing imports them; scripts 
 MODEL_NEEDS = {"torch", "numpy", "safetensors", "filelock"}
 # The one module that needs each.
 LAZY = {
-    "model/featurizer.py": {"sklearn"},
+    "model/inference/featurizer.py": {"sklearn"},
     "model/classifiers/sentiment_classifier.py": {"sklearn"},  # its tags, when scikit-learn asks
     "model/classifiers/answers.py": {"pandas"},  # of a table of results
     "model/fused/cuda/triton_kernels.py": {"triton"},
@@ -74,42 +75,63 @@ def test_implementations_of_the_recurrence_know_no_layer():
                 assert "layers" not in (node.module or "").split("."), path
 
 
-def modules_in(path):
-    """Paths, below the root and without an ending, of our modules that a file imports."""
-    folder = path.relative_to(ROOT).parent
+def imported_files(path):
+    """Yield the files of the project that a file imports, for type checkers too."""
     for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.ImportFrom):
-            base = folder.parents[node.level - 2] if node.level > 1 else folder
-            module = PurePath(*(node.module or "").split("."))
-            yield (base if node.level else PurePath()) / module
+        if isinstance(node, ast.Import):
+            names = [alias.name.split(".") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = path.parents[node.level - 1].relative_to(ROOT).parts if node.level else ()
+            module = [*base, *(node.module or "").split(".")] if node.module else [*base]
+            names = [[*module, alias.name] for alias in node.names]
+        else:
+            continue
+        for parts in names:  # of a module, of a name in it, or of a package
+            for candidate in (parts, parts[:-1]):
+                file = ROOT.joinpath(*candidate)
+                if file.with_suffix(".py").is_file():
+                    yield file.with_suffix(".py")
+                    break
+                if (file / "__init__.py").is_file():
+                    yield file / "__init__.py"
+                    break
 
 
-def test_no_two_rooms_import_each_other():
-    """Rooms are the folders in one package; what stands beside them may use them and be used."""
-    arrows = {
-        (room.name, module.parts[1])
-        for package in PACKAGES
-        for room in (ROOT / package).iterdir()
-        if room.is_dir()
-        for path in room.rglob("*.py")
-        for module in modules_in(path)
-        if module.parts[:1] == (package,) and len(module.parts) > 1
-    }
-    assert len(arrows) > 20
-    assert not {(one, other) for one, other in arrows if one < other and (other, one) in arrows}
+FRONT_DOORS = ("__init__.py", "__main__.py")
 
 
-@pytest.mark.parametrize("package", ["training", "configs"])
-def test_a_folder_and_its_subfolders_import_one_way(package):
-    folders = {path.parent.relative_to(ROOT) for path in (ROOT / package).rglob("*.py")}
-    arrows = {
-        (path.parent.relative_to(ROOT), module if module in folders else module.parent)
-        for path in (ROOT / package).rglob("*.py")
-        for module in modules_in(path)
-        if module.parts[:1] == (package,)
-    }
-    both = {(one, other) for one, other in arrows if one < other and (other, one) in arrows}
-    assert not both
+def is_front_door(path):
+    """Whether a file is the entrance of a whole package, which nothing in the package imports."""
+    return path.name in FRONT_DOORS and path.parent.parent == ROOT
+
+
+def check_no_circle(arrows):
+    """Fail, and name it, if there is a circle among files or folders: {one: those it imports}."""
+    try:
+        TopologicalSorter(arrows).prepare()
+    except CycleError as error:
+        circle = [str(path.relative_to(ROOT)) for path in error.args[1]]
+        pytest.fail(f"these import each other: {' <- '.join(circle)}")
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_imports_run_one_way(package):
+    """No circle of files and none of folders; a file counts for the folder that it lies in.
+
+    So a folder that imports its subfolder is not imported by it. The entrance of a package stands
+    above all of it.
+    """
+    files: dict[Path, set[Path]] = {}
+    folders: dict[Path, set[Path]] = {}
+    for path in (ROOT / package).rglob("*.py"):
+        imported = {file for file in imported_files(path) if ROOT / package in file.parents}
+        assert not any(map(is_front_door, imported)), f"{path} imports its package's entrance"
+        files[path] = imported - {path}
+        if not is_front_door(path):
+            others = {file.parent for file in imported} - {path.parent}
+            folders.setdefault(path.parent, set()).update(others)
+    check_no_circle(files)
+    check_no_circle(folders)
 
 
 def test_nothing_imports_the_leaves():
@@ -202,13 +224,6 @@ def test_the_plain_path_names_no_optional_part(part, own, trunk):
         if re.search(part, path.read_text(), re.IGNORECASE)
     }
     assert naming == own | trunk
-
-
-def test_kernels_stay_readable():
-    for path in (path for end in ("cpp", "h") for path in (ROOT / "model").rglob(f"*.{end}")):
-        lines = path.read_text().splitlines()
-        assert len(lines) <= 450, path
-        assert max(map(len, lines)) <= 100, path
 
 
 def test_no_grab_bags_and_no_pickles():

@@ -13,7 +13,7 @@ import torch
 from data_utils.corpus import open_corpus
 from model import SentimentClassifier
 from model.files.weights import load_model
-from model.scoring import score_split
+from model.inference.scoring import score_split
 from tests.support.runs import ROOT, rows_of, run
 
 V1 = ROOT / "tests/fixtures/v1"

@@ -9,12 +9,13 @@ import torch
 
 from data_utils.synthetic import synthetic_reviews
 from model.errors import InputError
-from model.featurizer import SentimentFeaturizer
 from model.files.weights import load_model, save_model
-from model.language_model import ModelConfig, build_model
+from model.inference.featurizer import SentimentFeaturizer
+from model.inference.sampling import SamplingConfig, generate
+from model.inference.scoring import token_costs
 from model.layers import mlstm
-from model.sampling import SamplingConfig, generate
-from model.scoring import token_costs
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from model.text.profiles import text_profile
 from model.text.tokenizer import TOKENIZER_FILE
 from model.text.utf8 import START, Continuations
@@ -110,7 +111,7 @@ def test_a_projection_token_by_token_changes_nothing(subwords, monkeypatch, back
         logits, _ = model(tokens, model.initial_state(1))
         logits.logsumexp(-1).sum().backward()
         found.append([logits.detach(), *(p.grad for p in model.parameters())])
-    assert model.fold().table.shape == (400, 64)
+    assert model.prepare_weights().table.shape == (400, 64)
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
@@ -139,7 +140,7 @@ def test_the_first_token_carries_the_space_of_the_opening(subword_model, subword
         torch.from_numpy(subwords.encode(b"\n I thought").astype(np.int64))[None],
         subword_model.initial_state(1),
     )
-    logits = subword_model.decode(state.h[-1], subword_model.fold())[0].detach().numpy()
+    logits = subword_model.decode(state.h[-1], subword_model.prepare_weights())[0].detach().numpy()
     begins = np.array([spelling.startswith(b" ") for spelling in subwords.spellings])
     expected = subwords.spellings[np.where(begins, logits, -np.inf).argmax()].decode()
     text = write(subword_model, subwords, b"\n I thought ", temperature=0)
@@ -173,6 +174,6 @@ def test_the_automaton_follows_a_token_as_it_follows_its_bytes(subwords):
 
 def test_the_size_is_the_corpuss_or_refused():
     assert ModelConfig().for_vocabulary(400).vocabulary_size == 400
-    assert ModelConfig(vocabulary_size=400).for_vocabulary(400).symbols == 400
+    assert ModelConfig(vocabulary_size=400).for_vocabulary(400).resolved_vocabulary_size == 400
     with pytest.raises(InputError, match="vocabulary_size is 300, the corpus's tokenizer has 400"):
         ModelConfig(vocabulary_size=300).for_vocabulary(400)

@@ -13,7 +13,8 @@ import numpy as np
 import torch
 
 from data_utils.lanes import WindowBatch
-from model.language_model import ModelConfig, build_model
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from model.state import DTYPES
 from model.text.profiles import text_profile
 from tests.training.parallel.adasum_oracle import pairwise_tree

@@ -14,7 +14,8 @@ from safetensors.torch import load_file
 
 from data_utils.lanes import Lanes
 from data_utils.synthetic import synthetic_reviews
-from model.language_model import ModelConfig, build_model
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from model.text.profiles import text_profile
 from model.text.split import encode_split
 from training.checkpoint import Checkpoints

@@ -10,9 +10,10 @@ import torch
 from configs.toml_file import load_config, read_toml
 from experiments.scaling.publication import explanation
 from model.errors import InputError
-from model.fused import recycling
+from model.fused import memory_pool
 from model.fused.cpu import runs_compiled
-from model.language_model import ModelConfig, build_model
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from scaling.hardware import ClusterConfig, NetworkConfig, NodeConfig
 from scaling.planner import PlanOptions, read_job
 from scaling.planning import Plan, TextSize
@@ -30,7 +31,7 @@ def counted_peak(lanes, window, recycle_into):
 
     Its count is of the whole window on a CPU; small tensors go through it here too.
     """
-    pool = recycle_into(recycling.MemoryPool(smallest=1))
+    pool = recycle_into(memory_pool.MemoryPool(smallest=1))
     model = build_model(SMALL, seed=0)
     tokens = torch.randint(0, 256, (lanes, window))
     nats, _ = Objective(model)(tokens, tokens, model.initial_state(lanes))

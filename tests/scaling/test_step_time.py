@@ -8,7 +8,8 @@ import pytest
 
 from experiments.scaling.publication.explanation import tokens_for
 from model.errors import InputError
-from model.language_model import ModelConfig, build_model
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from scaling.step_time import (
     Fabric,
     Synchronisation,

@@ -5,14 +5,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.language_model import LAYERS, LanguageModel, ModelConfig
+from model.layers.config import WEIGHT_FIELDS, ModelConfig
+from model.layers.language_model import LanguageModel
 from model.state import State
 
 
 def config_of(cell: str, **settings: Any) -> ModelConfig:
     """Return the cell's config, without those settings that only other cells have."""
-    others = set().union(*(layer.described_by for layer in LAYERS.values()))
-    others -= LAYERS[cell].described_by
+    others = set().union(*WEIGHT_FIELDS.values()) - WEIGHT_FIELDS.get(cell, set())
     own = {name: value for name, value in settings.items() if name not in others}
     return ModelConfig(cell=cell, **own)
 

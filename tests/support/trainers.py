@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from data_utils.lanes import Lanes, WindowBatch
-from model.language_model import build_model
+from model.layers.language_model import build_model
 from model.state import DTYPES
 from model.text.profiles import text_profile
 from tests.support.cells import config_of

@@ -11,7 +11,7 @@ import torch
 from data_utils.corpus import Corpus, open_corpus
 from model.errors import InputError
 from model.files.weights import load_model
-from model.scoring import score_split
+from model.inference.scoring import score_split
 from model.text.profiles import text_profile
 from model.text.split import Split
 from model.text.tokenizer import BYTES

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from data_utils.synthetic import synthetic_reviews
-from model import scoring
 from model.errors import InputError
-from model.scoring import score_split, token_costs
+from model.inference import scoring
+from model.inference.scoring import score_split, token_costs
 from model.text.profiles import text_profile
 from model.text.split import Split, encode_split
 from model.text.tokenizer import BYTES
@@ -24,7 +24,7 @@ def reference_bits(model, sequence):
     logits = model.decoder.bias[None]
     bits = []
     with torch.no_grad():
-        weights = model.fold()
+        weights = model.prepare_weights()
         for byte in sequence.tolist():
             bits.append(-logits[0].log_softmax(0)[byte].item() / math.log(2))
             logits, state = model.step(torch.tensor([byte]), state, weights)

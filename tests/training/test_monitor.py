@@ -15,8 +15,9 @@ from data_utils.corpus import open_corpus
 from data_utils.sources import embedded_corpus
 from data_utils.synthetic import synthetic_reviews
 from model.errors import InputError
-from model.features import FeatureKind, features_in_order
-from model.language_model import ModelConfig, build_model
+from model.inference.features import FeatureKind, features_in_order
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from model.text.profiles import text_profile
 from model.text.tokenizer import ByteTokenizer
 from tests.support.runs import ROOT, assert_refused, rows_of, run, small_run

@@ -5,7 +5,8 @@ import torch
 
 from model.errors import InputError
 from model.files.weights import save_model
-from model.language_model import ModelConfig, build_model
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from model.text.profiles import text_profile
 from training.checkpoint import load_weights
 

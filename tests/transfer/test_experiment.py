@@ -12,9 +12,10 @@ from model import SentimentClassifier, load_model, save_model
 from model.classifiers.classifier import load_classifier
 from model.classifiers.separation import load_areas
 from model.errors import InputError
-from model.features import FeatureKind, features_in_order
 from model.files.weights import LoadedModel, model_digest
-from model.language_model import ModelConfig, build_model
+from model.inference.features import FeatureKind, features_in_order
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from model.text.profiles import text_profile
 from tests.conftest import emphatic
 from tests.transfer.examples import make_set, with_questions

@@ -8,7 +8,8 @@ import pytest
 
 from model.errors import InputError
 from model.files.weights import model_digest
-from model.language_model import ModelConfig, build_model
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from model.text.tokenizer import BYTES
 from transfer.features import FeatureCache
 

@@ -16,7 +16,7 @@ from tqdm import tqdm
 from data_utils.corpus import Corpus
 from model.commands.program import drop
 from model.fused.cores import has_fast_bf16
-from model.language_model import LanguageModel
+from model.layers.language_model import LanguageModel
 from model.text.tokenizer import BYTES
 
 from ..parallel.distributed import World

@@ -12,8 +12,8 @@ from sklearn.preprocessing import StandardScaler
 
 from data_utils.labelled import LabelledSet, read_labelled_sets
 from model.errors import InputError
-from model.features import FeatureKind, features_in_order
-from model.language_model import LanguageModel
+from model.inference.features import FeatureKind, features_in_order
+from model.layers.language_model import LanguageModel
 from model.text.profiles import TextProfile
 from model.text.tokenizer import Tokenizer
 

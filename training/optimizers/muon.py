@@ -22,7 +22,7 @@ class Muon(torch.optim.Muon):
     """torch's Muon with its rate matched to Adam's and fewer operations.
 
     torch multiplies the whole matrix in every iteration, in bfloat16. So do we if that dtype is
-    given, by our own products where a CPU has matrix units. In fp32, for the gates' [4H, H], the
+    given, by our own products where a CPU has Intel AMX. In fp32, for the gates' [4H, H], the
     iterations multiply matrices [H, H]. This takes a third of the time on a CPU whose bf16 is slow,
     and the update does not depend on the order of a gradient's sums.
     """

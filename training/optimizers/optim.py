@@ -20,7 +20,7 @@ from model.bounds import (
     check_bounds,
 )
 from model.errors import InputError
-from model.language_model import LanguageModel
+from model.layers.language_model import LanguageModel
 
 from .schedule import Decay, Schedule
 

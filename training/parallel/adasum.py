@@ -21,7 +21,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from model.errors import InputError
-from model.language_model import LanguageModel
+from model.layers.language_model import LanguageModel
 
 from .batch import IGNORED, Batch
 from .buckets import Exchange, OptimizerStates, broadcast_parameters

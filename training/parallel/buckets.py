@@ -13,13 +13,13 @@ from torch.distributed import GradBucket
 from torch.nn.parallel import DistributedDataParallel
 
 from model.errors import InputError
-from model.language_model import LanguageModel
-from model.layers.gate_leaves import GateLeaves
+from model.layers.language_model import LanguageModel
+from model.layers.per_gate_parameters import PerGateParameters
 
 from .batch import Batch
 from .distributed import World
 
-LossOfOneToken = Callable[[GateLeaves], Tensor]  # leaves: what receives the gradients
+LossOfOneToken = Callable[[PerGateParameters], Tensor]  # leaves: what receives the gradients
 
 
 class Clock:
@@ -115,7 +115,7 @@ class Exchange:
     step, `found_on_any_rank` if losses are scaled, `update` around the optimisers.
     """
 
-    leaves: GateLeaves | None = None
+    leaves: PerGateParameters | None = None
     """Tensors that receive the gradients in backward; if absent, the parameters."""
 
     def __init__(self, model: LanguageModel, world: World):
@@ -184,7 +184,7 @@ class BucketSender:
 class BucketedExchange(Exchange):
     """torch's DDP sends a bucket as soon as backward has filled it."""
 
-    leaves: GateLeaves
+    leaves: PerGateParameters
 
     def __init__(
         self,
@@ -196,7 +196,7 @@ class BucketedExchange(Exchange):
     ):
         super().__init__(model, world)
         self.sender, self.clock = sender, sender.clock
-        self.leaves = model.gate_leaves()
+        self.leaves = model.per_gate_parameters()
         self.ddp = DistributedDataParallel(
             _Leaves(self.leaves.all),
             bucket_cap_mb=bucket_cap_mb,

@@ -7,7 +7,7 @@ import torch
 
 from model.bounds import Bound, PositiveInt, check_bounds
 from model.errors import InputError
-from model.language_model import LanguageModel
+from model.layers.language_model import LanguageModel
 from model.state import DTYPES
 
 from .buckets import BucketedExchange, BucketSender, Exchange, LossOfOneToken

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import torch
 import torch.distributed as dist
 
-from model.language_model import LanguageModel
+from model.layers.language_model import LanguageModel
 
 from .buckets import Exchange, broadcast_parameters, gradients_of, ring_bytes
 from .distributed import World

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import ClassVar, Self, TypeVar
 
 from model.errors import InputError
+from model.files.layout import MODEL_FILES
 from model.files.locks import lock_folder
-from model.files.shipped import MODEL_FILES
 from model.files.storage import (
     Contents,
     check_no_link,

@@ -1,9 +1,9 @@
 """Texts to features, with a gradient: each read whole, none padded.
 
 If a text is longer than the window, all but its last `window` tokens are read without a gradient
-(truncated back-propagation). So features are those of `model.features` whatever the length, and
-memory is bounded. Rows of a batch are side by side and leave as they end: a text's features do not
-depend on the others.
+(truncated back-propagation). So features are those of `model.inference.features` whatever the
+length, and memory is bounded. Rows of a batch are side by side and leave as they end: a text's
+features do not depend on the others.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from model.errors import InputError
-from model.features import FINAL_CELL, FeatureKind, features_in_order
 from model.fused.cuda.graphs import without_graphs
-from model.language_model import LanguageModel, Weights
+from model.inference.features import FINAL_CELL, FeatureKind, features_in_order
+from model.layers.language_model import LanguageModel, Weights
 from model.reading.progress import ProgressBar
 from model.state import State
 from model.text.ragged import ragged_batches
@@ -111,7 +111,7 @@ def encode(
 
     predicts: also score every token of the window but its first.
     """
-    weights = model.fold()
+    weights = model.prepare_weights()
     starts = [max(len(sequence) - window, 0) for sequence in sequences]
     state = model.initial_state(len(sequences))
     total = weights.b_out.new_zeros(len(sequences), kind.width(model.config))

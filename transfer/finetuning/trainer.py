@@ -28,7 +28,7 @@ from model.bounds import NonNegativeInt
 from model.classifiers.fine_tuned import FineTuned, untuned_thresholds
 from model.classifiers.heads import Heads
 from model.errors import InputError
-from model.language_model import LanguageModel
+from model.layers.language_model import LanguageModel
 from training.optimizers.schedule import Schedule, set_learning_rate
 from training.progress import Progress
 

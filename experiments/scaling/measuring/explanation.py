@@ -15,7 +15,7 @@ import numpy as np
 
 from experiments.scaling.least_squares import Fit, Values, fit
 from model.errors import InputError
-from model.language_model import ModelConfig
+from model.layers.config import ModelConfig
 from scaling.step_time import Fabric, StepTime, Synchronisation, ring_seconds, step_time
 from scaling.workload import Workload
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from model.bounds import Bound, PositiveInt
 from model.errors import InputError
-from model.language_model import ModelConfig, build_model
-from model.precision import TrainingPrecision
+from model.layers.config import ModelConfig, TrainingPrecision
+from model.layers.language_model import build_model
 from training.parallel.distributed import TrainingDevice
 from training.parallel.exchange import MEGABYTE, ParallelConfig
 
@@ -101,7 +101,9 @@ class Point:
         """The number of pieces in which its gradients travel."""
         if self.bucket_cap_mb is None:
             return 1
-        leaves = build_model(ModelConfig(hidden_size=self.hidden_size), seed=0).gate_leaves().all
+        leaves = (
+            build_model(ModelConfig(hidden_size=self.hidden_size), seed=0).per_gate_parameters().all
+        )
         sizes = (FP32_BYTES * leaf.numel() for leaf in reversed(leaves))
         return bucket_count(sizes, self.bucket_cap_mb * MEGABYTE)
 

@@ -5,7 +5,7 @@ NVIDIA/sentiment-discovery, which prints no numbers. A GPU has 2.3 pixels, so a 
 of about 0.3 GPUs. The markers at 8 GPUs overlap, and those at 16 are partly hidden.
 """
 
-from model.language_model import ModelConfig
+from model.layers.config import ModelConfig
 from scaling.workload import Workload
 
 GPUS = (8, 16, 32, 64, 128)

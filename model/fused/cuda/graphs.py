@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ..weight_gradients import Factors, PostponedProducts, weight_gradients
+from ..weight_gradients import DeferredWeightGradients, Factors, weight_gradients
 from ..window import Inputs
 from .triton_window import Activations, Gradients, in_order, run_backward, run_forward
 
@@ -20,16 +20,16 @@ STALE = 64  # windows of other sizes, after which a kept size may make room for 
 
 
 def graphed_mlstm(
-    graphs: "Graphs", inputs: Inputs, postponed: PostponedProducts | None = None
+    graphs: "Graphs", inputs: Inputs, deferred: DeferredWeightGradients | None = None
 ) -> tuple[Tensor, Tensor, Tensor] | None:
     """Return h and the last h and c, with their gradient; None if too many sizes are in use.
 
-    postponed: as in `RecurrentWeights`.
+    deferred: as in `RecurrentWeights`.
     """
     captured = graphs.borrow(inputs)
     if captured is None:
         return None
-    made: tuple[Tensor, Tensor, Tensor] = _GraphedMlstm.apply(captured, postponed, *inputs)
+    made: tuple[Tensor, Tensor, Tensor] = _GraphedMlstm.apply(captured, deferred, *inputs)
     return made
 
 
@@ -230,9 +230,9 @@ class _LeasedFactors(Factors):
 class _GraphedMlstm(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, captured: Captured, postponed: PostponedProducts | None, *tensors: Tensor
+        ctx: Any, captured: Captured, deferred: DeferredWeightGradients | None, *tensors: Tensor
     ) -> tuple[Tensor, ...]:
-        ctx.lease, ctx.postponed = _Lease(captured), postponed
+        ctx.lease, ctx.deferred = _Lease(captured), deferred
         _copy(Inputs(*tensors), captured.inputs)
         captured.replay_forward()
         ctx.set_materialize_grads(False)
@@ -249,7 +249,7 @@ class _GraphedMlstm(torch.autograd.Function):
             # This node lives as long as the loss, which a training loop holds until its next
             # forward pass: that pass would need a second captured window.
             ctx.lease = None
-        of_weights = weight_gradients(factors, ctx.postponed)
+        of_weights = weight_gradients(factors, ctx.deferred)
         gradients = Gradients(*(gradient.clone() for gradient in captured.gradients))
         return None, None, *in_order(gradients, *of_weights)
 

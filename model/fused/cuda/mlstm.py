@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ...state import DTYPES, State
-from ..weight_gradients import PostponedProducts, weight_gradients
-from ..window import Inputs, Window, as_kernels_read_them
+from ..weight_gradients import DeferredWeightGradients, weight_gradients
+from ..window import Inputs, RecurrenceInput, kernel_inputs
 from .graphs import graphed_mlstm, graphs_for
 from .triton_window import Activations, in_order, run_backward, run_forward
 
@@ -45,26 +45,26 @@ def _launches(device: torch.device) -> bool:
         return False
 
 
-def triton_mlstm(window: Window) -> tuple[Tensor, State]:
+def triton_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
     """Compute what `reference_mlstm` computes, where `runs_in_triton` says that it can."""
-    inputs = as_kernels_read_them(window)
+    inputs = kernel_inputs(window)
     # The tensors' device need not be the current one; autocast would cast again.
     device = inputs.x.device
     on_device = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
     with on_device, torch.autocast(device.type, enabled=False):
         if inputs.want_gradient:
-            h, last_h, last_c = _with_gradient(inputs, window.weights.postponed)
+            h, last_h, last_c = _with_gradient(inputs, window.weights.deferred)
             return h, State(last_h, last_c)
         made = run_forward(inputs, save=False)
     return made.h, State(made.h[-1].clone(), made.c[-1].clone())
 
 
-def _with_gradient(inputs: Inputs, postponed: PostponedProducts | None) -> tuple[Tensor, ...]:
+def _with_gradient(inputs: Inputs, deferred: DeferredWeightGradients | None) -> tuple[Tensor, ...]:
     made: tuple[Tensor, ...] | None = None
     if (graphs := graphs_for(inputs.x.device)) is not None:
-        made = graphed_mlstm(graphs, inputs, postponed)
+        made = graphed_mlstm(graphs, inputs, deferred)
     if made is None:
-        made = _TritonMlstm.apply(postponed, *inputs)
+        made = _TritonMlstm.apply(deferred, *inputs)
     return made
 
 
@@ -73,11 +73,11 @@ class _TritonMlstm(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, postponed: PostponedProducts | None, *tensors: Tensor
+        ctx: Any, deferred: DeferredWeightGradients | None, *tensors: Tensor
     ) -> tuple[Tensor, ...]:
         inputs = Inputs(*tensors)
         made = run_forward(inputs, save=True)
-        ctx.postponed = postponed
+        ctx.deferred = deferred
         ctx.save_for_backward(*inputs, *made)
         return made.h, made.h[-1].clone(), made.c[-1].clone()
 
@@ -88,4 +88,4 @@ class _TritonMlstm(torch.autograd.Function):
         size = len(Inputs._fields)
         inputs, made = Inputs(*saved[:size]), Activations(*saved[size:])
         gradients, factors = run_backward(inputs, made, *(grad.contiguous() for grad in grads))
-        return None, *in_order(gradients, *weight_gradients(factors, ctx.postponed))
+        return None, *in_order(gradients, *weight_gradients(factors, ctx.deferred))

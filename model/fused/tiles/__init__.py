@@ -1,1 +1,1 @@
-"""The recurrence and other products in bf16 on matrix units: Intel's AMX."""
+"""The recurrence and other products in bf16 on Intel AMX."""

@@ -1,4 +1,4 @@
-"""The C++ of this folder, built for the matrix units of this processor, or with them emulated."""
+"""The C++ of this folder, built for Intel AMX, or with AMX emulated."""
 
 import ctypes
 import logging
@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from ..compilation import ERRORS, Build, load, vector_options, window_library
-from ..cores import has_instructions, has_matrix_units
+from ..cores import has_amx, has_instructions
 
 SOURCE = Path(__file__).with_name("tiles.cpp")
 FUNCTION = "mlstm_tiles_available"
@@ -20,15 +20,15 @@ _log = logging.getLogger(__name__)
 
 @cache
 def tile_library() -> ctypes.CDLL | None:
-    """Return the library for this processor's matrix units; None if it or the system lacks them."""
-    found = build_for_tiles() if has_matrix_units() else None
+    """Return the library for Intel AMX; None if the processor or the system lacks it."""
+    found = build_for_tiles() if has_amx() else None
     if found is not None:
         window_library()  # needed by the watch for other programs; not to be built in a step
     return found
 
 
 def build_for_tiles(load: Callable[[Build], ctypes.CDLL] = load) -> ctypes.CDLL | None:
-    """Build the library and ask it whether the processor has matrix units; None if not.
+    """Build the library and ask it whether the processor has AMX; None if not.
 
     None, after a warning, also if the compiler knows no such instructions.
     """
@@ -36,7 +36,7 @@ def build_for_tiles(load: Callable[[Build], ctypes.CDLL] = load) -> ctypes.CDLL 
         library = load(Build(SOURCE, (*_OPTIONS, *_AVX512, *_AMX), function=FUNCTION))
     except ERRORS as error:
         _log.warning(
-            "the recurrence runs without the processor's matrix units: compiling for them failed "
+            "the recurrence runs without Intel AMX: compiling for it failed "
             "(%s); it needs g++ 11 or clang 14",
             error,
         )

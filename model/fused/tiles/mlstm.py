@@ -1,4 +1,4 @@
-"""The recurrence on matrix units, with its gradient.
+"""The recurrence on Intel AMX, with its gradient.
 
 Products of one byte take 16 lanes and 32 units at a time, weight gradients 32 lanes. Other sizes
 are padded with zeros to a multiple of these.
@@ -14,9 +14,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ...state import State
-from ..recycling import recycled_empty
-from ..weight_gradients import PostponedProducts, weight_gradients
-from ..window import Inputs, Window, run_window
+from ..memory_pool import pooled_empty
+from ..weight_gradients import DeferredWeightGradients, weight_gradients
+from ..window import Inputs, RecurrenceInput, run_window
 from . import library, products
 from .products import BLOCK, TILE, Rows, blocks_of, multiply_summed
 
@@ -35,7 +35,7 @@ class TiledFactors(NamedTuple):
     d_recurrent: Tensor
     h_before: Tensor
 
-    def of_w_h(self, rows: slice = slice(None)) -> Tensor:
+    def grad_w_h(self, rows: slice = slice(None)) -> Tensor:
         """Return these rows of d W_h [4H, H]."""
         H = self.sizes[2]
         start, stop, _ = rows.indices(4 * H)
@@ -43,33 +43,33 @@ class TiledFactors(NamedTuple):
         made = self._product(self.dz, self.m, gates, 4)
         return made[start - gates.start * H :][: stop - start]
 
-    def of_w_mh(self, rows: slice = slice(None)) -> Tensor:
+    def grad_w_mh(self, rows: slice = slice(None)) -> Tensor:
         """Return these rows of d W_mh [H, H]."""
         return self._product(self.d_recurrent, self.h_before, range(1), 1)[rows]
 
     def _product(self, a: Tensor, b: Tensor, parts: range, all_parts: int) -> Tensor:
         T, B, H = self.sizes
         K = blocks_of(H)
-        out = recycled_empty(len(parts) * H, H, dtype=a.dtype)
+        out = pooled_empty(len(parts) * H, H, dtype=a.dtype)
         rows = Rows(parts.start * K, all_parts * K, len(parts), H)
         multiply_summed(a, b, out, rows, depth=T * blocks_of(B))
         return out
 
-    def of_w_x(self, d_share: Tensor, x: Tensor) -> Tensor:
+    def grad_w_x(self, d_x_m: Tensor, x: Tensor) -> Tensor:
         """Return d W_x [5H, E] of the inputs x [T, B in whole blocks, E].
 
-        d_share: the gradient of the inputs' share of m, as a left factor.
+        d_x_m: the gradient of the inputs' term of m, as a left factor.
         """
         T, B, H = self.sizes
         K, E, depth = blocks_of(H), x.shape[-1], T * blocks_of(B)
         inputs = products.lay_right(x.flatten(0, 1), summed=True)
-        out = recycled_empty(5 * H, E, dtype=x.dtype)
-        multiply_summed(d_share, inputs, out[:H], Rows(0, K, 1, H), depth)
+        out = pooled_empty(5 * H, E, dtype=x.dtype)
+        multiply_summed(d_x_m, inputs, out[:H], Rows(0, K, 1, H), depth)
         multiply_summed(self.dz, inputs, out[H:], Rows(0, 4 * K, 4, H), depth)
         return out
 
 
-RESIDENT = 1 << 20  # bytes of weights that fit into a core's second-level cache beside the rest
+RESIDENT = 1 << 20  # bytes of weights that fit in L2 with the rest
 # Where inputs are projected byte by byte (experiments/speed/README.md). Every byte then
 # reads all of w_x, which pays for many lanes. Their number must not decide: it would change the
 # roundings of a text that is read alone, and of lanes that are divided between ranks.
@@ -78,7 +78,7 @@ MOST_INPUTS = 128  # E without a gradient, where they may be few
 
 
 class _Window(ctypes.Structure):
-    """The struct Window of window.h, which says what each field is."""
+    """The struct RecurrenceInput of window.h, which says what each field is."""
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("T", "B", "H", "threads", "workgroups")),
@@ -87,10 +87,10 @@ class _Window(ctypes.Structure):
             (name, ctypes.c_void_p)
             for name in (
                 *("x", "w_x", "inputs", "indices", "w_mh", "w_h", "b", "h0", "c0"),
-                *("packed", "packed_x", "narrow", "wide", "shares", "state"),
+                *("packed", "packed_x", "narrow", "wide", "d_x_m_rows", "state"),
                 *("h", "c_last", "c", "recurrent", "gates", "h_before"),
                 *("dh", "dh_last", "dx", "sums", "dh0", "dc", "db"),
-                *("dz", "d_recurrent", "m", "d_share"),
+                *("dz", "d_recurrent", "m", "d_x_m"),
             )
         ),
     )
@@ -116,12 +116,12 @@ class Saved(NamedTuple):
 
 
 def runs_on_tiles(w_mh: Tensor) -> bool:
-    """Return whether the recurrence on matrix units can take a w_mh of this device and dtype."""
+    """Return whether the recurrence on Intel AMX can take a w_mh of this device and dtype."""
     on_cpu = w_mh.device.type == "cpu" and w_mh.dtype == torch.bfloat16
     return on_cpu and library.tile_library() is not None
 
 
-def tiled_mlstm(window: Window) -> tuple[Tensor, State]:
+def tiled_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
     """Compute what `reference_mlstm` computes; call it only if `runs_on_tiles`.
 
     Weights that are not packed yet are packed for this window.
@@ -184,7 +184,7 @@ def _panels(H: int, E: int) -> int:
 
 
 def _empty_panels(H: int, E: int = 0) -> Tensor:
-    return recycled_empty(_panels(H, E), dtype=torch.bfloat16)
+    return pooled_empty(_panels(H, E), dtype=torch.bfloat16)
 
 
 def _in_blocks(x: Tensor, indices: Tensor | None, H: int) -> Table:
@@ -196,7 +196,7 @@ def _in_blocks(x: Tensor, indices: Tensor | None, H: int) -> Table:
         return Table(x, len(x), 5 * H, H, BLOCK)
     R, K = len(x), blocks_of(H)
     padded = F.pad(x.view(R, 5, H), (0, K * BLOCK - H))
-    blocks = recycled_empty(K, R, 5, BLOCK, dtype=x.dtype)
+    blocks = pooled_empty(K, R, 5, BLOCK, dtype=x.dtype)
     blocks.copy_(padded.view(R, 5, K, BLOCK).permute(2, 0, 1, 3))
     return Table(blocks, R, 5 * BLOCK, BLOCK, R * 5 * BLOCK)
 
@@ -215,25 +215,25 @@ class Projected(NamedTuple):
         D, rows = blocks_of(E), blocks_of(B) * BLOCK
         x = F.pad(x, (0, 0, 0, rows - B))
         halves = F.pad(x, (0, D * BLOCK - E)).view(T, rows // 16, 16, D, BLOCK)
-        inputs = recycled_empty(T, rows // 16, D, 16, BLOCK, dtype=x.dtype)
+        inputs = pooled_empty(T, rows // 16, D, 16, BLOCK, dtype=x.dtype)
         inputs.copy_(halves.transpose(2, 3))
         return cls(x, inputs, w_x)
 
     def scratch(self) -> dict[str, Tensor]:
         """Return memory that the backward pass needs for them."""
         units, (_, lanes, inputs, *_) = blocks_of(len(self.w_x) // 5), self.inputs.shape
-        packed, shares = (
-            recycled_empty(units * n * TILE, dtype=torch.bfloat16) for n in (12 * inputs, lanes)
+        packed, d_x_m_rows = (
+            pooled_empty(units * n * TILE, dtype=torch.bfloat16) for n in (12 * inputs, lanes)
         )
-        return {"packed_x": packed, "shares": shares}
+        return {"packed_x": packed, "d_x_m_rows": d_x_m_rows}
 
 
 def _empty_saved(T: int, B: int, H: int) -> Saved:
     K, dtype = blocks_of(H), torch.bfloat16
     return Saved(
-        recycled_empty(T + 1, K, B, BLOCK, dtype=torch.float32),
-        recycled_empty(T, K, B, BLOCK, dtype=dtype),
-        recycled_empty(T, K, B, 4, BLOCK, dtype=dtype),
+        pooled_empty(T + 1, K, B, BLOCK, dtype=torch.float32),
+        pooled_empty(T, K, B, BLOCK, dtype=dtype),
+        pooled_empty(T, K, B, 4, BLOCK, dtype=dtype),
         empty_factor(T, B, K),
     )
 
@@ -249,7 +249,7 @@ def _forward(
     T, B, H = inputs.sizes
     read = _as_read(inputs, w_x)
     panels = packed if _holds_panels(packed, H, w_x) else pack(inputs.w_mh, inputs.w_h, w_x)
-    h = recycled_empty(T, B, H, dtype=inputs.x.dtype)
+    h = pooled_empty(T, B, H, dtype=inputs.x.dtype)
     c_last = torch.empty_like(inputs.c0)
     _call(
         "forward",
@@ -284,13 +284,13 @@ def _as_read(inputs: Inputs, w_x: Tensor | None) -> Table | Projected:
 class _TiledMlstm(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, w_x: Tensor | None, postponed: PostponedProducts | None, *tensors: Tensor
+        ctx: Any, w_x: Tensor | None, deferred: DeferredWeightGradients | None, *tensors: Tensor
     ) -> tuple[Tensor, ...]:
         inputs = Inputs(*tensors)
         saved = _empty_saved(*inputs.sizes)
         h, last_h, last_c, read = _forward(inputs, w_x=w_x, saved=saved)
         ctx.set_materialize_grads(False)
-        ctx.postponed, ctx.sizes, ctx.read_as = postponed, inputs.sizes, type(read)
+        ctx.deferred, ctx.sizes, ctx.read_as = deferred, inputs.sizes, type(read)
         ctx.strides = read[1:] if isinstance(read, Table) else ()
         kept = (read.x,) if isinstance(read, Table) else read
         ctx.save_for_backward(inputs.indices, inputs.w_mh, inputs.w_h, *saved, *kept)
@@ -328,8 +328,8 @@ class _TiledMlstm(torch.autograd.Function):
             **of_x,
             **saved._asdict(),
         )
-        d_w_x = factors.of_w_x(of_x["d_share"], read.x) if isinstance(read, Projected) else None
-        d_w_mh, d_w_h = weight_gradients(factors, ctx.postponed)
+        d_w_x = factors.grad_w_x(of_x["d_x_m"], read.x) if isinstance(read, Projected) else None
+        d_w_mh, d_w_h = weight_gradients(factors, ctx.deferred)
         dx, db = _gradients_of_x(of_x, H)
         return d_w_x, None, dx, None, dh0, dc, d_w_mh, d_w_h, db
 
@@ -347,14 +347,14 @@ def _empty_gradients_of_x(
     if indices is not None and isinstance(read, Table):
         workgroups = count_workgroups(B, H, torch.get_num_threads())
         shape = (workgroups, K, read.R, 5, BLOCK)
-        return {"sums": recycled_empty(*shape, dtype=torch.float32).zero_()}
+        return {"sums": pooled_empty(*shape, dtype=torch.float32).zero_()}
     columns = read.x.shape[-1]
     made = {
-        "dx": recycled_empty(T, B, columns, dtype=torch.bfloat16),
+        "dx": pooled_empty(T, B, columns, dtype=torch.bfloat16),
         "db": torch.zeros(blocks_of(B), 4, K, BLOCK, dtype=torch.float32),
     }
     if isinstance(read, Projected):
-        made |= {"d_share": empty_factor(T, B, K), **read.scratch()}
+        made |= {"d_x_m": empty_factor(T, B, K), **read.scratch()}
     return made
 
 
@@ -373,7 +373,7 @@ def _call(
     read: Table | Projected | None = None,
     **tensors: Tensor | None,
 ) -> None:
-    """Call a pass of tiles.cpp on the tensors, named as the fields of its struct Window.
+    """Call a pass of tiles.cpp on the tensors, named as the fields of its struct RecurrenceInput.
 
     sizes: T, B, H, and E where inputs are projected but none are read.
     """
@@ -382,9 +382,9 @@ def _call(
     given = dict(tensors)
     numbers: dict[str, Any] = {"E": sizes[3]} if len(sizes) > 3 else {}
     given["narrow"], given["wide"] = (
-        recycled_empty(lanes * n * units * TILE, dtype=torch.bfloat16) for n in (1, 4)
+        pooled_empty(lanes * n * units * TILE, dtype=torch.bfloat16) for n in (1, 4)
     )
-    given["state"] = recycled_empty(units * B * BLOCK, dtype=torch.float32)
+    given["state"] = pooled_empty(units * B * BLOCK, dtype=torch.float32)
     if isinstance(read, Projected):
         given |= {"inputs": read.inputs, "w_x": read.w_x}
         numbers["E"] = read.x.shape[-1]

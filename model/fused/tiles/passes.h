@@ -13,8 +13,8 @@ class Forward : Pass {
     for_my_blocks([&](int64_t block) { begin(block); });
     my.member.meet();
     for (int64_t t = 0; t < w.T; ++t) {
-      share_blocks([&](int64_t block) { multiply(t, block); });
-      share_blocks([&](int64_t block) { advance(t, block); });
+      split_blocks([&](int64_t block) { multiply(t, block); });
+      split_blocks([&](int64_t block) { advance(t, block); });
     }
     for_my_blocks([&](int64_t block) { end(block); });
   }
@@ -49,7 +49,7 @@ class Forward : Pass {
     const Mask real = units(block);
     for_my_lanes([&](int64_t lane) {
       const Units r = load(made(lane));
-      const Row m = narrow(share_of_m(t, lane, block, real) * r);
+      const Row m = narrow(x_m_at(t, lane, block, real) * r);
       store_row(tile_row(w.wide, K, lane, block), m);
       if (w.recurrent) stream_row(in_blocks(w.recurrent, t, lane, block), narrow(r));
     });
@@ -72,8 +72,8 @@ class Forward : Pass {
         [&](int64_t lane) {
           const bf16* x = w.w_x ? nullptr : x_at(t, lane, block) + w.x_part;
           const auto z = [&](int64_t gate) {
-            const Units share = w.w_x ? Units{} : load(x + gate * w.x_part, real);
-            return share + load(made(lane, gate)) + bias[gate];
+            const Units input = w.w_x ? Units{} : load(x + gate * w.x_part, real);
+            return input + load(made(lane, gate)) + bias[gate];
           };
           const Units i = sigmoid(z(0)), f = sigmoid(z(1)), u = tanh_of(z(2)), o = sigmoid(z(3));
           const Units c = fused(f, load(state_at(lane, block)), i * u);
@@ -105,8 +105,8 @@ class Forward : Pass {
 
 class Backward : Pass {
  public:
-  Backward(const Window& window, Share share)
-      : Pass(window, share), begin_(my.member.first(D, my.member.number)),
+  Backward(const Window& window, Assignment assignment)
+      : Pass(window, assignment), begin_(my.member.first(D, my.member.number)),
         end_(my.member.first(D, my.member.number + 1)),
         input_sums_((end_ - begin_) * blocks_of(my.lanes)) {}
 
@@ -114,10 +114,10 @@ class Backward : Pass {
     for_my_blocks([&](int64_t block) { begin(block); });
     my.member.meet();
     for (int64_t t = w.T - 1; t >= 0; --t) {
-      share_blocks([&](int64_t block) { retreat(t, block); });
+      split_blocks([&](int64_t block) { retreat(t, block); });
       sum_gates_into_inputs();
-      share_blocks([&](int64_t block) { unmultiply(t, block); });
-      sum_shares_into_inputs(t);
+      split_blocks([&](int64_t block) { unmultiply(t, block); });
+      sum_d_x_m_into_inputs(t);
     }
     for_my_blocks([&](int64_t block) { end(block); });
   }
@@ -128,7 +128,7 @@ class Backward : Pass {
 
   void begin(int64_t block) {
     clear_padding(w.narrow, K, block);
-    if (w.w_x) clear_padding(w.shares, K, block);
+    if (w.w_x) clear_padding(w.d_x_m_rows, K, block);
     for (int64_t gate = 0; gate < 4; ++gate) clear_padding(w.wide, 4 * K, gate * K + block);
     for_my_lanes([&](int64_t lane) {
       store(state_at(lane, block), load(at(w.dc, lane, block), units(block)));
@@ -198,15 +198,15 @@ class Backward : Pass {
   void unmultiply(int64_t t, int64_t block) {
     product(w.wide, 4 * K, panels.of_h(block),
             block < last_block() ? panels.of_h(block + 1) : panels.of_mh(my.block0));
-    if (w.w_x) project(t, panels.of_share(block), 1, false);
+    if (w.w_x) project(t, panels.x_m_panel(block), 1, false);
     const Mask real = units(block);
     alignas(64) bf16 m[kBlock][kBlock] = {};
     for_my_lanes(
         [&](int64_t lane) {
-          const Units dm = load(made(lane)), x_m = share_of_m(t, lane, block, real);
+          const Units dm = load(made(lane)), x_m = x_m_at(t, lane, block, real);
           const Units r = load(in_blocks(w.recurrent, t, lane, block)), dx = dm * r;
           if (w.w_x) {
-            store_row(tile_row(w.shares, K, lane, block), narrow(dx));
+            store_row(tile_row(w.d_x_m_rows, K, lane, block), narrow(dx));
           } else if (w.indices) {
             float* sum = sums_of(w.indices[t * w.B + my.lane0 + lane], block);
             store(sum, load(sum) + dx);
@@ -223,23 +223,23 @@ class Backward : Pass {
                          tile_row(w.narrow, K, lane + 16, block),
                          summed(w.d_recurrent, t, lane, block, K));
           if (w.w_x)
-            lay_lanes_left(tile_row(w.shares, K, lane, block),
-                           tile_row(w.shares, K, lane + 16, block),
-                           summed(w.d_share, t, lane, block, K));
+            lay_lanes_left(tile_row(w.d_x_m_rows, K, lane, block),
+                           tile_row(w.d_x_m_rows, K, lane + 16, block),
+                           summed(w.d_x_m, t, lane, block, K));
         });
   }
 
   // The gradient of the inputs of a byte, in two parts: what the gates had of them while d z of all
-  // units lies in `wide`, then what m had, once all of `shares` is there.
+  // units lies in `wide`, then what m had, once all of `d_x_m_rows` is there.
   void sum_gates_into_inputs() {
     for_my_inputs([&](int64_t block, Block* sums) {
       product(w.wide, 4 * K, panels.of_inputs(block, 1), panels.of_inputs(block, 0), sums, false);
     });
   }
-  void sum_shares_into_inputs(int64_t t) {
+  void sum_d_x_m_into_inputs(int64_t t) {
     for_my_inputs([&](int64_t block, Block* sums) {
       const bf16* panel = panels.of_inputs(block, 0);
-      product(w.shares, K, panel, panel + K * 2 * kTile, sums, true);
+      product(w.d_x_m_rows, K, panel, panel + K * 2 * kTile, sums, true);
       const Mask real = first(w.E - block * kBlock);
       for_my_lanes([&](int64_t lane) {
         const int64_t row = t * w.B + my.lane0 + lane;

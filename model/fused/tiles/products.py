@@ -1,4 +1,4 @@
-"""Products of matrices in bf16 on matrix units, added up in fp32.
+"""Products of matrices in bf16 on Intel AMX, added up in fp32.
 
 Both factors are first arranged as tiles of 16 x 32, padded with zeros: whole kilobytes that a tile
 register loads in one piece.
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..recycling import recycled_empty
+from ..memory_pool import pooled_empty
 from . import library
 
 BLOCK = 32  # kBlock of layout.h: rows or columns that are worked on together
@@ -34,7 +34,7 @@ class SummedProduct:
     def __init__(self, a: Tensor, b: Tensor, dtype: torch.dtype = torch.float32):
         self.depth = blocks_of(a.shape[1])
         self.a, self.b = _lay_left(a, summed=True), lay_right(b, summed=True)
-        self.out = recycled_empty(len(a), b.shape[1], dtype=dtype)
+        self.out = pooled_empty(len(a), b.shape[1], dtype=dtype)
         self.rows = Rows(0, blocks_of(len(a)), 1, len(a))
 
     def __call__(self) -> Tensor:
@@ -117,7 +117,7 @@ class _Streamed(ctypes.Structure):
 def empty_factor(depth: int, blocks: int) -> Tensor:
     """Return memory for a factor of `multiply_summed`: `depth` in tiles, this many blocks wide."""
     chunks = -(-depth // CHUNK)
-    return recycled_empty(chunks * blocks * 2 * CHUNK * TILE, dtype=torch.bfloat16)
+    return pooled_empty(chunks * blocks * 2 * CHUNK * TILE, dtype=torch.bfloat16)
 
 
 def multiply_summed(a: Tensor, b: Tensor, out: Tensor, rows: Rows, depth: int) -> None:
@@ -130,7 +130,7 @@ def multiply_summed(a: Tensor, b: Tensor, out: Tensor, rows: Rows, depth: int) -
         return
     columns = out.shape[1]
     blocks = rows.parts * blocks_of(rows.rows) * blocks_of(columns) if depth > CHUNK else 0
-    sums = recycled_empty(blocks * BLOCK * BLOCK, dtype=torch.float32)
+    sums = pooled_empty(blocks * BLOCK * BLOCK, dtype=torch.float32)
     library.call(
         "multiply",
         _Summed(
@@ -163,7 +163,7 @@ def _arranged(matrix: Tensor, kind: int, count: int, depth: int, *, summed: bool
     to = (
         empty_factor(tiles, blocks)
         if summed
-        else recycled_empty(blocks * 2 * tiles * TILE, dtype=torch.bfloat16)
+        else pooled_empty(blocks * 2 * tiles * TILE, dtype=torch.bfloat16)
     )
     library.call(
         "lay",

@@ -87,7 +87,7 @@ class SummedProduct {
   void run() {
     for (int64_t depth = 0; depth < s.depth; depth += kChunk)
       for (int64_t column = 0; column < column_blocks_; column += kAcross)
-        member_.share(row_blocks_, [&](int64_t row) {
+        member_.split(row_blocks_, [&](int64_t row) {
           const int64_t stretch = column / kAcross * row_blocks_ + row;
           added_.wait(stretch, before_ + depth / kChunk);  // another thread may be at it
           add(depth, row, column);

@@ -33,7 +33,7 @@ void run(const Window& w) {
   std::vector<Barrier> barriers(w.threads);
   std::vector<Hand> hands(w.threads);
   in_team(w.threads, [&](int64_t thread, int64_t threads) {
-    Direction(w, Share(w, thread, threads, barriers.data(), hands.data())).run();
+    Direction(w, Assignment(w, thread, threads, barriers.data(), hands.data())).run();
   });
 }
 
@@ -104,7 +104,7 @@ struct Streamed {
     const int64_t tiles = blocks_of(depth), blocks = blocks_of(lanes);
     PanelProduct product(lanes);
     std::vector<Block> scratch(blocks);
-    member.share(panels, [&](int64_t n) {
+    member.split(panels, [&](int64_t n) {
       const bf16* panel = weights + n * tiles * 2 * kTile;
       const bf16* next = panel + tiles * 2 * kTile;
       product(rows, tiles, panel, out ? out + n * blocks : scratch.data(), next);
@@ -156,7 +156,7 @@ extern "C" void mlstm_tiles_cross_entropy(const CrossEntropy* loss) {
   together(loss->threads, [loss](Member& member) {
     LossOfRows rows(*loss);
     const int64_t groups = (loss->rows + kGroup - 1) / kGroup;
-    member.share(groups, [&](int64_t group) { rows.run(group); });
+    member.split(groups, [&](int64_t group) { rows.run(group); });
   });
 }
 

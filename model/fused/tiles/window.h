@@ -25,8 +25,8 @@ struct Window {
   int64_t x_row, x_part, x_block;  // elements of x from row to row, from i to f, to the next block
   int64_t R;                       // rows of x
   int64_t E;                       // inputs of a byte, where w_x is not null
-  const bf16* x;                   // the input's share of m, then of the gates, where w_x is null
-  const bf16* w_x;                 // [5H, E]: makes that share of the inputs; or null
+  const bf16* x;                   // the input's term of m, then of the gates, where w_x is null
+  const bf16* w_x;                 // [5H, E]: makes that term of the inputs; or null
   const bf16* inputs;              // tiles [T, 2 blocks of B, D]
   const int64_t* indices;          // [T, B]: the row of x for each byte; null: t * B + b
   const bf16* w_mh;                // [H, H]
@@ -38,7 +38,7 @@ struct Window {
   bf16* packed_x;                  // 5 K D 1024: what pack made of w_x; backward 6 K D, scratch
   bf16* narrow;                    // tiles [2 blocks of B, K] scratch: h forward, d W_mh h backward
   bf16* wide;                      // tiles [2 blocks of B, 4K] scratch: m forward, d z backward
-  bf16* shares;                    // tiles [2 blocks of B, K] scratch: d of the input's share of m
+  bf16* d_x_m_rows;                // tiles [2 blocks of B, K] scratch: d of the input's term of m
   float* state;                    // [K, B, 32] scratch: c forward, d c backward
   bf16* h;                         // [T, B, H] out
   float* c_last;                   // [B, H] out
@@ -56,24 +56,25 @@ struct Window {
   bf16* dz;                        // the left factor of d W_h
   bf16* d_recurrent;               // the left factor of d W_mh
   bf16* m;                         // the right factor of d W_h
-  bf16* d_share;                   // the left factor of the first H rows of d W_x, dz of the rest
+  bf16* d_x_m;                   // the left factor of the first H rows of d W_x, dz of the rest
 };
 
 namespace {
 
 // What one thread works on.
-struct Share {
+struct Assignment {
   int64_t workgroup, lane0, lanes;  // lane0: a multiple of 32
   int64_t block0, block1;           // of units: those it begins with
   Member member;                    // of the workgroup
 
-  Share(const Window& w, int64_t thread, int64_t threads, Barrier* barriers, Hand* hands)
-      : Share(w, thread, threads, threads % w.workgroups ? 1 : w.workgroups, barriers, hands) {}
+  Assignment(const Window& w, int64_t thread, int64_t threads, Barrier* barriers, Hand* hands)
+      : Assignment(w, thread, threads, threads % w.workgroups ? 1 : w.workgroups, barriers,
+                   hands) {}
 
  private:
   // workgroups: one if the system gives fewer threads, which they might not divide.
-  Share(const Window& w, int64_t thread, int64_t threads, int64_t workgroups, Barrier* barriers,
-        Hand* hands)
+  Assignment(const Window& w, int64_t thread, int64_t threads, int64_t workgroups,
+             Barrier* barriers, Hand* hands)
       : workgroup(thread / (threads / workgroups)),
         lane0(workgroup * blocks_of(w.B) / workgroups * kBlock),
         lanes(std::min(w.B, (workgroup + 1) * blocks_of(w.B) / workgroups * kBlock) - lane0),
@@ -109,12 +110,12 @@ class Panels {
       lay_by_rows(w.w_h + gate * H * H + unit, H, columns, H, panel(of_h(block, gate)));
   }
 
-  // For block b of units: columns of x W_x^T, of m's share or of a gate's.
+  // For block b of units: columns of x W_x^T, of m's term or of a gate's.
   bf16* of_x(int64_t block, int64_t part) const {
     return w.packed_x + (block * 5 + part) * D * 2 * kTile;
   }
-  // Backward: the first of them, and for block d of inputs columns of d share W_x, part by part.
-  bf16* of_share(int64_t block) const { return w.packed_x + (5 * K + block) * D * 2 * kTile; }
+  // Backward: the first of them, and for block d of inputs columns of d x_m W_x, part by part.
+  bf16* x_m_panel(int64_t block) const { return w.packed_x + (5 * K + block) * D * 2 * kTile; }
   bf16* of_inputs(int64_t block, int64_t part) const {
     return w.packed_x + (block * 5 + part) * K * 2 * kTile;
   }
@@ -122,7 +123,7 @@ class Panels {
     for (int64_t part = 0; part < 5; ++part) lay_x(block, part, of_x(block, part));
   }
   void pack_x_backward(int64_t block) const {
-    if (block < K) lay_x(block, 0, of_share(block));
+    if (block < K) lay_x(block, 0, x_m_panel(block));
     if (block >= D) return;
     const int64_t input = block * kBlock, columns = std::min(kBlock, w.E - input);
     for (int64_t part = 0; part < 5; ++part)
@@ -143,13 +144,13 @@ class Panels {
 // What forward and backward share: one thread's lanes and blocks, where they lie, their products.
 class Pass {
  public:
-  Pass(const Window& window, Share share)
-      : w(window), my(share), panels(window), H(w.H), K(blocks_of(w.H)), D(blocks_of(w.E)),
+  Pass(const Window& window, Assignment assignment)
+      : w(window), my(assignment), panels(window), H(w.H), K(blocks_of(w.H)), D(blocks_of(w.E)),
         multiply_by_(my.lanes), sums_(blocks_of(my.lanes) * 4) {}
 
  protected:
   const Window& w;
-  Share my;
+  Assignment my;
   const Panels panels;
   const int64_t H, K, D;
 
@@ -162,8 +163,8 @@ class Pass {
   // For the blocks of all threads of my workgroup, mine first; return when all are done. What a
   // product fetches for the next one is a guess: it is right while a block of mine follows.
   template <typename Body>
-  void share_blocks(Body body) {
-    my.member.share(K, body);
+  void split_blocks(Body body) {
+    my.member.split(K, body);
     my.member.meet();
   }
   // 32 lanes at a time, then what follows from them.
@@ -195,13 +196,13 @@ class Pass {
     return array + ((t * K + block) * w.B + my.lane0 + lane) * size;
   }
   float* state_at(int64_t lane, int64_t block) const { return in_blocks(w.state, 0, lane, block); }
-  // The input's share of m; those of the gates follow at w.x_part each.
+  // The input's term of m; those of the gates follow at w.x_part each.
   const bf16* x_at(int64_t t, int64_t lane, int64_t block) const {
     const int64_t byte = t * w.B + my.lane0 + lane;
     return w.x + (w.indices ? w.indices[byte] : byte) * w.x_row + block * w.x_block;
   }
-  // The input's share of m: as `project` just made it at index 1, or as it was given.
-  Units share_of_m(int64_t t, int64_t lane, int64_t block, Mask real) {
+  // The input's term of m: as `project` just made it at index 1, or as it was given.
+  Units x_m_at(int64_t t, int64_t lane, int64_t block, Mask real) {
     return w.w_x ? load(made(lane, 1)) : load(x_at(t, lane, block), real);
   }
   // The row of one of my lanes in tiles [B / 16, depth].

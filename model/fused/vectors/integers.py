@@ -24,8 +24,8 @@ from ...cell import mlstm_step
 from ...state import State
 from ..compilation import window_library
 from ..cpu import INTEGERS, call, forward
-from ..recycling import recycled_empty
-from ..window import Inputs, Window, run_window
+from ..memory_pool import pooled_empty
+from ..window import Inputs, RecurrenceInput, run_window
 
 LARGEST = 127
 SMALLEST = 1e-30  # kSmallest of integers.h: the largest number of a row counts as at least this
@@ -51,7 +51,7 @@ def round_rows(rows: Tensor) -> Rounded:
     return Rounded((rows * (LARGEST / most)).round(), most / LARGEST)
 
 
-def multiplies_integers(w_mh: Tensor) -> bool:
+def runs_compiled_int8(w_mh: Tensor) -> bool:
     """Return whether the compiled recurrence takes a w_mh of this device, dtype and length."""
     on_cpu = w_mh.device.type == "cpu" and w_mh.dtype == torch.float32
     whole = len(w_mh) % INTERLEAVED == 0
@@ -68,8 +68,8 @@ def _has_instructions() -> bool:
     return bool(probe())
 
 
-def compiled_integer_mlstm(window: Window) -> tuple[Tensor, State]:
-    """Compute what `plain_integer_mlstm` computes, where `multiplies_integers` says that it can."""
+def compiled_integer_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
+    """Compute what `plain_integer_mlstm` computes, where `runs_compiled_int8` says that it can."""
     return run_window(window, _WithoutGradient.apply, _forward)
 
 
@@ -92,7 +92,7 @@ def pack(w_mh: Tensor, w_h: Tensor) -> Tensor:
     H = len(w_mh)
     rows = round_rows(torch.cat([w_mh, w_h]).detach())  # [5H, H]
     integers = rows.integers.to(INTEGERS)
-    packed = recycled_empty(5 * H * (H + 8), dtype=INTEGERS)
+    packed = pooled_empty(5 * H * (H + 8), dtype=INTEGERS)
     call("pack", (0, 0, H), w_mh=integers[:H], w_h=integers[H:], packed=packed)
     scales, offsets = packed[5 * H * H :].view(torch.int32).chunk(2)
     scales.view(torch.float32).copy_(rows.scales.squeeze(1))
@@ -100,7 +100,7 @@ def pack(w_mh: Tensor, w_h: Tensor) -> Tensor:
     return packed
 
 
-def plain_integer_mlstm(window: Window) -> tuple[Tensor, State]:
+def plain_integer_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
     """Apply `mlstm_step` T times with products of integers, in plain torch: on any device."""
     window, weights = window.looked_up(), window.weights
     tensors = (window.x_proj, window.state.h, window.state.c, weights.w_mh, weights.w_h, weights.b)

@@ -10,7 +10,7 @@ from experiments.scaling.measuring.points import Point, Settings, design
 from experiments.scaling.measuring.report import describe, tables
 from model.errors import InputError
 from model.files.storage import read_json, write_json
-from model.language_model import ModelConfig
+from model.layers.config import ModelConfig
 from scaling.step_time import Fabric, Synchronisation, step_time
 from scaling.workload import Workload
 from tests.support.runs import assert_refused, run

@@ -15,7 +15,8 @@ from model.classifiers.fitted import load_fitted, own_classifier
 from model.classifiers.heads import HeadsConfig, build_heads
 from model.errors import InputError
 from model.files.weights import load_model, model_digest
-from model.language_model import ModelConfig, build_model
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from model.text.profiles import text_profile
 
 FEATURES = np.random.default_rng(0).normal(2.0, 3.0, size=(9, 12)).astype(np.float32)

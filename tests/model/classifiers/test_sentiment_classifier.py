@@ -12,7 +12,7 @@ from model import SentimentClassifier, SentimentFeaturizer, save_model
 from model.classifiers.classifier import Classifier, save_classifier
 from model.errors import InputError
 from model.files.weights import load_model, model_digest
-from model.scoring import token_costs
+from model.inference.scoring import token_costs
 from model.text.profiles import text_profile
 
 TEXTS = ["good", "", "An awful thing. " * 30, "ça marche — très bien", "bad\nnews"]
@@ -144,7 +144,7 @@ def test_a_precision_given_with_a_loaded_model_is_taken_and_the_model_stays(fold
     given = SentimentClassifier(loaded, precision=precision).fit()
     named = SentimentClassifier(folder, precision=precision).fit()
     np.testing.assert_array_equal(given.predict_proba(TEXTS), named.predict_proba(TEXTS))
-    assert (loaded.model.dtype, loaded.model.multiplies_integers) == (torch.float32, False)
+    assert (loaded.model.dtype, loaded.model.uses_int8) == (torch.float32, False)
     weights = (each.model.embedding.weight.data_ptr() for each in (loaded, given.loaded))
     assert len(set(weights)) == 1  # shared, not copied
 

@@ -22,8 +22,8 @@ from model.classifiers.stars import (
     save_stars,
 )
 from model.errors import InputError
-from model.features import features_in_order
 from model.files.weights import LoadedModel, load_model, model_digest
+from model.inference.features import features_in_order
 from model.text.profiles import text_profile
 
 TEXTS = ["good", "bad\nnews", "An awful thing. " * 30, "ça marche — très bien"]

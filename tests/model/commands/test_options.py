@@ -9,11 +9,12 @@ import torch
 from data_utils.synthetic import synthetic_reviews
 from model.commands.command_line import dispatch
 from model.errors import InputError
-from model.features import FeatureKind, features_in_order
 from model.files.weights import load_model, save_model
-from model.language_model import ModelConfig, build_model
-from model.sampling import Clamp, SamplingConfig, continue_text, generate
-from model.scoring import score_split
+from model.inference.features import FeatureKind, features_in_order
+from model.inference.sampling import Clamp, SamplingConfig, continue_text, generate
+from model.inference.scoring import score_split
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from model.text.glyphs import visible
 from model.text.profiles import text_profile
 from model.text.split import encode_split

@@ -14,11 +14,12 @@ from model.classifiers.fitted import Fitted
 from model.classifiers.heads import Heads, HeadsConfig, build_heads
 from model.classifiers.ngrams import BagOfNgrams
 from model.classifiers.stars import FEATURES, Calibration, StarsClassifier
-from model.features import Pooling
 from model.files.quantization import dequantize, quantize
 from model.files.weights import LoadedModel, save_model
-from model.language_model import ModelConfig, build_model
-from model.sampling import Clamp, Reader
+from model.inference.features import Pooling
+from model.inference.sampling import Clamp, Reader
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from model.text.profiles import text_profile
 from model.text.tokenizer import BYTES
 from model.text.utf8 import START, Continuations

@@ -73,7 +73,7 @@ def test_the_weights_are_those_of_the_8_bit_model(tmp_path, weight_norm):
         tmp_path, weight_norm=weight_norm, hidden_size=H, embedding_size=E, layers=2
     )
     page = demo_page(loaded, small_classifier(loaded), "Title")
-    expected = as_8_bit(loaded).model.fold()
+    expected = as_8_bit(loaded).model.prepare_weights()
     for index, weights in enumerate(expected.layers):
         wide = 16 if index == 0 else padded
         found = {

@@ -13,7 +13,7 @@ import pytest
 from model.classifiers.fitted import find_classifier, load_fitted
 from model.demo.page import FOLDER, demo_page
 from model.files.weights import load_model
-from model.sampling import Clamp
+from model.inference.sampling import Clamp
 from model.text.profiles import text_profile
 from tests.model.demo.models import (
     about,

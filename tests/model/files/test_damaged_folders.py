@@ -20,10 +20,11 @@ from model.classifiers.classifier import FOLDER, Classifier, save_classifier
 from model.classifiers.fine_tuned import FineTuned, save_fine_tuned
 from model.classifiers.heads import HeadsConfig, build_heads
 from model.errors import InputError
-from model.features import features_in_order
 from model.files.weights import WEIGHTS_FILE, load_model, model_digest, save_model
-from model.language_model import ModelConfig, build_model
-from model.sampling import SamplingConfig, generate
+from model.inference.features import features_in_order
+from model.inference.sampling import SamplingConfig, generate
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from model.text.profiles import text_profile
 from model.text.tokenizer import BYTES, TOKENIZER_FILE
 

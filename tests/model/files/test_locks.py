@@ -73,7 +73,7 @@ def test_a_holder_that_is_about_to_end_is_waited_for(tmp_path):
     Thread(target=hold).start()
     held.wait()
     Thread(target=over.set).start()
-    with lock_folder(tmp_path / "run", patience=60):
+    with lock_folder(tmp_path / "run", timeout=60):
         assert over.is_set()
 
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 from model.errors import InputError
-from model.features import features_in_order
 from model.files.quantization import (
     BITS,
     SCALE,
@@ -29,7 +28,9 @@ from model.files.weights import (
     save_model,
     save_tensors,
 )
-from model.language_model import ModelConfig, build_model
+from model.inference.features import features_in_order
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from model.text.profiles import text_profile
 from model.text.tokenizer import BYTES
 

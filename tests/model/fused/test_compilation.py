@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from model.fused import compilation
-from model.fused.recycling import SMALLEST, MemoryPool
+from model.fused.memory_pool import SMALLEST, MemoryPool
 from tests.model.fused.compilers import broken_compiler, quick_compiler
 from tests.support.runs import run_code, start
 
@@ -30,10 +30,10 @@ logging.basicConfig(stream=sys.stderr, format="%(message)s")
 from model.fused.cpu import runs_compiled
 from model.layers.recurrence import fused_mlstm, reference_mlstm
 from model.state import State
-from model.fused.window import RecurrentWeights, Window
+from model.fused.window import RecurrentWeights, RecurrenceInput
 g = torch.Generator().manual_seed(0)
 x, h, w_mh, w_h = (torch.randn(s, generator=g) for s in ((3, 2, 40), (2, 8), (8, 8), (32, 8)))
-window = Window(x, State(h, h), RecurrentWeights(w_mh, w_h, torch.zeros(32)))
+window = RecurrenceInput(x, State(h, h), RecurrentWeights(w_mh, w_h, torch.zeros(32)))
 fused, exact = fused_mlstm(window)[0], reference_mlstm(window)[0]
 assert torch.allclose(fused, exact, atol=1e-5), (fused - exact).abs().max()
 assert openmp() == of_torch  # threads of another one would poll beside torch's
@@ -290,7 +290,7 @@ def test_a_lock_left_by_a_killed_process_holds_nobody_up(tmp_path):
 def test_waiting_for_a_live_process_ends(tmp_path):
     with filelock.FileLock(tmp_path / "window.lock"):
         started = time.monotonic()
-        with compilation._one_at_a_time(tmp_path / "window.so", patience=0.2):
+        with compilation._one_at_a_time(tmp_path / "window.so", timeout=0.2):
             assert 0.1 < time.monotonic() - started < 60
 
 

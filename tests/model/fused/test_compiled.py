@@ -12,7 +12,7 @@ import torch
 from model.fused import weight_gradients
 from model.fused.compilation import window_library
 from model.fused.cpu import compiled_mlstm, runs_compiled
-from model.fused.vectors.integers import multiplies_integers
+from model.fused.vectors.integers import runs_compiled_int8
 from model.layers.recurrence import reference_mlstm
 from tests.model.fused.compilers import quick_compiler
 from tests.model.layers.windows import (
@@ -47,12 +47,12 @@ def test_the_cell_state_is_kept_in_fp32(kernel):
 
 
 def test_weight_gradients_as_matrix_units_want_them(monkeypatch):
-    """As torch's own products want them, where there are matrix units and the tiles do not run."""
+    """As torch's own products want them, where there is AMX and the tiles do not run."""
     if not runs_compiled(torch.empty(2, 2, dtype=torch.bfloat16)):
         pytest.skip("this processor has no products in bf16")
     inputs = scaled_inputs(torch.bfloat16, 5, 40, 48)
     plain = results(compiled_mlstm, inputs)
-    monkeypatch.setattr(weight_gradients, "has_matrix_units", lambda: True)
+    monkeypatch.setattr(weight_gradients, "has_amx", lambda: True)
     for a, b in zip(results(compiled_mlstm, inputs), plain, strict=True):
         assert error(a, b.double()) <= EPS[torch.bfloat16]  # the last rounding may differ
 
@@ -298,7 +298,7 @@ def test_without_onednn_16_bit_products_are_plain_torchs(monkeypatch):
     """It may be turned off between two windows; the compiled code would end the process."""
     monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
     assert not runs_compiled(torch.empty(2, 2, dtype=torch.bfloat16))
-    assert not multiplies_integers(torch.empty(8, 8))
+    assert not runs_compiled_int8(torch.empty(8, 8))
     assert runs_compiled(torch.empty(2, 2)) == (window_library() is not None)
 
 

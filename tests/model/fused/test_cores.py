@@ -11,7 +11,8 @@ import torch
 
 from model.files.weights import load_model
 from model.fused import cores, process
-from model.language_model import LanguageModel, ModelConfig, build_model
+from model.layers.config import ModelConfig
+from model.layers.language_model import LanguageModel, build_model
 from model.published.gates import assemble
 from tests.support.runs import ROOT
 
@@ -215,7 +216,8 @@ PROGRAM = """
 import sys
 import torch
 from model.fused import cores, process
-from model.language_model import ModelConfig, build_model
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 process.own_process()
 _, limit, *quotas = sys.argv
 for quota in quotas:

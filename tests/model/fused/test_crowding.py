@@ -13,7 +13,7 @@ import torch
 
 from model.fused import compilation, crowding
 from model.fused.compilation import window_library
-from model.fused.window import RecurrentWeights, Window
+from model.fused.window import RecurrenceInput, RecurrentWeights
 from model.layers.recurrence import fused_mlstm
 from model.state import State
 
@@ -216,5 +216,5 @@ def test_every_window_on_a_cpu_looks(monkeypatch):
         pytest.skip("no compiler")
     weights = RecurrentWeights(torch.zeros(2, 2), torch.zeros(8, 2), torch.zeros(8))
     state = State(torch.zeros(1, 2), torch.zeros(1, 2))
-    fused_mlstm(Window(torch.zeros(3, 1, 10), state, weights))
+    fused_mlstm(RecurrenceInput(torch.zeros(3, 1, 10), state, weights))
     assert looked == [True]

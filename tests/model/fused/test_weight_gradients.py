@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from model.fused.cuda.mlstm import triton_mlstm
-from model.fused.deferred import deferred_mlstm
-from model.fused.weight_gradients import PostponedProducts, join
-from model.fused.window import RecurrentWeights, Window
-from model.language_model import ModelConfig, build_model
+from model.fused.torch_mlstm import torch_mlstm
+from model.fused.weight_gradients import DeferredWeightGradients, join
+from model.fused.window import RecurrenceInput, RecurrentWeights
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from model.layers.recurrence import reference_mlstm
 from model.state import State
 from tests.model.fused.kernels import KERNELS, Kernel, skip_unless_it_runs
@@ -28,7 +29,7 @@ def no_packing(*weights):
 # Every way to compute the recurrence.
 IMPLEMENTATIONS = KERNELS | {
     "reference": Kernel(reference_mlstm, no_packing, torch.float32),
-    "deferred": Kernel(deferred_mlstm, no_packing, torch.float32),
+    "deferred": Kernel(torch_mlstm, no_packing, torch.float32),
 }
 if importlib.util.find_spec("triton") and not torch.cuda.is_available():
     IMPLEMENTATIONS["triton"] = Kernel(triton_mlstm, no_packing, torch.float32)  # its interpreter
@@ -57,29 +58,31 @@ def test_postponed_gradients_are_the_gradients(implementation, size):
     drawn = (torch.randn(n, size) / size**0.5 for n in (size, 4 * size))
     w_mh, w_h = (weight.to(dtype).requires_grad_() for weight in drawn)
 
-    def gradients(postponed):
+    def gradients(deferred):
         w_mh.grad = w_h.grad = None
         weights = RecurrentWeights(w_mh, w_h, b)
-        if postponed is not None:
-            whole_w_mh = join([w_mh * 1], w_mh, postponed.of_w_mh)
-            whole_w_h = join((g * 1 for g in w_h.chunk(4)), w_h, postponed.of_w_h)
-            weights = RecurrentWeights(whole_w_mh, whole_w_h, b, postponed=postponed)
+        if deferred is not None:
+            whole_w_mh = join([w_mh * 1], w_mh, deferred.grad_w_mh)
+            whole_w_h = join((g * 1 for g in w_h.chunk(4)), w_h, deferred.grad_w_h)
+            weights = RecurrentWeights(whole_w_mh, whole_w_h, b, deferred=deferred)
         # Two windows with the same weights: both have a part in every gradient.
-        h, last = recurrence(Window(x, state, weights))
-        more, after = recurrence(Window(x.flip(0), last, weights))
+        h, last = recurrence(RecurrenceInput(x, state, weights))
+        more, after = recurrence(RecurrenceInput(x.flip(0), last, weights))
         (loss_of(h, last) + loss_of(more, after)).backward()
         return w_mh.grad.clone(), w_h.grad.clone()
 
-    for postponed, expected in zip(gradients(PostponedProducts()), gradients(None), strict=True):
+    for deferred, expected in zip(
+        gradients(DeferredWeightGradients()), gradients(None), strict=True
+    ):
         # Products over all bytes or over some, added in another order.
         tolerance = 4 * EPS[torch.float32] * (2 * T * B) ** 0.5 + implementation.rounding
-        assert (postponed - expected).norm() <= tolerance * expected.norm()
+        assert (deferred - expected).norm() <= tolerance * expected.norm()
 
 
 def readiness(model):
     """Return the model's gradients by name, and in which order its leaves got theirs."""
     names = {id(parameter): name for name, parameter in model.named_parameters()}
-    leaves, order = model.gate_leaves(), []
+    leaves, order = model.per_gate_parameters(), []
     for layer in model.layers:
         gates = zip(leaves.of(layer.w_h), "ifuo", strict=True)
         names |= {id(gate): f"gate {name}" for gate, name in gates}
@@ -122,7 +125,7 @@ def test_gates_are_ready_one_by_one_and_join_to_the_same_gradient(
 
 def test_gates_share_the_memory_of_the_weight():
     model = build_model(ModelConfig(hidden_size=H), seed=0)
-    layer, leaves = model.layers[0], model.gate_leaves()
+    layer, leaves = model.layers[0], model.per_gate_parameters()
     with torch.no_grad():
         layer.w_h.fill_(3.0)
     assert all((gate == 3.0).all() for gate in leaves.of(layer.w_h))
@@ -131,7 +134,7 @@ def test_gates_share_the_memory_of_the_weight():
 def test_a_model_is_not_changed_by_leaves_that_somebody_has_made():
     model = build_model(ModelConfig(hidden_size=H), seed=0)
     expected = gradients_of(model)
-    leaves = model.gate_leaves()
+    leaves = model.per_gate_parameters()
     gradients_of(model, leaves)
     leaves.gather_gradients()
     for learner in (model, copy.deepcopy(model)):

@@ -6,11 +6,12 @@ import torch
 import torch.nn.functional as F
 
 from model.errors import InputError
-from model.features import FeatureKind, features_in_order
 from model.files.weights import load_model, save_model
-from model.language_model import ModelConfig, build_model
+from model.inference.features import FeatureKind, features_in_order
+from model.inference.sampling import Clamp, Stepper
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from model.layers.peers import LstmLayer
-from model.sampling import Clamp, Reader
 from model.text.profiles import text_profile
 from model.units.trace import trace
 from tests.support.cells import config_of, random_tokens, whole_and_cut
@@ -106,7 +107,7 @@ def test_between_its_layers_the_stream_of_a_transformer_is_fp32():
     h = torch.randn(3, 2, 6, generator=torch.Generator().manual_seed(0)).bfloat16()
     for layer, dtype in ((first, torch.float32), (last, torch.bfloat16)):
         state = layer.initial_state(2, torch.bfloat16, torch.device("cpu"))
-        h, _ = layer.run(h, state, layer.fold(torch.bfloat16))
+        h, _ = layer.forward(h, state, layer.prepare_weights(torch.bfloat16))
         assert h.dtype == dtype
 
 
@@ -172,10 +173,10 @@ def test_units_are_traced_and_held(cell):
     (values,) = trace(model, [sequence])
     expected = features_in_order(model, [sequence[: n + 1] for n in range(12)])
     np.testing.assert_allclose(values, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
-    free, held = Reader(model), Reader(model, Clamp(unit=5, cell=2.0))
-    for reader in (free, held):
-        reader.read(sequence[:1])
-        assert np.isfinite(reader.logits()).all()
+    free, held = Stepper(model), Stepper(model, Clamp(unit=5, cell=2.0))
+    for stepper in (free, held):
+        stepper.step(sequence[:1])
+        assert np.isfinite(stepper.logits()).all()
     assert held.state.features("cell")[-1, 0, 5] == 2.0
     assert np.abs(held.logits() - free.logits()).max() > 1e-3
 

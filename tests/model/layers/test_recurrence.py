@@ -10,10 +10,17 @@ import torch
 from torch import Tensor
 
 from model.cell import mlstm_step
-from model.fused.deferred import deferred_mlstm
-from model.language_model import LanguageModel, ModelConfig, build_model
+from model.fused.torch_mlstm import torch_mlstm
 from model.layers import recurrence
-from model.layers.recurrence import FASTEST_FIRST, Implementation, named, recur, reference_mlstm
+from model.layers.config import ModelConfig
+from model.layers.language_model import LanguageModel, build_model
+from model.layers.recurrence import (
+    FASTEST_FIRST,
+    Implementation,
+    implementation_name,
+    recur,
+    reference_mlstm,
+)
 from model.state import State
 from tests.model.fused.tiles.emulation import emulate_tiles
 from tests.model.layers import numpy_mlstm
@@ -94,7 +101,7 @@ def test_weights_that_change_with_every_window_are_not_laid_out_for_many(dtype):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("recurrence", [reference_mlstm, deferred_mlstm])
+@pytest.mark.parametrize("recurrence", [reference_mlstm, torch_mlstm])
 def test_the_cell_state_is_kept_in_fp32(recurrence, dtype):
     hold_cell_state_in_fp32(recurrence, dtype)
 
@@ -171,9 +178,9 @@ def test_a_model_says_why_an_odd_number_of_units_is_slow(monkeypatch, dtype, siz
         pairs = len(w_mh) % 2 == 0 or w_mh.dtype.itemsize > 2
         return w_mh.dtype != torch.float64 and pairs
 
-    kinds = Implementation("compiled", deferred_mlstm, takes), FASTEST_FIRST[-1]
+    kinds = Implementation("cpp", "compiled", torch_mlstm, takes), FASTEST_FIRST[-1]
     monkeypatch.setattr(recurrence, "FASTEST_FIRST", kinds)
-    assert re.fullmatch(said, named("auto", torch.empty(size, 0, dtype=dtype)))
+    assert re.fullmatch(said, implementation_name("auto", torch.empty(size, 0, dtype=dtype)))
     with torch.device("meta"):
         config = ModelConfig(hidden_size=size, embedding_size=2)
         made = LanguageModel(config, compute_dtype=dtype)
@@ -182,7 +189,8 @@ def test_a_model_says_why_an_odd_number_of_units_is_slow(monkeypatch, dtype, siz
 
 UNDER_COMPILE = """
 import torch
-from model.language_model import ModelConfig, build_model
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 
 model = build_model(ModelConfig(hidden_size=16, embedding_size=8, layers=2), seed=1)
 traced = torch.compile(model, backend="eager")

@@ -2,7 +2,7 @@
 
 import torch
 
-from model.fused.window import RecurrentWeights, Window
+from model.fused.window import RecurrenceInput, RecurrentWeights
 from model.layers.recurrence import reference_mlstm
 from model.state import State
 
@@ -43,9 +43,9 @@ def make_inputs(dtype, T=7, B=3, H=5, seed=0):
     ]
 
 
-def window_of(x_proj, h, c, *weights, indices=None, packed=None, postponed=None) -> Window:
-    return Window(
-        x_proj, State(h, c), RecurrentWeights(*weights, packed=packed, postponed=postponed), indices
+def window_of(x_proj, h, c, *weights, indices=None, packed=None, deferred=None) -> RecurrenceInput:
+    return RecurrenceInput(
+        x_proj, State(h, c), RecurrentWeights(*weights, packed=packed, deferred=deferred), indices
     )
 
 

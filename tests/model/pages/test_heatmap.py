@@ -16,7 +16,8 @@ from model import save_model
 from model.classifiers.classifier import Classifier
 from model.errors import InputError
 from model.files.weights import load_model
-from model.language_model import ModelConfig, build_model
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from model.pages.heatmap import as_ansi, as_html, as_json, check_outputs, heatmap, write
 from model.pages.page import MIDDLE, PALETTES, background
 from model.pages.picture import COLUMNS, _lines, _painted

@@ -5,7 +5,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from model.language_model import ModelConfig, build_model
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from model.published.plausibility import FRAME, PLAIN_ENGLISH
 from tests.model.published.layouts import from_model
 

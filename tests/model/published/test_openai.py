@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from model.errors import InputError
-from model.features import features_in_order
+from model.inference.features import features_in_order
 from model.published.imports import import_openai
 from tests.model.published.layouts import draw, openai_arrays, write_openai
 from tests.model.published.states import TEXT, assert_same, read

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from model.language_model import ModelConfig, build_model
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from model.published.imports import import_openai
 from model.published.plausibility import PLAIN_ENGLISH, bits_on_plain_english, gains_differ
 from tests.model.published.layouts import draw, openai_arrays, write_openai

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from data_utils.synthetic import synthetic_reviews
 from model.errors import InputError
-from model.files.tokenizers import load_tokenizer, save_tokenizer
+from model.files.tokenizers import check_same_tokenizer, load_tokenizer, save_tokenizer
 from model.text import subwords as subwords_module
 from model.text.subwords import LOSSLESS, SubwordTokenizer, train_vocabulary
-from model.text.tokenizer import BYTES, TOKENIZER_FILE, check_same_tokenizer
+from model.text.tokenizer import BYTES, TOKENIZER_FILE
 from tests.conftest import small_vocabulary
 
 REVIEWS = [f"\n {review.text} " for review in synthetic_reviews(50, seed=21)]

@@ -5,11 +5,12 @@ import pytest
 import torch
 
 from model.errors import InputError
-from model.features import final_states
-from model.language_model import ModelConfig, build_model
+from model.inference.features import final_states
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from model.text.profiles import text_profile
 from model.units import trace as tracing
-from model.units.trace import Moment, liveliest_units, trace
+from model.units.trace import ByteState, highest_variance_units, trace
 
 TEXTS = ["good", "", "An awful thing. " * 20, "ça marche — très bien", "x"]
 
@@ -69,8 +70,8 @@ def test_the_last_values_are_the_features(small_model, sequences):
 def test_the_liveliest_units_vary_most(small_model, sequences):
     values = np.concatenate(trace(small_model, sequences)).astype(np.float64)
     expected = np.argsort(-values.var(axis=0))
-    assert liveliest_units(small_model, sequences, 12) == expected.tolist()
-    assert liveliest_units(small_model, sequences, 3) == expected[:3].tolist()
+    assert highest_variance_units(small_model, sequences, 12) == expected.tolist()
+    assert highest_variance_units(small_model, sequences, 3) == expected[:3].tolist()
 
 
 def test_units_and_layers_that_are_not_there_are_refused(small_model, sequences):
@@ -100,18 +101,18 @@ def test_variances_are_those_of_all_bytes_however_many_are_read_at_once(small_mo
     values = np.concatenate(batches).astype(np.float32)
     told = []
 
-    def moments(*_, **__):
+    def iter_states(*_, **__):
         for part in np.split(values, np.cumsum(sizes)[:-1]):
-            yield Moment(np.arange(len(part)), 0, torch.from_numpy(part))
+            yield ByteState(np.arange(len(part)), 0, torch.from_numpy(part))
 
-    monkeypatch.setattr(tracing, "moments", moments)
-    found = liveliest_units(small_model, [], units, advance=told.append)
+    monkeypatch.setattr(tracing, "iter_states", iter_states)
+    found = highest_variance_units(small_model, [], units, advance=told.append)
     assert found == np.argsort(-values.astype(np.float64).var(axis=0)).tolist()
     assert told == list(sizes)
 
 
 def test_progress_is_told_of_every_byte(small_model, sequences):
-    for read in (trace, lambda *given, **more: liveliest_units(*given, 3, **more)):
+    for read in (trace, lambda *given, **more: highest_variance_units(*given, 3, **more)):
         told, records = [], []
 
         def advance(count, told=told, records=records):
@@ -127,6 +128,6 @@ def test_the_liveliest_units_of_a_layer_or_state_that_is_not_there_are_refused(
     small_model, sequences
 ):
     with pytest.raises(InputError, match="layer 1: the model has layers 0 to 0"):
-        liveliest_units(small_model, sequences, 3, layer=1)
+        highest_variance_units(small_model, sequences, 3, layer=1)
     with pytest.raises(InputError, match="state is 'Cell'"):
-        liveliest_units(small_model, sequences, 3, state="Cell")
+        highest_variance_units(small_model, sequences, 3, state="Cell")

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from model.errors import InputError
-from model.language_model import ModelConfig, build_model
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from training.optimizers import nvidia_apex
 from training.optimizers.optim import OptimConfig, make_optimizers
 from training.optimizers.state import flatten_optimizers, load_optimizers

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from model.errors import InputError
-from model.language_model import ModelConfig, build_model
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from tests.support.peers import among_peers
 from tests.support.runs import assert_refused, run, run_ranks, small_run
 from tests.support.trainers import make_trainer

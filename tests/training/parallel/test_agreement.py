@@ -7,7 +7,8 @@ import torch
 import torch.distributed as dist
 
 from model.errors import InputError
-from model.language_model import ModelConfig, build_model
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from training import precision
 from training.parallel import agreement
 from training.parallel.agreement import (

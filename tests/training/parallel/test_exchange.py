@@ -8,7 +8,8 @@ import torch
 
 from configs.options import RunOptions
 from model.errors import InputError
-from model.language_model import ModelConfig, build_model
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from tests.ranks.exchanging import WAYS
 from tests.support.peers import among_peers
 from tests.support.runs import run_ranks
@@ -144,7 +145,7 @@ def test_gradients_of_all_ranks_travel_in_buckets_unless_told_otherwise(choose):
     assert exchange.ddp.hook == (exchange.sender, BucketSender.send)
     assert exchange.sender.ranks == 4
     assert exchange.sender.dtype == torch.float32
-    leaves = exchange.model.gate_leaves().all
+    leaves = exchange.model.per_gate_parameters().all
     assert [leaf.shape for leaf in exchange.ddp.leaves] == [leaf.shape for leaf in leaves]
 
 

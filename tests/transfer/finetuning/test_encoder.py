@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from model.errors import InputError
-from model.features import FINAL_CELL, FeatureKind, features_in_order
-from model.language_model import build_model
-from model.scoring import token_costs
+from model.inference.features import FINAL_CELL, FeatureKind, features_in_order
+from model.inference.scoring import token_costs
+from model.layers.language_model import build_model
 from tests.conftest import emphatic
 from tests.support.cells import config_of
 from transfer.finetuning.encoder import LearningEncoder, encode

@@ -11,7 +11,8 @@ from torch.nn.functional import cross_entropy
 
 from model.errors import InputError
 from model.files.weights import LoadedModel
-from model.language_model import ModelConfig, build_model
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from model.text.profiles import text_profile
 from tests.transfer.finetuning.tasks import several, single
 from transfer.features import FeatureCache

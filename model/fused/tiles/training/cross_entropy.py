@@ -1,4 +1,4 @@
-"""The cross-entropy of the next tokens on matrix units, with its gradients."""
+"""The cross-entropy of the next tokens on Intel AMX, with its gradients."""
 
 import ctypes
 from typing import NamedTuple
@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ...recycling import recycled_empty
+from ...memory_pool import pooled_empty
 from .. import library
 from ..products import BLOCK, Rows, blocks_of, empty_factor, lay_right, multiply_summed
 
@@ -63,7 +63,7 @@ def cross_entropy_on_tiles(
         "w_backward": lay_right(w.contiguous(), summed=False),
         "b": F.pad(b, (0, -V % BLOCK), value=float("-inf")),
     }
-    nats, d_h = b.new_empty(N), recycled_empty(N, H, dtype=h.dtype)
+    nats, d_h = b.new_empty(N), pooled_empty(N, H, dtype=h.dtype)
     of_rows |= {"nats": nats, "d_h": d_h}
     d_w, d_b = b.new_zeros(V, H), b.new_zeros(V)
     rows = rows or min(MOST_ROWS, max(MOST_LOGITS // V // GROUP, 1) * GROUP)
@@ -93,6 +93,6 @@ def _differentiate(tensors: dict[str, Tensor], H: int, V: int) -> tuple[Tensor, 
     pointers = {name: tensor.data_ptr() for name, tensor in (tensors | made).items()}
     arguments = _CrossEntropy(torch.get_num_threads(), rows, H, V, **pointers)
     library.call("cross_entropy", arguments)
-    d_w = recycled_empty(V, H, dtype=torch.float32)
+    d_w = pooled_empty(V, H, dtype=torch.float32)
     multiply_summed(d_logits, h_right, d_w, Rows(0, blocks, 1, V), depth)
     return d_w, d_b.sum(0)[:V]

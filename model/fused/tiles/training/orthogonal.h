@@ -37,7 +37,7 @@ class Orthogonalization {
         added_(added) {}
 
   void run() {
-    member_.share(M, [&](int64_t row) {
+    member_.split(M, [&](int64_t row) {
       for (int64_t column = 0; column < N; ++column)
         lay_x(row, column, given(row, column), o.right[0]);
     });

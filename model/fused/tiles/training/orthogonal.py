@@ -1,11 +1,11 @@
-"""Muon's iterations on matrix units: their products add up in fp32, of factors in bf16."""
+"""Muon's iterations on Intel AMX: their products add up in fp32, of factors in bf16."""
 
 import ctypes
 
 import torch
 from torch import Tensor
 
-from ...recycling import recycled_empty
+from ...memory_pool import pooled_empty
 from .. import library
 from ..products import BLOCK, blocks_of, empty_factor
 
@@ -35,7 +35,7 @@ def iterate(
     matrix = matrix.contiguous()
     rows, columns = sorted(matrix.shape)
     M, N = blocks_of(rows), blocks_of(columns)
-    out = recycled_empty(*matrix.shape, dtype=torch.float32)
+    out = pooled_empty(*matrix.shape, dtype=torch.float32)
     memory = {
         "left": empty_factor(N, M),
         "across": empty_factor(N, M),
@@ -44,7 +44,7 @@ def iterate(
         "gram_left": empty_factor(M, M),
         "gram_right": empty_factor(M, M),
         "polynomial": empty_factor(M, M),
-        "sums": recycled_empty(M * N * BLOCK * BLOCK, dtype=torch.float32),
+        "sums": pooled_empty(M * N * BLOCK * BLOCK, dtype=torch.float32),
         "norm": norm,
         "from": matrix,
         "to": out,

@@ -16,7 +16,7 @@ pytest.importorskip("triton", reason="Triton has no wheel for this platform")
 
 from model.fused.cuda.graphs import MOST_SIZES, Graphs, captured_by, without_graphs
 from model.fused.cuda.mlstm import runs_in_triton, triton_mlstm
-from model.fused.weight_gradients import PostponedProducts, join
+from model.fused.weight_gradients import DeferredWeightGradients, join
 from model.layers.recurrence import reference_mlstm
 from tests.model.layers.windows import (
     EPS,
@@ -156,11 +156,11 @@ def test_a_window_whose_loss_is_held_serves_the_next(graphs, capture, postponing
     expected = results(reference_mlstm, exact(inputs))[3:]
     for _ in range(3):
         x_proj, h, c, w_mh, w_h, b = inputs
-        postponed = PostponedProducts() if postponing else None
-        if postponed is not None:
-            w_mh = join([w_mh], w_mh, postponed.of_w_mh)
-            w_h = join(w_h.chunk(4), w_h, postponed.of_w_h)
-        outputs, state = triton_mlstm(window_of(x_proj, h, c, w_mh, w_h, b, postponed=postponed))
+        deferred = DeferredWeightGradients() if postponing else None
+        if deferred is not None:
+            w_mh = join([w_mh], w_mh, deferred.grad_w_mh)
+            w_h = join(w_h.chunk(4), w_h, deferred.grad_w_h)
+        outputs, state = triton_mlstm(window_of(x_proj, h, c, w_mh, w_h, b, deferred=deferred))
         loss = sum(out.double().square().sum() for out in (outputs, *state.tensors().values()))
         for a, e in zip(torch.autograd.grad(loss, inputs), expected, strict=True):
             assert error(a, e) <= 4 * EPS[torch.float32] * (4 * 4 * 16) ** 0.5

@@ -17,7 +17,7 @@ int main() {
     Member member(number, kThreads, barrier, hands.data());
     for (int64_t round = 0; round < kRounds; ++round) {
       // A piece may begin while another thread is still at this piece of the round before.
-      member.share(kPieces, [&](int64_t piece) {
+      member.split(kPieces, [&](int64_t piece) {
         done.wait(piece, static_cast<uint32_t>(round));
         if (piece == 0)
           for (int64_t seen; (seen = others[round].load()) < kPieces - 1;) others[round].wait(seen);

@@ -9,14 +9,14 @@ from model.fused.tiles import library
 
 
 def emulate_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the recurrence in bf16 run on emulated matrix units."""
+    """Let the recurrence in bf16 run on emulated AMX."""
     if window_library() is None:
         pytest.skip("no compiler")
     take_tiles_of(library.emulated_library, monkeypatch)
 
 
 def take_no_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nothing run on matrix units."""
+    """Let nothing run on Intel AMX."""
     take_tiles_of(lambda: None, monkeypatch)
 
 

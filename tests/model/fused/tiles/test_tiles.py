@@ -13,8 +13,9 @@ from model.fused.cpu import compiled_mlstm
 from model.fused.tiles import library, mlstm
 from model.fused.tiles.mlstm import count_workgroups, pack, runs_on_tiles, tiled_mlstm
 from model.fused.tiles.products import StreamedProduct, SummedProduct
-from model.language_model import ModelConfig, build_model
 from model.layers import recurrence
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from tests.model.fused.tiles.emulation import emulate_tiles, take_no_tiles
 from tests.model.layers.windows import (
     EPS,
@@ -189,14 +190,19 @@ def test_weights_of_inputs_that_do_not_fit_are_refused(emulated):
 def test_windows_that_are_not_worth_it_are_projected_first(emulated, monkeypatch):
     x, w_x, state, weights = projecting_inputs(20, 2, 32, 64)
     window = replace(window_of(x, *state, *weights), w_x=w_x)
-    assert recurrence.projected("auto", window) is window
-    assert recurrence.projected("reference", window).w_x is None
+
+    def projected(backend):
+        implementation = recurrence.implementation_for(backend, weights[0])
+        return recurrence.projected_for(implementation, window)
+
+    assert projected("auto") is window
+    assert projected("reference").w_x is None
     monkeypatch.setattr(mlstm, "MOST_PROJECTED", w_x.numel() - 1)
-    assert recurrence.projected("auto", window).w_x is None
+    assert projected("auto").w_x is None
     with torch.no_grad():
-        assert recurrence.projected("auto", window) is window
+        assert projected("auto") is window
         monkeypatch.setattr(mlstm, "MOST_INPUTS", 63)
-        assert recurrence.projected("auto", window).w_x is None
+        assert projected("auto").w_x is None
 
 
 def test_bf16_runs_on_matrix_units_and_nothing_else_does(emulated):
@@ -215,7 +221,7 @@ def test_a_model_names_its_implementation(emulated):
         config = ModelConfig(hidden_size=5, embedding_size=2, **config)
         return build_model(config, seed=0, compute_dtype=dtype).implementation
 
-    assert implementation(torch.bfloat16) == "compiled for matrix units"
+    assert implementation(torch.bfloat16) == "compiled for Intel AMX"
     assert implementation(torch.float32) == "compiled"
     assert implementation(torch.float64) == "plain torch"
     assert implementation(torch.float32, backend="reference") == "reference"
@@ -232,7 +238,7 @@ def test_without_matrix_units_nothing_changes(monkeypatch):
     assert not runs_on_tiles(torch.empty(2, 2, dtype=torch.bfloat16))
 
 
-@pytest.mark.skipif(library.has_matrix_units(), reason="this processor may have matrix units")
+@pytest.mark.skipif(library.has_amx(), reason="this processor may have AMX")
 def test_a_processor_without_matrix_units_has_no_library():
     assert library.tile_library() is None
 
@@ -243,12 +249,12 @@ def test_a_compiler_that_knows_no_tiles_is_done_without(caplog):
 
     assert library.build_for_tiles(refuse) is None
     (warning,) = caplog.messages
-    assert "without the processor's matrix units" in warning
+    assert "without Intel AMX" in warning
     assert "-mamx-tile" in warning
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="instructions of x86-64")
-@pytest.mark.skipif(library.has_matrix_units(), reason="this processor may have matrix units")
+@pytest.mark.skipif(library.has_amx(), reason="this processor may have AMX")
 def test_the_real_build_asks_the_processor_itself():
     """It compiles anywhere, and where torch is wrong about the processor, it is not used."""
     if window_library() is None:
@@ -259,7 +265,7 @@ def test_the_real_build_asks_the_processor_itself():
 def test_matrix_units_compute_what_their_emulation_does(monkeypatch):
     inputs = scaled_inputs(torch.bfloat16, 5, 67, 74)
     if not runs_on_tiles(inputs[3]):
-        pytest.skip("this processor has no matrix units")
+        pytest.skip("this processor has no AMX")
     real = results(tiled_mlstm, inputs)
     emulate_tiles(monkeypatch)
     for a, b in zip(real, results(tiled_mlstm, inputs), strict=True):

@@ -1,4 +1,4 @@
-"""Muon's iterations and the loss on matrix units, against their definitions and against torch."""
+"""Muon's iterations and the loss on Intel AMX, against their definitions and against torch."""
 
 import pytest
 import torch

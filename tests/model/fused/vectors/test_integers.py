@@ -5,10 +5,11 @@ import pytest
 import torch
 
 from model.errors import InputError
-from model.features import features_in_order
 from model.fused.vectors import integers
-from model.language_model import ModelConfig, build_model
-from model.layers.recurrence import choose, pack, recur
+from model.inference.features import features_in_order
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
+from model.layers.recurrence import fastest_for, implementation_for, pack, recur
 from tests.conftest import emphatic
 from tests.model.layers import numpy_mlstm
 from tests.model.layers.windows import EPS, scaled_inputs, window_of
@@ -21,7 +22,7 @@ IMPLEMENTATIONS = {
 
 @pytest.fixture(params=IMPLEMENTATIONS)
 def integer_mlstm(request):
-    if request.param == "compiled" and not integers.multiplies_integers(torch.empty(4, 4)):
+    if request.param == "compiled" and not integers.runs_compiled_int8(torch.empty(4, 4)):
         pytest.skip("this processor has no such products, or there is no compiler")
     return IMPLEMENTATIONS[request.param]
 
@@ -139,10 +140,10 @@ def test_they_have_no_gradient(integer_mlstm):
 
 def test_without_a_compiler_or_in_odd_sizes_plain_torch_computes_them(monkeypatch):
     for backend in ("auto", "reference"):
-        chosen = choose(backend, torch.empty(34, 0), integers=True)
-        assert chosen.name == "plain torch, 8-bit products"
+        chosen = implementation_for(backend, torch.empty(34, 0), integers=True)
+        assert chosen.title == "plain torch, 8-bit products"
     monkeypatch.setattr(integers, "_has_instructions", lambda: False)
-    assert choose("auto", torch.empty(32, 0), integers=True).run is integers.plain_integer_mlstm
+    assert fastest_for(torch.empty(32, 0), integers=True).run is integers.plain_integer_mlstm
 
 
 def test_sums_beyond_fp32_are_exact():
@@ -176,7 +177,7 @@ def test_weights_are_multiplied_in_the_precision_that_they_were_folded_for(size)
         found = {}
         for precision in ("fp32", "int8"):
             model.set_precision(precision)
-            found[precision] = (model.fold(), model.hidden(tokens, state)[0])
+            found[precision] = (model.prepare_weights(), model.hidden(tokens, state)[0])
         for weights, expected in found.values():
             assert torch.equal(model.hidden(tokens, state, weights)[0], expected)
 

@@ -5,9 +5,10 @@ import torch
 import torch.nn.functional as F
 from torch.autograd import grad
 
-from model.fused.recycling import SMALLEST, MemoryPool
-from model.fused.window import linear_into_kept_memory
-from model.language_model import ModelConfig, build_model
+from model.fused.memory_pool import SMALLEST, MemoryPool
+from model.fused.window import linear_into_pooled_buffer
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from tests.model.fused.tiles.emulation import emulate_tiles
 from tests.model.layers.windows import EPS, error
 from training.objective import Objective
@@ -53,15 +54,15 @@ def test_a_product_into_kept_memory_is_linear(dtype):
     given = [x.requires_grad_(), w.requires_grad_()]
     twins = [tensor.detach().double().requires_grad_() for tensor in given]
     expected = F.linear(*twins)
-    made = linear_into_kept_memory(*given)
+    made = linear_into_pooled_buffer(*given)
     for actual, exact in (
         (made, expected),
         *zip(grad(made, given, d), grad(expected, twins, d.double()), strict=True),
     ):
         assert error(actual, exact) <= EPS[dtype] + EPS[torch.float32] * 300**0.5
     with torch.no_grad():
-        assert torch.equal(linear_into_kept_memory(x, w), made)
-    assert linear_into_kept_memory(x.double(), w.double()).dtype == torch.float64
+        assert torch.equal(linear_into_pooled_buffer(x, w), made)
+    assert linear_into_pooled_buffer(x.double(), w.double()).dtype == torch.float64
 
 
 def test_no_more_memory_is_kept_than_the_slack_allows():

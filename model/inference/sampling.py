@@ -11,26 +11,29 @@ import codecs
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import numpy as np
 import torch
 
-from .bounds import Bound, NonNegativeFloat, NonNegativeInt, PositiveInt, check_bounds
-from .errors import InputError, is_whole
-from .language_model import LanguageModel
-from .state import State
-from .text.profiles import TextProfile
-from .text.tokenizer import BYTES, Tokenizer
-from .text.utf8 import START, Continuations
-
-if TYPE_CHECKING:
-    from .files.weights import LoadedModel
+from ..bounds import Bound, NonNegativeFloat, NonNegativeInt, PositiveInt, check_bounds
+from ..errors import InputError, is_whole
+from ..files.weights import LoadedModel
+from ..layers.language_model import LanguageModel
+from ..state import State
+from ..text.profiles import TextProfile
+from ..text.tokenizer import BYTES, Tokenizer
+from ..text.utf8 import START, Continuations
 
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingConfig:
-    """How the next token is drawn, and when to stop."""
+    """How the next token is drawn, and when to stop.
+
+    Raises InputError for a value out of bounds.
+
+        continue_text(load_model("default"), "I thought", SamplingConfig(temperature=0.7))
+    """
 
     temperature: NonNegativeFloat = 1.0
     """Logits are divided by it; 0 always takes the likeliest token."""
@@ -62,7 +65,12 @@ def _number(value: object) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Clamp:
-    """A unit whose cell, hidden value, or both stay fixed while the model reads and writes."""
+    """Holds a unit's cell, its hidden value, or both while the model processes and writes text.
+
+    Raises InputError unless at least one value is given, finite and representable.
+
+        continue_text(load_model("amazon_1024"), "I", clamp=Clamp(unit=388, cell=1.0))
+    """
 
     unit: int
     """Counted from 0."""
@@ -74,8 +82,8 @@ class Clamp:
     """The value of its hidden state; None: it is free."""
 
     def __post_init__(self) -> None:
-        given = {"cell": self.cell, "hidden": self.hidden}
-        numbers = {name: _number(value) for name, value in given.items() if value is not None}
+        values = {"cell": self.cell, "hidden": self.hidden}
+        numbers = {name: _number(value) for name, value in values.items() if value is not None}
         if not numbers or not all(abs(number) <= LARGEST for number in numbers.values()):
             raise InputError(
                 f"unit {self.unit} is to be clamped to cell {self.cell}, hidden {self.hidden}; "
@@ -93,12 +101,12 @@ class Clamp:
         return state
 
 
-class Reader:
-    """Reads one token after the other, with a clamped unit at its value at every step.
+class Stepper:
+    """Processes one token after the other, with a clamped unit at its value at every step.
 
     The unit is clamped before the first token and after each one, so every step starts from the
-    value. The prediction after a step sees a clamped hidden value. Of a clamped cell it sees what
-    the step made of the value, since the hidden state is computed before the cell is set back.
+    value. The next token is predicted from the clamped hidden value. A clamped cell affects the
+    prediction through the step only: the hidden state is computed before the cell is set back.
     """
 
     @torch.inference_mode()
@@ -106,7 +114,7 @@ class Reader:
         if clamp is not None:
             model.config.check_clamp(clamp.unit, clamp.layer)
         self.model, self.clamp = model, clamp
-        self.weights = model.fold()
+        self.weights = model.prepare_weights()
         self.state = self._clamped(model.initial_state(1))
 
     @torch.inference_mode()
@@ -115,8 +123,8 @@ class Reader:
         self.state = self.state.each(lambda tensor: tensor.repeat(1, count, 1))  # [L, count, n]
 
     @torch.inference_mode()
-    def read(self, tokens: np.ndarray) -> None:
-        """Read one token per row: integers [B]."""
+    def step(self, tokens: np.ndarray) -> None:
+        """Process one token per row: integers [B]."""
         device = self.model.embedding.weight.device
         column = torch.from_numpy(tokens.astype(np.int64)).to(device).unsqueeze(1)  # [B, 1]
         _, state = self.model.hidden(column, self.state, self.weights)
@@ -185,15 +193,15 @@ def generate(
     """
     if not is_whole(samples) or samples < 1:
         raise InputError(f"samples is {samples}; it must be at least 1")
-    reader = Reader(model, clamp)
-    read, owed = tokenizer.opening(opening)
-    vocabulary = _Vocabulary(tokenizer, owed)
+    stepper = Stepper(model, clamp)
+    tokens, first_bytes = tokenizer.opening(opening)
+    vocabulary = _Vocabulary(tokenizer, first_bytes)
     parts = [_Sample(config, number, stop, vocabulary) for number in range(samples)]
-    return _generate(reader, read, config, parts)
+    return _generate(stepper, tokens, config, parts)
 
 
 def continue_text(
-    loaded: "LoadedModel",
+    loaded: LoadedModel,
     prompt: str = "",
     config: SamplingConfig | None = None,
     *,
@@ -202,8 +210,12 @@ def continue_text(
 ) -> list[str]:
     """Return what a model writes after a prompt, one text for each sample.
 
-    The prompt is cleaned as the model's texts were; without one the model begins a text. Absent,
-    `config` is `SamplingConfig()`. Raises InputError as `generate` does.
+    loaded: from `load_model`. prompt: cleaned as the model's texts were; empty: the model begins a
+    text. config: None is `SamplingConfig()`. clamp: holds one unit at a value. Returns `samples`
+    texts, without the prompt. Raises InputError for a prompt that is no string, fewer samples than
+    one, or a unit that the model lacks.
+
+        continue_text(load_model("default"), "I thought", samples=2)
     """
     if not isinstance(prompt, str):
         raise InputError(f"the prompt is of type {type(prompt).__name__}; give one string")
@@ -222,30 +234,32 @@ def continue_text(
 
 
 def _generate(
-    reader: Reader, opening: np.ndarray, config: SamplingConfig, samples: list["_Sample"]
+    stepper: Stepper, opening: np.ndarray, config: SamplingConfig, samples: list["_Sample"]
 ) -> Iterator[tuple[int, str]]:
     for token in opening:
-        reader.read(np.array([token]))
-    reader.spread(len(samples))
+        stepper.step(np.array([token]))
+    stepper.spread(len(samples))
     while True:
         allowed = np.stack([sample.allowed() for sample in samples])
-        chances = probabilities(reader.logits(), allowed, config)
+        chances = probabilities(stepper.logits(), allowed, config)
         tokens = np.array([sample.draw(row) for sample, row in zip(samples, chances, strict=True)])
         for number, sample in enumerate(samples):
             if sample.room and (characters := sample.append(int(tokens[number]))):
                 yield number, characters
         if not any(sample.room for sample in samples):
             return
-        reader.read(tokens)
+        stepper.step(tokens)
 
 
 class _Vocabulary:
-    """The tokens that may be written next; the first one must begin with `owed`."""
+    """The tokens that may be written next; the first one must begin with `first_bytes`."""
 
-    def __init__(self, tokenizer: Tokenizer, owed: bytes):
-        self.spellings, self.owed = tokenizer.spellings, owed
+    def __init__(self, tokenizer: Tokenizer, first_bytes: bytes):
+        self.spellings, self.first_bytes = tokenizer.spellings, first_bytes
         self.continuations = Continuations(tokenizer.spellings)
-        self.firsts = np.array([spelling.startswith(owed) for spelling in self.spellings])  # [V]
+        self.firsts = np.array(
+            [spelling.startswith(first_bytes) for spelling in self.spellings]
+        )  # [V]
 
 
 class _Sample:
@@ -256,17 +270,19 @@ class _Sample:
         self.random = np.random.default_rng([config.seed, number])
         self.room = config.length  # bytes that may still come
         self.stop = stop
-        self.vocabulary, self.owed = vocabulary, vocabulary.owed
+        self.vocabulary, self.first_bytes = vocabulary, vocabulary.first_bytes
         self.decoder = codecs.getincrementaldecoder("utf-8")()
         self.utf8 = START
-        self.untold = ""
+        self.pending = ""
 
     def allowed(self) -> np.ndarray:
         """Return the tokens that may come, bool [V]; a sample that has ended takes any."""
         if not self.room:
             return np.ones(len(self.vocabulary.spellings), bool)
-        allowed = self.vocabulary.continuations.allowed(self.utf8, self.room + len(self.owed))
-        return allowed & self.vocabulary.firsts if self.owed else allowed
+        allowed = self.vocabulary.continuations.allowed(
+            self.utf8, self.room + len(self.first_bytes)
+        )
+        return allowed & self.vocabulary.firsts if self.first_bytes else allowed
 
     def draw(self, chances: np.ndarray) -> int:
         """Draw a token with the chances [V], by inverting their cumulative sum."""
@@ -278,14 +294,14 @@ class _Sample:
     def append(self, token: int) -> str:
         """Append a token; return the characters that have become certain."""
         self.utf8 = self.vocabulary.continuations.next_state(self.utf8, token)
-        written = self.vocabulary.spellings[token].removeprefix(self.owed)
-        self.owed = b""  # it belongs to the opening, and is not yielded again
+        written = self.vocabulary.spellings[token].removeprefix(self.first_bytes)
+        self.first_bytes = b""  # it belongs to the opening, and is not yielded again
         self.room -= len(written)
-        self.untold += self.decoder.decode(written)
-        if self.stop and self.stop in self.untold:
-            self.room, self.untold = 0, self.untold.partition(self.stop)[0]
-        told = len(self.untold) - self._undecided()
-        characters, self.untold = self.untold[:told], self.untold[told:]
+        self.pending += self.decoder.decode(written)
+        if self.stop and self.stop in self.pending:
+            self.room, self.pending = 0, self.pending.partition(self.stop)[0]
+        ready = len(self.pending) - self._undecided()
+        characters, self.pending = self.pending[:ready], self.pending[ready:]
         return characters
 
     def _undecided(self) -> int:
@@ -293,4 +309,4 @@ class _Sample:
         if self.room == 0:
             return 0
         sizes = range(len(self.stop) - 1, 0, -1)
-        return next((size for size in sizes if self.untold.endswith(self.stop[:size])), 0)
+        return next((size for size in sizes if self.pending.endswith(self.stop[:size])), 0)

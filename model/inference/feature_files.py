@@ -12,12 +12,12 @@ from typing import Literal
 import numpy as np
 
 from ..errors import InputError, checked_whole
-from ..features import FINAL_CELL, FeatureKind, final_states
-from ..language_model import LanguageModel
+from ..files.arrays import map_array
+from ..files.storage import first_free, flush_to_disk, path_in_oserrors, read_json, write_json
+from ..files.weights import model_digest
+from ..layers.language_model import LanguageModel
 from ..text.ragged import ragged_batches
-from .arrays import map_array
-from .storage import first_free, flush_to_disk, naming, read_json, write_json
-from .weights import model_digest
+from .features import FINAL_CELL, FeatureKind, final_states
 
 SECONDS_BETWEEN_SAVES = 10.0
 REMEDY = "remove it; it is computed again"  # of a damaged file
@@ -52,7 +52,7 @@ class Reading:
         )
         if self.kind != FINAL_CELL:  # the first kind: its files keep their names
             digest.update(repr(self.kind).encode())
-        if self.model.multiplies_integers:
+        if self.model.uses_int8:
             digest.update(b"int8")
         for sequence in self.sequences:
             digest.update(len(sequence).to_bytes(8, "little") + sequence.tobytes())
@@ -140,7 +140,7 @@ def _opened(partial: Path, shape: tuple[int, int], *, anew: bool) -> np.memmap:
     """Map the file that is being written; a full disk raises OSError now."""
     try:
         if anew:
-            with naming(partial):
+            with path_in_oserrors(partial):
                 array = np.lib.format.open_memmap(partial, mode="w+", dtype=np.float32, shape=shape)
         else:
             array = mapped(partial, "r+", shape)
@@ -153,7 +153,7 @@ def _opened(partial: Path, shape: tuple[int, int], *, anew: bool) -> np.memmap:
 
 
 def _flush(array: np.memmap, path: Path) -> None:
-    with naming(path):
+    with path_in_oserrors(path):
         array.flush()
 
 
@@ -175,5 +175,5 @@ def mapped(path: Path, mode: Literal["r", "r+"], shape: tuple[int, int]) -> np.m
 def reserve_space(path: Path) -> None:
     """Turn a full disk into an OSError now; a sparse memory map would crash the process later."""
     if hasattr(os, "posix_fallocate"):
-        with naming(path), open(path, "r+b") as file:
+        with path_in_oserrors(path), open(path, "r+b") as file:
             os.posix_fallocate(file.fileno(), 0, path.stat().st_size)

@@ -15,10 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from model import SentimentFeaturizer, load_model, save_model
 from model.errors import InputError
-from model.features import FeatureKind, features_in_order
 from model.fused.compilation import window_library
-from model.language_model import LanguageModel, ModelConfig, build_model
+from model.inference.features import FeatureKind, features_in_order
 from model.layers import recurrence
+from model.layers.config import ModelConfig
+from model.layers.language_model import LanguageModel, build_model
 from model.text.profiles import text_profile
 from tests.conftest import emphatic
 
@@ -180,19 +181,21 @@ def test_featurizer_refuses_unknown_options(featurizer, options, message):
         clone(featurizer).set_params(**options).fit()
 
 
-def test_weights_are_folded_once(small_model, tmp_path, monkeypatch):
+def test_weights_are_prepared_once(small_model, tmp_path, monkeypatch):
     """A service reads one text at a time."""
     save_model(tmp_path, small_model, text_profile("openai"), {})
-    featurizer, folds = SentimentFeaturizer(tmp_path).fit(), []
-    fold = LanguageModel.fold
-    monkeypatch.setattr(LanguageModel, "fold", lambda self: folds.append(self) or fold(self))
+    featurizer, prepared = SentimentFeaturizer(tmp_path).fit(), []
+    prepare = LanguageModel.prepare_weights
+    monkeypatch.setattr(
+        LanguageModel, "prepare_weights", lambda self: prepared.append(self) or prepare(self)
+    )
     once = [featurizer.transform([text]) for text in ("good", "bad")]
-    assert not folds
+    assert not prepared
     recurrent = featurizer._weights.layers[0].recurrent
     assert not recurrent.w_mh.requires_grad
     assert (recurrent.packed is not None) == (window_library() is not None)
     restored = pickle.loads(pickle.dumps(featurizer))
-    assert len(folds) == 1
+    assert len(prepared) == 1
     np.testing.assert_array_equal(restored.transform(["good", "bad"]), np.concatenate(once))
 
 

@@ -11,16 +11,17 @@ from scipy.stats import chisquare
 
 from model.errors import InputError
 from model.files.weights import LoadedModel
-from model.language_model import ModelConfig, build_model
-from model.sampling import (
+from model.inference.sampling import (
     Clamp,
-    Reader,
     SamplingConfig,
+    Stepper,
     continue_text,
     generate,
     probabilities,
     review_start,
 )
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from model.text.profiles import text_profile
 from model.text.tokenizer import BYTES
 from model.text.utf8 import START, Continuations
@@ -46,10 +47,10 @@ def softmax(logits):
 
 
 def follow(model, text, clamp=None):
-    reader = Reader(model, clamp)
+    stepper = Stepper(model, clamp)
     for byte in text:
-        reader.read(np.array([byte]))
-    return reader
+        stepper.step(np.array([byte]))
+    return stepper
 
 
 def test_bytes_are_drawn_as_often_as_the_softmax_says(small_model):
@@ -219,38 +220,38 @@ def test_characters_come_while_they_are_drawn(small_model):
 def test_a_clamped_unit_has_its_value_at_every_step(layer):
     config = ModelConfig(hidden_size=6, embedding_size=4, layers=2)
     model = build_model(config, seed=2).eval()
-    reader = Reader(model, Clamp(unit=3, layer=layer, cell=1.5, hidden=-0.25))
+    stepper = Stepper(model, Clamp(unit=3, layer=layer, cell=1.5, hidden=-0.25))
     for byte in b"\n held":
-        assert reader.state.c[layer, 0, 3] == 1.5
-        assert reader.state.h[layer, 0, 3] == -0.25
-        assert reader.state.c[1 - layer, 0, 3] != 1.5
-        reader.read(np.array([byte]))
-    reader.spread(3)
-    reader.read(np.array([65, 66, 67]))
-    assert (reader.state.c[layer, :, 3] == 1.5).all()
-    assert (reader.state.h[layer, :, 3] == -0.25).all()
+        assert stepper.state.c[layer, 0, 3] == 1.5
+        assert stepper.state.h[layer, 0, 3] == -0.25
+        assert stepper.state.c[1 - layer, 0, 3] != 1.5
+        stepper.step(np.array([byte]))
+    stepper.spread(3)
+    stepper.step(np.array([65, 66, 67]))
+    assert (stepper.state.c[layer, :, 3] == 1.5).all()
+    assert (stepper.state.h[layer, :, 3] == -0.25).all()
 
 
 def test_nothing_is_kept_for_gradients_while_bytes_are_read(small_model):
     """It would be as much again with every byte."""
-    reader = follow(small_model, b"abc")
-    reader.spread(2)
-    assert reader.state.h.grad_fn is None
-    assert reader.state.c.is_inference()
-    assert reader.weights.table.is_inference()
+    stepper = follow(small_model, b"abc")
+    stepper.spread(2)
+    assert stepper.state.h.grad_fn is None
+    assert stepper.state.c.is_inference()
+    assert stepper.weights.table.is_inference()
 
 
 def test_a_clamp_on_one_half_leaves_the_other_and_steps_from_the_value(small_model):
     """Against `model.step` with the value put in by hand."""
-    reader = follow(small_model, b"abc", Clamp(unit=5, cell=2.0))
+    stepper = follow(small_model, b"abc", Clamp(unit=5, cell=2.0))
     state = small_model.initial_state(1).each(torch.clone)  # its halves are one tensor at first
     with torch.no_grad():
         for byte in b"abc":
             state.c[-1, :, 5] = 2.0
             logits, state = small_model.step(torch.tensor([byte]), state)
-    np.testing.assert_allclose(reader.state.h, state.h, rtol=1e-6, atol=1e-7)
-    np.testing.assert_allclose(reader.logits(), logits, rtol=1e-5, atol=1e-6)
-    assert reader.state.c[-1, 0, 5] == 2.0
+    np.testing.assert_allclose(stepper.state.h, state.h, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(stepper.logits(), logits, rtol=1e-5, atol=1e-6)
+    assert stepper.state.c[-1, 0, 5] == 2.0
 
 
 def test_a_clamp_changes_the_text(small_model):
@@ -355,8 +356,8 @@ def test_a_transformers_unit_can_be_held_only_in_its_last_layer():
     model = build_model(config, seed=1).eval()
     for layer in (0, -2):
         with pytest.raises(InputError, match=rf"layer {layer}: .*only in its last layer"):
-            Reader(model, Clamp(unit=3, layer=layer, hidden=1.0))
-    high, low = (Reader(model, Clamp(unit=3, layer=1, hidden=value)) for value in (9.0, -9.0))
+            Stepper(model, Clamp(unit=3, layer=layer, hidden=1.0))
+    high, low = (Stepper(model, Clamp(unit=3, layer=1, hidden=value)) for value in (9.0, -9.0))
     assert not np.array_equal(high.logits(), low.logits())
 
 

@@ -12,22 +12,22 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ..state import State, accumulation_dtype
-from .weight_gradients import Factors, PostponedProducts, weight_gradients
-from .window import Window
+from .weight_gradients import DeferredWeightGradients, Factors, weight_gradients
+from .window import RecurrenceInput
 
 
-def deferred_mlstm(window: Window) -> tuple[Tensor, State]:
+def torch_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
     """Compute what `reference_mlstm` computes, on any device and in any dtype."""
     x_proj, state, weights = window.looked_up().x_proj, window.state, window.weights
     tensors = (x_proj, state.h, state.c, weights.w_mh, weights.w_h, weights.b)
-    h, last_h, last_c = _DeferredMlstm.apply(weights.postponed, *tensors)
+    h, last_h, last_c = _TorchMlstm.apply(weights.deferred, *tensors)
     return h, State(last_h, last_c)
 
 
-class _DeferredMlstm(torch.autograd.Function):
+class _TorchMlstm(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, postponed: PostponedProducts | None, *tensors: Tensor
+        ctx: Any, deferred: DeferredWeightGradients | None, *tensors: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         x_proj, h0, c0, w_mh, w_h, b = tensors
         T, B, H = x_proj.shape[0], *h0.shape
@@ -49,7 +49,7 @@ class _DeferredMlstm(torch.autograd.Function):
             i, f, u, o = z.chunk(4, dim=-1)  # [B, H] each
             torch.mul(f, cs[t], out=cs[t + 1]).addcmul_(i, u)
             torch.mul(o, cs[t + 1].tanh(), out=hs[t + 1])
-        ctx.postponed = postponed
+        ctx.deferred = deferred
         ctx.save_for_backward(x_proj, w_mh, w_h, hs, cs, recurrent, ms, gates)
         return hs[1:], hs[T].clone(), cs[T].clone()
 
@@ -71,7 +71,7 @@ class _DeferredMlstm(torch.autograd.Function):
             dh = torch.mm(d_recurrent[t], w_mh).to(cs.dtype)
         d_z = d_x_proj[..., H:].reshape(T * B, 4 * H)
         factors = Factors(d_z, ms.view(T * B, H), d_recurrent, hs[1:], hs[0])
-        d_w_mh, d_w_h = weight_gradients(factors, ctx.postponed)
+        d_w_mh, d_w_h = weight_gradients(factors, ctx.deferred)
         d_b = d_z.sum(0, dtype=cs.dtype)
         return None, d_x_proj, dh.to(hs.dtype), dc, d_w_mh, d_w_h, d_b
 

@@ -14,11 +14,11 @@ import torch
 from model.commands import featurize
 from model.commands.command_line import dispatch
 from model.errors import InputError
-from model.features import FeatureKind, features_in_order
-from model.files.feature_files import Reading, compute
 from model.files.locks import one_at_a_time
 from model.files.storage import read_json
 from model.files.weights import save_model
+from model.inference.feature_files import Reading, compute
+from model.inference.features import FeatureKind, features_in_order
 from model.reading.progress import ProgressBar
 from model.text.profiles import text_profile
 from model.text.tokenizer import BYTES

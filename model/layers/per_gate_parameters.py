@@ -1,4 +1,4 @@
-"""Parts of a model's matrices that receive the gradients when several ranks train."""
+"""Parameters split by gate, so that the ranks can exchange one gate's gradient at a time."""
 
 from collections.abc import Iterable
 
@@ -6,11 +6,11 @@ import torch
 from torch import nn
 
 
-class GateLeaves:
+class PerGateParameters:
     """Receives the gradients of some matrices gate by gate, instead of all at once.
 
-    An exchange of gradients makes one and hands it to every `fold`, so that it can send the
-    gradient of one gate while backward computes the next. The gates share the matrices' memory.
+    With it, one gate's gradient is sent while backward computes the next. The exchange of gradients
+    makes one and passes it to every `prepare_weights`. The gates share the matrices' memory.
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter], split: Iterable[nn.Parameter]):

@@ -7,20 +7,22 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from .features import FeatureKind, Pooling, StateName, features_in_order, folded
+from ..files.devices import DeviceName
+from ..files.weights import LoadedModel, adapted, load_model
+from ..layers.config import Precision
+from ..reading.progress import ProgressBar
+from ..text.profiles import checked_texts
+from .features import FeatureKind, Pooling, StateName, features_in_order, prepare_weights
 from .features import preset as named_choice
-from .files.devices import DeviceName
-from .files.weights import LoadedModel, adapted, load_model
-from .precision import Precision
-from .reading.progress import ProgressBar
-from .text.profiles import checked_texts
 
 
 class SentimentFeaturizer(TransformerMixin, BaseEstimator):
-    """Texts in, float32 [N, F] out: unless asked otherwise, the final cell state after each text.
+    """Turns texts into features, float32 [N, F]: by default the final cell state after each text.
 
-    Memory grows with the bytes of the texts, not with bytes times units.
-    Pickled, it holds the weights. Raises InputError for unusable input.
+    A scikit-learn transformer. Memory grows with the bytes of the texts, not with bytes times
+    units. Pickled, it holds the weights. Raises InputError for unusable input.
+
+        SentimentFeaturizer.from_pretrained("default").transform(["so good", "so bad"])
 
     Parameters
     ----------
@@ -30,11 +32,11 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
         Which half of the state is the feature; the papers take the cell.
     pooling : "last", "mean", "max", "min", or a list of them
         The state after the last byte, or over the states after all bytes, including those that the
-        text profile adds around the text; several stand side by side. With any pooling other than
+        text profile adds around the text; several are concatenated. With any pooling other than
         "last", cell states and those of layers below the last are read one byte at a time, which
         is slower, especially for few texts.
     layers : "last", "all", or a list of whole numbers from 0
-        Several layers stand side by side: F = layers times units times poolings.
+        Several layers are concatenated: F = layers times units times poolings.
     tanh : bool
         Squash every state before it is pooled.
     units : list of whole numbers from 0, or None
@@ -82,9 +84,10 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
     ) -> "SentimentFeaturizer":
         """Load a model and return a featurizer that is ready to transform.
 
-        preset: "papers", the cell state after the last byte, or "pooled", that beside its mean,
-        largest and smallest value over the text, which is better for a model of 1,024 units.
-        parameters: those of the class; they win over the preset.
+        name_or_dir: as for `load_model`. preset: "papers", the cell state after the last byte, or
+        "pooled", which adds its mean, largest and smallest value over the text, better for models
+        of 1,024 units. parameters: those of the class; they override the preset. Raises InputError
+        for a model that cannot be loaded or an unknown preset.
         """
         return cls(name_or_dir, **named_choice(preset, **parameters)).fit()
 
@@ -106,16 +109,16 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
             loaded = load_model(loaded, device=self.device)
         loaded = adapted(loaded, self.precision, self.device)
         kind.size(loaded.model.config)  # refuses layers and units that the model does not have
-        self._weights = folded(loaded.model)  # once: a stream comes a few texts at a time
+        self._weights = prepare_weights(loaded.model)  # once: a stream comes a few texts at a time
         self.loaded_, self.kind_ = loaded, kind
         return self
 
     def transform(self, texts: Iterable[str]) -> np.ndarray:
         """Return features [N, F], rows in the order of the texts."""
-        given = checked_texts(texts)
+        checked = checked_texts(texts)
         self._ready()
         loaded: LoadedModel = self.loaded_
-        sequences = [loaded.tokens(text) for text in given]
+        sequences = [loaded.tokens(text) for text in checked]
         size = sum(map(len, sequences))
         with ProgressBar("featurize", size, shown=self.show_progress) as progress:
             return features_in_order(
@@ -144,7 +147,7 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if hasattr(self, "loaded_"):
-            self._weights = folded(self.loaded_.model)
+            self._weights = prepare_weights(self.loaded_.model)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "loaded_")

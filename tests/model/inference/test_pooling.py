@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from model.errors import InputError
-from model.features import (
+from model.inference.features import (
     PRESETS,
     FeatureKind,
     Pool,
@@ -14,7 +14,8 @@ from model.features import (
     preset,
     read_in_order,
 )
-from model.language_model import ModelConfig, build_model
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from model.text.profiles import text_profile
 from tests.conftest import emphatic
 
@@ -96,14 +97,14 @@ class Watched:
     """A model that notes the shape of every window it reads, and the weights that it reads with."""
 
     def __init__(self, model):
-        self.model, self.seen, self.folds, self.used = model, [], [], []
+        self.model, self.seen, self.prepared, self.used = model, [], [], []
 
     def __getattr__(self, name):
         return getattr(self.model, name)
 
-    def fold(self):
-        self.folds.append(self.model.fold())
-        return self.folds[-1]
+    def prepare_weights(self):
+        self.prepared.append(self.model.prepare_weights())
+        return self.prepared[-1]
 
     def hidden(self, tokens, state, weights):
         self.seen.append(tokens.shape)
@@ -131,15 +132,15 @@ def test_a_long_text_is_read_in_windows(small_model, state, pooling, most):
 
 
 @pytest.mark.parametrize("read", [features_in_order, read_in_order])
-def test_weights_are_folded_once_or_never_if_they_are_given(small_model, sequences, read):
+def test_weights_are_prepared_once_or_never_if_they_are_given(small_model, sequences, read):
     model = Watched(small_model)
     read(model, sequences, batch_size=2)
-    assert len(model.folds) == 1
+    assert len(model.prepared) == 1
     assert len(model.used) > 3
-    assert all(weights is model.folds[0] for weights in model.used)
-    given, model = model.folds[0], Watched(small_model)
+    assert all(weights is model.prepared[0] for weights in model.used)
+    given, model = model.prepared[0], Watched(small_model)
     read(model, sequences, batch_size=2, weights=given)
-    assert not model.folds
+    assert not model.prepared
     assert all(weights is given for weights in model.used)
 
 

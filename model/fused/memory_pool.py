@@ -16,7 +16,7 @@ from torch import Tensor
 SMALLEST = 1 << 20  # bytes; the allocator itself keeps smaller blocks
 # How much may be kept, as a multiple of the most that was ever in use at once. A smaller tensor may
 # get a larger block, and then another block of that size is needed. Without slack, that block was
-# dropped and mapped again in every step on matrix units.
+# dropped and mapped again in every step on Intel AMX.
 SLACK = 1.25
 
 
@@ -70,8 +70,8 @@ class MemoryPool:
 _pool = MemoryPool()
 
 
-def recycled_empty(*shape: int, dtype: torch.dtype) -> Tensor:
-    """Return an uninitialised CPU tensor from this process's pool."""
+def pooled_empty(*shape: int, dtype: torch.dtype) -> Tensor:
+    """Return an uninitialised CPU tensor, in memory of this process's pool."""
     return _pool.empty(*shape, dtype=dtype)
 
 
@@ -79,4 +79,4 @@ def empty_like(tensor: Tensor) -> Tensor:
     """Return an uninitialised tensor of the same shape, dtype and device."""
     if tensor.device.type != "cpu":
         return torch.empty_like(tensor)
-    return recycled_empty(*tensor.shape, dtype=tensor.dtype)
+    return pooled_empty(*tensor.shape, dtype=tensor.dtype)

@@ -6,8 +6,10 @@ import pytest
 import torch
 
 from model.errors import InputError
-from model.language_model import LAYERS, Cell, LanguageModel, ModelConfig, build_model
 from model.layers import mlstm
+from model.layers.cells import LAYERS
+from model.layers.config import Cell, ModelConfig
+from model.layers.language_model import LanguageModel, build_model
 from model.layers.weight_norm import apply_weight_norm
 from tests.support.cells import config_of
 
@@ -27,7 +29,7 @@ def test_steps_equal_a_window(cell):
     model = build_model(config_of(cell, hidden_size=16, layers=2, context=5), seed=1).double()
     tokens = torch.randint(0, 256, (4, 9), generator=torch.Generator().manual_seed(0))
     whole, last = model(tokens, model.initial_state(4))
-    state, weights = model.initial_state(4), model.fold()
+    state, weights = model.initial_state(4), model.prepare_weights()
     for t in range(9):
         logits, state = model.step(tokens[:, t], state, weights)
         torch.testing.assert_close(logits, whole[:, t], rtol=1e-12, atol=1e-12)
@@ -110,8 +112,8 @@ def test_a_pruned_unit_stays_zero_in_inference():
     model = build_model(ModelConfig(hidden_size=6), seed=1)
     with torch.no_grad():
         model.layers[0].w_mh[2] = 0
-        assert not model.fold().layers[0].recurrent.w_mh[2].any()
-        assert model.fold().layers[0].recurrent.w_mh.isfinite().all()
+        assert not model.prepare_weights().layers[0].recurrent.w_mh[2].any()
+        assert model.prepare_weights().layers[0].recurrent.w_mh.isfinite().all()
 
 
 def test_lstm_equals_torch():
@@ -232,10 +234,20 @@ def test_a_token_is_read_the_same_whether_all_are_projected_before_or_none(token
     tokens = torch.tensor([[0, tokens_there_are - 1, 5, 0]])
     h, _ = model.hidden(tokens, model.initial_state(1))
     state = layer.initial_state(1, torch.float32, torch.device("cpu"))
-    expected, _ = layer.run(model.embedding(tokens.t()), state, layer.fold(torch.float32))
+    expected, _ = layer.forward(
+        model.embedding(tokens.t()), state, layer.prepare_weights(torch.float32)
+    )
     torch.testing.assert_close(h, expected)
 
 
 def test_an_unknown_backend_is_refused():
     with pytest.raises(InputError, match=r"model\.backend is 'refrence'; known: auto, reference"):
         ModelConfig(backend="refrence")
+
+
+def test_old_public_names_still_work():
+    model = build_model(ModelConfig(hidden_size=4, embedding_size=2), seed=1)
+    with pytest.warns(DeprecationWarning, match="fold is now prepare_weights"):
+        assert torch.equal(model.fold().w_out, model.prepare_weights().w_out)
+    with pytest.warns(DeprecationWarning, match="symbols is now resolved_vocabulary_size"):
+        assert model.config.symbols == 256

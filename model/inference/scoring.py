@@ -1,4 +1,4 @@
-"""How well the model predicts: the cost of every token, in bits."""
+"""How well the model predicts: the bits that every token costs."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .errors import InputError
-from .language_model import LanguageModel, Weights
-from .text.ragged import RaggedBatch, ragged_batches
-from .text.split import Split, shard_bounds
+from ..errors import InputError
+from ..layers.language_model import LanguageModel, Weights
+from ..text.ragged import RaggedBatch, ragged_batches
+from ..text.split import Split, shard_bounds
 
 Reset = Literal["strip", "review"]
 STRIP_TOKENS = 20_000  # a cold start costs some tens of bits: negligible in a strip of this length
@@ -40,21 +40,22 @@ def token_costs(
     block: int = 128,
     advance: Callable[[int], object] = lambda tokens: None,
 ) -> Iterator[tuple[np.ndarray, list[np.ndarray]]]:
-    """Yield (indices, costs) batch by batch: bits for every token of every sequence.
+    """Yield (indices, costs) batch by batch: the bits of every token of every sequence.
 
-    sequences: tokens [n] each, read from the zero state. costs: one float32 [n] per row. The first
-    one is predicted too, from the zero state, that is by the decoder's bias alone. advance: called
-    with the number of tokens scored since its last call, for a progress bar.
+    sequences: tokens [n] each, processed from the zero state; `indices` are positions in this list.
+    batch_size, block: rows and tokens processed together. advance: called with the number of tokens
+    scored since its last call, for a progress bar. Yields costs, one float32 [n] per row. The first
+    token is predicted from the zero state, that is by the decoder's bias alone.
     """
     # The last token is predicted but never read.
     lengths = [max(len(sequence) - 1, 0) for sequence in sequences]
     with torch.inference_mode():
-        weights = model.fold()
+        weights = model.prepare_weights()
         for batch in ragged_batches(lengths, batch_size, block):
-            yield batch.indices, _walk(model, weights, sequences, batch, advance)
+            yield batch.indices, _process_batch(model, weights, sequences, batch, advance)
 
 
-def _walk(
+def _process_batch(
     model: LanguageModel,
     weights: Weights,
     sequences: Sequence[np.ndarray],
@@ -132,12 +133,12 @@ def split_costs(
     read = sum(max(len(sequence) - 1, 0) for sequence in sequences)
     scale = len(split.tokens) / max(read, 1)
 
-    def go_on(tokens: int) -> None:
+    def report(tokens: int) -> None:
         split.check()
         advance(scale * tokens)
 
-    told = token_costs(model, sequences, batch_size=lanes or MAX_STRIPS, advance=go_on)
-    for rows, batch in told:
+    scored = token_costs(model, sequences, batch_size=lanes or MAX_STRIPS, advance=report)
+    for rows, batch in scored:
         for row, cost in zip(rows, batch, strict=True):
             costs[row] = cost[firsts[row] - starts[row] :]
     return np.concatenate(costs), int((starts == firsts).sum())

@@ -1,4 +1,4 @@
-"""Texts to features: the state of the model after it has read them."""
+"""Texts to features: the state of the model after it has processed them."""
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -11,10 +11,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .errors import InputError, is_whole
-from .language_model import LanguageModel, ModelConfig, Weights
-from .state import State, StateName, summation_dtype
-from .text.ragged import RaggedBatch, ragged_batches
+from ..errors import InputError, is_whole
+from ..layers.config import ModelConfig
+from ..layers.language_model import LanguageModel, Weights
+from ..state import State, StateName, summation_dtype
+from ..text.ragged import RaggedBatch, ragged_batches
 
 Pooling = Literal["last", "mean", "max", "min"]
 NO_TARGET = -100  # torch's own mark of a prediction to ignore
@@ -22,15 +23,18 @@ NO_TARGET = -100  # torch's own mark of a prediction to ignore
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureKind:
-    """Which numbers of the state are the feature of a text, F of them."""
+    """Which F numbers of the state are the features of a text.
+
+    Raises InputError for an unknown name.
+    """
 
     state: StateName = "cell"
     """Part of the state; the papers take the cell. In a GRU or transformer both mean hidden."""
     pooling: Pooling | Sequence[Pooling] = "last"
     """last: the state after the last byte; mean, max, min: over the states after all bytes,
-    including the bytes that the text profile adds around the text; several stand side by side."""
+    including the bytes that the text profile adds around the text; several are concatenated."""
     layers: Literal["last", "all"] | Sequence[int] = "last"
-    """Numbered from 0, the first one read; several stand side by side."""
+    """Numbered from 0, the lowest; several are concatenated."""
     tanh: bool = False
     """Squash every state before it is pooled, as Radford et al.'s text says; their code does not.
     """
@@ -49,8 +53,8 @@ class FeatureKind:
         # Each kind has one spelling: kinds are compared, and appear in file names.
         object.__setattr__(self, "pooling", poolings if len(poolings) > 1 else poolings[0])
         for name in ("layers", "units"):
-            if isinstance(given := getattr(self, name), np.ndarray) and given.ndim == 1:
-                object.__setattr__(self, name, given.tolist())
+            if isinstance(indices := getattr(self, name), np.ndarray) and indices.ndim == 1:
+                object.__setattr__(self, name, indices.tolist())
 
     @property
     def poolings(self) -> tuple[Pooling, ...]:
@@ -109,8 +113,8 @@ class FeatureKind:
         layers, units: what `layers_of` and `units_of` returned.
         """
         chosen = state.features(self.state)
-        wanted = slice(None) if self.units is None else units  # a slice does not copy
-        return self._finished(torch.cat([chosen[layer][:, wanted] for layer in layers], dim=-1))
+        columns = slice(None) if self.units is None else units  # a slice does not copy
+        return self._finished(torch.cat([chosen[layer][:, columns] for layer in layers], dim=-1))
 
     def read_window(self, h: Tensor, units: list[int]) -> Tensor:
         """Return the features of the states after each of T bytes, [T, B, F], from h [T, B, H].
@@ -135,14 +139,17 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def preset(name: str, **given: Any) -> dict[str, Any]:
-    """Return the fields of a `FeatureKind` by a preset's name; what is given and not None wins.
+def preset(name: str, **overrides: Any) -> dict[str, Any]:
+    """Return the fields of a `FeatureKind` by a preset's name; overrides that are not None win.
 
     Raises InputError for an unknown name.
     """
     if name not in PRESETS:
         raise InputError(f"preset is {name!r}; known: {', '.join(PRESETS)}")
-    return {**PRESETS[name], **{key: value for key, value in given.items() if value is not None}}
+    return {
+        **PRESETS[name],
+        **{key: value for key, value in overrides.items() if value is not None},
+    }
 
 
 def check_poolings(poolings: Sequence[str]) -> None:
@@ -160,22 +167,22 @@ def _check_once(name: str, chosen: Sequence[Any]) -> None:
         raise InputError(f"{name} is {list(chosen)}; name each once")
 
 
-def _as_list(name: str, given: Any) -> list[Any]:
+def _as_list(name: str, values: Any) -> list[Any]:
     """Return a list of numbers, from a NumPy array too."""
     # No generator: it is read again for each call.
     if (
-        isinstance(given, str)
-        or getattr(given, "ndim", 1) != 1
-        or not isinstance(given, Collection)
+        isinstance(values, str)
+        or getattr(values, "ndim", 1) != 1
+        or not isinstance(values, Collection)
     ):
-        raise InputError(f"{name} is {given!r}; it must be a list of whole numbers")
-    return list(given)
+        raise InputError(f"{name} is {values!r}; it must be a list of whole numbers")
+    return list(values)
 
 
 class Pool:
-    """Pools the features of a batch of rows while they are read, at any text length.
+    """Pools the features of a batch of rows while the model processes them.
 
-    A row without bytes keeps the zero state's feature, zero.
+    A row without bytes has the zero state's feature, zero.
     """
 
     def __init__(self, pooling: Pooling, rows: int, size: int, device: torch.device):
@@ -209,8 +216,8 @@ class Pool:
         return self._values
 
 
-class Costs:
-    """The cost, so far, of predicting the tokens of a batch of rows."""
+class BitCounter:
+    """Counts the bits that predicting the tokens of each row costs."""
 
     def __init__(self, sequences: Sequence[np.ndarray], b_out: Tensor):
         self._sequences = sequences  # the longest first
@@ -249,9 +256,9 @@ FINAL_CELL = FeatureKind()
 
 
 @torch.inference_mode()
-def folded(model: LanguageModel) -> Weights:
-    """Return the weights as inference reads them, packed, to keep between calls."""
-    return model.fold()
+def prepare_weights(model: LanguageModel) -> Weights:
+    """Return a model's weights, packed for inference, to reuse between calls."""
+    return model.prepare_weights()
 
 
 def final_states(
@@ -267,17 +274,21 @@ def final_states(
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield (indices, features) batch by batch, longest sequences first.
 
-    sequences: tokens [n] each, which the indices point to. features: float32 [rows, F]; unless
-    `kind` says otherwise, F = H, the last layer's cell state after the last byte; raw, without the
-    tanh of Radford et al.'s text, as in both released codes. Independent of `batch_size` and of the
-    order of the sequences; memory does not grow with their lengths. The first `skip` batches are
-    left out: the caller already has them. weights: what `model.fold` returned, where it is kept
-    between calls. `advance`, for a progress bar, is called with the number of bytes read since its
-    last call.
+    sequences: tokens [n] each; `indices` are positions in this list. kind: which numbers of the
+    state; by default F = H, the last layer's cell state after the last byte, without the tanh of
+    Radford et al.'s text, as in both released codes. batch_size, block: rows and tokens processed
+    together; they change the speed, not the features. skip: leave out that many batches.
+    weights: from `prepare_weights`; None: prepared for this call. advance: called with the number
+    of tokens processed since its last call, for a progress bar.
+
+    Yields features float32 [rows, F]. Memory does not grow with the lengths. Raises InputError if a
+    feature is not finite.
     """
     lengths = [len(sequence) for sequence in sequences]
-    read = torch.inference_mode()(_walk)  # not around the yield: the caller sets its own modes
-    weights = weights or folded(model)
+    read = torch.inference_mode()(
+        _process_batch
+    )  # not around the yield: the caller sets its own modes
+    weights = weights or prepare_weights(model)
     for batch in islice(ragged_batches(lengths, batch_size, block), skip, None):
         yield batch.indices, read(model, weights, sequences, batch, kind, advance)
 
@@ -291,9 +302,9 @@ def features_in_order(
     weights: Weights | None = None,
     advance: Callable[[int], object] | None = None,
 ) -> np.ndarray:
-    """Return float32 [N, F], the features of every sequence in the order given.
+    """Return the features of every sequence, float32 [N, F], in the order given.
 
-    The rest is as for `final_states`.
+    Arguments and errors as for `final_states`.
     """
     features = np.zeros((len(sequences), kind.size(model.config)), dtype=np.float32)
     options: dict[str, Any] = {"batch_size": batch_size, "weights": weights, "advance": advance}
@@ -312,29 +323,29 @@ def read_in_order(
     weights: Weights | None = None,
     advance: Callable[[int], object] | None = None,
 ) -> ModelOutput:
-    """Return the features as `features_in_order` does, and the cost of predicting each sequence."""
+    """Return the features as `features_in_order` does, and the bits that each sequence costs."""
     lengths = [len(sequence) for sequence in sequences]
     features = np.zeros((len(sequences), kind.size(model.config)), dtype=np.float32)
     bits = np.zeros(len(sequences))
     with torch.inference_mode():
-        weights = weights or model.fold()
+        weights = weights or model.prepare_weights()
         for batch in ragged_batches(lengths, batch_size, block):
-            costs = Costs([sequences[row] for row in batch.indices], weights.b_out)
-            values = _walk(model, weights, sequences, batch, kind, advance, costs)
+            costs = BitCounter([sequences[row] for row in batch.indices], weights.b_out)
+            values = _process_batch(model, weights, sequences, batch, kind, advance, costs)
             features[batch.indices], bits[batch.indices] = values, costs.bits()
     return ModelOutput(features, bits)
 
 
-def _walk(
+def _process_batch(
     model: LanguageModel,
     weights: Weights,
     sequences: Sequence[np.ndarray],
     batch: RaggedBatch,
     kind: FeatureKind,
     advance: Callable[[int], object] | None,
-    costs: Costs | None = None,
+    costs: BitCounter | None = None,
 ) -> np.ndarray:
-    """Return float32 [rows, F]; add every prediction to `costs`, if given."""
+    """Return float32 [rows, F]; add the bits of every prediction to `costs`, if given."""
     device = model.embedding.weight.device
     layers, units = kind.layers_of(model.config), kind.units_of(model.config)
     state = model.initial_state(len(batch.indices))

@@ -9,10 +9,17 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model import language_model
-from model.features import Costs, FeatureKind, features_in_order, final_states, read_in_order
-from model.language_model import MOST_LOGITS, ModelConfig, build_model
-from model.scoring import token_costs
+from model.inference.features import (
+    BitCounter,
+    FeatureKind,
+    features_in_order,
+    final_states,
+    read_in_order,
+)
+from model.inference.scoring import token_costs
+from model.layers import language_model
+from model.layers.config import ModelConfig
+from model.layers.language_model import MOST_LOGITS, build_model
 from model.text.profiles import text_profile
 from model.text.ragged import ragged_batches
 
@@ -104,7 +111,7 @@ def test_one_reading_gives_features_and_what_predicting_costs(small_model, seque
 def test_costs_of_a_long_text_are_added_up_in_double_precision():
     """fp32 would lose one bit beside 2^25 nats."""
     b_out = torch.tensor([-float(1 << 25), 0.0])
-    costs = Costs([np.array([0, 0, 1])], b_out)
+    costs = BitCounter([np.array([0, 0, 1])], b_out)
     costs.add(torch.stack([b_out, torch.zeros(2), b_out]).unsqueeze(1), 0)
     assert costs.bits()[0] == pytest.approx(2 * (1 << 25) / math.log(2) + 1, rel=1e-15)
 

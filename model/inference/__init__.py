@@ -1,0 +1,1 @@
+"""A loaded model at work: features, bits per character, generated text."""

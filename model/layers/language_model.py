@@ -1,0 +1,251 @@
+"""The language model: embed tokens, run the layers, predict the next token.
+
+Tokens are bytes, or the subword tokens of a SentencePiece vocabulary. Shape letters as in cell.py.
+"""
+
+import warnings
+from collections.abc import Iterator
+from typing import Any, NamedTuple, cast, get_args
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..errors import InputError
+from ..fused.process import follow_fork, follow_quota
+from ..state import DTYPES, State, accumulation_dtype
+from .cells import LAYERS
+from .config import ANY_CELL, ModelConfig, Precision
+from .layer import RecurrentLayer
+from .per_gate_parameters import PerGateParameters
+
+# Most logits held at once while scoring: 2^23 floats (32 MB), e.g. 256 rows x 128 tokens x 256
+# bytes.
+MOST_LOGITS = 1 << 23
+
+
+class Weights(NamedTuple):
+    """The weights for the forward pass: weight norm applied, cast to the compute dtype."""
+
+    layers: list[Any]
+    table: Tensor  # [V, 5H], or [V, E]: the input of the first layer for each token
+    w_out: Tensor  # [V, H]
+    b_out: Tensor  # [V], accumulation dtype
+
+
+class LanguageModel(nn.Module):
+    """Predicts the next token, and carries its state from one window to the next.
+
+    config: the architecture. compute_dtype: of the products; None: the parameters' own. Parameters
+    stay fp32 (master weights) and are cast once per window. They are drawn from torch's global
+    generator, as those of torch's own modules are; `build_model` takes a seed, `load_model` reads
+    trained weights.
+
+        model = build_model(ModelConfig(hidden_size=64), seed=1)
+        tokens = torch.tensor([list(b"so good")])  # [B, T]
+        logits, state = model(tokens, model.initial_state(1))  # [B, T, V]
+    """
+
+    def __init__(self, config: ModelConfig, compute_dtype: torch.dtype | None = None):
+        super().__init__()
+        follow_fork()
+        self.config = config
+        self.compute_dtype = compute_dtype
+        self.uses_int8 = False
+        """Whether the recurrence multiplies 8-bit integers; set by `set_precision`."""
+        self.embedding = nn.Embedding(config.resolved_vocabulary_size, config.embedding_size)
+        layer = LAYERS[config.cell]
+        self.layers = nn.ModuleList(layer.make(config, index) for index in range(config.layers))
+        self.decoder = nn.Linear(config.hidden_size, config.resolved_vocabulary_size)
+        if not self.embedding.weight.is_meta:  # there, weights to come have no values yet
+            self.reset_parameters()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        follow_fork()
+
+    def set_precision(self, precision: str) -> None:
+        """Set the number format of the matrix products, whatever the model was trained in.
+
+        precision: "fp32", "bf16", "fp16", or "int8", for inference: the recurrence multiplies 8-bit
+        integers, and all other products are in fp32. Raises InputError for an unknown precision, or
+        one that the model's cell lacks.
+        """
+        known = get_args(Precision)
+        if precision not in known:
+            raise InputError(f"precision is {precision!r}; known: {', '.join(known)}")
+        if precision == "int8" and not LAYERS[self.config.cell].supports_int8:
+            raise InputError(
+                f"precision int8 is for the products of an mLSTM, the model's cell is "
+                f"{self.config.cell}; take fp32 or bf16"
+            )
+        self.uses_int8 = precision == "int8"
+        self.compute_dtype = DTYPES["fp32" if self.uses_int8 else precision]
+
+    def reset_parameters(self) -> None:
+        """Draw every parameter from torch's global generator."""
+        self.embedding.reset_parameters()
+        for layer in self._stack:
+            layer.reset_parameters(self.config.forget_gate_bias)
+        self.decoder.reset_parameters()
+        nn.init.zeros_(self.decoder.bias)
+
+    @property
+    def _stack(self) -> list[RecurrentLayer]:
+        return [cast(RecurrentLayer, layer) for layer in self.layers]
+
+    def per_gate_parameters(self) -> PerGateParameters:
+        """Return tensors that receive the gradients in place of the parameters."""
+        split = [matrix for layer in self._stack for matrix in layer.splittable()]
+        return PerGateParameters(self.parameters(), split)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Dtype of the products."""
+        return self.compute_dtype or self.embedding.weight.dtype
+
+    @property
+    def implementation(self) -> str:
+        """What computes the recurrence on this machine; InputError if the config's cannot."""
+        return self._stack[0].implementation(self.dtype, integers=self.uses_int8)
+
+    def check_backend(self) -> None:
+        """Raise InputError if the config names an implementation that cannot run here."""
+        if self.config.backend not in ANY_CELL:  # for the others, nothing is compiled yet
+            self._stack[0].implementation(self.dtype, integers=self.uses_int8)
+
+    def initial_state(
+        self,
+        batch_size: int,
+        *,
+        dtype: torch.dtype | None = None,
+        device: torch.device | None = None,
+    ) -> State:
+        """Return the zero state, before any text.
+
+        batch_size: B. dtype: of the products; None: the model's. device: None: the parameters'.
+        Returns tensors [L, B, n].
+        """
+        _follow_fork()
+        dtype, device = dtype or self.dtype, device or self.embedding.weight.device
+        return State.stack(
+            [layer.initial_state(batch_size, dtype, device) for layer in self._stack]
+        )
+
+    def prepare_weights(self, leaves: PerGateParameters | None = None) -> Weights:
+        """Apply weight norm and cast, once for many calls of `forward`, `hidden` and `step`.
+
+        leaves: tensors that receive the gradients in place of the parameters.
+        """
+        _follow_fork()
+        dtype = self.dtype
+        integers = self.uses_int8
+        layers = [
+            layer.prepare_weights(dtype, integers=integers, leaves=leaves) for layer in self._stack
+        ]
+        table = self._stack[0].project_vocabulary(self.embedding.weight.to(dtype), layers[0])
+        b_out = self.decoder.bias.to(accumulation_dtype(dtype))
+        return Weights(layers, table, self.decoder.weight.to(dtype), b_out)
+
+    def fold(self, leaves: PerGateParameters | None = None) -> Weights:
+        """Deprecated: the old name of `prepare_weights`."""
+        warnings.warn("fold is now prepare_weights", DeprecationWarning, stacklevel=2)
+        return self.prepare_weights(leaves)
+
+    def hidden(
+        self, tokens: Tensor, state: State, weights: Weights | None = None
+    ) -> tuple[Tensor, State]:
+        """Return the last layer's h [T, B, H] for tokens [B, T], and the state after the last one.
+
+        Arguments and errors as for `forward`.
+        """
+        _follow_fork()
+        _check_window(tokens, state)
+        weights = weights or self.prepare_weights()
+        first, *deeper = self._stack
+        x, after = first.forward_tokens(
+            tokens.long().t(), weights.table, state.layer(0), weights.layers[0]
+        )
+        states = [after]
+        for index, layer in enumerate(deeper, start=1):
+            x, after = layer.forward(x, state.layer(index), weights.layers[index])
+            states.append(after)
+        return x, State.stack(states)
+
+    def forward(
+        self, tokens: Tensor, state: State, weights: Weights | None = None
+    ) -> tuple[Tensor, State]:
+        """Predict the token after each of tokens [B, T].
+
+        tokens: integers of any dtype, from 0 to V - 1. state: of B lanes, from `initial_state` or
+        an earlier call. weights: from `prepare_weights`; None: prepared for this call. Returns
+        logits [B, T, V] in the accumulation dtype, and the state after the last token. Raises
+        TypeError for tokens of another dtype, ValueError if T is 0 or the state has another number
+        of lanes.
+        """
+        weights = weights or self.prepare_weights()
+        h, state = self.hidden(tokens, state, weights)
+        return self.decode(h, weights).transpose(0, 1), state
+
+    def decode(self, h: Tensor, weights: Weights) -> Tensor:
+        """Return logits [..., V] for the last layer's h [..., H]."""
+        return F.linear(h, weights.w_out).to(weights.b_out.dtype) + weights.b_out
+
+    def decode_in_pieces(self, h: Tensor, weights: Weights) -> Iterator[tuple[slice, Tensor]]:
+        """Yield (slice of the T steps, logits [t, B, V]) for h [T, B, H], in order.
+
+        Each piece has at most `MOST_LOGITS` numbers, but at least one step.
+        """
+        T, B, _ = h.shape
+        steps = max(MOST_LOGITS // (B * len(weights.w_out)), 1)
+        for start in range(0, T, steps):
+            piece = slice(start, start + steps)
+            yield piece, self.decode(h[piece], weights)
+
+    def step(
+        self, token: Tensor, state: State, weights: Weights | None = None
+    ) -> tuple[Tensor, State]:
+        """Process one token per row, token [B]; return logits [B, V] and the state after it."""
+        logits, state = self.forward(token.unsqueeze(1), state, weights)
+        return logits.squeeze(1), state
+
+
+def _follow_fork() -> None:
+    if not torch.compiler.is_dynamo_compiling():
+        follow_fork()
+
+
+def _check_window(tokens: Tensor, state: State) -> None:
+    """Raise TypeError or ValueError unless a state of B lanes can read tokens [B, T].
+
+    torch's LSTM and GRU would read and write memory beyond a smaller state, and the reference
+    would read every row from the state of a single lane.
+    """
+    if tokens.dtype.is_floating_point or tokens.dtype.is_complex or tokens.dtype == torch.bool:
+        raise TypeError(f"tokens are {tokens.dtype}; they must be whole numbers, such as int64")
+    if tokens.dim() != 2 or tokens.shape[1] == 0:
+        raise ValueError(f"tokens are {list(tokens.shape)}; they must be [B, T], T at least 1")
+    if len(tokens) != state.lanes:
+        raise ValueError(
+            f"tokens have {len(tokens)} rows, the state has {state.lanes} lanes; "
+            f"initial_state({len(tokens)}) fits"
+        )
+
+
+def build_model(
+    config: ModelConfig, seed: int, compute_dtype: torch.dtype | None = None
+) -> LanguageModel:
+    """Return a freshly initialised model.
+
+    seed: the same seed gives the same parameters. compute_dtype: as for `LanguageModel`.
+    """
+    follow_quota()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return LanguageModel(config, compute_dtype)
+
+
+def untrained_like(model: LanguageModel, seed: int) -> LanguageModel:
+    """Return an untrained model of the same architecture, on the same device."""
+    untrained = build_model(model.config, seed, model.compute_dtype).eval()
+    return untrained.to(model.embedding.weight.device)

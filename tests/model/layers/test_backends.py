@@ -1,0 +1,105 @@
+"""Implementations of the recurrence by name: what they compute, and why some are refused."""
+
+from dataclasses import replace
+from functools import partial
+from typing import get_args
+
+import pytest
+import torch
+
+from model.errors import InputError
+from model.files.weights import load_model
+from model.layers import recurrence
+from model.layers.config import Backend, ModelConfig
+from model.layers.language_model import build_model
+from model.layers.recurrence import (
+    FASTEST_FIRST,
+    INT8_FASTEST_FIRST,
+    REFERENCE,
+    fastest_for,
+    implementation_for,
+    recur,
+    reference_mlstm,
+)
+from tests.model.fused.tiles.emulation import emulate_tiles, take_no_tiles
+from tests.model.layers.windows import error, exact, results, scaled_inputs, tolerance
+
+NAMES = [implementation.name for implementation in (REFERENCE, *FASTEST_FIRST)]
+DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+T, B, H = 9, 3, 34
+
+
+def test_every_name_is_in_the_registry():
+    assert {"auto", "fused", *NAMES} == set(get_args(Backend))
+    assert {implementation.name for implementation in INT8_FASTEST_FIRST} <= set(NAMES)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", NAMES)
+def test_each_available_name_computes_what_the_reference_computes(name, dtype, monkeypatch):
+    emulate_tiles(monkeypatch)
+    inputs = scaled_inputs(dtype, T, B, H)
+    try:
+        assert implementation_for(name, inputs[3]).name == name
+    except InputError as refusal:
+        pytest.skip(str(refusal))
+    expected = results(reference_mlstm, exact(inputs))
+    limit = 1e-9 if dtype == torch.float64 else tolerance(dtype, T, H)
+    for a, e in zip(results(partial(recur, name), inputs), expected, strict=True):
+        assert error(a, e) <= limit
+
+
+def test_auto_and_its_old_name_take_the_fastest():
+    w_mh = torch.empty(H, H)
+    for backend in ("auto", "fused"):
+        assert implementation_for(backend, w_mh) is fastest_for(w_mh)
+
+
+@pytest.mark.parametrize(
+    ("backend", "dtype", "size", "integers", "reason"),
+    [
+        ("triton", torch.float32, 4, False, "it needs a CUDA GPU, and the model is on cpu"),
+        ("amx", torch.float32, 4, False, "it multiplies in bfloat16, and the model in float32"),
+        ("amx", torch.bfloat16, 4, False, "this processor has no Intel AMX"),
+        ("cpp", torch.bfloat16, 5, False, "16-bit products take units in pairs, and 5 is odd"),
+        ("cpp", torch.float64, 4, False, "no fast float64 products"),
+        ("triton", torch.float32, 4, True, "it has no products of 8-bit integers"),
+    ],
+)
+def test_a_name_that_cannot_run_here_is_refused(
+    monkeypatch, backend, dtype, size, integers, reason
+):
+    take_no_tiles(monkeypatch)
+    monkeypatch.setattr(recurrence, "has_amx", lambda: False)
+    with pytest.raises(InputError, match=rf"^model.backend {backend} cannot run here: .*{reason}"):
+        implementation_for(backend, torch.empty(size, 0, dtype=dtype), integers=integers)
+
+
+def test_without_a_compiler_cpp_is_refused(monkeypatch):
+    monkeypatch.setattr(recurrence, "window_library", lambda: None)
+    candidates = [
+        replace(candidate, takes=lambda w_mh: False) if candidate.name == "cpp" else candidate
+        for candidate in FASTEST_FIRST
+    ]
+    monkeypatch.setattr(recurrence, "FASTEST_FIRST", tuple(candidates))
+    with pytest.raises(InputError, match=r"was not compiled; it needs g\+\+ 11 or clang 14"):
+        implementation_for("cpp", torch.empty(4, 0))
+
+
+def test_a_model_refuses_a_name_when_it_is_loaded():
+    with pytest.raises(InputError, match=r"model\.backend triton cannot run here: it needs a CUDA"):
+        load_model("tests/fixtures/v1/run", backend="triton", device="cpu")
+    loaded = load_model("tests/fixtures/v1/run", backend="torch", device="cpu")
+    assert loaded.model.implementation == "plain torch"
+
+
+def test_int8_takes_the_named_implementation():
+    model = build_model(ModelConfig(hidden_size=8, embedding_size=4, backend="torch"), seed=1)
+    model.set_precision("int8")
+    assert model.implementation == "plain torch, 8-bit products"
+
+
+def test_other_cells_have_no_named_implementation():
+    with pytest.raises(InputError, match=r"model\.backend cpp computes the recurrence of an mLSTM"):
+        ModelConfig(cell="lstm", backend="cpp")
+    assert ModelConfig(cell="lstm", backend="fused").backend == "fused"
