@@ -86,17 +86,22 @@ def test_sets(data: Path) -> dict[str, TestSet]:
     """Read SST's test set, a part of IMDB's, and the tweets of SemEval that have one side."""
     (sst,) = read_labelled_sets([data / "sst/test.csv"])
     (films,) = read_labelled_sets([data / "imdb/imdb_test.jsonl.gz"])
-    chooser = random.Random(SEED)
-    rows = [
-        row
-        for label in (0, 1)
-        for row in chooser.sample(np.flatnonzero(films.labels == label).tolist(), FILMS // 2)
-    ]
+    rows = drawn_films(films.labels)
     return {
         "sst": TestSet(list(sst.texts), sst.labels.astype(float)),
         "imdb": TestSet([one_line(films.texts[r]) for r in rows], films.labels[rows].astype(float)),
         "semeval": tweets(data / "semeval/val.csv"),
     }
+
+
+def drawn_films(labels: np.ndarray) -> list[int]:
+    """Return the rows of the reviews that are tested, from the labels of IMDB's test set."""
+    chooser = random.Random(SEED)
+    return [
+        row
+        for label in (0, 1)
+        for row in chooser.sample(np.flatnonzero(labels == label).tolist(), FILMS // 2)
+    ]
 
 
 def tweets(path: Path) -> TestSet:

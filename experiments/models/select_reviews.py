@@ -61,6 +61,9 @@ class Options:
     """Corpora of bytes whose valid and test splits must not occur either."""
 
 
+SIDES = {"+": "positive", "-": "negative", "": "neither or unknown"}  # by a review's mark
+
+
 @dataclass(frozen=True)
 class Review:
     """The parts of a record that may be trained on."""
@@ -92,6 +95,7 @@ def main() -> None:
     held_out = HeldOut(held_out_texts(options.held_out, options.held_out_corpora))
     counts: Counter[str] = Counter()
     titles = {"with a title": 0, "whose title names stars": 0}
+    sides = {"positive": 0, "negative": 0, "neither or unknown": 0}
     options.output.parent.mkdir(parents=True, exist_ok=True)
     with options.output.open("w", encoding="utf-8") as file:
         for review in selected(options, held_out, counts):
@@ -99,10 +103,11 @@ def main() -> None:
             file.write(json.dumps({"text": text}) + "\n")
             titles["with a title"] += bool(review.title)
             titles["whose title names stars"] += bool(STARS.search(review.title))
+            sides[SIDES[review.mark]] += 1
     for reason, reviews in sorted(counts.items()):
         print(f"{reviews:>9,} reviews  {reason}")
     held_out_names = [path.name for path in options.held_out]
-    kept = {"reviews": dict(sorted(counts.items())), "titles": titles}
+    kept = {"reviews": dict(sorted(counts.items())), "titles": titles, "sides": sides}
     report = {**kept, "held_out": held_out_names}
     write_json(options.output.with_suffix(".report.json"), {**report, "origin": describe_origin()})
 
