@@ -33,6 +33,14 @@ RULES = {
     "best_on_train": "accuracy on SST's train split",
     "largest_weight": "largest weight in the regression on SST",
 }
+WEIGHTS = {  # results on SST
+    "amazon_1024": "`amazon_1024` as shipped, 8 bits",
+    "amazon_1024_full": "`amazon_1024`, full weights",
+    "amazon_subword_1024": "`amazon_subword_1024` as shipped, 6 bits",
+    "amazon_subword_1024_full": "`amazon_subword_1024`, full weights",
+    "amazon_subword_1024_long": "subwords, half as long and without dropout: first seed",
+    "amazon_subword_1024_seed_1": "the same: second seed",
+}
 NOTES = """\
 Per cent with 95 % intervals; then the area under the ROC curve. The unit and its cut are from SST's
 train split; no label of another set chose anything. MR without the sentences that share wording
@@ -157,14 +165,14 @@ def cell_of(row: dict[str, Any] | None) -> str:
     return f"{percent(row['test_accuracy'], row['test_interval'])}; {row['area']:.3f}"
 
 
-def instability(*results: str) -> str:
-    """Return the unit of largest weight on SST, and its accuracy, in several results of a model."""
+def instability() -> str:
+    """Return the unit of largest weight on SST, and its accuracy, by bits and by seed."""
     rows = []
-    for name in results:
+    for name, words in WEIGHTS.items():
         found = read_result("reproduction", f"{name}/sst")
-        cells = [str(found["neurons"][0]), accuracy(found["one_unit"])]
-        rows.append([f"`{name}`", *cells, accuracy(found["all_units"])])
-    return markdown(["weights", "its unit", "that unit alone", "all units"], rows)
+        accuracies = (accuracy(found[row]) for row in ("one_unit", "all_units"))
+        rows.append([words, str(found["neurons"][0]), *accuracies])
+    return markdown(["weights", "unit of largest weight", "that unit alone", "all units"], rows)
 
 
 if __name__ == "__main__":
