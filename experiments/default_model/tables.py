@@ -251,6 +251,29 @@ def bands() -> str:
     return markdown(["three classes, per cent", *heads, "test, by its own range of unsure"], rows)
 
 
+def nearness(method: str) -> str:
+    """Return a method's accuracy of three classes on sentences near the grammar, and on others."""
+    found = read_result("default_model", "nearness")
+    result = read_result("default_model", method)["remarks"]
+    rows = []
+    for name, title in {"validation": "our own sentences", "test": "the other author's"}.items():
+        near, right = (
+            unpacked_answers(packed, found[name]["texts"])
+            for packed in (found[name]["rows"], result[name]["right"])
+        )
+        rows.append([title, of_some(right[near]), of_some(right[~near])])
+    heads = ["near a sentence of the grammar", "others"]
+    return markdown([f"`{method}`, three classes, per cent", *heads], rows)
+
+
+def of_some(right: np.ndarray) -> str:
+    """Return the accuracy on some texts, bool [N], with its interval and their number."""
+    if not len(right):
+        return "none"
+    mean = float(right.mean())
+    return f"{percent(mean, accuracy_interval(mean, len(right)))}, {len(right)} texts"
+
+
 def weaknesses(method: str) -> str:
     """Say how often a method is right on everyday remarks, and on the kinds that fool it."""
     found = read_result("default_model", method)["remarks"]["test"]

@@ -19,6 +19,7 @@ from experiments.default_model.fit_ngrams import (
     rounded,
 )
 from experiments.default_model.methods import Told
+from experiments.default_model.nearness import nearest
 from experiments.default_model.remarks import (
     Band,
     describe_remarks,
@@ -337,3 +338,9 @@ def test_remarks_are_judged_without_keeping_their_words(tmp_path):
     path.write_text("label\tkind\ttext\nmixed\tplain\tso so\n")
     with pytest.raises(InputError, match="row 2: label 'mixed'"):
         read_remarks(path)
+
+
+def test_a_sentence_is_near_another_by_the_words_that_both_have():
+    learned = ["It never broke.", "A new cup, blue"]
+    found = nearest(["it NEVER broke!", "a new red cup", "nothing"], learned)
+    assert found.tolist() == [1, 3 / 5, 0]
