@@ -126,13 +126,14 @@ def one_unit_rows(model: str) -> dict[str, str]:
     result = kept("reproduction", f"{model}/one_rule")
     if result is None:
         return {}
-    names = {"sst": "SST", "imdb": "IMDB", "cr": "CR", "mr": "MR"}
+    names = {"sst": "SST", "imdb": "IMDB", "cr": "CR", "mr_all": "MR"}
     best, heaviest = (result["rules"][rule] for rule in ("best_on_train", "largest_weight"))
     rows = {
         f"{names[name]} test, the unit that is best on SST's train split": (
             f"{accuracy(row)}, unit {best['unit']}"
         )
         for name, row in best["sets"].items()
+        if name in names
     }
     heaviest_row = f"{accuracy(heaviest['sets']['sst'])}, unit {heaviest['unit']}"
     return {**rows, "SST test, the unit of largest weight": heaviest_row}
@@ -194,7 +195,11 @@ def front_matter(model: str) -> str:
         one = read_result("reproduction", f"{model}/one_rule")["rules"]["best_on_train"]
         name = f"unit {one['unit']}, chosen with its cut on SST's train split"
         of_all = metric("all units", result["all_units"]["test_accuracy"])
-        of_one = {of: metric(name, row["test_accuracy"]) for of, row in one["sets"].items()}
+        of_one = {
+            of: metric(name, row["test_accuracy"])
+            for of, row in one["sets"].items()
+            if of in ("sst", "imdb", "cr")
+        }
         metrics = [of_all, of_one.pop("sst")]
         results.append(task("text-classification", "SST-2", "sst2", metrics))
         for of, value in of_one.items():
