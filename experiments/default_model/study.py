@@ -19,7 +19,7 @@ from data_utils.labelled import read_labelled_sets
 from data_utils.multilabel import read_label_columns
 from data_utils.provenance import describe_origin
 from experiments.default_model.methods import METHODS, Told
-from experiments.default_model.remarks import CLASSES, FILE, describe_remarks, read_remarks
+from experiments.default_model.remarks import measure_remarks, summary
 from experiments.default_model.sentences.everyday import APART, everyday_sentences
 from experiments.default_model.texts import one_line
 from model.files.storage import write_json
@@ -60,26 +60,19 @@ def main() -> None:
     options = command.parse(Options, __doc__)
     method = METHODS.get(options.method, METHODS["default"])(options.method, options.texts)
     sets = test_sets(options.data)
-    remarks = read_remarks(options.data / FILE)
     results: dict[str, Any] = {"method": options.method, "megabytes": method.megabytes}
     results["sets"] = {
         name: describe(method.tell(given.texts), given) for name, given in sets.items()
     }
-    own = method.tell([s.text for s in everyday_sentences()])
-    results["everyday"] = everyday(own)
-    with_class = [s.label in CLASSES for s in everyday_sentences()]
-    told = method.tell(remarks.texts)
-    results["remarks"] = describe_remarks(
-        told.positive, told.unsure, own.positive[with_class], remarks
-    )
+    results["everyday"] = everyday(method.tell([s.text for s in everyday_sentences()]))
+    results["remarks"] = measure_remarks(method, options.data)
     results |= seconds_per_thousand(method.tell, sets["sst"].texts[:TIMED])
     settings = {"films": FILMS, "seed": SEED, "method": method.settings}
     results |= {"config": settings, "origin": describe_origin()}
     write_json(RESULTS / f"{options.method}.json", results)
     for name, row in results["sets"].items():
         print(f"{name}: {row['accuracy']:.4f}, calibration error {row['calibration_error']:.4f}")
-    found = results["remarks"]["test"]
-    print(f"everyday remarks: sided {found['sided_accuracy']:.4f}, of 3 {found['accuracy']:.4f}")
+    print(summary(results["remarks"]))
 
 
 def test_sets(data: Path) -> dict[str, TestSet]:

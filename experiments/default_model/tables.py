@@ -83,6 +83,7 @@ def comparison() -> str:
     counts = next(iter(measured.values()))["sets"]
     texts = ", ".join(f"{title} {counts[name]['texts']:,}" for name, title in SETS.items())
     files = {f"{name}.json": result for name, result in measured.items()}
+    files |= {f"remarks of {name}": result["remarks"] for name, result in measured.items()}
     return (
         f"{markdown(['per cent', *heads], rows)}\n\nTexts: {texts}, everyday remarks 200. {ABOUT} "
         f"{origins(files)}"
