@@ -129,7 +129,7 @@ def halves() -> str:
 def differences(method: str) -> str:
     """Return how much more often a method is right than each other one, with intervals."""
     first, rows = read_result("default_model", method), []
-    for name in [*(n for n in {**NAMES, **HALVES} if n != method), "former"]:
+    for name in [n for n in results(*HALVES, "former") if n != method]:
         told = f"{HALVES[name]} alone" if name in HALVES else titled(name)
         other = read_result("default_model", name)
         remarks = [ahead_on_remarks(first, other, key) for key in ("sided_right", "right")]

@@ -42,7 +42,12 @@ def main() -> None:
     options = command.parse(Options, __doc__)
     for name in options.tasks or present(options.data):
         found = measure_words(SETS[name].read(options.data), options.results)
-        print(name, {row: found[row] for row in BASELINES if row in found}, flush=True)
+        numbers = {
+            row: {key: value for key, value in found[row].items() if key != "right"}
+            for row in BASELINES
+            if row in found
+        }
+        print(name, numbers, flush=True)
 
 
 def words_of(task: PublishedTask, results: Path) -> dict[str, Any]:
