@@ -77,7 +77,7 @@ def comparison() -> str:
         for name, r in measured.items()
     ]
     for name, title in IN_DOMAIN.items():
-        cells = [in_domain_accuracy(name, part) for part in ("sst", "imdb")]
+        cells = [accuracy_of(in_domain_answers(name, part)) for part in ("sst", "imdb")]
         rows.append([title, *cells, *["-"] * 6])
     heads = [*SETS.values(), *REMARK_HEADS, SECONDS, "MB"]
     counts = next(iter(measured.values()))["sets"]
@@ -99,19 +99,22 @@ def on_remarks(found: dict[str, Any]) -> list[str]:
     ]
 
 
-def in_domain_answers(name: str, part: str) -> np.ndarray:
+def in_domain_answers(name: str, part: str) -> np.ndarray | None:
     """Return which test texts a baseline fitted to the set's own train split has right, bool [N].
 
-    Of IMDB's they are the reviews on which all methods were tested.
+    Of IMDB's they are the reviews on which all methods were tested. None: not measured.
     """
     found = read_result("reproduction", f"tfidf/{part}")
+    if name not in found:
+        return None
     right = unpacked_answers(found[name]["right"], found["examples"]["test"])
     return right[drawn_films(np.repeat([1, 0], len(right) // 2))] if part == "imdb" else right
 
 
-def in_domain_accuracy(name: str, part: str) -> str:
-    """Return the accuracy of a baseline fitted to the set's own train split, with its interval."""
-    right = in_domain_answers(name, part)
+def accuracy_of(right: np.ndarray | None) -> str:
+    """Return the accuracy of answers, bool [N], with its interval."""
+    if right is None:
+        return "-"
     return percent(right.mean(), accuracy_interval(float(right.mean()), len(right)))
 
 
@@ -157,8 +160,10 @@ def ahead_on_remarks(first: dict[str, Any], other: dict[str, Any], key: str) -> 
     return difference(*(unpacked_answers(row[key], count) for row in found))
 
 
-def difference(first: np.ndarray, other: np.ndarray) -> str:
+def difference(first: np.ndarray, other: np.ndarray | None) -> str:
     """Return a difference of accuracies on the same texts; bool [N] each."""
+    if other is None:
+        return "-"
     found = paired_difference(first, other)
     return percent(found["lost"], found["lost_interval"])
 
@@ -269,10 +274,7 @@ def nearness(method: str) -> str:
 
 def of_some(right: np.ndarray) -> str:
     """Return the accuracy on some texts, bool [N], with its interval and their number."""
-    if not len(right):
-        return "none"
-    mean = float(right.mean())
-    return f"{percent(mean, accuracy_interval(mean, len(right)))}, {len(right)} texts"
+    return f"{accuracy_of(right)}, {len(right)} texts"
 
 
 def weaknesses(method: str) -> str:

@@ -50,7 +50,7 @@ WEIGHTS = {  # results on SST
 NOTES = """\
 Per cent with 95 % intervals; then the area under the ROC curve. The unit and its cut are from SST's
 train split; no label of another set chose anything. SST's sentences come from MR, so MR is also
-given without those that share wording with SST's train and val splits; the others are harder, since
+given without those that share wording with SST's train and val splits. The others are harder, since
 SST left out what its readers found neutral. IMDB was read in products of 8-bit integers. Intervals
 cover the choice of the test texts; each model was trained once."""
 
