@@ -110,7 +110,9 @@ def differences(*models: str) -> str:
         for task, result in measured(HERE / "results" / model).items():
             if SETS[task].kind == "classes":
                 for row in ("all_units", "one_unit"):
-                    cells = [ahead(result, row, name) for name in BASELINES if name in result]
+                    cells = [
+                        ahead(result, row, name) if name in result else "-" for name in BASELINES
+                    ]
                     rows.append([f"{title(task)}, {row.replace('_', ' ')}", f"`{model}`", *cells])
     heads = [f"less {baseline.title}" for baseline in BASELINES.values()]
     return f"{markdown(['set', 'model', *heads], rows)}\n\n{DIFFERENCE_NOTES}"
