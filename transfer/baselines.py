@@ -1,14 +1,79 @@
 """Baselines with which an accuracy has to be compared, on the same split."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.feature_extraction.text import TfidfVectorizer
+from scipy.sparse import spmatrix
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import FeatureUnion
 
 from data_utils.labelled import LabelledSet
 
 TFIDF_C_GRID = tuple(2.0**exponent for exponent in range(-2, 9))
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Features of texts, and regressions on them, of which the validation set chooses one."""
+
+    title: str
+    features: Callable[[], Any]  # a vectorizer, not fitted yet
+    regression: Callable[[float], Any]  # from C; not fitted yet, for two classes
+    grid: tuple[float, ...]  # values of C
+
+
+@dataclass(frozen=True)
+class FittedBaseline:
+    """A baseline that was fitted to texts."""
+
+    features: Any
+    regression: Any  # OneVsRestClassifier if there are more than two classes
+    c: float
+    vals: dict[float, float]  # accuracy on val by C
+
+    def choices(self, texts: list[str]) -> np.ndarray:
+        """Return the predicted classes, int64 [N]."""
+        return self.regression.predict(self.features.transform(texts))
+
+    def probabilities(self, texts: list[str]) -> np.ndarray:
+        """Return the probability of each class, float64 [N, classes]."""
+        return self.regression.predict_proba(self.features.transform(texts))
+
+
+class NaiveBayesRegression(ClassifierMixin, BaseEstimator):
+    """Logistic regression on features scaled by naive Bayes' log-count ratios, for two classes.
+
+    Wang and Manning 2012, "Baselines and bigrams". Features: 1 for each n-gram in the text.
+    """
+
+    def __init__(self, c: float = 1.0):
+        self.c = c
+
+    def fit(self, features: spmatrix, labels: np.ndarray) -> "NaiveBayesRegression":
+        """Count the n-grams of each class, and fit the regression."""
+        self.classes_ = np.unique(labels)
+        positive = labels == self.classes_[-1]
+        counts = [1 + np.asarray(features[rows].sum(0)).ravel() for rows in (positive, ~positive)]
+        of_positive, of_negative = (np.log(count / count.sum()) for count in counts)
+        self.ratios_ = of_positive - of_negative
+        self.regression_ = sparse_regression(self.c).fit(self._scaled(features), labels)
+        return self
+
+    def predict(self, features: spmatrix) -> np.ndarray:
+        """Return the predicted classes [N]."""
+        return self.regression_.predict(self._scaled(features))
+
+    def predict_proba(self, features: spmatrix) -> np.ndarray:
+        """Return the probabilities of both classes [N, 2]."""
+        return self.regression_.predict_proba(self._scaled(features))
+
+    def _scaled(self, features: spmatrix) -> spmatrix:
+        return features.multiply(self.ratios_).tocsr()
 
 
 def majority_accuracy(train: LabelledSet, test: LabelledSet) -> float:
@@ -19,21 +84,35 @@ def majority_accuracy(train: LabelledSet, test: LabelledSet) -> float:
 
 def tfidf_accuracy(train: LabelledSet, val: LabelledSet, test: LabelledSet) -> float:
     """Return the accuracy of logistic regression on TF-IDF of words and word pairs."""
-    return float((tfidf_choices(train, val, test) == test.labels).mean())
+    return float((baseline_choices(TFIDF, train, val, test) == test.labels).mean())
 
 
-def tfidf_choices(train: LabelledSet, val: LabelledSet, test: LabelledSet) -> np.ndarray:
-    """Return the classes, int64 [N], that a regression on words and word pairs predicts for test.
+def baseline_choices(
+    baseline: Baseline, train: LabelledSet, val: LabelledSet, test: LabelledSet
+) -> np.ndarray:
+    """Return the classes, int64 [N], that a baseline predicts for test.
 
     C is chosen on val, as it is for the model's features. If no text of train has a word, it is the
     most frequent class of train.
     """
-    vectorizer = bag_of_words()
-    if not any(map(vectorizer.build_analyzer(), train.texts)):
+    if not any(map(bag_of_words().build_analyzer(), train.texts)):
         return np.full(len(test.labels), np.bincount(train.labels).argmax())
-    fitted = vectorizer.fit_transform(train.texts), train.labels
-    held_out = vectorizer.transform(val.texts), val.labels
-    return best_tfidf_regression(fitted, held_out).predict(vectorizer.transform(test.texts))
+    return fit_baseline(baseline, train, val).choices(test.texts)
+
+
+def fit_baseline(baseline: Baseline, train: LabelledSet, val: LabelledSet) -> FittedBaseline:
+    """Return a baseline fitted to train with the C that is best on val; the smallest wins ties."""
+    features = baseline.features()
+    known = features.fit_transform(train.texts), train.labels
+    held_out = features.transform(val.texts), val.labels
+    more = len(train.classes) > 2
+    fits = {}
+    for c in baseline.grid:
+        regression = baseline.regression(c)
+        fits[c] = (OneVsRestClassifier(regression) if more else regression).fit(*known)
+    vals = {c: float(fit.score(*held_out)) for c, fit in fits.items()}
+    best = max(vals, key=vals.__getitem__)
+    return FittedBaseline(features, fits[best], best, vals)
 
 
 def bag_of_words() -> TfidfVectorizer:
@@ -42,6 +121,19 @@ def bag_of_words() -> TfidfVectorizer:
     A word is what scikit-learn takes for one: two or more letters or digits, without the marks.
     """
     return TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
+
+
+def words_and_characters() -> FeatureUnion:
+    """Return TF-IDF of words and word pairs, and of 2 to 5 characters in a row, not fitted yet."""
+    characters = TfidfVectorizer(
+        analyzer="char", ngram_range=(2, 5), sublinear_tf=True, min_df=2, dtype=np.float32
+    )
+    return FeatureUnion([("words", bag_of_words()), ("characters", characters)])
+
+
+def word_runs() -> CountVectorizer:
+    """Return which runs of 1 to 3 words a text has, not fitted yet; a mark is a word, too."""
+    return CountVectorizer(ngram_range=(1, 3), binary=True, token_pattern=r"\w+|[^\w\s]")
 
 
 def best_tfidf_regression(
@@ -55,3 +147,26 @@ def best_tfidf_regression(
 def tfidf_regression(c: float) -> LogisticRegression:
     """Return the regression on it, not fitted yet."""
     return LogisticRegression(C=c, max_iter=1000)
+
+
+def sparse_regression(c: float) -> LogisticRegression:
+    """Return the regression on millions of features, most of them 0, not fitted yet."""
+    return LogisticRegression(C=c, solver="liblinear", dual=True, random_state=0, max_iter=1000)
+
+
+TFIDF = Baseline("TF-IDF of words", bag_of_words, tfidf_regression, TFIDF_C_GRID)
+BASELINES = {
+    "tfidf": TFIDF,
+    "nb": Baseline(
+        "NB-weighted n-grams",
+        word_runs,
+        NaiveBayesRegression,
+        tuple(2.0**exponent for exponent in range(-8, 3, 2)),
+    ),
+    "words_and_characters": Baseline(
+        "TF-IDF of words and characters",
+        words_and_characters,
+        sparse_regression,
+        tuple(2.0**exponent for exponent in range(-2, 7, 2)),
+    ),
+}

@@ -91,6 +91,16 @@ def paired_difference(before: np.ndarray, after: np.ndarray) -> dict[str, Any]:
     return {"lost": lost, "lost_interval": _wald(lost, float(change.std()), len(change))}
 
 
+def packed_answers(right: np.ndarray) -> str:
+    """Return which examples were answered rightly, bool [N], as a digit for four of them."""
+    return np.packbits(right).tobytes().hex()
+
+
+def unpacked_answers(packed: str, count: int) -> np.ndarray:
+    """Return what `packed_answers` was given, bool [count], to compare classifiers in pairs."""
+    return np.unpackbits(np.frombuffer(bytes.fromhex(packed), np.uint8), count=count).astype(bool)
+
+
 def separate_difference(
     first: tuple[float, Sequence[float]], second: tuple[float, Sequence[float]]
 ) -> dict[str, Any]:

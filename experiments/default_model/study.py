@@ -1,7 +1,7 @@
-"""Test one method of classifying sentiment on everyday sentences and on three test sets.
+"""Test one method of classifying sentiment on everyday remarks and on three test sets.
 
 python -m experiments.default_model.study --method default --data DATA
-python -m experiments.default_model.study --method tfidf --data DATA --texts data/default
+python -m experiments.default_model.study --method nb --data DATA --texts data/anew
 """
 
 import random
@@ -19,9 +19,11 @@ from data_utils.labelled import read_labelled_sets
 from data_utils.multilabel import read_label_columns
 from data_utils.provenance import describe_origin
 from experiments.default_model.methods import METHODS, Told
+from experiments.default_model.remarks import measure_remarks, summary
 from experiments.default_model.sentences.everyday import APART, everyday_sentences
 from experiments.default_model.texts import one_line
 from model.files.storage import write_json
+from transfer.intervals import packed_answers, unpacked_answers
 from transfer.regression import accuracy_interval
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -46,11 +48,12 @@ class Options:
 
     method: str
     """default, another shipped model's name, states or ngrams (the halves of the default), tfidf,
-    vader or textblob."""
+    nb, words_and_characters, minilm, vader or textblob."""
     data: Path
-    """The folder that holds sst/, imdb/ and semeval/."""
+    """The folder that holds sst/, imdb/, semeval/ and everyday/test.tsv."""
     texts: Path | None = None
-    """The folder that experiments.default_model.texts wrote; tfidf learns from it."""
+    """The folder that experiments.default_model.texts wrote; baselines of words and minilm learn
+    from it."""
 
 
 def main() -> None:
@@ -62,30 +65,36 @@ def main() -> None:
         name: describe(method.tell(given.texts), given) for name, given in sets.items()
     }
     results["everyday"] = everyday(method.tell([s.text for s in everyday_sentences()]))
+    results["remarks"] = measure_remarks(method, options.data)
     results |= seconds_per_thousand(method.tell, sets["sst"].texts[:TIMED])
     settings = {"films": FILMS, "seed": SEED, "method": method.settings}
     results |= {"config": settings, "origin": describe_origin()}
     write_json(RESULTS / f"{options.method}.json", results)
     for name, row in results["sets"].items():
         print(f"{name}: {row['accuracy']:.4f}, calibration error {row['calibration_error']:.4f}")
-    print("everyday:", results["everyday"]["accuracy"])
+    print(summary(results["remarks"]))
 
 
 def test_sets(data: Path) -> dict[str, TestSet]:
     """Read SST's test set, a part of IMDB's, and the tweets of SemEval that have one side."""
     (sst,) = read_labelled_sets([data / "sst/test.csv"])
     (films,) = read_labelled_sets([data / "imdb/imdb_test.jsonl.gz"])
-    chooser = random.Random(SEED)
-    rows = [
-        row
-        for label in (0, 1)
-        for row in chooser.sample(np.flatnonzero(films.labels == label).tolist(), FILMS // 2)
-    ]
+    rows = drawn_films(films.labels)
     return {
         "sst": TestSet(list(sst.texts), sst.labels.astype(float)),
         "imdb": TestSet([one_line(films.texts[r]) for r in rows], films.labels[rows].astype(float)),
         "semeval": tweets(data / "semeval/val.csv"),
     }
+
+
+def drawn_films(labels: np.ndarray) -> list[int]:
+    """Return the rows of the reviews that are tested, from the labels of IMDB's test set."""
+    chooser = random.Random(SEED)
+    return [
+        row
+        for label in (0, 1)
+        for row in chooser.sample(np.flatnonzero(labels == label).tolist(), FILMS // 2)
+    ]
 
 
 def tweets(path: Path) -> TestSet:
@@ -101,7 +110,7 @@ def tweets(path: Path) -> TestSet:
 def describe(told: Told, given: TestSet) -> dict[str, Any]:
     """Return accuracy and calibration on texts that are positive or negative.
 
-    An answer of exactly a half is wrong.
+    The choice is forced: an answer of exactly a half counts as negative.
     """
     right = is_right(told.positive, given.labels)
     accuracy = float(right.mean())
@@ -113,7 +122,7 @@ def describe(told: Told, given: TestSet) -> dict[str, Any]:
         "silent": float((told.positive == 0.5).mean()),
         "calibration_error": calibration_error(bins),
         "reliability": bins,
-        "right": np.packbits(right).tobytes().hex(),
+        "right": packed_answers(right),
     }
     if told.unsure is not None:
         result["unsure"] = float(told.unsure.mean())
@@ -128,13 +137,12 @@ def answers_of(row: Mapping[str, Any]) -> np.ndarray:
 
     They are kept as a digit for four texts; older results lack them.
     """
-    packed = np.frombuffer(bytes.fromhex(row["right"]), np.uint8)
-    return np.unpackbits(packed, count=row["texts"]).astype(bool)
+    return unpacked_answers(row["right"], row["texts"])
 
 
 def is_right(positive: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return bool [N]: whether the probability and the label lie on one side of a half."""
-    return (positive - 0.5) * (labels - 0.5) > 0
+    """Return bool [N]: whether the label is positive where the probability is above a half."""
+    return (positive > 0.5) == (labels > 0.5)
 
 
 def reliability(positive: np.ndarray, labels: np.ndarray) -> list[dict[str, float]]:

@@ -19,7 +19,6 @@ import tyro
 from configs import command
 from data_utils.corpus import open_corpus
 from data_utils.provenance import describe_origin
-from data_utils.titles import SEPARATOR
 from experiments.models.near_copies import reviews_of
 from experiments.models.overlap import HeldOut
 from model.files.storage import write_json
@@ -27,6 +26,7 @@ from model.reading.records import read_records
 from model.reading.texts import ReadingReport, read_texts
 
 HERE = Path(__file__).resolve().parent
+SEPARATOR = " | "  # between a text and its title
 STARS = re.compile(r"\b(one|two|three|four|five|[1-5])[ -]stars?\b", re.IGNORECASE)
 
 Licences = Literal["allowing", "others", "all"]
@@ -62,6 +62,9 @@ class Options:
     """Corpora of bytes whose valid and test splits must not occur either."""
 
 
+SIDES = {"+": "positive", "-": "negative", "": "neither or unknown"}  # by a review's mark
+
+
 @dataclass(frozen=True)
 class Review:
     """The parts of a record that may be trained on."""
@@ -93,6 +96,7 @@ def main() -> None:
     held_out = HeldOut(held_out_texts(options.held_out, options.held_out_corpora))
     counts: Counter[str] = Counter()
     titles = {"with a title": 0, "whose title names stars": 0}
+    sides = {"positive": 0, "negative": 0, "neither or unknown": 0}
     options.output.parent.mkdir(parents=True, exist_ok=True)
     with options.output.open("w", encoding="utf-8") as file:
         for review in selected(options, held_out, counts):
@@ -100,10 +104,11 @@ def main() -> None:
             file.write(json.dumps({"text": text}) + "\n")
             titles["with a title"] += bool(review.title)
             titles["whose title names stars"] += bool(STARS.search(review.title))
+            sides[SIDES[review.mark]] += 1
     for reason, reviews in sorted(counts.items()):
         print(f"{reviews:>9,} reviews  {reason}")
     held_out_names = [path.name for path in options.held_out]
-    kept = {"reviews": dict(sorted(counts.items())), "titles": titles}
+    kept = {"reviews": dict(sorted(counts.items())), "titles": titles, "sides": sides}
     report = {**kept, "held_out": held_out_names}
     write_json(options.output.with_suffix(".report.json"), {**report, "origin": describe_origin()})
 
@@ -115,7 +120,7 @@ def arranged(review: Review, title: str, *, marks: bool) -> str:
         parts.append(review.mark)
     if review.title and title != "none":
         parts.insert(0 if title == "first" else len(parts), review.title)
-    return SEPARATOR.decode().join(parts)
+    return SEPARATOR.join(parts)
 
 
 def held_out_texts(files: Sequence[Path], corpora: Sequence[Path]) -> Iterator[str]:

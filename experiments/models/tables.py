@@ -10,13 +10,15 @@ from experiments.tables import accuracy, kept, markdown, origins, percent, read_
 from model.files.layout import CONFIG_FILE
 from model.files.shipped import ALIASES, SHIPPED_MODELS, shipped_models
 from model.files.storage import read_json
+from transfer.baselines import BASELINES
 
 HERE = Path(__file__).resolve().parent
 MILLION = 1e6
+NORMAL = 1.96  # standard errors on either side of a 95 % interval
 
 
 def bits(model: str) -> str:
-    """Return the bits per character of the held-out reviews, with the standard error."""
+    """Return the bits per character of the held-out reviews, with their 95 % interval."""
     result = of_these_weights(f"bits_{model}", model)
     if result is None:
         return "not measured"
@@ -24,8 +26,10 @@ def bits(model: str) -> str:
 
 
 def with_error(result: Mapping[str, Any]) -> str:
-    """Return bits per character with their standard error."""
-    return f"{result['bits_per_character']:.3f} +- {result['standard_error']:.3f}"
+    """Return bits per character with their 95 % interval over reviews."""
+    value = result["bits_per_character"]
+    margin = NORMAL * result["standard_error"]
+    return f"{value:.3f} ({value - margin:.3f} to {value + margin:.3f})"
 
 
 def of_these_weights(name: str, model: str) -> dict[str, Any] | None:
@@ -89,8 +93,11 @@ def rows_of(model: str) -> dict[str, str]:
         "has read, characters": characters(model),
         "bits per character, held-out Amazon reviews": bits(model),
         "SST test, all units, per cent": sst(model, "all_units"),
-        "SST test, the unit of largest weight": sst(model, "one_unit"),
-        "SST test, TF-IDF": accuracy(read_result("reproduction", "tfidf/sst")["tfidf"]),
+        **one_unit_rows(model),
+        **{
+            f"SST test, {baseline.title}": accuracy(read_result("reproduction", "tfidf/sst")[name])
+            for name, baseline in BASELINES.items()
+        },
         "SST test, untrained": sst(model, "untrained"),
     }
     if neuron is not None and is_of_the_shipped(neuron, model):
@@ -113,6 +120,24 @@ def rows_of(model: str) -> dict[str, str]:
         map(sst_of, both), lambda result: percent(result["all_units"]["test_accuracy"])
     )
     return rows
+
+
+def one_unit_rows(model: str) -> dict[str, str]:
+    """Return the accuracy of one unit, chosen with its cut on SST's train split, on every set."""
+    result = kept("reproduction", f"{model}/one_rule")
+    if result is None:
+        return {}
+    names = {"sst": "SST", "imdb": "IMDB", "cr": "CR", "mr_all": "MR"}
+    best, heaviest = (result["rules"][rule] for rule in ("best_on_train", "largest_weight"))
+    rows = {
+        f"{names[name]} test, the unit that is best on SST's train split": (
+            f"{accuracy(row)}, unit {best['unit']}"
+        )
+        for name, row in best["sets"].items()
+        if name in names
+    }
+    heaviest_row = f"{accuracy(heaviest['sets']['sst'])}, unit {heaviest['unit']}"
+    return {**rows, "SST test, the unit of largest weight": heaviest_row}
 
 
 def in_both(results: Iterable[Any], told: Callable[[Any], str]) -> str:
@@ -168,12 +193,18 @@ def front_matter(model: str) -> str:
     """Return the model-index of a card in JSON, which is valid YAML."""
     results = []
     if result := sst_of(model):
-        values = {"all units": "all_units", "the unit of largest weight": "one_unit"}
-        metrics = [
-            {"type": "accuracy", "name": name, "value": round(result[key]["test_accuracy"], 4)}
-            for name, key in values.items()
-        ]
+        one = read_result("reproduction", f"{model}/one_rule")["rules"]["best_on_train"]
+        name = f"unit {one['unit']}, chosen with its cut on SST's train split"
+        of_all = metric("all units", result["all_units"]["test_accuracy"])
+        of_one = {
+            of: metric(name, row["test_accuracy"])
+            for of, row in one["sets"].items()
+            if of in ("sst", "imdb", "cr")
+        }
+        metrics = [of_all, of_one.pop("sst")]
         results.append(task("text-classification", "SST-2", "sst2", metrics))
+        for of, value in of_one.items():
+            results.append(task("text-classification", of.upper(), of, [value]))
     if measured := of_these_weights(f"bits_{model}", model):
         value = round(measured["bits_per_character"], 4)
         metrics = [{"type": "bits_per_character", "name": "bits per byte of text", "value": value}]
@@ -181,6 +212,11 @@ def front_matter(model: str) -> str:
             task("text-generation", "held-out Amazon reviews", "amazon_reviews", metrics)
         )
     return f"model-index: {json.dumps([{'name': model, 'results': results}])}"
+
+
+def metric(name: str, accuracy: float) -> dict[str, Any]:
+    """Return an accuracy in the form of a model-index."""
+    return {"type": "accuracy", "name": name, "value": round(accuracy, 4)}
 
 
 def task(kind: str, name: str, identifier: str, metrics: list[dict[str, Any]]) -> dict[str, Any]:
@@ -216,13 +252,17 @@ def near_copies() -> str:
 
 
 def titles() -> str:
-    """Return how many reviews tell the model their stars by their title."""
+    """Return how many reviews tell their stars by their title, and how many are negative."""
     found = read_result("models", "selection")
     with_one, with_stars = found["titles"].values()
+    positive, negative = (found["sides"][side] for side in ("positive", "negative"))
     return (
         f"Of the {count_kept(found['reviews']):,} reviews, {with_one:,} have a title, and "
         f'{with_stars:,} of the titles name stars, such as "Five Stars". So the model has read '
-        "some ratings in words, without being told that they are ratings."
+        "some ratings in words, without being told that they are ratings. Of the "
+        f"{positive + negative:,} reviews whose stars or label we know, "
+        f"{negative / (positive + negative):.0%} are negative: some sources were balanced by label "
+        "before we took them, and no label was used to choose among the reviews."
     )
 
 

@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from data_utils.titles import SEPARATOR
 from scipy.special import logsumexp
 
 from data_utils.labelled import LabelledSet
+from experiments.models.select_reviews import SEPARATOR
 from experiments.neuron.fits import tested
 from model.files.weights import LoadedModel
 from model.layers.language_model import LanguageModel, Weights
 from model.state import State
 from model.text.ragged import RaggedBatch, ragged_batches
 
-TITLE_MARK = SEPARATOR.decode().rstrip()  # the text's profile adds the space that follows
+TITLE_MARK = SEPARATOR.rstrip()  # the text's profile adds the space that follows
 BATCH_SIZE, BLOCK = 128, 128
 PLEASED = ("Great", "Excellent", "Love", "Awesome", "Perfect", "Wonderful", "Very good")
 DISPLEASED = ("Terrible", "Disappoint", "Waste", "Horrible", "Don't", "Poor", "Not")

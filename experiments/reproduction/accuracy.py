@@ -12,7 +12,7 @@ from model.files.weights import LoadedModel
 from model.layers.language_model import untrained_like
 from transfer.baselines import majority_accuracy
 from transfer.features import FeatureCache
-from transfer.intervals import fold_interval, over_draws
+from transfer.intervals import fold_interval, over_draws, packed_answers
 from transfer.plots import draw_histogram, legend, save_png, unit_histogram
 from transfer.regression import Examples, accuracy_interval, find_neuron, fit_regression
 
@@ -25,7 +25,7 @@ def measure_accuracy(
     The histogram of the top unit on the first fold is written to `folder`.
     """
     examples = features_of(task, loaded, cache)
-    by_fold: dict[str, list[float]] = {}
+    right: dict[str, list[np.ndarray]] = {}
     neurons = []
     texts = task.texts
     for fold in task.folds:
@@ -34,17 +34,19 @@ def measure_accuracy(
         neuron = find_neuron(regression, train, val)
         neurons.append(neuron.index)
         found = {
-            "all_units": regression.accuracy(test),
-            "one_unit": neuron.regression.accuracy(neuron.column(test)),
-            "majority": majority_accuracy(texts.subset(fold.train), texts.subset(fold.test)),
+            "all_units": regression.right(test),
+            "one_unit": neuron.regression.right(neuron.column(test)),
         }
-        for name, accuracy in found.items():
-            by_fold.setdefault(name, []).append(accuracy)
+        for name, answers in found.items():
+            right.setdefault(name, []).append(answers)
     first = examples.subset(task.folds[0].test)
     histogram = unit_histogram(neurons[0], first, legend(task.texts.classes))
     write_json(folder / f"{task.name}_neuron.json", histogram)
     save_png(draw_histogram(histogram, neurons[0]), folder / f"{task.name}_neuron.png")
     tested = sum(len(fold.test) for fold in task.folds)
+    majority = [
+        majority_accuracy(texts.subset(fold.train), texts.subset(fold.test)) for fold in task.folds
+    ]
     blank = [untrained_accuracy(task, loaded, cache, seed) for seed in range(untrained)]
     learned_nothing = {"untrained": over_draws(blank, tested)} if blank else {}
     return {
@@ -53,7 +55,8 @@ def measure_accuracy(
         "tested": tested,
         "examples": sizes(task.folds[0]),
         "characters": sum(map(len, task.texts.texts)),
-        **{name: over_folds(values, task.folds) for name, values in by_fold.items()},
+        **{name: over_folds(answers, task.folds) for name, answers in right.items()},
+        "majority": accuracy_over(majority, task.folds),
         **learned_nothing,
         "neurons": neurons,
     }
@@ -81,7 +84,18 @@ def untrained_accuracy(
     return right / sum(len(fold.test) for fold in task.folds)
 
 
-def over_folds(accuracies: list[float], folds: list[Fold]) -> dict[str, Any]:
+def over_folds(right: list[np.ndarray], folds: list[Fold]) -> dict[str, Any]:
+    """Return the accuracy over all that was tested, and which texts were classified correctly.
+
+    right: of each fold, bool [its tested texts]. `right` of the result is in the texts' order.
+    """
+    rows = np.concatenate([fold.test for fold in folds])
+    answers = np.concatenate(right)[np.argsort(rows)]
+    accuracies = [float(part.mean()) for part in right]
+    return {**accuracy_over(accuracies, folds), "right": packed_answers(answers)}
+
+
+def accuracy_over(accuracies: list[float], folds: list[Fold]) -> dict[str, Any]:
     """Return the accuracy over all that was tested, its interval, and each fold's."""
     counts = [len(fold.test) for fold in folds]
     accuracy = float(np.average(accuracies, weights=counts))

@@ -19,7 +19,7 @@ from data_utils.published_sets.registry import EMOTIONS, PublishedTask
 from data_utils.published_sets.splits import SEED
 from model.files.weights import LoadedModel
 from model.layers.language_model import untrained_like
-from transfer.baselines import TFIDF_C_GRID, bag_of_words, tfidf_regression
+from transfer.baselines import Baseline
 from transfer.features import FeatureCache
 from transfer.metrics import bootstrap_intervals, describe_choices
 from transfer.regression import C_GRID, l1_regression
@@ -71,14 +71,14 @@ def by_features(features: np.ndarray, tweets: PublishedTask) -> np.ndarray:
     return _predictions(parts, tweets.sets, C_GRID, l1_regression)
 
 
-def by_words(sets: Sequence[LabelledSet]) -> np.ndarray:
-    """Return the answers of regressions on TF-IDF of words and pairs, int64 [N, classes].
+def by_words(sets: Sequence[LabelledSet], baseline: Baseline) -> np.ndarray:
+    """Return the answers of a baseline's regressions, int64 [N, classes].
 
     sets: train, val, test, any number of classes to a text.
     """
-    words = bag_of_words().fit(sets[0].texts)
+    words = baseline.features().fit(sets[0].texts)
     parts = [words.transform(part.texts) for part in sets]
-    return _predictions(parts, sets, TFIDF_C_GRID, tfidf_regression)
+    return _predictions(parts, sets, baseline.grid, baseline.regression)
 
 
 def _predictions(

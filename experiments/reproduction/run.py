@@ -19,6 +19,7 @@ from model.bounds import NonNegativeInt
 from model.files.storage import write_json
 from model.files.weights import LoadedModel, load_model
 from model.layers.config import Precision
+from transfer.baselines import BASELINES
 from transfer.experiment import describe_model
 from transfer.features import FeatureCache
 
@@ -71,7 +72,7 @@ def reproduce(options: Options) -> None:
         seconds = perf_counter() - started  # without those of features from an earlier run
         about = {"model": describe_model(loaded), "origin": describe_origin()}
         write_json(folder / f"{name}.json", {**result, "seconds": seconds, **about})
-        print(line({**result, "tfidf": words["tfidf"]}), flush=True)
+        print(line({**words, **result}), flush=True)
     print(write_table(folder))
 
 
@@ -91,7 +92,7 @@ def measure(
 
 def line(result: dict[str, Any]) -> str:
     """Return the main numbers of a task in one line."""
-    columns = ("all_units", "one_unit", "tfidf", "untrained", SETS[result["task"]].floor)
+    columns = ("all_units", "one_unit", *BASELINES, "untrained", SETS[result["task"]].floor)
     measure = SETS[result["task"]].rows[0].measure
     cells = [f"{n} {number(result[n], measure)['value']:.4f}" for n in columns if n in result]
     return f"{result['task']:<8} {', '.join(cells)}"

@@ -1,4 +1,4 @@
-"""Measure the bag of words on the published sets: the baseline that reads no model.
+"""Measure the baselines on the published sets that read no model, only words or characters.
 
 python -m experiments.reproduction.words --data DATA
 
@@ -16,7 +16,7 @@ from configs import command
 from data_utils.provenance import describe_origin
 from data_utils.published_sets.registry import SETS, PublishedTask, present
 from model.files.storage import read_json, write_json
-from transfer.baselines import bag_of_words, tfidf_accuracy
+from transfer.baselines import BASELINES, Baseline, baseline_choices
 
 from .accuracy import over_folds, sizes
 from .emotions import by_words, scores_of
@@ -28,7 +28,7 @@ FOLDER = "tfidf"
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Measure the bag of words on the published sets."""
+    """Measure the baselines of words on the published sets."""
 
     data: Path
     """The folder that holds a folder for each set: sst/, mr/, ..."""
@@ -42,11 +42,16 @@ def main() -> None:
     options = command.parse(Options, __doc__)
     for name in options.tasks or present(options.data):
         found = measure_words(SETS[name].read(options.data), options.results)
-        print(name, found["tfidf"], flush=True)
+        numbers = {
+            row: {key: value for key, value in found[row].items() if key != "right"}
+            for row in BASELINES
+            if row in found
+        }
+        print(name, numbers, flush=True)
 
 
 def words_of(task: PublishedTask, results: Path) -> dict[str, Any]:
-    """Return the result of a bag of words on a task, measured now unless it is kept.
+    """Return the results of the baselines on a task, measured now unless they are kept.
 
     A kept result counts only if it is of the same texts, labels and folds.
     """
@@ -57,12 +62,12 @@ def words_of(task: PublishedTask, results: Path) -> dict[str, Any]:
 
 
 def measure_words(task: PublishedTask, results: Path) -> dict[str, Any]:
-    """Measure the bag of words on a task; return and keep the result."""
+    """Measure the baselines on a task; return and keep the results."""
     started = perf_counter()
     found = {
         "task": task.name,
         "examples": sizes(task.folds[0]),
-        "tfidf": by_kind(task),
+        **by_kind(task),
         "digest": digest_of(task),
         "seconds": perf_counter() - started,
         "origin": describe_origin(),
@@ -85,33 +90,41 @@ def path_of(results: Path, name: str) -> Path:
 
 
 def digest_of(task: PublishedTask) -> str:
-    """Return a digest of what is measured: the kind of words, and every part of every fold."""
+    """Return a digest of what is measured: the baselines, and every part of every fold."""
     parts = [part.digest for fold in task.folds for part in task.parts_of(fold)]
-    content = " ".join([repr(bag_of_words().get_params()), *parts])
+    content = " ".join([*map(description, BASELINES.values()), *parts])
     return hashlib.sha256(content.encode()).hexdigest()
 
 
+def description(baseline: Baseline) -> str:
+    """Return the settings of a baseline that decide its result."""
+    return repr((baseline.features(), baseline.regression(1.0), baseline.grid))
+
+
 def by_kind(task: PublishedTask) -> dict[str, Any]:
-    """Return the measures of a bag of words on a task of any kind."""
-    measure = {
-        "classes": accuracy_by_words,
-        "emotions": f1_by_words,
-        "paraphrases": paraphrases_by_words,
-        "relatedness": relatedness_by_words,
-    }[SETS[task.name].kind]
-    return measure(task)
+    """Return the measures of the baselines on a task of any kind; of pairs TF-IDF's alone."""
+    kind = SETS[task.name].kind
+    if kind == "paraphrases":
+        return {"tfidf": paraphrases_by_words(task)}
+    if kind == "relatedness":
+        return {"tfidf": relatedness_by_words(task)}
+    measure = accuracy_by_words if kind == "classes" else f1_by_words
+    return {name: measure(task, baseline) for name, baseline in BASELINES.items()}
 
 
-def accuracy_by_words(task: PublishedTask) -> dict[str, Any]:
+def accuracy_by_words(task: PublishedTask, baseline: Baseline) -> dict[str, Any]:
     """Return the accuracy over all folds."""
-    accuracies = [tfidf_accuracy(*task.parts_of(fold)) for fold in task.folds]
-    return over_folds(accuracies, task.folds)
+    right = []
+    for fold in task.folds:
+        parts = task.parts_of(fold)
+        right.append(baseline_choices(baseline, *parts) == parts[-1].labels)
+    return over_folds(right, task.folds)
 
 
-def f1_by_words(tweets: PublishedTask) -> dict[str, Any]:
+def f1_by_words(tweets: PublishedTask, baseline: Baseline) -> dict[str, Any]:
     """Return the measures of E-c."""
     (fold,) = tweets.folds
-    return scores_of(tweets.texts.labels[fold.test], by_words(tweets.sets))
+    return scores_of(tweets.texts.labels[fold.test], by_words(tweets.sets, baseline))
 
 
 if __name__ == "__main__":

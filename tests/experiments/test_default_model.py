@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import f1_score
 
 from experiments.default_model.fit_ngrams import (
     accuracies,
@@ -18,6 +19,15 @@ from experiments.default_model.fit_ngrams import (
     rounded,
 )
 from experiments.default_model.methods import Told
+from experiments.default_model.nearness import nearest
+from experiments.default_model.remarks import (
+    Band,
+    describe_remarks,
+    fit_band,
+    own_remarks,
+    read_remarks,
+    three_classes,
+)
 from experiments.default_model.second_pass import (
     AverageOptions,
     TextOptions,
@@ -292,3 +302,45 @@ def test_everyday_sentences_count_by_what_was_told():
     assert worst["accuracy"] == 0
     assert len(worst["failures"]) == len(sentences)
     assert worst["falsely_unfamiliar"] == 1
+
+
+def test_a_neutral_band_has_the_highest_macro_f1():
+    chooser = np.random.default_rng(0)
+    classes = chooser.integers(0, 3, 60)
+    scores = np.round(classes / 2 + chooser.normal(0, 0.4, 60), 1)  # with ties
+    band = fit_band(scores, classes)
+
+    def macro_f1(low, high):
+        choices = Band(low, high).choose(scores)
+        return f1_score(classes, choices, average="macro", zero_division=0)
+
+    ends = np.unique(scores)
+    best = max(macro_f1(low, high) for low in ends for high in ends[ends >= low])
+    assert macro_f1(*band) == pytest.approx(best)
+    described = three_classes(band.choose(scores), classes)
+    assert described["macro_f1"] == pytest.approx(best)
+
+
+def test_remarks_are_judged_without_keeping_their_words(tmp_path):
+    path = tmp_path / "test.tsv"
+    path.write_text(
+        "label\tkind\ttext\npos\tplain\tgood one\nneg\tidiom\tbad one\nneutral\tplain\tit\n"
+    )
+    remarks = read_remarks(path)
+    own = own_remarks()
+    of_own = own.classes / 2
+    found = describe_remarks(np.array([0.9, 0.5, 0.5]), np.array([True] * 3), of_own, remarks)
+    assert found["validation"]["accuracy"] == found["validation"]["sided_accuracy"] == 1
+    assert found["test"]["sided_accuracy"] == 1  # a tie counts as negative
+    assert found["test"]["accuracy"] == pytest.approx(2 / 3)
+    assert found["as_shipped"]["accuracy"] == pytest.approx(1 / 3)
+    assert "one" not in json.dumps(found["test"]).replace("none", "")
+    path.write_text("label\tkind\ttext\nmixed\tplain\tso so\n")
+    with pytest.raises(InputError, match="row 2: label 'mixed'"):
+        read_remarks(path)
+
+
+def test_a_sentence_is_near_another_by_the_words_that_both_have():
+    learned = ["It never broke.", "A new cup, blue"]
+    found = nearest(["it NEVER broke!", "a new red cup", "nothing"], learned)
+    assert found.tolist() == [1, 3 / 5, 0]

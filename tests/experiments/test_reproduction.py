@@ -11,7 +11,8 @@ from sklearn.metrics import f1_score, jaccard_score
 from configs.command import parse
 from data_utils.published_sets.registry import EMOTIONS, SETS
 from data_utils.synthetic import synthetic_reviews
-from experiments.reproduction import emotions, pairs, words
+from experiments.models.overlap import HeldOut
+from experiments.reproduction import contamination, emotions, one_unit, pairs, words
 from experiments.reproduction import run as reproduction
 from experiments.reproduction.emotions import scores_of
 from experiments.reproduction.table import (
@@ -26,6 +27,9 @@ from model.errors import InputError
 from model.files.storage import read_json, write_json
 from model.files.weights import save_model
 from model.text.profiles import text_profile
+from transfer.intervals import unpacked_answers
+from transfer.neuron.ranking import rank_units
+from transfer.regression import Examples, Regression
 
 
 def jsonl(count, seed):
@@ -101,7 +105,7 @@ def test_without_the_untrained_baseline_its_place_is_empty(data, reproduce, caps
     assert "untrained 0." not in capsys.readouterr().out
     table = write_table(folder)
     rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| S")]
-    assert [row[5] for row in rows] == ["-"] * 3  # SST has two rows, SemEval one
+    assert [row[7] for row in rows] == ["-"] * 3  # SST has two rows, SemEval one
 
 
 def test_a_model_is_measured_on_all_four(data, reproduce, capsys):
@@ -124,6 +128,30 @@ def test_a_model_is_measured_on_all_four(data, reproduce, capsys):
     assert kept["tfidf"]["micro_f1"]["value"] > f1["untrained"]["micro_f1"]["value"]
     assert "sst      all_units" in capsys.readouterr().out
     the_table_says_it(folder)
+
+
+def test_a_unit_of_sst_is_tested_where_no_label_chose_it(data):
+    known = HeldOut(["one two three four five 1"])
+    texts = one_unit.tested_texts("mr", data, known)
+    assert len(texts.texts) == 152
+    known = HeldOut(SETS["mr"].read(data).texts.texts[:10])
+    assert len(one_unit.tested_texts("mr", data, known).texts) < 152
+    features = np.array([[1.0, 5.0], [2.0, 1.0], [3.0, 4.0], [4.0, 2.0]])
+    train = Examples(features, np.array([1, 1, 0, 0]))
+    weights = Regression(1.0, np.array([0.1, 3.0]), 0.0, 0.5, True)
+    rules = one_unit.chosen_units(rank_units(train, weights))
+    assert (rules["best_on_train"]["unit"], rules["largest_weight"]["unit"]) == (0, 1)
+    found = one_unit.describe_unit(rules["best_on_train"], Examples(features, train.labels[::-1]))
+    assert (found["test_accuracy"], found["area"]) == (0.0, 0.0)
+
+
+def test_texts_are_shared_if_a_review_has_a_run_of_their_words():
+    run = [f"w{n}" for n in range(12)]
+    texts = {"cr": [" ".join(run), " ".join(run[:8]), " ".join(run[:7])], "mpqa": ["other words"]}
+    found = contamination.shared_runs(texts, ["x " + " ".join(run[:9]), "nothing"])
+    assert (found["cr"]["8"]["shared"], found["cr"]["8"]["long_enough"]) == (2, 2)
+    assert found["cr"]["12"]["shared"] == found["mpqa"]["8"]["shared"] == 0
+    assert unpacked_answers(found["cr"]["8"]["rows"], 3).tolist() == [True, True, False]
 
 
 def test_the_bag_of_words_is_measured_once_for_all_models(data, reproduce, monkeypatch):
@@ -248,10 +276,10 @@ def the_table_says_it(folder):
     assert "4,321 characters read in training" in table
     sst = json.loads((folder / "sst.json").read_text())
     assert table.count("`, revision ") == 8  # how each task's two files were made
-    assert lines[1].split(" | ")[5] == f"{100 * sst['untrained']['test_accuracy']:.1f}" + (
+    assert lines[1].split(" | ")[7] == f"{100 * sst['untrained']['test_accuracy']:.1f}" + (
         " ({:.1f} to {:.1f})".format(*(100 * end for end in sst["untrained"]["test_interval"]))
     )
-    assert lines[2].split(" | ")[5] == "-"  # of one unit it is not measured
+    assert lines[2].split(" | ")[7] == "-"  # of one unit it is not measured
     assert f"{100 * sst['one_unit']['test_accuracy']:.1f} (" in lines[2]
     assert "91.8 (4,096, radford)" in lines[1]
     assert "92.8 (4,096, puri)" in table

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from data_utils.labelled import LabelledSet
@@ -21,8 +22,11 @@ from tests.conftest import emphatic
 from tests.transfer.examples import make_set, with_questions
 from transfer import experiment
 from transfer.baselines import (
+    BASELINES,
+    NaiveBayesRegression,
     bag_of_words,
     best_tfidf_regression,
+    fit_baseline,
     majority_accuracy,
     tfidf_accuracy,
 )
@@ -276,6 +280,24 @@ def test_pairs_of_words_count_and_a_word_that_is_repeated_counts_little_more():
     (row,) = vectorizer.fit_transform(["so so so fine"]).toarray()
     so, fine = (row[vectorizer.vocabulary_[word]] for word in ("so", "fine"))
     assert so / fine == pytest.approx(1 + np.log(3))
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_a_baseline_learns_what_its_features_can_tell(name):
+    words = LabelledSet(["a good film", "a bad film"] * 20, np.array([1, 0] * 20), ("0", "1"))
+    fitted = fit_baseline(BASELINES[name], words, words)
+    assert fitted.choices(["good", "bad"]).tolist() == [1, 0]
+    assert fitted.probabilities(["good", "bad"])[:, 1].round().tolist() == [1, 0]
+    more = LabelledSet(["one", "two", "three"] * 20, np.array([0, 1, 2] * 20), ("1", "2", "3"))
+    assert fit_baseline(BASELINES[name], more, more).choices(more.texts[:3]).tolist() == [0, 1, 2]
+
+
+def test_ratios_of_counts_are_those_of_naive_bayes():
+    texts, labels = ["good good", "good", "bad", "bad so"], np.array([1, 1, 0, 0])
+    features = CountVectorizer(binary=True).fit(texts)
+    fitted = NaiveBayesRegression().fit(features.transform(texts), labels)
+    good = fitted.ratios_[features.vocabulary_["good"]]
+    assert good == pytest.approx(np.log((3 / 5) / (1 / 6)))  # smoothed by one, each class to one
 
 
 def test_marks_beside_a_word_do_not_make_it_another_word():

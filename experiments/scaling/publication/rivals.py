@@ -42,6 +42,7 @@ def rivals() -> list[dict[str, Any]]:
         one_fabric_slow_large(),
         described("a latency for all curves", fit_with("latency", 0.001), "it comes out at zero"),
         with_stragglers(),
+        without_physics(),
     ]
 
 
@@ -114,6 +115,22 @@ def fit_with(cost: str, start: float) -> Fit:
     """Fit a further cost, which is the same for all curves: a latency or a jitter."""
     starts = {**STARTS, cost: start}
     return fit_curves(lambda values: predict(values, BASE, **{cost: values[cost]}), starts)
+
+
+def without_physics() -> dict[str, Any]:
+    """Fit an efficiency for one node, and one for each curve over several nodes; nothing else."""
+
+    def predicting(values: Values) -> Curves:
+        return {
+            name: [count * values["one_node" if count == 8 else name] for count in puri.GPUS]
+            for name in puri.SCALING
+        }
+
+    starts = dict.fromkeys(("one_node", *puri.SCALING), 0.9)
+    note = "the null model: no bandwidth, no bytes, no computing time"
+    return described(
+        "an efficiency for one node, one for each curve", fit_curves(predicting, starts), note
+    )
 
 
 def with_stragglers() -> dict[str, Any]:

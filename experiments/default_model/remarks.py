@@ -1,0 +1,190 @@
+"""Judge a method by everyday remarks that another author wrote, by one rule for all methods.
+
+python -m experiments.default_model.remarks --method stars_1024 --data DATA
+
+Each method gives a text a score between 0, negative, and 1, positive. A text is neutral if its
+score is within a band, whose ends are fitted to our own everyday sentences. The texts with a side
+are also judged without the band: positive if the score is above a half, else negative. The command
+adds this to a result that experiments.default_model.study wrote before.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from configs import command
+from data_utils.provenance import describe_origin
+from experiments.default_model.methods import METHODS, Method
+from experiments.default_model.sentences.everyday import everyday_sentences
+from model.errors import InputError
+from model.files.storage import read_json, write_json
+from model.reading.records import read_records
+from transfer.intervals import packed_answers
+from transfer.metrics import as_indicators, bootstrap_intervals
+from transfer.regression import accuracy_interval
+
+RESULTS = Path(__file__).resolve().parent / "results"
+FILE = "everyday/test.tsv"
+CLASSES = ("negative", "neutral", "positive")
+NAMES = {"neg": "negative", "neutral": "neutral", "pos": "positive"}  # in the file
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Add the accuracy on everyday remarks to a model's kept result."""
+
+    method: str
+    """The name of a shipped model."""
+    data: Path
+    """The folder that holds everyday/test.tsv."""
+
+
+class Remarks(NamedTuple):
+    """Texts, the kind of each, and its class, int64 [N], a place in CLASSES."""
+
+    texts: list[str]
+    kinds: list[str]
+    classes: np.ndarray
+
+
+class Band(NamedTuple):
+    """The lowest and the highest score of a neutral text."""
+
+    low: float
+    high: float
+
+    def choose(self, scores: np.ndarray) -> np.ndarray:
+        """Return the class of each score, int64 [N]."""
+        return np.where(scores < self.low, 0, np.where(scores > self.high, 2, 1))
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+    path = RESULTS / f"{options.method}.json"
+    result = read_json(path)
+    found = measure_remarks(METHODS["default"](options.method, None), options.data)
+    write_json(path, {**result, "remarks": {**found, "origin": describe_origin()}})
+    print(summary(found))
+
+
+def measure_remarks(method: Method, data: Path) -> dict[str, Any]:
+    """Return the accuracies on our own sentences and on the other author's remarks."""
+    remarks = read_remarks(data / FILE)
+    told, own = method.tell(remarks.texts), method.tell(own_remarks().texts)
+    return describe_remarks(told.positive, told.unsure, own.positive, remarks)
+
+
+def summary(found: dict[str, Any]) -> str:
+    """Return the main numbers in a line."""
+    test = found["test"]
+    return f"everyday remarks: sided {test['sided_accuracy']:.4f}, of 3 {test['accuracy']:.4f}"
+
+
+def read_remarks(path: Path) -> Remarks:
+    """Read a table with the columns label, kind and text."""
+    records = read_records(path, strict=True)
+    rows = [(r.place, *map(r.get, ("label", "kind", "text"))) for r in records]
+    for place, label, _, _ in rows:
+        if label not in NAMES:
+            raise InputError(f"{place}: label {label!r}; it must be one of {', '.join(NAMES)}")
+    classes = np.array([CLASSES.index(NAMES[label]) for _, label, _, _ in rows])
+    return Remarks([row[3] for row in rows], [row[2] for row in rows], classes)
+
+
+def own_remarks() -> Remarks:
+    """Return our own everyday sentences of all kinds that have a class."""
+    sentences = [s for s in everyday_sentences() if s.label in CLASSES]
+    classes = np.array([CLASSES.index(sentence.label) for sentence in sentences])
+    return Remarks([s.text for s in sentences], [s.kind for s in sentences], classes)
+
+
+def fit_band(scores: np.ndarray, classes: np.ndarray) -> Band:
+    """Return the band of highest macro-F1; of several the narrowest."""
+    ends = np.unique(scores)
+    under = np.array([[(scores[classes == c] < end).sum() for end in ends] for c in range(3)])
+    to_end = np.array([[(scores[classes == c] <= end).sum() for end in ends] for c in range(3)])
+    totals = np.bincount(classes, minlength=3)
+    best, chosen = (-1.0, 0), (0, 0)
+    for low in range(len(ends)):
+        high = np.arange(low, len(ends))
+        told = (
+            np.full(len(high), under[:, low].sum()),
+            (to_end[:, high] - under[:, [low]]).sum(0),
+            len(scores) - to_end[:, high].sum(0),
+        )
+        right = (
+            np.full(len(high), under[0, low]),
+            to_end[1, high] - under[1, low],
+            totals[2] - to_end[2, high],
+        )
+        f1 = np.mean([2 * r / (t + n) for r, t, n in zip(right, told, totals, strict=True)], axis=0)
+        place = int(f1.argmax())
+        if (f1[place], low - high[place]) > best:
+            best, chosen = (float(f1[place]), int(low - high[place])), (low, int(high[place]))
+    return Band(float(ends[chosen[0]]), float(ends[chosen[1]]))
+
+
+def judged(scores: np.ndarray, remarks: Remarks, band: Band) -> dict[str, Any]:
+    """Return the accuracies of three classes and of the texts with a side, also by kind."""
+    choices, classes = band.choose(scores), remarks.classes
+    right, sided = choices == classes, classes != 1
+    forced = (scores[sided] > 0.5) == (classes[sided] == 2)
+    kinds, kinds_sided = np.array(remarks.kinds), np.array(remarks.kinds)[sided]
+    return {
+        **three_classes(choices, classes),
+        "right": packed_answers(right),
+        "sided": int(sided.sum()),
+        "sided_accuracy": float(forced.mean()),
+        "sided_interval": accuracy_interval(float(forced.mean()), int(sided.sum())),
+        "sided_right": packed_answers(forced),
+        "kinds": {
+            kind: {
+                "texts": int((kinds == kind).sum()),
+                "accuracy": float(right[kinds == kind].mean()),
+                "sided": int((kinds_sided == kind).sum()),
+                "sided_right": int(forced[kinds_sided == kind].sum()),
+            }
+            for kind in dict.fromkeys(remarks.kinds)
+        },
+    }
+
+
+def three_classes(choices: np.ndarray, classes: np.ndarray) -> dict[str, Any]:
+    """Return accuracy and macro-F1 with their intervals; int64 [N] each."""
+    truth, told = (as_indicators(values, len(CLASSES)) for values in (classes, choices))
+    accuracy = float((choices == classes).mean())
+    both, either = (truth & told).sum(0), truth.sum(0) + told.sum(0)
+    return {
+        "texts": len(classes),
+        "accuracy": accuracy,
+        "accuracy_interval": accuracy_interval(accuracy, len(classes)),
+        "macro_f1": float((2 * both / np.maximum(either, 1)).mean()),
+        "macro_f1_interval": bootstrap_intervals(truth, told, 0)["f1_macro_interval"],
+    }
+
+
+def describe_remarks(
+    scores: np.ndarray, unsure: np.ndarray | None, own: np.ndarray, remarks: Remarks
+) -> dict[str, Any]:
+    """Return the band, and the accuracies on our own sentences and on the other author's.
+
+    scores: of the other author's texts; own: of our own sentences. If the method tells that it is
+    unsure, bool [N], `as_shipped` counts these texts as neutral instead of those in the band.
+    """
+    validation = own_remarks()
+    band = fit_band(own, validation.classes)
+    result: dict[str, Any] = {
+        "band": list(band),
+        "validation": judged(own, validation, band),
+        "test": judged(scores, remarks, band),
+    }
+    if unsure is not None:
+        choices = np.where(unsure, 1, np.where(scores > 0.5, 2, 0))
+        result["as_shipped"] = three_classes(choices, remarks.classes)
+    return result
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -1,0 +1,107 @@
+"""Find the texts of the published sets that share wording with the training reviews.
+
+python -m experiments.reproduction.contamination --data DATA --reviews data/selected.jsonl
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from configs import command
+from data_utils.provenance import describe_origin
+from data_utils.published_sets.registry import SETS
+from experiments.models.overlap import Words, run_hashes
+from experiments.tables import markdown, origins, percent, read_result
+from model.files.storage import write_json
+from model.reading.texts import ReadingReport, read_texts
+from transfer.intervals import packed_answers, unpacked_answers
+from transfer.regression import accuracy_interval
+
+HERE = Path(__file__).resolve().parent
+RUNS = (12, 8)  # words in a row
+TASKS = ("cr", "subj", "mpqa")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Count the texts that share runs of words with the training reviews."""
+
+    data: Path
+    """The folder that holds a folder for each set: cr/, subj/, ..."""
+    reviews: Path
+    """The reviews from which the models learned."""
+    tasks: tuple[Literal[*SETS], ...] = TASKS
+    """Names of sets."""
+    results: Path = HERE / "results"
+    """The folder of results."""
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+    texts = {name: SETS[name].read(options.data).texts.texts for name in options.tasks}
+    reviews = read_texts([options.reviews], None, ReadingReport(), strict=False)
+    found = shared_runs(texts, reviews)
+    write_json(options.results / "contamination.json", {**found, "origin": describe_origin()})
+    print(table())
+
+
+def shared_runs(texts: dict[str, list[str]], reviews: Iterable[str]) -> dict[str, Any]:
+    """Return for each set and size of run how many texts are as long, and which are shared."""
+    read = Words().read
+    words = {name: [read(text) for text in own] for name, own in texts.items()}
+    runs = {
+        size: np.unique(
+            np.concatenate([run_hashes(w, size) for own in words.values() for w in own])
+        )
+        for size in RUNS
+    }
+    seen = {size: np.zeros(len(known), bool) for size, known in runs.items()}
+    for review in reviews:
+        own = read(review)
+        for size, known in runs.items():
+            hashes = run_hashes(own, size)
+            places = np.searchsorted(known, hashes).clip(max=len(known) - 1)
+            seen[size][places[known[places] == hashes]] = True
+    result: dict[str, Any] = {name: {"texts": len(own)} for name, own in texts.items()}
+    for size, known in runs.items():
+        shared = known[seen[size]]
+        for name, own in words.items():
+            rows = np.array([bool(np.isin(run_hashes(w, size), shared).any()) for w in own])
+            result[name][str(size)] = {
+                "long_enough": sum(len(w) >= size for w in own),
+                "shared": int(rows.sum()),
+                "rows": packed_answers(rows),
+            }
+    return result
+
+
+def table(*models: str) -> str:
+    """Return how many texts are shared, and the accuracy of all units on the others."""
+    found = read_result("reproduction", "contamination")
+    rows = []
+    for name in (task for task in TASKS if task in found):
+        row = found[name]
+        cells = [
+            f"{row[str(size)]['shared']:,} of {row[str(size)]['long_enough']:,}" for size in RUNS
+        ]
+        of_models = [on_the_others(row, model, name) for model in models]
+        rows.append([f"{SETS[name].title}, {row['texts']:,} texts", *cells, *of_models])
+    heads = [f"share {size} words in a row" for size in RUNS]
+    heads += [f"`{model}`, all units: all texts, without those of {RUNS[-1]}" for model in models]
+    return f"{markdown(['set', *heads], rows)}\n\n{origins({'contamination.json': found})}"
+
+
+def on_the_others(row: dict[str, Any], model: str, name: str) -> str:
+    """Return the accuracy of all units on all texts, and on those that share no run of words."""
+    result = read_result("reproduction", f"{model}/{name}")
+    right = unpacked_answers(result["all_units"]["right"], row["texts"])
+    others = ~unpacked_answers(row[str(RUNS[-1])]["rows"], row["texts"])
+    rest = float(right[others].mean())
+    return f"{percent(right.mean())}, {percent(rest, accuracy_interval(rest, int(others.sum())))}"
+
+
+if __name__ == "__main__":
+    command.run(main)
