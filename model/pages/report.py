@@ -262,10 +262,11 @@ class Report:
         tags = f" HTML tags were left out in {tagged:,} texts." if tagged else ""
         model = _safe(as_utf8(self._classifier.loaded.folder.name))
         return (
-            f"<p>Made by mlstm-sentiment {html.escape(installed_version())} with the model "
-            f"{model}. Shares are of the texts that got an answer; intervals are 95&nbsp;% (Wilson) "
-            "and say nothing about the model's own mistakes. The colours show one unit of the "
-            f"model after each letter; the answer uses all units and the words.{tags}</p>"
+            f"<p>Made by mlstm-sentiment {html.escape(installed_version())} with the "
+            f"model {model}. Shares are of the texts that got an answer; intervals are "
+            "95&nbsp;% (Wilson) and say nothing about the model's own mistakes. The colours "
+            "show one unit of the model after each letter; the answer uses all units and the "
+            f"words.{tags}</p>"
         )
 
 
