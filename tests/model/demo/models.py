@@ -17,7 +17,7 @@ from model.classifiers.stars import FEATURES, Calibration, StarsClassifier
 from model.files.quantization import dequantize, quantize
 from model.files.weights import LoadedModel, save_model
 from model.inference.features import Pooling
-from model.inference.sampling import Clamp, Reader
+from model.inference.sampling import Clamp, Stepper
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile
@@ -115,7 +115,7 @@ def python_writes(loaded: LoadedModel, text: str, length: int, clamp: Clamp | No
     (`generate` clamps a unit from the first byte of its prompt on, and the page from the end of
     what has been typed.)
     """
-    reader, utf8 = Reader(loaded.model), Continuations(BYTES.spellings)
+    reader, utf8 = Stepper(loaded.model), Continuations(BYTES.spellings)
     for byte in loaded.profile.opening(text):
         reader.read(np.array([byte]))
     if clamp is not None:
