@@ -117,7 +117,7 @@ def python_writes(loaded: LoadedModel, text: str, length: int, clamp: Clamp | No
     """
     reader, utf8 = Stepper(loaded.model), Continuations(BYTES.spellings)
     for byte in loaded.profile.opening(text):
-        reader.read(np.array([byte]))
+        reader.step(np.array([byte]))
     if clamp is not None:
         reader.clamp, reader.state = clamp, clamp.apply(reader.state)
     written, state = bytearray(), START
@@ -125,7 +125,7 @@ def python_writes(loaded: LoadedModel, text: str, length: int, clamp: Clamp | No
         scores = np.where(utf8.allowed(state, 4), reader.logits()[0], -np.inf)
         written.append(int(scores.argmax()))
         state = utf8.next_state(state, written[-1])
-        reader.read(np.array([written[-1]]))
+        reader.step(np.array([written[-1]]))
     return written.decode()
 
 
