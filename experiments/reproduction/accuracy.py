@@ -34,8 +34,8 @@ def measure_accuracy(
         neuron = find_neuron(regression, train, val)
         neurons.append(neuron.index)
         found = {
-            "all_units": regression.right(test),
-            "one_unit": neuron.regression.right(neuron.column(test)),
+            "all_units": regression.correct(test),
+            "one_unit": neuron.regression.correct(neuron.column(test)),
         }
         for name, answers in found.items():
             right.setdefault(name, []).append(answers)
