@@ -1,14 +1,17 @@
-"""Fuzzing of the readers: tables against Python's csv module, and all kinds guided by coverage.
+"""Fuzzing: tables against Python's csv module, files that are not ours, all kinds by coverage.
 
-python -m tests.fuzz tables 5000
+python -m tests.fuzz tables 5000         # or vocabularies, folders, caches
 python -m tests.fuzz -max_total_time=300 FOLDER
 
-The first reads that many random tables and prints how many were read rightly, refused, and read
-wrongly; a traceback ends it. The second needs atheris (pip install atheris; Python 3.11 or 3.12).
+The first tries that many random inputs and prints how many were read rightly, refused, and read
+wrongly; a traceback ends it. Vocabularies, folders and caches are changed at random: a vocabulary
+must give back every text, no file of others may be lost, no changed library be loaded. The second
+needs atheris (pip install atheris; Python 3.11 or 3.12).
 FOLDER holds the inputs to go on with; an empty one gets one of every kind. An input is its kind and
 its bytes, see `attempts`; none may take more than 20 seconds or 4 GB (-timeout=, -rss_limit_mb=).
 """
 
+import logging
 import sys
 import tempfile
 from pathlib import Path
@@ -16,12 +19,14 @@ from pathlib import Path
 LIMITS = ("-timeout=20", "-rss_limit_mb=4096", "-max_len=4096")
 
 
-def fuzz_tables(inputs: int) -> None:
-    """Print the counts of outcomes, and every table that was read wrongly."""
+def fuzz_kind(kind: str, inputs: int) -> None:
+    """Print the counts of outcomes, and every input whose outcome is wrong."""
+    from tests.support.fuzzed_files import KINDS
     from tests.support.fuzzed_tables import try_tables
 
+    logging.disable(logging.WARNING)
     with tempfile.TemporaryDirectory() as folder:
-        counts, wrong = try_tables(Path(folder), inputs)
+        counts, wrong = {**KINDS, "tables": try_tables}[kind](Path(folder), inputs)
     print(f"{inputs:,} inputs: {dict(counts)}, tracebacks: 0")
     print("\n".join(wrong))
     sys.exit(bool(wrong))
@@ -51,6 +56,6 @@ def fuzz_all() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["tables"]:
-        fuzz_tables(int(sys.argv[2]))
+    if sys.argv[1:2] and sys.argv[1] in ("tables", "vocabularies", "folders", "caches"):
+        fuzz_kind(sys.argv[1], int(sys.argv[2]))
     fuzz_all()
