@@ -208,6 +208,7 @@ class LanguageModel(nn.Module):
         compute_alone_after_forks()
         self.config = config
         self.compute_dtype = compute_dtype
+        self.embedding_mask: Tensor | None = None
         self.multiplies_integers = False
         """Whether the recurrence's products are of 8-bit integers; `multiply_in` sets it."""
         self.embedding = nn.Embedding(config.symbols, config.embedding_size)
@@ -291,7 +292,10 @@ class LanguageModel(nn.Module):
         dtype = self.dtype
         integers = self.multiplies_integers
         layers = [layer.fold(dtype, integers=integers, leaves=leaves) for layer in self._stack]
-        table = self._stack[0].tabulate(self.embedding.weight.to(dtype), layers[0])
+        embedding = self.embedding.weight
+        if self.training and self.embedding_mask is not None:
+            embedding = embedding * self.embedding_mask
+        table = self._stack[0].tabulate(embedding.to(dtype), layers[0])
         b_out = self.decoder.bias.to(accumulation_dtype(dtype))
         return Weights(layers, table, self.decoder.weight.to(dtype), b_out)
 

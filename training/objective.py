@@ -24,6 +24,7 @@ class Objective(nn.Module):
     def __init__(self, model: LanguageModel):
         super().__init__()
         self.model = model
+        self.label_smoothing = 0.0
 
     def forward(
         self,
@@ -54,6 +55,7 @@ class Objective(nn.Module):
             targets.t().flatten(),
             loss_weights=None if loss_weights is None else loss_weights.t().flatten(),
             share=share,
+            smoothing=self.label_smoothing,
         )
         return nats, state
 
@@ -66,6 +68,7 @@ def linear_cross_entropy(
     rows: int | None = None,
     loss_weights: Tensor | None = None,
     share: float | Tensor = 1.0,
+    smoothing: float = 0.0,
 ) -> Tensor:
     """Return the cross-entropy of targets [N] under the logits h w.T + b, summed, in fp32.
 
@@ -77,7 +80,7 @@ def linear_cross_entropy(
     share; the value is the plain sum, so that the bits of runs with different weights can be
     compared.
     """
-    nats: Tensor = _LinearCrossEntropy.apply(h, w, b, targets, rows, loss_weights, share)
+    nats: Tensor = _LinearCrossEntropy.apply(h, w, b, targets, rows, loss_weights, share, smoothing)
     return nats
 
 
@@ -92,14 +95,17 @@ class _LinearCrossEntropy(torch.autograd.Function):
         rows: int | None,
         loss_weights: Tensor | None,
         share: float | Tensor,
+        smoothing: float,
     ) -> Tensor:
-        if runs_on_tiles(w):  # whose products take fp32's range: nothing is left for backward
+        if (
+            runs_on_tiles(w) and not smoothing
+        ):  # whose products take fp32's range: nothing is left for backward
             weights = b.new_ones(len(h)) if loss_weights is None else loss_weights
             loss = cross_entropy_on_tiles(h, w, b, targets, rows, weights * share)
             ctx.factor = b.new_ones(())
         else:
             factors, largest = _at_most_one(loss_weights, b)
-            loss = _by_torch(h, w, b, targets, rows, factors)
+            loss = _by_torch(h, w, b, targets, rows, factors, smoothing)
             ctx.factor = largest * share
         ctx.dtype = w.dtype
         ctx.save_for_backward(loss.d_h, loss.d_w, loss.d_b)
@@ -115,7 +121,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         for gradient in (d_b,) if _is_one(factor) else (d_h, d_w, d_b):
             gradient.mul_(factor)
         # Cast to the dtype of w only now: a sum over bytes would overflow fp16.
-        return d_h, d_w.to(ctx.dtype), d_b, None, None, None, None
+        return d_h, d_w.to(ctx.dtype), d_b, None, None, None, None, None
 
 
 def _at_most_one(loss_weights: Tensor | None, b: Tensor) -> tuple[Tensor | None, Tensor]:
@@ -131,14 +137,20 @@ def _is_one(factor: Tensor) -> bool:
 
 
 def _by_torch(
-    h: Tensor, w: Tensor, b: Tensor, targets: Tensor, rows: int | None, loss_weights: Tensor | None
+    h: Tensor,
+    w: Tensor,
+    b: Tensor,
+    targets: Tensor,
+    rows: int | None,
+    loss_weights: Tensor | None,
+    smoothing: float = 0.0,
 ) -> Loss:
     rows = rows or rows_at_once(h.device.type, len(w))
     nats, d_h = b.new_zeros(()), empty_like(h)
     d_w, d_b = torch.zeros_like(w, dtype=b.dtype), torch.zeros_like(b)
     for start in range(0, len(h), rows):
         part = slice(start, start + rows)
-        part_nats, d_logits = _cross_entropy(h[part], w, b, targets[part])
+        part_nats, d_logits = _cross_entropy(h[part], w, b, targets[part], smoothing)
         nats += part_nats
         if loss_weights is not None:
             d_logits *= loss_weights[part].unsqueeze(1)
@@ -158,7 +170,9 @@ def rows_at_once(device_type: str, vocabulary_size: int) -> int:
     return max(LOGITS_AT_ONCE[kind] // vocabulary_size, FEWEST_ROWS[kind])
 
 
-def _cross_entropy(h: Tensor, w: Tensor, b: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+def _cross_entropy(
+    h: Tensor, w: Tensor, b: Tensor, targets: Tensor, smoothing: float = 0.0
+) -> tuple[Tensor, Tensor]:
     """Return the summed nats of a few rows and the gradient of their logits [rows, V]."""
     fused = h.dtype == b.dtype
     logits = torch.addmm(b, h, w.t()) if fused else (h @ w.t()).to(b.dtype) + b  # [rows, V]
@@ -166,5 +180,9 @@ def _cross_entropy(h: Tensor, w: Tensor, b: Tensor, targets: Tensor) -> tuple[Te
     chosen = targets.unsqueeze(1).where(counts, 0)
     total = logits.logsumexp(1, keepdim=True)
     nats = (total - logits.gather(1, chosen)).where(counts, 0).sum()
-    d_logits = logits.sub_(total).exp_().scatter_add_(1, chosen, -torch.ones_like(total))
+    d_logits = (
+        logits.sub_(total).exp_().scatter_add_(1, chosen, torch.full_like(total, smoothing - 1))
+    )
+    if smoothing:
+        d_logits -= smoothing / len(w)
     return nats, d_logits.mul_(counts)

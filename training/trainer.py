@@ -78,6 +78,14 @@ class TrainConfig:
     The average does not change the training; evaluations score it as well. It begins with the
     weights after the first step: take a decay whose memory, 1 / (1 - decay) steps, is far shorter
     than the run."""
+    drop_connect: Fraction = 0.0
+    """Fraction of the entries of W_h and W_mh set to zero, one mask for each window (Merity et al.
+    2018, arXiv:1708.02182). The others are divided by the fraction kept."""
+    embedding_dropout: Fraction = 0.0
+    """Fraction of the vocabulary whose embeddings are set to zero, drawn for each window."""
+    label_smoothing: Fraction = 0.0
+    """Fraction of a target's probability that training spreads evenly over the vocabulary; reported
+    bits stay those of the target alone."""
     dropout: Fraction = 0.0
     """Fraction of the last layer's units that are hidden from the decoder, drawn for each window
     and lane; the recurrence itself always sees all."""
@@ -118,7 +126,7 @@ class Trainer:
         self.model = model.to(world.device).train()
         self.optim, self.world, self.lanes = optim, world, lanes
         self.planned_steps, self.steps = steps, optim.schedule(steps, lanes).last_step
-        self.dropout, self.seed = train.dropout, seed
+        self.dropout, self.seed, self.train_config = train.dropout, seed, train
         self.parallel = parallel
         self.averaging = None  # of the weights
         if train.ema_decay:
@@ -181,6 +189,7 @@ class Trainer:
         scale = self.exchange.gradient_scale(batches) * active_fraction
         for number, batch in enumerate(batches):
             last = number == len(batches) - 1
+            self._draw_weight_masks(number)
             self._learn(batch, self._dropout_factors(number), scale, last=last)
         self._update(active_fraction)
         if self.averaging is not None:
@@ -241,6 +250,28 @@ class Trainer:
         )
         zeros = torch.zeros(mask.shape, dtype=self.model.dtype, device=device)
         return zeros.masked_fill_(copied(mask, device), 1 / (1 - self.dropout))
+
+    def _draw_weight_masks(self, number: int) -> None:
+        """Draw the masks of a window's weights; they follow from the seed and the window."""
+        config, model = self.train_config, self.model
+        self.objective.label_smoothing = config.label_smoothing
+        if not (config.drop_connect or config.embedding_dropout):
+            return
+        window = self.progress.step * self.parallel.windows_per_step + number
+        generator = torch.Generator().manual_seed(hash((self.seed, window)) % (1 << 63))
+
+        def mask(shape: Sequence[int], fraction: float) -> Tensor:
+            drawn = torch.empty(shape).bernoulli_(1 - fraction, generator=generator)
+            return drawn.div_(1 - fraction).to(model.embedding.weight.device)
+
+        for layer in model.layers if config.drop_connect else ():
+            masks = {
+                n: mask(getattr(layer, f"w_{n}").shape, config.drop_connect) for n in ("mh", "h")
+            }
+            layer.masks = masks
+        if config.embedding_dropout:
+            rows = (len(model.embedding.weight), 1)
+            model.embedding_mask = mask(rows, config.embedding_dropout)
 
     def _update(self, active_fraction: float) -> None:
         if self.scaler.is_enabled():

@@ -57,6 +57,7 @@ class MlstmLayer(RecurrentLayer):
     ):
         super().__init__()
         H = hidden_size
+        self.masks: dict[str, Tensor] = {}  # of a training window
         self.backend, self.segments, self.orthogonal = backend, segments, orthogonal
         self.w_x = nn.Parameter(torch.empty(4 * H, input_size))
         self.w_h = nn.Parameter(torch.empty(4 * H, H))
@@ -115,7 +116,10 @@ class MlstmLayer(RecurrentLayer):
         b = self.b.to(accumulation_dtype(dtype))
         if leaves is not None and (gates := leaves.of(self.w_h)):
             return MlstmWeights(w_x, self._with_gradients_one_by_one(dtype, b, gates))
-        w_mh, w_h = self._normed("mh").to(dtype), self._normed("h").to(dtype)
+        w_mh, w_h = self._normed("mh"), self._normed("h")
+        if self.training and self.masks:
+            w_mh, w_h = w_mh * self.masks["mh"], w_h * self.masks["h"]
+        w_mh, w_h = w_mh.to(dtype), w_h.to(dtype)
         packed = pack(self.backend, w_mh, w_h, w_x, integers=integers)
         return MlstmWeights(w_x, RecurrentWeights(w_mh, w_h, b, packed, integers))
 

@@ -123,6 +123,8 @@ class OptimConfig:
     decoder_factor: PositiveFloat = 1.0
     """The decoder's rate under muon, as a multiple of the rate of everything else that AdamW
     updates."""
+    decay_on: str = "directions gains embedding decoder biases"
+    """Which parameters weight_decay shrinks under muon; directions: the matrices that Muon updates."""
     weight_decay: NonNegativeFloat = 0.0
     """Weight decay: decoupled from the gradient in adamw, muon and lamb, added to it in adam and
     sgd. It shrinks every tensor, biases, embedding and weight norm's gains too. A matrix under
@@ -234,7 +236,7 @@ def make_optimizers(
         of_kept_norms=_of_kept_norms(model) if config.keep_norms else (),
         lr=0.0,
         momentum=config.momentum,
-        weight_decay=config.weight_decay,
+        weight_decay=config.weight_decay if "directions" in config.decay_on else 0.0,
     )
     taken = {id(matrix) for matrix in matrices}
     return [muon, _make_rest([(name, p) for name, p in named if id(p) not in taken], config)]
@@ -258,10 +260,12 @@ def _make_rest(
     number the moments in this order.
     """
     groups = []
-    for is_decoder, factor in ((False, 1.0), (True, config.decoder_factor)):
-        group = [p for name, p in named if name.startswith("decoder.") == is_decoder]
-        if group:
-            groups.append({"params": group, "factor": config.rest_factor * factor})
+    for name, p in named:
+        kind = {"embedding.weight": "embedding", "decoder.weight": "decoder"}.get(
+            name, "gains" if ".g_" in name else "biases"
+        )
+        decay = config.weight_decay if kind in config.decay_on else 0.0
+        groups.append({"params": [p], "factor": 1.0, "weight_decay": decay})
     return _make_optimizer("adamw", groups, config)
 
 
