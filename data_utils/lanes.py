@@ -4,9 +4,9 @@ The split is cut into shards of nearly equal length; each begins where a review 
 whole shards, one after the other. In a turn every lane reads one shard. All lanes start the next
 turn together, so lanes with shorter shards read padding until the longest shard ends.
 
-What a lane reads in a window depends only on the corpus, the number of lanes, the window's length,
-the seed and the index of the window. It does not depend on the number of ranks. So one integer is
-all that a checkpoint needs to continue in the data.
+What a lane reads in a window depends only on the corpus, the numbers of lanes and shards, how later
+epochs are shuffled, the window's length, the seed and the index of the window. It does not depend
+on the number of ranks. So one integer is all that a checkpoint needs to continue in the data.
 """
 
 from bisect import bisect_right
@@ -206,7 +206,7 @@ class Lanes:
 
     @property
     def windows_per_epoch(self) -> int:
-        """The windows of the first epoch; later ones have another order and may have a few more."""
+        """Windows of the first epoch; later ones have another order, and a few more or fewer."""
         return int(self._epochs[0].turn_ends[-1])
 
     def locate(self, index: int) -> tuple[np.ndarray, int]:

@@ -218,7 +218,7 @@ class SentimentClassifier:
         return self._found(texts, self.fitted.decide)
 
     def score(self, texts: Iterable[str], y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy: the fraction of texts whose labels y are all predicted.
+        """Return the accuracy: the fraction of texts for which exactly the labels y are predicted.
 
         Raises InputError if no label is one of the classes, or if one is missing.
         """
@@ -309,7 +309,7 @@ class SentimentClassifier:
         return Predictions._make(map(_joined, zip(*found, strict=True)))
 
     def read(self, texts: Iterable[str]) -> Predictions:
-        """Return `predict_all`, which is its new name."""
+        """Deprecated: the old name of `predict_all`."""
         warnings.warn("read is now predict_all", DeprecationWarning, stacklevel=2)
         return self.predict_all(texts)
 

@@ -192,7 +192,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def check_no_link(path: Path) -> None:
-    """Raise InputError if the path to write is a link: we change nothing outside through one."""
+    """Raise InputError if a folder to replace is a link: what it names is not ours."""
     if path.is_symlink():
         raise InputError(
             f"{path}: is a link, and nothing is written through a link; replace it by what it names"
@@ -238,7 +238,7 @@ def whole_folder(final: Path, ours: Contents) -> Iterator[Path]:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder; one that cannot be removed yet, as on NFS, is renamed.
+    """Rename a folder, then remove it; what cannot be removed yet, as on NFS, keeps that name.
 
     Removal is tried again with the next folder removed next to it.
     """

@@ -108,7 +108,7 @@ class FeatureKind:
         return names
 
     def read(self, state: State, layers: list[int], units: list[int]) -> Tensor:
-        """Return the features of a single state: [B, F], fp32 or wider.
+        """Return the features of a single state: [B, width], fp32 or wider.
 
         layers, units: what `layers_of` and `units_of` returned.
         """

@@ -95,7 +95,7 @@ class LanguageModel(nn.Module):
         return [cast(RecurrentLayer, layer) for layer in self.layers]
 
     def per_gate_parameters(self) -> PerGateParameters:
-        """Return tensors that receive the gradients in place of the parameters."""
+        """Return the parameters, with each `splittable` matrix cut into its four gates."""
         split = [matrix for layer in self._stack for matrix in layer.splittable()]
         return PerGateParameters(self.parameters(), split)
 
@@ -135,7 +135,7 @@ class LanguageModel(nn.Module):
     def prepare_weights(self, leaves: PerGateParameters | None = None) -> Weights:
         """Apply weight norm and cast, once for many calls of `forward`, `hidden` and `step`.
 
-        leaves: tensors that receive the gradients in place of the parameters.
+        leaves: from `per_gate_parameters`; they receive the gradients of the split matrices.
         """
         _follow_fork()
         dtype = self.dtype

@@ -133,7 +133,8 @@ class MlstmLayer(RecurrentLayer):
         """Return the projected inputs of all V tokens, [V, 5H], since a window repeats them.
 
         A window repeats few of more than MOST_TABULATED tokens. These are projected as they occur,
-        and the table is their embedding [V, E].
+        and the table is their embedding [V, E]. With 8-bit integers, the table may have
+        MOST_NUMBERS_TABULATED numbers instead.
         """
         return F.linear(embedding, weights.w_x) if _tabulates(embedding, weights) else embedding
 

@@ -61,8 +61,8 @@ class TableReport:
 def prose_column(rows: Sequence[TableRow]) -> str | None:
     """Return the one column that is clearly prose, None if there is none or no clear winner.
 
-    Prose has three words a row or more, and is letters for the most part. A clear winner has twice
-    as many words as any other column of prose.
+    Prose has three words a row or more, most of it letters, in at least half of the rows. A clear
+    winner has twice as many words as any other column of prose.
     """
     words = dict[str, float]()
     for name in rows[0]:
@@ -298,7 +298,10 @@ class DelimitedRows:
         return plain if is_plain else standard
 
     def _delimiter_of(self, sample: str) -> str:
-        """Return the delimiter of which every record has as many as the header."""
+        """Return the delimiter that cuts the first records into as many cells as the header.
+
+        Most of them will do; if there is none, it is the usual one.
+        """
         ranks = self._ranked(sample)
         if ranks:
             return max(ranks, key=ranks.__getitem__)

@@ -98,7 +98,7 @@ class MeasureOptions:
     """T, bytes per lane."""
     dtype: FloatPrecision = "fp32"
     """Dtype of the products. The result's `implementation` names our code for it: "compiled for
-    matrix units" for bf16 on a CPU that has them (AMX)."""
+    Intel AMX" for bf16 on a CPU that has it."""
     rounds: PositiveInt = 5
     """Rounds that count; in each, everything runs once."""
     threads: Annotated[int, Bound(min=1, max=1024)] | None = None

@@ -116,7 +116,7 @@ def _floor(
 
 
 def saved_bytes(problem: Problem) -> int:
-    """Return the bytes that autograd holds for ours, without parameters and folded weights."""
+    """Return the bytes that autograd holds for ours, without parameters and prepared weights."""
     storages: dict[int, int] = {}
     table = (problem.embedding.shape[0], problem.w_x.shape[0])
     parameter_storages = {tensor.untyped_storage().data_ptr() for tensor in problem.parameters()}

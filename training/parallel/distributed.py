@@ -119,7 +119,9 @@ class World:
         return torch.stack(parts)
 
     def gather_lanes(self, own: Tensor, total: int, *, everywhere: bool = True) -> Tensor:
-        """Join each rank's part [L, B, n] along B into [L, total, n], in the CPU's memory.
+        """Join each rank's part [L, B, n] along B into [L, total, n], in CPU memory.
+
+        A single rank gets its own tensor back.
 
         everywhere: on every rank; else only the main rank has the whole, each other one its part.
         A GPU holds one rank's part at a time.

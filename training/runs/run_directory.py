@@ -22,7 +22,7 @@ from model.files.storage import (
 
 TRAINING_FILE = "training.json"  # in a checkpoint of pretraining
 LANES_FILE = "lanes.safetensors"
-AVERAGED_FOLDER = "ema"  # a model directory as well
+AVERAGED_FOLDER = "ema"  # in checkpoints of earlier versions
 VISIBLE_SECONDS = 60.0  # NFS may hide another machine's new files for this long
 
 Directory = TypeVar("Directory", bound="RunDirectory")
