@@ -153,9 +153,9 @@ def _holder(folder: Path) -> str:
     end = time.monotonic() + RECORD_SECONDS
     while time.monotonic() < end:
         try:
-            told = read_json(folder / HOLDER_FILE)
-            process = f"process {told['pid']} on {told['host']}"
-            return f"{folder}: {process} has held it since {told['since']}"
+            holder = read_json(folder / HOLDER_FILE)
+            process = f"process {holder['pid']} on {holder['host']}"
+            return f"{folder}: {process} has held it since {holder['since']}"
         except (InputError, OSError, KeyError):
             time.sleep(0.01)
     return f"{folder}: another process holds it"

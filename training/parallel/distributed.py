@@ -297,8 +297,8 @@ def _share_cores(store: dist.Store, rank: int, size: int) -> None:
     own = sum(1 << core for core in core_numbers())
     texts = _exchange(store, rank, size, "affinity", f"{_machine()} {own:x}")
     places = [(machine, int(cores, 16)) for machine, cores in map(str.split, texts)]
-    told = os.environ.get("LOCAL_WORLD_SIZE")  # srun and mpirun do not
-    processes = int(told) if told else None
+    local_size = os.environ.get("LOCAL_WORLD_SIZE")  # srun and mpirun do not
+    processes = int(local_size) if local_size else None
     if owns_process() and os.environ.get("OMP_NUM_THREADS", "1") == "1":
         torch.set_num_threads(own_part(rank, places, processes, quota()))
 
