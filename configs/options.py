@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-import tyro
-
+from model.bounds import Argument
 from model.errors import InputError
 from training.parallel.launcher import may_restart
 from training.runs.run_directory import PretrainingDirectory
@@ -32,14 +31,14 @@ class RunOptions:
     """The folder of the run. Default: runs/<name of the config>."""
     resume: Path | None = None
     """The directory of a run to continue; docs/resume.md says what may change."""
-    from_checkpoint: Annotated[str | None, tyro.conf.arg(name="from")] = None
+    from_checkpoint: Annotated[str | None, Argument(name="from")] = None
     """With --resume: continue from the checkpoint of this name in checkpoint/, without a cooldown
     unless you give one. Later checkpoints move to DIR/aside-step-N. Default: the newest one."""
     if_exists: Literal["refuse", "resume"] | None = None
     """If the run directory already holds a run: refuse, or resume it, with the same settings.
     Default: resume under a launcher that restarts its workers, else refuse. With resume, the
     directory always keeps its name."""
-    run: Annotated[RunConfig, tyro.conf.arg(name="")] = field(default_factory=RunConfig)
+    run: Annotated[RunConfig, Argument(is_flat=True)] = field(default_factory=RunConfig)
 
     @classmethod
     def from_command_line(
@@ -68,10 +67,7 @@ class RunOptions:
             base = replace(base, optim=base.optim.without_cooldown())
         base = without_excluded(base, arguments)
         default = cls(config=known.config, resume=known.resume, run=base)
-        # --section.key value for every key, booleans too
-        return parse(
-            cls, doc, arguments=arguments, default=default, config=(tyro.conf.FlagConversionOff,)
-        )
+        return parse(cls, doc, arguments=arguments, default=default)
 
     @property
     def may_be_under_way(self) -> bool:

@@ -2,25 +2,24 @@
 
 from typing import Annotated
 
-from tyro.conf import arg
-
+from model.bounds import Argument
 from model.reading.texts import LABEL_KEYS, TEXT_KEYS
 
 Model = Annotated[
-    str, arg(help="A model directory, a run directory, or the name of a shipped model.")
+    str, Argument(help="A model directory, a run directory, or the name of a shipped model.")
 ]
 Device = Annotated[
     str,
-    arg(help="Where it runs: cpu, cuda, cuda:1, mps, or auto: a GPU, if any."),
+    Argument(help="Where it runs: cpu, cuda, cuda:1, mps, or auto: a GPU, if any."),
 ]
 TextKey = Annotated[
     str | None,
-    arg(
+    Argument(
         help=f"Key of the text. Default: the first present of {', '.join(TEXT_KEYS)}; else, in a "
         "table, the one column that is clearly prose."
     ),
 ]
 LabelKey = Annotated[
     str | None,
-    arg(help=f"Key of the label. Default: the first present of {', '.join(LABEL_KEYS)}."),
+    Argument(help=f"Key of the label. Default: the first present of {', '.join(LABEL_KEYS)}."),
 ]

@@ -47,6 +47,19 @@ SAVED = "saved"
 """Marks a field, as in `heads: Annotated[int, SAVED]`, that files keep and only code sets: no
 command has it as an option."""
 
+
+@dataclass(frozen=True)
+class Argument:
+    """How a field becomes an option, as in `source: Annotated[Path, Argument(positional=True)]`."""
+
+    help: str | None = None  # absent: the field's docstring
+    name: str | None = None  # absent: the field's name
+    metavar: str | None = None
+    separator: str | None = None  # between the values of a tuple, which are one word then
+    positional: bool = False
+    is_flat: bool = False  # of a dataclass: its options have no prefix
+
+
 PositiveInt = Annotated[int, Bound(min=1)]
 NonNegativeInt = Annotated[int, Bound(min=0)]
 PositiveFloat = Annotated[float, Bound(above=0)]

@@ -5,25 +5,19 @@ python scripts/benchmark.py step --hidden-size 1024 --parts
 python scripts/benchmark.py busy --output busy.json
 """
 
-from typing import Annotated, Any
+from typing import Any
 
 import command
-
-import tyro
 
 from scaling.benchmark.busy import BusyOptions, measure_busy
 from scaling.benchmark.recurrence import RecurrenceOptions, measure_recurrence
 from scaling.benchmark.step import StepOptions, measure_step
 
-Options = (
-    Annotated[RecurrenceOptions, tyro.conf.subcommand("recurrence")]
-    | Annotated[StepOptions, tyro.conf.subcommand("step")]
-    | Annotated[BusyOptions, tyro.conf.subcommand("busy")]
-)
+KINDS = {"recurrence": RecurrenceOptions, "step": StepOptions, "busy": BusyOptions}
 
 
 def main() -> None:
-    options = command.parse(Options, __doc__)  # type: ignore[arg-type]  # a union of dataclasses
+    options = command.parse_one_of(KINDS, __doc__)
     command.prepare_output(options.output)
     result = measured(options)
     print_speeds(result)

@@ -11,10 +11,9 @@ from typing import Annotated, Literal
 
 import command
 
-import tyro
-
 from data_utils.download.downloads import download_dataset
 from data_utils.published_sets.registry import find_dataset
+from model.bounds import Argument
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class Options:
     the name that an error message gives, is checked and used.
     """
 
-    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME")]
+    name: Annotated[str, Argument(positional=True, metavar="NAME")]
     """sst, imdb, or amazon:<category>, such as amazon:Books."""
     release: Literal["2014", "2018", "2023"] | None = None
     """Release of the Amazon reviews. Default: 2014, on which the papers trained."""

@@ -11,16 +11,16 @@ from typing import Annotated, Literal
 
 import command
 
-import tyro
+from model.bounds import Argument
 
 
 @dataclass(frozen=True)
 class Options:
     """Turn weights that OpenAI or NVIDIA published into a model directory."""
 
-    layout: Annotated[Literal["openai", "nvidia"], tyro.conf.Positional]
+    layout: Annotated[Literal["openai", "nvidia"], Argument(positional=True)]
     """Layout of the source."""
-    source: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="SOURCE")]
+    source: Annotated[Path, Argument(positional=True, metavar="SOURCE")]
     """OpenAI's folder of numbered .npy files, or NVIDIA's .pt file."""
     output: Path
     """The model directory to make; it must not exist yet, or be empty."""

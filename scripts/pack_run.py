@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import command
 
-import tyro
+from model.bounds import Argument
 
 LOST = "left out: model/ (resuming makes one), TensorBoard's events, other checkpoints"
 
@@ -19,7 +19,7 @@ LOST = "left out: model/ (resuming makes one), TensorBoard's events, other check
 class Options:
     """Pack a run into one compressed file, to resume it elsewhere, or unpack such a file."""
 
-    run: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="RUN")]
+    run: Annotated[Path, Argument(positional=True, metavar="RUN")]
     """A run directory to pack, or a file to unpack."""
     output: Path
     """The file to write, a tar archive under Zstandard (.tar.zst), or the run directory to make."""
@@ -34,7 +34,7 @@ class Options:
 
 
 def main() -> None:
-    options = command.parse(Options, __doc__, config=())
+    options = command.parse(Options, __doc__)
     if options.run.is_file():
         unpack(options)
     else:

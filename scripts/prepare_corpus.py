@@ -15,14 +15,12 @@ from typing import Annotated, Any
 
 import command
 
-import tyro
-
 from data_utils.options import TextKey
 from data_utils.preparation.checking import check_corpus
 from data_utils.preparation.joining import join_corpora
 from data_utils.preparation.preparation import Preparation, prepare_corpus
 from data_utils.preparation.vocabulary import VocabularyConfig
-from model.bounds import NonNegativeInt
+from model.bounds import Argument, NonNegativeInt
 from model.errors import InputError
 from model.fused.cores import usable_cores
 from model.reading.inputs import TableOptions
@@ -32,9 +30,7 @@ from model.reading.inputs import TableOptions
 class Options(TableOptions):
     """Turn reviews into a corpus: shuffled, split, as bytes or subwords; or join or check some."""
 
-    inputs: Annotated[
-        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="INPUT ...")
-    ] = ()
+    inputs: Annotated[tuple[str, ...], Argument(positional=True, metavar="INPUT")] = ()
     """JSON lines, a JSON array (.json), CSV, TSV, .xlsx, Parquet, Feather or text, each also as
     .gz, .bz2, .xz, .zst or .zip; files, folders, patterns in quotes, http(s) addresses. Files of a
     folder or pattern with the word test in their name are left out, in a folder also hidden ones,

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import tyro
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
@@ -17,6 +16,7 @@ from configs import command
 from data_utils.provenance import describe_origin
 from experiments.default_model.methods import accuracy_by_source, sided, sides_of
 from experiments.default_model.sentences.examples import Example, read_examples
+from model.bounds import Argument
 from model.classifiers.ngrams import BagOfNgrams, buckets_of, save_ngrams
 from model.files.storage import write_json
 from model.text.profiles import text_profile
@@ -32,7 +32,7 @@ DESCRIPTION = "ngrams.json"
 class Options:
     """Fit regressions of several strengths, choose one on val, and round it to 8 bits."""
 
-    texts: Annotated[Path, tyro.conf.Positional]
+    texts: Annotated[Path, Argument(positional=True)]
     """The folder that experiments.default_model.texts wrote."""
     output: Path
     """The folder to write."""

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
-
 from configs import command
 from data_utils.provenance import describe_origin
 from experiments.default_model.sentences.examples import (
@@ -28,7 +26,7 @@ from experiments.default_model.sentences.examples import (
 )
 from experiments.default_model.sentences.grammar import draw
 from experiments.default_model.train import HEADS_FILE
-from model.bounds import Fraction, PositiveInt
+from model.bounds import Argument, Fraction, PositiveInt
 from model.files.storage import write_json
 from model.files.weights import load_model, load_tensors, save_model, save_tensors
 
@@ -39,7 +37,7 @@ KEPT = {"sst": 7000, "imdb": 2000, "amazon": 4000, "titles": 4000}  # texts, at 
 class TextOptions:
     """Write some texts of the first training and new sentences of the grammar; val stays."""
 
-    texts: Annotated[Path, tyro.conf.Positional]
+    texts: Annotated[Path, Argument(positional=True)]
     """What experiments.default_model.texts wrote."""
     output: Path
     """The folder to write."""
@@ -53,9 +51,9 @@ class TextOptions:
 class AverageOptions:
     """Write a model and its head between two (Wortsman et al. 2022, arXiv 2203.05482)."""
 
-    first: Annotated[Path, tyro.conf.Positional]
+    first: Annotated[Path, Argument(positional=True)]
     """A step's folder of experiments.default_model.train, or what this command wrote."""
-    second: Annotated[Path, tyro.conf.Positional]
+    second: Annotated[Path, Argument(positional=True)]
     """Another one, which went on from the first or began from the same weights."""
     output: Path
     """The folder to write."""
@@ -63,14 +61,11 @@ class AverageOptions:
     """Of the second."""
 
 
-Options = (
-    Annotated[TextOptions, tyro.conf.subcommand("texts")]
-    | Annotated[AverageOptions, tyro.conf.subcommand("average")]
-)
+KINDS = {"texts": TextOptions, "average": AverageOptions}
 
 
 def main() -> None:
-    options = command.parse(Options, __doc__)  # type: ignore[arg-type]  # a union of dataclasses
+    options = command.parse_one_of(KINDS, __doc__)
     if isinstance(options, TextOptions):
         write_texts(options)
     else:

@@ -14,7 +14,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import torch
-import tyro
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.class_weight import compute_sample_weight
 
@@ -25,6 +24,7 @@ from experiments.default_model.methods import accuracy_by_source, sided, sides_o
 from experiments.default_model.sentences.examples import Example, read_examples
 from experiments.default_model.train import head_of
 from experiments.models.ship import LICENCE, write_quantized
+from model.bounds import Argument
 from model.classifiers.classifier import FOLDER, UNSURE, Familiarity
 from model.classifiers.heads import HeadsConfig, build_heads
 from model.classifiers.ngrams import BagOfNgrams, load_ngrams
@@ -53,7 +53,7 @@ WIDTHS = np.arange(0.05, 0.41, 0.01)  # distances from a half within which a tex
 class Options:
     """Write weights, licence, description and classifier to model/pretrained/NAME."""
 
-    model: Annotated[str, tyro.conf.Positional]
+    model: Annotated[str, Argument(positional=True)]
     """The folder of a step of experiments.default_model.train, or the name of a shipped model with
     such a head."""
     texts: Path

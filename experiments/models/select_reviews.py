@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import tyro
-
 from configs import command
 from data_utils.corpus import open_corpus
 from data_utils.provenance import describe_origin
 from experiments.models.near_copies import reviews_of
 from experiments.models.overlap import HeldOut
+from model.bounds import Argument
 from model.files.storage import write_json
 from model.reading.records import read_records
 from model.reading.texts import ReadingReport, read_texts
@@ -43,7 +42,7 @@ EXCLUDED = {
 class Options:
     """Write the reviews that may be trained on, and a report on those left out."""
 
-    inputs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    inputs: Annotated[tuple[Path, ...], Argument(positional=True)]
     """JSON lines with the keys reviewText and source, or text alone."""
     held_out: tuple[Path, ...]
     """Files of labelled sets that must not occur in training, in any format with a text."""

@@ -9,10 +9,10 @@ from typing import Annotated
 
 import numpy as np
 import torch
-import tyro
 
 from configs import command
 from data_utils.labelled import read_labelled_sets
+from model.bounds import Argument
 from model.classifiers.classifier import FOLDER
 from model.classifiers.separation import CHANCE, save_areas
 from model.files.weights import load_model
@@ -24,7 +24,7 @@ from transfer.unit_auc import per_unit_auc
 class Options:
     """Write the areas of a model's units into its classifier/."""
 
-    models: Annotated[tuple[str, ...], tyro.conf.Positional]
+    models: Annotated[tuple[str, ...], Argument(positional=True)]
     """Model directories or names of shipped models, each with a classifier."""
     train: Path
     """Labelled texts."""

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import torch
-import tyro
 
 from configs import command
 from data_utils.labelled import read_labelled_sets
+from model.bounds import Argument
 from model.classifiers.classifier import FOLDER, Classifier
 from model.classifiers.separation import CHANCE
 from model.errors import InputError
@@ -33,7 +33,7 @@ LICENCE = "LICENSE"  # the licence of the weights; each model has a copy
 class Options:
     """Write weights, licence, description and classifier to model/pretrained/NAME."""
 
-    model: Annotated[str, tyro.conf.Positional]
+    model: Annotated[str, Argument(positional=True)]
     """A model directory or a run directory."""
     name: str
     """Name of the shipped model."""

@@ -5,10 +5,9 @@ python -m experiments.reproduction.table experiments/reproduction/results/defaul
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import matplotlib as mpl
-import tyro
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -16,6 +15,7 @@ from configs import command
 from data_utils.published_sets.registry import ONE_UNIT, SETS, Published, PublishedSet, Row
 from experiments.models.tables import begun, given, trainings
 from experiments.tables import markdown, percent, revision
+from model.bounds import Argument
 from model.errors import InputError
 from model.files.storage import read_json
 from transfer.baselines import BASELINES
@@ -43,7 +43,7 @@ HEAD = (
 class Options:
     """Compare the published transfer table with the results of one model."""
 
-    folder: tyro.conf.Positional[Path]
+    folder: Annotated[Path, Argument(positional=True)]
     """The folder of the model's results; table.png is written there."""
 
 

@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import torch
-from tyro.constructors import PrimitiveConstructorSpec
 
 from configs import command
 from experiments.tables import markdown
-from model.bounds import PositiveFloat, PositiveInt
+from model.bounds import Argument, PositiveFloat, PositiveInt
 from model.errors import InputError
 from model.fused.cores import affine_cores
 
@@ -32,15 +31,7 @@ CLOCK = ("computing", "exposed", "data_wait")
 Outcome = results.Repeat | str  # what a launch measured, or why it failed
 
 
-def listed(kind: Callable[[str], Any]) -> Any:
-    """Return how tyro reads values with commas between them."""
-    return PrimitiveConstructorSpec(
-        nargs=1,
-        metavar="A,B,...",
-        instance_from_str=lambda words: tuple(map(kind, words[0].split(","))),
-        is_instance=lambda value: isinstance(value, tuple),
-        str_from_instance=lambda values: [",".join(map(str, values))],
-    )
+LISTED = Argument(separator=",", metavar="A,B,...")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,16 +44,16 @@ class Options(Settings):
 
     output: Path
     """Folder for the files of the points. An interrupted sweep continues in it."""
-    worlds: Annotated[tuple[int, ...], listed(int)] = (1, 2, 4, 8)
+    worlds: Annotated[tuple[int, ...], LISTED] = (1, 2, 4, 8)
     """Numbers of ranks. The efficiency and the model need 1."""
-    hidden: Annotated[tuple[int, ...], listed(int)] = (4096,)
+    hidden: Annotated[tuple[int, ...], LISTED] = (4096,)
     """H, units."""
-    exchanges: Annotated[tuple[str, ...], listed(str)] = tuple(EXCHANGES)
+    exchanges: Annotated[tuple[str, ...], LISTED] = tuple(EXCHANGES)
     """How gradients travel: in buckets during backward (fp32, fp16, bf16), in one piece
     after it (flat, flat-fp16), or Adasum."""
-    buckets: Annotated[tuple[float, ...], listed(float)] = (25.0, 5.0, 100.0)
+    buckets: Annotated[tuple[float, ...], LISTED] = (25.0, 5.0, 100.0)
     """Sizes in megabytes at which a bucket is sent."""
-    windows: Annotated[tuple[int, ...], listed(int)] = (1, 4)
+    windows: Annotated[tuple[int, ...], LISTED] = (1, 4)
     """Numbers of windows between two exchanges."""
     all_combinations: bool = False
     """Measure every exchange with every bucket and every number of windows."""

@@ -1,27 +1,25 @@
 """The command `mlstm-sentiment`: its parts by name, their options, and options of several."""
 
 import argparse
-import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from inspect import cleandoc
-from itertools import takewhile
 from pathlib import Path
 from textwrap import indent
-from typing import Any, NoReturn, get_args
+from typing import get_args
 
-from ..errors import InputError, suggestion, utf8_argument
+from ..errors import InputError, suggestion
 from ..files.shipped import find_model
 from ..layers.config import Precision
 from ..reading.inputs import Quoting
 from ..reading.texts import TEXT_KEYS
 from ..version import installed_version
+from .parser import Parser
 from .program import run
 
 PROGRAM = "mlstm-sentiment"
-TEXT_OPTIONS = {"text", "prompt", "title", "text_key", "sheet", "by"}  # others may be paths
 KINDS_HELP = (
     "CSV, TSV, Excel, Parquet, Feather, JSON lines or text (one a line), also compressed (.gz, "
     ".bz2, .xz, .zst, .zip)"
@@ -100,67 +98,6 @@ def call(
         # Refused at once if there is none, before torch is loaded; fetched once.
         options.model = find_model(options.model)
     command(options)
-
-
-class Parser(argparse.ArgumentParser):
-    """Argparse, except that `_` is `-` in an option's name and a mistake is an InputError."""
-
-    def __init__(self, **options: Any):
-        super().__init__(**options, allow_abbrev=False, formatter_class=_HelpFormatter)
-        self.names = {"--help"}
-
-    def add_argument(self, *names: Any, **options: Any) -> argparse.Action:
-        """Add an option, or a positional argument."""
-        if hasattr(self, "names"):  # --help comes before there are any
-            self.names |= {name for name in names if name.startswith("--")}
-        return super().add_argument(*names, **options)
-
-    def parse_args(self, words: Any = None, namespace: Any = None) -> Any:
-        """Return the options; InputError for an unknown word, and for text that is not UTF-8."""
-        given = map(_with_dashes, sys.argv[1:] if words is None else words)
-        options, unknown = self.parse_known_args(list(given), namespace)
-        if unknown:
-            self.error(f"unknown: {unknown[0]}{self._meant(unknown)}")
-        for dest in TEXT_OPTIONS & vars(options).keys():
-            value, name = getattr(options, dest), f"--{dest.replace('_', '-')}"
-            if isinstance(value, list):
-                setattr(options, dest, [utf8_argument(word, name) for word in value])
-            elif value is not None:
-                setattr(options, dest, utf8_argument(value, name))
-        return options
-
-    def _meant(self, unknown: Sequence[str]) -> str:
-        """Return a question about what unknown words may mean, or nothing."""
-        if unknown[0].startswith("-"):
-            return suggestion(unknown[0].partition("=")[0], self.names)
-        option, value = "--input", unknown[0]
-        if option not in self.names or not os.path.exists(value):
-            option = next((name for name in ("--text", "--prompt") if name in self.names), "")
-            value = " ".join(takewhile(lambda word: not word.startswith("-"), unknown))
-        return f"; did you mean {option} {shlex.quote(value)}?" if option else ""
-
-    def error(self, message: str) -> NoReturn:
-        """Raise an InputError that points to the help."""
-        raise InputError(f"{message}; see {self.prog} --help")
-
-
-class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Shows the default of every option that has one, and keeps the lines of the examples."""
-
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        nothing = action.default is False or action.default in (None, argparse.SUPPRESS, [], "")
-        if not action.option_strings or nothing:  # 0 equals False, and is a default
-            return action.help
-        several = isinstance(action.default, list)
-        default = " ".join(action.default) if several else "%(default)s"
-        return f"{action.help} (default: {default})"
-
-
-def _with_dashes(word: str) -> str:
-    """Return --text-key for --text_key, whatever follows its =. Words with spaces are a user's."""
-    name, sign, value = word.partition("=")
-    is_option = name.startswith("--") and len(name.split()) == 1
-    return name.replace("_", "-") + sign + value if is_option else word
 
 
 READING: dict[str, str | None] = {

@@ -125,7 +125,7 @@ def test_experiments_that_stand_alone_have_help_and_name_mistakes(script, wrong)
     assert wrong[0] in process.stderr.splitlines()[-1]
 
 
-PARSES = re.compile(r"command\.run_plain\(|\bparse(_args)?\(")
+PARSES = re.compile(r"command\.run_plain\(|\bparse(_args|_one_of)?\(")
 
 
 def test_no_command_of_an_experiment_ignores_its_arguments():

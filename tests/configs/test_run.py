@@ -457,7 +457,6 @@ def test_runs_of_one_name_that_start_at_one_moment_have_folders_of_their_own(tmp
     count = 8
     together = Barrier(count, timeout=30)  # one that fails must not leave the others waiting
 
-    # Beforehand: tyro reads one command line at a time.
     options = [RunOptions.from_command_line(["--seed", str(seed)]) for seed in range(count)]
 
     def begin(seed):

@@ -201,14 +201,28 @@ def test_the_command_line_overrides_the_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [["--model.hiden-size", "3"], ["--train.steps", "many"], ["--train.precision", "int8"]],
+    ("arguments", "said"),
+    [
+        (["--model.hiden-size", "3"], "did you mean '--model.hidden-size'"),
+        (["--train.steps", "many"], "--train.steps: 'many' is not a whole number"),
+        (["--train.precision", "int8"], "--train.precision: invalid choice: 'int8'"),
+        (["--parallel.shares", "1", "even"], "--parallel.shares: 1.0 even: one word, or numbers"),
+        (["--model.weight-norm", "yes"], "--model.weight-norm: 'yes' is not True or False"),
+        (["words"], "unknown: words"),
+    ],
 )
-def test_command_line_mistakes_exit_with_2(arguments, capsys):
-    with pytest.raises(SystemExit) as caught:
+def test_command_line_mistakes_are_one_line(arguments, said):
+    with pytest.raises(InputError, match=f"{said}.*; see .* --help$"):
         RunOptions.from_command_line(arguments)
-    assert caught.value.code == 2
-    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_every_kind_of_value_is_read():
+    words = "--parallel.shares 1 2.5 --optim.clip-norm None --model.weight_norm False"
+    run = RunOptions.from_command_line(words.split()).run
+    assert run.parallel.shares == (1.0, 2.5)
+    assert run.optim.clip_norm is None
+    assert run.model.weight_norm is False
+    assert RunOptions.from_command_line(["--parallel.shares=even"]).run.parallel.shares == "even"
 
 
 def test_the_command_line_displaces_what_it_excludes():

@@ -82,7 +82,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 IMPORTS = """
 import multiprocessing, pkgutil
-import torch._dynamo, torch.utils.tensorboard, pandas, sklearn.linear_model, matplotlib, tyro
+import torch._dynamo, torch.utils.tensorboard, pandas, sklearn.linear_model, matplotlib
 from importlib import import_module
 before = state()
 for name in ("model", "data_utils", "training", "transfer", "scaling", "configs", "experiments"):

@@ -19,7 +19,6 @@ IMPORTED = [
     "torch._dynamo",  # the first optimizer that a process makes imports it
     "sklearn.linear_model",
     "pandas",
-    "tyro",
     "tests.support.preloaded",
 ]
 

@@ -1,4 +1,4 @@
-"""What forked.py imports once for all commands, with what tyro keeps of main.py's options."""
+"""What forked.py imports once for all commands, and what reading the options of main.py imports."""
 
 import configs.run
 import data_utils.preparation.preparation
