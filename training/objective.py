@@ -7,10 +7,9 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from model.fused.memory_pool import empty_like
-from model.fused.tiles.mlstm import runs_on_tiles
-from model.fused.tiles.training.cross_entropy import Loss, cross_entropy_on_tiles
+from model.fused.tiles.library import runs_on_tiles
 from model.layers.language_model import LanguageModel
-from model.layers.per_gate_parameters import PerGateParameters
+from model.layers.layer import PerGateParameters
 from model.state import State
 
 from .parallel.batch import IGNORED
@@ -88,16 +87,17 @@ class _LinearCrossEntropy(torch.autograd.Function):
         gradient_scale: float | Tensor,
     ) -> Tensor:
         if runs_on_tiles(w):  # whose products take fp32's range: nothing is left for backward
-            loss = cross_entropy_on_tiles(
-                h, w, b, targets, rows, b.new_ones(len(h)) * gradient_scale
-            )
+            from model.fused.tiles.training.cross_entropy import cross_entropy_on_tiles
+
+            weights = b.new_ones(len(h)) * gradient_scale
+            nats, *gradients = cross_entropy_on_tiles(h, w, b, targets, rows, weights)
             ctx.factor = b.new_ones(())
         else:
-            loss = _by_torch(h, w, b, targets, rows)
+            nats, *gradients = _by_torch(h, w, b, targets, rows)
             ctx.factor = b.new_ones(()) * gradient_scale
         ctx.dtype = w.dtype
-        ctx.save_for_backward(loss.d_h, loss.d_w, loss.d_b)
-        return loss.nats
+        ctx.save_for_backward(*gradients)
+        return nats
 
     @staticmethod
     @once_differentiable
@@ -116,7 +116,9 @@ def _is_one(factor: Tensor) -> bool:
     return factor.device.type == "cpu" and factor.item() == 1
 
 
-def _by_torch(h: Tensor, w: Tensor, b: Tensor, targets: Tensor, rows: int | None) -> Loss:
+def _by_torch(
+    h: Tensor, w: Tensor, b: Tensor, targets: Tensor, rows: int | None
+) -> tuple[Tensor, ...]:
     rows = rows or rows_at_once(h.device.type, len(w))
     nats, d_h = b.new_zeros(()), empty_like(h)
     d_w, d_b = torch.zeros_like(w, dtype=b.dtype), torch.zeros_like(b)
@@ -128,7 +130,7 @@ def _by_torch(h: Tensor, w: Tensor, b: Tensor, targets: Tensor, rows: int | None
         d_logits = d_logits.to(h.dtype)
         torch.mm(d_logits, w, out=d_h[part])
         d_w += d_logits.t() @ h[part]
-    return Loss(nats, d_h, d_w, d_b)
+    return nats, d_h, d_w, d_b
 
 
 def rows_at_once(device_type: str, vocabulary_size: int) -> int:

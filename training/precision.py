@@ -13,7 +13,7 @@ from torch import Tensor
 
 from model.bounds import Bound, PositiveFloat, fill
 from model.fused.cores import has_fast_bf16
-from model.fused.tiles.mlstm import runs_on_tiles
+from model.fused.tiles.library import runs_on_tiles
 from model.layers.config import TrainingPrecision
 
 from .parallel.agreement import name_ranks

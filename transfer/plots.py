@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure  # without pyplot: needs no display, nothing to close
 
 from data_utils.pictures import literal
-from model.layers.cells import LAYERS
+from model.layers.cells import layer_of
 
 from .regression import Examples, Regression
 
@@ -59,12 +59,12 @@ def legend(classes: Sequence[str]) -> list[str]:
 
 def state_name(cell: str) -> str:
     """Return the name of a feature of a model with this cell."""
-    return LAYERS[cell].feature
+    return layer_of(cell).feature
 
 
 def cell_name(cell: str) -> str:
     """Return a cell's name in tables."""
-    return LAYERS[cell].title
+    return layer_of(cell).title
 
 
 def unit_histogram(

@@ -1,13 +1,19 @@
-"""The layer of each cell."""
+"""The layer of each cell, imported when a model has it."""
+
+from importlib import import_module
 
 from .layer import RecurrentLayer
-from .mlstm import MlstmLayer
-from .peers import GruLayer, LstmLayer
-from .transformer import TransformerLayer
 
-LAYERS: dict[str, type[RecurrentLayer]] = {  # by `Cell`
-    "mlstm": MlstmLayer,
-    "lstm": LstmLayer,
-    "gru": GruLayer,
-    "transformer": TransformerLayer,
+LAYERS: dict[str, str] = {
+    "mlstm": "mlstm.MlstmLayer",
+    "lstm": "peers.LstmLayer",
+    "gru": "peers.GruLayer",
+    "transformer": "transformer.TransformerLayer",
 }
+
+
+def layer_of(cell: str) -> type[RecurrentLayer]:
+    """Return the class of the layers of a cell, one of `Cell`."""
+    module, name = LAYERS[cell].split(".")
+    layer: type[RecurrentLayer] = getattr(import_module(f".{module}", __package__), name)
+    return layer

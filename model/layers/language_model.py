@@ -14,10 +14,9 @@ from torch import Tensor, nn
 from ..errors import InputError
 from ..fused.process import follow_fork, follow_quota
 from ..state import DTYPES, State, accumulation_dtype
-from .cells import LAYERS
+from .cells import layer_of
 from .config import ANY_CELL, ModelConfig, Precision
-from .layer import RecurrentLayer
-from .per_gate_parameters import PerGateParameters
+from .layer import PerGateParameters, RecurrentLayer
 
 # Most logits held at once while scoring: 2^23 floats (32 MB), e.g. 256 rows x 128 tokens x 256
 # bytes.
@@ -54,7 +53,7 @@ class LanguageModel(nn.Module):
         self.uses_int8 = False
         """Whether the recurrence multiplies 8-bit integers; set by `set_precision`."""
         self.embedding = nn.Embedding(config.resolved_vocabulary_size, config.embedding_size)
-        layer = LAYERS[config.cell]
+        layer = layer_of(config.cell)
         self.layers = nn.ModuleList(layer.make(config, index) for index in range(config.layers))
         self.decoder = nn.Linear(config.hidden_size, config.resolved_vocabulary_size)
         if not self.embedding.weight.is_meta:  # there, weights to come have no values yet
@@ -74,7 +73,7 @@ class LanguageModel(nn.Module):
         known = get_args(Precision)
         if precision not in known:
             raise InputError(f"precision is {precision!r}; known: {', '.join(known)}")
-        if precision == "int8" and not LAYERS[self.config.cell].supports_int8:
+        if precision == "int8" and not layer_of(self.config.cell).supports_int8:
             raise InputError(
                 f"precision int8 is for the products of an mLSTM, the model's cell is "
                 f"{self.config.cell}; take fp32 or bf16"

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -13,16 +15,8 @@ from ..fused.compilation import window_library
 from ..fused.cores import has_amx
 from ..fused.cpu import compiled_mlstm, runs_compiled
 from ..fused.cpu import pack as pack_for_vectors
-from ..fused.cuda.mlstm import runs_in_triton, triton_mlstm
-from ..fused.tiles.mlstm import pack as pack_for_tiles
-from ..fused.tiles.mlstm import projects_on_tiles, runs_on_tiles, tiled_mlstm
+from ..fused.tiles.library import runs_on_tiles
 from ..fused.torch_mlstm import torch_mlstm
-from ..fused.vectors.integers import (
-    compiled_integer_mlstm,
-    plain_integer_mlstm,
-    runs_compiled_int8,
-)
-from ..fused.vectors.integers import pack as pack_for_integers
 from ..fused.window import RecurrenceInput, linear_into_pooled_buffer
 from ..state import State
 from .config import Backend
@@ -56,12 +50,26 @@ class Implementation:
     linear: Callable[[Tensor, Tensor], Tensor] = F.linear  # what projects them before a window
 
 
+def _late(module: str, name: str) -> Callable[..., Any]:
+    """Return a function that imports another at its first call, for what few models run."""
+
+    def call(*arguments: Any) -> Any:
+        return getattr(import_module(f"..fused.{module}", __package__), name)(*arguments)
+
+    return call
+
+
 REFERENCE = Implementation("reference", "reference", reference_mlstm, lambda w_mh: True)
 FASTEST_FIRST = (
-    Implementation("triton", "Triton", triton_mlstm, runs_in_triton),
     Implementation(
-        *("amx", "compiled for Intel AMX", tiled_mlstm, runs_on_tiles, pack_for_tiles),
-        projects=projects_on_tiles,
+        *("triton", "Triton", _late("cuda.mlstm", "triton_mlstm")),
+        takes=lambda w_mh: w_mh.is_cuda and _late("cuda.mlstm", "runs_in_triton")(w_mh),
+    ),
+    Implementation(
+        *("amx", "compiled for Intel AMX", _late("tiles.mlstm", "tiled_mlstm")),
+        takes=runs_on_tiles,
+        pack=_late("tiles.mlstm", "pack"),
+        projects=_late("tiles.mlstm", "projects_on_tiles"),
         linear=linear_into_pooled_buffer,
     ),
     Implementation(
@@ -74,13 +82,16 @@ FASTEST_FIRST = (
 # The same for products of 8-bit integers.
 INT8_FASTEST_FIRST = (
     Implementation(
-        "cpp",
-        "compiled, 8-bit products",
-        compiled_integer_mlstm,
-        runs_compiled_int8,
-        pack_for_integers,
+        *("cpp", "compiled, 8-bit products"),
+        _late("vectors.integers", "compiled_integer_mlstm"),
+        _late("vectors.integers", "runs_compiled_int8"),
+        _late("vectors.integers", "pack"),
     ),
-    Implementation("torch", "plain torch, 8-bit products", plain_integer_mlstm, lambda w_mh: True),
+    Implementation(
+        *("torch", "plain torch, 8-bit products"),
+        _late("vectors.integers", "plain_integer_mlstm"),
+        lambda w_mh: True,
+    ),
 )
 
 

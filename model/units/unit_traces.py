@@ -14,7 +14,7 @@ from ..classifiers.fitted import Fitted
 from ..errors import InputError, is_whole
 from ..files.weights import LoadedModel, model_digest
 from ..inference.features import StateName
-from ..layers.cells import LAYERS
+from ..layers.cells import layer_of
 from ..reading.progress import ProgressBar
 from ..text.glyphs import visible
 from ..text.profiles import TextProfile, checked_texts
@@ -144,7 +144,7 @@ def read_texts(
         _unit_trace(profile, text, as_shown, values_under) for text, as_shown, values_under in each
     ]
     numbers = [int(unit) for unit in traced]  # NumPy's numbers are not JSON
-    if LAYERS[config.cell].feature == "hidden state":  # the cell has only this one
+    if layer_of(config.cell).feature == "hidden state":  # the cell has only this one
         state = "hidden"
     where_from = (state, layer % config.layers, _origin(loaded))
     return UnitTraces(traces, numbers, *where_from, poles, polarities or {})

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from model.fused.cuda.graphs import Capture, CudaCapture
-from model.fused.tiles.mlstm import runs_on_tiles
+from model.fused.tiles.library import runs_on_tiles
 from model.fused.tiles.products import StreamedProduct, SummedProduct
 
 from .problem import Problem

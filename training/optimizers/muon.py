@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model.fused.tiles.mlstm import runs_on_tiles
+from model.fused.tiles.library import runs_on_tiles
 from model.fused.tiles.training import orthogonal
 
 # Jordan et al. 2024 (kellerjordan.github.io/posts/muon): an odd quintic, applied five times, that

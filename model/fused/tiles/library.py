@@ -6,6 +6,9 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+import torch
+from torch import Tensor
+
 from ..compilation import ERRORS, Build, load, vector_options, window_library
 from ..cores import has_amx, has_instructions
 
@@ -25,6 +28,12 @@ def tile_library() -> ctypes.CDLL | None:
     if found is not None:
         window_library()  # needed by the watch for other programs; not to be built in a step
     return found
+
+
+def runs_on_tiles(w_mh: Tensor) -> bool:
+    """Return whether the recurrence on Intel AMX can take a w_mh of this device and dtype."""
+    on_cpu = w_mh.device.type == "cpu" and w_mh.dtype == torch.bfloat16
+    return on_cpu and tile_library() is not None
 
 
 def build_for_tiles(load: Callable[[Build], ctypes.CDLL] = load) -> ctypes.CDLL | None:

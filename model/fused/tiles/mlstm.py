@@ -115,12 +115,6 @@ class Saved(NamedTuple):
     h_before: Tensor  # h before each byte, as the right factor of d W_mh
 
 
-def runs_on_tiles(w_mh: Tensor) -> bool:
-    """Return whether the recurrence on Intel AMX can take a w_mh of this device and dtype."""
-    on_cpu = w_mh.device.type == "cpu" and w_mh.dtype == torch.bfloat16
-    return on_cpu and library.tile_library() is not None
-
-
 def tiled_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
     """Compute what `reference_mlstm` computes; call it only if `runs_on_tiles`.
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from model.fused import cpu
 from model.fused.compilation import window_library
 from model.fused.tiles import mlstm
+from model.fused.tiles.library import runs_on_tiles
 from model.layers.recurrence import Recurrence
 from tests.model.layers.windows import EPS, tolerance
 
@@ -46,7 +47,7 @@ def skip_unless_it_runs(kernel: Kernel) -> None:
         pytest.skip("no compiler")
     weight = torch.empty(2, 2, dtype=kernel.dtype)
     on_tiles = kernel.run is mlstm.tiled_mlstm
-    runs = mlstm.runs_on_tiles(weight) if on_tiles else cpu.runs_compiled(weight)
+    runs = runs_on_tiles(weight) if on_tiles else cpu.runs_compiled(weight)
     if not runs:
         assert kernel.dtype != torch.float32
         pytest.skip("this processor has no such products")

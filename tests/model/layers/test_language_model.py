@@ -7,10 +7,10 @@ import torch
 
 from model.errors import InputError
 from model.layers import mlstm
-from model.layers.cells import LAYERS
+from model.layers.cells import LAYERS, layer_of
 from model.layers.config import Cell, ModelConfig
 from model.layers.language_model import LanguageModel, build_model
-from model.layers.weight_norm import apply_weight_norm
+from model.layers.mlstm import apply_weight_norm
 from tests.support.cells import config_of
 
 # targets: one bias and weight-norm gains, as OpenAI's released model has them
@@ -134,7 +134,7 @@ def test_every_cell_has_a_layer():
 def test_a_cells_feature_is_called_what_it_is(cell):
     state = build_model(ModelConfig(cell=cell, hidden_size=8), seed=1).initial_state(1)
     called = "hidden state" if state.is_output("cell") else "cell state"
-    assert LAYERS[cell].feature == called
+    assert layer_of(cell).feature == called
 
 
 @pytest.mark.parametrize("cell", get_args(Cell))

@@ -11,7 +11,8 @@ import torch
 from model.fused.compilation import window_library
 from model.fused.cpu import compiled_mlstm
 from model.fused.tiles import library, mlstm
-from model.fused.tiles.mlstm import count_workgroups, pack, runs_on_tiles, tiled_mlstm
+from model.fused.tiles.library import runs_on_tiles
+from model.fused.tiles.mlstm import count_workgroups, pack, tiled_mlstm
 from model.fused.tiles.products import StreamedProduct, SummedProduct
 from model.layers import recurrence
 from model.layers.config import ModelConfig
