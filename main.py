@@ -84,6 +84,7 @@ def pretrain(run: ResolvedRun) -> int:
     with (
         best_model.advising_restart(checkpoints),
         StopRequest() as stop,
+        checkpoints,
         AsyncFlags(world) as flags,
         Prefetcher(lanes, world.device, first_step * windows, steps * windows) as prefetcher,
         RunLog(run.directory, first_step, steps, world=world) as log,
@@ -94,6 +95,7 @@ def pretrain(run: ResolvedRun) -> int:
             batches = [prefetcher.next() for _ in range(windows)]
             trainer.train(*batches)
             profiler.advance(trainer.progress.step)
+            checkpoints.check()
             meter.advance(sum(batch.characters for batch in batches), trainer.own_fraction)
 
             stopping, line_due = flags.reduce(stop.requested, log.advance())
@@ -109,7 +111,12 @@ def pretrain(run: ResolvedRun) -> int:
             if stopping or due(config.checkpoint.every_steps):
                 with meter.paused():
                     run.keep_resumable()
-                    checkpoints.save(trainer, best_model.profile, best_model.provenance(trainer))
+                    checkpoints.save(
+                        trainer,
+                        best_model.profile,
+                        best_model.provenance(trainer),
+                        at_once=stopping or trainer.progress.step == steps,
+                    )
                     if trainer.balance(meter.speeds):
                         prefetcher.assign(trainer.own)
             if stopping and (step := trainer.progress.step) < steps:
