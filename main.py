@@ -20,10 +20,12 @@ from training.feeding import Prefetcher
 from training.metrics import RunLog
 from training.monitor import Monitor
 from training.monitoring.console import announce, print_main
+from training.monitoring.step_profiler import StepProfiler
 from training.parallel.agreement import check_same_weights, report_implementations
 from training.parallel.distributed import AsyncFlags, launched
 from training.runs.signals import StopRequest
 from training.throughput import ThroughputMeter
+from training.utilization import Utilization
 
 
 def main() -> int:
@@ -57,6 +59,9 @@ def pretrain(run: ResolvedRun) -> int:
     check_same_weights(world, trainer.model)
     report_implementations(world, trainer.model)
     monitor = Monitor(config.evaluate, corpus, world)
+    utilization = Utilization.of(
+        world, trainer.model, trainer.own_lanes, corpus.characters_per_token
+    )
     run.begin()
     best_model.forget_lost_model(trainer)
     announce(
@@ -79,14 +84,18 @@ def pretrain(run: ResolvedRun) -> int:
     with (
         best_model.advising_restart(checkpoints),
         StopRequest() as stop,
+        checkpoints,
         AsyncFlags(world) as flags,
         Prefetcher(lanes, world.device, first_step * windows, steps * windows) as prefetcher,
         RunLog(run.directory, first_step, steps, world=world) as log,
+        StepProfiler(config.log.profile, run.directory.profile, world, first_step) as profiler,
     ):
-        meter = ThroughputMeter(world, trainer.exchange, prefetcher)
+        meter = ThroughputMeter(world, trainer.exchange, prefetcher, utilization)
         while trainer.progress.step < steps:
             batches = [prefetcher.next() for _ in range(windows)]
             trainer.train(*batches)
+            profiler.advance(trainer.progress.step)
+            checkpoints.check()
             meter.advance(sum(batch.characters for batch in batches), trainer.own_fraction)
 
             stopping, line_due = flags.reduce(stop.requested, log.advance())
@@ -102,7 +111,12 @@ def pretrain(run: ResolvedRun) -> int:
             if stopping or due(config.checkpoint.every_steps):
                 with meter.paused():
                     run.keep_resumable()
-                    checkpoints.save(trainer, best_model.profile, best_model.provenance(trainer))
+                    checkpoints.save(
+                        trainer,
+                        best_model.profile,
+                        best_model.provenance(trainer),
+                        at_once=stopping or trainer.progress.step == steps,
+                    )
                     if trainer.balance(meter.speeds):
                         prefetcher.assign(trainer.own)
             if stopping and (step := trainer.progress.step) < steps:

@@ -36,6 +36,7 @@ MAY_CHANGE_ON_RESUME = {
     "checkpoint.every_steps",
     "checkpoint.keep",
     "log.every_steps",
+    "log.profile",
     # How ranks work together, since their number may change.
     *{f"parallel.{field.name}" for field in fields(ParallelConfig)}
     - {"parallel.windows_per_step", "parallel.combine"},

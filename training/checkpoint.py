@@ -8,11 +8,14 @@
   the last row of metrics; the random state;
 - `training.json`: progress, loss scale, the corpus's fingerprint.
 
-Rank 0 writes; nothing is ever unpickled.
+Rank 0 writes, in the background: it copies everything into its own memory, and training continues.
+Nothing is ever unpickled.
 """
 
+import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,6 +60,8 @@ from .runs.run_directory import (
 )
 from .trainer import Trainer
 
+log = logging.getLogger(__name__)
+
 CONFIG = "the config asks for"
 OF_AN_OPTIMISER = re.compile(r"\d+\.\w+")  # the name of a tensor in its file
 MOST_DAMAGED_NAMES = 2  # that damage to a header adds or removes; another optimiser differs in more
@@ -79,7 +84,10 @@ class CheckpointConfig:
 
 
 class Checkpoints(CheckpointStore):
-    """The checkpoints of a pretraining."""
+    """The checkpoints of a pretraining.
+
+    As a context it writes in the background, and waits at its end for what is still being written.
+    """
 
     DESCRIPTION_FILE = TRAINING_FILE
     CONTENTS = PretrainingDirectory.CHECKPOINT_FILES
@@ -90,10 +98,51 @@ class Checkpoints(CheckpointStore):
     ):
         super().__init__(folder, keep)
         self.corpus_fingerprint, self.tokenizer = corpus_fingerprint, tokenizer
+        self._thread: ThreadPoolExecutor | None = None
+        self._under_way: Future[None] | None = None
 
-    def save(self, trainer: Trainer, profile: TextProfile, provenance: dict[str, Any]) -> None:
-        """Save everything; called by all ranks, written by the main one."""
+    def __enter__(self) -> "Checkpoints":
+        self._thread = ThreadPoolExecutor(1, "checkpoint")
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        try:
+            self.wait()
+        except Exception as failure:
+            if kind is None:
+                raise
+            log.warning("the last checkpoint was not written: %s", failure)
+        finally:
+            assert self._thread is not None
+            self._thread.shutdown()
+            self._thread = None
+
+    def wait(self) -> None:
+        """Return when the checkpoint under way, if any, is on the disk; raise what stopped it."""
+        under_way, self._under_way = self._under_way, None
+        if under_way is not None:
+            under_way.result()
+
+    def check(self) -> None:
+        """Raise the error of a write in the background, if it has failed."""
+        if self._under_way is not None and self._under_way.done():
+            self.wait()
+
+    def save(
+        self,
+        trainer: Trainer,
+        profile: TextProfile,
+        provenance: dict[str, Any],
+        *,
+        at_once: bool = False,
+    ) -> None:
+        """Save everything; called by all ranks, written by the main one.
+
+        In the context it returns as soon as everything is copied, unless `at_once`. An earlier
+        checkpoint is complete before the copy begins.
+        """
         world = trainer.world
+        self.wait()
         trainer.check_divergence()
         state = trainer.all_lanes(everywhere=False)
         nats = world.gather(trainer.nats)  # [ranks]
@@ -108,11 +157,29 @@ class Checkpoints(CheckpointStore):
             "row_overflows": trainer.overflows,
             "random_state": torch.get_rng_state(),
         }
-        with self.writing(trainer.progress.step, self._description(trainer)) as partial:
-            save_model(partial, trainer.model, profile, provenance, tokenizer=self.tokenizer)
-            for index, tensors in enumerate(states.receive(optimizers, world)):
-                save_tensors(partial / optimizer_file(index), tensors)
-            save_tensors(partial / LANES_FILE, carried)
+        step, description = trainer.progress.step, self._description(trainer)
+
+        def write(
+            weights: Mapping[str, Tensor],
+            optimizers: Iterable[Mapping[str, Tensor]],
+            carried: Mapping[str, Tensor],
+        ) -> None:
+            model, tokenizer = trainer.model, self.tokenizer
+            with self.writing(step, description) as partial:
+                save_model(
+                    partial, model, profile, provenance, tokenizer=tokenizer, weights=weights
+                )
+                for index, tensors in enumerate(optimizers):
+                    save_tensors(partial / optimizer_file(index), tensors)
+                save_tensors(partial / LANES_FILE, carried)
+
+        weights = trainer.model.state_dict()
+        # Other ranks' states arrive one after the other: the main rank has no memory for them all.
+        if self._thread is None or at_once or states.count > 1:
+            write(weights, states.receive(optimizers, world), carried)
+        else:
+            copies = (_copied(weights), [_copied(optimizers)], _copied(carried))
+            self._under_way = self._thread.submit(write, *copies)
 
     def _description(self, trainer: Trainer) -> dict[str, Any]:
         states = trainer.exchange.states
@@ -171,6 +238,11 @@ class Checkpoints(CheckpointStore):
             restore_loss_scaler(trainer.scaler, content.get("loss_scaler"), path)
             _restore_tensors(trainer, folder)
         return True
+
+
+def _copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return copies in the memory of the CPU, which later steps do not change."""
+    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
 
 
 def _restore_tensors(trainer: Trainer, folder: Path) -> None:

@@ -15,6 +15,7 @@ from model.files.storage import write_atomically
 
 from .monitoring.board import Board
 from .monitoring.console import ProgressLines
+from .monitoring.step_profiler import parse_span
 from .parallel.agreement import run_on_main
 from .parallel.distributed import World
 from .runs.run_directory import PretrainingDirectory
@@ -26,13 +27,19 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class LogConfig:
-    """How often a row of metrics is written."""
+    """How often a row of metrics is written, and which steps are profiled."""
 
     every_steps: PositiveInt = 20
     """Steps between rows; evaluations and the end of the run write one as well."""
+    profile: str | None = None
+    """Steps to record with torch.profiler, the first and the last, such as 10:13. Every rank writes
+    a trace to profile/ in the run directory, on a GPU also a snapshot of its memory. Default: none.
+    """
 
     def __post_init__(self) -> None:
         check_bounds(self, "log.")
+        if self.profile is not None:
+            parse_span(self.profile)
 
 
 class RunLog:

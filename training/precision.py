@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from model.bounds import Bound, PositiveFloat, fill
-from model.fused.cores import has_fast_bf16
+from model.fused.cores import has_fast_bf16, has_fast_fp16
 from model.fused.tiles.library import runs_on_tiles
 from model.layers.config import TrainingPrecision
 
@@ -28,7 +28,10 @@ SCALE_GROWTH_INTERVAL = 1000  # clean steps before the scale doubles (Puri et al
 
 
 def agreed_precision(world: World, precision: TrainingPrecision) -> TrainingPrecision:
-    """Resolve `auto` to one dtype on all ranks: bf16 if each multiplies it fast, else fp32."""
+    """Resolve `auto` to one dtype on all ranks: bf16 if each multiplies it fast, else fp32.
+
+    fp16 is not chosen, since losses then need scaling; the main rank says where it is faster.
+    """
     if precision != "auto":
         return precision
     own = torch.tensor(has_fast_bf16(world.device), device=world.device)
@@ -38,6 +41,11 @@ def agreed_precision(world: World, precision: TrainingPrecision) -> TrainingPrec
     if any(fast) and world.is_main:
         slow = [rank for rank, is_fast in enumerate(fast) if not is_fast]
         log.warning("train.precision auto: fp32 for all, bf16 is slow on %s", name_ranks(slow))
+    if world.is_main and not any(fast) and has_fast_fp16(world.device):
+        log.warning(
+            "train.precision auto: fp32, since this GPU has no bf16; fp16 is faster here, and the "
+            "papers used it: --train.precision fp16"
+        )
     return "fp32"
 
 

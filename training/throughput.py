@@ -11,6 +11,7 @@ import torch
 from .feeding import Prefetcher
 from .parallel.buckets import Exchange
 from .parallel.distributed import World
+from .utilization import Utilization
 
 NOTABLE = 0.1  # a cause of waiting that takes more than this fraction of a step is reported
 
@@ -72,9 +73,11 @@ class ThroughputMeter:
         world: World,
         exchange: Exchange,
         prefetcher: Prefetcher,
+        utilization: Utilization | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ):
         self.world, self.exchange, self.prefetcher = world, exchange, prefetcher
+        self.utilization = utilization
         self.stopwatch = Stopwatch(clock)
         self.steps = self.characters = self.line_characters = 0
         self.own_characters = self._waited = self._sent = 0.0
@@ -137,6 +140,8 @@ class ThroughputMeter:
             row["rank_characters_per_second"] = [round(speed, 1) for speed in self.speeds]
             row["slowest_rank"] = max(range(size), key=lambda rank: self.ranks[rank].computing)
         row["bottleneck"] = bottleneck(self.ranks)
+        if self.utilization is not None:
+            row |= self.utilization.row(self.characters / total)
         return row
 
 

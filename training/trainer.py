@@ -128,6 +128,7 @@ class Trainer:
         # the same row.
         self.nats = torch.zeros((), dtype=torch.float64, device=world.device)
         self.overflows = torch.zeros((), dtype=torch.int64, device=world.device)  # steps skipped
+        self.gradient_norm: Tensor | None = None  # of the last step, if gradients are clipped
         self.line_nats = torch.zeros_like(self.nats)  # since the last line on the console
         self.line_characters = 0
 
@@ -232,10 +233,11 @@ class Trainer:
     def _update(self, active_fraction: float) -> None:
         if self.scaler.is_enabled():
             overflow_together(gradients_of(self.model), self.exchange.found_on_any_rank)
+        for optimizer in self.optimizers:
+            self.scaler.unscale_(optimizer)
         if self.optim.clip_norm is not None:
-            for optimizer in self.optimizers:
-                self.scaler.unscale_(optimizer)
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.optim.clip_norm)
+            parameters = self.model.parameters()
+            self.gradient_norm = torch.nn.utils.clip_grad_norm_(parameters, self.optim.clip_norm)
         rate = self.schedule.rate(self.progress.step)
         set_learning_rate(self.optimizers, rate * active_fraction)
         with self.exchange.update():
@@ -311,9 +313,9 @@ class Trainer:
     def close_row(self) -> dict[str, float]:
         """Return the row of metrics of the steps since the last one, and begin a new one.
 
-        Its learning rate is the schedule's, that of a step in which all lanes read. If losses are
-        scaled, the row has the scale, and the number of its steps that overflowed and so did not
-        change the weights.
+        Its learning rate is the schedule's, that of a step in which all lanes read. Its gradient
+        norm is that of the last step, before clipping. If losses are scaled, the row has the scale,
+        and the number of its steps that overflowed and so did not change the weights.
         """
         progress = self.progress
         row = {
@@ -322,6 +324,11 @@ class Trainer:
             "train_bits_per_character": self.row_nats() / progress.row_characters / math.log(2),
             "learning_rate": self.schedule.rate(progress.step - 1),
         }
+        norm = self.gradient_norm
+        if norm is None:  # at a row alone, it costs next to nothing
+            norm = torch.nn.utils.get_total_norm(gradients_of(self.model))
+        if norm.isfinite():  # unless the last step overflowed
+            row["gradient_norm"] = float(norm)
         if self.scaler.is_enabled():
             row["loss_scale"] = self.scaler.get_scale()
             row["overflows"] = int(self.overflows)

@@ -41,6 +41,7 @@ from .command_line import (
     add_model,
     add_precision,
     add_reading,
+    add_shard,
 )
 from .program import STDOUT, check_apart, prepare_output
 
@@ -88,6 +89,7 @@ def add_options(parser: Parser) -> None:
         "input that begins like a table is refused)",
     )
     add_reading(parser)
+    add_shard(parser)
     parser.add_argument(
         "--output",
         type=Path,
@@ -135,6 +137,8 @@ def run(options: Namespace) -> None:
         raise InputError("give either --text or --input")
     if options.input_format and options.input != "-":
         raise InputError("--input-format is only for standard input; a file's name says its format")
+    if options.shard.count > 1 and options.input in (None, "-"):
+        raise InputError("--shard is for the rows of an --input file; leave it out")
     if options.by and options.input is None:
         raise InputError("--by is for the rows of an --input; leave it out")
     if options.report and options.report.suffix.lower() not in PAGES:
@@ -306,12 +310,14 @@ def request(
     from ..version import installed_version
 
     names = ("threshold", "unsure", "precision", "neuron")
+    shard = options.shard
     return {
         "version": installed_version(),
         "format": row_format,
         "text_key": options.text_key or key,
         "model": fitted_digest(classifier.loaded, options.classifier),
         **{name: getattr(options, name) for name in names},
+        **({"shard": [shard.number, shard.count]} if shard.count > 1 else {}),
     }
 
 
@@ -374,6 +380,7 @@ def read_batches(
         given = as_input(options.input, TableOptions.from_options(options))
         records = read_records(given, strict=True, position=position)
         are_alike = given.kind not in JSON_KINDS
+        records = options.shard.of(records)
         yield from in_batches(rows_of(records, key, given.location, are_alike=are_alike))
 
 

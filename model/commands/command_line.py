@@ -1,14 +1,16 @@
 """The command `mlstm-sentiment`: its parts by name, their options, and options of several."""
 
 import argparse
+import re
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from inspect import cleandoc
 from pathlib import Path
 from textwrap import indent
-from typing import get_args
+from typing import TypeVar, get_args
 
 from ..errors import InputError, suggestion
 from ..files.shipped import find_model
@@ -19,6 +21,7 @@ from ..version import installed_version
 from .parser import Parser
 from .program import run
 
+Row = TypeVar("Row")
 PROGRAM = "mlstm-sentiment"
 KINDS_HELP = (
     "CSV, TSV, Excel, Parquet, Feather, JSON lines or text (one a line), also compressed (.gz, "
@@ -181,6 +184,47 @@ def add_input(parser: Parser, *, required: bool = False, more: str = "") -> None
     """Add a file of texts, or its address."""
     where = "a file, or its http(s) address"
     parser.add_argument("--input", required=required, help=f"texts: {KINDS_HELP}; {where}{more}")
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One of n parts of an input: rows i, i + n, i + 2 n and so on, counted from 1."""
+
+    number: int = 1
+    count: int = 1
+
+    @classmethod
+    def parse(cls, word: str) -> "Shard":
+        """Return the shard that i/n names."""
+        match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", word)
+        number, count = map(int, match.groups()) if match else (0, 0)
+        if not 1 <= number <= count:
+            raise argparse.ArgumentTypeError(f"{word!r} is not i/n, such as 1/8 to 8/8")
+        return cls(number, count)
+
+    def of(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Yield its rows; InputError if the input has some, but none for it."""
+        index = -1
+        for index, row in enumerate(rows):
+            if index % self.count == self.number - 1:
+                yield row
+        if 0 <= index < self.number - 1:
+            raise InputError(
+                f"--shard {self.number}/{self.count}: the input has only {index + 1:,} rows; give "
+                "fewer shards"
+            )
+
+
+def add_shard(parser: Parser) -> None:
+    """Add the part of the input to read."""
+    parser.add_argument(
+        "--shard",
+        type=Shard.parse,
+        default="1/1",
+        metavar="i/n",
+        help="process only rows i, i + n, i + 2 n, ... of the input, for n commands on n machines "
+        "(docs/cluster.md)",
+    )
 
 
 def add_json_output(parser: Parser) -> None:

@@ -6,26 +6,32 @@ mlstm-sentiment featurize --input texts.csv --output unit7.npy --pooling mean --
 
 import io
 from argparse import ArgumentTypeError, BooleanOptionalAction, Namespace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
 from ..files.locks import one_at_a_time, refusal
 from ..files.storage import is_stream, path_in_oserrors
-from ..reading.inputs import TableOptions
+from ..reading.inputs import TableOptions, as_input
 from ..reading.progress import ProgressBar
-from ..reading.texts import read_plain_texts
+from ..reading.records import read_records
+from ..reading.texts import TEXT_KEYS, KeyChooser, read_text
 from .command_line import (
     Parser,
     add_input,
     add_model,
     add_precision,
     add_reading,
+    add_shard,
 )
 from .program import prepare_output
 
 if TYPE_CHECKING:
-    from ..inference.feature_files import Reading
+    from ..inference.feature_files import LongReading, Reading
+
+IN_MEMORY = 1 << 28  # characters of texts that are read at once; of more, a part at a time
+OF_A_TEXT = 128  # characters that the memory of a text takes besides
 
 
 def add_options(parser: Parser) -> None:
@@ -39,6 +45,7 @@ def add_options(parser: Parser) -> None:
         help="the .npy file to write; rows are in input order",
     )
     add_reading(parser)
+    add_shard(parser)
     add_kind(parser)
     add_precision(parser)
     parser.add_argument(
@@ -102,6 +109,49 @@ def _layer(word: str) -> str | int:
     return int(word)
 
 
+class Texts:
+    """The texts of an input: in memory if they are few, else read again a part at a time."""
+
+    def __init__(self, options: Namespace):
+        """Read all of them once; InputError for what cannot be read."""
+        self._options, self._key = options, options.text_key
+        self.count = self.blank = 0
+        self.few: list[str] | None = []
+        is_file, size = Path(options.input).is_file(), 0
+        key = KeyChooser(options.text_key, TEXT_KEYS, "--text-key")
+        for text in self._read(key):
+            self.count += 1
+            self.blank += not text.strip()
+            size += len(text) + OF_A_TEXT
+            if size > IN_MEMORY and is_file:  # a pipe or an address is not read twice
+                self.few = None
+            if self.few is not None:
+                self.few.append(text)
+        key.conclude(options.input)
+        self._key = key.key
+
+    def parts(self) -> Iterator[list[str]]:
+        """Yield them in order, so many at a time as are kept in memory."""
+        if self.few is not None:
+            yield self.few
+            return
+        part: list[str] = []
+        size = 0
+        for text in self._read(KeyChooser(self._key, TEXT_KEYS, "--text-key")):
+            part.append(text)
+            size += len(text) + OF_A_TEXT
+            if size > IN_MEMORY:
+                yield part
+                part, size = [], 0
+        if part:
+            yield part
+
+    def _read(self, key: KeyChooser) -> Iterator[str]:
+        source = as_input(self._options.input, TableOptions.from_options(self._options))
+        records = self._options.shard.of(read_records(source, strict=True))
+        return (read_text(record, key) for record in records)
+
+
 def run(options: Namespace) -> None:
     """Read the texts and write their features."""
     if options.input == "-":
@@ -109,10 +159,10 @@ def run(options: Namespace) -> None:
     if options.output.suffix != ".npy":
         raise InputError(f"--output {options.output}: the name must end in .npy")
     prepare_output(options.output)
-    texts = read_plain_texts(options.input, options.text_key, TableOptions.from_options(options))
+    texts = Texts(options)
 
     from ..files.weights import load_model
-    from ..inference.feature_files import Reading
+    from ..inference.feature_files import LongReading, Reading
     from ..inference.features import FeatureKind, preset
 
     layers = options.layers[0] if options.layers in (["last"], ["all"]) else options.layers
@@ -120,18 +170,22 @@ def run(options: Namespace) -> None:
     kind = FeatureKind(**chosen, layers=layers, tanh=options.tanh, units=options.units)
     loaded = load_model(options.model, device=options.device)
     loaded.model.set_precision(options.precision)
-    kind.size(loaded.model.config)  # refuses what the model lacks, before texts are read
-    sequences = [loaded.tokens(text) for text in texts]
-    reading = Reading(loaded.model, sequences, kind, options.batch_size)
-    with ProgressBar("featurize", sum(map(len, sequences))) as progress:
+    kind.size(loaded.model.config)  # refuses what the model lacks, before texts are encoded
+
+    def readings() -> Iterator[Reading]:
+        for part in texts.parts():
+            sequences = [loaded.tokens(text) for text in part]
+            yield Reading(loaded.model, sequences, kind, options.batch_size)
+
+    reading = next(readings()) if texts.few is not None else LongReading(readings)
+    with ProgressBar("featurize", reading.tokens_in(reading.batches)) as progress:
         write(reading, options.output, progress)
     N, F = reading.shape
-    blank = sum(not text.strip() for text in texts)
-    left_blank = f"; {blank:,} of them are empty or missing" if blank else ""
+    left_blank = f"; {texts.blank:,} of them are empty or missing" if texts.blank else ""
     print(f"{options.output}: {N:,} texts, {F:,} features{left_blank}")
 
 
-def write(reading: "Reading", output: Path, progress: ProgressBar) -> None:
+def write(reading: "Reading | LongReading", output: Path, progress: ProgressBar) -> None:
     """Write the features; an interruption leaves the finished part next to `output`."""
     from ..inference.feature_files import compute
 
@@ -144,7 +198,7 @@ def write(reading: "Reading", output: Path, progress: ProgressBar) -> None:
         compute(reading, path, reading.digest(), progress.advance)
 
 
-def write_into(reading: "Reading", pipe: Path, progress: ProgressBar) -> None:
+def write_into(reading: "Reading | LongReading", pipe: Path, progress: ProgressBar) -> None:
     """Write the features into a pipe or a device, all at once."""
     import numpy as np
 

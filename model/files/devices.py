@@ -1,15 +1,47 @@
 """Chooses the device of a model: the best one, or the one asked for."""
 
+import logging
+import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 
 from ..errors import InputError
 
+OLDEST_OF_CUDA_13 = (7, 5)  # compute capability; older GPUs need CUDA 12
+FOR_OLDER_GPUS = "pip install 'torch<2.15' --index-url https://download.pytorch.org/whl/cu126"
+KERNELS = re.compile(r"(sm|compute)_(\d+)(\d)[af]?")
+
+log = logging.getLogger(__name__)
+
 KNOWN = "auto, cpu, cuda, cuda:N (the GPU of that number, from 0), mps"
 
 
 DeviceName = str | torch.device | None  # None is "auto"
+
+
+def missing_kernels(index: int) -> str:
+    """Return why this torch has no kernels for a GPU, and what to install; "" if it has them.
+
+    torch calls a GPU available even if it was built without kernels for it.
+    """
+    found = list(filter(None, map(KERNELS.fullmatch, torch.cuda.get_arch_list())))
+    if torch.version.cuda is None or not found:  # on AMD's GPUs the names are others
+        return ""
+    capability = torch.cuda.get_device_capability(index)
+    for kind, major, minor in (match.groups() for match in found):
+        built = int(major), int(minor)
+        # Machine code runs on later GPUs of the same generation, PTX is compiled for any later one.
+        if built <= capability and (kind == "compute" or built[0] == capability[0]):
+            return ""
+    is_old = capability < OLDEST_OF_CUDA_13
+    remedy = FOR_OLDER_GPUS if is_old else "install a newer torch (https://pytorch.org)"
+    number = ".".join(map(str, capability))
+    return (
+        f"torch {torch.__version__} has no kernels for GPU {index}, "
+        f"{torch.cuda.get_device_name(index)} (compute capability {number}); {remedy}"
+    )
 
 
 class Machine(NamedTuple):
@@ -19,6 +51,7 @@ class Machine(NamedTuple):
     gpus: int
     built_for_mps: bool
     mps: bool
+    missing_kernels: Callable[[int], str] = missing_kernels  # asked only for a GPU that is used
 
 
 def this_machine() -> Machine:
@@ -32,11 +65,13 @@ def this_machine() -> Machine:
 def choose_device(name: DeviceName, machine: Machine | None = None) -> torch.device:
     """Return the torch.device of a name; `auto` or None: a CUDA GPU, else Apple's, else the CPU.
 
-    machine: this one unless given. Raises InputError, with the reason, for a device that cannot be
-    used.
+    A GPU that is there but cannot be used is reported. machine: this one unless given. Raises
+    InputError, with the reason, for a device that cannot be used.
     """
     machine = machine or this_machine()
     if name is None or name == "auto":
+        if machine.gpus:
+            warn_if_unused(machine.missing_kernels(0))
         kinds = ("cuda", "mps")
         found = (kind for kind in kinds if not reason_against(torch.device(kind), machine))
         return torch.device(next(found, "cpu"))
@@ -49,6 +84,13 @@ def choose_device(name: DeviceName, machine: Machine | None = None) -> torch.dev
     if reason := reason_against(device, machine):
         raise InputError(f"device {name}: {reason}; use auto or cpu")
     return device
+
+
+def warn_if_unused(reason: str) -> bool:
+    """Warn, and return True, if there is a reason against the GPU that `auto` would take."""
+    if reason:
+        log.warning("the GPU is not used: %s", reason)
+    return bool(reason)
 
 
 def reason_against(device: torch.device, machine: Machine | None = None) -> str:
@@ -70,4 +112,4 @@ def _reason_against_cuda(index: int, machine: Machine) -> str:
         return "torch sees no GPU; is its driver installed, and CUDA_VISIBLE_DEVICES not empty?"
     if index >= machine.gpus:
         return f"there are {machine.gpus} GPUs, numbered from 0"
-    return ""
+    return machine.missing_kernels(index)

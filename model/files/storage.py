@@ -321,6 +321,16 @@ def flush_to_disk(path: Path) -> None:
         os.fsync(file.fileno())
 
 
+def flush_folder(folder: Path) -> None:
+    """Flush the names in a folder to the disk, so that renames outlast a crash, where possible."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
 def write_json(path: Path, content: Mapping[str, Any], *, sweep: bool = True) -> None:
     """Write a mapping as indented JSON, atomically; sweep: as for `write_atomically`."""
     text = json.dumps(content, indent=2) + "\n"

@@ -79,16 +79,18 @@ def save_model(
     tokenizer: Tokenizer = BYTES,
     quantized: bool = False,
     bits: int = 8,
+    weights: Mapping[str, Tensor] | None = None,
 ) -> None:
     """Write a model directory that `load_model` reads; each file is replaced whole.
 
     provenance: where the model comes from, for JSON. quantized: store matrices as integers of
-    `bits`, 8 or 6. Raises InputError, with nothing written, if a weight is not finite.
+    `bits`, 8 or 6. weights: an earlier copy of the model's; by default its present ones. Raises
+    InputError, with nothing written, if a weight is not finite.
     """
     assert tokenizer.vocabulary_size == model.config.resolved_vocabulary_size, (
         "another model's tokenizer"
     )
-    tensors = model.state_dict()
+    tensors = model.state_dict() if weights is None else weights
     check_finite(folder, tensors)
     folder.mkdir(parents=True, exist_ok=True)
     save_tokenizer(folder, tokenizer)

@@ -142,6 +142,13 @@ def has_instructions(name: str) -> bool:
     return bool(read_capabilities().get(name, False))
 
 
+def has_fast_fp16(device: "torch.device") -> bool:
+    """Return whether a GPU multiplies fp16 faster than fp32: all from Volta on do."""
+    import torch
+
+    return device.type == "cuda" and torch.cuda.get_device_capability(device) >= (7, 0)
+
+
 def has_fast_bf16(device: "torch.device") -> bool:
     """Return whether the device multiplies bf16 faster than fp32.
 

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
 
@@ -79,8 +80,58 @@ class Reading:
         return sum(lengths[index] for indices in first for index in indices)
 
 
+class LongReading:
+    """A reading of more texts than fit into memory: part after part, each made anew for its turn.
+
+    parts: returns the readings of the parts, one after the other, the same at every call.
+    """
+
+    def __init__(self, parts: Callable[[], Iterator[Reading]]):
+        """Make every part once, to know its size."""
+        self._parts = parts
+        digest = hashlib.sha256()
+        self._sizes: list[tuple[int, int, int]] = []  # texts, batches, tokens of each part
+        for part in parts():
+            digest.update(part.digest().encode())
+            tokens = sum(map(len, part.sequences))
+            self._sizes.append((len(part.sequences), part.batches, tokens))
+            width = part.shape[1]
+        self._digest = digest.hexdigest()
+        self.shape = (sum(texts for texts, _, _ in self._sizes), width)
+        self.batches = sum(batches for _, batches, _ in self._sizes)
+
+    def digest(self) -> str:
+        """Return a digest that differs between any two readings."""
+        return self._digest
+
+    def features(
+        self, skip: int, advance: Callable[[int], object]
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield the rows of each batch and their features, without the first `skip` batches.
+
+        Raises InputError if the texts have changed.
+        """
+        first = 0
+        for part, size in zip_longest(self._parts(), self._sizes):
+            if part is None or size is None or len(part.sequences) != size[0]:
+                raise InputError("the input has changed while it was read; run the command again")
+            texts, batches, _ = size
+            for rows, values in part.features(min(skip, batches), advance):
+                yield first + rows, values
+            first, skip = first + texts, max(skip - batches, 0)
+
+    def tokens_in(self, batches: int) -> int:
+        """Return about how many tokens the first batches have."""
+        found = 0.0
+        for _, in_part, tokens in self._sizes:
+            done = min(batches, in_part)
+            found += tokens * done / in_part
+            batches -= done
+        return round(found)
+
+
 def compute(
-    reading: Reading,
+    reading: Reading | LongReading,
     path: Path,
     digest: str,
     advance: Callable[[int], object],
@@ -117,7 +168,9 @@ def compute(
     progress.unlink(missing_ok=True)
 
 
-def _batches_done(reading: Reading, partial: Path, progress: Path, digest: str) -> int:
+def _batches_done(
+    reading: Reading | LongReading, partial: Path, progress: Path, digest: str
+) -> int:
     """Return how many batches an interrupted call with this digest has computed."""
     if not (progress.is_file() and partial.is_file()):
         return 0

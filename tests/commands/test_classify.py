@@ -9,6 +9,7 @@ import select
 import sys
 import tempfile
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -218,6 +219,41 @@ def test_as_many_rows_come_out_as_go_in(classify, tmp_path, caplog, options, sai
     if options:
         rows = [json.loads(line) for line in process.stdout.splitlines()]
         assert len(rows) == int(said.partition(" rows")[0][-1])
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_shards_have_the_rows_of_the_whole_between_them(classify, tmp_path, suffix):
+    given = tmp_path / "in.csv"
+    given.write_text("id,text\n" + "".join(f"{n},text number {n}\n" for n in range(10)))
+
+    def ids(name, *more):
+        output = tmp_path / f"{name}.{suffix}"
+        assert classify("--input", given, "--output", output, *more).returncode == 0
+        read = pandas.read_csv if suffix == "csv" else partial(pandas.read_json, lines=True)
+        rows = read(output)
+        assert list(rows) == list(read(tmp_path / f"whole.{suffix}"))
+        return list(rows["id"])
+
+    assert ids("whole") == list(range(10))
+    assert [ids(number, "--shard", f"{number}/3") for number in (1, 2, 3)] == [
+        list(range(first, 10, 3)) for first in range(3)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--text", "x", "--shard", "1/2"], "--shard is for the rows of an --input file"),
+        (["--input", "-", "--shard", "1/2"], "--shard is for the rows of an --input file"),
+        (["--input", "in.csv", "--shard", "3/2"], "'3/2' is not i/n, such as 1/8 to 8/8"),
+        (["--input", "in.csv", "--shard", "0/2"], "'0/2' is not i/n"),
+        (["--input", "in.csv", "--shard", "3/3"], "--shard 3/3: the input has only 2 rows"),
+    ],
+)
+def test_a_shard_that_cannot_be_is_refused(classify, tmp_path, monkeypatch, words, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.csv").write_text("text\ngood\nbad\n")
+    assert_refused(classify(*words), said)
 
 
 def test_the_input_is_never_the_output(classify, tmp_path):

@@ -67,6 +67,7 @@ def test_a_job_near_its_time_limit_saves_and_requeues_itself(cluster, number, re
     said = (folder / "srun.log").read_text()
     assert said.count("saved") == 1
     assert "--nnodes 1:1 --nproc-per-node 2 --rdzv-id 7-0 --rdzv-endpoint 127.0.0.1:20007" in said
+    assert "--log-dir slurm-7 --tee 3 --role rank main.py" in said  # the output of each rank
     asked = (folder / "scontrol.log").read_text().splitlines()
     assert asked == ["show hostnames node[0-1]", *(["requeue 7"] if requeued else [])]
 
@@ -92,7 +93,9 @@ def test_a_requeued_job_resumes_where_it_stopped(cluster):
     process.send_signal(signal.SIGUSR1)
     output, _ = process.communicate(timeout=120)
     assert "stopped and saved at step" in output
-    saved = int(re.findall(r"saved at step (\d+)", output)[0])
+    saved = int(re.findall(r"\[rank0\]:.*saved at step (\d+)", output)[0])
+    (own,) = folder.glob("slurm-7/*/attempt_0/0/stdout.log")
+    assert f"stopped and saved at step {saved}" in own.read_text()
     assert "requeue 7" in (folder / "scontrol.log").read_text()
     process = submit(SRUN, *command)
     output, _ = process.communicate(timeout=240)

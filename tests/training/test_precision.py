@@ -36,6 +36,23 @@ def test_auto_on_a_gpu_depends_on_its_generation(monkeypatch, capability, expect
     assert has_fast_bf16(torch.device("cuda")) is expected
 
 
+@pytest.mark.parametrize(
+    ("capability", "expected", "warned"),
+    [
+        ((6, 0), "fp32", False),
+        ((7, 0), "fp32", True),
+        ((7, 5), "fp32", True),
+        ((8, 0), "bf16", False),
+    ],
+)
+def test_auto_says_where_fp16_is_faster(monkeypatch, caplog, capability, expected, warned):
+    """On V100 and T4, whose tensor cores multiply fp16 and no bf16."""
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    monkeypatch.setattr(torch, "tensor", lambda value, **_: torch.as_tensor(value))
+    assert agreed_precision(World(0, 1, torch.device("cuda")), "auto") == expected
+    assert ("fp16 is faster here" in caplog.text) is warned
+
+
 def test_a_given_precision_is_used():
     for name in ("fp32", "bf16", "fp16"):
         assert agreed_precision(World(0, 1, CPU), name) == name

@@ -439,3 +439,22 @@ def test_the_step_is_per_token_and_the_row_per_byte_of_text():
     assert (in_tokens["characters"], in_bytes["characters"]) == (8, 24)
     ratio = in_tokens["train_bits_per_character"] / in_bytes["train_bits_per_character"]
     assert ratio == pytest.approx(3)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize("clip_norm", [None, 1e-3])
+def test_a_row_has_the_norm_of_the_last_gradient_before_clipping(precision, clip_norm):
+    trainer = make_trainer(precision, clip_norm=clip_norm)
+    exact = make_trainer(precision, name="sgd", lr=1e-9)
+    for each in (trainer, exact):
+        each.train(as_batch(make_window(), CPU))
+    expected = torch.cat([p.grad.flatten() for p in exact.model.parameters()]).norm()
+    assert trainer.close_row()["gradient_norm"] == pytest.approx(float(expected), rel=1e-5)
+
+
+def test_a_row_whose_last_step_overflowed_has_no_norm():
+    trainer = make_trainer("fp16", loss_scale=2.0**40)
+    trainer.train(as_batch(make_window(), CPU))
+    row = trainer.close_row()
+    assert row["overflows"] == 1
+    assert "gradient_norm" not in row

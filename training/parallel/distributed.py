@@ -23,7 +23,7 @@ import torch.distributed.nn
 from torch import Tensor
 
 from model.errors import InputError
-from model.files.devices import reason_against
+from model.files.devices import missing_kernels, reason_against, warn_if_unused
 from model.fused.cores import bound_cores, core_numbers, quota
 from model.fused.process import owns_process
 
@@ -392,16 +392,18 @@ def _leave_at_once(line: str) -> NoReturn:
 
 
 def device_of_rank(device: TrainingDevice, local_rank: int = 0) -> torch.device:
-    """Return the GPU of this rank, from then on torch's current one; the CPU if there is none.
+    """Return the GPU of this rank, from then on torch's current one; the CPU if it can use none.
 
     A process may see all GPUs of its machine, or only its own, as with Slurm's --gpus-per-task.
     `launched` checks that no two ranks have the same one. Raises InputError if `cuda` is asked for
     and torch can use no GPU.
     """
-    if device == "cuda" and (reason := reason_against(torch.device(device))):
-        raise MissingGpu(f"train.device is cuda: {reason}; use auto or cpu")
-    if device == "cpu" or not torch.cuda.is_available():
+    if device == "cpu" or (device == "auto" and not torch.cuda.is_available()):
         return torch.device("cpu")
-    chosen = torch.device("cuda", local_rank % torch.cuda.device_count())
+    chosen = torch.device("cuda", local_rank % max(torch.cuda.device_count(), 1))
+    if device == "cuda" and (reason := reason_against(chosen)):
+        raise MissingGpu(f"train.device is cuda: {reason}; use auto or cpu")
+    if device == "auto" and warn_if_unused(missing_kernels(chosen.index)):
+        return torch.device("cpu")
     torch.cuda.set_device(chosen)
     return chosen

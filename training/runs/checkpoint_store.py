@@ -13,6 +13,7 @@ from model.files.shapes import check_tensors
 from model.files.storage import (
     Contents,
     check_format_version,
+    flush_folder,
     foreign_files,
     listed,
     read_json,
@@ -47,6 +48,8 @@ class CheckpointStore:
         with whole_folder(step_folder(self.folder, step), self.CONTENTS) as partial:
             yield partial
             write_json(partial / self.DESCRIPTION_FILE, description)
+            flush_folder(partial)
+        flush_folder(self.folder)  # before an older checkpoint is removed
         for outdated in self.complete()[: -self.keep]:
             if outdated.is_symlink():
                 continue

@@ -131,9 +131,14 @@ class PretrainingDirectory(RunDirectory):
         return self.folder / "tensorboard"
 
     @property
+    def profile(self) -> Path:
+        """Traces of some steps, if any were asked for."""
+        return self.folder / "profile"
+
+    @property
     def parts(self) -> tuple[Path, ...]:
         """All that a run writes into its folder, apart from copies of it."""
-        return *super().parts, self.metrics, self.tensorboard
+        return *super().parts, self.metrics, self.tensorboard, self.profile
 
     @classmethod
     def files(cls) -> Contents:

@@ -24,6 +24,63 @@ def test_auto_and_none_choose_a_gpu_if_there_is_one(there, chosen):
         assert choose_device(name, BARE._replace(**there)).type == chosen
 
 
+@pytest.fixture
+def build(monkeypatch):
+    """Return a function that shows torch's build, and a GPU of some compute capability."""
+
+    def show(kernels, capability, cuda="13.0"):
+        monkeypatch.setattr(torch.version, "cuda", cuda)
+        monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: kernels.split())
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: capability)
+        monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "Tesla V100")
+        return BARE._replace(gpus=2)
+
+    return show
+
+
+PYPI = "sm_75 sm_80 sm_86 sm_90 sm_100 sm_120 compute_120"
+
+
+@pytest.mark.parametrize(
+    ("kernels", "capability", "runs"),
+    [
+        (PYPI, (6, 0), False),
+        (PYPI, (7, 0), False),
+        (PYPI, (7, 5), True),
+        (PYPI, (8, 9), True),  # by sm_86
+        (PYPI, (11, 0), False),
+        (PYPI, (13, 0), True),  # by PTX
+        ("sm_90a", (9, 0), True),
+        ("sm_50 sm_60 sm_70", (7, 0), True),
+        ("sm_50 sm_60 sm_70", (6, 1), True),
+        ("gfx90a", (9, 0), True),  # of AMD
+        ("", (7, 0), True),  # torch does not say
+    ],
+)
+def test_a_gpu_for_which_torch_has_no_kernels_is_not_used(build, caplog, kernels, capability, runs):
+    machine = build(kernels, capability)
+    assert choose_device("auto", machine).type == ("cuda" if runs else "cpu")
+    assert bool(caplog.messages) is not runs
+    if not runs:
+        with pytest.raises(InputError, match="has no kernels for GPU 1, Tesla V100"):
+            choose_device("cuda:1", machine)
+
+
+def test_the_reason_names_the_build_to_install(build, caplog):
+    choose_device("auto", build(PYPI, (7, 0)))
+    (line,) = caplog.messages
+    assert "the GPU is not used: torch" in line
+    assert "has no kernels for GPU 0, Tesla V100 (compute capability 7.0)" in line
+    assert line.endswith(
+        "pip install 'torch<2.15' --index-url https://download.pytorch.org/whl/cu126"
+    )
+    caplog.clear()
+    choose_device("auto", build("sm_75 sm_90", (10, 0)))
+    assert caplog.messages[0].endswith("install a newer torch (https://pytorch.org)")
+    choose_device("auto", build("gfx90a", (9, 0), cuda=None))
+    assert len(caplog.messages) == 1
+
+
 def test_a_gpu_has_a_number():
     for name in ("cuda:1", torch.device("cuda", 1)):
         assert choose_device(name, BARE._replace(gpus=2)) == torch.device("cuda", 1)

@@ -3,6 +3,7 @@
 import errno
 import logging
 import os
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
@@ -12,7 +13,7 @@ import pytest
 import torch
 
 from model.commands import featurize
-from model.commands.command_line import dispatch
+from model.commands.command_line import Parser, dispatch
 from model.errors import InputError
 from model.files.locks import one_at_a_time
 from model.files.storage import read_json
@@ -165,6 +166,93 @@ def folder(tmp_path, small_model):
 def words(folder, *more):
     given = ("--model", folder / "model", "--input", folder / "texts.txt", *more)
     return ["featurize", *map(str, given)]
+
+
+def computed(folder, name, *more):
+    dispatch(words(folder, "--output", folder / name, *more))
+    return np.load(folder / name)
+
+
+def test_shards_have_the_rows_of_the_whole_between_them(folder):
+    lines = [f"text number {i} " * (1 + i % 5) for i in range(11)]
+    (folder / "texts.txt").write_text("".join(f"{line}\n" for line in lines))
+    whole = computed(folder, "whole.npy")
+    for number in (1, 2, 3):
+        part = computed(folder, f"{number}.npy", "--shard", f"{number}/3")
+        np.testing.assert_allclose(part, whole[number - 1 :: 3], rtol=1e-5, atol=1e-6)
+    with pytest.raises(InputError, match="--shard 12/20: the input has only 11 rows"):
+        computed(folder, "12.npy", "--shard", "12/20")
+
+
+@pytest.fixture
+def little_memory(folder, monkeypatch):
+    """A limit of about three texts at a time."""
+    lines = [f"text number {i} " * (1 + i % 5) for i in range(20)]
+    (folder / "texts.txt").write_text("".join(f"{line}\n" for line in [*lines, "", " "]))
+    whole = computed(folder, "whole.npy")
+    monkeypatch.setattr(featurize, "IN_MEMORY", 3 * featurize.OF_A_TEXT)
+    return whole
+
+
+@pytest.mark.parametrize("more", [[], ["--batch-size", "2"]])
+def test_more_texts_than_fit_into_memory_have_the_same_features(
+    folder, little_memory, more, capsys
+):
+    found = computed(folder, "x.npy", *more)
+    np.testing.assert_allclose(found, little_memory, rtol=1e-5, atol=1e-6)
+    assert "22 texts, 12 features; 2 of them are empty or missing\n" in capsys.readouterr().out
+    part = computed(folder, "part.npy", "--shard", "2/2")
+    np.testing.assert_allclose(part, little_memory[1::2], rtol=1e-5, atol=1e-6)
+
+
+def test_an_interrupted_file_of_many_texts_is_gone_on_with(folder, little_memory, monkeypatch):
+    read, told, again = featurize.ProgressBar.advance, [], []
+
+    def advance(self, count):
+        told.append(count)
+        if len(told) == 10 and not again:
+            raise KeyboardInterrupt
+        read(self, count)
+
+    monkeypatch.setattr(featurize.ProgressBar, "advance", advance)
+    with pytest.raises(KeyboardInterrupt):
+        computed(folder, "x.npy")
+    assert (folder / "x.partial.npy").is_file()
+    told.clear()
+    again.append(True)
+    np.testing.assert_allclose(computed(folder, "x.npy"), little_memory, rtol=1e-5, atol=1e-6)
+    assert told[0] > 0  # what was there
+
+
+def test_texts_that_change_while_they_are_read_are_refused(folder, little_memory, monkeypatch):
+    parts, calls = featurize.Texts.parts, []
+
+    def changing(self):
+        calls.append(self)
+        if len(calls) == 2:  # the sizes are known
+            (folder / "texts.txt").write_text("one\n")
+        return parts(self)
+
+    monkeypatch.setattr(featurize.Texts, "parts", changing)
+    with pytest.raises(InputError, match="has changed while it was read"):
+        computed(folder, "x.npy")
+    assert not (folder / "x.npy").exists()
+
+
+def test_memory_does_not_grow_with_the_file(folder, monkeypatch):
+    monkeypatch.setattr(featurize, "IN_MEMORY", 1 << 20)
+    (folder / "texts.txt").write_text("a review of a lamp\n" * 300_000)  # 5.7 MB, 60 in memory
+    given = ["--model", "m", "--input", str(folder / "texts.txt"), "--output", "x.npy"]
+    parser = Parser()
+    featurize.add_options(parser)
+    options = parser.parse_args(given)
+    tracemalloc.start()
+    try:
+        texts = featurize.Texts(options)
+        assert sum(map(len, texts.parts())) == texts.count == 300_000
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")

@@ -1,0 +1,85 @@
+"""Records a few steps of a run with torch.profiler: where the time of a step goes."""
+
+import logging
+import re
+from pathlib import Path
+
+import torch
+from torch.profiler import profile, supported_activities
+
+from model.errors import InputError
+from model.files.storage import path_in_oserrors
+
+from ..parallel.distributed import World
+
+SPAN = re.compile(r"(\d{1,9}):(\d{1,9})")
+MOST_EVENTS = 100_000  # of allocations, in a snapshot of a GPU's memory
+
+log = logging.getLogger(__name__)
+
+
+def parse_span(span: str) -> tuple[int, int]:
+    """Return the first and the last step to record; InputError unless it is FIRST:LAST."""
+    match = SPAN.fullmatch(span)
+    first, last = map(int, match.groups()) if match else (0, 0)
+    if not 1 <= first <= last:
+        raise InputError(
+            f"log.profile is {span!r}; give the first and the last step to record, such as 10:13"
+        )
+    return first, last
+
+
+class StepProfiler:
+    """Writes a trace of some steps for each rank; on a GPU also a snapshot of its memory.
+
+    span: FIRST:LAST, both included; None: record nothing. step: the last one taken so far.
+    """
+
+    def __init__(self, span: str | None, folder: Path, world: World, step: int):
+        self.first, self.last = (0, 0) if span is None else parse_span(span)
+        self.folder, self.world = folder, world
+        self._profile: profile | None = None
+        self.advance(step)
+
+    def __enter__(self) -> "StepProfiler":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._finish()
+
+    def advance(self, step: int) -> None:
+        """Begin or end the recording after a step, if that is due."""
+        if self._profile is not None and step >= self.last:
+            self._finish()
+        elif self._profile is None and step + 1 == self.first:
+            self._begin()
+
+    def _begin(self) -> None:
+        if self.world.device.type == "cuda":
+            torch.cuda.memory._record_memory_history(max_entries=MOST_EVENTS)
+        self._profile = profile(activities=supported_activities(), record_shapes=True)
+        self._profile.start()
+
+    def _finish(self) -> None:
+        if self._profile is None:
+            return
+        recorded, self._profile = self._profile, None
+        recorded.stop()
+        trace = self.folder / f"trace-rank-{self.world.rank}.json"
+        try:
+            with path_in_oserrors(trace):
+                self.folder.mkdir(parents=True, exist_ok=True)
+                recorded.export_chrome_trace(str(trace))
+                self._save_memory()
+        except OSError as error:
+            log.warning("%s: not written (%s); the training continues", trace, error.strerror)
+            return
+        if self.world.is_main:
+            log.info("%s: open it in https://ui.perfetto.dev", trace)
+
+    def _save_memory(self) -> None:
+        """Write what is allocated and was allocated, for https://pytorch.org/memory_viz."""
+        if self.world.device.type == "cuda":
+            snapshot = self.folder / f"memory-rank-{self.world.rank}.pickle"
+            torch.cuda.memory._dump_snapshot(str(snapshot))
+            torch.cuda.memory._record_memory_history(enabled=None)

@@ -1,0 +1,116 @@
+"""How much of a GPU training uses: its memory, its peak, and what the recurrence allows."""
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+
+from model.layers.language_model import LanguageModel
+
+from .parallel.distributed import World
+
+PASSES = 3  # products with every matrix: forward, backward through time, weight gradients
+
+
+class Peak(NamedTuple):
+    """What a GPU can do at most, by NVIDIA's data sheets (dense, without sparsity)."""
+
+    operations: float  # per second, in 16 bits on tensor cores
+    operations_in_fp32: float  # per second, without TF32
+    bytes: float  # per second, of memory
+
+    def in_dtype(self, dtype: torch.dtype) -> float:
+        """Return the operations per second of products in a dtype."""
+        return self.operations if dtype.itemsize == 2 else self.operations_in_fp32
+
+
+# By words in the name that torch gives a GPU; the first that matches counts.
+PEAKS = {
+    "B200": Peak(2250e12, 75e12, 8.0e12),
+    "H200": Peak(989e12, 67e12, 4.8e12),
+    "GH200": Peak(989e12, 67e12, 4.0e12),
+    "H100 NVL": Peak(835e12, 60e12, 3.9e12),
+    "H100 PCIe": Peak(756e12, 51e12, 2.0e12),
+    "H100": Peak(989e12, 67e12, 3.35e12),
+    "A100.*40GB": Peak(312e12, 19.5e12, 1.555e12),
+    "A100": Peak(312e12, 19.5e12, 2.0e12),
+    "L40S": Peak(362e12, 91.6e12, 0.864e12),
+    "L4": Peak(121e12, 30.3e12, 0.3e12),
+    "A10G?": Peak(125e12, 31.2e12, 0.6e12),
+    "V100": Peak(125e12, 15.7e12, 0.9e12),
+    "T4": Peak(65e12, 8.1e12, 0.32e12),
+}
+
+
+def peak_of(name: str) -> Peak | None:
+    """Return the peak of a GPU by its name; None if it is not listed."""
+    found = (peak for words, peak in PEAKS.items() if re.search(rf"\b{words}\b", name))
+    return next(found, None)
+
+
+def limit_seconds(weights: int, lanes: float, dtype: torch.dtype, peak: Peak) -> float:
+    """Return the fewest seconds that training takes for one token of each lane.
+
+    weights: of the recurrent matrices. Each of the two passes through time must read all of them
+    for every token, and multiply them by all lanes; the weight gradients are products alone.
+    """
+    products = 2 * weights * lanes / peak.in_dtype(dtype)
+    reading = weights * dtype.itemsize / peak.bytes
+    return 2 * max(products, reading) + products
+
+
+@dataclass(frozen=True)
+class Utilization:
+    """Adds to the rows of a run on GPUs: peak memory, MFU, and the fraction of the limit."""
+
+    world: World
+    operations_per_token: float
+    """Of training: two for each weight of a matrix in each of the three products."""
+    operations_per_second: float
+    """Of all GPUs together, by their data sheets; 0 if one is not known."""
+    tokens_per_second: float
+    """The limit of all GPUs together; 0 if it is not known."""
+    characters_per_token: float = 1.0
+
+    @classmethod
+    def of(
+        cls, world: World, model: LanguageModel, own_lanes: int, characters_per_token: float = 1.0
+    ) -> "Utilization | None":
+        """Return the utilization to measure; None on CPUs. All ranks call it together."""
+        if world.device.type != "cuda":
+            return None
+        peak = peak_of(torch.cuda.get_device_name(world.device))
+        own = [0.0, 0.0]
+        if peak is not None:
+            own[0] = peak.in_dtype(model.dtype)
+        config = model.config
+        if peak is not None and config.cell == "mlstm" and own_lanes:
+            weights = 5 * config.layers * config.hidden_size**2
+            own[1] = own_lanes / limit_seconds(weights, own_lanes, model.dtype, peak)
+        ranks = world.gather(torch.tensor(own, dtype=torch.float64, device=world.device))
+        total, known = ranks.sum(0).tolist(), (ranks > 0).all(0).tolist()
+        operations, tokens = (n * is_known for n, is_known in zip(total, known, strict=True))
+        return cls(world, operations_per_token(model), operations, tokens, characters_per_token)
+
+    def row(self, characters_per_second: float) -> dict[str, float]:
+        """Return what to add to a row of metrics. All ranks call it together."""
+        own = torch.tensor(
+            torch.cuda.max_memory_allocated(self.world.device), device=self.world.device
+        )
+        torch.cuda.reset_peak_memory_stats(self.world.device)
+        row: dict[str, float] = {"peak_memory_bytes": int(self.world.gather(own).max())}
+        tokens = characters_per_second / self.characters_per_token
+        if self.operations_per_second:
+            row["mfu"] = tokens * self.operations_per_token / self.operations_per_second
+        if self.tokens_per_second:
+            row["fraction_of_limit"] = tokens / self.tokens_per_second
+        return row
+
+
+def operations_per_token(model: LanguageModel) -> float:
+    """Return the operations of a training step for each token, as the papers count them."""
+    matrices = (
+        p for name, p in model.named_parameters() if p.ndim == 2 and "embedding" not in name
+    )
+    return 2.0 * PASSES * sum(matrix.numel() for matrix in matrices)
