@@ -99,7 +99,7 @@ def features_of(
     loaded: LoadedModel, texts: LabelledSet, cache: FeatureCache, name: str
 ) -> Examples:
     """Return the features of texts; IMDB's long ones are read in products of 8-bit integers."""
-    loaded.model.multiply_in("int8" if name == "imdb" else "fp32")
+    loaded.model.set_precision("int8" if name == "imdb" else "fp32")
     sequences = list(map(loaded.tokens, texts.texts))
     return Examples(cache.features(loaded.model, sequences, name), texts.labels)
 
