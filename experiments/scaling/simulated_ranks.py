@@ -41,8 +41,9 @@ WARM_UP = 0.05  # of the updates, or of the time
 EXCHANGE = 0.18  # seconds that a link needs for a gradient, per second of computing
 JITTER = 0.1  # standard deviation of the logarithm of a rank's seconds
 SLOW = 2.0  # a slow rank's seconds over the others'
-RATES = (0.006, 0.012, 0.024, 0.048)  # of Adam
-SGD_RATES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+RATES = (0.024, 0.048, 0.096)  # of Adam
+SGD_RATES = (1.0, 2.0, 4.0, 8.0)
+GROUPS = (4, 8)  # ranks whose steps or gradients are combined
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +63,9 @@ class Options:
     """Lanes of each rank."""
     window: int = 64
     """T, bytes of a lane in a window."""
-    updates: int = 500
+    updates: int = 400
     """Windows that a rank alone reads in the time of a run (asynchronous)."""
-    characters: float = 1.5e6
+    characters: float = 1e6
     """What a run reads (adasum)."""
     seeds: int = 3
     """Runs of each case."""
@@ -135,7 +136,7 @@ def bits(ranks: Ranks, corpus: Corpus) -> float:
         return math.inf
     ranks.model.eval()
     return evaluate_split(
-        ranks.model, corpus.splits["valid"], lanes=32, world=World(0, 1, CPU), reset="strip"
+        ranks.model, corpus.splits["valid"], lanes=128, world=World(0, 1, CPU), reset="strip"
     )[0]
 
 
@@ -261,7 +262,7 @@ def compare_means(options: Options, corpus: Corpus) -> Iterator[dict[str, Any]]:
     base = min(found, key=found.__getitem__)
     for seed in range(options.seeds):
         yield {**run_sgd(options, corpus, 1, "mean", base, seed), "rule": "base"}
-        for ranks in (4, 16):
+        for ranks in GROUPS:
             rules = {"base": base, "root": base * ranks**0.5, "linear": base * ranks}
             for rule, rate in rules.items():
                 yield {**run_sgd(options, corpus, ranks, "mean", rate, seed), "rule": rule}
