@@ -29,7 +29,7 @@ CASES: dict[str, dict[str, Any]] = {
     "even": {},
     "measured": {"parallel.shares": "measured"},
     "measured, two micro-batches": {"parallel.shares": "measured", "parallel.lane_groups": 2},
-    "by speed within memory": {"parallel.shares": "(8,12,6,6)"},
+    "by speed within memory": {"parallel.shares": "8 12 6 6"},
 }
 SETTINGS = {
     "model.hidden_size": 32,
@@ -90,7 +90,7 @@ def train(options: Options, name: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         words += ["--run-dir", str(run), "--data.corpus", str(options.corpus.resolve())]
-        words += [word for key, value in keys.items() for word in (f"--{key}", str(value))]
+        words += [word for key, value in keys.items() for word in (f"--{key}", *str(value).split())]
         failure = run_to_end(words, threads=1, timeout=600)
         rows = rows_of(run)
     del os.environ[IS_RANK]
