@@ -173,7 +173,8 @@ def steps_of(options: Options, case: Case, world: World) -> list[Row]:
     threads = REPLICAS if case.way == "threads" else 1
     lanes = options.lanes * world.size * threads
     trainer = make_trainer(options, case, world, lanes)
-    parts, rows = Parts(), []
+    parts = Parts()
+    rows: list[Row] = []
     step = Threads(trainer, parts).step if case.way == "threads" else ranks(trainer, parts)
     read = Lanes(
         open_corpus(options.corpus).splits["train"],
@@ -243,7 +244,7 @@ class Threads:
         parts, weights = self.parts, list(self.trainer.model.parameters())
         with parts.timed("copy"), torch.no_grad():
             for replica in self.replicas:
-                torch._foreach_copy_(list(replica.parameters()), weights)
+                torch._foreach_copy_([*replica.parameters()], weights)
                 replica.zero_grad(set_to_none=True)
         with parts.timed("forward"):
             losses = self._together(lambda number: self._forward(batch, number))
