@@ -263,7 +263,8 @@ def compare_means(options: Options, corpus: Corpus) -> Iterator[dict[str, Any]]:
     for seed in range(options.seeds):
         yield {**run_sgd(options, corpus, 1, "mean", base, seed), "rule": "base"}
         for ranks in GROUPS:
-            rules = {"base": base, "root": base * ranks**0.5, "linear": base * ranks}
+            rules = {"quarter": base / 4, "half": base / 2, "base": base}
+            rules |= {"root": base * ranks**0.5, "linear": base * ranks}
             for rule, rate in rules.items():
                 yield {**run_sgd(options, corpus, ranks, "mean", rate, seed), "rule": rule}
             yield {**run_sgd(options, corpus, ranks, "adasum", base, seed), "rule": "base"}
