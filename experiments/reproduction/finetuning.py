@@ -73,7 +73,9 @@ def main() -> None:
     else:
         scores["right"] = packed_answers(said == labels)
         print(f"{name}: {scores['accuracy']:.4f}")
-    write_json(RESULTS / options.model / f"{name}.json", {**result, "origin": describe_origin()})
+    path = RESULTS / options.model / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, {**result, "origin": describe_origin()})
 
 
 if __name__ == "__main__":
