@@ -41,7 +41,7 @@ WARM_UP = 0.05  # of the updates, or of the time
 EXCHANGE = 0.18  # seconds that a link needs for a gradient, per second of computing
 JITTER = 0.1  # standard deviation of the logarithm of a rank's seconds
 SLOW = 2.0  # a slow rank's seconds over the others'
-RATES = (0.024, 0.048, 0.096)  # of Adam
+RATES = (0.012, 0.024, 0.048, 0.096, 0.192)  # of Adam
 SGD_RATES = (1.0, 2.0, 4.0, 8.0)
 GROUPS = (4, 8)  # ranks whose steps or gradients are combined
 
