@@ -319,7 +319,7 @@ def failures(method: str) -> str:
     return f"{told}\n\nAnd {len(found) - SHOWN} more, in `{file}`."
 
 
-def texts(selection: str = "texts") -> str:
+def texts(selection: str) -> str:
     """Return the numbers of texts of each source in train and in val."""
     report = read_result("default_model", selection)
     rows = [

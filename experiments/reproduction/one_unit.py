@@ -99,7 +99,7 @@ def features_of(
     loaded: LoadedModel, texts: LabelledSet, cache: FeatureCache, name: str
 ) -> Examples:
     """Return the features of texts; IMDB's long ones are read in products of 8-bit integers."""
-    loaded.model.multiply_in("int8" if name == "imdb" else "fp32")
+    loaded.model.set_precision("int8" if name == "imdb" else "fp32")
     sequences = list(map(loaded.tokens, texts.texts))
     return Examples(cache.features(loaded.model, sequences, name), texts.labels)
 
@@ -175,12 +175,13 @@ def cell_of(row: dict[str, Any] | None) -> str:
 
 def instability() -> str:
     """Return the unit of largest weight on SST, and its accuracy, by bits and by seed."""
-    rows = []
+    rows, results = [], {}
     for name, words in WEIGHTS.items():
-        found = read_result("reproduction", f"{name}/sst")
+        found = results[f"{name}/sst.json"] = read_result("reproduction", f"{name}/sst")
         accuracies = (accuracy(found[row]) for row in ("one_unit", "all_units"))
         rows.append([words, str(found["neurons"][0]), *accuracies])
-    return markdown(["weights", "unit of largest weight", "that unit alone", "all units"], rows)
+    head = ["weights", "unit of largest weight", "that unit alone", "all units"]
+    return f"{markdown(head, rows)}\n\n{origins(results)}"
 
 
 if __name__ == "__main__":

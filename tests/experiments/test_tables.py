@@ -161,6 +161,23 @@ def test_results_of_a_changed_tree_are_marked():
     assert tables.revision({"git_revision": "0-dirty"}).endswith("uncommitted changes**")
 
 
+def test_results_of_changed_trees_are_listed():
+    """A new one is repeated on a clean tree instead."""
+    page = (tables.EXPERIMENTS / "README.md").read_text()
+    section = re.search(r"^## Results from changed trees\n(.*?)^## ", page, re.M | re.S)[1]
+    files = [path for path in tables.EXPERIMENTS.rglob("*.json") if "results" in path.parts]
+    contents = {path.relative_to(tables.EXPERIMENTS).as_posix(): read_json(path) for path in files}
+    dirty = {
+        name
+        for name, content in contents.items()
+        if content.get("origin", {}).get("git_revision", "").endswith(tables.DIRTY)
+    }
+    assert {name for name in contents if f"`{name}`" in section} - {EMULATED} == dirty
+
+
+EMULATED = "scaling/results/emulated.json"  # named for one of its sessions
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_a_card_names_licence_sources_and_numbers(model):
     folder = SHIPPED_MODELS / model
