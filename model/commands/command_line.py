@@ -21,7 +21,15 @@ from ..version import installed_version
 from .program import run
 
 PROGRAM = "mlstm-sentiment"
-TEXT_OPTIONS = {"text", "prompt", "title", "text_key", "sheet", "by"}  # others may be paths
+TEXT_OPTIONS = {
+    "text",
+    "prompt",
+    "title",
+    "text_key",
+    "label_key",
+    "sheet",
+    "by",
+}  # others may be paths
 KINDS_HELP = (
     "CSV, TSV, Excel, Parquet, Feather, JSON lines or text (one a line), also compressed (.gz, "
     ".bz2, .xz, .zst, .zip)"
@@ -32,6 +40,7 @@ COMMANDS = {
     "generate": "continue a prompt, with the sentiment clamped as you like",
     "featurize": "write the features of texts, for your own classifier",
     "evaluate": "score a model on text: bits per character",
+    "compare": "score several models on the same texts, in one table",
     "demo": "write the model itself into one web page",
     "serve": "serve that page, and answers for programs, to this machine",
     "models": "list the models that are installed",
@@ -177,11 +186,16 @@ def add_model(parser: Parser, *, device: bool = True) -> None:
         help="a model directory, a run directory, or the name of a shipped model",
     )
     if device:
-        parser.add_argument(
-            "--device",
-            default="auto",
-            help="where it runs: cpu, cuda, cuda:1, mps; auto: a GPU, if any, else cpu",
-        )
+        add_device(parser)
+
+
+def add_device(parser: Parser) -> None:
+    """Add the place where a model runs."""
+    parser.add_argument(
+        "--device",
+        default="auto",
+        help="where it runs: cpu, cuda, cuda:1, mps; auto: a GPU, if any, else cpu",
+    )
 
 
 def add_classifier(parser: Parser) -> None:
