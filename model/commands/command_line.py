@@ -36,6 +36,7 @@ KINDS_HELP = (
 )
 COMMANDS = {
     "classify": "classify the sentiment of texts",
+    "report": "write a page about a table of texts, or about what classify wrote",
     "heatmap": "colour texts by what the sentiment unit holds after every character",
     "generate": "continue a prompt, with the sentiment clamped as you like",
     "featurize": "write the features of texts, for your own classifier",
@@ -258,6 +259,11 @@ def add_input(parser: Parser, *, required: bool = False, more: str = "") -> None
     """Add a file of texts, or its address."""
     where = "a file, or its http(s) address"
     parser.add_argument("--input", required=required, help=f"texts: {KINDS_HELP}; {where}{more}")
+
+
+def add_by(parser: Parser) -> None:
+    """Add the column of groups."""
+    parser.add_argument("--by", help="column whose values are counted apart at the end")
 
 
 def add_json_output(parser: Parser) -> None:
