@@ -1,11 +1,8 @@
 """Labelled sets: texts that each have one of two or more classes."""
 
-import hashlib
-import json
 import logging
-import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -14,21 +11,17 @@ import numpy as np
 
 from model.errors import InputError
 from model.reading.inputs import TableOptions, as_input
-from model.reading.records import Record, read_records
-from model.reading.tables import TableReport
-from model.reading.texts import (
-    LABEL_KEYS,
-    TEXT_KEYS,
-    KeyChooser,
-    describe_table,
-    read_text,
-    text_of,
+from model.reading.labels import (
+    SHOWN,
+    in_alphabet,
+    label_of,
+    labelled_digest,
+    log_order,
+    log_set,
+    ordered_classes,
 )
-
-SIGNS = {"-": "negative", "+": "positive"}  # which have no alphabetical order
-SHOWN = 10  # classes in a message
-MOST_CLASSES = 100  # a column with more values is probably an identifier or a measurement
-WHOLE = re.compile(r"[+-]?\d+")
+from model.reading.records import Record, read_records
+from model.reading.texts import LABEL_KEYS, TEXT_KEYS, KeyChooser, read_text
 
 log = logging.getLogger(__name__)
 
@@ -49,9 +42,7 @@ class LabelledSet:
     @property
     def digest(self) -> str:
         """Identifies the set in a result: the SHA-256 of the texts with their classes."""
-        named = zip(self.texts, self.labels.tolist(), strict=True)
-        lines = (json.dumps([text, label]) for text, label in named)
-        return hashlib.sha256("\n".join([json.dumps(self.classes), *lines]).encode()).hexdigest()
+        return labelled_digest(self.texts, self.labels.tolist(), self.classes)
 
     def subset(self, rows: np.ndarray) -> "LabelledSet":
         """Return the examples at these indices."""
@@ -93,10 +84,9 @@ def read_labelled_sets(
     """
     logged: set[str] = set()
     rows = [_read_rows(path, text_key, label_key, blank, logged, table) for path in paths]
-    classes = _ordered_classes(rows[0])
+    classes = ordered_classes(rows[0].labels, rows[0].path)
     warn_of_classes([(str(part.path), Counter(part.labels)) for part in rows])
-    if len(classes) == 2 and _number(classes[1]) is None:
-        log.info("of the classes %r and %r, the second is the positive one", *classes)
+    log_order(classes)
     sets = [_with_classes(part, classes) for part in rows]
     warn_of_shared_texts(sets, list(map(str, paths)))
     return sets
@@ -133,7 +123,7 @@ def _read_rows(
     label = KeyChooser(label_key, LABEL_KEYS, "--label-key", logged)
     for record in labelled_records(path, table):
         rows.texts.append(read_text(record, text, blank=blank))
-        rows.labels.append(_label(record, label))
+        rows.labels.append(label_of(record, label))
     text.require(path)
     labels = {"label": (label.key, label.option)}
     log_set(path, rows.texts, Counter(rows.labels), text, labels)
@@ -160,27 +150,6 @@ def labelled_records(path: Path, table: TableOptions | None) -> Iterator[Record]
         yield record
 
 
-def log_set(
-    path: Path,
-    texts: Sequence[str],
-    counts: Counter[str],
-    text: KeyChooser,
-    labels: Mapping[str, tuple[str | None, str]],
-) -> None:
-    """Log what was read: rows, classes with their counts, columns, rows without text.
-
-    labels: what the columns of labels hold, their names, the options that name others.
-    """
-    keys = {"text": (text.key, text.option), **labels}
-    blank = sum(not each.strip() for each in texts)
-    shown = [f"{name!r} {count:,}" for name, count in counts.most_common(SHOWN)]
-    if len(counts) > SHOWN:
-        shown.append(f"{len(counts) - SHOWN:,} more classes")
-    table = text.table or TableReport(str(path), rows=len(texts))
-    without = f"; {blank:,} without text" if blank else ""
-    log.info("%s: %s%s", describe_table(table, keys), ", ".join(shown) or "no labels", without)
-
-
 def warn_of_classes(sets: Sequence[tuple[str, Counter[str]]]) -> None:
     """Warn of classes that differ only in case or white space, or are absent from a later set.
 
@@ -195,35 +164,6 @@ def warn_of_classes(sets: Sequence[tuple[str, Counter[str]]]) -> None:
     for place, counts in sets[1:]:
         if absent := sorted(sets[0][1].keys() - counts.keys(), key=in_alphabet):
             log.warning("%s: has no text of %s", place, ", ".join(map(repr, absent[:SHOWN])))
-
-
-def _label(record: Record, key: KeyChooser) -> str:
-    label = text_of(key.value(record), record.place) or ""
-    number = _number(label)
-    if not label.strip() or number != number:  # NaN alone differs from itself
-        name = key.name_in(record)
-        raise InputError(f"{record.place}: no label under {name!r}; remove the row or label it")
-    return label.strip() if number is None else _written(number)
-
-
-def _written(number: float) -> str:
-    """Write equal numbers the same way, so that 1, 1.0 and 1e0 are one class."""
-    is_whole = isinstance(number, int) or number.is_integer()
-    return str(int(number)) if is_whole else repr(number)
-
-
-def _number(label: str) -> float | None:
-    """Return a label as a number, or None for a word.
-
-    Digits alone are a whole number, every digit of which counts: float() would round identifiers
-    beyond 2^53. More digits than Python reads as one number (4,300) are a word.
-    """
-    try:
-        if WHOLE.fullmatch(label.strip()):
-            return int(label)
-        return None if "_" in label else float(label)  # Python reads 2020_01 as 202001
-    except ValueError:
-        return None
 
 
 def held_out_rows(
@@ -249,27 +189,6 @@ def against_rest(sets: Sequence[LabelledSet], positive: str) -> list[LabelledSet
     names = (f"not {positive}", positive)
     place = classes.index(positive)
     return [LabelledSet(s.texts, (s.labels == place).astype(np.int64), names) for s in sets]
-
-
-def _ordered_classes(rows: _Rows) -> tuple[str, ...]:
-    counts = Counter(rows.labels)
-    if not 2 <= len(counts) <= MOST_CLASSES:
-        shown = ", ".join(f"{name} ({count})" for name, count in counts.most_common(5))
-        raise InputError(
-            f"{rows.path}: 2 to {MOST_CLASSES} classes are needed; found {len(counts):,}: {shown}; "
-            "name another key of labels with --label-key"
-        )
-    numbers = {name: number for name in counts if (number := _number(name)) is not None}
-    if counts.keys() == SIGNS.keys():
-        return tuple(SIGNS)
-    if len(numbers) == len(counts):
-        return tuple(sorted(counts, key=numbers.__getitem__))
-    return tuple(sorted(counts, key=in_alphabet))
-
-
-def in_alphabet(word: str) -> tuple[str, str]:
-    """Return a word's sort key: "negative" comes before "Positive", unlike in ASCII."""
-    return word.casefold(), word
 
 
 def _with_classes(rows: _Rows, classes: tuple[str, ...]) -> LabelledSet:

@@ -12,15 +12,13 @@ import numpy as np
 
 from model.errors import InputError, utf8_argument
 from model.reading.inputs import TableOptions
+from model.reading.labels import MOST_CLASSES, in_alphabet, log_set
 from model.reading.records import Record
 from model.reading.texts import LABEL_KEYS, TEXT_KEYS, KeyChooser, read_text, text_of
 
 from .labelled import (
-    MOST_CLASSES,
     LabelledSet,
-    in_alphabet,
     labelled_records,
-    log_set,
     warn_of_classes,
     warn_of_shared_texts,
 )

@@ -304,9 +304,15 @@ class SentimentClassifier:
         [N]; of a classifier that cannot tell, object [N]: True for a text that is too short, else
         None.
         """
-        pieces = self._process(read_in_order, texts)
-        found = [self._predictions(encoded, output) for encoded, output in pieces]
+        found = [predictions for _, predictions in self.outputs(texts)]
         return Predictions._make(map(_joined, zip(*found, strict=True)))
+
+    def outputs(
+        self, texts: Iterable[str] | EncodedTexts
+    ) -> Iterator[tuple[ModelOutput, Predictions]]:
+        """Yield for some texts at a time what the model and its classifier say, in order."""
+        for encoded, output in self._process(read_in_order, texts):
+            yield output, self._predictions(encoded, output)
 
     def read(self, texts: Iterable[str]) -> Predictions:
         """Deprecated: the old name of `predict_all`."""

@@ -9,7 +9,7 @@ tail -n 5 texts.jsonl | mlstm-sentiment classify --input -
 import logging
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
@@ -36,6 +36,7 @@ from ..reading.stdin import PLACE, ArrivingLines, kind_of, read_arriving
 from ..reading.texts import TEXT_KEYS, KeyChooser, unicode_text
 from .command_line import (
     Parser,
+    add_by,
     add_classifier,
     add_input,
     add_model,
@@ -120,7 +121,7 @@ def add_options(parser: Parser) -> None:
         help="also write `neuron`, the value of the unit that the classifier relies on most, with "
         "the model's own sign",
     )
-    parser.add_argument("--by", help="column whose values are counted apart at the end")
+    add_by(parser)
     parser.add_argument(
         "--report",
         type=Path,
@@ -152,24 +153,14 @@ def run(options: Namespace) -> None:
     position = Position()
     batches, first = looked_at(read_batches(options, key, position), options)
     keys = keys_of(options, first, key)
-    if options.by and keys and options.by not in keys:
-        present = ", ".join(map(repr, keys))
-        raise InputError(f"--by {options.by}: no such column; there are {present}")
+    check_by(options.by, keys)
     classifier = load(options)
 
     from ..classifiers.answers import added_names
 
     names = OwnNames(added_names(classifier.fitted, neuron=options.neuron), keys)
     columns = [*names.of(keys), *names.added] if keys else []
-    (by,) = names.of([options.by]) if options.by else (None,)
-    summary = Summary(classifier.fitted, by)
-    report = None if options.report is None else report_of(classifier, summary, names, key)
-
-    def count(row: Mapping[str, Any]) -> None:
-        outcome = summary.add(row)
-        if report is not None:
-            report.add(row, outcome)
-
+    counts = Counts(classifier, options, names, key, names.added)
     with opened(options, row_format, columns, names, classifier, key.key) as (writer, kept):
         # On a terminal, rows and a bar would write over each other.
         shown = options.output is not None or sys.stdout is None or not sys.stdout.isatty()
@@ -177,29 +168,70 @@ def run(options: Namespace) -> None:
             classifier.advance = progress.advance
             rows = classify_batches(
                 classifier,
-                tags_counted(batches, summary),
+                counts.tags_counted(batches),
                 names,
-                None if kept is None else known_to(kept, count),
+                None if kept is None else known_to(kept, counts.add),
                 expectation(position, progress),
             )
-            write_rows(rows, writer, progress, count)
-    if summary.total.total() > 1:
-        log.info("%s", "\n".join(summary.lines()))
-    if report is not None:
-        report.write(options.report, PLACE if options.input == "-" else options.input or "--text")
-        log.info("%s: open it in a browser", options.report)
+            write_rows(rows, writer, progress, counts.add)
+    counts.conclude(PLACE if options.input == "-" else options.input or "--text")
 
 
-def report_of(
-    classifier: "SentimentClassifier", summary: Summary, names: OwnNames, key: KeyChooser
-) -> "Report":
-    """Return the report to fill; InputError unless the classifier has two classes."""
-    from ..pages.report import Report
+def check_by(by: str | None, keys: list[str]) -> None:
+    """Raise InputError if the column of groups is not among the keys, as far as they are known."""
+    if by and keys and by not in keys:
+        present = ", ".join(map(repr, keys))
+        raise InputError(f"--by {by}: no such column; there are {present}")
 
-    if not classifier.fitted.is_binary:
-        count = len(classifier.classes)
-        raise InputError(f"--report shows two classes; this classifier has {count}; leave it out")
-    return Report(classifier, summary, lambda: names.of([key.key or "text"])[0], names.added)
+
+class Counts:
+    """The summary of classified rows and, if the options name a page for it, their report.
+
+    options: by, report. names: of the rows' own values. key: of the texts. added: the names of the
+    results. Raises InputError for a report unless the classifier has two classes.
+    """
+
+    def __init__(
+        self,
+        classifier: "SentimentClassifier",
+        options: Namespace,
+        names: OwnNames,
+        key: KeyChooser,
+        added: Sequence[str],
+    ):
+        (by,) = names.of([options.by]) if options.by else (None,)
+        self.summary = Summary(classifier.fitted, by)
+        self._page: Path | None = options.report
+        self._report: Report | None = None
+        if self._page is not None:
+            from ..pages import report
+
+            if not classifier.fitted.is_binary:
+                count = len(classifier.classes)
+                raise InputError(f"a report shows two classes; this classifier has {count}")
+            self._report = report.Report(
+                classifier, self.summary, lambda: names.of([key.key or "text"])[0], added
+            )
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Count a classified row."""
+        outcome = self.summary.add(row)
+        if self._report is not None:
+            self._report.add(row, outcome)
+
+    def tags_counted(self, batches: Iterable[list[InputRow]]) -> Iterator[list[InputRow]]:
+        """Yield the batches; count the texts that had HTML tags."""
+        for batch in batches:
+            self.summary.tagged += sum(row.had_tags for row in batch)
+            yield batch
+
+    def conclude(self, source: str) -> None:
+        """Print the summary and write the report. source: where the rows are from."""
+        if self.summary.total.total() > 1:
+            log.info("%s", "\n".join(self.summary.lines()))
+        if self._report is not None and self._page is not None:
+            self._report.write(self._page, source)
+            log.info("%s: open it in a browser", self._page)
 
 
 def known_to(kept: WrittenRows, count: Callable[[Mapping[str, Any]], None]) -> IsKnown:
@@ -212,13 +244,6 @@ def known_to(kept: WrittenRows, count: Callable[[Mapping[str, Any]], None]) -> I
         return is_next
 
     return is_known
-
-
-def tags_counted(batches: Iterable[list[InputRow]], summary: Summary) -> Iterator[list[InputRow]]:
-    """Yield the batches; count the texts that had HTML tags."""
-    for batch in batches:
-        summary.tagged += sum(row.had_tags for row in batch)
-        yield batch
 
 
 def expectation(position: Position, progress: ProgressBar) -> Callable[[int], None]:

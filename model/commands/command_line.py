@@ -29,10 +29,12 @@ KINDS_HELP = (
 )
 COMMANDS = {
     "classify": "classify the sentiment of texts",
+    "report": "write a page about a table of texts, or about what classify wrote",
     "heatmap": "colour texts by what the sentiment unit holds after every character",
     "generate": "continue a prompt, with the sentiment clamped as you like",
     "featurize": "write the features of texts, for your own classifier",
     "evaluate": "score a model on text: bits per character",
+    "compare": "score several models on the same texts, in one table",
     "demo": "write the model itself into one web page",
     "serve": "serve that page, and answers for programs, to this machine",
     "models": "list the models that are installed",
@@ -117,11 +119,16 @@ def add_model(parser: Parser, *, device: bool = True) -> None:
         help="a model directory, a run directory, or the name of a shipped model",
     )
     if device:
-        parser.add_argument(
-            "--device",
-            default="auto",
-            help="where it runs: cpu, cuda, cuda:1, mps; auto: a GPU, if any, else cpu",
-        )
+        add_device(parser)
+
+
+def add_device(parser: Parser) -> None:
+    """Add the place where a model runs."""
+    parser.add_argument(
+        "--device",
+        default="auto",
+        help="where it runs: cpu, cuda, cuda:1, mps; auto: a GPU, if any, else cpu",
+    )
 
 
 def add_classifier(parser: Parser) -> None:
@@ -225,6 +232,11 @@ def add_shard(parser: Parser) -> None:
         help="process only rows i, i + n, i + 2 n, ... of the input, for n commands on n machines "
         "(docs/cluster.md)",
     )
+
+
+def add_by(parser: Parser) -> None:
+    """Add the column of groups."""
+    parser.add_argument("--by", help="column whose values are counted apart at the end")
 
 
 def add_json_output(parser: Parser) -> None:

@@ -10,7 +10,8 @@ from typing import Any, NoReturn
 
 from ..errors import InputError, suggestion, utf8_argument
 
-TEXT_OPTIONS = {"text", "prompt", "title", "text_key", "sheet", "by"}  # others may be paths
+# Others may be paths.
+TEXT_OPTIONS = {"text", "prompt", "title", "text_key", "label_key", "sheet", "by"}
 
 
 class Parser(argparse.ArgumentParser):

@@ -1,7 +1,8 @@
 "use strict";
-// The model in WebAssembly's memory: reads bytes, keeps its state, predicts the next byte.
+// The model in WebAssembly's memory: reads tokens, keeps its state, predicts the next token.
 
 const MULTIPLE = 16;
+const LARGEST_TABLE = 256; // tokens whose input to the first layer is computed beforehand
 
 class Engine {
   // about: the page's description of the model; packed: its weights, in the layout of packing.py.
@@ -16,9 +17,11 @@ class Engine {
     this.H = about.padded_units;
     this.base = align(wasm.__heap_base.value);
     this.end = this.base;
+    this.vocabulary = about.vocabulary ? new Subwords(about.vocabulary) : new Bytes();
     const weights = this.room(packed.byteLength);
     const { H } = this, V = about.symbols, L = about.layers;
-    this.table = this.room(4 * V * 5 * H); // the first layer's input for each byte, [V, 5H]
+    this.hasTable = V <= LARGEST_TABLE;
+    this.table = this.room(this.hasTable ? 4 * V * 5 * H : 0); // the input for each token, [V, 5H]
     this.state = this.room(4 * L * 2 * H); // h and c of each layer, [L, 2, H]
     this.xProj = this.room(4 * 5 * H);
     this.m = this.room(4 * H);
@@ -29,7 +32,8 @@ class Engine {
     if (missing > 0) wasm.memory.grow(Math.ceil(missing / 65536));
     this.memory = wasm.memory.buffer;
     new Uint8Array(this.memory).set(new Uint8Array(packed), weights);
-    this.makeTable();
+    if (this.hasTable)
+      for (let v = 0; v < V; v++) this.embed(v, this.table + 4 * v * 5 * H);
     const size = 2 * L * H;
     this.live = new Float32Array(this.memory, this.state, size);
     this.cell = this.live.subarray(size - H); // of the last layer
@@ -55,21 +59,22 @@ class Engine {
     this.wasm.product(this.place(name), this.place(name + ".scale"), x, this.q, y, rows, columns);
   }
 
-  makeTable() {
-    const V = this.about.symbols, E = this.about.padded_embedding, { H } = this;
-    const whole = new Int8Array(this.memory, this.place("embedding"), V * E);
-    const scale = this.floats("embedding.scale", V);
+  // Compute the first layer's input for a token, [5H], at a place in memory.
+  embed(token, place) {
+    const E = this.about.padded_embedding;
+    const whole = new Int8Array(this.memory, this.place("embedding") + token * E, E);
+    const scale = this.floats("embedding.scale", this.about.symbols)[token];
     const x = new Float32Array(this.memory, this.z, E);
-    for (let v = 0; v < V; v++) {
-      for (let e = 0; e < E; e++) x[e] = whole[v * E + e] * scale[v];
-      this.product("layers.0.w_x", this.z, this.table + 4 * v * 5 * H, 5 * H, E);
-    }
+    for (let e = 0; e < E; e++) x[e] = whole[e] * scale;
+    this.product("layers.0.w_x", this.z, place, 5 * this.H, E);
   }
 
-  // Read one byte from the live state.
-  step(byte) {
+  // Read one token from the live state.
+  step(token) {
     const { H } = this;
-    let xProj = this.table + 4 * byte * 5 * H;
+    let { xProj } = this;
+    if (this.hasTable) xProj = this.table + 4 * token * 5 * H;
+    else this.embed(token, xProj);
     for (let layer = 0; layer < this.about.layers; layer++) {
       const of = `layers.${layer}.`, h = this.state + 4 * layer * 2 * H;
       if (layer > 0) {
@@ -83,7 +88,16 @@ class Engine {
     }
   }
 
-  // The logits of the next byte, [V].
+  // The bits that a token costs as the next one.
+  bits(token) {
+    const logits = this.logits();
+    let most = -Infinity, sum = 0;
+    for (const logit of logits) most = Math.max(most, logit);
+    for (const logit of logits) sum += Math.exp(logit - most);
+    return (Math.log(sum) + most - logits[token]) / Math.LN2;
+  }
+
+  // The logits of the next token, [V].
   logits() {
     const V = this.about.symbols;
     const h = this.state + 4 * (this.about.layers - 1) * 2 * this.H;
@@ -146,12 +160,13 @@ function softmax(logits) {
   return powers.map((power) => power / sum);
 }
 
-// A position in a text: the model's state there, and the pooled states of all bytes before it.
+// A position in a text: the model's state there, and the pooled states of all tokens before it.
 class Place {
   constructor(engine) {
     this.engine = engine;
     const pooling = engine.head ? engine.head.pooling : [];
-    this.count = 0; // bytes read
+    this.count = 0; // tokens read
+    this.bits = 0; // what predicting them has cost; counted only if the classifier asks for it
     this.state = new Float32Array(engine.live.length);
     this.pools = pooling.map((kind) => ({ kind, values: new Float64Array(engine.H) }));
   }
@@ -159,17 +174,19 @@ class Place {
   copy() {
     const other = new Place(this.engine);
     other.count = this.count;
+    other.bits = this.bits;
     other.state.set(this.state);
     this.pools.forEach((pool, index) => other.pools[index].values.set(pool.values));
     return other;
   }
 
-  // Read bytes one by one; call `seen` after each.
-  read(bytes, seen) {
+  // Read tokens one by one; call `seen` after each.
+  read(tokens, seen) {
     const { engine } = this;
     engine.live.set(this.state);
-    for (const byte of bytes) {
-      engine.step(byte);
+    for (const token of tokens) {
+      if (engine.head?.familiarity) this.bits += engine.bits(token);
+      engine.step(token);
       for (const pool of this.pools) addTo(pool, engine.head.state, this.count);
       this.count += 1;
       if (seen) seen(this);
@@ -208,14 +225,15 @@ function addTo({ kind, values }, cell, before) {
   }
 }
 
-const KEEP_EVERY = 64; // bytes between two saved positions
+const KEEP_EVERY = 64; // tokens between two saved positions
 const BLANK = 32; // a byte that ends a word
 
-// A text while it is read, with the values of unit and classifier after every byte.
+// A text while it is read, with the values of unit and classifier for every byte: those after its
+// token; white space at the beginning of a token has those before it.
 class Reading {
   constructor(engine) {
     this.engine = engine;
-    this.bytes = new Uint8Array(0);
+    this.bytes = this.tokens = this.ends = new Uint8Array(0);
     this.restart();
   }
 
@@ -223,66 +241,94 @@ class Reading {
   restart() {
     this.values = [];
     this.odds = [];
-    this.kept = [new Place(this.engine)]; // every 64 bytes
+    this.kept = [new Place(this.engine)]; // every 64 tokens
     this.here = this.kept[0].copy();
     this.bag = null; // the n-grams of the words that have ended
   }
 
-  // Read these bytes from where they differ from those read before; return that position.
+  // Read these bytes from where their tokens differ from those read before; return how many bytes
+  // of the text keep their values.
   aim(bytes) {
-    let same = 0;
-    while (same < this.here.count && this.bytes[same] === bytes[same]) same++;
+    const tokens = this.engine.vocabulary.encode(bytes);
+    const same = Math.min(common(this.tokens, tokens), this.here.count);
     this.bytes = bytes;
+    this.tokens = tokens;
+    let end = 0;
+    this.ends = Array.from(tokens, (token) => (end += this.engine.vocabulary.lengths[token]));
     this.bag = null;
     if (same < this.here.count) {
+      this.here = this.before(same).copy();
       this.kept.length = Math.floor(same / KEEP_EVERY) + 1;
-      this.here = this.kept[this.kept.length - 1].copy();
-      this.values.length = this.odds.length = this.here.count;
+      this.values.length = this.odds.length = this.end(this.here.count);
     }
-    return this.here.count;
+    return this.values.length;
+  }
+
+  // The last saved position that is not beyond a token.
+  before(token) {
+    return this.kept[Math.floor(token / KEEP_EVERY)];
+  }
+
+  // How many bytes the first `count` tokens stand for.
+  end(count) {
+    return count ? this.ends[count - 1] : 0;
   }
 
   get done() {
-    return this.here.count >= this.bytes.length;
+    return this.here.count >= this.tokens.length;
   }
 
   // Continue reading until the time is up; return whether all is read.
   advance(deadline, unit) {
     while (!this.done && performance.now() < deadline) {
       const from = this.here.count;
-      const next = Math.min(this.bytes.length, (Math.floor(from / 16) + 1) * 16);
-      this.here.read(this.bytes.subarray(from, next), (place) => this.note(place, unit));
+      const next = Math.min(this.tokens.length, (Math.floor(from / 16) + 1) * 16);
+      this.here.read(this.tokens.subarray(from, next), (place) => this.note(place, unit));
       if (next % KEEP_EVERY === 0) this.kept.push(this.here.copy());
     }
     return this.done;
   }
 
   note(place, unit) {
-    this.values.push(this.engine.cell[unit]);
-    if (!place.pools.length) return;
-    this.odds.push(place.odds(this.tilt(place.count)));
+    const end = this.end(place.count), value = this.engine.cell[unit];
+    const odds = place.pools.length ? place.odds(this.tilt(end)) : null;
+    const before = [this.values.at(-1) ?? 0, this.odds.at(-1) ?? odds]; // at first, the zero state
+    const first = this.values.length + this.engine.vocabulary.blanks[this.tokens[place.count - 1]];
+    while (this.values.length < end) {
+      const isBefore = this.values.length < first;
+      this.values.push(isBefore ? before[0] : value);
+      if (odds !== null) this.odds.push(isBefore ? before[1] : odds);
+    }
   }
 
   // The log-odds of the n-grams of all words that have ended in the first `count` bytes.
   tilt(count) {
     const { ngrams } = this.engine.head;
     if (!ngrams) return 0;
-    if (!this.bag) {
-      const size = this.bytes.lastIndexOf(BLANK, count - 1) + 1;
-      this.bag = new Bag(ngrams).add(this.bytes.subarray(0, size));
-    } else if (this.bytes[count - 1] === BLANK)
-      this.bag.add(this.bytes.subarray(this.bag.size, count));
+    this.bag ??= new Bag(ngrams);
+    const size = this.bytes.lastIndexOf(BLANK, count - 1) + 1;
+    if (size > this.bag.size) this.bag.add(this.bytes.subarray(this.bag.size, size));
     return this.bag.logOdds;
   }
 
-  // The result for the text: unit and log-odds after the profile's suffix.
+  // The result for the text: unit and log-odds after the profile's suffix, and the whole's bits.
   verdict(suffix, unit) {
-    const end = this.here.copy();
-    end.read(suffix);
+    const whole = new Uint8Array([...this.bytes, ...suffix]);
+    const tokens = this.engine.vocabulary.encode(whole), same = common(this.tokens, tokens);
+    const end = (same < this.here.count ? this.before(same) : this.here).copy();
+    end.read(tokens.subarray(end.count));
     const tilt = this.engine.head?.ngrams?.logOdds(this.bytes) ?? 0;
     const odds = end.pools.length ? end.odds(tilt) : null;
-    return { value: end.state[end.state.length - this.engine.H + unit], odds };
+    const value = end.state[end.state.length - this.engine.H + unit];
+    return { value, odds, bits: end.bits, characters: whole.length };
   }
+}
+
+// How many tokens two sequences have in common at their beginning.
+function common(one, other) {
+  let same = 0;
+  while (same < one.length && same < other.length && one[same] === other[same]) same++;
+  return same;
 }
 
 // Which byte may come next in UTF-8: Unicode 15, table 3-7, as in the model's own sampler.
@@ -293,46 +339,56 @@ const CONTINUATIONS = [
   [[0x90, 0xbf, 3]], [[0x80, 0xbf, 3]], [[0x80, 0x8f, 3]],
 ];
 
-function after(state, byte) {
+function afterByte(state, byte) {
+  if (state < 0) return -1;
   const found = CONTINUATIONS[state].find(([first, last]) => first <= byte && byte <= last);
   return found ? found[2] : -1;
 }
 
+// The state after each token in each state, [8][V]; -1 if it may not follow, or has no bytes.
+function continuations(vocabulary) {
+  return CONTINUATIONS.map((_, state) => Int8Array.from(vocabulary.spellings,
+    (bytes) => (bytes.length ? bytes.reduce(afterByte, state) : -1)));
+}
+
 const DECODER = new TextDecoder("utf-8", { ignoreBOM: true }); // a BOM is a character here
 
-// Continues from a position byte by byte, in valid UTF-8; a unit may be clamped to a value.
+// Continues from a position token by token, in valid UTF-8; a unit may be clamped to a value.
 class Writer {
-  // clamp: {unit, value} or null; random: numbers from 0 to 1, one per byte.
+  // clamp: {unit, value} or null; random: numbers from 0 to 1, one per token.
   constructor({ temperature, clamp, random = Math.random }) {
     Object.assign(this, { temperature, clamp, random });
   }
 
   begin(place) {
-    Object.assign(this, { place, utf8: 0 });
+    const { vocabulary } = place.engine;
+    vocabulary.after ??= continuations(vocabulary);
+    Object.assign(this, { place, vocabulary, utf8: 0 });
   }
 
-  // Draw a byte, read it, and return it.
+  // Draw a token, read it, and return it.
   next() {
     if (this.clamp) this.place.clamp(this.clamp.unit, this.clamp.value);
-    const byte = draw(this.place.logits(), this.utf8, this.temperature, this.random());
-    this.utf8 = after(this.utf8, byte);
-    this.place.read([byte]);
-    return byte;
+    const after = this.vocabulary.after[this.utf8];
+    const token = draw(this.place.logits(), after, this.temperature, this.random());
+    this.utf8 = after[token];
+    this.place.read([token]);
+    return token;
   }
 
-  // Draw bytes to the end of a character.
-  character() {
+  // Draw tokens to the end of a character.
+  characters() {
     const bytes = [];
-    do bytes.push(this.next()); while (this.utf8 !== 0);
+    do bytes.push(...this.vocabulary.spellings[this.next()]); while (this.utf8 !== 0);
     return DECODER.decode(new Uint8Array(bytes));
   }
 }
 
-function draw(logits, utf8, temperature, share) {
-  const allowed = Array.from(logits.keys()).filter((byte) => after(utf8, byte) >= 0);
+function draw(logits, after, temperature, share) {
+  const allowed = Array.from(logits.keys()).filter((token) => after[token] >= 0);
   const best = allowed.reduce((one, other) => (logits[other] > logits[one] ? other : one));
   if (temperature === 0) return best;
-  const chances = allowed.map((byte) => Math.exp((logits[byte] - logits[best]) / temperature));
+  const chances = allowed.map((token) => Math.exp((logits[token] - logits[best]) / temperature));
   let left = share * chances.reduce((sum, chance) => sum + chance, 0);
   return allowed[chances.findIndex((chance) => (left -= chance) < 0)] ?? best;
 }

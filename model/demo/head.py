@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..classifiers.classifier import Classifier
+from ..classifiers.classifier import Classifier, Familiarity
 from ..classifiers.fine_tuned import SMALLEST_PROBABILITY
 from ..classifiers.fitted import Fitted
 from ..classifiers.heads import Heads
@@ -39,6 +39,8 @@ class PageHead(NamedTuple):
     slope: float
     offset: float
     threshold: float  # a text is positive if its probability is above this
+    unsure: tuple[float, float]  # a text is unsure if it lies between these, ends included
+    familiarity: Familiarity | None  # what a familiar text costs at most; None if not known
     unit: int  # the unit that it relies on most
     polarity: int  # 1 if a high value of the unit means positive, else -1
     ngrams: BagOfNgrams | None = None  # its log-odds move each class by its weight minus 0.5
@@ -58,7 +60,8 @@ def page_head(fitted: Fitted | None) -> PageHead | None:
         ngrams = fitted.ngrams
     return PageHead(
         *(fitted.kind, fitted.classes, _maps(fitted.heads), weights, smallest, slope, offset),
-        *(fitted.threshold, fitted.neuron, fitted.polarity, ngrams),
+        *(fitted.threshold, fitted.unsure, fitted.familiarity),
+        *(fitted.neuron, fitted.polarity, ngrams),
     )
 
 
@@ -69,7 +72,7 @@ def _of_regression(fitted: Classifier) -> PageHead:
     scores = Affine(torch.stack([torch.zeros_like(weight), weight]), bias, None)
     return PageHead(
         *(fitted.kind, fitted.classes, [scores], (0.0, 1.0), SMALLEST_PROBABILITY, 1.0, 0.0),
-        *(fitted.threshold, fitted.neuron, fitted.polarity),
+        *(fitted.threshold, fitted.unsure, fitted.familiarity, fitted.neuron, fitted.polarity),
     )
 
 

@@ -7,9 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..files.quantization import SCALE, quantize
+from ..files.quantization import SCALE, dequantize, is_quantized, quantize, unpack
 from ..layers.language_model import LanguageModel
 
+FEWER_BITS = 6  # of the integers of some shipped models
 MULTIPLE = 16  # units and columns are padded to this: the 8-bit weights in one SIMD register
 
 
@@ -38,7 +39,7 @@ def page_tensors(model: LanguageModel) -> dict[str, Tensor]:
     are rounded as the shipped models' are. Units are padded to a multiple of 16; the padding stays
     zero, whatever the model reads.
     """
-    stored = quantize({name: tensor.cpu() for name, tensor in model.state_dict().items()})
+    stored = _integers({name: tensor.cpu() for name, tensor in model.state_dict().items()})
     H = model.config.hidden_size
     tensors = _matrix("embedding", stored, "embedding.weight")
     for index in range(model.config.layers):
@@ -54,6 +55,21 @@ def page_tensors(model: LanguageModel) -> dict[str, Tensor]:
     tensors |= _matrix("decoder", stored, "decoder.weight")
     tensors["decoder.b"] = stored["decoder.bias"]
     return tensors
+
+
+def _integers(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return the matrices as int8 with scales: of 6 bits if they already are, else of 8."""
+    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    packed = quantize(tensors, FEWER_BITS)
+    again = dequantize(packed, shapes, FEWER_BITS)
+    if not all(torch.allclose(again[name], each.float()) for name, each in tensors.items()):
+        return quantize(tensors)
+    wide = {
+        n: unpack(packed[n], shape[-1], FEWER_BITS)
+        for n, shape in shapes.items()
+        if is_quantized(shape)
+    }
+    return packed | wide
 
 
 def padded(size: int) -> int:

@@ -4,6 +4,7 @@ import base64
 import html
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +12,20 @@ import numpy as np
 import torch
 
 from ..classifiers.fitted import Fitted
+from ..classifiers.sentiment_classifier import SHORTEST
 from ..errors import InputError
 from ..files.storage import write_atomically
 from ..files.weights import LoadedModel
 from ..pages.page import as_utf8, content_digest, fill
-from ..text.tokenizer import BYTES
+from ..text.subwords import SubwordTokenizer
+from ..text.tokenizer import BYTES, Tokenizer
 from ..units.trace import trace
 from .head import PageHead, page_head
 from .packing import Packed, pack, pad_poolings, padded, page_tensors
 
 FOLDER = Path(__file__).parent
 TITLE = "The sentiment neuron"
+WORKER = ("ngrams.js", "subwords.js", "engine.js", "worker.js")
 PROFILES = {"openai": True, "raw": False}  # profiles of encoding.js: do they clean?
 EXAMPLES = (
     "I loved it. Warm, funny, and over too soon.",
@@ -67,7 +71,7 @@ def demo_page(
         "style_digest": content_digest(style),
         "script": script,
         "script_digest": content_digest(script),
-        "worker": "\n".join(_program(name) for name in ("ngrams.js", "engine.js", "worker.js")),
+        "worker": "\n".join(_program(name) for name in WORKER),
         "module": _base64((FOLDER / "wasm" / "mlstm.wasm").read_bytes()),
         "weights": _base64(packed.data),
         "data": _script_safe(_description(loaded, head, packed.places, unit)),
@@ -80,8 +84,6 @@ def _check(loaded: LoadedModel) -> None:
     cell = loaded.model.config.cell
     if cell != "mlstm":
         raise InputError(f"{loaded.folder}: its cell is {cell}; the page computes mlstm only")
-    if loaded.tokenizer.kind != BYTES.kind:
-        raise InputError(f"{loaded.folder}: has a vocabulary of subwords; the page reads bytes")
     if loaded.profile.name not in PROFILES:
         raise InputError(
             f"{loaded.folder}: its text profile is {loaded.profile.name}; the page knows "
@@ -117,6 +119,7 @@ def _description(
         "symbols": config.resolved_vocabulary_size,
         "unit": unit,
         "limits": [float(f"{limit:.3g}") for limit in ranges.tolist()],
+        "vocabulary": _vocabulary(loaded.tokenizer),
         "head": head and _head(head),
         "profile": {
             "prefix": profile.prefix,
@@ -126,6 +129,11 @@ def _description(
         "examples": EXAMPLES,
         "places": places,
     }
+
+
+def _vocabulary(tokenizer: Tokenizer) -> dict[str, Any] | None:
+    """Return the pieces of a vocabulary as subwords.js reads them; None of bytes."""
+    return tokenizer.pieces() if isinstance(tokenizer, SubwordTokenizer) else None
 
 
 def _head(head: PageHead) -> dict[str, Any]:
@@ -141,6 +149,9 @@ def _head(head: PageHead) -> dict[str, Any]:
         "slope": head.slope,
         "offset": head.offset,
         "threshold": head.threshold,
+        "unsure": head.unsure,
+        "familiarity": head.familiarity and asdict(head.familiarity),
+        "shortest": SHORTEST,
         "ngrams": head.ngrams and {"buckets": len(head.ngrams.weights), "scale": head.ngrams.scale},
     }
 
@@ -156,7 +167,9 @@ def _ranges(loaded: LoadedModel) -> np.ndarray:
 def _about(loaded: LoadedModel, classifier: Fitted | None, head: PageHead | None) -> str:
     folder = loaded.folder
     name = folder.parent.name if folder.name == "model" else folder.name
-    text = f"{name}: a byte-level multiplicative LSTM of {loaded.model.config.hidden_size:,} units."
+    reads = "bytes" if loaded.tokenizer.kind == BYTES.kind else "pieces of words"
+    units = f"{loaded.model.config.hidden_size:,} units"
+    text = f"The model, {name}, is a multiplicative LSTM of {units} that reads {reads}."
     if classifier is None:
         text += " It has no classifier, so the page shows units, and no probability."
     elif head is None:

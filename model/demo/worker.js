@@ -42,11 +42,13 @@ const ORDERS = {
     const goesOn = () => reading && mine === writer; // a forgotten text is never read to its end
     while (goesOn() && !reading.done) await pause(SLICE);
     if (goesOn()) mine.begin(reading.here.copy());
-    for (let room = length; room > 0 && goesOn(); room--) {
-      const text = mine.character();
-      if (text === "\n") break; // the review has ended
-      postMessage({ slot, number, written: text });
-      await pause(pace);
+    for (let room = length, ended = false; room > 0 && !ended && goesOn(); ) {
+      const [text, ...after] = mine.characters().split("\n"); // which ends a review
+      const letters = Array.from(text).slice(0, room);
+      ended = after.length > 0;
+      room -= letters.length;
+      if (letters.length) postMessage({ slot, number, written: letters.join("") });
+      await pause(pace * letters.length);
     }
     postMessage({ slot, number, ended: true });
   },
@@ -82,7 +84,7 @@ function advance(name, slot) {
   const { reading, suffix, serial } = slot;
   const done = reading.advance(performance.now() + SLICE, unit);
   const from = slot.told;
-  slot.told = reading.here.count;
+  slot.told = reading.values.length;
   slot.pending = !done;
   postMessage({
     slot: name, serial, from, done,

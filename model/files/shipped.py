@@ -1,5 +1,6 @@
 """Finds the folder of a model: by its path, by a run's, or by a shipped model's name."""
 
+import re
 import reprlib
 from os import PathLike
 from pathlib import Path
@@ -9,6 +10,7 @@ from ..errors import InputError, suggestion
 from .layout import CLASSIFIER_FILE, CONFIG_FILE
 from .storage import read_json, step_folders
 
+SOURCES_FILE = "SOURCES.md"  # of a shipped model: tables of the texts that it has read
 HUB = "hf://"  # before a repository's owner/name
 SHIPPED_MODELS = Path(__file__).parent.parent / "pretrained"
 ALIASES = {"default": "stars_1024", "default_small": "stars_512"}  # of shipped models
@@ -86,3 +88,11 @@ def describe_shipped(name: str) -> dict[str, Any]:
         "text_profile": description["text_profile"],
         "classes": read_json(classifier)["classes"] if classifier.is_file() else [],
     }
+
+
+def sources_of(folder: Path) -> list[str]:
+    """Return the names of the text sources of a model, from the tables of its SOURCES.md."""
+    path = folder / SOURCES_FILE
+    if not path.is_file():
+        return []
+    return re.findall(r"^\| `(\w+)` \|", path.read_text(encoding="utf-8"), flags=re.MULTILINE)

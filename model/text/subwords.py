@@ -107,6 +107,25 @@ class SubwordTokenizer(Tokenizer):
     def _verbatim(self, text: str) -> np.ndarray:
         return self._bytes[np.frombuffer(text.encode("utf-8", "surrogateescape"), np.uint8)]
 
+    def pieces(self) -> dict[str, Any]:
+        """Return what splits a text, for JSON: kind, pieces, scores, and the token of each byte.
+
+        A piece is text; None for a token that stands for a byte, or for nothing.
+        """
+        spelled = [bool(spelling) for spelling in self.spellings]
+        is_piece = [
+            each and not self._processor.is_byte(token) for token, each in enumerate(spelled)
+        ]
+        return {
+            "kind": self.kind,
+            "pieces": [
+                spelling.decode() if each else None
+                for spelling, each in zip(self.spellings, is_piece, strict=True)
+            ],
+            "scores": [self._processor.get_score(n) for n in range(self.vocabulary_size)],
+            "bytes": self._bytes.tolist(),
+        }
+
     def opening(self, text: bytes) -> tuple[np.ndarray, bytes]:
         """Return the tokens of a text to continue, and the bytes that must begin the next token.
 

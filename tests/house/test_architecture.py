@@ -22,7 +22,10 @@ ALLOWED = {
         *(f"model.{name}" for name in ("bounds", "errors", "fused.cores")),
         *(f"model.files.{name}" for name in ("locks", "storage", "tokenizers")),
         *(f"model.text.{name}" for name in ("profiles", "split", "tokenizer", "subwords")),
-        *(f"model.reading.{name}" for name in ("inputs", "progress", "records", "tables", "texts")),
+        *(
+            f"model.reading.{name}"
+            for name in ("inputs", "labels", "progress", "records", "tables", "texts")
+        ),
     },
     "training": {"model", "data_utils"},
     "transfer": {
@@ -46,6 +49,7 @@ LAZY = {
     "model/classifiers/sentiment_classifier.py": {"sklearn"},  # its tags, when scikit-learn asks
     "model/classifiers/answers.py": {"pandas"},  # of a table of results
     "model/fused/cuda/triton_kernels.py": {"triton"},
+    "model/classifiers/comparison.py": {"sklearn"},  # a tree of depth one: the best single unit
     "model/files/hub.py": {"huggingface_hub"},
     "model/pages/picture.py": {"matplotlib"},
     "model/text/subwords.py": {"sentencepiece"},
@@ -185,6 +189,7 @@ def test_only_tables_need_what_reads_tables():
         ["heatmap", "--text", "good", "--output", "heatmap.jpg"],
         ["featurize", "--input", "nowhere.csv", "--output", "/tmp/features.npy"],
         ["evaluate", "--data", "nowhere.csv"],
+        ["compare", "default", "--data", "nowhere.csv"],
         ["generate", "--model", "nowhere"],
         ["models"],
         ["--help"],

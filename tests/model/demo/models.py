@@ -16,14 +16,14 @@ from model.classifiers.ngrams import BagOfNgrams
 from model.classifiers.stars import FEATURES, Calibration, StarsClassifier
 from model.files.quantization import dequantize, quantize
 from model.files.weights import LoadedModel, save_model
-from model.inference.features import Pooling
+from model.inference.features import Pooling, read_in_order
 from model.inference.sampling import Clamp, Stepper
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile
-from model.text.tokenizer import BYTES
 from model.text.utf8 import START, Continuations
-from model.units.trace import trace
+from model.units.trace import trace, values_per_byte
+from tests.conftest import small_vocabulary
 
 POOLS = {"last": lambda v: v[-1], "mean": lambda v: v.mean(0), "max": lambda v: v.max(0)}
 POOLS["min"] = lambda v: v.min(0)
@@ -40,6 +40,19 @@ def small_model(folder, profile="openai", newline=-1e3, **architecture) -> Loade
     model.decoder.bias.data[ord("\n")] = newline
     save_model(folder, model, text_profile(profile), {})
     return LoadedModel(model, text_profile(profile), folder)
+
+
+def small_subword_model(folder, kind="bpe", **architecture) -> LoadedModel:
+    """The same with a vocabulary of 400 tokens."""
+    tokenizer = small_vocabulary(kind, 400)
+    size = tokenizer.vocabulary_size
+    sizes = {"hidden_size": 20, "embedding_size": 7, "vocabulary_size": size, **architecture}
+    model = build_model(ModelConfig(**sizes), seed=3).eval()
+    model.decoder.weight.data.mul_(20)
+    ends = [n for n, spelling in enumerate(tokenizer.spellings) if b"\n" in spelling]
+    model.decoder.bias.data[ends] = -1e3
+    save_model(folder, model, text_profile("openai"), {}, tokenizer=tokenizer)
+    return LoadedModel(model, text_profile("openai"), folder, tokenizer=tokenizer)
 
 
 def small_classifier(loaded: LoadedModel, pooling: Sequence[Pooling] = ("last",)) -> Classifier:
@@ -88,13 +101,16 @@ def as_8_bit(loaded: LoadedModel) -> LoadedModel:
     weights = loaded.model.state_dict()
     shapes = {name: tuple(tensor.shape) for name, tensor in weights.items()}
     model.load_state_dict(dequantize(quantize(weights), shapes))
-    return LoadedModel(model, loaded.profile, loaded.folder)
+    return LoadedModel(model, loaded.profile, loaded.folder, tokenizer=loaded.tokenizer)
 
 
 def python_says(
     loaded: LoadedModel, classifier: Fitted | None, texts: Sequence[str], unit: int
 ) -> list[dict[str, Any]]:
-    """Return the unit after every byte of each text, and the log-odds that it ends with."""
+    """Return the unit after every byte of each text, and the log-odds that it ends with.
+
+    Also what the text costs, in bits. The value of a token is that of each of its bytes.
+    """
     tokens = list(map(loaded.tokens, texts))
     values = trace(loaded.model, tokens, [unit])  # [n, 1] each
     odds: Sequence[float | None] = [None] * len(texts)
@@ -106,7 +122,14 @@ def python_says(
             cleaned = [loaded.profile.encode(text).decode() for text in texts]
             features = np.column_stack([features, classifier.ngrams.log_odds(cleaned)])
         odds = classifier.decide(features.astype(np.float32)).tolist()
-    return [{"values": v[:, 0], "odds": o} for v, o in zip(values, odds, strict=True)]
+    bits = read_in_order(loaded.model, tokens).bits
+    per_byte = [
+        values_per_byte(loaded.tokenizer, each, v) for each, v in zip(tokens, values, strict=True)
+    ]
+    return [
+        {"values": v[:, 0], "odds": o, "bits": b}
+        for v, o, b in zip(per_byte, odds, bits, strict=True)
+    ]
 
 
 def python_writes(loaded: LoadedModel, text: str, length: int, clamp: Clamp | None) -> str:
@@ -115,18 +138,20 @@ def python_writes(loaded: LoadedModel, text: str, length: int, clamp: Clamp | No
     (`generate` clamps a unit from the first byte of its prompt on, and the page from the end of
     what has been typed.)
     """
-    reader, utf8 = Stepper(loaded.model), Continuations(BYTES.spellings)
-    for byte in loaded.profile.opening(text):
-        reader.step(np.array([byte]))
+    spellings = loaded.tokenizer.spellings
+    reader, utf8 = Stepper(loaded.model), Continuations(spellings)
+    for token in loaded.tokenizer.encode(loaded.profile.opening(text)):
+        reader.step(np.array([token]))
     if clamp is not None:
         reader.clamp, reader.state = clamp, clamp.apply(reader.state)
     written, state = bytearray(), START
     while state != START or len(written.decode()) < length:
-        scores = np.where(utf8.allowed(state, 4), reader.logits()[0], -np.inf)
-        written.append(int(scores.argmax()))
-        state = utf8.next_state(state, written[-1])
-        reader.step(np.array([written[-1]]))
-    return written.decode()
+        scores = np.where(utf8.allowed(state, 100), reader.logits()[0], -np.inf)
+        token = int(scores.argmax())
+        written += spellings[token]
+        state = utf8.next_state(state, token)
+        reader.step(np.array([token]))
+    return written.decode()[:length]
 
 
 def part(page: str, name: str) -> str:

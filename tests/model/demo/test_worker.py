@@ -1,6 +1,7 @@
 """The page's worker and its WebAssembly against Python, without a browser."""
 
 import json
+import random
 import re
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ from model.demo.page import FOLDER, demo_page
 from model.files.weights import load_model
 from model.inference.sampling import Clamp
 from model.text.profiles import text_profile
+from model.text.subwords import PROBES
 from tests.model.demo.models import (
     about,
     as_8_bit,
@@ -25,6 +27,7 @@ from tests.model.demo.models import (
     small_model,
     small_stars,
     small_stars_and_ngrams,
+    small_subword_model,
 )
 
 WASM = FOLDER / "wasm"
@@ -39,6 +42,8 @@ ARCHITECTURES = {
     "two layers without weight norm": {"layers": 2, "weight_norm": False},
     "units and columns of full registers": {"hidden_size": 32, "embedding_size": 48},
     "raw texts": {"profile": "raw"},
+    "pieces of byte-pair encoding": {"kind": "bpe"},
+    "pieces of a unigram model, two layers": {"kind": "unigram", "layers": 2},
 }
 
 WORDS = [
@@ -91,7 +96,8 @@ def values_of(messages: list[dict], before: list[float]) -> list[float]:
 @needs_node
 @pytest.mark.parametrize("architecture", ARCHITECTURES.values(), ids=ARCHITECTURES)
 def test_it_reads_and_writes_as_python_does(tmp_path, architecture):
-    loaded = small_model(tmp_path / "model", **architecture)
+    make = small_subword_model if "kind" in architecture else small_model
+    loaded = make(tmp_path / "model", **architecture)
     classifier = small_classifier(loaded, ("last", "mean", "max", "min"))
     page = demo_page(loaded, classifier, "Title")
     writing = {"order": "write", "length": 40, "temperature": 0, "clamp": None}
@@ -107,6 +113,61 @@ def test_it_reads_and_writes_as_python_does(tmp_path, architecture):
     np.testing.assert_allclose(first[-1]["verdict"]["odds"], expected["odds"], **CLOSE)
     for messages, clamp in zip(writings, [None, Clamp(unit=6, cell=2.5)], strict=True):
         assert written(messages) == python_writes(rounded, TEXT, 40, clamp)
+
+
+@needs_node
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "shipped"])
+def test_it_splits_texts_as_sentencepiece_does(tmp_path, kind):
+    if kind == "shipped":
+        loaded = load_model("amazon_subword_1024")
+    else:
+        loaded = small_subword_model(tmp_path / "model", kind)
+    draw = random.Random(3)
+    letters = "aabcdehilnorst  \u2581é😀\n."
+    texts = [
+        *(*REVIEWS, *PROBES, TEXT, "", " ", "w" * 3000, "\u2581\u2581 a\u2581 ", "  two  spaces "),
+        *("".join(draw.choices(letters, k=draw.randint(1, 60))) for _ in range(300)),
+    ]
+    orders = [{"order": "tokens", "bytes": list(text.encode())} for text in texts]
+    answers = told(demo_page(loaded, None, "Title"), tmp_path, orders)
+    for text, tokens in zip(texts, answers, strict=True):
+        assert tokens == loaded.tokenizer.encode(text.encode()).tolist(), repr(text)
+
+
+@needs_node
+def test_an_edit_of_subwords_has_the_numbers_of_python(tmp_path):
+    """What follows an edit may split differently, and so may what precedes it."""
+    loaded = small_subword_model(tmp_path / "model")
+    classifier = small_classifier(loaded, ("mean",))
+    texts = [TEXT, TEXT + "x", TEXT[:150] + "y" + TEXT[151:], TEXT[:150], "", TEXT, TEXT + " "]
+    answers = told(
+        demo_page(loaded, classifier, "Title"), tmp_path, [reading(loaded, t) for t in texts]
+    )
+    values, rounded = [], as_8_bit(loaded)
+    for text, messages in zip(texts, answers, strict=True):
+        values = values_of(messages, values)
+        (expected,) = python_says(rounded, classifier, [text], classifier.neuron)
+        read = len(loaded.profile.opening(text))
+        np.testing.assert_allclose(values[:read], expected["values"][:read], **CLOSE)
+        np.testing.assert_allclose(messages[-1]["verdict"]["odds"], expected["odds"], **CLOSE)
+
+
+@needs_node
+@pytest.mark.parametrize("name", ["default", "amazon_subword_1024"])
+def test_a_text_costs_the_bits_that_it_costs_in_python(tmp_path, name):
+    loaded = load_model(name)
+    fitted = load_fitted(loaded, find_classifier(loaded), "")
+    page = demo_page(loaded, fitted, "Title")
+    texts = [*REVIEWS[:4], "", "zxqj vvkw qqqq zzxj"]
+    answers = told(page, tmp_path, [reading(loaded, text) for text in texts])
+    said = python_says(loaded, fitted, texts, about(page)["unit"])
+    for text, messages, expected in zip(texts, answers, said, strict=True):
+        verdict = messages[-1]["verdict"]
+        assert verdict["characters"] == len(loaded.profile.encode(text))
+        if fitted.familiarity is not None:
+            assert verdict["bits"] == pytest.approx(expected["bits"], rel=PROMISED)
+        assert verdict["odds"] == pytest.approx(expected["odds"], abs=PROMISED), text
+        assert verdict["value"] == pytest.approx(expected["values"][-1], abs=PROMISED), text
 
 
 @needs_node

@@ -1,5 +1,6 @@
 // node worker.mjs PAGE < orders.json: a page's worker without a browser. Prints, for each order, the
 // messages that came back until one said ready, done or ended; none for one that is "unanswered".
+// For the order "tokens" it prints how the worker splits the bytes.
 import fs from "node:fs";
 import vm from "node:vm";
 
@@ -27,7 +28,10 @@ const all = [];
 for (const order of JSON.parse(fs.readFileSync(0, "utf8"))) {
   for (const name of ["bytes", "suffix"]) if (order[name]) order[name] = Uint8Array.from(order[name]);
   const data = { slot: 0, serial: 0, number: 0, pace: 0, ...order };
-  if (order.unanswered) globalThis.onmessage({ data });
+  if (order.order === "tokens") {
+    const tokens = vm.runInThisContext("engine").vocabulary.encode(order.bytes);
+    all.push(Array.from(tokens));
+  } else if (order.unanswered) globalThis.onmessage({ data });
   else all.push(await answers(data));
 }
 console.log(JSON.stringify(all));

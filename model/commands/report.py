@@ -1,0 +1,126 @@
+"""Write the page that `classify --report` writes, from what classify wrote or from a table.
+
+A file with the columns that classify adds is not classified again: the answers on the page are
+those in the file. The texts of any other file are classified first. To keep the answers of a large
+table, classify it with --output, then report on that file.
+
+mlstm-sentiment report labelled.csv --output report.html
+mlstm-sentiment report comments.xlsx --by product --output report.html
+"""
+
+from argparse import Namespace
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..classifiers.classified_rows import classify_batches
+from ..classifiers.rows import InputRow, OwnNames
+from ..errors import InputError
+from ..pages.outputs import PAGES
+from ..reading.inputs import Position
+from ..reading.progress import ProgressBar
+from ..reading.row_files import value_of
+from ..reading.texts import TEXT_KEYS, KeyChooser
+from .classify import Counts, check_by, expectation, keys_of, load, looked_at, read_batches
+from .command_line import (
+    KINDS_HELP,
+    Parser,
+    add_by,
+    add_classifier,
+    add_model,
+    add_precision,
+    add_reading,
+)
+from .program import check_apart, prepare_output
+
+# The columns of classify's output by which it is known; the page needs all but the last.
+ANSWERS = ("label", "probability", "unsure", "unfamiliar", "bits_per_character")
+
+
+def add_options(parser: Parser) -> None:
+    """Add the options of the command."""
+    parser.add_argument(
+        "input",
+        metavar="FILE",
+        help=f"texts, or what classify wrote: {KINDS_HELP}; a file, or its http(s) address",
+    )
+    parser.add_argument(
+        "--output",
+        dest="report",
+        type=Path,
+        default=Path("report.html"),
+        help="the .html page to write",
+    )
+    add_by(parser)
+    add_model(parser)
+    add_classifier(parser)
+    add_reading(parser)
+    add_precision(parser)
+    parser.set_defaults(text=[], threshold=None, unsure=None, neuron=False, batch_size=128)
+
+
+def run(options: Namespace) -> None:
+    """Write the page."""
+    if options.report.suffix.lower() not in PAGES:
+        raise InputError(f"--output {options.report}: the name must end in .html")
+    if options.input == "-":
+        raise InputError("report needs a file; for a pipe: classify --input - --report report.html")
+    check_apart([Path(options.input)], [options.report])
+    prepare_output(options.report)
+    key = KeyChooser(options.text_key, TEXT_KEYS, "--text-key")
+    position = Position()
+    batches, first = looked_at(read_batches(options, key, position), options)
+    keys = keys_of(options, first, key)
+    check_by(options.by, keys)
+    classifier = load(options)
+
+    from ..classifiers.answers import added_names
+
+    added = added_names(classifier.fitted)
+    is_answered = set(ANSWERS) <= set(keys)
+    names = OwnNames([] if is_answered else added, keys)
+    counts = Counts(classifier, options, names, key, added)
+    with ProgressBar("classify", shown=not is_answered) as progress:
+        classifier.advance = progress.advance
+        tagged = counts.tags_counted(batches)
+        rows: Iterable[Sequence[Mapping[str, Any]]]
+        if is_answered:
+            rows = ([answered(row, classifier.classes) for row in batch] for batch in tagged)
+        else:
+            on_size = expectation(position, progress)
+            rows = classify_batches(classifier, tagged, names, on_size=on_size)
+        for batch in rows:
+            for row in batch:
+                counts.add(row)
+    counts.conclude(options.input)
+
+
+def answered(row: InputRow, classes: Sequence[str]) -> dict[str, Any]:
+    """Return a row of classify's output, with the values that its cells of CSV stand for.
+
+    Raises InputError for a value that classify does not write, and for a label that is not one of
+    the classes.
+    """
+    values, place = dict(row.record), row.record.place
+    for name in ANSWERS[:-1]:
+        cell = values.get(name)
+        if isinstance(cell, str):
+            is_text = name == "label"
+            try:  # a spreadsheet writes TRUE
+                values[name] = value_of(cell if is_text else cell.lower(), is_text=is_text)
+            except ValueError as error:
+                raise InputError(
+                    f"{place}: {name} is {cell!r}, which classify never writes"
+                ) from error
+        elif cell != cell:  # NaN, of an empty cell
+            values[name] = None
+    if values["label"] is None:
+        return values
+    if values["label"] not in classes:
+        raise InputError(
+            f"{place}: label is {values['label']!r}, but the classifier's classes are "
+            f"{', '.join(classes)}; name the model of these answers with --model"
+        )
+    if not isinstance(values["probability"], float | int):
+        raise InputError(f"{place}: has a label but no probability; classify the file again")
+    return values
