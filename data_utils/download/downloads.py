@@ -16,8 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from model.errors import InputError
-from model.files.locks import one_at_a_time, refusal
-from model.files.storage import flush_to_disk, write_json
+from model.files.storage import flush_to_disk, one_at_a_time, refusal, write_json
 
 from .dataset import Dataset, RemoteFile
 from .partial_files import NotTheFile, PartialFile, append_missing

@@ -21,16 +21,17 @@ from typing import Any
 import numpy as np
 
 from model.errors import InputError, utf8_argument
-from model.files.locks import one_at_a_time, refusal
 from model.files.storage import (
     Contents,
     check_no_link,
     foreign_files,
     inside,
     listed,
+    one_at_a_time,
     path_in_oserrors,
     read_json,
     recover_folders,
+    refusal,
     remove_folder,
     write_json,
 )

@@ -11,7 +11,7 @@ import torch
 
 from ..bounds import NonNegativeInt, Probability, check_bounds, fill
 from ..errors import InputError
-from ..files.layout import CLASSIFIER_FILE as CONFIG_FILE
+from ..files.shipped import CLASSIFIER_FILE as CONFIG_FILE
 from ..files.storage import check_format_version, read_json, write_json
 from ..files.weights import check_header, load_tensors, save_tensors
 from ..inference.features import FeatureKind, Pooling, check_poolings

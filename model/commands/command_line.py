@@ -35,7 +35,6 @@ COMMANDS = {
     "demo": "write the model itself into one web page",
     "serve": "serve that page, and answers for programs, to this machine",
     "models": "list the models that are installed",
-    "push": "upload a model to the Hugging Face hub",
 }
 
 

@@ -12,11 +12,17 @@ from typing import Literal
 import numpy as np
 
 from ..errors import InputError, checked_whole
-from ..files.arrays import map_array
-from ..files.storage import first_free, flush_to_disk, path_in_oserrors, read_json, write_json
+from ..files.storage import (
+    first_free,
+    flush_to_disk,
+    map_array,
+    path_in_oserrors,
+    read_json,
+    write_json,
+)
 from ..files.weights import model_digest
 from ..layers.language_model import LanguageModel
-from ..text.ragged import ragged_batches
+from ..text.split import ragged_batches
 from .features import FINAL_CELL, FeatureKind, final_states
 
 SECONDS_BETWEEN_SAVES = 10.0

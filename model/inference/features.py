@@ -15,7 +15,7 @@ from ..errors import InputError, is_whole
 from ..layers.config import ModelConfig
 from ..layers.language_model import LanguageModel, Weights
 from ..state import State, StateName, summation_dtype
-from ..text.ragged import RaggedBatch, ragged_batches
+from ..text.split import RaggedBatch, ragged_batches
 
 Pooling = Literal["last", "mean", "max", "min"]
 NO_TARGET = -100  # torch's own mark of a prediction to ignore

@@ -20,7 +20,7 @@ ALLOWED = {
     "model": set(),
     "data_utils": {
         *(f"model.{name}" for name in ("bounds", "errors", "fused.cores")),
-        *(f"model.files.{name}" for name in ("locks", "storage", "tokenizers")),
+        *(f"model.files.{name}" for name in ("storage", "tokenizers")),
         *(f"model.text.{name}" for name in ("profiles", "split", "tokenizer", "subwords")),
         *(f"model.reading.{name}" for name in ("inputs", "progress", "records", "tables", "texts")),
     },
@@ -46,7 +46,7 @@ LAZY = {
     "model/classifiers/sentiment_classifier.py": {"sklearn"},  # its tags, when scikit-learn asks
     "model/classifiers/answers.py": {"pandas"},  # of a table of results
     "model/fused/cuda/triton_kernels.py": {"triton"},
-    "model/files/hub.py": {"huggingface_hub"},
+    "model/files/shipped.py": {"huggingface_hub"},
     "model/pages/picture.py": {"matplotlib"},
     "model/text/subwords.py": {"sentencepiece"},
     "model/text/profiles.py": {"anyascii"},

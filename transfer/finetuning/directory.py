@@ -11,7 +11,7 @@ from data_utils.provenance import describe_origin
 from model.classifiers.classifier import CLASSIFIER_FILES, FOLDER
 from model.classifiers.fine_tuned import FineTuned, save_fine_tuned
 from model.errors import InputError
-from model.files.layout import MODEL_FILES
+from model.files.shipped import MODEL_FILES
 from model.files.storage import (
     check_format_version,
     inside,

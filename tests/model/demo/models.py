@@ -21,8 +21,7 @@ from model.inference.sampling import Clamp, Stepper
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile
-from model.text.tokenizer import BYTES
-from model.text.utf8 import START, Continuations
+from model.text.tokenizer import BYTES, START, Continuations
 from model.units.trace import trace
 
 POOLS = {"last": lambda v: v[-1], "mean": lambda v: v.mean(0), "max": lambda v: v.max(0)}

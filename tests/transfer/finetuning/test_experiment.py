@@ -17,8 +17,7 @@ from model import SentimentClassifier, load_model, save_model
 from model.classifiers.fitted import find_classifier
 from model.classifiers.separation import load_areas
 from model.errors import InputError
-from model.files.locks import lock_folder
-from model.files.storage import read_json, write_json
+from model.files.storage import lock_folder, read_json, write_json
 from model.files.weights import model_digest
 from model.inference.features import features_in_order
 from model.text.profiles import text_profile
