@@ -136,14 +136,6 @@ def word_runs() -> CountVectorizer:
     return CountVectorizer(ngram_range=(1, 3), binary=True, token_pattern=r"\w+|[^\w\s]")
 
 
-def best_tfidf_regression(
-    train: tuple[Any, np.ndarray], val: tuple[Any, np.ndarray]
-) -> LogisticRegression:
-    """Return the regression fitted to train with the C that is best on val; features, labels."""
-    fits = [tfidf_regression(c).fit(*train) for c in TFIDF_C_GRID]
-    return max(fits, key=lambda fitted: fitted.score(*val))
-
-
 def tfidf_regression(c: float) -> LogisticRegression:
     """Return the regression on it, not fitted yet."""
     return LogisticRegression(C=c, max_iter=1000)
