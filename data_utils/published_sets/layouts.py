@@ -13,8 +13,7 @@ from model.errors import InputError
 from model.reading.inputs import LONGEST_RECORD
 from model.text.profiles import unescape
 
-from ..labelled import LabelledSet, read_labelled_sets
-from ..multilabel import read_label_columns
+from ..labelled import LabelledSet, read_label_columns, read_labelled_sets
 
 
 def joined(sets: Sequence[LabelledSet]) -> LabelledSet:

@@ -28,11 +28,16 @@ from training.runs.run_directory import RunDirectory, lock_new_run, lock_run
 
 from .config import FinetuningConfig
 from .task import Task
-from .trainer import Finetuner, FinetuningProgress, set_trainable
+from .trainer import Finetuner, FinetuningProgress
 
 FORMAT_VERSION = 1
 WEIGHTS_FILE, OPTIMIZER_FILE = "weights.safetensors", "optimizer.safetensors"
 OTHER_MODEL, OTHER_TEXTS = "model_digest", "task_digest"
+REVISION = "b21d37ad"  # the last with the settings of CLOSED
+CLOSED = {  # settings that were closed, and the value that each had unless asked otherwise
+    **{"layer_factor": 1.0, "unfreeze_epochs": 0, "patience": 0},
+    **{"class_weights": "none", "threshold_metric": None, "metric": None},
+}
 
 
 class FinetuningDirectory(RunDirectory):
@@ -114,6 +119,12 @@ def check_same_request(before: dict[str, Any], now: dict[str, Any], path: Path) 
     earlier = before.get("config")
     if not isinstance(earlier, dict):
         raise InputError(f"{path}: config is {earlier!r}; is the file damaged?")
+    for key, default in CLOSED.items():
+        if earlier.get(key, default) != default:
+            raise InputError(
+                f"{path}: was begun with {key} {earlier[key]}, which is closed; continue it with "
+                f"revision {REVISION}, or start again"
+            )
     changed = [key for key, value in now["config"].items() if earlier.get(key) != value]
     if changed:
         settings = ", ".join(f"{key} {earlier.get(key)}" for key in changed)
@@ -158,8 +169,6 @@ class FinetuningCheckpoints(CheckpointStore):
         step = step_of(folder)
         tuner.progress = FinetuningProgress.from_json(content.get("progress"), step, path)
         restore_weights(learning_modules(tuner), folder / WEIGHTS_FILE, "the request asks for")
-        # The optimiser has no state for a parameter that had not begun to learn.
-        set_trainable(tuner.model, tuner.groups, tuner.config, (step - 1) // tuner.epoch_steps)
         restore_optimizers([tuner.optimizer], folder / OPTIMIZER_FILE)
 
 
