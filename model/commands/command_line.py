@@ -240,9 +240,8 @@ def add_precision(parser: Parser) -> None:
 
 
 def add_input(parser: Parser, *, required: bool = False, more: str = "") -> None:
-    """Add a file of texts, or its address."""
-    where = "a file, or its http(s) address"
-    parser.add_argument("--input", required=required, help=f"texts: {KINDS_HELP}; {where}{more}")
+    """Add a file of texts."""
+    parser.add_argument("--input", required=required, help=f"texts: {KINDS_HELP}{more}")
 
 
 def add_json_output(parser: Parser) -> None:

@@ -275,7 +275,7 @@ def read_reviews(
 def read_plain_texts(
     location: str | Path, text_key: str | None = None, options: TableOptions | None = None
 ) -> list[str]:
-    """Return the texts of a file or address, one per record; a missing text is the empty one.
+    """Return the texts of a file, one per record; a missing text is the empty one.
 
         texts = read_plain_texts("reviews.tsv", "comment", TableOptions(encoding="cp1252"))
 

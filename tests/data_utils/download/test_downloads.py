@@ -290,9 +290,9 @@ def test_nothing_else_talks_to_a_server():
         for path in SOURCES
         if {name.split(".")[0] for name in imports_of(path)} & talking
     }
-    assert found == {  # inputs: only where an input is named by its address
+    assert found == {
         "model/server/application.py",  # answers on this machine
-        "model/reading/inputs.py",
+        "model/reading/inputs.py",  # names the path of a file:// address
         "data_utils/download/downloads.py",
         "data_utils/published_sets/registry.py",
     }
