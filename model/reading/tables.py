@@ -529,7 +529,7 @@ def _parquet(file: IO[bytes], location: str) -> Iterator[Any]:
         described, expected = group.num_columns, source.metadata.num_columns
         if described != expected:
             raise ArrowInvalid(f"row group {number} has {described} columns, not {expected}")
-        # For a damaged column pyarrow raises when it is read, and ends the process on describing it.
+        # For a damaged column, pyarrow raises on reading it, and ends the process on describing it.
         next(source.iter_batches(1, row_groups=[number]), None)
         count = BATCH_BYTES * group.num_rows // max(group.total_byte_size, 1)
         yield from source.iter_batches(min(max(count, 1), MOST_ROWS), row_groups=[number])
