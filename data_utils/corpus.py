@@ -151,6 +151,26 @@ def open_corpus(folder: Path) -> Corpus:
     return Corpus(splits, meta, tokenizer)
 
 
+def check_corpus(folder: Path) -> dict[str, Any]:
+    """Check every byte of the splits against the digests of meta.json; return its entries for them.
+
+    Raises InputError as `open_corpus` does, and for a file that has changed.
+    """
+    sizes: dict[str, Any] = open_corpus(folder).meta["splits"]  # checks the vocabulary, too
+    for name in SPLITS:
+        paths = {"sha256": tokens_file(name), "offsets_sha256": offsets_file(name)}
+        for key, path in ((key, folder / file) for key, file in paths.items()):
+            with open(path, "rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            # Corpora of the first release have no digest of the offsets.
+            if digest != (expected := sizes[name].get(key, digest)):
+                raise InputError(
+                    f"{path}: has changed since it was prepared (SHA-256 {digest[:16]}..., "
+                    f"{META_FILE} says {expected[:16]}...); prepare the corpus again"
+                )
+    return sizes
+
+
 def map_split(
     folder: Path, name: str, reviews: int, tokens: int, tokenizer: Tokenizer = BYTES
 ) -> Split:

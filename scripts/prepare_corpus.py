@@ -17,8 +17,8 @@ import command
 
 import tyro
 
+from data_utils.corpus import check_corpus
 from data_utils.options import TextKey
-from data_utils.preparation.checking import check_corpus
 from data_utils.preparation.joining import join_corpora
 from data_utils.preparation.preparation import Preparation, prepare_corpus
 from data_utils.preparation.vocabulary import VocabularyConfig

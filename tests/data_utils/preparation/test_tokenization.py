@@ -11,9 +11,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from data_utils.corpus import SPLITS, open_corpus
+from data_utils.corpus import SPLITS, check_corpus, open_corpus
 from data_utils.preparation import preparation, vocabulary
-from data_utils.preparation.checking import check_corpus
 from data_utils.preparation.preparation import PieceSizes, Preparation
 from data_utils.preparation.vocabulary import (
     TrainText,
@@ -292,12 +291,6 @@ def change_meta(folder, **changes):
     meta = json.loads((folder / "meta.json").read_text())
     meta["splits"]["train"] |= changes
     (folder / "meta.json").write_text(json.dumps(meta))
-
-
-def test_a_wrong_count_of_bytes_is_named(whole):
-    change_meta(whole, bytes=1)
-    with pytest.raises(InputError, match="bytes of text"):
-        check_corpus(whole)
 
 
 def test_a_split_of_another_size_is_named(whole):
