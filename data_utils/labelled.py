@@ -55,7 +55,6 @@ class LabelledSet:
         return hashlib.sha256("\n".join([json.dumps(self.classes), *lines]).encode()).hexdigest()
 
     def subset(self, rows: np.ndarray) -> "LabelledSet":
-        """Return the examples at these indices."""
         return LabelledSet([self.texts[row] for row in rows], self.labels[rows], self.classes)
 
     def drawn(self, most: int, seed: int) -> "LabelledSet":

@@ -254,7 +254,6 @@ class Epochs:
         self.windows_per_epoch = self.lanes.windows_per_epoch
 
     def assign(self, own: slice) -> None:
-        """Read these lanes from now on."""
         self.own = own
         self.lanes.assign(own)
 

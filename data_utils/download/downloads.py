@@ -79,12 +79,10 @@ class PartialFile:
 
     @property
     def size(self) -> int:
-        """How many bytes."""
         return self.path.stat().st_size if self.path.exists() else 0
 
     @property
     def notes(self) -> Path:
-        """The file of `version`."""
         return self.path.with_name(f"{self.path.name}.json")
 
     def version(self) -> dict[str, Any]:
@@ -92,7 +90,6 @@ class PartialFile:
         return read_json(self.notes) if self.notes.exists() else {}
 
     def drop(self) -> None:
-        """Delete the bytes and their version."""
         self.path.unlink(missing_ok=True)
         self.notes.unlink(missing_ok=True)
 
@@ -218,7 +215,6 @@ def _headers(file: RemoteFile, part: PartialFile) -> dict[str, str]:
 
 
 def _version(response: http.client.HTTPResponse) -> dict[str, str | None]:
-    """Return what identifies the version of a file."""
     names = {"etag": "ETag", "last_modified": "Last-Modified"}
     return {key: response.headers.get(name) for key, name in names.items()}
 

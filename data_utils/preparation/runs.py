@@ -35,7 +35,6 @@ class Run(NamedTuple):
     report: dict[str, Any]
 
     def path(self, suffix: str) -> Path:
-        """Return the path of one of the files."""
         return self.base.with_name(self.base.name + suffix)
 
     def entries(self) -> np.ndarray:
@@ -166,7 +165,6 @@ def holds_reviews(folder: Path) -> bool:
 
 
 def total_report(runs: Sequence[Run]) -> ReadingReport:
-    """Return the sum of the reports of all blocks."""
     return sum((ReadingReport(**run.report["reading"]) for run in runs), ReadingReport())
 
 

@@ -41,7 +41,6 @@ class Tables:
     files: tuple[str, ...]
 
     def read(self, paths: Sequence[Path]) -> list[LabelledSet]:
-        """Read the parts; the first one defines the classes."""
         return read_labelled_sets(paths)
 
 
@@ -79,7 +78,6 @@ class ClassFiles:
     encoding: str = "cp1252"  # of a file that is not UTF-8
 
     def read(self, paths: Sequence[Path]) -> list[LabelledSet]:
-        """Read the classes, one after the other."""
         texts = [self._lines(path) for path in paths]
         labels = np.repeat(np.arange(len(texts)), [len(lines) for lines in texts])
         return [LabelledSet([line for lines in texts for line in lines], labels, self.classes)]

@@ -113,7 +113,6 @@ class PublishedSet:
         return PublishedTask(self.name, joined(parts), self.split(counts))
 
     def is_in(self, data: Path) -> bool:
-        """Return whether the folder of sets holds this one."""
         return all(path.is_file() for path in self._paths(data))
 
     def how_to_get(self) -> str:

@@ -283,7 +283,6 @@ def recover_folders(parent: Path, ours: Contents) -> None:
 
 
 def step_folder(parent: Path, step: int) -> Path:
-    """Return the folder of a step's checkpoint."""
     return parent / f"step-{step:08d}"
 
 
@@ -294,7 +293,6 @@ def step_folders(parent: Path) -> list[Path]:
 
 
 def step_of(folder: Path) -> int:
-    """Return the step of a checkpoint."""
     return int(folder.name.removeprefix("step-"))
 
 
@@ -331,7 +329,6 @@ def is_taken(folder: Path) -> bool:
 
 
 def flush_to_disk(path: Path) -> None:
-    """Flush a file to the disk."""
     with open(path, "rb") as file:
         os.fsync(file.fileno())
 

@@ -43,12 +43,10 @@ class Reading:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """N texts and F features."""
         return len(self.sequences), self.kind.size(self.model.config)
 
     @property
     def batches(self) -> int:
-        """Number of batches."""
         return -(-len(self.sequences) // self.batch_size)
 
     def digest(self) -> str:

@@ -210,7 +210,6 @@ class Pool:
         self._begun = True
 
     def features(self) -> Tensor:
-        """Return float32 [rows, F]."""
         if self.pooling == "mean":
             return (self._values / self._counts.clamp(min=1)).float()
         return self._values
@@ -241,7 +240,6 @@ class BitCounter:
         self._nats[:active] += each.view(T, active).sum(0, dtype=self._nats.dtype)
 
     def bits(self) -> np.ndarray:
-        """Return float64 [rows]."""
         return (self._nats.cpu().double() / math.log(2)).numpy()
 
 

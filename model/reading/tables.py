@@ -358,7 +358,6 @@ class DelimitedRows:
 
 
 def line_ends(text: str) -> int:
-    """Count the ends of lines."""
     return text.count("\n") + (text.count("\r") - text.count("\r\n") if "\r" in text else 0)
 
 

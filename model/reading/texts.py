@@ -34,7 +34,6 @@ class ReadingReport:
     unreadable_references: int = 0  # texts with an HTML reference of too many digits, kept
 
     def __add__(self, other: "ReadingReport") -> "ReadingReport":
-        """Return both reports' counts together."""
         return ReadingReport(
             *(getattr(self, f.name) + getattr(other, f.name) for f in fields(self))
         )

@@ -31,7 +31,6 @@ class Split:
 
     @property
     def reviews(self) -> int:
-        """The number of reviews."""
         return len(self.offsets) - 1
 
 

@@ -84,7 +84,6 @@ class SubwordTokenizer(Tokenizer):
 
     @property
     def fingerprint(self) -> str:
-        """Kind, size and digest."""
         return f"{self.kind} of {self.vocabulary_size:,} ({self.digest[:12]})"
 
     def encode(self, text: bytes) -> np.ndarray:
@@ -110,16 +109,13 @@ class SubwordTokenizer(Tokenizer):
         return self.encode(head), text[len(head) :]
 
     def decode(self, tokens: np.ndarray) -> bytes:
-        """Return the bytes that tokens [n] stand for."""
         return b"".join(map(self.spellings.__getitem__, tokens.tolist()))
 
     def byte_lengths(self, tokens: np.ndarray) -> np.ndarray:
-        """Return how many bytes of text each of the tokens [n] stands for, int32 [n]."""
         lengths: np.ndarray = self._lengths[tokens]
         return lengths
 
     def describe(self) -> dict[str, str]:
-        """Return its description for `config.json` and `meta.json`."""
         return {"tokenizer": self.kind, "tokenizer_sha256": self.digest}
 
 

@@ -65,19 +65,15 @@ class ByteTokenizer(Tokenizer):
         super().__init__("bytes", [bytes([value]) for value in range(256)], np.uint8)
 
     def encode(self, text: bytes) -> np.ndarray:
-        """Return the bytes, uint8 [n]."""
         return np.frombuffer(text, np.uint8)
 
     def decode(self, tokens: np.ndarray) -> bytes:
-        """Return the bytes."""
         return tokens.astype(np.uint8).tobytes()
 
     def byte_lengths(self, tokens: np.ndarray) -> np.ndarray:
-        """Return ones, [n]."""
         return np.ones(len(tokens), np.uint8)
 
     def count_bytes(self, tokens: np.ndarray) -> int:
-        """Return n."""
         return len(tokens)
 
 

@@ -78,5 +78,4 @@ class FinetuningConfig:
 
     @classmethod
     def of(cls, options: Any) -> "FinetuningConfig":
-        """Return this part of a command's options."""
         return cls(**{item.name: getattr(options, item.name) for item in fields(cls)})

@@ -55,7 +55,6 @@ class FinetuningDirectory(RunDirectory):
 
     @property
     def results(self) -> Path:
-        """The results."""
         return self.folder / "results.json"
 
     @property

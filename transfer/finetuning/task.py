@@ -27,7 +27,6 @@ class Task:
 
     @property
     def is_multilabel(self) -> bool:
-        """Whether a text may have any number of the classes."""
         return self.train_labels.ndim == 2
 
     @cached_property

@@ -103,7 +103,6 @@ class Finetuner:
 
     @property
     def is_done(self) -> bool:
-        """Whether all epochs are over."""
         return self.epoch >= self.config.epochs
 
     def standardize(self) -> None:
@@ -172,7 +171,6 @@ class Finetuner:
         return taken
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return the mean loss of the heads on training texts, for logits [B, K, C]."""
         return head_loss(logits, labels)
 
     def _update(self) -> float:
@@ -268,7 +266,6 @@ def epoch_batches(
 
 
 def batches_per_epoch(texts: int, batch_size: int) -> int:
-    """Return how many batches `epoch_batches` returns."""
     return -(-texts // batch_size)
 
 
