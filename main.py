@@ -13,7 +13,7 @@ report_import_errors()
 from configs import command
 from configs.options import RunOptions
 from configs.run import ResolvedRun, resolve_run
-from data_utils.epochs import lanes_of
+from data_utils.lanes import lanes_of
 from training.best_model import BestModelWriter
 from training.checkpoint import Checkpoints, load_initial_weights
 from training.feeding import Prefetcher

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import torch
 
-from data_utils.corpus import Corpus, is_corpus
-from data_utils.epochs import settle_shuffle
-from data_utils.lanes import DataConfig
-from data_utils.sources import load_corpus
+from data_utils.corpus import Corpus, is_corpus, load_corpus
+from data_utils.lanes import DataConfig, settle_shuffle
 from model.errors import InputError
 from model.files.shipped import model_in
 from model.layers.language_model import build_model

@@ -1,7 +1,10 @@
-"""A corpus on disk: `meta.json` and, for each split, a file of tokens and one of offsets.
+"""A corpus: on disk, or the embedded one, synthetic reviews in memory.
 
-Tokens are bytes, or those of the vocabulary in the same folder."""
+On disk it is `meta.json` and, for each split, a file of tokens and one of offsets. Tokens are
+bytes, or those of the vocabulary in the same folder.
+"""
 
+import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,10 +17,12 @@ import numpy as np
 from model.bounds import NonNegativeInt, fill
 from model.errors import InputError
 from model.files.storage import check_format_version, read_json
-from model.files.tokenizers import load_tokenizer
-from model.text.profiles import text_profile
-from model.text.split import Split
+from model.files.tokenizers import check_same_tokenizer, load_tokenizer
+from model.text.profiles import TextProfile, text_profile
+from model.text.split import Split, encode_split
 from model.text.tokenizer import BYTES, TOKENIZER_FILE, Tokenizer
+
+from .synthetic import synthetic_reviews
 
 BYTES_VERSION = 1
 FORMAT_VERSION = 2  # 1: bytes; 2: the tokens of a vocabulary
@@ -28,6 +33,11 @@ PARTIAL = ".partial"  # suffix of that folder's name
 SPLITS = ("train", "valid", "test")
 CORPUS_FILES = (META_FILE, TOKENIZER_FILE, *(f"{name}.*" for name in SPLITS))
 PIECE_SIZE = 1 << 22  # tokens, and offsets, that are checked at a time
+# Of the embedded corpus. The labelled sets for transfer use other seeds, so no review is in both.
+REVIEWS = {"train": 16_000, "valid": 400, "test": 400}
+SEEDS = {"train": 1, "valid": 2, "test": 3}
+LABELLED_SEEDS = {"train": 11, "val": 12, "test": 13}
+LABELLED_REVIEWS = {"train": 2_000, "val": 500, "test": 1_000}
 
 
 @dataclass(frozen=True)
@@ -141,6 +151,26 @@ def open_corpus(folder: Path) -> Corpus:
     return Corpus(splits, meta, tokenizer)
 
 
+def check_corpus(folder: Path) -> dict[str, Any]:
+    """Check every byte of the splits against the digests of meta.json; return its entries for them.
+
+    Raises InputError as `open_corpus` does, and for a file that has changed.
+    """
+    sizes: dict[str, Any] = open_corpus(folder).meta["splits"]  # checks the vocabulary, too
+    for name in SPLITS:
+        paths = {"sha256": tokens_file(name), "offsets_sha256": offsets_file(name)}
+        for key, path in ((key, folder / file) for key, file in paths.items()):
+            with open(path, "rb") as file:
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            # Corpora of the first release have no digest of the offsets.
+            if digest != (expected := sizes[name].get(key, digest)):
+                raise InputError(
+                    f"{path}: has changed since it was prepared (SHA-256 {digest[:16]}..., "
+                    f"{META_FILE} says {expected[:16]}...); prepare the corpus again"
+                )
+    return sizes
+
+
 def map_split(
     folder: Path, name: str, reviews: int, tokens: int, tokenizer: Tokenizer = BYTES
 ) -> Split:
@@ -198,3 +228,47 @@ def _map_file(path: Path, dtype: np.dtype, count: int) -> np.ndarray:
     if count == 0:
         return np.empty(0, dtype)
     return np.memmap(path, dtype=dtype.newbyteorder("<"), mode="r")
+
+
+def load_corpus(folder: Path | None) -> Corpus:
+    """Open a prepared corpus; None is the embedded synthetic reviews."""
+    return embedded_corpus() if folder is None else open_corpus(folder)
+
+
+def corpus_split(
+    corpus: Corpus, path: Path, name: str, profile: TextProfile, tokenizer: Tokenizer
+) -> Split:
+    """Return a split of the corpus at a path, for a model of this profile and tokenizer.
+
+    Raises InputError if the corpus has another profile or tokenizer, or if the split is empty.
+    """
+    if corpus.text_profile != profile.name:
+        raise InputError(
+            f"{path}: made with text profile {corpus.text_profile!r}, the model reads "
+            f"{profile.name!r}; prepare the corpus again with --text-profile {profile.name}"
+        )
+    check_same_tokenizer(path, corpus.tokenizer, tokenizer, "the model's")
+    split = corpus.splits[name]
+    if not split.reviews:
+        raise InputError(f"{path}: no reviews to score")
+    return split
+
+
+def embedded_corpus() -> Corpus:
+    """Make the corpus that a run without `data.corpus` reads; its bytes are always the same."""
+    splits = {name: _split(name) for name in SPLITS}
+    sizes = {
+        name: {
+            "reviews": split.reviews,
+            "bytes": len(split.tokens),
+            "sha256": hashlib.sha256(split.tokens.tobytes()).hexdigest(),
+        }
+        for name, split in splits.items()
+    }
+    meta = {"format_version": BYTES_VERSION, "tokenizer": "bytes", "text_profile": "openai"}
+    return Corpus(splits, {**meta, "splits": sizes, "sources": EMBEDDED})
+
+
+def _split(name: str) -> Split:
+    reviews = synthetic_reviews(REVIEWS[name], SEEDS[name])
+    return encode_split((review.text for review in reviews), text_profile("openai"))

@@ -1,4 +1,4 @@
-"""Labelled sets: texts that each have one of two or more classes."""
+"""Labelled sets: texts that each have one of two or more classes, or any number of them."""
 
 import logging
 from collections import Counter
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from model.errors import InputError
+from model.errors import InputError, utf8_argument
 from model.reading.inputs import TableOptions, as_input
 from model.reading.labels import (
     SHOWN,
@@ -21,7 +21,9 @@ from model.reading.labels import (
     ordered_classes,
 )
 from model.reading.records import Record, read_records
-from model.reading.texts import LABEL_KEYS, TEXT_KEYS, KeyChooser, read_text
+from model.reading.texts import LABEL_KEYS, TEXT_KEYS, KeyChooser, read_text, text_of
+
+NO, YES = ("0", "0.0", "false"), ("1", "1.0", "true")
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +47,6 @@ class LabelledSet:
         return labelled_digest(self.texts, self.labels.tolist(), self.classes)
 
     def subset(self, rows: np.ndarray) -> "LabelledSet":
-        """Return the examples at these indices."""
         return LabelledSet([self.texts[row] for row in rows], self.labels[rows], self.classes)
 
     def drawn(self, most: int, seed: int) -> "LabelledSet":
@@ -90,6 +91,54 @@ def read_labelled_sets(
     sets = [_with_classes(part, classes) for part in rows]
     warn_of_shared_texts(sets, list(map(str, paths)))
     return sets
+
+
+def read_label_columns(
+    paths: Sequence[Path],
+    text_key: str | None,
+    label_keys: Sequence[str],
+    table: TableOptions | None = None,
+) -> list[LabelledSet]:
+    """Read sets with a column of 0 and 1 for each class; the column's name is the class.
+
+    A text may have any number of the classes. Raises InputError if a column or a text is missing,
+    or if a value is neither 0 nor 1.
+    """
+    classes = tuple(utf8_argument(name, "--label-keys") for name in label_keys)
+    if len(set(classes)) < len(classes):
+        raise InputError(f"label keys {', '.join(classes)}: name each once")
+    if len(classes) < 2:
+        raise InputError(
+            f"label keys {', '.join(classes)}: a single column of 0 and 1 means two exclusive "
+            "classes; give it as --label-key"
+        )
+    sets, places, counts = list[LabelledSet](), list(map(str, paths)), list[Counter[str]]()
+    for path in paths:
+        key = KeyChooser(text_key, TEXT_KEYS, "--text-key")
+        texts, rows = [], []
+        for record in labelled_records(path, table):
+            texts.append(read_text(record, key, blank=False))
+            rows.append([_zero_or_one(record, name) for name in classes])
+        key.require(path)
+        sets.append(LabelledSet(texts, np.array(rows, dtype=np.int64), classes))
+        of_each = dict(zip(classes, sets[-1].labels.sum(0).tolist(), strict=True))
+        counts.append(Counter({name: count for name, count in of_each.items() if count}))
+        log_set(path, texts, counts[-1], key, {})
+    warn_of_classes(list(zip(places, counts, strict=True)))
+    warn_of_shared_texts(sets, places)
+    return sets
+
+
+def _zero_or_one(record: Record, key: str) -> bool:
+    if key not in record:
+        present = ", ".join(map(repr, record)) or "none"
+        raise InputError(f"{record.place}: no key {key!r}; present: {present} (--label-keys)")
+    value = text_of(record[key], record.place)
+    word = "" if value is None else value.strip().lower()
+    if word not in (*NO, *YES):
+        shown = "nothing" if not word else repr(value)
+        raise InputError(f"{record.place}: {key!r} is {shown}; a label is 0 or 1")
+    return word in YES
 
 
 def warn_of_shared_texts(sets: Sequence[LabelledSet], names: Sequence[str]) -> None:

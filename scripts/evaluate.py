@@ -29,9 +29,8 @@ def add_options(parser: Parser) -> None:
 
 def score(options: Namespace) -> None:
     """Score a file of texts, or a split of a prepared corpus."""
-    from data_utils.corpus import open_corpus
+    from data_utils.corpus import corpus_split, open_corpus
     from data_utils.provenance import describe_origin
-    from data_utils.sources import corpus_split
 
     path, name = options.data, options.split or "test"
     if not path.is_dir():

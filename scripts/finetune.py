@@ -48,8 +48,6 @@ class Options(FinetuningConfig, TableOptions):
     label_key: LabelKey = None
     label_keys: tuple[str, ...] = ()
     """For texts with several labels: a key for each class, with values 0 and 1."""
-    label_delimiter: str | None = None
-    """For texts with several labels under one key: the delimiter between them."""
     val_share: float = 0.1
     """Without --val: the fraction of train to hold out, drawn by the seed."""
     resume: bool = False
@@ -94,18 +92,17 @@ def main() -> int:
 
 def read_sets(options: Options) -> list["LabelledSet"]:
     """Read train, val and, if given, test; without --val, a part of train becomes val."""
-    from data_utils.labelled import read_labelled_sets
-    from data_utils.multilabel import read_label_columns, read_label_lists
+    from data_utils.labelled import read_label_columns, read_labelled_sets
     from transfer.finetuning.task import hold_out
 
-    check_keys(options)
+    if options.label_keys and options.label_key:
+        raise InputError(
+            "--label-keys (columns of 0 and 1) excludes --label-key; give one of the two"
+        )
     table = TableOptions.from_options(options)
     paths = [path for path in (options.train, options.val, options.test) if path is not None]
     if options.label_keys:
         sets = read_label_columns(paths, options.text_key, options.label_keys, table)
-    elif options.label_delimiter is not None:
-        key, delimiter = options.label_key, options.label_delimiter
-        sets = read_label_lists(paths, options.text_key, key, delimiter, table)
     else:
         keys = (options.text_key, options.label_key)
         sets = read_labelled_sets(paths, *keys, blank=False, table=table)
@@ -114,15 +111,6 @@ def read_sets(options: Options) -> list["LabelledSet"]:
     else:
         command.refuse_given(options, ("val_share",), "is for a command without --val")
     return sets
-
-
-def check_keys(options: Options) -> None:
-    """Refuse two ways of giving the labels at once."""
-    if options.label_keys and (options.label_key or options.label_delimiter):
-        raise InputError(
-            "--label-keys (columns of 0 and 1) excludes --label-key and --label-delimiter (one "
-            "column of labels); give one of the two"
-        )
 
 
 def print_tables(results: dict[str, Any]) -> None:

@@ -15,8 +15,8 @@ from typing import Annotated, Any
 
 import command
 
+from data_utils.corpus import check_corpus
 from data_utils.options import TextKey
-from data_utils.preparation.checking import check_corpus
 from data_utils.preparation.joining import join_corpora
 from data_utils.preparation.preparation import Preparation, prepare_corpus
 from data_utils.preparation.vocabulary import VocabularyConfig
@@ -32,9 +32,9 @@ class Options(TableOptions):
 
     inputs: Annotated[tuple[str, ...], Argument(positional=True, metavar="INPUT")] = ()
     """JSON lines, a JSON array (.json), CSV, TSV, .xlsx, Parquet, Feather or text, each also as
-    .gz, .bz2, .xz, .zst or .zip; files, folders, patterns in quotes, http(s) addresses. Files of a
-    folder or pattern with the word test in their name are left out, in a folder also hidden ones,
-    and text outside of its folders pos/ and neg/."""
+    .gz, .bz2, .xz, .zst or .zip; files, folders, patterns in quotes. Files of a folder or pattern
+    with the word test in their name are left out, in a folder also hidden ones, and text outside of
+    its folders pos/ and neg/."""
     output: Path | None = None
     """The corpus folder to make; it must not exist."""
     check: Path | None = None

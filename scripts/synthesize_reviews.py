@@ -11,7 +11,7 @@ from pathlib import Path
 
 import command
 
-from data_utils.sources import LABELLED_REVIEWS, LABELLED_SEEDS
+from data_utils.corpus import LABELLED_REVIEWS, LABELLED_SEEDS
 from data_utils.synthetic import synthetic_reviews
 from model.errors import InputError
 from model.files.storage import write_atomically

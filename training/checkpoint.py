@@ -28,12 +28,14 @@ from torch import Tensor
 from data_utils.corpus import Corpus
 from model.bounds import PositiveInt, check_bounds
 from model.errors import InputError
-from model.files.layout import CONFIG_FILE
-from model.files.shapes import Shape, check_not_negative, check_tensors
+from model.files.shipped import CONFIG_FILE
 from model.files.storage import read_json, step_of
 from model.files.tokenizers import check_same_tokenizer
 from model.files.weights import (
     WEIGHTS_FILE,
+    Shape,
+    check_not_negative,
+    check_tensors,
     load_model,
     load_tensors,
     save_model,

@@ -6,8 +6,7 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
-from data_utils.epochs import Epochs
-from data_utils.lanes import Lanes
+from data_utils.lanes import Epochs, Lanes
 
 from .parallel.batch import Batch, as_batch
 

@@ -37,7 +37,6 @@ class FittedBaseline:
     vals: dict[float, float]  # accuracy on val by C
 
     def choices(self, texts: list[str]) -> np.ndarray:
-        """Return the predicted classes, int64 [N]."""
         return self.regression.predict(self.features.transform(texts))
 
     def probabilities(self, texts: list[str]) -> np.ndarray:
@@ -65,11 +64,9 @@ class NaiveBayesRegression(ClassifierMixin, BaseEstimator):
         return self
 
     def predict(self, features: spmatrix) -> np.ndarray:
-        """Return the predicted classes [N]."""
         return self.regression_.predict(self._scaled(features))
 
     def predict_proba(self, features: spmatrix) -> np.ndarray:
-        """Return the probabilities of both classes [N, 2]."""
         return self.regression_.predict_proba(self._scaled(features))
 
     def _scaled(self, features: spmatrix) -> spmatrix:
@@ -136,16 +133,7 @@ def word_runs() -> CountVectorizer:
     return CountVectorizer(ngram_range=(1, 3), binary=True, token_pattern=r"\w+|[^\w\s]")
 
 
-def best_tfidf_regression(
-    train: tuple[Any, np.ndarray], val: tuple[Any, np.ndarray]
-) -> LogisticRegression:
-    """Return the regression fitted to train with the C that is best on val; features, labels."""
-    fits = [tfidf_regression(c).fit(*train) for c in TFIDF_C_GRID]
-    return max(fits, key=lambda fitted: fitted.score(*val))
-
-
 def tfidf_regression(c: float) -> LogisticRegression:
-    """Return the regression on it, not fitted yet."""
     return LogisticRegression(C=c, max_iter=1000)
 
 

@@ -13,8 +13,7 @@ from data_utils.provenance import describe_origin
 from model.classifiers.classifier import CLASSIFIER_FILES, FOLDER, Classifier, save_classifier
 from model.classifiers.separation import save_areas
 from model.errors import InputError
-from model.files.locks import one_at_a_time, refusal
-from model.files.storage import check_replaceable, whole_folder, write_json
+from model.files.storage import check_replaceable, one_at_a_time, refusal, whole_folder, write_json
 from model.files.weights import LoadedModel, model_digest
 from model.inference.features import FeatureKind, Pooling
 from model.layers.language_model import LanguageModel, untrained_like

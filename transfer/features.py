@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from model.errors import InputError
-from model.files.locks import one_at_a_time
+from model.files.storage import one_at_a_time
 from model.inference.feature_files import REMEDY, SECONDS_BETWEEN_SAVES, Reading, compute, mapped
 from model.inference.features import FINAL_CELL, FeatureKind
 from model.layers.language_model import LanguageModel

@@ -63,7 +63,6 @@ def state_name(cell: str) -> str:
 
 
 def cell_name(cell: str) -> str:
-    """Return a cell's name in tables."""
     return layer_of(cell).title
 
 

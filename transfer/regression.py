@@ -29,11 +29,9 @@ class Examples:
     labels: np.ndarray
 
     def subset(self, rows: np.ndarray) -> "Examples":
-        """Return the examples at these indices."""
         return Examples(self.features[rows], self.labels[rows])
 
     def units(self, units: np.ndarray | list[int]) -> "Examples":
-        """Return all examples with these units as their only features."""
         return Examples(self.features[:, units], self.labels)
 
 
@@ -58,7 +56,6 @@ class Regression:
         return choices == examples.labels
 
     def accuracy(self, examples: Examples) -> float:
-        """Return the fraction of examples classified correctly."""
         return float(self.correct(examples).mean())
 
     def importance(self) -> np.ndarray:
@@ -79,7 +76,6 @@ class Neuron:
     regression: Regression
 
     def column(self, examples: Examples) -> Examples:
-        """Return the examples with this unit as their only feature."""
         return examples.units([self.index])
 
 

@@ -1,4 +1,4 @@
-"""Files from the network: resumed, checked, and either complete or absent.
+"""Files of published sets from the network: resumed, checked, and either complete or absent.
 
 While a file `x` is being downloaded, its bytes are in `x.part`, and its version, as the server
 named it, in `x.part.json`. `x` appears once it is complete and checked, with `x.source.json`.
@@ -8,24 +8,54 @@ import hashlib
 import http.client
 import logging
 import os
+import shutil
 import ssl
 import time
 import urllib.error
+import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from model.errors import InputError
-from model.files.locks import one_at_a_time, refusal
-from model.files.storage import flush_to_disk, write_json
+from model.files.storage import (
+    FULL,
+    flush_to_disk,
+    one_at_a_time,
+    read_json,
+    refusal,
+    write_json,
+)
+from model.reading.progress import ProgressBar
 
-from .dataset import Dataset, RemoteFile
-from .partial_files import NotTheFile, PartialFile, append_missing
-
+BLOCK_BYTES = 1 << 16
 # Errors that may be over in a minute; any other status from 400 on is final.
-PASSING = (408, 425, 429, 500, 502, 503, 504)
+PASSING = (408, 416, 425, 429, 500, 502, 503, 504)
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """One file at an address."""
+
+    name: str  # on the disk
+    url: str
+    sha256: str | None = None  # of the published file; None if none was published
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Files that belong together: their addresses and the terms of use."""
+
+    page: str  # about the set, and where to look if an address no longer works
+    terms: str  # of use, in a sentence or two
+    files: tuple[RemoteFile, ...] = ()  # none if they must be fetched by hand
+    # Converts a downloaded file, in a folder, for transfer; returns the files and their rows.
+    convert: Callable[[Path, Path], dict[Path, int]] | None = None
+    name: str = ""  # of the folder; that of a published set is the set's
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +65,33 @@ class Patience:
     timeout_seconds: float = 30.0  # how long to wait for the next byte
     attempts: int = 5  # give up after this many in a row without a new byte
     pause_seconds: float = 1.0  # after the first of these attempts; doubled after each
+
+
+class NotTheFile(OSError):
+    """The server sends something other than the file; another attempt would not help."""
+
+
+@dataclass(frozen=True)
+class PartialFile:
+    """The bytes of a file that have been downloaded so far, and which version they are of."""
+
+    path: Path
+
+    @property
+    def size(self) -> int:
+        return self.path.stat().st_size if self.path.exists() else 0
+
+    @property
+    def notes(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.json")
+
+    def version(self) -> dict[str, Any]:
+        """Return the file's ETag and date, as the server sent them with these bytes."""
+        return read_json(self.notes) if self.notes.exists() else {}
+
+    def drop(self) -> None:
+        self.path.unlink(missing_ok=True)
+        self.notes.unlink(missing_ok=True)
 
 
 def download_dataset(
@@ -64,17 +121,13 @@ def _download(file: RemoteFile, path: Path, page: str, patience: Patience) -> Pa
                 _fetch(file, part, path, page, patience)
                 _finish(file, part, path)
                 return path
-    _check_present(file, path)
-    return path
-
-
-def _check_present(file: RemoteFile, path: Path) -> None:
     if file.sha256 is not None and (digest := _sha256(path)) != file.sha256:
         raise InputError(
             f"{path}: not the published file (sha256 {digest}, expected {file.sha256}); remove it "
             "and run the command again"
         )
     log.info("%s: already downloaded", path)
+    return path
 
 
 def _fetch(file: RemoteFile, part: PartialFile, path: Path, page: str, patience: Patience) -> None:
@@ -82,34 +135,97 @@ def _fetch(file: RemoteFile, part: PartialFile, path: Path, page: str, patience:
     failures, furthest = 0, part.size
     while True:
         try:
-            return append_missing(file, part, patience.timeout_seconds)
+            return _append_missing(file, part, patience.timeout_seconds)
         except KeyboardInterrupt:
             log.info("%s: %s bytes kept; run it again to continue", part.path, f"{part.size:,}")
             raise
         except urllib.error.HTTPError as error:
             error.close()
+            if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+                part.drop()  # it is longer than the file
             final = error.code not in PASSING
             reason = f"the server answers {error.code} ({error.reason})"
         except (OSError, http.client.HTTPException) as error:
+            if getattr(error, "errno", None) in FULL:  # not the network: no second attempt
+                raise InputError(
+                    f"{part.path}: {os.strerror(error.errno)}; fix that and run the command again; "  # type: ignore[union-attr]
+                    "it continues from there"
+                ) from error
             cause = getattr(error, "reason", error)  # the error that urllib has wrapped
             final = isinstance(cause, ssl.SSLCertVerificationError | NotTheFile)
             reason = str(cause) or type(cause).__name__
         failures = 1 if part.size > furthest else failures + 1
         furthest = max(furthest, part.size)
         if final or failures >= patience.attempts:
-            raise InputError(_advice(file, part, path, page, reason))
+            kept = f"{part.size:,} bytes are kept, the same command continues there; "
+            raise InputError(
+                f"{file.url}: {reason}; {kept * bool(part.size)}if the address is dead, find the "
+                f"file from {page} and name its folder with --mirror, or save it as {path} yourself"
+            )
         pause = patience.pause_seconds * 2 ** (failures - 1)
         message = "%s: %s; trying again in %g s, from byte %d"
         log.warning(message, file.url, reason, pause, part.size)
         time.sleep(pause)
 
 
-def _advice(file: RemoteFile, part: PartialFile, path: Path, page: str, reason: str) -> str:
-    progress = f"{part.size:,} bytes are kept, the same command continues there; " * bool(part.size)
-    return (
-        f"{file.url}: {reason}; {progress}if the address is dead, find the file from {page} and "
-        f"name its folder with --mirror, or save it as {path} yourself"
-    )
+def _append_missing(file: RemoteFile, part: PartialFile, timeout_seconds: float) -> None:
+    """Request the missing bytes once, and append what arrives, so that an interruption loses none.
+
+    Raises OSError or HTTPException if the network, the server or the disk fails.
+    """
+    request = urllib.request.Request(file.url, headers=_headers(file, part))
+    with urllib.request.urlopen(request, timeout=timeout_seconds) as response:
+        if response.headers.get_content_type() == "text/html":
+            raise NotTheFile("the server sends a web page, not the file")
+        if response.status != http.HTTPStatus.PARTIAL_CONTENT:
+            if part.size:
+                log.warning("%s: changed, or the server cannot resume; from the start", part.path)
+            part.drop()
+            write_json(part.notes, _version(response))
+        elif not response.headers.get("Content-Range", "").startswith(f"bytes {part.size}-"):
+            part.drop()
+            raise ConnectionError("the server sends another part than requested")
+        total = None if response.length is None else part.size + response.length
+        _check_room(part, response.length or 0)
+        with (
+            ProgressBar(file.name, total, done=part.size) as progress,
+            open(part.path, "ab", buffering=0) as target,
+        ):
+            while block := response.read1(BLOCK_BYTES):
+                left = memoryview(block)
+                while left:
+                    left = left[target.write(left) :]
+                progress.advance(len(block))
+    if total is not None and part.size < total:
+        raise ConnectionError(f"cut off after {part.size:,} of {total:,} bytes")
+
+
+def _headers(file: RemoteFile, part: PartialFile) -> dict[str, str]:
+    headers = {"User-Agent": "mlstm-sentiment", "Accept-Encoding": "identity"}
+    version = part.version()
+    # A weak ETag promises the same meaning, not the same bytes (RFC 9110, 13.1.5).
+    etag = version.get("etag")
+    validator = etag if etag and not etag.startswith("W/") else version.get("last_modified")
+    # Without either, only a digest can show that the rest belongs to the same file.
+    if part.size and (validator or file.sha256):
+        headers["Range"] = f"bytes={part.size}-"
+        if validator:
+            headers["If-Range"] = validator
+    return headers
+
+
+def _version(response: http.client.HTTPResponse) -> dict[str, str | None]:
+    names = {"etag": "ETag", "last_modified": "Last-Modified"}
+    return {key: response.headers.get(name) for key, name in names.items()}
+
+
+def _check_room(part: PartialFile, missing: int) -> None:
+    free = shutil.disk_usage(part.path.parent).free
+    if missing > free:
+        raise InputError(
+            f"{part.path}: {missing:,} bytes are missing, and the disk has {free:,} free; make "
+            "room or choose another --output"
+        )
 
 
 def _finish(file: RemoteFile, part: PartialFile, path: Path) -> None:

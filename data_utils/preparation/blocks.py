@@ -5,12 +5,10 @@ is the same for any number of processes.
 """
 
 import gc
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -289,19 +287,6 @@ def _encode_part(records: Iterable[Record], request: Request) -> Reviews:
         before, sign, after = str(error).partition(PLACE)
         _, _, after = after.partition(" ")
         raise InputError(f"{before}{place}{after}" if sign else str(error)) from error
-
-
-def block_file(folder: Path, input_number: int, index: int) -> Path:
-    """Return where a block's reviews are written."""
-    return folder / f"block-{input_number:05d}-{index:07d}"
-
-
-def blocks_by_source(folder: Path) -> defaultdict[int, list[Path]]:
-    """Return the files of all blocks that have been written, by the number of their source."""
-    files = defaultdict[int, list[Path]](list)
-    for path in folder.glob("block-*"):
-        files[int(path.name.split("-")[1])].append(path)
-    return files
 
 
 def row_ids(block: Block, index: int, rows: list[int]) -> np.ndarray:

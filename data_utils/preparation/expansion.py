@@ -1,4 +1,4 @@
-"""The inputs that a user names: files, folders, patterns and addresses, in order."""
+"""The inputs that a user names: files, folders and patterns, in order."""
 
 import glob
 import logging
@@ -11,7 +11,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from model.errors import InputError
-from model.reading.inputs import KINDS, Input, TableOptions, as_input, is_address
+from model.reading.inputs import KINDS, Input, TableOptions, as_input
 
 from ..corpus import is_corpus, is_unfinished_corpus
 
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def expand(arguments: Sequence[str | Path], options: TableOptions | None = None) -> list[Input]:
-    """Return the inputs that files, folders, patterns and addresses name, in a fixed order.
+    """Return the inputs that files, folders and patterns name, in a fixed order.
 
     A folder stands for all files of known kinds in it, at any depth, without linked folders; the
     files of a folder or pattern come in the order of their names. Left out, and logged, are files
@@ -43,7 +43,7 @@ def expand(arguments: Sequence[str | Path], options: TableOptions | None = None)
 def _named(argument: str) -> Iterable[Input]:
     """Return the inputs that one argument stands for."""
     path = Path(argument)
-    if is_address(argument) or argument.lower().startswith("file:") or path.is_file():
+    if "://" in argument or argument.lower().startswith("file:") or path.is_file():
         return [as_input(argument)]
     if path.is_dir():
         return _of_folder(path)
@@ -173,8 +173,6 @@ def _without_repetition(inputs: Iterable[Input]) -> Iterator[Input]:
 
 def _place(source: Input) -> object:
     """Return a key that is equal for two names of one input."""
-    if source.is_remote:
-        return source.location
     stat = Path(source.location).stat()
     return stat.st_dev, stat.st_ino
 

@@ -86,7 +86,6 @@ def _write_splits(
 
 
 def copy_held_out(corpus: Path, folder: Path) -> None:
-    """Copy the files of a corpus's valid and test splits."""
     for name in HELD_OUT:
         for file in (tokens_file(name), offsets_file(name)):
             shutil.copyfile(corpus / file, folder / file)
@@ -108,7 +107,6 @@ def _train_reviews(corpora: Sequence[Corpus]) -> np.ndarray:
 
 
 def _reviews(split: Split) -> Iterator[bytes]:
-    """Yield the reviews of a split."""
     for start, end in pairwise(split.offsets.tolist()):
         yield split.tokens[start:end].tobytes()
 
@@ -132,7 +130,6 @@ def _write_train(train: Sequence[Split], order: np.ndarray, folder: Path) -> dic
 
 
 def _review(split: Split, place: int) -> np.ndarray:
-    """Return the tokens of a review."""
     start, end = split.offsets[place : place + 2].tolist()
     return split.tokens[start:end]
 

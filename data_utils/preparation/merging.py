@@ -14,23 +14,26 @@ import numpy as np
 from model.reading.progress import ProgressBar
 
 from ..corpus import SPLITS, offsets_file, tokens_file
-from .sorted_runs import DATA, SortedRun
+from .runs import DATA, Run
 
 SORTED_BYTES = 24 << 20  # of a stretch, about; sorting takes several times as much memory
-SAMPLES = 256  # keys sampled from a stretch to decide where the next one begins
 
 
 def merge(
-    runs: Sequence[SortedRun],
+    runs: Sequence[Run],
     folder: Path,
     counts: Sequence[int],
+    *,
+    shuffled: bool,
+    repeats: Sequence[np.ndarray] | None = None,
     stretch_bytes: int = SORTED_BYTES,
 ) -> dict[str, Any]:
     """Write the splits, of `counts` reviews each, from the runs in the order of the keys.
 
-    stretch_bytes: how much is sorted at a time; it does not change the result.
+    shuffled: whether keys are uniform; else they rise from run to run. repeats: reviews to leave
+    out. stretch_bytes: how much is sorted at a time; it does not change the result.
     """
-    total = sum(run.report()["bytes"] for run in runs)
+    total = sum(run.report["bytes"] for run in runs)
     with ExitStack() as stack:
         writers = [
             stack.enter_context(SplitWriter(folder, name, count))
@@ -39,7 +42,7 @@ def merge(
         progress = stack.enter_context(ProgressBar("sorting", total))
         writing = stack.enter_context(ThreadPoolExecutor(1))  # while the next stretch is sorted
         written: Future[int] | None = None
-        for reviews in stretches(runs, stretch_bytes):
+        for reviews in stretches(runs, shuffled, repeats, stretch_bytes):
             if written is not None:
                 progress.advance(written.result())
             written = writing.submit(_write, writers, reviews)
@@ -56,90 +59,64 @@ def _write(writers: Sequence["SplitWriter"], reviews: list[memoryview]) -> int:
     return size
 
 
-def stretches(runs: Sequence[SortedRun], stretch_bytes: int) -> Iterator[list[memoryview]]:
+def stretches(
+    runs: Sequence[Run],
+    shuffled: bool,
+    repeats: Sequence[np.ndarray] | None,
+    stretch_bytes: int,
+) -> Iterator[list[memoryview]]:
     """Yield reviews in the order of their keys, a stretch of keys at a time.
 
     Only the runs that have a review in a stretch are opened for it; memory grows by a few bytes
     for each run and each stretch.
     """
-    heads = np.array([_key(run.entries(), 0) for run in runs], np.uint64)  # each run's next key
-    left = np.array([len(run.entries()) for run in runs], np.int64)
-    places = np.zeros((len(runs), 2), np.int64)  # in each run: its next review, and next byte
-    for edge in [*_edges(runs, stretch_bytes), None]:
-        placed, parts, start = [], [], 0
-        inside = left > 0 if edge is None else (left > 0) & (heads < edge)
-        for number in np.flatnonzero(inside).tolist():
-            run, (first, position) = runs[number], places[number].tolist()
+    numbers = [number for number, run in enumerate(runs) if run.report["reviews"]]
+    heads = np.array([runs[n].entries()["key"][0] for n in numbers], np.uint64)  # next keys
+    counts = np.array([runs[n].report["reviews"] for n in numbers], np.int64)
+    sizes = np.array([runs[n].report["bytes"] for n in numbers], np.int64)
+    places = np.zeros(len(numbers), np.int64)  # in each run, its next review
+    for edge in [*_edges(heads, sizes, shuffled, stretch_bytes), None]:
+        keys, spans, parts, start = [], [], [], 0
+        inside = places < counts if edge is None else (places < counts) & (heads < np.uint64(edge))
+        for row in np.flatnonzero(inside).tolist():
+            run, first = runs[numbers[row]], int(places[row])
             entries = run.entries()
-            index = entries[first : _end(entries, first, edge)]
-            size = int(index["length"].sum(dtype=np.int64))
-            parts.append(_bytes_of(run, position, size))
-            placed.append(_placed(index, run, first, start))
-            start += size
-            places[number] += len(index), size
-            left[number] -= len(index)
-            heads[number] = _key(entries, first + len(index))
-        yield _sorted(placed, b"".join(parts))
+            last = len(entries) if edge is None else bisect_left(entries["key"], edge, lo=first)
+            ends = entries["end"][first:last].astype(np.int64)
+            begin = int(entries["end"][first - 1]) if first else 0
+            starts = np.concatenate([[begin], ends[:-1]])
+            kept = slice(None) if repeats is None else ~repeats[numbers[row]][first:last]
+            keys.append(entries["key"][first:last][kept])
+            spans.append(np.stack([starts, ends], axis=1)[kept] + (start - begin))
+            parts.append(_bytes_of(run, begin, int(ends[-1]) - begin))
+            start += len(parts[-1])
+            places[row] = last
+            heads[row] = entries["key"][last] if last < len(entries) else 0
+        if parts:
+            view = memoryview(b"".join(parts))
+            order = np.argsort(np.concatenate(keys), kind="stable")
+            yield [view[a:b] for a, b in np.concatenate(spans)[order].tolist()]
 
 
-def _key(entries: np.ndarray, place: int) -> int:
-    """Return the key of a review; 0 after the last one."""
-    return int(entries["key"][place]) if place < len(entries) else 0
+def _edges(
+    heads: np.ndarray, sizes: np.ndarray, shuffled: bool, stretch_bytes: int
+) -> Sequence[int]:
+    """Return keys that cut the reviews into stretches of about the same size.
 
-
-def _end(entries: np.ndarray, first: int, edge: np.uint64 | None) -> int:
-    """Return where the keys, from the first on, reach the edge; without one, the end of all."""
-    return len(entries) if edge is None else bisect_left(entries["key"], edge, lo=first)
-
-
-def _edges(runs: Sequence[SortedRun], stretch_bytes: int) -> np.ndarray:
-    """Return keys, uint64, that cut the reviews into stretches of about the same size."""
-    step = max(1, stretch_bytes // SAMPLES)
-    starts = np.random.default_rng(len(runs)).integers(step, size=len(runs))
-    samples = [_sample(run, start, step) for run, start in zip(runs, starts.tolist(), strict=True)]
-    sample = np.concatenate([np.empty(0, np.uint64), *samples])
-    sample.sort()
-    return np.unique(sample[SAMPLES::SAMPLES])
-
-
-def _sample(run: SortedRun, start: int, step: int) -> np.ndarray:
-    """Return the keys of the reviews that contain every `step`-th byte of a run, uint64.
-
-    start: the first of these bytes, drawn, so that short runs do not all give their smallest keys.
+    heads: the first key of each run; sizes: its bytes.
     """
-    entries = run.entries()
-    ends = np.cumsum(entries["length"], dtype=np.int64)
-    if not len(ends):
-        return np.empty(0, np.uint64)
-    places = np.searchsorted(ends, np.arange(start, ends[-1], step), side="right")
-    return entries["key"][places].astype(np.uint64)
+    if shuffled:
+        count = -(-int(sizes.sum()) // stretch_bytes)
+        return [(number << 64) // count for number in range(1, count)]
+    stretch_of = np.cumsum(sizes) // stretch_bytes
+    edges: list[int] = heads[1:][np.diff(stretch_of) > 0].tolist()
+    return edges
 
 
-def _bytes_of(run: SortedRun, start: int, size: int) -> bytes:
+def _bytes_of(run: Run, start: int, size: int) -> bytes:
     with open(run.path(DATA), "rb") as file:
         file.seek(start)
         return file.read(size)
-
-
-_PLACED = np.dtype([("key", "<u8"), ("start", "<i8"), ("end", "<i8")])
-
-
-def _placed(index: np.ndarray, run: SortedRun, first: int, start: int) -> np.ndarray:
-    """Return keys and places of reviews in a stretch's bytes; duplicates are left out."""
-    placed = np.empty(len(index), _PLACED)
-    placed["key"] = index["key"]
-    placed["end"] = start + np.cumsum(index["length"], dtype=np.int64)
-    placed["start"] = placed["end"] - index["length"]
-    distinct = run.distinct()
-    return placed if distinct is None else placed[distinct[first : first + len(index)]]
-
-
-def _sorted(entries: list[np.ndarray], content: bytes) -> list[memoryview]:
-    rows = np.concatenate(entries) if entries else np.empty(0, _PLACED)
-    rows = rows[np.argsort(rows["key"], kind="stable")]
-    view = memoryview(content)
-    starts, ends = rows["start"].tolist(), rows["end"].tolist()
-    return [view[start:end] for start, end in zip(starts, ends, strict=True)]
 
 
 class SplitWriter:

@@ -21,16 +21,17 @@ from typing import Any
 import numpy as np
 
 from model.errors import InputError, utf8_argument
-from model.files.locks import one_at_a_time, refusal
 from model.files.storage import (
     Contents,
     check_no_link,
     foreign_files,
     inside,
     listed,
+    one_at_a_time,
     path_in_oserrors,
     read_json,
     recover_folders,
+    refusal,
     remove_folder,
     write_json,
 )
@@ -51,10 +52,9 @@ from ..corpus import (
     SPLITS,
 )
 from .blocks import BLOCK_BYTES, Request
-from .encoding import encode
 from .expansion import expand
 from .merging import SORTED_BYTES, merge
-from .sorted_runs import SortedRun, holds_reviews, mark_duplicates, total_report
+from .runs import Run, encode, find_repeats, holds_reviews, total_report
 from .tokenization import DESCRIPTION_FILE, TOKENIZED_BYTES, tokenize
 from .vocabulary import TrainText, VocabularyConfig, make_tokenizer
 
@@ -67,13 +67,12 @@ TOKENS_FILES = (
     DESCRIPTION_FILE,
     TOKENIZER_FILE,
     "training.log",
-    "*.bin",
-    "*.lengths",
+    *("*.bin", "*.lengths"),  # of earlier versions
 )
 WORK_FILES = (
     *CORPUS_FILES,
     REQUEST_FILE,
-    "bucket-*",  # of earlier versions
+    "bucket-*",  # of earlier versions, as are source-*.json
     *inside(BLOCK_FOLDER, ("block-*", "source-*.json")),
     *inside(TEXT_FOLDER, (*CORPUS_FILES, TEXT_FILE)),
     *inside(TOKENS_FOLDER, TOKENS_FILES),
@@ -156,7 +155,7 @@ def prepare_corpus(
         preparation = Preparation(split=(98, 1, 1), deduplicate=True)
         prepare_corpus(["reviews.jsonl.gz"], Path("data/reviews"), preparation, workers=4)
 
-    inputs: files, folders, patterns and addresses, as `expand` reads them. The work happens in
+    inputs: files, folders and patterns, as `expand` reads them. The work happens in
     `output` + ".partial", so `output` exists only when it is complete. After an interruption, the
     next call for the same output reuses the blocks that it finds there, if their inputs are still
     the same. Raises InputError for inputs that cannot be read, and if `output` exists or another
@@ -254,13 +253,19 @@ def _sort(
     _check_keys(sources, runs, preparation.text_key)
     report = total_report(runs)
     log.info(report.summary())
-    reviews = sum(run.report()["reviews"] for run in runs)
-    duplicates = 0
+    reviews, duplicates, repeats = sum(run.report["reviews"] for run in runs), 0, None
     if preparation.deduplicate:
-        duplicates = mark_duplicates(runs, 1 + reviews // preparation.pieces.digests)
+        repeats = find_repeats(runs, preparation.pieces.digests)
+        duplicates = sum(int(each.sum()) for each in repeats)
         log.info("%s duplicates left out", f"{duplicates:,}")
-    counts = split_counts(reviews - duplicates, preparation.split)
-    sizes = merge(runs, text, counts, preparation.pieces.sorted_bytes)
+    sizes = merge(
+        runs,
+        text,
+        split_counts(reviews - duplicates, preparation.split),
+        shuffled=preparation.shuffle,
+        repeats=repeats,
+        stretch_bytes=preparation.pieces.sorted_bytes,
+    )
     return {"splits": sizes, "reading": {**vars(report), "duplicates": duplicates}}
 
 
@@ -303,11 +308,11 @@ def _open_work_folder(
     write_json(path, request)
 
 
-def _check_keys(inputs: Sequence[Input], runs: Sequence[SortedRun], text_key: str | None) -> None:
+def _check_keys(inputs: Sequence[Input], runs: Sequence[Run], text_key: str | None) -> None:
     """Log the keys of the texts; InputError for an input without records or without a key."""
     reports_of = defaultdict[int, list[dict[str, Any]]](list)
     for run in runs:
-        reports_of[run.input_number].append(run.report())
+        reports_of[run.input_number].append(run.report)
     total: Counter[str] = Counter()
     for number, source in enumerate(inputs):
         reports = reports_of[number]

@@ -64,12 +64,10 @@ class VocabularyConfig:
 
     @property
     def is_bytes(self) -> bool:
-        """Whether there is no vocabulary."""
         return self.tokenizer == BYTES.kind
 
     @property
     def is_trained(self) -> bool:
-        """Whether there is one to train."""
         return self.tokenizer in SUBWORD_KINDS
 
     def request(self) -> dict[str, Any]:
@@ -89,7 +87,6 @@ class TrainText:
     bytes: int
 
     def map(self) -> Split:
-        """Map it into memory."""
         return map_split(self.folder, "train", self.reviews, self.bytes)
 
 

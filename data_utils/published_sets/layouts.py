@@ -1,11 +1,9 @@
 """The file layouts of published sets; each reads its files into parts, a LabelledSet each."""
 
 import csv
-import hashlib
-import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -15,36 +13,14 @@ from model.errors import InputError
 from model.reading.inputs import LONGEST_RECORD
 from model.text.profiles import unescape
 
-from ..labelled import LabelledSet, read_labelled_sets
-from ..multilabel import read_label_columns
-
-
-@dataclass(frozen=True)
-class PairSet(LabelledSet):
-    """Pairs of texts, of which `texts` are the first ones; labels: a class each, or a score."""
-
-    second: list[str] = field(default_factory=list)
-
-    @property
-    def digest(self) -> str:
-        """Identifies the pairs in a result: the SHA-256 of both texts with their labels."""
-        second = json.dumps(self.second)
-        return hashlib.sha256(f"{super().digest} {second}".encode()).hexdigest()
-
-    def subset(self, rows: np.ndarray) -> "PairSet":
-        """Return the pairs of these indices."""
-        texts, second = ([side[row] for row in rows] for side in (self.texts, self.second))
-        return PairSet(texts, self.labels[rows], self.classes, second)
+from ..labelled import LabelledSet, read_label_columns, read_labelled_sets
 
 
 def joined(sets: Sequence[LabelledSet]) -> LabelledSet:
     """Return sets of one kind, one after the other."""
     texts = [text for each in sets for text in each.texts]
-    whole = replace(sets[0], texts=texts, labels=np.concatenate([each.labels for each in sets]))
-    if not isinstance(whole, PairSet):
-        return whole
-    pairs = [each for each in sets if isinstance(each, PairSet)]
-    return replace(whole, second=[text for each in pairs for text in each.second])
+    labels = np.concatenate([each.labels for each in sets])
+    return replace(sets[0], texts=texts, labels=labels)
 
 
 class Layout(Protocol):
@@ -65,7 +41,6 @@ class Tables:
     files: tuple[str, ...]
 
     def read(self, paths: Sequence[Path]) -> list[LabelledSet]:
-        """Read the parts; the first one defines the classes."""
         return read_labelled_sets(paths)
 
 
@@ -103,7 +78,6 @@ class ClassFiles:
     encoding: str = "cp1252"  # of a file that is not UTF-8
 
     def read(self, paths: Sequence[Path]) -> list[LabelledSet]:
-        """Read the classes, one after the other."""
         texts = [self._lines(path) for path in paths]
         labels = np.repeat(np.arange(len(texts)), [len(lines) for lines in texts])
         return [LabelledSet([line for lines in texts for line in lines], labels, self.classes)]
@@ -147,57 +121,3 @@ def _csv_rows(path: Path) -> Iterator[list[str]]:
             yield from csv.reader(file)
         except csv.Error as error:
             raise InputError(f"{path}: damaged ({error})") from error
-
-
-@dataclass(frozen=True)
-class PairTables:
-    """A table for each part, columns apart by tabs below a header: two texts and a label.
-
-    Quotes in it are part of the text.
-    """
-
-    files: tuple[str, ...]
-    columns: tuple[str, str, str]  # of the first text, the second, the label
-    classes: tuple[str, ...] = ()  # two, the labels 0 and 1; none where the label is a score
-
-    def read(self, paths: Sequence[Path]) -> list[LabelledSet]:
-        """Read the parts."""
-        return [self._read(path) for path in paths]
-
-    def _read(self, path: Path) -> PairSet:
-        head, *rows = (
-            path.read_text(encoding="utf-8-sig", errors="replace").rstrip("\n").split("\n")
-        )
-        names = head.strip("\r").split("\t")
-        if missing := set(self.columns) - set(names):
-            raise InputError(f"{path}: no column {sorted(missing)[0]!r}; present: {names}")
-        places = [names.index(name) for name in self.columns]
-        cells = [self._cells(row, places, f"{path}, row {n}") for n, row in enumerate(rows, 2)]
-        first, second, labels = zip(*cells, strict=True) if cells else ((), (), ())
-        kind = np.int64 if self.classes else np.float64
-        return PairSet(list(first), np.array(labels, dtype=kind), self.classes, list(second))
-
-    def _cells(self, row: str, places: Sequence[int], where: str) -> tuple[str, str, float]:
-        cells = row.strip("\r").split("\t")
-        if len(cells) <= max(places):
-            raise InputError(f"{where}: {len(cells)} columns, fewer than in the header")
-        first, second, label = (cells[place].strip() for place in places)
-        try:
-            return first, second, (zero_or_one if self.classes else relatedness)(label)
-        except ValueError as error:
-            raise InputError(f"{where}: {label!r} is not a {self.columns[2]}; {error}") from error
-
-
-def zero_or_one(word: str) -> float:
-    """Return the class, 0 or 1, of a word."""
-    if word not in ("0", "1"):
-        raise ValueError("it is 0 or 1")
-    return int(word)
-
-
-def relatedness(word: str) -> float:
-    """Return the score that a word states."""
-    score = float(word)
-    if not 1 <= score <= 5:
-        raise ValueError("it is between 1 and 5")
-    return score

@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 
 from model.errors import InputError, nearest
 
-from ..download.dataset import Dataset, RemoteFile
+from ..download.downloads import Dataset, RemoteFile
 from ..download.movie_reviews import convert_movie_reviews
 from ..labelled import LabelledSet
-from .layouts import ClassFiles, LabelColumns, Layout, PairTables, StarTables, Tables, joined
+from .layouts import ClassFiles, LabelColumns, Layout, StarTables, Tables, joined
 from .splits import Fold, SplitRule, given_split, ten_folds, val_of_train
 
 DATA = tomllib.loads((Path(__file__).parent / "sets.toml").read_text(encoding="utf-8"))
@@ -22,12 +22,10 @@ LAYOUTS = {
     "label columns": LabelColumns,
     "class files": ClassFiles,
     "star tables": StarTables,
-    "pair tables": PairTables,
 }
 AMAZON = {year: release for year, release in DATA["amazon"].items() if year != "terms"}
 
-# The question about a text, or about a pair of texts.
-Kind = Literal["classes", "emotions", "paraphrases", "relatedness"]
+Kind = Literal["classes", "emotions"]  # the question about a text
 
 
 @dataclass(frozen=True)
@@ -45,15 +43,6 @@ ONE_UNIT = Row("one_unit", "one unit", "accuracy", of="one_unit")
 ROWS: dict[Kind, tuple[tuple[Row, ...], str]] = {
     "classes": ((Row("all_units", "all units", "accuracy"), ONE_UNIT), "majority"),
     "emotions": ((Row("all_units", "all units", "plutchik_f1"),), "always"),
-    "paraphrases": ((Row("accuracy", "accuracy", "accuracy"), Row("f1", "F1", "f1")), "majority"),
-    "relatedness": (
-        (
-            Row("pearson", "Pearson's r", "pearson"),
-            Row("spearman", "Spearman's rho", "spearman"),
-            Row("mse", "squared error", "mse"),
-        ),
-        "mean",
-    ),
 }
 
 
@@ -124,7 +113,6 @@ class PublishedSet:
         return PublishedTask(self.name, joined(parts), self.split(counts))
 
     def is_in(self, data: Path) -> bool:
-        """Return whether the folder of sets holds this one."""
         return all(path.is_file() for path in self._paths(data))
 
     def how_to_get(self) -> str:
@@ -144,7 +132,7 @@ class PublishedSet:
 
 def _set(name: str, entry: dict[str, Any]) -> PublishedSet:
     """Return the set that a table of sets.toml describes."""
-    lists = ("files", "classes", "columns")
+    lists = ("files", "classes")
     fields = {key: tuple(entry[key]) for key in lists if key in entry}
     layout: Any = LAYOUTS[entry["layout"]]
     return PublishedSet(

@@ -15,8 +15,7 @@ import numpy as np
 import pandas as pd
 
 from configs import command
-from data_utils.labelled import read_labelled_sets
-from data_utils.multilabel import read_label_columns
+from data_utils.labelled import read_label_columns, read_labelled_sets
 from data_utils.provenance import describe_origin
 from experiments.default_model.methods import METHODS, Told
 from experiments.default_model.remarks import measure_remarks, summary

@@ -25,7 +25,7 @@ from model.classifiers.heads import build_heads
 from model.classifiers.stars import FEATURES as KIND
 from model.classifiers.stars import KIND as STARS_KIND
 from model.classifiers.stars import POSITIVE_WEIGHTS, STARS
-from model.files.layout import MODEL_FILES
+from model.files.shipped import MODEL_FILES
 from model.files.storage import read_json, step_folder, whole_folder
 from model.files.weights import LoadedModel, load_model, load_tensors, save_model, save_tensors
 from training.metrics import keep_rows

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.tables import accuracy, kept, markdown, origins, percent, read_result, revision
-from model.files.layout import CONFIG_FILE
-from model.files.shipped import ALIASES, SHIPPED_MODELS, shipped_models
+from model.files.shipped import ALIASES, CONFIG_FILE, SHIPPED_MODELS, shipped_models
 from model.files.storage import read_json
 from transfer.baselines import BASELINES
 

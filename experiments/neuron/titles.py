@@ -18,7 +18,7 @@ from experiments.neuron.fits import tested
 from model.files.weights import LoadedModel
 from model.layers.language_model import LanguageModel, Weights
 from model.state import State
-from model.text.ragged import RaggedBatch, ragged_batches
+from model.text.split import RaggedBatch, ragged_batches
 
 TITLE_MARK = SEPARATOR.rstrip()  # the text's profile adds the space that follows
 BATCH_SIZE, BLOCK = 128, 128

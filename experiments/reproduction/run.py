@@ -4,7 +4,6 @@ python -m experiments.reproduction.run --model default --data DATA --work runs/r
 """
 
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Literal
@@ -25,7 +24,6 @@ from transfer.features import FeatureCache
 
 from .accuracy import measure_accuracy
 from .emotions import measure_f1
-from .pairs import measure_paraphrases, measure_relatedness
 from .table import number, write_table
 from .words import words_of
 
@@ -81,13 +79,9 @@ def measure(
 ) -> dict[str, Any]:
     """Return the result of a task without the model, and write its figures."""
     cache = FeatureCache(options.work)
-    measure_kind = {
-        "classes": partial(measure_accuracy, folder=folder),
-        "emotions": measure_f1,
-        "paraphrases": measure_paraphrases,
-        "relatedness": measure_relatedness,
-    }[SETS[task.name].kind]
-    return measure_kind(task, loaded, cache, untrained=options.untrained)
+    if SETS[task.name].kind == "emotions":
+        return measure_f1(task, loaded, cache, options.untrained)
+    return measure_accuracy(task, loaded, cache, options.untrained, folder)
 
 
 def line(result: dict[str, Any]) -> str:

@@ -32,7 +32,6 @@ from .words import kept_words
 HERE = Path(__file__).resolve().parent
 BASELINE_MARKS = (("x", "tfidf"), ("+", "nb"), ("1", "words_and_characters"))
 LABEL_WIDTH = 0.0125  # width of a label in the figure, in units of its axis
-DECIMAL = ("pearson", "spearman", "mse")  # measures that are not in per cent
 HEAD = (
     "| task | | published | ours | TF-IDF | NB-weighted | words and characters | untrained | "
     "majority | train / val / test |"
@@ -94,7 +93,7 @@ def complete(model: str) -> str:
         f"`python -m experiments.reproduction.run --model {model} --data DATA --tasks {entry.name}`"
         for entry in others
     ]
-    return "\n".join([as_markdown(rows, results), *absent, "", PAIR_NOTES])
+    return "\n".join([as_markdown(rows, results), *absent])
 
 
 def shown(model: str) -> str:
@@ -187,31 +186,25 @@ def as_markdown(rows: list[dict[str, Any]], results: dict[str, Any]) -> str:
 def cells_of(row: dict[str, Any]) -> list[str]:
     """Return a row of the table, with `-` for values that were not measured."""
     entry, named = row["entry"], row["row"]
-    values = ", ".join(quoted(p, named.measure) for p in row["published"])
+    values = ", ".join(map(quoted, row["published"]))
     ours = [
-        in_words(row[name], named.measure) if name in row else "-"
+        in_words(row[name]) if name in row else "-"
         for name in ("ours", *BASELINES, "untrained", entry.floor)
     ]
     sizes = " / ".join(f"{count:,}" for count in row.get("examples", {}).values())
     return [title(entry.name), named.title, values or "-", *ours, sizes or "-"]
 
 
-def quoted(published: Published, measure: str) -> str:
+def quoted(published: Published) -> str:
     """Return a published value with its units and source."""
     unchecked = ", unchecked" * published.unchecked
-    value = one(published.value, measure)
-    return f"{value} ({published.units:,}, {published.source}{unchecked})"
+    return f"{100 * published.value:.1f} ({published.units:,}, {published.source}{unchecked})"
 
 
-def one(value: float, measure: str) -> str:
-    """Return a value in per cent; a correlation or an error as a decimal."""
-    return f"{value:.3f}" if measure in DECIMAL else f"{100 * value:.1f}"
-
-
-def in_words(cell: dict[str, Any], measure: str = "accuracy") -> str:
-    """Return a value and its interval."""
-    value, low, high = (one(number, measure) for number in (cell["value"], *cell["interval"]))
-    return f"{value} ({low} to {high})"
+def in_words(cell: dict[str, Any]) -> str:
+    """Return a value and its interval, in per cent."""
+    value, low, high = (100 * number for number in (cell["value"], *cell["interval"]))
+    return f"{value:.1f} ({low:.1f} to {high:.1f})"
 
 
 DIFFERENCE_NOTES = """\
@@ -232,12 +225,6 @@ one is of a language model fine-tuned on the task, ours of frozen features. The 
 are fitted on the same split, with C chosen on val: TF-IDF of words and word pairs; runs of 1 to 3
 words weighted by naive Bayes (Wang and Manning 2012); TF-IDF of words, word pairs and runs of 2 to
 5 characters. Untrained: mean over seeds, all units.
-"""
-
-
-PAIR_NOTES = """\
-MRPC and SICK: |a - b| and a b of the texts' features; MRPC's "majority" is the commoner class,
-SICK's the mean score. SICK's measures are not in per cent.
 """
 
 
@@ -268,11 +255,7 @@ def about(model: dict[str, Any]) -> str:
 
 @mpl.rc_context(STYLE)
 def draw(rows: list[dict[str, Any]]) -> Figure:
-    """Draw a line for each row: our value with its interval, the published ones, the baselines.
-
-    Squared errors are left out, because lower ones are better.
-    """
-    rows = [row for row in rows if row["row"].measure != "mse"]
+    """Draw a line for each row: our value with its interval, the published ones, the baselines."""
     figure = Figure(figsize=(7.0, 0.6 * len(rows) + 1.4), layout="constrained")
     axes = figure.subplots()
     named: set[str] = set()
@@ -295,7 +278,7 @@ def draw(rows: list[dict[str, Any]]) -> Figure:
     names = [", ".join(cells_of(row)[:2]) for row in rows]
     axes.set_yticks(range(len(rows)), names)
     axes.invert_yaxis()
-    axes.set(xlabel="accuracy; SemEval and MRPC: F1; SICK: correlation", xlim=(0, 1))
+    axes.set(xlabel="accuracy; SemEval: F1", xlim=(0, 1))
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
     return figure
 

@@ -20,7 +20,6 @@ from transfer.baselines import BASELINES, Baseline, baseline_choices
 
 from .accuracy import over_folds, sizes
 from .emotions import by_words, scores_of
-from .pairs import paraphrases_by_words, relatedness_by_words
 
 HERE = Path(__file__).resolve().parent
 FOLDER = "tfidf"
@@ -102,13 +101,8 @@ def description(baseline: Baseline) -> str:
 
 
 def by_kind(task: PublishedTask) -> dict[str, Any]:
-    """Return the measures of the baselines on a task of any kind; of pairs TF-IDF's alone."""
-    kind = SETS[task.name].kind
-    if kind == "paraphrases":
-        return {"tfidf": paraphrases_by_words(task)}
-    if kind == "relatedness":
-        return {"tfidf": relatedness_by_words(task)}
-    measure = accuracy_by_words if kind == "classes" else f1_by_words
+    """Return the measures of the baselines on a task of any kind."""
+    measure = accuracy_by_words if SETS[task.name].kind == "classes" else f1_by_words
     return {name: measure(task, baseline) for name, baseline in BASELINES.items()}
 
 

@@ -35,7 +35,6 @@ class Answer(dict[str, Any]):
     """
 
     def to_frame(self) -> Any:
-        """Return a pandas DataFrame of one row."""
         return Answers([self]).to_frame()
 
     def _repr_html_(self) -> str:

@@ -11,7 +11,7 @@ import torch
 
 from ..bounds import NonNegativeInt, Probability, check_bounds, fill
 from ..errors import InputError
-from ..files.layout import CLASSIFIER_FILE as CONFIG_FILE
+from ..files.shipped import CLASSIFIER_FILE as CONFIG_FILE
 from ..files.storage import check_format_version, read_json, write_json
 from ..files.weights import check_header, load_tensors, save_tensors
 from ..inference.features import FeatureKind, Pooling, check_poolings
@@ -115,7 +115,6 @@ class Classifier:
 
     @property
     def is_binary(self) -> bool:
-        """Whether there are two classes."""
         return len(self.classes) == 2
 
     @property
@@ -125,7 +124,6 @@ class Classifier:
 
     @property
     def kind(self) -> FeatureKind:
-        """The features that it uses."""
         return FeatureKind(pooling=self.pooling)
 
     @property
@@ -149,7 +147,6 @@ class Classifier:
         return moved(UNSURE, self.threshold - THRESHOLD)
 
     def with_threshold(self, threshold: float) -> "Classifier":
-        """Return the same regression with another threshold."""
         return replace(self, threshold=threshold)
 
     def decide(self, features: np.ndarray) -> np.ndarray:

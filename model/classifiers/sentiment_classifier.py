@@ -37,7 +37,6 @@ class EncodedTexts(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The number of tokens."""
         return sum(map(len, self.tokens))
 
 
@@ -400,7 +399,6 @@ class SentimentClassifier:
                 )
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters, as scikit-learn asks for them."""
         return {name: getattr(self, name) for name in PARAMETERS}
 
     def set_params(self, **parameters: Any) -> "SentimentClassifier":

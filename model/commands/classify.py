@@ -273,8 +273,8 @@ def keys_of(options: Namespace, first: list[InputRow], key: KeyChooser) -> list[
     """Return all keys of the rows; [] for standard input, where they are not known yet.
 
     A file is read through, row by row, so that a late fault is reported before hours of work, and
-    since records of JSON may have different keys. Pipes and addresses are read only once. Raises
-    InputError for a faulty row, and if none has a text.
+    since records of JSON may have different keys. Pipes are read only once. Raises InputError for a
+    faulty row, and if none has a text.
     """
     path = Path(options.input or "")
     if options.input == "-" or not path.is_file():

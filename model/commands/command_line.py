@@ -38,7 +38,6 @@ COMMANDS = {
     "demo": "write the model itself into one web page",
     "serve": "serve that page, and answers for programs, to this machine",
     "models": "list the models that are installed",
-    "push": "upload a model to the Hugging Face hub",
 }
 
 
@@ -188,9 +187,8 @@ def add_precision(parser: Parser) -> None:
 
 
 def add_input(parser: Parser, *, required: bool = False, more: str = "") -> None:
-    """Add a file of texts, or its address."""
-    where = "a file, or its http(s) address"
-    parser.add_argument("--input", required=required, help=f"texts: {KINDS_HELP}; {where}{more}")
+    """Add a file of texts."""
+    parser.add_argument("--input", required=required, help=f"texts: {KINDS_HELP}{more}")
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
-from ..files.locks import one_at_a_time, refusal
-from ..files.storage import is_stream, path_in_oserrors
+from ..files.storage import is_stream, one_at_a_time, path_in_oserrors, refusal
 from ..reading.inputs import TableOptions, as_input
 from ..reading.progress import ProgressBar
 from ..reading.records import read_records

@@ -1,4 +1,7 @@
-"""Finds the folder of a model: by its path, by a run's, or by a shipped model's name."""
+"""Finds the folder of a model: by its path, a run's, a shipped model's name, or one of the hub.
+
+The network is used only for a model that is named hf://owner/name.
+"""
 
 import re
 import reprlib
@@ -7,10 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError, suggestion
-from .layout import CLASSIFIER_FILE, CONFIG_FILE
+from ..text.tokenizer import TOKENIZER_FILE
 from .storage import read_json, step_folders
 
+CONFIG_FILE = "config.json"
+WEIGHTS_FILE = "model.safetensors"
+MODEL_FILES = (WEIGHTS_FILE, CONFIG_FILE, TOKENIZER_FILE)  # of a model directory
+CLASSIFIER_FILE = "classifier.json"  # in a folder of a classifier without a model
 SOURCES_FILE = "SOURCES.md"  # of a shipped model: tables of the texts that it has read
+# What is fetched from the hub: no run, checkpoint or corpus.
+HUB_FILES = [*MODEL_FILES, "README.md", "LICENSE", SOURCES_FILE, "classifier/*"]
 HUB = "hf://"  # before a repository's owner/name
 SHIPPED_MODELS = Path(__file__).parent.parent / "pretrained"
 ALIASES = {"default": "stars_1024", "default_small": "stars_512"}  # of shipped models
@@ -37,8 +46,6 @@ def find_model(name_or_folder: str | Path) -> Path:
     if not isinstance(name_or_folder, str | PathLike):
         raise InputError(f"model is {reprlib.repr(name_or_folder)}; it must be a name or a path")
     if str(name_or_folder).startswith(HUB):
-        from .hub import fetch_from_hub
-
         return fetch_from_hub(str(name_or_folder).removeprefix(HUB))
     path = Path(name_or_folder)
     places = [path]
@@ -96,3 +103,20 @@ def sources_of(folder: Path) -> list[str]:
     if not path.is_file():
         return []
     return re.findall(r"^\| `(\w+)` \|", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+
+
+def fetch_from_hub(repository: str) -> Path:
+    """Download a model from the Hugging Face hub; return its folder.
+
+    repository: "owner/name", or "owner/name@revision", with the layout of a model directory.
+    """
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError as error:
+        raise InputError("the hub needs huggingface_hub: pip install huggingface_hub") from error
+    name, _, revision = repository.partition("@")
+    try:
+        return Path(snapshot_download(name, revision=revision or None, allow_patterns=HUB_FILES))
+    except Exception as error:  # errors of its library and of its HTTP library have no common base
+        reason = str(error).strip().partition("\n")[0]
+        raise InputError(f"hf://{repository}: {type(error).__name__}: {reason}") from error

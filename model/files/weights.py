@@ -5,7 +5,7 @@ Nothing is ever unpickled.
 
 import copy
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -28,10 +28,8 @@ from ..layers.language_model import LanguageModel
 from ..text.profiles import TextProfile, text_profile
 from ..text.tokenizer import BYTES, Tokenizer
 from .devices import DeviceName, choose_device
-from .layout import CONFIG_FILE, WEIGHTS_FILE
 from .quantization import dequantize, is_quantized, quantize, quantized_shapes
-from .shapes import Shape, check_finite, check_shapes
-from .shipped import SHIPPED_MODELS, find_model
+from .shipped import CONFIG_FILE, SHIPPED_MODELS, WEIGHTS_FILE, find_model
 from .storage import check_format_version, read_json, write_atomically, write_failed, write_json
 from .tokenizers import load_tokenizer, save_tokenizer
 
@@ -42,6 +40,9 @@ FLOATS = {"F64", "F32", "F16", "BF16"}  # safetensors' words for what weights ma
 INTEGERS = {8: "I8", 6: "U8"}  # for what is kept as integers of so many bits
 GET_AGAIN = "; get it again"  # the remedy for a model that was copied or downloaded
 MOST_HEADER_BYTES = 1 << 20  # of a file of ours: names and shapes
+
+Shape = tuple[int, ...]
+LAYOUT = "the layout, by the sizes of its other tensors, has"
 
 
 @dataclass(frozen=True)
@@ -321,3 +322,64 @@ def check_header(
         if dtype not in (FLOATS if bits is None else {INTEGERS[bits]}):
             expected_kind = "floating-point numbers" if bits is None else f"{bits}-bit integers"
             raise InputError(f"{path}: tensor {name} holds {dtype}, not {expected_kind}")
+
+
+def check_shapes(
+    source: Path, found: Mapping[str, Shape], expected: Mapping[str, Shape], authority: str
+) -> None:
+    """Raise InputError for the first tensor that is missing, unknown, or of another shape.
+
+    authority: where the expected shapes come from, with a verb, for the message.
+    """
+    for name in [*expected, *sorted(set(found) - set(expected))]:
+        if found.get(name) != expected.get(name):
+            wanted = _text(expected[name]) if name in expected else "none of that name"
+            raise InputError(
+                f"{source}: tensor {name} is {_text(found.get(name))} where {authority} {wanted}"
+            )
+
+
+def check_tensors(
+    source: Path, found: Mapping[str, Tensor], expected: Mapping[str, Tensor], authority: str
+) -> None:
+    """Raise InputError for the first tensor that is missing, unknown, of another shape or dtype.
+
+    bfloat16 passes for float32: packed runs may be rounded to it. authority: as for `check_shapes`.
+    """
+    check_shapes(source, _shapes_of(found), _shapes_of(expected), authority)
+    for name, tensor in found.items():
+        wanted = expected[name].dtype
+        rounded = wanted == torch.float32 and tensor.dtype == torch.bfloat16
+        if tensor.dtype != wanted and not rounded:
+            raise InputError(
+                f"{source}: tensor {name} is {_word(tensor)} where {authority} "
+                f"{_word(expected[name])}"
+            )
+
+
+def _shapes_of(tensors: Mapping[str, Tensor]) -> dict[str, Shape]:
+    return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+
+
+def _word(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def check_finite(source: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Raise InputError for the first tensor with a value that is NaN or infinite in fp32."""
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor.float()).all()):
+            raise InputError(
+                f"{source}: {name} holds NaN or infinity; it is damaged, or its training diverged"
+            )
+
+
+def check_not_negative(source: Path, tensors: Mapping[str, Tensor], names: Set[str]) -> None:
+    """Raise InputError for the first of these tensors with a value below zero."""
+    for name in sorted(names & tensors.keys()):
+        if bool((tensors[name] < 0).any()):
+            raise InputError(f"{source}: {name} holds a negative number; it is damaged")
+
+
+def _text(shape: Shape | None) -> str:
+    return "absent" if shape is None else str(list(shape))

@@ -13,11 +13,17 @@ from typing import Literal
 import numpy as np
 
 from ..errors import InputError, checked_whole
-from ..files.arrays import map_array
-from ..files.storage import first_free, flush_to_disk, path_in_oserrors, read_json, write_json
+from ..files.storage import (
+    first_free,
+    flush_to_disk,
+    map_array,
+    path_in_oserrors,
+    read_json,
+    write_json,
+)
 from ..files.weights import model_digest
 from ..layers.language_model import LanguageModel
-from ..text.ragged import ragged_batches
+from ..text.split import ragged_batches
 from .features import FINAL_CELL, FeatureKind, final_states
 
 SECONDS_BETWEEN_SAVES = 10.0
@@ -38,12 +44,10 @@ class Reading:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """N texts and F features."""
         return len(self.sequences), self.kind.size(self.model.config)
 
     @property
     def batches(self) -> int:
-        """Number of batches."""
         return -(-len(self.sequences) // self.batch_size)
 
     def digest(self) -> str:

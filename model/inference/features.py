@@ -15,7 +15,7 @@ from ..errors import InputError, is_whole
 from ..layers.config import ModelConfig
 from ..layers.language_model import LanguageModel, Weights
 from ..state import State, StateName, summation_dtype
-from ..text.ragged import RaggedBatch, ragged_batches
+from ..text.split import RaggedBatch, ragged_batches
 
 Pooling = Literal["last", "mean", "max", "min"]
 NO_TARGET = -100  # torch's own mark of a prediction to ignore
@@ -210,7 +210,6 @@ class Pool:
         self._begun = True
 
     def features(self) -> Tensor:
-        """Return float32 [rows, F]."""
         if self.pooling == "mean":
             return (self._values / self._counts.clamp(min=1)).float()
         return self._values
@@ -241,7 +240,6 @@ class BitCounter:
         self._nats[:active] += each.view(T, active).sum(0, dtype=self._nats.dtype)
 
     def bits(self) -> np.ndarray:
-        """Return float64 [rows]."""
         return (self._nats.cpu().double() / math.log(2)).numpy()
 
 

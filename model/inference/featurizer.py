@@ -136,7 +136,6 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
         return np.array(self.kind_.names(self.loaded_.model.config), dtype=object)
 
     def _ready(self) -> None:
-        """Load the model on first use."""
         if not hasattr(self, "kind_"):
             self.fit()
 

@@ -22,8 +22,7 @@ from ..files.weights import LoadedModel
 from ..layers.language_model import LanguageModel
 from ..state import State
 from ..text.profiles import TextProfile
-from ..text.tokenizer import BYTES, Tokenizer
-from ..text.utf8 import START, Continuations
+from ..text.tokenizer import BYTES, START, Continuations, Tokenizer
 
 
 @dataclass(frozen=True, kw_only=True)

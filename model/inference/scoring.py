@@ -11,8 +11,7 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..layers.language_model import LanguageModel, Weights
-from ..text.ragged import RaggedBatch, ragged_batches
-from ..text.split import Split, shard_bounds
+from ..text.split import RaggedBatch, Split, ragged_batches, shard_bounds
 
 Reset = Literal["strip", "review"]
 STRIP_TOKENS = 20_000  # a cold start costs some tens of bits: negligible in a strip of this length

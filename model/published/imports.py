@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import InputError
-from ..files.shapes import check_finite
+from ..files.weights import check_finite
 from ..layers.language_model import LanguageModel
 from .gates import GATE_ORDERS, GateOrder, assemble
 from .nvidia import NvidiaWeights, read_nvidia

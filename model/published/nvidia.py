@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..files.shapes import LAYOUT, Shape, check_shapes
+from ..files.weights import LAYOUT, Shape, check_shapes
 from ..layers.config import VOCABULARY_SIZE
 from .tensor_file import load_tensor_file
 

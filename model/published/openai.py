@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from ..errors import InputError
-from ..files.arrays import map_array
-from ..files.shapes import LAYOUT, Shape, check_shapes
+from ..files.storage import map_array
+from ..files.weights import LAYOUT, Shape, check_shapes
 from ..layers.config import VOCABULARY_SIZE
 
 NUMBER = re.compile("0|[1-9][0-9]{0,3}")

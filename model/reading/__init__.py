@@ -1,1 +1,1 @@
-"""Files, pipes and addresses to records, and records to texts."""
+"""Files and pipes to records, and records to texts."""

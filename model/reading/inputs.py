@@ -1,10 +1,8 @@
-"""The user's input, a file or an address, as a stream of bytes."""
+"""The user's input, a file, as a stream of bytes."""
 
 import codecs
-import http.client
 import io
-import urllib.error
-import urllib.request
+import re
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,7 +13,6 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import IO, Any, Literal
 from urllib.parse import unquote, urlsplit
-from uuid import uuid4
 
 from ..errors import InputError, brief
 from .compression import (
@@ -32,9 +29,7 @@ JSON_KINDS = (".jsonl", ".json", ".ndjson")
 DELIMITED = {".csv": ",", ".tsv": "\t"}
 BINARY = (".xlsx", ".parquet", ".feather")
 KINDS = (*JSON_KINDS, *DELIMITED, ".txt", *BINARY)
-SCHEMES = ("http://", "https://")
-FLATTENED = (("http:",), ("https:",))  # how the path begins that Path makes of an address
-TIMEOUT = 60.0  # seconds without a byte from a server
+ADDRESS = re.compile("(https?):/", re.IGNORECASE)  # of two slashes, Path drops one
 LONGEST_RECORD = 16 << 20  # bytes of a line, an item of an array or a row: no review is longer
 TOO_LONG = f"longer than {LONGEST_RECORD:,} bytes; cut it, or let each record end its line"
 MOST_UNPACKED = 100  # times its size on the disk: text unpacks to some ten times
@@ -116,7 +111,7 @@ class TableOptions:
 
 @dataclass(frozen=True)
 class Input:
-    """One file or address; its suffixes determine its kind and its compression."""
+    """One file; its suffixes determine its kind and its compression."""
 
     location: str  # its name in messages and meta.json
     kind: str
@@ -124,20 +119,13 @@ class Input:
     options: TableOptions = field(default_factory=TableOptions)
 
     @property
-    def is_remote(self) -> bool:
-        """Whether it is read over the network."""
-        return is_address(self.location)
-
-    @property
     def name(self) -> str:
         """The last part of the location, the only one that is published."""
-        return _path_in(self.location).name
+        return Path(self.location).name
 
     @property
     def stored_bytes(self) -> int | None:
-        """Stored bytes on disk; None if unknown beforehand, as of an address or a pipe."""
-        if self.is_remote:
-            return None
+        """Stored bytes on disk; None if unknown beforehand, as of a pipe."""
         stat = Path(self.location).stat()
         return stat.st_size if S_ISREG(stat.st_mode) else None
 
@@ -166,15 +154,7 @@ class Input:
 
     @cached_property
     def identity(self) -> list[str | int | None]:
-        """Values that change if another file is named, or if the file is replaced.
-
-        For a server's file its version and size; if the server sends no version, never the same.
-        """
-        if self.is_remote:
-            with self.named_errors(), _response(self.location) as response:
-                versions = [response.headers[name] for name in ("ETag", "Last-Modified")]
-                size = response.headers["Content-Length"]
-            return [self.location, *(versions if any(versions) else [uuid4().hex]), size]
+        """Values that change if another file is named, or if the file is replaced."""
         stat = Path(self.location).stat()
         return [self.location, stat.st_size, stat.st_mtime_ns]
 
@@ -199,18 +179,14 @@ class Input:
     @contextmanager
     def _bytes(self, position: Position | None) -> Iterator[Any]:
         """Stream the bytes as they are encoded, decompressed and within bounds."""
-        with self._stored(position) as stored:
-            compression = self.compression
-            if self.is_remote and self._was_unpacked(stored):
-                compression = None
-            with decompressed(stored, compression, self.location) as file:
+        path, size = Path(self.location), self.stored_bytes
+        if size == 0:
+            raise InputError(f"{path}: the file is empty")
+        with open(path, "rb") as stored:
+            if position is not None and size is not None:
+                position.stored, position.size = stored, size
+            with decompressed(stored, self.compression, self.location) as file:
                 yield self._bounded(file)
-
-    def _was_unpacked(self, stored: Any) -> bool:
-        """Whether a server unpacked a file on the way that its name calls packed."""
-        if self.compression is None or not isinstance(stored, _Unencoded):
-            return False
-        return not stored.peek(2).startswith(COMPRESSIONS[self.compression][0][:2])
 
     def _encoding_of(self, file: Any, *, whole: bool) -> str:
         """Return the codec of a stream, of which all is read if that is needed and `whole`."""
@@ -234,20 +210,11 @@ class Input:
             raise InputError(f"{self.location}: no such file") from error
         except IsADirectoryError as error:
             raise InputError(f"{self.location}: is a folder; name the files in it") from error
-        except urllib.error.HTTPError as error:
-            error.close()
-            raise InputError(
-                f"{self.location}: the server says {error.code} {error.reason}"
-            ) from error
-        except (urllib.error.URLError, TimeoutError) as error:
-            raise InputError(f"{self.location}: cannot be reached ({error})") from error
-        except (http.client.HTTPException, ConnectionError) as error:
-            raise InputError(f"{self.location}: no valid answer ({error!r})") from error
         except damage() as error:
             raise InputError(
                 f"{self.location}: damaged or cut short ({error}); get it again"
             ) from error
-        except OSError as error:  # such as of a disk, or of a network that is gone
+        except OSError as error:  # such as of a disk
             if error.filename:
                 raise
             raise InputError(f"{self.location}: {error.strerror or error}") from error
@@ -258,34 +225,6 @@ class Input:
         if self.compression is None or self.kind in BINARY or size is None:
             return file if hasattr(file, "peek") else io.BufferedReader(file, READ_AT_ONCE)
         return buffered(_not_a_bomb(file, size, self.location))
-
-    @contextmanager
-    def _stored(self, position: Position | None) -> Iterator[IO[bytes]]:
-        if self.is_remote:
-            with _response(self.location) as response:
-                body = buffered(_whole_body(response, self.location))
-                encoding = response.headers.get("Content-Encoding", "identity").lower()
-                if encoding in ("gzip", "x-gzip"):
-                    with decompressed(body, ".gz", self.location) as unpacked:
-                        yield _Unencoded(unpacked, READ_AT_ONCE)
-                elif encoding == "identity":
-                    yield body
-                else:
-                    raise InputError(
-                        f"{self.location}: the server packs it by {encoding}; download it first"
-                    )
-            return
-        path, size = Path(self.location), self.stored_bytes
-        if size == 0:
-            raise InputError(f"{path}: the file is empty")
-        with open(path, "rb") as file:
-            if position is not None and size is not None:
-                position.stored, position.size = file, size
-            yield file
-
-
-class _Unencoded(io.BufferedReader):
-    """A server's answer of which the Content-Encoding is undone."""
 
 
 def check_encoding(head: bytes, location: str) -> None:
@@ -328,26 +267,6 @@ def _is_cp1252(file: IO[bytes]) -> bool:
     return broken > whole
 
 
-def _response(location: str) -> Any:
-    try:
-        return urllib.request.urlopen(location, timeout=TIMEOUT)
-    except (http.client.InvalidURL, UnicodeError) as error:
-        hint = "; write signs beyond ASCII as %XX" if isinstance(error, UnicodeError) else ""
-        raise InputError(f"{location}: not a valid address ({error}){hint}") from error
-
-
-def _whole_body(response: http.client.HTTPResponse, location: str) -> Iterator[bytes]:
-    """Yield a server's answer; InputError if it ends before its announced length.
-
-    Python's own reader takes such an end for the end of the file.
-    """
-    yield from iter(lambda: response.read1(READ_AT_ONCE), b"")
-    if response.length:
-        raise InputError(
-            f"{location}: cut short, {response.length:,} bytes are missing; get it again"
-        )
-
-
 def _recoded(file: IO[bytes], codec: str, location: str) -> Iterator[bytes]:
     """Yield a stream of another encoding as UTF-8; InputError for what is not of it."""
     decoder = codecs.getincrementaldecoder(codec)()
@@ -374,41 +293,24 @@ def _not_a_bomb(file: IO[bytes], size: int, location: str) -> Iterator[bytes]:
         yield piece
 
 
-def is_address(location: str) -> bool:
-    """Return whether it is an address, and not a path."""
-    return location.lower().startswith(SCHEMES)
-
-
-def _path_in(location: str) -> Path:
-    """Return an address's path, or the path; InputError if it is neither."""
-    try:
-        return Path(urlsplit(location).path if is_address(location) else location)
-    except ValueError as error:  # such as a bracket that is never closed
-        raise InputError(f"{location}: not a valid address ({error})") from error
-
-
 def as_input(location: str | Path | Input, options: TableOptions | None = None) -> Input:
-    """Return one file or address with its kind; InputError for an unknown kind.
-
-    Raises it also for a path that was an address: of these, Path drops a slash.
-    """
+    """Return a file with its kind; InputError for an unknown kind, and for an address."""
     if isinstance(location, Input):
         return location
     text = str(location)
-    if isinstance(location, Path) and location.parts[:1] in FLATTENED:
-        address = text.replace(":/", "://", 1)
+    if ADDRESS.match(text):
+        address = re.sub(":/+", "://", text, count=1)
         raise InputError(f"{address}: an address, where only files are read; download it first")
     if text.lower().startswith("file:"):
         raise InputError(f"{text}: give the path alone: {unquote(urlsplit(text).path)}")
-    suffixes = [suffix.lower() for suffix in _path_in(text).suffixes]
+    suffixes = [suffix.lower() for suffix in Path(text).suffixes]
     compression = suffixes.pop() if suffixes and suffixes[-1] in COMPRESSIONS else None
     kind = suffixes[-1] if suffixes else ""
-    is_local = not is_address(text)
-    if kind not in KINDS and is_local and not Path(text).exists():
+    if kind not in KINDS and not Path(text).exists():
         raise InputError(f"{text}: no such file")
-    if kind not in KINDS and is_local and Path(text).is_dir():
+    if kind not in KINDS and Path(text).is_dir():
         raise InputError(f"{text}: is a folder; name the files in it")
-    if kind not in KINDS and is_local and compression == ".zip":
+    if kind not in KINDS and compression == ".zip":
         kind = _kind_in(text)
     if kind not in KINDS:
         hint = "; save it as .xlsx" if kind in (".xls", ".xlsb", ".ods") else ""

@@ -48,7 +48,6 @@ class Text:
             raise self.error(f"longer than {LONGEST_RECORD:,} characters, or broken before")
 
     def error(self, message: str) -> json.JSONDecodeError:
-        """Return an error that names the position."""
         return json.JSONDecodeError(message, self.buffer, self.position)
 
 

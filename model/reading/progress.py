@@ -47,7 +47,6 @@ class ProgressBar:
             self._bar.update(count)
 
     def expect(self, total: float) -> None:
-        """Set the total, as far as known."""
         if self._bar is not None:
             self._bar.total = total
 
@@ -58,7 +57,6 @@ class ProgressBar:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the beginning."""
         return time.monotonic() - self._started
 
     def __enter__(self) -> "ProgressBar":

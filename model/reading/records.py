@@ -38,7 +38,7 @@ class Record(dict[str, Any]):
 def read_records(
     source: Path | Input, *, strict: bool, whole: bool = False, position: Position | None = None
 ) -> Iterator[Record]:
-    """Yield the records of one file or address, each a dict with its place in the file.
+    """Yield the records of one file, each a dict with its place in the file.
 
         for record in read_records(Path("reviews.parquet"), strict=True):
             print(record.place, record["text"])

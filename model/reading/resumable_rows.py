@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..errors import InputError
-from ..files.locks import one_at_a_time, refusal
 from ..files.storage import (
     PARTIAL,
     first_free,
     flush_to_disk,
+    one_at_a_time,
     path_in_oserrors,
     read_json,
+    refusal,
     write_json,
 )
 from .row_files import RowFormat, cell_of, csv_line, json_line, value_of

@@ -55,7 +55,6 @@ class RowWriter:
         self._file.write(line)
 
     def flush(self) -> None:
-        """Pass on what was written, so that a reader sees it."""
         self._file.flush()
 
     def _csv_line(self, row: Mapping[str, Any], place: str) -> bytes:

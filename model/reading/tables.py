@@ -358,7 +358,6 @@ class DelimitedRows:
 
 
 def line_ends(text: str) -> int:
-    """Count the ends of lines."""
     return text.count("\n") + (text.count("\r") - text.count("\r\n") if "\r" in text else 0)
 
 
@@ -449,17 +448,11 @@ def _check_unpacked(file: IO[bytes], location: str) -> None:
     file.seek(0)
 
 
-class RowTooLong(ValueError):
-    """A row (or the average row of a group) has more than LONGEST_RECORD bytes."""
-
-
 def columnar_rows(file: IO[bytes], location: str, kind: str) -> Iterator[TableRow]:
     """Yield the rows of a Parquet or Feather file; bytes that are UTF-8 become text.
 
-    A few hundred bytes of dictionary and runs can stand for gigabytes. So the file's metadata
-    decide how many rows are read at once, strings stay in their dictionary, and a row is measured
-    before it becomes Python objects. Raises InputError for a file that is damaged, for two columns
-    with one name, and for a row that is too long.
+    The sizes in the file's description decide how many rows are read at once. Raises InputError for
+    a file that is damaged, for two columns with one name, and for a row that is too long.
     """
     try:
         import pyarrow
@@ -471,18 +464,17 @@ def columnar_rows(file: IO[bytes], location: str, kind: str) -> Iterator[TableRo
             f"{location}: a {name} file cannot be read from a stream; download or decompress it "
             "first"
         )
-    number = 0
     try:
+        number = 0
         for batch in (_parquet if kind == ".parquet" else _feather)(file, location):
-            for piece in _short_pieces(batch):
-                for row in _rows(piece, location):
-                    number += 1
-                    yield row
-    except RowTooLong as error:
-        raise InputError(
-            f"{location}, row {number + 1} or soon after it: longer than {LONGEST_RECORD:,} bytes; "
-            "cut it"
-        ) from error
+            for row in _rows(batch, location):
+                number += 1
+                if (
+                    sum(len(cell) for cell in row.values() if isinstance(cell, str))
+                    > LONGEST_RECORD
+                ):
+                    raise InputError(f"{location}, row {number}: {TOO_LONG}")
+                yield row
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"{location}: not a {name} file, or damaged ({brief(error)}); get it again"
@@ -494,15 +486,14 @@ def _rows(batch: Any, location: str) -> list[TableRow]:
     from pyarrow import ArrowException, types
 
     try:
-        decoded = _decoded(batch)
-        rows: list[TableRow] = decoded.to_pylist()
+        rows: list[TableRow] = batch.to_pylist()
     except (ArrowException, UnicodeDecodeError):  # damage
         raise
     except (ValueError, OverflowError) as error:  # such as a time beyond the year 9999
         raise InputError(
             f"{location}: a value that Python cannot hold ({brief(error)}); leave its column out"
         ) from error
-    for column in decoded.schema:
+    for column in batch.schema:
         if types.is_binary(column.type) or types.is_large_binary(column.type):
             for row in rows:
                 row[column.name] = _as_text(row[column.name])
@@ -528,85 +519,16 @@ def _feather(file: IO[bytes], location: str) -> Iterator[Any]:
 
 
 def _parquet(file: IO[bytes], location: str) -> Iterator[Any]:
-    """Yield a file's rows in batches, with all strings in their dictionaries."""
-    from pyarrow import parquet
+    from pyarrow import ArrowInvalid, parquet
 
-    described = parquet.ParquetFile(file)
-    check_names(described.schema_arrow.names, location)
-    schema = described.schema
-    columns = [schema.column(number) for number in range(len(schema))]
-    # pyarrow keeps no decimals in a dictionary.
-    strings = [
-        column.path
-        for column in columns
-        if column.physical_type == "BYTE_ARRAY" and column.logical_type.type != "DECIMAL"
-    ]
-    source = parquet.ParquetFile(file, read_dictionary=strings)
+    source = parquet.ParquetFile(file)
+    check_names(source.schema_arrow.names, location)
     for number in range(source.num_row_groups):
-        _check_columns(source, number)
-        count = _rows_at_once(source.metadata.row_group(number))
-        yield from source.iter_batches(count, row_groups=[number])
-
-
-def _check_columns(source: Any, number: int) -> None:
-    """Raise ArrowException if a row group's description of its columns is damaged.
-
-    pyarrow raises it only when columns are read; on access to the description it ends the process.
-    """
-    from pyarrow import ArrowInvalid
-
-    described, expected = source.metadata.row_group(number).num_columns, source.metadata.num_columns
-    if described != expected:
-        raise ArrowInvalid(f"row group {number} has {described} columns, not {expected}")
-    next(source.iter_batches(1, row_groups=[number]), None)
-
-
-def _rows_at_once(row_group: Any) -> int:
-    """Return how many rows of a row group to read together; RowTooLong if not even one fits."""
-    values = sum(row_group.column(number).num_values for number in range(row_group.num_columns))
-    size, rows = max(row_group.total_byte_size, values), max(row_group.num_rows, 1)
-    if size > rows * LONGEST_RECORD:
-        raise RowTooLong
-    return min(max(BATCH_BYTES * rows // max(size, 1), 1), MOST_ROWS)
-
-
-def _short_pieces(batch: Any) -> Iterator[Any]:
-    """Cut a batch until every piece is within a record's limit; RowTooLong for a longer row."""
-    if sum(map(_size, batch.columns)) <= LONGEST_RECORD:
-        yield batch
-        return
-    if batch.num_rows == 1:
-        raise RowTooLong
-    half = batch.num_rows // 2
-    yield from _short_pieces(batch.slice(0, half))
-    yield from _short_pieces(batch.slice(half))
-
-
-def _decoded(batch: Any) -> Any:
-    """Return a batch with its strings out of their dictionaries, from which listing is slow."""
-    from pyarrow import RecordBatch, types
-
-    columns = [
-        column.dictionary_decode() if types.is_dictionary(column.type) else column
-        for column in batch.columns
-    ]
-    return RecordBatch.from_arrays(columns, names=batch.schema.names)
-
-
-def _size(array: Any) -> int:
-    """Return the bytes of an array's values without sharing; a null counts at least one."""
-    import pyarrow
-    from pyarrow import compute, types
-
-    kind = array.type
-    if types.is_dictionary(kind):
-        lengths = compute.binary_length(array.dictionary).take(array.indices)
-        return len(array) + (compute.sum(lengths).as_py() or 0)
-    if types.is_struct(kind):
-        return len(array) + sum(map(_size, array.flatten()))
-    if types.is_map(kind):
-        entry = pyarrow.struct([("key", kind.key_type), ("value", kind.item_type)])
-        array = array.cast(pyarrow.list_(entry))
-    if types.is_nested(kind):
-        return len(array) + _size(array.flatten())
-    return max(array.nbytes, len(array))
+        group = source.metadata.row_group(number)
+        described, expected = group.num_columns, source.metadata.num_columns
+        if described != expected:
+            raise ArrowInvalid(f"row group {number} has {described} columns, not {expected}")
+        # For a damaged column, pyarrow raises on reading it, and ends the process on describing it.
+        next(source.iter_batches(1, row_groups=[number]), None)
+        count = BATCH_BYTES * group.num_rows // max(group.total_byte_size, 1)
+        yield from source.iter_batches(min(max(count, 1), MOST_ROWS), row_groups=[number])

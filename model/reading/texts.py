@@ -34,7 +34,6 @@ class ReadingReport:
     unreadable_references: int = 0  # texts with an HTML reference of too many digits, kept
 
     def __add__(self, other: "ReadingReport") -> "ReadingReport":
-        """Return both reports' counts together."""
         return ReadingReport(
             *(getattr(self, f.name) + getattr(other, f.name) for f in fields(self))
         )
@@ -275,7 +274,7 @@ def read_reviews(
 def read_plain_texts(
     location: str | Path, text_key: str | None = None, options: TableOptions | None = None
 ) -> list[str]:
-    """Return the texts of a file or address, one per record; a missing text is the empty one.
+    """Return the texts of a file, one per record; a missing text is the empty one.
 
         texts = read_plain_texts("reviews.tsv", "comment", TableOptions(encoding="cp1252"))
 

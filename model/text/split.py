@@ -1,12 +1,13 @@
-"""Reviews joined end to end, for training and scoring, and the positions where they start."""
+"""Many texts for a model: reviews joined end to end, and ragged batches without padding."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, checked_whole
 from .profiles import TextProfile
 from .tokenizer import BYTES, Tokenizer
 
@@ -30,7 +31,6 @@ class Split:
 
     @property
     def reviews(self) -> int:
-        """The number of reviews."""
         return len(self.offsets) - 1
 
 
@@ -72,3 +72,43 @@ def cut_strips(split: Split, strips: int) -> Sequence[np.ndarray]:
     """Cut a split into about equal strips of whole reviews, in file order, for evaluation."""
     bounds = shard_bounds(split, min(strips, split.reviews))
     return [split.tokens[a:b] for a, b in pairwise(bounds)]
+
+
+class RaggedBatch(NamedTuple):
+    """Rows of similar length that are read together, longest first."""
+
+    indices: np.ndarray  # indices of its rows' sequences in the caller's list
+    spans: Iterator["Span"]  # read once: a long text has many
+
+
+class Span(NamedTuple):
+    """Positions `start` to `stop` of the first `active` rows, all of which reach `stop`."""
+
+    start: int
+    stop: int
+    active: int
+
+
+def ragged_batches(lengths: Sequence[int], batch_size: int, block: int) -> Iterator[RaggedBatch]:
+    """Cut sequences into batches of similar length and each batch into rectangles.
+
+    Rows are sorted by length, so a short text never waits for a long one; inside a batch a row
+    leaves when it ends. A span is at most `block` long: memory does not grow with the text. Raises
+    InputError for a batch size below 1.
+    """
+    checked_whole("the batch size", batch_size, 1)
+    order = np.argsort(-np.asarray(lengths), kind="stable")
+    for first in range(0, len(order), batch_size):
+        indices = order[first : first + batch_size]
+        yield RaggedBatch(indices, _spans([lengths[index] for index in indices], block))
+
+
+def _spans(lengths: Sequence[int], block: int) -> Iterator[Span]:
+    """Cut one batch, longest first, at every row's end and at every `block`."""
+    start, active = 0, sum(length > 0 for length in lengths)
+    while active:
+        stop = min(start + block, lengths[active - 1])
+        yield Span(start, stop, active)
+        while active and lengths[active - 1] <= stop:
+            active -= 1
+        start = stop

@@ -3,7 +3,7 @@
 import hashlib
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import IO, Any
 
 import numpy as np
@@ -75,12 +75,6 @@ class SubwordTokenizer(Tokenizer):
 
     def _check_lossless(self) -> None:
         """Raise InputError for a vocabulary that changes text: bits per byte would not compare."""
-        for name, value in _settings(self.content).items():
-            if value != LOSSLESS[name]:
-                shown = str(value).lower()
-                raise InputError(
-                    f"{TOKENIZER_FILE}: its {name} is {shown}, which changes the text; {FITTING}"
-                )
         for probe in PROBES:
             if self.decode(self.encode(probe.encode())) != probe.encode():
                 raise InputError(f"{TOKENIZER_FILE}: changes the text {probe!r}; {FITTING}")
@@ -90,7 +84,6 @@ class SubwordTokenizer(Tokenizer):
 
     @property
     def fingerprint(self) -> str:
-        """Kind, size and digest."""
         return f"{self.kind} of {self.vocabulary_size:,} ({self.digest[:12]})"
 
     def encode(self, text: bytes) -> np.ndarray:
@@ -135,16 +128,13 @@ class SubwordTokenizer(Tokenizer):
         return self.encode(head), text[len(head) :]
 
     def decode(self, tokens: np.ndarray) -> bytes:
-        """Return the bytes that tokens [n] stand for."""
         return b"".join(map(self.spellings.__getitem__, tokens.tolist()))
 
     def byte_lengths(self, tokens: np.ndarray) -> np.ndarray:
-        """Return how many bytes of text each of the tokens [n] stands for, int32 [n]."""
         lengths: np.ndarray = self._lengths[tokens]
         return lengths
 
     def describe(self) -> dict[str, str]:
-        """Return its description for `config.json` and `meta.json`."""
         return {"tokenizer": self.kind, "tokenizer_sha256": self.digest}
 
 
@@ -156,50 +146,6 @@ def _spelling(processor: Any, token: int) -> bytes:
     if any(getattr(processor, f"is_{what}")(token) for what in ("unknown", "control", "unused")):
         return b""
     return piece.replace(SPACE, " ").encode()
-
-
-def _settings(content: bytes) -> dict[str, Any]:
-    """Return what a SentencePiece file says of the settings in LOSSLESS.
-
-    The file is a protocol buffer (sentencepiece_model.proto): its field 2 is the trainer's settings
-    and field 3 the normalizer's. An absent field has its default.
-    """
-    parts = dict(_fields(content))
-    trainer, normalizer = (dict(_fields(parts.get(number, b""))) for number in (2, 3))
-    rule = normalizer.get(1, b"").decode(errors="replace")
-    if normalizer.get(2) and rule == LOSSLESS["normalization_rule_name"]:
-        rule = "a table of replacements"
-    return {
-        "normalization_rule_name": rule or LOSSLESS["normalization_rule_name"],
-        "add_dummy_prefix": bool(normalizer.get(3, 1)),
-        "remove_extra_whitespaces": bool(normalizer.get(4, 1)),
-        "byte_fallback": bool(trainer.get(35, 0)),
-    }
-
-
-def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
-    """Yield the number and value, bytes or an integer, of each field of a protocol buffer."""
-    at = 0
-
-    def varint() -> int:
-        nonlocal at
-        value = shift = 0
-        while at < len(message):
-            byte = message[at]
-            at, value, shift = at + 1, value | (byte & 0x7F) << shift, shift + 7
-            if byte < 0x80:
-                break
-        return value
-
-    while at < len(message):
-        tag = varint()
-        kind = tag & 7
-        if kind == 0:
-            yield tag >> 3, varint()
-            continue
-        length = varint() if kind == 2 else {1: 8, 5: 4}.get(kind, len(message))
-        yield tag >> 3, message[at : at + length]
-        at += length
 
 
 def train_vocabulary(texts: Iterable[bytes], kind: str, size: int, log: IO[str]) -> bytes:

@@ -11,7 +11,7 @@ from torch import Tensor
 from ..inference.features import FeatureKind
 from ..layers.language_model import LanguageModel
 from ..state import StateName
-from ..text.ragged import ragged_batches
+from ..text.split import ragged_batches
 from ..text.tokenizer import Tokenizer
 
 BATCH_SIZE = 64  # sequences read at once

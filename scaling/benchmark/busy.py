@@ -15,9 +15,9 @@ from typing import Any
 
 import torch
 
+from data_utils.corpus import embedded_corpus
 from data_utils.lanes import Lanes
 from data_utils.provenance import describe_origin
-from data_utils.sources import embedded_corpus
 from data_utils.synthetic import synthetic_reviews
 from model.bounds import PositiveFloat, PositiveInt, check_bounds
 from model.classifiers.sentiment_classifier import SentimentClassifier

@@ -10,8 +10,8 @@ import torch
 from torch.autograd.profiler_util import FunctionEvent
 from torch.profiler import ProfilerActivity, profile, record_function
 
+from data_utils.corpus import embedded_corpus
 from data_utils.lanes import Lanes
-from data_utils.sources import embedded_corpus
 from model.fused.weight_gradients import PRODUCT
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model

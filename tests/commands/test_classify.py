@@ -28,7 +28,6 @@ from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.reading.progress import ProgressBar
 from model.text.profiles import text_profile
-from tests.data_utils.web_server import served
 from tests.support.runs import assert_refused, piped, run
 
 ODD = ["I like it.", 'He said "no", twice', "two\nlines, one review", "", "ça — 漢字", " NA "]
@@ -120,17 +119,6 @@ def test_several_texts(classify):
     process = classify("--text", "I like it.", "--text", "bad")
     assert process.returncode == 0, process.stderr
     assert [json.loads(row)["text"] for row in process.stdout.splitlines()] == ["I like it.", "bad"]
-
-
-def test_texts_are_read_from_an_address(classify):
-    """As from a file, but once: a faulty row is named when it is reached."""
-    with served(b"id,text\n1,so good\n2,\n") as site:
-        process = classify("--input", f"{site.address}/rows.csv", "--format", "csv")
-        assert len(site.asked) == 1
-    assert process.returncode == 0, process.stderr
-    rows = list(csv.DictReader(io.StringIO(process.stdout)))
-    assert [(row["id"], row["text"]) for row in rows] == [("1", "so good"), ("2", "")]
-    assert [bool(row["label"]) for row in rows] == [True, False]
 
 
 def test_other_precisions_change_probabilities_a_little(classify):

@@ -9,8 +9,7 @@ import pytest
 from safetensors.torch import load_file
 
 from data_utils.corpus import open_corpus
-from data_utils.epochs import lanes_of
-from data_utils.lanes import DataConfig, Lanes
+from data_utils.lanes import DataConfig, Lanes, lanes_of
 from tests.support import runs
 from tests.support.runs import (
     ROOT,

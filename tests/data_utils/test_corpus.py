@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from data_utils.corpus import open_corpus
-from data_utils.epochs import Epochs
-from data_utils.lanes import DataConfig, Lanes
+from data_utils.lanes import DataConfig, Epochs, Lanes
 from model.errors import InputError
 from model.inference.scoring import score_split
 from tests.support.runs import ROOT, assert_refused, small_run, start, wait_for

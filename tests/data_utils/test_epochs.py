@@ -9,9 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data_utils import epochs
-from data_utils.epochs import MOST_BYTES, Epochs, balanced, lanes_of, settle_shuffle
-from data_utils.lanes import DataConfig, Lanes
+from data_utils import lanes as epochs
+from data_utils.lanes import (
+    MOST_BYTES,
+    DataConfig,
+    Epochs,
+    Lanes,
+    balanced,
+    lanes_of,
+    settle_shuffle,
+)
 from model.text.split import Split
 
 SIZES = [50, 20, 3, 30, 2, 41] * 4

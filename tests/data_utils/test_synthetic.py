@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from data_utils.sources import LABELLED_SEEDS, SEEDS, embedded_corpus
+from data_utils.corpus import LABELLED_SEEDS, SEEDS, embedded_corpus
 from data_utils.synthetic import synthetic_reviews
 
 

@@ -72,7 +72,7 @@ from experiments.default_model.train import (
 )
 from experiments.models.tables import trainings
 from model.errors import InputError
-from model.files.locks import lock_folder
+from model.files.storage import lock_folder
 from model.files.weights import load_model, load_tensors, save_model, save_tensors
 from model.text.profiles import text_profile
 from tests.transfer.finetuning.tasks import StopAfter

@@ -20,7 +20,7 @@ ALLOWED = {
     "model": set(),
     "data_utils": {
         *(f"model.{name}" for name in ("bounds", "errors", "fused.cores")),
-        *(f"model.files.{name}" for name in ("locks", "storage", "tokenizers")),
+        *(f"model.files.{name}" for name in ("storage", "tokenizers")),
         *(f"model.text.{name}" for name in ("profiles", "split", "tokenizer", "subwords")),
         *(
             f"model.reading.{name}"
@@ -50,7 +50,7 @@ LAZY = {
     "model/classifiers/answers.py": {"pandas"},  # of a table of results
     "model/fused/cuda/triton_kernels.py": {"triton"},
     "model/classifiers/comparison.py": {"sklearn"},  # a tree of depth one: the best single unit
-    "model/files/hub.py": {"huggingface_hub"},
+    "model/files/shipped.py": {"huggingface_hub"},
     "model/pages/picture.py": {"matplotlib"},
     "model/text/subwords.py": {"sentencepiece"},
     "model/text/profiles.py": {"anyascii"},

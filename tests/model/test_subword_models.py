@@ -17,8 +17,7 @@ from model.layers import mlstm
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile
-from model.text.tokenizer import TOKENIZER_FILE
-from model.text.utf8 import START, Continuations
+from model.text.tokenizer import START, TOKENIZER_FILE, Continuations
 
 PROFILE = text_profile("openai")
 TEXTS = [review.text for review in synthetic_reviews(6, seed=9)]

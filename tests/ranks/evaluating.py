@@ -5,7 +5,7 @@ The second one has nothing to score. test_launch.py starts them.
 
 import time
 
-from data_utils.sources import embedded_corpus
+from data_utils.corpus import embedded_corpus
 from tests.support.trainers import make_trainer
 from training import evaluation
 from training.evaluation import evaluate_split

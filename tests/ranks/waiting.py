@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import torch
 
-from data_utils.sources import embedded_corpus
+from data_utils.corpus import embedded_corpus
 from model.errors import InputError
 from tests.support.trainers import make_trainer
 from training import monitor as monitor_module

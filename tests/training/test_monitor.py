@@ -11,8 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from data_utils.corpus import open_corpus
-from data_utils.sources import embedded_corpus
+from data_utils.corpus import embedded_corpus, open_corpus
 from data_utils.synthetic import synthetic_reviews
 from model.errors import InputError
 from model.inference.features import FeatureKind, features_in_order

@@ -23,9 +23,9 @@ from tests.transfer.examples import make_set, with_questions
 from transfer import experiment
 from transfer.baselines import (
     BASELINES,
+    TFIDF,
     NaiveBayesRegression,
     bag_of_words,
-    best_tfidf_regression,
     fit_baseline,
     majority_accuracy,
     tfidf_accuracy,
@@ -261,16 +261,17 @@ def test_every_baseline_is_fitted_on_train_chosen_on_val_and_scored_on_test(
 
 
 def test_c_of_a_bag_of_words_is_the_smallest_of_the_best_on_val(sets):
-    vectorizer, (train, val, _) = bag_of_words(), sets
+    train, val, _ = sets
+    vectorizer = bag_of_words()
     known = vectorizer.fit_transform(train.texts), train.labels
-    choosing = vectorizer.transform(val.texts), 1 - val.labels  # so that the weakest fit is best
-    for held_out in (choosing, (choosing[0], val.labels)):
+    swapped = replace(val, labels=1 - val.labels)  # so that the weakest fit is best
+    for held_out in (swapped, val):
         grid = [2.0**exponent for exponent in range(-2, 9)]
         fits = [LogisticRegression(C=c, max_iter=1000).fit(*known) for c in grid]
-        scores = [fit.score(*held_out) for fit in fits]
+        features = vectorizer.transform(val.texts)
+        scores = [fit.score(features, held_out.labels) for fit in fits]
         assert len(set(scores)) > 1
-        chosen = best_tfidf_regression(known, held_out).C
-        assert chosen == grid[scores.index(max(scores))]
+        assert fit_baseline(TFIDF, train, held_out).c == grid[scores.index(max(scores))]
 
 
 def test_pairs_of_words_count_and_a_word_that_is_repeated_counts_little_more():

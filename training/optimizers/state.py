@@ -7,8 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from model.files.shapes import check_not_negative, check_tensors
-from model.files.weights import load_tensors
+from model.files.weights import check_not_negative, check_tensors, load_tensors
 
 GROUP_STEP = "group_step"
 NEVER_NEGATIVE = {"step", GROUP_STEP, "exp_avg_sq"}

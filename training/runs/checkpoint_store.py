@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 from torch import nn
 
 from model.errors import InputError
-from model.files.shapes import check_tensors
 from model.files.storage import (
     Contents,
     check_format_version,
@@ -23,7 +22,7 @@ from model.files.storage import (
     whole_folder,
     write_json,
 )
-from model.files.weights import GET_AGAIN, load_tensors
+from model.files.weights import GET_AGAIN, check_tensors, load_tensors
 
 log = logging.getLogger(__name__)
 

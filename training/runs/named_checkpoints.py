@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from model.bounds import NonNegativeInt, fill
 from model.errors import InputError
-from model.files.layout import CONFIG_FILE
+from model.files.shipped import CONFIG_FILE
 from model.files.storage import (
     first_free,
     read_json,

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import ClassVar, Self, TypeVar
 
 from model.errors import InputError
-from model.files.layout import MODEL_FILES
-from model.files.locks import lock_folder
+from model.files.shipped import MODEL_FILES
 from model.files.storage import (
     Contents,
     check_no_link,
     check_replaceable,
     inside,
     listed,
+    lock_folder,
     recover_folders,
 )
 

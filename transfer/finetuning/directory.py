@@ -11,7 +11,7 @@ from data_utils.provenance import describe_origin
 from model.classifiers.classifier import CLASSIFIER_FILES, FOLDER
 from model.classifiers.fine_tuned import FineTuned, save_fine_tuned
 from model.errors import InputError
-from model.files.layout import MODEL_FILES
+from model.files.shipped import MODEL_FILES
 from model.files.storage import (
     check_format_version,
     inside,
@@ -28,11 +28,16 @@ from training.runs.run_directory import RunDirectory, lock_new_run, lock_run
 
 from .config import FinetuningConfig
 from .task import Task
-from .trainer import Finetuner, FinetuningProgress, set_trainable
+from .trainer import Finetuner, FinetuningProgress
 
 FORMAT_VERSION = 1
 WEIGHTS_FILE, OPTIMIZER_FILE = "weights.safetensors", "optimizer.safetensors"
 OTHER_MODEL, OTHER_TEXTS = "model_digest", "task_digest"
+REVISION = "b21d37ad"  # the last with the settings of CLOSED
+CLOSED = {  # settings that were closed, and the value that each had unless asked otherwise
+    **{"layer_factor": 1.0, "unfreeze_epochs": 0, "patience": 0},
+    **{"class_weights": "none", "threshold_metric": None, "metric": None},
+}
 
 
 class FinetuningDirectory(RunDirectory):
@@ -50,7 +55,6 @@ class FinetuningDirectory(RunDirectory):
 
     @property
     def results(self) -> Path:
-        """The results."""
         return self.folder / "results.json"
 
     @property
@@ -114,6 +118,12 @@ def check_same_request(before: dict[str, Any], now: dict[str, Any], path: Path) 
     earlier = before.get("config")
     if not isinstance(earlier, dict):
         raise InputError(f"{path}: config is {earlier!r}; is the file damaged?")
+    for key, default in CLOSED.items():
+        if earlier.get(key, default) != default:
+            raise InputError(
+                f"{path}: was begun with {key} {earlier[key]}, which is closed; continue it with "
+                f"revision {REVISION}, or start again"
+            )
     changed = [key for key, value in now["config"].items() if earlier.get(key) != value]
     if changed:
         settings = ", ".join(f"{key} {earlier.get(key)}" for key in changed)
@@ -158,8 +168,6 @@ class FinetuningCheckpoints(CheckpointStore):
         step = step_of(folder)
         tuner.progress = FinetuningProgress.from_json(content.get("progress"), step, path)
         restore_weights(learning_modules(tuner), folder / WEIGHTS_FILE, "the request asks for")
-        # The optimiser has no state for a parameter that had not begun to learn.
-        set_trainable(tuner.model, tuner.groups, tuner.config, (step - 1) // tuner.epoch_steps)
         restore_optimizers([tuner.optimizer], folder / OPTIMIZER_FILE)
 
 

@@ -61,7 +61,7 @@ def run_finetuning(
         source = describe_model(loaded)  # before it learns
         task = make_task(loaded, *sets[:2])
         if not resume:
-            config.check_new(has_thresholds=task.has_thresholds)
+            config.check_new()
         directory.begin(loaded, task, config, resume=resume)
         checkpoints = FinetuningCheckpoints(directory.checkpoints)
         tuner = make_finetuner(loaded, task, config, device, FeatureCache(output / "features"))

@@ -27,13 +27,7 @@ class Task:
 
     @property
     def is_multilabel(self) -> bool:
-        """Whether a text may have any number of the classes."""
         return self.train_labels.ndim == 2
-
-    @property
-    def has_thresholds(self) -> bool:
-        """Whether a class is chosen by a threshold; of more exclusive ones the likeliest wins."""
-        return self.is_multilabel or len(self.classes) == 2
 
     @cached_property
     def digest(self) -> str:

@@ -8,9 +8,6 @@ epoch has nearly the same batches, in an order of its own.
 Losses: classes that exclude each other have a common softmax and its cross-entropy, so that their
 probabilities sum to one; with a sigmoid each (the default of Kant et al. 2018) all or none could be
 likely. Other classes each have a sigmoid and a binary cross-entropy.
-
-Rates: as in ULMFiT (Howard & Ruder 2018, arXiv 1801.06146), layers nearer to the labels learn
-faster and begin sooner.
 """
 
 import time
@@ -33,7 +30,7 @@ from training.optimizers.schedule import Schedule, set_learning_rate
 from training.progress import Progress
 
 from ..metrics import metrics_of
-from ..thresholds import choose_threshold, choose_thresholds
+from ..thresholds import choose_threshold
 from .config import FinetuningConfig
 from .encoder import FrozenEncoder, LearningEncoder
 from .task import Task
@@ -78,12 +75,20 @@ class Finetuner:
         self.model, self.heads, self.encoder = model.eval(), heads, encoder
         self.task, self.config = task, config
         self.device = model.embedding.weight.device
-        self.groups = parameter_groups(model, heads, config)
-        self.optimizer = make_optimizer(self.groups, config.weight_decay)
-        self.weights = None
-        if config.class_weights == "balanced":
-            weights = balancing_weights(task.train_labels, len(task.classes))
-            self.weights = weights.to(self.device)
+        learning = [] if config.freeze else learning_parameters(model, config)
+        model.requires_grad_(False)
+        for parameter in learning:
+            parameter.requires_grad_(True)
+        self.optimizer = torch.optim.AdamW(
+            [
+                {"params": list(heads.parameters()), "factor": 1.0},
+                *([{"params": learning, "factor": config.encoder_factor}] if learning else []),
+            ],
+            lr=0.0,  # set before every step
+            weight_decay=config.weight_decay,
+            fused=True,
+        )
+        self.parameters = [*heads.parameters(), *learning]
         self.labels = torch.from_numpy(task.train_labels).to(self.device)
         self.lengths = [len(sequence) for sequence in task.train]
         self.epoch_steps = batches_per_epoch(len(self.lengths), config.batch_size)
@@ -98,10 +103,7 @@ class Finetuner:
 
     @property
     def is_done(self) -> bool:
-        """Whether all epochs are over, or none was better for long enough."""
-        since_best = len(self.progress.history) - self.progress.best_epoch
-        stops_early = 0 < self.config.patience <= since_best
-        return stops_early or self.epoch >= self.config.epochs
+        return self.epoch >= self.config.epochs
 
     def standardize(self) -> None:
         """Take the features' statistics from training texts, before the first step."""
@@ -124,7 +126,6 @@ class Finetuner:
         is not evaluated.
         """
         epoch, begun = self.epoch, self.progress.step % self.epoch_steps
-        set_trainable(self.model, self.groups, self.config, epoch)
         batches = epoch_batches(
             self.lengths, self.config.batch_size, seed=self.config.seed, epoch=epoch
         )
@@ -170,12 +171,10 @@ class Finetuner:
         return taken
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return the mean loss of the heads on training texts, for logits [B, K, C]."""
-        return head_loss(logits, labels, self.weights)
+        return head_loss(logits, labels)
 
     def _update(self) -> float:
-        learning = [p for g in self.groups for p in g.parameters if p.grad is not None]
-        norm = torch.nn.utils.clip_grad_norm_(learning, self.config.clip_norm)
+        norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.config.clip_norm)
         if not torch.isfinite(norm):
             raise InputError(
                 f"step {self.progress.step + 1}: the loss or its gradient is not finite; try a "
@@ -208,7 +207,7 @@ class Finetuner:
     @property
     def metric(self) -> str:
         """The metric that chooses the best epoch."""
-        return self.config.metric or ("f1_macro" if self.task.is_multilabel else "accuracy")
+        return "f1_macro" if self.task.is_multilabel else "accuracy"
 
     def evaluate(self) -> tuple[FineTuned, dict[str, float]]:
         """Choose thresholds on the validation set; return the heads with them, and metrics."""
@@ -230,12 +229,11 @@ class Finetuner:
         return FineTuned(heads.eval(), self.task.classes, exclusive, thresholds, model_digest="")
 
     def _thresholds(self, tuned: FineTuned, probabilities: np.ndarray) -> tuple[float, ...]:
-        labels, metric = self.task.val_labels, self.config.threshold_metric
+        labels = self.task.val_labels
         if tuned.is_multilabel:
-            return choose_thresholds(probabilities, labels, metric or "f1")
-        if tuned.is_binary:
-            return (choose_threshold(probabilities, labels, metric or "accuracy"),)
-        return ()
+            columns = zip(probabilities.T, labels.T, strict=True)
+            return tuple(choose_threshold(column, truth, "f1") for column, truth in columns)
+        return (choose_threshold(probabilities, labels),) if tuned.is_binary else ()
 
 
 @contextmanager
@@ -268,81 +266,28 @@ def epoch_batches(
 
 
 def batches_per_epoch(texts: int, batch_size: int) -> int:
-    """Return how many batches `epoch_batches` returns."""
     return -(-texts // batch_size)
 
 
-def head_loss(logits: Tensor, labels: Tensor, weights: Tensor | None) -> Tensor:
+def head_loss(logits: Tensor, labels: Tensor) -> Tensor:
     """Return the mean of the heads' separate losses, for logits [B, K, C].
 
-    labels: int64 [B], or [B, C] of 0 and 1. weights: from `balancing_weights`, or none. Each head
-    learns alone; only their probabilities are averaged.
+    labels: int64 [B], or [B, C] of 0 and 1. Each head learns alone; only their probabilities are
+    averaged.
     """
     B, K, C = logits.shape
     if labels.ndim == 1:
-        each = labels.repeat_interleave(K)
-        return F.cross_entropy(logits.reshape(B * K, C), each, weight=weights)
+        return F.cross_entropy(logits.reshape(B * K, C), labels.repeat_interleave(K))
     truth = labels.to(logits.dtype).unsqueeze(1).expand(-1, K, -1)
-    return F.binary_cross_entropy_with_logits(logits, truth, pos_weight=weights)
+    return F.binary_cross_entropy_with_logits(logits, truth)
 
 
-def balancing_weights(labels: np.ndarray, classes: int) -> Tensor:
-    """Return float32 [C]: N / (C n) for a class of n examples; multi-label, negatives a positive.
+def learning_parameters(model: LanguageModel, config: FinetuningConfig) -> list[nn.Parameter]:
+    """Return the parameters that learn under the heads, from the top layer to the embedding.
 
-    labels: those of the training set, [N], or [N, C] of 0 and 1.
+    The decoder learns if the language model's loss counts.
     """
-    if labels.ndim == 1:
-        counts = np.bincount(labels, minlength=classes)
-        weights = len(labels) / (classes * np.maximum(counts, 1))
-    else:
-        weights = (1 - labels).sum(0) / np.maximum(labels.sum(0), 1)
-    return torch.from_numpy(weights.astype(np.float32))
-
-
-@dataclass(frozen=True)
-class ParameterGroup:
-    """Parameters that share a rate."""
-
-    name: str
-    parameters: list[nn.Parameter]
-    factor: float  # of the heads' rate
-
-
-def parameter_groups(
-    model: LanguageModel, heads: Heads, config: FinetuningConfig
-) -> list[ParameterGroup]:
-    """Return the groups that learn, from the heads down to the embedding.
-
-    The decoder is in the last layer's group if the language model's loss counts, else in none.
-    """
-    groups = [ParameterGroup("heads", list(heads.parameters()), 1.0)]
-    if config.freeze:
-        return groups
-    depth = len(model.layers)
-    parts = [list(layer.parameters()) for layer in reversed(model.layers)]
-    if config.lm_weight:
-        parts[0] += list(model.decoder.parameters())
-    parts.append(list(model.embedding.parameters()))
-    names = [f"layer{depth - 1 - index}" for index in range(depth)] + ["embedding"]
-    for index, (name, part) in enumerate(zip(names, parts, strict=True)):
-        groups.append(
-            ParameterGroup(name, part, config.encoder_factor * config.layer_factor**index)
-        )
-    return groups
-
-
-def set_trainable(
-    model: LanguageModel, groups: list[ParameterGroup], config: FinetuningConfig, epoch: int
-) -> None:
-    """Require gradients of exactly the groups that learn in this epoch, counted from 0."""
-    begun = 1 + epoch // config.unfreeze_epochs if config.unfreeze_epochs else len(groups)
-    model.requires_grad_(False)
-    for group in groups[:begun]:
-        for parameter in group.parameters:
-            parameter.requires_grad_(True)
-
-
-def make_optimizer(groups: list[ParameterGroup], weight_decay: float) -> torch.optim.Optimizer:
-    """Build AdamW; every group's rate is set before every step."""
-    described = [{"params": g.parameters, "factor": g.factor} for g in groups]
-    return torch.optim.AdamW(described, lr=0.0, weight_decay=weight_decay, fused=True)
+    top, *below = reversed(model.layers)
+    decoder = model.decoder.parameters() if config.lm_weight else ()
+    lower = (parameter for layer in below for parameter in layer.parameters())
+    return [*top.parameters(), *decoder, *lower, *model.embedding.parameters()]

@@ -3,18 +3,15 @@
 Every choice is made on train and val; test is only reported on.
 """
 
-import hashlib
-import json
 import logging
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from data_utils.labelled import LabelledSet
 from model.bounds import check_bounds
 from model.errors import InputError
-from model.files.storage import read_json, write_json
+from model.files.storage import write_json
 from model.files.weights import LoadedModel
 
 from ..experiment import (
@@ -47,10 +44,8 @@ def run_study(
 ) -> dict[str, Any]:
     """Study one unit of a model on a task of two classes; return what neuron.json holds.
 
-    sets: train, val, test. Results are written part by part to neuron.partial.json, and an
-    interrupted study continues after the finished parts. At the end neuron.json takes its place, so
-    that an earlier study's neuron.json stays until a new one is complete. Features are kept in
-    `output`/features, as for a transfer.
+    sets: train, val, test. Features are kept in `output`/features, as for a transfer; an
+    interrupted study measures the rest again.
 
     Example:
         results = run_study(load_model("amazon_1024"), sets, Path("neuron"), StudyOptions(draws=3))
@@ -65,9 +60,6 @@ def run_study(
         ranking = rank_units(train, transfer.regression)
         results = _transferred(transfer, ranking, unit, options)
         results |= describe_task(loaded, sets, options.seed)
-        partial = output / "neuron.partial.json"
-        digest = _digest(results, sets, options)
-        finished = _measured_before(partial, digest)
         parts = {
             "ranking": lambda: describe_ranking(ranking, val, test, TOP),
             "histogram": lambda: unit_histogram(unit, test),
@@ -90,40 +82,10 @@ def run_study(
             ),
         }  # fmt: skip
         for name, measure in parts.items():
-            if name in finished:
-                results[name] = finished[name]
-                continue
             log.info("measuring: %s", name.replace("_", " "))
             results[name] = measure()
-            write_json(partial, results | {"digest": digest})
         write_json(output / "neuron.json", results)
-        partial.unlink(missing_ok=True)
         return results
-
-
-def _digest(results: dict[str, Any], sets: Sequence[LabelledSet], options: StudyOptions) -> str:
-    """Return a digest of all that the parts of a study depend on, the code included."""
-    origin = results["origin"]
-    about = [
-        {item.name: getattr(options, item.name) for item in fields(StudyOptions)},
-        results["model"]["digest"],
-        origin["git_revision"],
-        origin["versions"],
-    ]
-    about += [part.digest for part in sets]
-    return hashlib.sha256(json.dumps(about).encode()).hexdigest()
-
-
-def _measured_before(partial: Path, digest: str) -> dict[str, Any]:
-    """Return the parts left by an interrupted study of the same digest, or nothing."""
-    try:
-        parts = read_json(partial)
-    except (OSError, InputError):
-        return {}
-    if parts.get("digest") != digest:
-        return {}
-    log.info("continuing with the parts in %s", partial)
-    return parts
 
 
 def check_study(

@@ -3,15 +3,11 @@
 import hashlib
 import random
 import signal
-from email.message import Message
-from types import SimpleNamespace
 
 import filelock
 import pytest
 
-from data_utils.download.dataset import Dataset, RemoteFile
-from data_utils.download.downloads import Patience, download_dataset
-from data_utils.download.partial_files import CONTENT_RANGE, PartialFile, _prepare_part
+from data_utils.download.downloads import Dataset, Patience, RemoteFile, download_dataset
 from data_utils.published_sets.registry import AMAZON, find_dataset
 from model.errors import InputError
 from model.files.storage import read_json
@@ -34,15 +30,6 @@ def download(site, folder, sha256=SHA256, patience=HASTY):
     file = RemoteFile("reviews.gz", f"{site.address}/remote.gz", sha256)
     dataset = Dataset("https://example.org/page", "free", (file,))
     return download_dataset(dataset, folder, patience)
-
-
-def test_a_size_of_too_many_digits_is_no_size(tmp_path):
-    """Python makes no number of 5,000 digits."""
-    headers = Message()
-    headers["Content-Length"] = "1" * 5000
-    answer = SimpleNamespace(status=200, headers=headers)
-    assert _prepare_part(answer, PartialFile(tmp_path / "reviews.gz")) is None
-    assert CONTENT_RANGE.fullmatch(f"bytes 0-1/{'1' * 5000}") is None
 
 
 def names(folder):
@@ -137,16 +124,9 @@ def test_a_file_that_changed_between_two_requests_starts_again(tmp_path):
     assert read_json(tmp_path / "reviews.gz.source.json")["etag"] == '"v2"'
 
 
-def test_a_part_that_is_whole_already_needs_no_more_bytes(tmp_path):
-    (tmp_path / "reviews.gz.part").write_bytes(CONTENT)
-    with served(CONTENT) as site:
-        (path,) = download(site, tmp_path)
-    assert site.sent == []
-    assert path.read_bytes() == CONTENT
-
-
-def test_a_part_longer_than_the_file_is_dropped(tmp_path):
-    (tmp_path / "reviews.gz.part").write_bytes(CONTENT + b"more")
+@pytest.mark.parametrize("more", [b"", b"more"])
+def test_a_part_that_is_whole_or_longer_is_got_again(tmp_path, more):
+    (tmp_path / "reviews.gz.part").write_bytes(CONTENT + more)
     with served(CONTENT) as site:
         (path,) = download(site, tmp_path)
     assert path.read_bytes() == CONTENT
@@ -310,9 +290,9 @@ def test_nothing_else_talks_to_a_server():
         for path in SOURCES
         if {name.split(".")[0] for name in imports_of(path)} & talking
     }
-    assert found == {  # inputs: only where an input is named by its address
+    assert found == {
         "model/server/application.py",  # answers on this machine
-        "model/reading/inputs.py",
-        *(f"data_utils/download/{name}.py" for name in ("downloads", "partial_files")),
+        "model/reading/inputs.py",  # names the path of a file:// address
+        "data_utils/download/downloads.py",
         "data_utils/published_sets/registry.py",
     }

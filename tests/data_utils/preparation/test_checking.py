@@ -1,18 +1,20 @@
 """A corpus is checked against its description; any change is named."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from data_utils import corpus
-from data_utils.corpus import open_corpus
-from data_utils.preparation.checking import check_corpus
+from data_utils.corpus import META_FILE, check_corpus, open_corpus
 from data_utils.preparation.preparation import Preparation, prepare_corpus
 from model.errors import InputError
 from model.files.storage import read_json, write_json
 from model.text.split import Split
+
+SAVED = Path(__file__).parents[2] / "fixtures/v1/corpus"
 
 
 @pytest.fixture
@@ -23,9 +25,8 @@ def folder(tmp_path):
     return tmp_path / "out"
 
 
-@pytest.mark.parametrize("piece", [1, 7, 1 << 20])
-def test_an_untouched_corpus_passes(folder, piece):
-    assert check_corpus(folder, piece)["train"]["reviews"] == 40
+def test_an_untouched_corpus_passes(folder):
+    assert check_corpus(folder)["train"]["reviews"] == 40
 
 
 @pytest.mark.parametrize("name", ["train.bin", "valid.offsets", "test.bin"])
@@ -61,24 +62,6 @@ def rewrite_offsets(folder, change):
 
 
 @pytest.mark.parametrize(
-    ("place", "beyond", "message"),
-    [
-        (3, 0, "does not rise by whole reviews"),
-        (3, 1, "a review does not begin at its offset"),
-    ],
-)
-def test_offsets_that_cannot_be_are_named(folder, place, beyond, message):
-    """A review that begins so many bytes beyond the one before."""
-
-    def change(offsets):
-        offsets[place] = offsets[place - 1] + beyond
-
-    rewrite_offsets(folder, change)
-    with pytest.raises(InputError, match=message):
-        check_corpus(folder)
-
-
-@pytest.mark.parametrize(
     ("place", "value"), [(0, 1), (-1, 5), (3, -5), (3, 1 << 62), (slice(2, 9), 0)]
 )
 def test_a_corpus_with_offsets_that_do_not_rise_is_not_opened(folder, place, value):
@@ -107,19 +90,31 @@ def test_a_corpus_with_another_split_or_vocabulary_has_another_fingerprint():
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("section", "key", "value", "told"),
     [
-        ("text_profile", [], "; prepare the corpus again$"),
-        ("sources", None, "; prepare the corpus again$"),
-        ("reading", 3, "; prepare the corpus again$"),
-        ("text_profile", "zz", "'zz'"),
+        ("train", "reviews", -1, "splits.train.reviews is -1; it must be at least zero"),
+        ("valid", "bytes", True, "splits.valid.bytes is True; it must be a whole number"),
+        ("test", "reviews", 10.0, "splits.test.reviews is 10.0; it must be a whole number"),
+        ("test", "reviews", 2**70, "splits.test.reviews is too large a number"),
+        ("test", "sha256", 5, "splits.test.sha256 is 5; it must be text"),
+        ("test", "sha256", None, "splits.test.sha256 is None; it must be text"),
+        ("splits", "train", [], r"splits.train is \[\]; it must be a section"),
+        ("meta", "splits", None, "splits is None; it must be a section"),
+        ("meta", "sources", "fix.jsonl", "sources is 'fix.jsonl'; it must be a list"),
+        ("meta", "reading", {"records": "many"}, "reading is .*; it must be a section"),
+        ("meta", "sources", None, "sources is None; it must be a list"),
+        ("meta", "text_profile", "none", "text profile"),
+        ("meta", "text_profile", [], "text_profile is .*; it must be text"),
     ],
 )
-def test_a_damaged_description_is_named(folder, name, value, told):
-    path = folder / "meta.json"
-    write_json(path, read_json(path) | {name: value})
-    with pytest.raises(InputError, match=rf"meta\.json: {name.replace('_', '.')} .*{told}"):
-        open_corpus(folder)
+def test_a_damaged_description_is_refused_by_name(tmp_path, section, key, value, told):
+    shutil.copytree(SAVED, tmp_path / "corpus")
+    path = tmp_path / "corpus" / META_FILE
+    meta = json.loads(path.read_text())
+    {"meta": meta, "splits": meta["splits"], **meta["splits"]}[section][key] = value
+    path.write_text(json.dumps(meta))
+    with pytest.raises(InputError, match=rf"{META_FILE}: .*{told}.*; prepare the corpus again$"):
+        open_corpus(path.parent)
 
 
 def test_a_corpus_of_the_first_release_passes(folder):

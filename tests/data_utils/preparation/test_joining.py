@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from data_utils.corpus import SPLITS, open_corpus
+from data_utils.corpus import SPLITS, check_corpus, open_corpus
 from data_utils.preparation import joining
-from data_utils.preparation.checking import check_corpus
 from data_utils.preparation.joining import join_corpora
 from data_utils.preparation.preparation import Preparation, prepare_corpus
 from data_utils.preparation.vocabulary import VocabularyConfig

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from data_utils.corpus import SPLITS, open_corpus
 from data_utils.preparation import preparation
-from data_utils.preparation.encoding import keys_of
 from data_utils.preparation.preparation import PieceSizes, Preparation, split_counts
+from data_utils.preparation.runs import keys_of
 from data_utils.preparation.vocabulary import VocabularyConfig
 from model.errors import InputError
 from model.reading.inputs import TableOptions
@@ -30,7 +30,6 @@ from tests.data_utils.preparation.interruptions import (
     interrupted_at,
     interrupted_removal,
 )
-from tests.data_utils.web_server import served
 from tests.support.terminal import Terminal
 
 
@@ -255,7 +254,7 @@ def test_an_interruption_while_sorting_costs_only_the_sorting(tmp_path, source):
     assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("name", ["block-*.digests", "block-*.json"])
+@pytest.mark.parametrize("name", ["block-*.index", "block-*.json"])
 def test_an_interruption_of_the_final_removal_of_blocks_continues(tmp_path, source, name):
     prepare_corpus([source], tmp_path / "whole", deduplicate=True)
     with interrupted_removal("blocks", name):
@@ -288,23 +287,6 @@ def test_a_changed_input_is_read_again(tmp_path, source):
     write_texts(source, TEXTS[:50])
     prepare_corpus([source], tmp_path / "out")
     assert open_corpus(tmp_path / "out").splits["train"].reviews == 48
-
-
-@pytest.mark.parametrize(
-    ("version", "next_version"), [('"v1"', '"v2"'), (None, None)], ids=["told", "not told"]
-)
-def test_a_file_that_its_server_replaced_is_read_again(tmp_path, version, next_version):
-    old, new = ("".join(f"{word} {n} times\n" for n in range(900)) for word in ("old", "new"))
-    assert len(old) == len(new)
-    with served(old.encode(), etag=version) as site:
-        address = f"{site.address}/reviews.txt"
-        with interrupted_at("duplicates left out"):
-            prepare_corpus([address], tmp_path / "out", deduplicate=True, pieces=MANY_BLOCKS)
-        site.content, site.etag = new.encode(), next_version
-        prepare_corpus([address], tmp_path / "out", deduplicate=True, pieces=MANY_BLOCKS)
-    split = open_corpus(tmp_path / "out").splits["train"]
-    assert split.reviews > 800
-    assert b"old" not in split.tokens.tobytes()
 
 
 @pytest.mark.parametrize("vocabulary", ["bytes", "bpe"])

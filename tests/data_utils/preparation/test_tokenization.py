@@ -11,9 +11,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from data_utils.corpus import SPLITS, open_corpus
+from data_utils.corpus import SPLITS, check_corpus, open_corpus
 from data_utils.preparation import preparation, vocabulary
-from data_utils.preparation.checking import check_corpus
 from data_utils.preparation.preparation import PieceSizes, Preparation
 from data_utils.preparation.vocabulary import (
     TrainText,
@@ -107,46 +106,25 @@ def test_neither_processes_nor_stretches_change_anything(tmp_path, source, whole
     assert TOKENIZER_FILE in files_of(whole)
 
 
-def stop_at_the_end(source, output, **settings):
-    """Fail on the last file of a corpus, with every part encoded."""
+def test_an_interruption_costs_neither_the_text_nor_the_vocabulary(tmp_path, source, whole, caplog):
     with interrupted_at("training a"):
-        prepare_corpus([source], output, **settings)
-    partial = output.with_name("out.partial")
+        prepare_corpus([source], tmp_path / "out")
+    partial = tmp_path / "out.partial"
     (partial / "meta.json").mkdir()  # a file cannot take its place
     with pytest.raises(InputError, match=r"meta\.json: is a folder"):
-        prepare_corpus([source], output, **settings)
+        prepare_corpus([source], tmp_path / "out")
     (partial / "meta.json").rmdir()
-    return partial / "tokens"
-
-
-def test_an_interruption_costs_only_the_stretch_under_way(tmp_path, source, whole, caplog):
-    parts = stop_at_the_end(source, tmp_path / "out", pieces=PIECES)
     assert not (tmp_path / "out").exists()
-    first, *others = sorted(parts.glob("train-*.bin"))
-    assert len(others) > 4
-    for part in others[4:]:
-        part.with_suffix(".lengths").unlink()
-        part.unlink()
-    encoded = first.read_bytes()
-    first.write_bytes(encoded[::-1])  # the corpus shows that this part was not encoded again
-    change_unnoticed(source, b" the ", b" THE ")  # and this, that the text was not read again
+    change_unnoticed(source, b" the ", b" THE ")  # which would show that it was read again
     caplog.clear()
     with caplog.at_level("INFO"):
-        prepare_corpus([source], tmp_path / "out", pieces=PIECES)
+        prepare_corpus([source], tmp_path / "out")
     assert "training a" not in caplog.text
-    found, expected = files_of(tmp_path / "out"), files_of(whole)
-    assert expected["train.bin"].startswith(encoded)
-    expected["train.bin"] = encoded[::-1] + expected["train.bin"][len(encoded) :]
-    assert found.pop("meta.json") != expected.pop("meta.json")  # which holds the digests
-    assert found == expected
+    assert files_of(tmp_path / "out") == files_of(whole)
     assert {path.name for path in tmp_path.iterdir()} == {"in.jsonl", "out", "whole"}
 
 
-REMOVED_FIRST = [
-    ("text", "train.bin"),
-    ("tokens", "request.json"),
-    ("tokens", "train-*.bin"),
-]
+REMOVED_FIRST = [("text", "train.bin"), ("tokens", "request.json")]
 
 
 def test_an_interruption_of_the_final_removal_continues(tmp_path, source, whole):
@@ -156,14 +134,6 @@ def test_an_interruption_of_the_final_removal_continues(tmp_path, source, whole)
             prepare_corpus([source], output, tokenizer=str(whole))
         prepare_corpus([source], output, tokenizer=str(whole))
         assert files_of(output) == files_of(whole), name
-
-
-def test_a_torn_part_is_encoded_again(tmp_path, source, whole):
-    (part,) = stop_at_the_end(source, tmp_path / "out").glob("train-*.bin")
-    part.write_bytes(b"torn")
-    part.with_suffix(".lengths").unlink()
-    prepare_corpus([source], tmp_path / "out")
-    assert files_of(tmp_path / "out") == files_of(whole)
 
 
 def test_a_vocabulary_that_cannot_be_keeps_the_text(tmp_path, source, whole):
@@ -243,18 +213,12 @@ def test_a_second_preparation_writes_the_tokens_of_its_own_vocabulary(tmp_path, 
     prepare_corpus([source], tmp_path / "out", tokenizer=str(whole))
     check_corpus(tmp_path / "out")
     assert files_of(tmp_path / "out") == files_of(whole)
-    stop_borrowing(source, tmp_path / "out2", whole)
+    with interrupted_removal("blocks", "block-*.bin"):
+        prepare_corpus([source], tmp_path / "out2", tokenizer=str(whole))
     shutil.rmtree(whole)
     (tmp_path / "other").rename(whole)
     prepare_corpus([source], tmp_path / "out2", tokenizer=str(whole))
     assert files_of(tmp_path / "out2") == files_of(whole)
-
-
-def stop_borrowing(source, output, folder):
-    """Leave every part encoded with the vocabulary of a folder."""
-    with interrupted_removal("blocks", "block-*.bin"):
-        prepare_corpus([source], output, tokenizer=str(folder))
-    assert list(output.with_name(f"{output.name}.partial").glob("tokens/*.lengths"))
 
 
 def test_a_corpus_of_bytes_has_none_to_give(tmp_path, source):
@@ -327,12 +291,6 @@ def change_meta(folder, **changes):
     meta = json.loads((folder / "meta.json").read_text())
     meta["splits"]["train"] |= changes
     (folder / "meta.json").write_text(json.dumps(meta))
-
-
-def test_a_wrong_count_of_bytes_is_named(whole):
-    change_meta(whole, bytes=1)
-    with pytest.raises(InputError, match="bytes of text"):
-        check_corpus(whole)
 
 
 def test_a_split_of_another_size_is_named(whole):

@@ -136,16 +136,14 @@ def test_published_values_have_a_row_and_a_source(name):
 
 
 def test_yelp_is_read_as_it_is_published(tmp_path):
-    for name in ("yelp", "yelp_full"):
-        (tmp_path / name).mkdir()
-        for part in ("train", "test"):
-            rows = [f'"{n % 2 + 1}","he said ""{part} {n}"",\\nand left"' for n in range(20)]
-            (tmp_path / name / f"{part}.csv").write_text("\n".join(rows) + "\n")
+    (tmp_path / "yelp").mkdir()
+    for part in ("train", "test"):
+        rows = [f'"{n % 2 + 1}","he said ""{part} {n}"",\\nand left"' for n in range(20)]
+        (tmp_path / "yelp" / f"{part}.csv").write_text("\n".join(rows) + "\n")
     task = SETS["yelp"].read(tmp_path)
     assert task.texts.texts[0] == 'he said "train 0",\nand left'
     assert task.texts.labels.tolist() == [0, 1] * 20
     assert sizes(task.folds[0]) == [18, 2, 20]
-    assert SETS["yelp_full"].read(tmp_path).texts.classes == ("1", "2", "3", "4", "5")
     path = tmp_path / "yelp/test.csv"
     path.write_bytes(b'"1","caf\xe9"\n"2","' + b"long " * 30_000 + b'"\n')
     assert SETS["yelp"].read(tmp_path).sets[-1].texts == ["caf\ufffd", "long " * 30_000]
@@ -162,57 +160,3 @@ def test_classes_may_have_other_names(tmp_path):
     texts = SETS["subj"].read(tmp_path).texts
     assert texts.classes[texts.labels[-1]] == "subjective"
     assert texts.texts[-1] == "another subjective"
-
-
-MRPC_HEAD = "\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String"
-
-
-def test_paraphrases_are_read_with_their_quotes(tmp_path):
-    (tmp_path / "mrpc").mkdir()
-    for part in ("train", "test"):
-        rows = [f'{n % 2}\t1\t2\t"{part} {n}, he said\tsaid "{n}' for n in range(20)]
-        path = tmp_path / f"mrpc/msr_paraphrase_{part}.txt"
-        path.write_bytes("\r\n".join([MRPC_HEAD, *rows, ""]).encode())
-    task = SETS["mrpc"].read(tmp_path)
-    pairs = task.texts
-    assert (pairs.texts[1], pairs.second[1]) == ('"train 1, he said', 'said "1')
-    assert pairs.labels.tolist() == [0, 1] * 20
-    assert sizes(task.folds[0]) == [18, 2, 20]
-    test = task.sets[2]
-    assert (test.texts[0], test.second[0]) == ('"test 0, he said', 'said "0')
-
-
-def sick_rows(scores):
-    rows = [f"{n}\ta {n}\tb {n}\t{score}\tNEUTRAL" for n, score in enumerate(scores)]
-    head = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment"
-    return "\n".join([head, *rows]) + "\n"
-
-
-def test_relatedness_is_a_score(tmp_path):
-    (tmp_path / "sick").mkdir()
-    parts = dict(zip(SETS["sick"].layout.files, ([1, 2.5, 5], [4.2], [3, 3.3]), strict=True))
-    for name, scores in parts.items():
-        (tmp_path / "sick" / name).write_text(sick_rows(scores))
-    task = SETS["sick"].read(tmp_path)
-    assert sizes(task.folds[0]) == [3, 1, 2]
-    assert task.texts.labels.tolist() == [1, 2.5, 5, 4.2, 3, 3.3]
-    assert task.texts.second[3] == "b 0"
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (sick_rows([3, 6]), "row 3: '6' is not a relatedness_score; it is between 1 and 5"),
-        (sick_rows([3, "nan"]), "row 3: 'nan' is not a relatedness_score"),
-        (sick_rows(["much"]), "row 2: 'much' is not a relatedness_score; could not convert"),
-        (sick_rows([3]) + "7\ta\tb\n", "row 3: 3 columns, fewer than in the header"),
-        ("a\tb\tc\n", "no column 'relatedness_score'; present"),
-        ("", "no column 'relatedness_score'; present"),
-    ],
-)
-def test_a_table_of_pairs_says_what_is_wrong_with_it(tmp_path, content, words):
-    (tmp_path / "sick").mkdir()
-    for name in SETS["sick"].layout.files:
-        (tmp_path / "sick" / name).write_text(content)
-    with pytest.raises(InputError, match=f"SICK_train.txt.*{words}"):
-        SETS["sick"].read(tmp_path)

@@ -20,7 +20,6 @@ from model.text.profiles import text_profile
 from model.text.split import encode_split
 from model.units.trace import trace
 from tests.conftest import emphatic
-from tests.data_utils.web_server import served
 
 TEXTS = [review.text for review in synthetic_reviews(12, seed=1)]
 
@@ -141,17 +140,6 @@ def test_featurize(loaded, texts, tmp_path, words, kind, precision):
     np.testing.assert_array_equal(np.load(tmp_path / "found.npy"), expected)
 
 
-@pytest.mark.parametrize("command", ["featurize", "heatmap"])
-def test_texts_are_read_from_an_address_as_from_a_file(loaded, texts, tmp_path, command):
-    suffix, *words = {"featurize": [".npy"], "heatmap": [".json", "--neuron", 3]}[command]
-    with served(texts.read_bytes()) as site:
-        for name, place in {"file": texts, "address": f"{site.address}/texts.txt"}.items():
-            output = tmp_path / f"{name}{suffix}"
-            call(command, loaded, "--input", place, "--output", output, *words)
-    written = [(tmp_path / f"{name}{suffix}").read_bytes() for name in ("file", "address")]
-    assert written[0] == written[1]
-
-
-def test_where_only_a_file_is_read_an_address_is_refused(loaded):
+def test_an_address_is_refused(loaded):
     with pytest.raises(InputError, match=r"^http://x\.y/texts\.csv: an address.*download it"):
         call("evaluate", loaded, "--data", "http://x.y/texts.csv")

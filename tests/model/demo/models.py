@@ -21,7 +21,7 @@ from model.inference.sampling import Clamp, Stepper
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile
-from model.text.utf8 import START, Continuations
+from model.text.tokenizer import START, Continuations
 from model.units.trace import trace, values_per_byte
 from tests.conftest import small_vocabulary
 

@@ -12,14 +12,13 @@ import filelock
 import pytest
 
 from model.errors import InputError
-from model.files.locks import HOLDER_FILE, LOCK_FILE, lock_folder
-from model.files.storage import write_json
+from model.files.storage import HOLDER_FILE, LOCK_FILE, lock_folder, write_json
 from tests.support.runs import ROOT
 
 HOLDS = """
 import sys, time
 from pathlib import Path
-from model.files.locks import lock_folder
+from model.files.storage import lock_folder
 with lock_folder(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)

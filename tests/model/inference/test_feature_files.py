@@ -15,8 +15,7 @@ import torch
 from model.commands import featurize
 from model.commands.command_line import Parser, dispatch
 from model.errors import InputError
-from model.files.locks import one_at_a_time
-from model.files.storage import read_json
+from model.files.storage import one_at_a_time, read_json
 from model.files.weights import save_model
 from model.inference.feature_files import Reading, compute
 from model.inference.features import FeatureKind, features_in_order

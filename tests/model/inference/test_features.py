@@ -21,7 +21,7 @@ from model.layers import language_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import MOST_LOGITS, build_model
 from model.text.profiles import text_profile
-from model.text.ragged import ragged_batches
+from model.text.split import ragged_batches
 
 TEXTS = ["good", "", "An awful thing. " * 30, "ça marche — très bien", "bad\nnews", "good"]
 

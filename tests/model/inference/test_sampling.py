@@ -23,8 +23,7 @@ from model.inference.sampling import (
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile
-from model.text.tokenizer import BYTES
-from model.text.utf8 import START, Continuations
+from model.text.tokenizer import BYTES, START, Continuations
 
 ALL = np.ones((1, 256), dtype=bool)
 OPENING = b"\n I thought"

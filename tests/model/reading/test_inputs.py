@@ -1,18 +1,17 @@
-"""Files, folders, patterns and addresses as inputs; every format and compression read alike."""
+"""Files, folders and patterns as inputs; every format and compression read alike."""
 
 import bz2
 import errno
 import gzip
-import http.server
 import io
 import json
 import lzma
 import os
 import re
-import socket
 import sys
 import threading
 import zipfile
+from pathlib import Path
 
 import pyarrow
 import pytest
@@ -24,7 +23,6 @@ from model.reading.inputs import Position, as_input
 from model.reading.json_arrays import array_items
 from model.reading.records import read_records
 from model.reading.texts import ReadingReport, read_texts
-from tests.data_utils.web_server import served
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -293,102 +291,18 @@ def test_what_is_named_twice_is_read_once(tmp_path, caplog):
     path.write_text(LINES)
     (tmp_path / "b.jsonl").symlink_to(path)
     (tmp_path / "copy.jsonl").write_text(LINES)
-    address = "http://127.0.0.1/a.jsonl"
     for named, names in (
         ([path, path], ["a.jsonl"]),
         ([tmp_path, path], ["a.jsonl", "copy.jsonl"]),
         ([f"{tmp_path}/b*", tmp_path / ".." / tmp_path.name], ["b.jsonl", "copy.jsonl"]),
-        ([address, path, address], ["a.jsonl", "a.jsonl"]),
     ):
         caplog.clear()
         assert [given.name for given in expand(named)] == names
         assert "the same input as" in caplog.text
 
 
-@pytest.fixture
-def server(tmp_path):
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def __init__(self, *arguments):
-            super().__init__(*arguments, directory=str(tmp_path))
-
-        def log_message(self, *arguments):
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as running:
-        thread = threading.Thread(target=running.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{running.server_port}"
-        running.shutdown()
-        thread.join()
-
-
-def test_addresses_are_streamed(tmp_path, server):
-    write(tmp_path / "a.jsonl.gz", LINES.encode())
-    (given,) = expand([f"{server}/a.jsonl.gz?download=1"])
-    assert given.name == "a.jsonl.gz"
-    assert texts_of(given)[0] == TEXTS
-
-
-def test_an_address_that_is_not_there(server):
-    (given,) = expand([f"{server}/b.jsonl"])
-    with pytest.raises(InputError, match="the server says 404"):
-        texts_of(given)
-
-
-@pytest.mark.parametrize("name", ["a.txt", "a.jsonl", "a.jsonl.gz"])
-@pytest.mark.parametrize("rest", [0, 1, 30_000])
-def test_an_answer_that_ends_early_is_no_shorter_file(tmp_path, name, rest):
-    """Python's reader takes the end of the connection for that of the file."""
-    lines = "".join(f'{{"text": "{number}"}}\n' for number in range(3000))
-    content = write(tmp_path / name, lines.encode()).read_bytes()
-    with served(content, cuts=[max(len(content) - rest, 5)]) as site:
-        (given,) = expand([f"{site.address}/{name}"])
-        if rest == 0:
-            assert len(texts_of(given)[0]) == 3000
-            return
-        with pytest.raises(InputError, match=rf"{name}: .*cut short.*get it again"):
-            texts_of(given)
-
-
-@pytest.mark.parametrize(
-    ("address", "words"),
-    [
-        ("http://[x/y.jsonl", "not a valid address"),
-        ("https://host:abc/x.jsonl", "not a valid address"),
-        ("http://host/donn\u00e9es.jsonl", "not a valid address"),
-    ],
-)
-def test_what_is_no_address_is_called_so(address, words):
-    with pytest.raises(InputError, match=words):
-        texts_of(expand([address])[0])
-
-
-def test_a_server_that_speaks_no_http():
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port = listening.getsockname()[1]
-
-        def answer():
-            connection, _ = listening.accept()
-            connection.recv(1000)
-            connection.sendall(b"hello\r\n")
-            connection.close()
-
-        thread = threading.Thread(target=answer)
-        thread.start()
-        (given,) = expand([f"http://127.0.0.1:{port}/a.jsonl"])
-        with pytest.raises(InputError, match="no valid answer"):
-            texts_of(given)
-        thread.join()
-
-
-def test_a_server_that_is_not_there():
-    (given,) = expand(["http://127.0.0.1:1/b.jsonl"])
-    with pytest.raises(InputError, match="cannot be reached"):
-        texts_of(given)
-
-
 class Failing(io.RawIOBase):
-    """A disk or a network that fails while it is read, with an error that names nothing."""
+    """A disk that fails while it is read, with an error that names nothing."""
 
     def readable(self):
         return True
@@ -404,14 +318,6 @@ def test_a_disk_that_fails_is_named_by_the_file(tmp_path, monkeypatch, name):
     monkeypatch.setattr("model.reading.inputs.open", lambda *_: failing, raising=False)
     with pytest.raises(InputError, match=f"{name}: Input/output error$"):
         texts_of(tmp_path / name)
-
-
-def test_a_network_that_fails_is_named_by_the_address(tmp_path, server, monkeypatch):
-    write(tmp_path / "a.jsonl", LINES.encode())
-    (given,) = expand([f"{server}/a.jsonl"])
-    monkeypatch.setattr(http.client.HTTPResponse, "read1", Failing.readinto)
-    with pytest.raises(InputError, match=r"http://.*/a\.jsonl: Input/output error$"):
-        texts_of(given)
 
 
 class Trickle(io.BytesIO):
@@ -483,21 +389,15 @@ def test_a_zip_file_has_one_file_in_it(tmp_path):
         texts_of(tmp_path / "a.csv.zip")
 
 
+@pytest.mark.parametrize("given", ["http://x.y/a.csv", Path("https://x.y/a.csv")])
+def test_an_address_is_refused(given):
+    with pytest.raises(InputError, match=r"^https?://x\.y/a\.csv: an address.*download it first"):
+        as_input(given)
+
+
 def test_the_address_of_a_file_is_told_as_its_path():
     with pytest.raises(InputError, match=r"file:///a%20b\.csv: give the path alone: /a b\.csv"):
         as_input("file:///a%20b.csv")
-
-
-@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
-def test_what_a_server_packs_on_the_way_is_unpacked(name):
-    content = gzip.compress(b"text\ngood\n")
-    with served(content, headers={"Content-Encoding": "gzip"}) as site:
-        assert texts_of(as_input(f"{site.address}/{name}"))[0] == ["good"]
-    with (
-        served(content, headers={"Content-Encoding": "br"}) as site,
-        pytest.raises(InputError, match="the server packs it by br; download it first"),
-    ):
-        texts_of(as_input(f"{site.address}/{name}"))
 
 
 def test_only_the_reviews_of_a_folder_with_classes_are_read(tmp_path, caplog):

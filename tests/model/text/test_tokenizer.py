@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from data_utils.synthetic import synthetic_reviews
 from model.errors import InputError
 from model.files.tokenizers import check_same_tokenizer, load_tokenizer, save_tokenizer
-from model.text import subwords as subwords_module
 from model.text.subwords import LOSSLESS, SubwordTokenizer, train_vocabulary
 from model.text.tokenizer import BYTES, TOKENIZER_FILE
 from tests.conftest import small_vocabulary
@@ -159,19 +158,19 @@ def test_a_vocabulary_that_cannot_say_every_byte_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("changes", "named"),
+    "changes",
     [
-        ({"normalization_rule_name": "nmt_nfkc"}, "normalization_rule_name is nmt_nfkc"),
-        ({"normalization_rule_name": "nfkc_cf"}, "normalization_rule_name is nfkc_cf"),
-        ({"add_dummy_prefix": True}, "add_dummy_prefix is true"),
-        ({"remove_extra_whitespaces": True}, "remove_extra_whitespaces is true"),
+        {"normalization_rule_name": "nmt_nfkc"},
+        {"normalization_rule_name": "nfkc_cf"},
+        {"add_dummy_prefix": True},
+        {"remove_extra_whitespaces": True},
     ],
 )
-def test_a_vocabulary_that_changes_the_text_is_refused(tmp_path, changes, named):
+def test_a_vocabulary_that_changes_the_text_is_refused(tmp_path, changes):
     content = foreign_vocabulary(vocab_size=330, model_type="bpe", **{**LOSSLESS, **changes})
     (tmp_path / TOKENIZER_FILE).write_bytes(content)
     digest = hashlib.sha256(content).hexdigest()
-    with pytest.raises(InputError, match=f"its {named}, which changes the text; train one with"):
+    with pytest.raises(InputError, match=r"changes the text '.*'; train one with"):
         load(tmp_path, tokenizer="bpe", tokenizer_sha256=digest)
 
 
@@ -190,15 +189,6 @@ def test_a_rule_under_the_name_of_identity_is_refused(tmp_path):
     renamed = content.replace(b"\n\x04nfkc", b"\n\x04\x00\x00\x00\x00")
     with pytest.raises(InputError, match="changes the text"):
         SubwordTokenizer("bpe", renamed)
-
-
-def test_the_probes_catch_what_the_settings_do_not_say(monkeypatch):
-    content = foreign_vocabulary(
-        vocab_size=330, model_type="bpe", **{**LOSSLESS, "normalization_rule_name": "nfkc"}
-    )
-    monkeypatch.setattr(subwords_module, "_settings", lambda content: LOSSLESS)
-    with pytest.raises(InputError, match=r"changes the text '.*'; train one with"):
-        SubwordTokenizer("bpe", content)
 
 
 def test_different_tokenizers_have_different_fingerprints(subwords):

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from data_utils.corpus import open_corpus
-from data_utils.sources import embedded_corpus
+from data_utils.corpus import embedded_corpus, open_corpus
 from tests.support.runs import ROOT
 from tests.support.trainers import ALONE, make_trainer
 from training.monitoring import console

@@ -17,8 +17,7 @@ from model import SentimentClassifier, load_model, save_model
 from model.classifiers.fitted import find_classifier
 from model.classifiers.separation import load_areas
 from model.errors import InputError
-from model.files.locks import lock_folder
-from model.files.storage import read_json, write_json
+from model.files.storage import lock_folder, read_json, write_json
 from model.files.weights import model_digest
 from model.inference.features import features_in_order
 from model.text.profiles import text_profile
@@ -62,11 +61,7 @@ def test_learning_and_scoring_show_their_progress_to_the_end(folder, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (
-            {"threshold_metric": "f1"},
-            "threshold_metric: of several exclusive classes",
-        ),
-        ({"freeze": True, "layer_factor": 0.3}, "freeze leaves nothing for layer_factor to change"),
+        ({"freeze": True, "encoder_factor": 0.3}, "freeze leaves nothing for encoder_factor to"),
         ({"freeze": True, "window": 9}, "freeze leaves nothing for window to change"),
     ],
 )
@@ -77,7 +72,7 @@ def test_settings_without_effect_are_refused_unless_it_began_with_them(
     with pytest.raises(InputError, match=said):
         run(folder, tmp_path / "out", sets, **settings)
     with monkeypatch.context() as earlier:
-        earlier.setattr(FinetuningConfig, "check_new", lambda config, has_thresholds: None)
+        earlier.setattr(FinetuningConfig, "check_new", lambda config: None)
         assert run(folder, tmp_path / "out", sets, stop=StopAfter(2), **settings) is None
     assert run(folder, tmp_path / "out", sets, resume=True, **settings) is not None
 
@@ -120,7 +115,7 @@ def test_several_labels_are_learned_and_classify_reads_them(folder, tmp_path):
 @pytest.mark.parametrize("classes", [2, 3])
 def test_one_label_each_on_frozen_features(folder, tmp_path, classes):
     sets = [single(count, seed, classes) for count, seed in ((96, 0), (40, 300))]
-    results = run(folder, tmp_path / "out", sets, freeze=True, class_weights="balanced")
+    results = run(folder, tmp_path / "out", sets, freeze=True)
     assert results["val"]["accuracy"] > 0.85
     assert len(results["thresholds"]) == (1 if classes == 2 else 0)
     tuned, source = (load_model(path).model.state_dict() for path in (tmp_path / "out", folder))
@@ -148,7 +143,7 @@ def bytes_of(folder):
 
 @pytest.mark.parametrize("freeze", [False, True])
 def test_interrupted_twice_it_ends_bit_for_bit_the_same(folder, tmp_path, freeze):
-    learning = {"freeze": True} if freeze else {"lm_weight": 0.02, "unfreeze_epochs": 1}
+    learning = {"freeze": True} if freeze else {"lm_weight": 0.02}
     settings = {"epochs": 3, "dropout": 0.3, "heads_per_class": 2, **learning}
     run(folder, tmp_path / "whole", **settings)
     assert run(folder, tmp_path / "cut", stop=StopAfter(4), **settings) is None
@@ -209,8 +204,8 @@ def test_a_kill_between_an_epoch_and_its_checkpoint_can_be_resumed(folder, tmp_p
 
 @pytest.fixture
 def tuner(folder, tmp_path):
-    """A tuner whose checkpoint after 2 steps, some layers still frozen, lies in out/checkpoint."""
-    learning = {"unfreeze_epochs": 1, "lm_weight": 0.02}
+    """A tuner whose checkpoint after 2 steps lies in out/checkpoint."""
+    learning = {"lm_weight": 0.02}
     assert run(folder, tmp_path / "out", stop=StopAfter(2), **learning) is None
     config = FinetuningConfig(**SETTINGS, **learning)
     loaded, cache = load_model(folder), FeatureCache(tmp_path / "features")
@@ -249,12 +244,12 @@ def test_a_file_without_tensors_is_refused(tuner, tmp_path, name):
         checkpoints.restore(tuner)
 
 
-def test_it_ends_when_no_better_epoch_comes(folder, tmp_path, caplog):
+def test_every_epoch_is_told_and_the_first_of_equal_ones_is_kept(folder, tmp_path, caplog):
     caplog.set_level(logging.INFO)
-    results = run(folder, tmp_path / "out", head_lr=1e-9, patience=2)
+    results = run(folder, tmp_path / "out", head_lr=1e-9, epochs=3)
     assert results["best_epoch"] == 1
     assert len(results["history"]) == 3
-    assert "epoch 1 of 6" in caplog.text
+    assert "epoch 1 of 3" in caplog.text
     assert caplog.text.count("the best so far") == 1
 
 

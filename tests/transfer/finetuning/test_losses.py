@@ -5,7 +5,7 @@ import pytest
 import torch
 from sklearn.metrics import log_loss
 
-from transfer.finetuning.trainer import balancing_weights, head_loss
+from transfer.finetuning.trainer import head_loss
 
 LOGITS = torch.from_numpy(np.random.default_rng(0).normal(size=(7, 2, 3)))  # B, K, C
 SINGLE = np.array([0, 2, 2, 1, 2, 0, 2])
@@ -14,7 +14,7 @@ SEVERAL = (np.random.default_rng(1).random((7, 3)) > 0.6).astype(np.int64)
 
 def test_exclusive_classes_share_a_softmax():
     each = [log_loss(SINGLE, LOGITS[:, k].softmax(-1).numpy()) for k in range(2)]
-    found = head_loss(LOGITS, torch.from_numpy(SINGLE), None)
+    found = head_loss(LOGITS, torch.from_numpy(SINGLE))
     assert float(found) == pytest.approx(np.mean(each), rel=1e-12)
 
 
@@ -24,29 +24,12 @@ def test_classes_that_do_not_exclude_each_other_have_their_own_loss():
         for k in range(2)
         for c in range(3)
     ]
-    found = head_loss(LOGITS, torch.from_numpy(SEVERAL), None)
+    found = head_loss(LOGITS, torch.from_numpy(SEVERAL))
     assert float(found) == pytest.approx(np.mean(each), rel=1e-12)
 
 
 def test_a_batch_is_the_mean_of_its_texts():
     for labels in map(torch.from_numpy, (SINGLE, SEVERAL)):
-        whole = head_loss(LOGITS, labels, None)
-        each = [head_loss(LOGITS[row : row + 1], labels[row : row + 1], None) for row in range(7)]
+        whole = head_loss(LOGITS, labels)
+        each = [head_loss(LOGITS[row : row + 1], labels[row : row + 1]) for row in range(7)]
         torch.testing.assert_close(whole, torch.stack(each).mean(), rtol=1e-12, atol=0)
-
-
-def test_a_class_without_positives_leaves_the_loss_finite():
-    labels = SEVERAL * [1, 0, 1]
-    weights = balancing_weights(labels, 3)
-    assert weights[1] == len(labels)
-    assert head_loss(LOGITS, torch.from_numpy(labels), weights).isfinite()
-
-
-def test_balanced_classes_count_alike():
-    weights = balancing_weights(SINGLE, 3).double()
-    found = head_loss(LOGITS[:, :1], torch.from_numpy(SINGLE), weights)
-    nats = -LOGITS[:, 0].log_softmax(-1).numpy()[range(7), SINGLE]
-    per_class = [nats[label == SINGLE].mean() for label in range(3)]
-    assert float(found) == pytest.approx(np.mean(per_class), rel=1e-6)
-    positive = balancing_weights(SEVERAL, 3).numpy() * SEVERAL.sum(0)
-    np.testing.assert_allclose(positive, (1 - SEVERAL).sum(0), rtol=1e-6)

@@ -179,54 +179,11 @@ def test_nothing_of_a_text_or_a_label_acts(studied):
     assert not re.search(r"(src|href)=\"(?!data:)", page)
 
 
-@pytest.fixture(scope="module")
-def interrupted_once(tmp_path_factory, studied, sets):
-    """A folder with a whole study and, beside it, the first parts of one that was interrupted."""
-    # With the features.
-    folder = shutil.copytree(studied[1], tmp_path_factory.mktemp("interrupted") / "study")
-    assert not (folder / "neuron.partial.json").exists()
+def test_an_interrupted_study_leaves_the_earlier_one_whole(tmp_path, studied, sets):
+    folder = shutil.copytree(studied[1], tmp_path / "study")  # with the features
     with interrupted_at("measuring: baselines", logger="transfer"):
         run_study(studied[2], sets, folder, OPTIONS)
-    return folder
-
-
-@pytest.fixture
-def interrupted(tmp_path, interrupted_once):
-    return shutil.copytree(interrupted_once, tmp_path / "study")
-
-
-def test_an_interrupted_study_leaves_the_earlier_one_whole(interrupted, studied):
-    """And what it had measured lies beside it, until the next one is whole."""
-    assert (interrupted / "neuron.json").read_bytes() == (studied[1] / "neuron.json").read_bytes()
-    kept = json.loads((interrupted / "neuron.partial.json").read_text())
-    for name in ("ranking", "histogram", "without", "by_units", "extremes", "alone"):
-        assert kept[name] == studied[0][name]
-    assert "baselines" not in kept
-
-
-def test_the_same_study_goes_on_where_it_was_interrupted(interrupted, studied, sets, caplog):
-    with caplog.at_level("INFO", logger="transfer"):
-        results = run_study(studied[2], sets, interrupted, OPTIONS)
-    measured = [line for line in caplog.messages if line.startswith("measuring: ")]
-    assert measured == ["measuring: baselines", "measuring: by labels"]
-    assert results == studied[0] | {"origin": results["origin"]}
-    assert json.loads((interrupted / "neuron.json").read_text()) == results
-    assert not (interrupted / "neuron.partial.json").exists()
-
-
-@pytest.mark.parametrize("other", ["draws", "labels", "damaged"])
-def test_another_study_measures_everything_itself(other, interrupted, studied, sets):
-    options, parts = OPTIONS, sets
-    if other == "draws":
-        options = replace(OPTIONS, draws=1)
-    elif other == "labels":
-        changed = sets[2].labels.copy()
-        changed[:2] = 1 - changed[:2]
-        parts = [*sets[:2], replace(sets[2], labels=changed)]
-    else:
-        (interrupted / "neuron.partial.json").write_text("{")
-    with interrupted_at("measuring: ranking", logger="transfer"):
-        run_study(studied[2], parts, interrupted, options)
+    assert (folder / "neuron.json").read_bytes() == (studied[1] / "neuron.json").read_bytes()
 
 
 def test_one_unit_alone_is_no_study(tmp_path, sets):

@@ -1,0 +1,194 @@
+"""Blocks encoded by several processes; each is written as a run, sorted by key.
+
+A run has three files: the reviews end to end; an index with each review's key, place in the input,
+end and, if asked for, digest; and a report. The report is written last, so a run without one was
+not finished. A later call takes the runs that were made of the same input in the same way.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from model.errors import InputError
+from model.files.storage import flush_to_disk, read_json, write_json
+from model.reading.inputs import Input
+from model.reading.progress import ProgressBar
+from model.reading.texts import ReadingReport
+
+from .blocks import Block, Request, Reviews, cut, read_block, row_ids
+from .processes import map_in_order
+
+INDEX = np.dtype([("key", "<u8"), ("id", "<u8"), ("end", "<u8"), ("digest", "<u8", 2)])
+REPORT, DATA, ENTRIES = ".json", ".bin", ".index"
+
+
+class Run(NamedTuple):
+    """The files of one block's reviews, and its report."""
+
+    base: Path
+    input_number: int
+    report: dict[str, Any]
+
+    def path(self, suffix: str) -> Path:
+        return self.base.with_name(self.base.name + suffix)
+
+    def entries(self) -> np.ndarray:
+        """Return the index, INDEX [reviews] in the order of the keys."""
+        path = self.path(ENTRIES)
+        return np.memmap(path, INDEX, mode="r") if path.stat().st_size else np.empty(0, INDEX)
+
+
+def encode(
+    inputs: Sequence[Input], folder: Path, request: Request, seed: int | None, workers: int
+) -> list[Run]:
+    """Encode every block of every input; return the runs in the order of the input.
+
+    seed: decides the order of the corpus; None keeps that of the input.
+    """
+    folder.mkdir(exist_ok=True)
+    runs: list[Run] = []
+    blocks = (block for n, source in enumerate(inputs) for block in cut(n, source, request))
+    stored = sum(source.stored_bytes or 0 for source in inputs)
+    with ProgressBar("reading", unit=" blocks") as progress:
+        work = partial(encode_block, folder=folder, request=request, seed=seed)
+        for done in map_in_order(work, blocks, workers if stored > 0 else 1):
+            runs += done
+            progress.advance(len(done))
+    return runs
+
+
+def encode_block(block: Block, folder: Path, request: Request, seed: int | None) -> list[Run]:
+    """Encode a block and write its runs: one, or several if its input cannot be cut by lines."""
+    source = block.source
+    origin = {
+        "input": source.identity,
+        "table": asdict(source.options),
+        "seed": seed,
+        **asdict(request),
+    }
+    is_whole = block.lines is None and block.span is None
+    if not is_whole and (finished := _finished(_run(block, folder, 0), origin)):
+        return [finished]
+    runs = []
+    for number, reviews in enumerate(read_block(block, request)):
+        run, ids = _run(block, folder, number), row_ids(block, block.index + number, reviews.rows)
+        runs.append(write_run(run, reviews, ids, keys_of(ids, seed), request.digests, origin))
+    return runs
+
+
+def _run(block: Block, folder: Path, number: int) -> Run:
+    """Return the run of a block's part, with an empty report."""
+    name = f"block-{block.input_number:05d}-{block.index + number:07d}"
+    return Run(folder / name, block.input_number, {})
+
+
+def _finished(run: Run, origin: dict[str, Any]) -> Run | None:
+    """Return the run with its report if all of it was written, from this origin; else None."""
+    try:
+        report = read_json(run.path(REPORT))
+    except InputError:  # it is absent
+        return None
+    sizes = {DATA: report["bytes"], ENTRIES: report["reviews"] * INDEX.itemsize}
+    is_whole = all(
+        run.path(suffix).is_file() and run.path(suffix).stat().st_size == size
+        for suffix, size in sizes.items()
+    )
+    # Text that passed strict reading is the same in lenient reading.
+    is_same = report.get("origin") in (origin, {**origin, "strict": True})
+    return run._replace(report=report) if is_whole and is_same else None
+
+
+def write_run(
+    run: Run,
+    reviews: Reviews,
+    ids: np.ndarray,
+    keys: np.ndarray,
+    digests: bool,
+    origin: dict[str, Any],
+) -> Run:
+    """Write reviews with their places and keys, uint64 [n] each; return the run with its report."""
+    order = np.argsort(keys, kind="stable")
+    encoded = [reviews.encoded[i] for i in order.tolist()]
+    index = np.zeros(len(order), INDEX)
+    index["key"], index["id"] = keys[order], ids[order]
+    index["end"] = np.cumsum(np.fromiter(map(len, encoded), np.uint64, len(encoded)))
+    if digests:
+        index["digest"] = digests_of(encoded)
+    for suffix, content in ((DATA, b"".join(encoded)), (ENTRIES, index.tobytes())):
+        run.path(suffix).write_bytes(content)
+        flush_to_disk(run.path(suffix))  # before the report that says that it exists
+    report = {
+        "reading": vars(reviews.report),
+        "found_keys": reviews.found_keys,
+        "keys": reviews.keys,
+        "table": None if reviews.table is None else asdict(reviews.table),
+        "reviews": len(encoded),
+        "bytes": int(index["end"][-1]) if encoded else 0,
+        "origin": origin,
+    }
+    write_json(run.path(REPORT), report, sweep=False)
+    return run._replace(report=report)
+
+
+def keys_of(ids: np.ndarray, seed: int | None) -> np.ndarray:
+    """Return the keys that order the corpus, uint64 [n]: the places, or a bijection of them.
+
+    The finaliser of SplitMix64 (Steele, Lea and Flood 2014) of the place plus a seeded offset.
+    """
+    if seed is None:
+        return ids
+    z = ids * np.uint64(0x9E3779B97F4A7C15) + mixed(np.array([seed], np.uint64))
+    return mixed(z)
+
+
+def mixed(z: np.ndarray) -> np.ndarray:
+    """Return the finaliser's output for uint64 [n]."""
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def digests_of(encoded: Sequence[bytes]) -> np.ndarray:
+    """Return 128 bits that identify each review, uint64 [n, 2]."""
+    joined = b"".join(hashlib.blake2b(review, digest_size=16).digest() for review in encoded)
+    return np.frombuffer(joined, "<u8").reshape(-1, 2)
+
+
+def holds_reviews(folder: Path) -> bool:
+    """Return whether any block in the folder has a review."""
+    return any(read_json(report)["reviews"] for report in folder.glob(f"block-*{REPORT}"))
+
+
+def total_report(runs: Sequence[Run]) -> ReadingReport:
+    return sum((ReadingReport(**run.report["reading"]) for run in runs), ReadingReport())
+
+
+def find_repeats(runs: Sequence[Run], most: int) -> list[np.ndarray]:
+    """Return for each run which of its reviews equal an earlier one in the input, bool [reviews].
+
+    most: about so many reviews are compared at a time, in 56 bytes of memory each.
+    """
+    repeats = [np.zeros(run.report["reviews"], bool) for run in runs]
+    partitions = 1 + sum(map(len, repeats)) // most  # of equal digests, all are in one
+    for partition in range(partitions):
+        columns = []
+        for number, run in enumerate(runs):
+            entries = run.entries()
+            digests = entries["digest"]
+            places = np.flatnonzero(digests[:, 0] % np.uint64(partitions) == partition)
+            ids, runs_of = entries["id"][places], np.full(len(places), number)
+            columns.append((digests[places, 0], digests[places, 1], ids, runs_of, places))
+        if not columns:
+            break
+        high, low, ids, runs_of, places = map(np.concatenate, zip(*columns, strict=True))
+        order = np.lexsort((ids, low, high))
+        before, after = order[:-1], order[1:]
+        repeated = after[(high[before] == high[after]) & (low[before] == low[after])]
+        for number in np.unique(runs_of[repeated]).tolist():
+            repeats[number][places[repeated[runs_of[repeated] == number]]] = True
+    return repeats

@@ -1,0 +1,154 @@
+"""Sorted runs: written, read back, merged in stretches of a bounded size; repeats are found."""
+
+import os
+import tempfile
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from data_utils.preparation.blocks import Reviews
+from data_utils.preparation.merging import stretches
+from data_utils.preparation.runs import Run, _finished, digests_of, find_repeats, write_run
+from model.reading.texts import ReadingReport
+
+ORIGIN = {"input": ["in.jsonl", 3, 4], "seed": 0, "strict": False}
+KEYS = np.array([7, 3, 5], np.uint64)
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Three reviews in the order of their keys: two, three, one."""
+    reviews = Reviews(
+        [b"one", b"two", b"three"], [0, 1, 4], ReadingReport(records=5), ["a"], {"text": 3}
+    )
+    run = Run(tmp_path / "block", 2, {})
+    assert _finished(run, ORIGIN) is None
+    return write_run(run, reviews, np.array([0, 1, 4], np.uint64), KEYS, True, ORIGIN)
+
+
+def test_reviews_lie_in_the_order_of_their_keys(run):
+    assert run.path(".bin").read_bytes() == b"twothreeone"
+    entries = run.entries()
+    assert [entries[name].tolist() for name in ("key", "id", "end")] == [
+        [3, 5, 7],
+        [1, 4, 0],
+        [3, 8, 11],
+    ]
+    assert entries["digest"].tolist() == digests_of([b"two", b"three", b"one"]).tolist()
+    assert not entries.flags.writeable
+    report = run.report
+    assert (report["reviews"], report["bytes"]) == (3, 11)
+    assert (report["found_keys"], report["keys"]) == ({"text": 3}, ["a"])
+    assert ReadingReport(**report["reading"]) == ReadingReport(records=5)
+
+
+def test_a_run_is_taken_again_if_it_was_made_of_the_same_in_the_same_way(run):
+    assert _finished(run._replace(report={}), ORIGIN) == run
+    for change in ({"seed": 1}, {"input": ["in.jsonl", 3, 5]}, {"strict": True}):
+        assert _finished(run, {**ORIGIN, **change}) is None
+
+
+@pytest.mark.parametrize("suffix", [".bin", ".index"])
+def test_a_run_that_a_crash_of_the_system_left_short_is_not_finished(run, suffix):
+    whole = run.path(suffix).read_bytes()
+    run.path(suffix).write_bytes(whole[:-1])
+    assert _finished(run, ORIGIN) is None
+    run.path(suffix).unlink()
+    assert _finished(run, ORIGIN) is None
+    run.path(suffix).write_bytes(whole)
+    assert _finished(run, ORIGIN) == run
+
+
+def test_digests_have_two_halves():
+    digests = digests_of([b"one", b"one", b"two"])
+    assert (digests[0] == digests[1]).all()
+    assert (digests[0] != digests[2]).all()
+    assert (digests[:, 0] != digests[:, 1]).all()
+
+
+@pytest.mark.parametrize("most", [1, 2, 100])
+def test_of_reviews_with_both_halves_equal_the_first_in_the_input_stays(run, most):
+    for pairs, repeated in (  # in the order of the keys: the places are 1, 4 and 0
+        ([(1, 5), (1, 6), (2, 6)], [False, False, False]),
+        ([(1, 5), (1, 5), (2, 5)], [False, True, False]),
+        ([(1, 5), (2, 5), (1, 5)], [True, False, False]),
+    ):
+        entries = np.array(run.entries())
+        entries["digest"] = pairs
+        run.path(".index").write_bytes(entries.tobytes())
+        assert [each.tolist() for each in find_repeats([run], most)] == [repeated]
+
+
+@pytest.fixture
+def folder():
+    """A folder in memory where the system has one: to flush thousands of files takes minutes."""
+    memory = "/dev/shm"
+    with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as name:
+        yield Path(name)
+
+
+@pytest.fixture
+def write(folder):
+    """Write a run of reviews, whose keys are given."""
+    runs = []
+
+    def append(encoded, keys):
+        reviews = Reviews(encoded, list(range(len(encoded))), ReadingReport())
+        keys = np.array(keys, np.uint64)
+        run = Run(folder / f"block-{len(runs)}", 0, {})
+        runs.append(write_run(run, reviews, keys, keys, False, ORIGIN))
+        return runs
+
+    return append
+
+
+def merged(runs, size, *, shuffled=True, repeats=None):
+    return [list(map(bytes, part)) for part in stretches(runs, shuffled, repeats, size)]
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_stretches_hold_the_reviews_in_order_and_about_the_same_bytes(write, shuffled):
+    """Long and short reviews; no run is opened for a stretch in which it has none."""
+    lengths = [4] * 2000 + [400] * 200
+    keys = np.sort(np.random.default_rng(0).integers(2**64, size=len(lengths), dtype=np.uint64))
+    if shuffled:
+        np.random.default_rng(1).shuffle(keys)
+    reviews = [b"%04d" % (key % 10_000) * (n // 4) for key, n in zip(keys, lengths, strict=True)]
+    for first in range(0, len(lengths), 20):
+        runs = write(reviews[first : first + 20], keys[first : first + 20])
+    found = merged(runs, 8000, shuffled=shuffled)
+    assert list(chain.from_iterable(found)) == [reviews[place] for place in np.argsort(keys)]
+    sizes = [sum(map(len, part)) for part in found]
+    assert max(sizes) <= 8000 * 1.6
+    assert len(sizes) <= 2 + sum(lengths) // 8000
+
+
+def test_each_of_many_short_runs_is_opened_a_few_times(write):
+    opened = []
+
+    class CountedRun(Run):
+        def path(self, suffix):
+            opened.append(suffix)
+            return super().path(suffix)
+
+    for number in range(200):
+        written = write([b"%03d" % number], [number << 32 | 7])
+    runs = [CountedRun(*run) for run in written]
+    found = merged(runs, 3, shuffled=False)
+    assert len(opened) <= 20 * len(runs)  # not once for each stretch
+    assert b"".join(chain.from_iterable(found)) == b"".join(
+        b"%03d" % number for number in range(200)
+    )
+
+
+def test_keys_at_both_ends_of_their_range_are_in_the_order(write):
+    write([b"last", b"a", b""], [2**64 - 1, 0, 5])
+    write([], [])
+    runs = write([b"b", b"later"], [1, 2**64 - 2])
+    for size in (1, 3, 100):
+        assert list(chain.from_iterable(merged(runs, size))) == [b"a", b"b", b"", b"later", b"last"]
+    repeats = [np.array([True, False, False]), np.zeros(0, bool), np.array([False, True])]
+    assert list(chain.from_iterable(merged(runs, 3, repeats=repeats))) == [b"b", b"", b"last"]
+    assert merged([], 5) == []
