@@ -28,8 +28,6 @@ BYTES_VERSION = 1
 FORMAT_VERSION = 2  # 1: bytes; 2: the tokens of a vocabulary
 META_FILE = "meta.json"
 EMBEDDED = ["embedded"]  # the sources of the corpus that is part of the package
-REQUEST_FILE = "request.json"  # in the folder of a corpus that is being prepared
-PARTIAL = ".partial"  # suffix of that folder's name
 SPLITS = ("train", "valid", "test")
 CORPUS_FILES = (META_FILE, TOKENIZER_FILE, *(f"{name}.*" for name in SPLITS))
 PIECE_SIZE = 1 << 22  # tokens, and offsets, that are checked at a time
@@ -110,11 +108,6 @@ class Corpus:
 def is_corpus(folder: Path) -> bool:
     """Return whether a folder holds a prepared corpus."""
     return (folder / META_FILE).is_file() and (folder / offsets_file(SPLITS[0])).is_file()
-
-
-def is_unfinished_corpus(folder: Path) -> bool:
-    """Return whether the preparation of a corpus in a folder is running or was cut short."""
-    return folder.name.endswith(PARTIAL) and (folder / REQUEST_FILE).is_file()
 
 
 def open_corpus(folder: Path) -> Corpus:

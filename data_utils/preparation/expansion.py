@@ -13,7 +13,7 @@ from pathlib import Path
 from model.errors import InputError
 from model.reading.inputs import KINDS, Input, TableOptions, as_input
 
-from ..corpus import is_corpus, is_unfinished_corpus
+from ..corpus import is_corpus
 
 NOTES = (".part.json", ".source.json")  # next to a file that was downloaded
 TEST_WORDS = {"test", "tests"}  # in the names of files whose texts a model is tested on
@@ -28,7 +28,7 @@ def expand(arguments: Sequence[str | Path], options: TableOptions | None = None)
 
     A folder stands for all files of known kinds in it, at any depth, without linked folders; the
     files of a folder or pattern come in the order of their names. Left out, and logged, are files
-    that this project made (corpora, finished or not, and notes on downloads), files with a word of
+    that this project made (corpora, and notes on downloads), files with a word of
     TEST_WORDS in their names, hidden files in a folder, files of text outside of its folders pos/
     and neg/, and files named before, under any name, whose reviews would be in train and in valid.
     Raises InputError for a name that cannot be read, such as a broken link or a pipe.
@@ -186,5 +186,4 @@ def _not_ours(files: Sequence[Path], argument: str) -> list[Path]:
 
 
 def _is_ours(path: Path) -> bool:
-    unfinished = any(map(is_unfinished_corpus, path.parents))
-    return unfinished or is_corpus(path.parent) or path.name.endswith(NOTES)
+    return is_corpus(path.parent) or path.name.endswith(NOTES)

@@ -57,7 +57,7 @@ def map_in_order(
         except BrokenProcessPool as error:
             raise ChildProcessError(
                 "a process that encoded reviews was killed, perhaps for its memory; run the same "
-                "command with fewer --workers: it continues"
+                "command with fewer --workers"
             ) from error
         finally:
             pool.shutdown(wait=True, cancel_futures=True)

@@ -1,21 +1,17 @@
 """Blocks encoded by several processes; each is written as a run, sorted by key.
 
-A run has three files: the reviews end to end; an index with each review's key, place in the input,
-end and, if asked for, digest; and a report. The report is written last, so a run without one was
-not finished. A later call takes the runs that were made of the same input in the same way.
+A run has two files: the reviews end to end, and an index with each review's key, place in the
+input, end and, if asked for, digest.
 """
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from model.errors import InputError
-from model.files.storage import flush_to_disk, read_json, write_json
 from model.reading.inputs import Input
 from model.reading.progress import ProgressBar
 from model.reading.texts import ReadingReport
@@ -24,11 +20,11 @@ from .blocks import Block, Request, Reviews, cut, read_block, row_ids
 from .processes import map_in_order
 
 INDEX = np.dtype([("key", "<u8"), ("id", "<u8"), ("end", "<u8"), ("digest", "<u8", 2)])
-REPORT, DATA, ENTRIES = ".json", ".bin", ".index"
+DATA, ENTRIES = ".bin", ".index"
 
 
 class Run(NamedTuple):
-    """The files of one block's reviews, and its report."""
+    """The files of one block's reviews, and what was found in it."""
 
     base: Path
     input_number: int
@@ -50,7 +46,7 @@ def encode(
 
     seed: decides the order of the corpus; None keeps that of the input.
     """
-    folder.mkdir(exist_ok=True)
+    folder.mkdir()
     runs: list[Run] = []
     blocks = (block for n, source in enumerate(inputs) for block in cut(n, source, request))
     stored = sum(source.stored_bytes or 0 for source in inputs)
@@ -64,54 +60,25 @@ def encode(
 
 def encode_block(block: Block, folder: Path, request: Request, seed: int | None) -> list[Run]:
     """Encode a block and write its runs: one, or several if its input cannot be cut by lines."""
-    source = block.source
-    origin = {
-        "input": source.identity,
-        "table": asdict(source.options),
-        "seed": seed,
-        **asdict(request),
-    }
-    is_whole = block.lines is None and block.span is None
-    if not is_whole and (finished := _finished(_run(block, folder, 0), origin)):
-        return [finished]
     runs = []
     for number, reviews in enumerate(read_block(block, request)):
-        run, ids = _run(block, folder, number), row_ids(block, block.index + number, reviews.rows)
-        runs.append(write_run(run, reviews, ids, keys_of(ids, seed), request.digests, origin))
+        index = block.index + number
+        base = folder / f"block-{block.input_number:05d}-{index:07d}"
+        ids = row_ids(block, index, reviews.rows)
+        keys = keys_of(ids, seed)
+        runs.append(write_run(base, block.input_number, reviews, ids, keys, request.digests))
     return runs
 
 
-def _run(block: Block, folder: Path, number: int) -> Run:
-    """Return the run of a block's part, with an empty report."""
-    name = f"block-{block.input_number:05d}-{block.index + number:07d}"
-    return Run(folder / name, block.input_number, {})
-
-
-def _finished(run: Run, origin: dict[str, Any]) -> Run | None:
-    """Return the run with its report if all of it was written, from this origin; else None."""
-    try:
-        report = read_json(run.path(REPORT))
-    except InputError:  # it is absent
-        return None
-    sizes = {DATA: report["bytes"], ENTRIES: report["reviews"] * INDEX.itemsize}
-    is_whole = all(
-        run.path(suffix).is_file() and run.path(suffix).stat().st_size == size
-        for suffix, size in sizes.items()
-    )
-    # Text that passed strict reading is the same in lenient reading.
-    is_same = report.get("origin") in (origin, {**origin, "strict": True})
-    return run._replace(report=report) if is_whole and is_same else None
-
-
 def write_run(
-    run: Run,
+    base: Path,
+    input_number: int,
     reviews: Reviews,
     ids: np.ndarray,
     keys: np.ndarray,
     digests: bool,
-    origin: dict[str, Any],
 ) -> Run:
-    """Write reviews with their places and keys, uint64 [n] each; return the run with its report."""
+    """Write reviews with their places and keys, uint64 [n] each, in the order of the keys."""
     order = np.argsort(keys, kind="stable")
     encoded = [reviews.encoded[i] for i in order.tolist()]
     index = np.zeros(len(order), INDEX)
@@ -119,20 +86,18 @@ def write_run(
     index["end"] = np.cumsum(np.fromiter(map(len, encoded), np.uint64, len(encoded)))
     if digests:
         index["digest"] = digests_of(encoded)
-    for suffix, content in ((DATA, b"".join(encoded)), (ENTRIES, index.tobytes())):
-        run.path(suffix).write_bytes(content)
-        flush_to_disk(run.path(suffix))  # before the report that says that it exists
     report = {
         "reading": vars(reviews.report),
         "found_keys": reviews.found_keys,
         "keys": reviews.keys,
-        "table": None if reviews.table is None else asdict(reviews.table),
+        "table": reviews.table,
         "reviews": len(encoded),
         "bytes": int(index["end"][-1]) if encoded else 0,
-        "origin": origin,
     }
-    write_json(run.path(REPORT), report, sweep=False)
-    return run._replace(report=report)
+    run = Run(base, input_number, report)
+    run.path(DATA).write_bytes(b"".join(encoded))
+    run.path(ENTRIES).write_bytes(index.tobytes())
+    return run
 
 
 def keys_of(ids: np.ndarray, seed: int | None) -> np.ndarray:
@@ -157,11 +122,6 @@ def digests_of(encoded: Sequence[bytes]) -> np.ndarray:
     """Return 128 bits that identify each review, uint64 [n, 2]."""
     joined = b"".join(hashlib.blake2b(review, digest_size=16).digest() for review in encoded)
     return np.frombuffer(joined, "<u8").reshape(-1, 2)
-
-
-def holds_reviews(folder: Path) -> bool:
-    """Return whether any block in the folder has a review."""
-    return any(read_json(report)["reviews"] for report in folder.glob(f"block-*{REPORT}"))
 
 
 def total_report(runs: Sequence[Run]) -> ReadingReport:

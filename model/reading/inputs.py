@@ -152,12 +152,6 @@ class Input:
         marked = self.is_text_on_disk and self.encoding in MARKS.values()
         return marked or self.kind == ".xlsx"
 
-    @cached_property
-    def identity(self) -> list[str | int | None]:
-        """Values that change if another file is named, or if the file is replaced."""
-        stat = Path(self.location).stat()
-        return [self.location, stat.st_size, stat.st_mtime_ns]
-
     @contextmanager
     def open(self, position: Position | None = None) -> Iterator[IO[bytes]]:
         """Stream the bytes, decompressed.

@@ -26,9 +26,7 @@ from model.reading.inputs import TableOptions
 from model.text.profiles import text_profile
 from tests.data_utils.preparation.interruptions import (
     acting_at,
-    change_unnoticed,
     interrupted_at,
-    interrupted_removal,
 )
 from tests.support.terminal import Terminal
 
@@ -48,6 +46,7 @@ def reviews_of(split):
     ]
 
 
+UNREADABLE = f"&#{'1' * 4301};"  # Python makes a number of 4,300 digits at most
 MANY_BLOCKS = PieceSizes(block_bytes=700)
 TEXTS = [f"review number {i} " + "long " * (i % 17) for i in range(200)]
 
@@ -74,7 +73,7 @@ def test_a_disk_that_is_full_is_named_and_the_command_goes_on(tmp_path, source, 
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.getrlimit(resource.RLIMIT_FSIZE)[1],) * 2)
     prepare_corpus([source], tmp_path / "corpus")
     assert (tmp_path / "corpus/train.bin").stat().st_size > largest_file - 2_000
-    assert not (tmp_path / "corpus.partial").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus", "in.jsonl"]
 
 
 def test_every_part_of_the_work_shows_its_progress_to_the_end(tmp_path, source):
@@ -209,84 +208,34 @@ def test_meta_describes_the_corpus(tmp_path, source):
     assert meta["splits"]["train"]["offsets_sha256"] == hashlib.sha256(train).hexdigest()
 
 
-def unfinish(folder, blocks):
-    """Leave the first blocks of an interrupted preparation as they are, and tear the others."""
-    reports = sorted(folder.glob("block-*.json"))
-    assert len(reports) > blocks + 2
-    for report in reports[blocks:]:
-        report.unlink()  # it is written last
-        report.with_suffix(".bin").write_bytes(b"torn")
+@pytest.mark.parametrize("words", ["records;", "training a"])
+def test_an_interruption_leaves_nothing(tmp_path, source, words):
+    vocabulary = VocabularyConfig(tokenizer="bpe", size=320)
+    with interrupted_at(words):
+        prepare_corpus([source], tmp_path / "out", vocabulary=vocabulary)
+    assert list(tmp_path.iterdir()) == [source]
 
 
-def test_an_interrupted_preparation_leaves_no_corpus_and_continues(tmp_path, source):
-    prepare_corpus([source], tmp_path / "whole", pieces=MANY_BLOCKS)
-    interrupt_while_sorting(source, tmp_path / "out", pieces=MANY_BLOCKS)
-    assert not (tmp_path / "out").exists()
-    (tmp_path / "out.partial" / ".meta.json.1f.partial").write_text("{")
-    unfinish(tmp_path / "out.partial" / "blocks", 4)
-    prepare_corpus([source], tmp_path / "out", pieces=MANY_BLOCKS)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out", "whole"]
-    assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
+def test_an_input_that_is_refused_leaves_nothing(tmp_path):
+    source = write_texts(tmp_path / "in.jsonl", [*TEXTS, UNREADABLE])
+    with pytest.raises(InputError, match="line 201: an HTML reference of more digits"):
+        prepare_corpus([source], tmp_path / "out", strict=True)
+    assert list(tmp_path.iterdir()) == [source]
 
 
-def test_only_unfinished_blocks_are_encoded_again(tmp_path, source):
-    settings = {"pieces": MANY_BLOCKS, "shuffle": False, "split": (1, 0, 0)}
-    interrupt_while_sorting(source, tmp_path / "out", **settings)
-    unfinish(tmp_path / "out.partial" / "blocks", 4)
-    change_unnoticed(source, b"review", b"REVIEW")
-    prepare_corpus([source], tmp_path / "out", **settings)
-    found = reviews_of(open_corpus(tmp_path / "out").splits["train"])
-    kept = sum(b"review" in review for review in found)
-    assert 0 < kept < len(TEXTS)
-    assert all(b"REVIEW" in review for review in found[kept:])
-
-
-def interrupt_while_sorting(source, output, **settings):
-    with interrupted_at("records;"):  # the report on the reading, which comes before the sorting
-        prepare_corpus([source], output, **settings)
-
-
-def test_an_interruption_while_sorting_costs_only_the_sorting(tmp_path, source):
-    prepare_corpus([source], tmp_path / "whole")
-    interrupt_while_sorting(source, tmp_path / "out")
-    change_unnoticed(source, b"review", b"REVIEW")
+def test_what_a_kill_left_is_replaced_and_what_is_not_ours_kept(tmp_path, source):
+    partial = tmp_path / ".out.partial"
+    for name in ("blocks/block-00000-0000000.bin", "text/train.bin", "train.bin", "training.log"):
+        (partial / name).parent.mkdir(parents=True, exist_ok=True)
+        (partial / name).write_bytes(b"torn")
     prepare_corpus([source], tmp_path / "out")
-    assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
-
-
-@pytest.mark.parametrize("name", ["block-*.index", "block-*.json"])
-def test_an_interruption_of_the_final_removal_of_blocks_continues(tmp_path, source, name):
-    prepare_corpus([source], tmp_path / "whole", deduplicate=True)
-    with interrupted_removal("blocks", name):
-        prepare_corpus([source], tmp_path / "out", deduplicate=True)
-    prepare_corpus([source], tmp_path / "out", deduplicate=True)
-    assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
-
-
-def test_the_removal_of_what_cannot_be_used_may_be_interrupted(tmp_path, source):
-    """Else the next preparation takes what is left for somebody else's."""
-    empty = write_texts(tmp_path / "empty.jsonl", [""])
-    with interrupted_removal("out", "request.json"):
-        prepare_corpus([empty], tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out"]
+    partial.mkdir()
+    (partial / "notes.txt").write_text("mine")
+    prepare_corpus([source], tmp_path / "two")
+    shutil.rmtree(tmp_path / "out")
     prepare_corpus([source], tmp_path / "out")
-    assert open_corpus(tmp_path / "out").splits["train"].reviews == 198
-
-
-@pytest.mark.parametrize(
-    "before", [{"profile": "raw"}, {"seed": 7}, {"shuffle": False}, {"deduplicate": True}]
-)
-def test_another_request_does_not_go_on_with_the_work_of_this_one(tmp_path, source, before):
-    prepare_corpus([source], tmp_path / "whole")
-    interrupt_while_sorting(source, tmp_path / "out", **before)
-    prepare_corpus([source], tmp_path / "out")
-    assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
-
-
-def test_a_changed_input_is_read_again(tmp_path, source):
-    interrupt_while_sorting(source, tmp_path / "out")
-    write_texts(source, TEXTS[:50])
-    prepare_corpus([source], tmp_path / "out")
-    assert open_corpus(tmp_path / "out").splits["train"].reviews == 48
+    assert (tmp_path / "out-kept/notes.txt").read_text() == "mine"
 
 
 @pytest.mark.parametrize("vocabulary", ["bytes", "bpe"])
@@ -296,15 +245,11 @@ def test_a_corpus_inside_its_input_folder_is_no_input(tmp_path, vocabulary):
     source = write_texts(folder / "in.jsonl", TEXTS)
     (folder / "in.jsonl.source.json").write_text("{}")  # as a download leaves it
     settings = {"vocabulary": VocabularyConfig(tokenizer=vocabulary, size=320)}
-    interrupt_while_sorting(folder, folder / "a", **settings)
     prepare_corpus([folder], folder / "a", **settings)
     for argument in (folder, f"{folder}/**/*.json*"):
         meta = prepare_corpus([argument], folder / "b")
         assert meta["sources"] == [source.name]
         shutil.rmtree(folder / "b")
-
-
-UNREADABLE = f"&#{'1' * 4301};"  # Python makes a number of 4,300 digits at most
 
 
 def test_an_unreadable_reference_is_counted_and_kept(tmp_path):
@@ -314,70 +259,6 @@ def test_an_unreadable_reference_is_counted_and_kept(tmp_path):
     found = reviews_of(open_corpus(tmp_path / "out").splits["train"])
     assert len(found) == 201
     assert f"\n &lt; {UNREADABLE} ".encode() in found
-
-
-def test_what_strict_reading_refused_continues_without_it(tmp_path):
-    source = write_texts(tmp_path / "in.jsonl", [*TEXTS, UNREADABLE])
-    settings = {"pieces": MANY_BLOCKS, "shuffle": False, "split": (1, 0, 0)}
-    with pytest.raises(InputError, match="line 201: an HTML reference of more digits"):
-        prepare_corpus([source], tmp_path / "out", strict=True, **settings)
-    assert not (tmp_path / "out").exists()
-    change_unnoticed(source, b"review", b"REVIEW")
-    prepare_corpus([source], tmp_path / "out", **settings)
-    found = reviews_of(open_corpus(tmp_path / "out").splits["train"])
-    assert len(found) == 201
-    kept = [b"review" in review for review in found]
-    assert all(kept[:-20])  # only the block in which line 201 is was left to do
-    assert not any(kept[-2:])
-
-
-def test_a_repaired_input_keeps_the_blocks_of_the_others(tmp_path, source):
-    other = tmp_path / "other.jsonl"
-    other.write_text("not JSON\n")
-    with pytest.raises(InputError, match=r"other\.jsonl, line 1: not JSON"):
-        prepare_corpus([source, other], tmp_path / "out")
-    write_texts(other, ["mended"])
-    change_unnoticed(source, b"review", b"REVIEW")
-    prepare_corpus([source, other], tmp_path / "out", split=(1, 0, 0))
-    found = reviews_of(open_corpus(tmp_path / "out").splits["train"])
-    assert sum(b"review" in review for review in found) == 200
-    assert b"\n mended " in found
-    assert len(found) == 201
-
-
-def test_what_was_not_read_strictly_is_read_again(tmp_path):
-    source = write_texts(tmp_path / "in.jsonl", [*TEXTS, UNREADABLE])
-    interrupt_while_sorting(source, tmp_path / "out")
-    with pytest.raises(InputError, match="line 201"):
-        prepare_corpus([source], tmp_path / "out", strict=True)
-
-
-def test_leftovers_of_an_older_version_do_not_matter(tmp_path, source):
-    (tmp_path / "out.partial").mkdir()
-    (tmp_path / "out.partial" / "bucket-000").write_bytes(b"half a record")
-    prepare_corpus([source], tmp_path / "out")
-    assert open_corpus(tmp_path / "out").splits["train"].reviews == 198
-
-
-@pytest.mark.parametrize("ours", [None, "request.json", "meta.json"])
-@pytest.mark.parametrize("name", ["notes.txt", "blocks/notes.txt", "mine/notes.txt"])
-def test_a_folder_of_somebody_elses_is_not_emptied(tmp_path, source, name, ours):
-    (tmp_path / "out.partial" / name).parent.mkdir(parents=True)
-    (tmp_path / "out.partial" / name).write_text("mine")
-    if ours:
-        (tmp_path / "out.partial" / ours).write_text("{}")
-    with pytest.raises(InputError, match=r"out\.partial: is needed as a work folder, but"):
-        prepare_corpus([source], tmp_path / "out")
-    assert (tmp_path / "out.partial" / name).read_text() == "mine"
-
-
-def test_a_work_folder_that_is_a_link_is_refused(tmp_path, source):
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere/request.json").write_text("{}")
-    (tmp_path / "out.partial").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(InputError, match=r"out\.partial: is a link"):
-        prepare_corpus([source], tmp_path / "out")
-    assert (tmp_path / "elsewhere/request.json").read_text() == "{}"
 
 
 def test_duplicates_leave_the_first_of_each(tmp_path):

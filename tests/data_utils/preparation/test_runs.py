@@ -10,10 +10,9 @@ import pytest
 
 from data_utils.preparation.blocks import Reviews
 from data_utils.preparation.merging import stretches
-from data_utils.preparation.runs import Run, _finished, digests_of, find_repeats, write_run
+from data_utils.preparation.runs import Run, digests_of, find_repeats, write_run
 from model.reading.texts import ReadingReport
 
-ORIGIN = {"input": ["in.jsonl", 3, 4], "seed": 0, "strict": False}
 KEYS = np.array([7, 3, 5], np.uint64)
 
 
@@ -23,9 +22,7 @@ def run(tmp_path):
     reviews = Reviews(
         [b"one", b"two", b"three"], [0, 1, 4], ReadingReport(records=5), ["a"], {"text": 3}
     )
-    run = Run(tmp_path / "block", 2, {})
-    assert _finished(run, ORIGIN) is None
-    return write_run(run, reviews, np.array([0, 1, 4], np.uint64), KEYS, True, ORIGIN)
+    return write_run(tmp_path / "block", 2, reviews, np.array([0, 1, 4], np.uint64), KEYS, True)
 
 
 def test_reviews_lie_in_the_order_of_their_keys(run):
@@ -42,23 +39,6 @@ def test_reviews_lie_in_the_order_of_their_keys(run):
     assert (report["reviews"], report["bytes"]) == (3, 11)
     assert (report["found_keys"], report["keys"]) == ({"text": 3}, ["a"])
     assert ReadingReport(**report["reading"]) == ReadingReport(records=5)
-
-
-def test_a_run_is_taken_again_if_it_was_made_of_the_same_in_the_same_way(run):
-    assert _finished(run._replace(report={}), ORIGIN) == run
-    for change in ({"seed": 1}, {"input": ["in.jsonl", 3, 5]}, {"strict": True}):
-        assert _finished(run, {**ORIGIN, **change}) is None
-
-
-@pytest.mark.parametrize("suffix", [".bin", ".index"])
-def test_a_run_that_a_crash_of_the_system_left_short_is_not_finished(run, suffix):
-    whole = run.path(suffix).read_bytes()
-    run.path(suffix).write_bytes(whole[:-1])
-    assert _finished(run, ORIGIN) is None
-    run.path(suffix).unlink()
-    assert _finished(run, ORIGIN) is None
-    run.path(suffix).write_bytes(whole)
-    assert _finished(run, ORIGIN) == run
 
 
 def test_digests_have_two_halves():
@@ -97,8 +77,7 @@ def write(folder):
     def append(encoded, keys):
         reviews = Reviews(encoded, list(range(len(encoded))), ReadingReport())
         keys = np.array(keys, np.uint64)
-        run = Run(folder / f"block-{len(runs)}", 0, {})
-        runs.append(write_run(run, reviews, keys, keys, False, ORIGIN))
+        runs.append(write_run(folder / f"block-{len(runs)}", 0, reviews, keys, keys, False))
         return runs
 
     return append
