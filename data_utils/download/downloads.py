@@ -148,7 +148,7 @@ def _fetch(file: RemoteFile, part: PartialFile, path: Path, page: str, patience:
         except (OSError, http.client.HTTPException) as error:
             if getattr(error, "errno", None) in FULL:  # not the network: no second attempt
                 raise InputError(
-                    f"{part.path}: {os.strerror(error.errno)}; fix that and run the command again; "  # type: ignore[union-attr]
+                    f"{part.path}: {os.strerror(error.errno)}; fix that and run the command again; "  # type: ignore[union-attr, arg-type]
                     "it continues from there"
                 ) from error
             cause = getattr(error, "reason", error)  # the error that urllib has wrapped
