@@ -7,8 +7,7 @@ from torch import Tensor, nn
 
 from ..state import State, accumulation_dtype
 from .config import ModelConfig
-from .layer import RecurrentLayer
-from .per_gate_parameters import PerGateParameters
+from .layer import PerGateParameters, RecurrentLayer
 
 
 class TorchLayer(RecurrentLayer):
