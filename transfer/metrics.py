@@ -5,7 +5,7 @@ without labels for which none is predicted counts as right: 1 in `jaccard_sample
 SemEval's "accuracy".
 """
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from sklearn.metrics import (
@@ -19,7 +19,6 @@ from sklearn.metrics import (
 
 from .regression import CONFIDENCE, accuracy_interval
 
-Metric = Literal["accuracy", "f1_macro", "f1_micro", "jaccard_macro", "mcc"]
 RESAMPLES = 1000
 COUNTS_AT_ONCE = 2**23  # of the texts in the draws: 64 MB
 AVERAGED = {

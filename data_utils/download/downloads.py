@@ -146,10 +146,11 @@ def _fetch(file: RemoteFile, part: PartialFile, path: Path, page: str, patience:
             final = error.code not in PASSING
             reason = f"the server answers {error.code} ({error.reason})"
         except (OSError, http.client.HTTPException) as error:
-            if getattr(error, "errno", None) in FULL:  # not the network: no second attempt
+            number = getattr(error, "errno", None)
+            if number in FULL:  # not the network: no second attempt
                 raise InputError(
-                    f"{part.path}: {os.strerror(error.errno)}; fix that and run the command again; "  # type: ignore[union-attr, arg-type]
-                    "it continues from there"
+                    f"{part.path}: {os.strerror(number)}; fix that and run the command again; it "
+                    "continues from there"
                 ) from error
             cause = getattr(error, "reason", error)  # the error that urllib has wrapped
             final = isinstance(cause, ssl.SSLCertVerificationError | NotTheFile)

@@ -283,9 +283,8 @@ def final_states(
     feature is not finite.
     """
     lengths = [len(sequence) for sequence in sequences]
-    read = torch.inference_mode()(
-        _process_batch
-    )  # not around the yield: the caller sets its own modes
+    # Not around the yield: the caller sets its own modes.
+    read = torch.inference_mode()(_process_batch)
     weights = weights or prepare_weights(model)
     for batch in islice(ragged_batches(lengths, batch_size, block), skip, None):
         yield batch.indices, read(model, weights, sequences, batch, kind, advance)

@@ -461,18 +461,15 @@ def columnar_rows(file: IO[bytes], location: str, kind: str) -> Iterator[TableRo
     name = "Parquet" if kind == ".parquet" else "Feather"
     if not file.seekable():
         raise InputError(
-            f"{location}: a {name} file cannot be read from a stream; download or decompress it "
-            "first"
+            f"{location}: a {name} file cannot be read from a stream; decompress it first"
         )
     try:
         number = 0
         for batch in (_parquet if kind == ".parquet" else _feather)(file, location):
             for row in _rows(batch, location):
                 number += 1
-                if (
-                    sum(len(cell) for cell in row.values() if isinstance(cell, str))
-                    > LONGEST_RECORD
-                ):
+                length = sum(len(cell) for cell in row.values() if isinstance(cell, str))
+                if length > LONGEST_RECORD:
                     raise InputError(f"{location}, row {number}: {TOO_LONG}")
                 yield row
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:

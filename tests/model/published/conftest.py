@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
-from model.published.plausibility import FRAME, PLAIN_ENGLISH
+from model.published.imports import FRAME, PLAIN_ENGLISH
 from tests.model.published.layouts import from_model
 
 

@@ -5,8 +5,12 @@ import pytest
 
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
-from model.published.imports import import_openai
-from model.published.plausibility import PLAIN_ENGLISH, bits_on_plain_english, gains_differ
+from model.published.imports import (
+    PLAIN_ENGLISH,
+    bits_on_plain_english,
+    gains_differ,
+    import_openai,
+)
 from tests.model.published.layouts import draw, openai_arrays, write_openai
 
 
