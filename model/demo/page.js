@@ -4,7 +4,10 @@ const LENGTH = 300; // characters that the model writes at most at one time
 const SPEAK_AFTER = 900; // milliseconds without typing until a screen reader reads the result
 const MOST_CHARACTERS = 10000; // of a text: each is an element of the page
 const FULL = `only the first ${MOST_CHARACTERS.toLocaleString("en")} characters are read`;
+const EMPTY = new RegExp(`^${BLANK}$`);
+const UNFAMILIAR = "too short, or unlike the texts that the model knows";
 const HALF_AT_END = /[\ud800-\udbff]$/; // of an emoji: JavaScript counts it as two characters
+const DOWN = 0.68, UP = 0.6; // of a letter's size: from it to the curve's zero, and the curve's height
 const REPAINT_EVERY = 120; // milliseconds, while the model reads a long text
 
 const find = (id) => document.getElementById(id);
@@ -35,6 +38,7 @@ class Panel {
     this.element = find("panel").content.cloneNode(true).firstElementChild;
     this.text = this.element.querySelector("textarea");
     this.mirror = this.element.querySelector(".mirror");
+    this.zero = this.element.querySelector(".trace text");
     this.text.id = "text" + slot;
     this.text.maxLength = MOST_CHARACTERS;
     this.name(name);
@@ -47,6 +51,7 @@ class Panel {
     };
     this.text.onkeydown = (event) => this.pressed(event);
     find("panels").append(this.element);
+    new ResizeObserver(() => this.draw()).observe(this.mirror);
     labelReadout(this);
   }
 
@@ -127,18 +132,39 @@ class Panel {
     this.draw();
   }
 
-  // The curve under the text, from its first letter to its last.
+  // The curve under the letters of every line, over a line for zero.
   draw() {
-    const ends = this.pieces.map(({ end }) => end).filter((end) => end >= 0);
-    const shares = ends.map((end) => this.share(end)).filter((share) => !Number.isNaN(share));
-    const wide = 1000 / Math.max(ends.length - 1, 1);
-    const across = (index) => (index * wide).toFixed(1);
-    const up = (share) => (50 - 48 * share).toFixed(1);
-    const points = shares.map((share, index) => `${across(index)},${up(share)}`);
-    const line = points.length ? "M" + points.join("L") : "";
-    const area = line && `${line}L${across(shares.length - 1)},50L0,50Z`;
-    this.element.querySelector(".line").setAttribute("d", line);
-    this.element.querySelector(".area").setAttribute("d", area);
+    const box = this.mirror.getBoundingClientRect(), size = parseFloat(getComputedStyle(this.mirror).fontSize);
+    const lines = [];
+    let line, place;
+    this.pieces.forEach(({ end }, index) => {
+      const share = end < 0 ? NaN : this.share(end);
+      const rect = [...this.mirror.children[index].getClientRects()].at(-1);
+      if (Number.isNaN(share) || !rect?.width) return;
+      const x = rect.left + rect.width / 2 - box.left, zero = rect.bottom - box.top + DOWN * size;
+      // Another line of the text; or where its direction turns, a jump.
+      const isApart = !line || Math.abs(zero - line.zero) > size / 2 || Math.abs(x - place) > 4 * size;
+      if (isApart) lines.push((line = { zero, xs: [], ys: [] }));
+      place = x;
+      line.xs.push(x);
+      line.ys.push(zero - UP * size * share);
+    });
+    const paths = { zero: "", area: "", line: "" };
+    for (const { zero, xs, ys } of lines) {
+      const [first, last] = [xs[0], xs.at(-1)].map((x) => x.toFixed(1));
+      const points = xs.map((x, index) => `${x.toFixed(1)},${ys[index].toFixed(1)}`).join("L");
+      paths.zero += `M${first},${zero.toFixed(1)}H${last}`;
+      paths.line += `M${points}`;
+      paths.area += `M${first},${zero.toFixed(1)}L${points}L${last},${zero.toFixed(1)}Z`;
+    }
+    for (const [name, path] of Object.entries(paths))
+      this.element.querySelector(`.${name}`).setAttribute("d", path);
+    this.element.querySelector(".trace g").replaceChildren(...lines.map(({ zero, xs }) => {
+      const mark = this.zero.cloneNode(true);
+      mark.setAttribute("x", Math.min(...xs) - size / 2);
+      mark.setAttribute("y", zero + size / 6);
+      return mark;
+    }));
   }
 
   get probability() {
@@ -149,6 +175,14 @@ class Panel {
     return about.head.poles[this.probability > about.head.threshold ? 1 : 0];
   }
 
+  get outcome() {
+    return outcomeOf(this.text.value, this.verdict);
+  }
+
+  get doubt() {
+    return { unsure: ", but unsure", unfamiliar: `, but unfamiliar: ${UNFAMILIAR}` }[this.outcome] ?? "";
+  }
+
   // Show the result for the text, and after a pause read it out.
   tell() {
     const value = polarity() * this.verdict.value, { probability } = this;
@@ -157,10 +191,13 @@ class Panel {
     let said = `unit ${unit} at ${signed(value)}`;
     if (probability !== null) {
       const { poles, threshold } = about.head;
-      gauge(part(".probability"), percent(probability), probability, threshold);
+      const isEmpty = this.outcome === "empty";
+      const shown = isEmpty ? "–" : percent(probability);
+      gauge(part(".probability"), shown, isEmpty ? threshold : probability, threshold);
       const rule = threshold === 0.5 ? "" : ` (threshold ${Number(threshold.toPrecision(3))})`;
-      part(".label").textContent = `label: ${this.label}${rule}`;
-      said = `${percent(probability)} ${poles[1]}, label ${this.label}, ${said}`;
+      const words = isEmpty ? "no text, no label" : `label: ${this.label}${rule}${this.doubt}`;
+      part(".label").textContent = words;
+      said = isEmpty ? words : `${shown} ${poles[1]}, ${words}, ${said}`;
     }
     part(".trace").setAttribute("aria-label", `letter by letter; at the end ${said}`);
     clearTimeout(this.speaking);
@@ -177,6 +214,18 @@ class Panel {
       writeOn(this);
     } else if (event.key !== "Tab") this.leaving = false;
   }
+}
+
+// What the command counts a text as: empty, unfamiliar, unsure, or one of the two classes.
+function outcomeOf(text, { odds, bits, characters }) {
+  const { poles, threshold, unsure, familiarity, shortest } = about.head;
+  if (EMPTY.test(text)) return "empty";
+  const frame = utf8(about.profile.prefix + about.profile.suffix).length;
+  const most = familiarity ? familiarity.bits_per_character * characters + familiarity.bits : Infinity;
+  if (characters - frame < shortest || bits > most) return "unfamiliar";
+  const probability = sigmoid(odds);
+  if (unsure[0] <= probability && probability <= unsure[1]) return "unsure";
+  return poles[probability > threshold ? 1 : 0];
 }
 
 function uncolour(span) {
@@ -217,7 +266,9 @@ async function writeOn(panel) {
   stop();
   await ready;
   if (panels.get(panel.slot) !== panel) return; // removed while the model was waking
-  const text = about.profile.clean ? panel.text.value.trimEnd() : panel.text.value;
+  // A piece of a word includes the space before it; a cleaned text ends in none.
+  const isTrimmed = about.profile.clean || about.vocabulary;
+  const text = isTrimmed ? panel.text.value.trimEnd() : panel.text.value;
   if (text !== panel.text.value) panel.set(text);
   writer = { panel, number: ++serial, count: 0 };
   find("write").textContent = "Stop";
@@ -243,7 +294,7 @@ function stop() {
   if (!writer) return;
   writer = null;
   worker.postMessage({ order: "stop" });
-  find("write").textContent = "Write on";
+  find("write").textContent = "Continue the text";
   say("");
 }
 
@@ -376,7 +427,7 @@ function legend() {
   const poles = shadedBy === "unit" ? unitPoles() : about.head.poles;
   [find("lowest").textContent, find("highest").textContent] = poles;
   const meansNothing = poles !== about.head?.poles; // green and red would mislead
-  const palette = meansNothing || find("palette").checked ? "blind" : "";
+  const palette = meansNothing || find("palette").checked ? "blue-orange" : "";
   document.documentElement.dataset.palette = palette;
 }
 
@@ -444,7 +495,9 @@ function read(text) {
     if (!answer.done) return;
     const { value, odds } = answer.verdict;
     const probability = odds === null ? null : sigmoid(odds);
-    done({ bytes: [...bytes], value, probability, values: [...told.values], odds: [...told.odds] });
+    const outcome = odds === null ? null : outcomeOf(text, answer.verdict);
+    const { values } = told;
+    done({ bytes: [...bytes], value, probability, outcome, values: [...values], odds: [...told.odds] });
   });
 }
 

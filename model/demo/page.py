@@ -16,7 +16,7 @@ from ..classifiers.sentiment_classifier import SHORTEST
 from ..errors import InputError
 from ..files.storage import write_atomically
 from ..files.weights import LoadedModel
-from ..pages.page import as_utf8, content_digest, fill
+from ..pages.page import as_utf8, content_digest, fill, page_style
 from ..text.subwords import SubwordTokenizer
 from ..text.tokenizer import BYTES, Tokenizer
 from ..units.trace import trace
@@ -63,7 +63,7 @@ def demo_page(
     head = page_head(classifier)
     packed = _packed(loaded, head)
     script = "\n".join(_program(name) for name in ("encoding.js", "page.js"))
-    style = _program("page.css")
+    style = page_style()
     content = {
         "title": html.escape(as_utf8(title)),
         "about": html.escape(as_utf8(_about(loaded, classifier, head))),
@@ -167,9 +167,9 @@ def _ranges(loaded: LoadedModel) -> np.ndarray:
 def _about(loaded: LoadedModel, classifier: Fitted | None, head: PageHead | None) -> str:
     folder = loaded.folder
     name = folder.parent.name if folder.name == "model" else folder.name
-    reads = "bytes" if loaded.tokenizer.kind == BYTES.kind else "pieces of words"
+    reads = "byte by byte" if loaded.tokenizer.kind == BYTES.kind else "in subword tokens"
     units = f"{loaded.model.config.hidden_size:,} units"
-    text = f"The model, {name}, is a multiplicative LSTM of {units} that reads {reads}."
+    text = f"The model, {name}, is a multiplicative LSTM of {units} that reads text {reads}."
     if classifier is None:
         text += " It has no classifier, so the page shows units, and no probability."
     elif head is None:

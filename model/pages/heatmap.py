@@ -167,11 +167,11 @@ def _text(trace: UnitTrace, number: int, limit: float) -> str:
             trace.text, trace.offsets[:-1], trace.offsets[1:], values, strict=True
         )
     )
-    verdict = f"\n<p>{html.escape(trace.verdict)}</p>" if trace.verdict else ""
+    verdict = f'\n<p class="hint">{html.escape(trace.verdict)}</p>' if trace.verdict else ""
     return (
-        f'<h2 id="text{number}">Text {number}</h2>\n<div class="text" role="listbox" dir="auto" '
-        f'aria-labelledby="text{number}" aria-orientation="horizontal">{spans}</div>'
-        f"{verdict}"
+        f'<section class="panel">\n<h2 id="text{number}">Text {number}</h2>\n'
+        f'<div class="text" role="listbox" dir="auto" aria-labelledby="text{number}" '
+        f'aria-orientation="horizontal">{spans}</div>{verdict}\n</section>'
     )
 
 

@@ -11,12 +11,29 @@ Color = tuple[int, int, int]
 Palette = Literal["green-red", "blue-orange"]
 
 MIDDLE = (38, 38, 38)
-# The colours of low and of high values: backgrounds on which white letters have contrast 5 : 1.
+# In a terminal and a notebook: backgrounds on which white letters have contrast 5 : 1.
 # The second pair is for people who cannot tell green from red; blue is high, as in the demo.
 PALETTES: dict[Palette, tuple[Color, Color]] = {
     "green-red": ((176, 32, 44), (14, 112, 56)),
     "blue-orange": ((178, 84, 0), (31, 95, 168)),
 }
+
+
+# The colours of the light page, as page.css has them: letters of INK on tints of CARD.
+CARD, INK, QUIET = "#ffffff", "#1b1e22", "#5c6269"
+STRONGEST = 0.65  # of a pole's colour in a tint
+TINTS: dict[Palette, tuple[Color, Color]] = {
+    "green-red": ((220, 84, 66), (52, 160, 98)),
+    "blue-orange": ((230, 145, 0), (0, 114, 178)),
+}
+
+
+def tint(share: float, palette: Palette = "green-red") -> tuple[float, float, float]:
+    """Return the colour behind a letter whose value is `share`, -1 to 1, of the largest."""
+    red, green, blue = (
+        1 + STRONGEST * abs(share) * (part / 255 - 1) for part in TINTS[palette][share > 0]
+    )
+    return red, green, blue
 
 
 def background(value: float, limit: float, palette: Palette = "green-red") -> Color:
@@ -34,7 +51,7 @@ STYLE = Path(__file__).with_name("page.css")
 
 
 def page_style() -> str:
-    """Return the style of all pages: light and dark, characters coloured by value."""
+    """Return the style of all pages: light and dark, phones, characters coloured by value."""
     return STYLE.read_text(encoding="utf-8").strip()
 
 

@@ -16,10 +16,9 @@ from ..units.sentiment_traces import orientation_of
 from ..units.unit_traces import read_texts
 from .charts import Share, share_bar, stacked_bar, time_chart
 from .heatmap import letters
-from .page import as_utf8, fill, script_digest
+from .page import as_utf8, fill, page_style, script_digest
 
 TEMPLATE = Path(__file__).with_name("report.html")
-STYLE = Path(__file__).parent.parent / "demo" / "page.css"  # of all pages for people
 CLEAREST = 8  # texts of each class
 SET_APART = 20  # rows of each kind
 ROWS = 2000  # to search
@@ -126,7 +125,7 @@ class Report:
             self._all_rows(),
         ]
         content = {
-            "style": STYLE.read_text(encoding="utf-8").strip(),
+            "style": page_style(),
             "script_digest": script_digest(template),
             "title": f"What the texts in {name} say",
             "lead": self._lead(),

@@ -72,7 +72,15 @@ def _verdict(fitted: Fitted, chosen: Any, probabilities: Any) -> str:
         labels = [fitted.classes[chosen]]
     said = fitted.classes[-1:] if fitted.is_binary else labels
     shown = ", ".join(f"probability of {name} {named[name]:.3f}" for name in said)
-    return visible(f"classifier: {', '.join(labels) or 'no label'} ({shown or 'all unlikely'})")
+    doubt = ", but unsure" if fitted.is_binary and is_unsure(fitted, probabilities[1]) else ""
+    said_labels = ", ".join(labels) or "no label"
+    return visible(f"classifier: {said_labels}{doubt} ({shown or 'all unlikely'})")
+
+
+def is_unsure(fitted: Fitted, probability: float) -> bool:
+    """Whether a probability of the positive class lies between the classifier's two thresholds."""
+    low, high = fitted.unsure
+    return low <= probability <= high
 
 
 def _classifier_of(

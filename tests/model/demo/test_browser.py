@@ -9,7 +9,9 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
+from model import SentimentClassifier
 from model.classifiers.fitted import find_classifier, load_fitted
+from model.classifiers.summary import outcome_of
 from model.demo import write_demo
 from model.files.weights import load_model
 from tests.model.demo.models import (
@@ -18,6 +20,7 @@ from tests.model.demo.models import (
     small_classifier,
     small_model,
     small_stars_and_ngrams,
+    small_subword_model,
 )
 from tests.support.chromium import CHROMIUM, DRIVER, KEYS, Browser, browser
 
@@ -122,13 +125,94 @@ def test_words_are_counted_in_what_the_model_reads(chromium, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["stars_1024", "amazon_1024"])
+@pytest.mark.parametrize("name", ["stars_1024", "amazon_1024", "amazon_subword_1024"])
 def test_two_hundred_texts_have_the_numbers_of_python(chromium, tmp_path, name):
     loaded = load_model(name)
     classifier = load_fitted(loaded, find_classifier(loaded), "")
     write_demo(loaded, classifier, tmp_path / "page.html")
     load(chromium, (tmp_path / "page.html").as_uri())
     compare(chromium, loaded, classifier, texts_of_many_kinds(200 - len(TEXTS)))
+
+
+def test_an_answer_is_counted_as_the_command_counts_it(chromium, tmp_path):
+    """Empty, unfamiliar, unsure, or one of the two classes; the page says so."""
+    loaded = load_model("default_small")
+    fitted = load_fitted(loaded, find_classifier(loaded), "")
+    write_demo(loaded, fitted, tmp_path / "page.html")
+    load(chromium, (tmp_path / "page.html").as_uri())
+    texts = ["", " \n\u3000", "a", "&nbsp;", "zxqj vvkw qqqq zzxj kkqx jjzx", "I love it.",
+             "It broke at once, a waste of money.", "The parcel came on a Tuesday."]  # fmt: skip
+    classifier, found = SentimentClassifier(loaded, fitted), []
+    for text in texts:
+        outcome = chromium.run("return await sentimentNeuron.read(arguments[0])", text)["outcome"]
+        assert outcome == outcome_of(classifier(text)), repr(text)
+        set_text(chromium, text)
+        found.append((outcome, chromium.run("return document.querySelector('.label').innerText")))
+    assert {outcome for outcome, _ in found} == {
+        *("empty", "unfamiliar", "unsure", "negative", "positive")
+    }
+    for outcome, label in found:
+        doubt = {"unsure": ", but unsure", "unfamiliar": ", but unfamiliar: too short"}
+        assert doubt.get(outcome, "") in label
+        assert ("but" in label) == (outcome in doubt)
+        assert (label == "no text, no label") == (outcome == "empty")
+
+
+def test_subwords_colour_the_letters_of_their_tokens(chromium, tmp_path):
+    loaded = small_subword_model(tmp_path / "model")
+    classifier = small_classifier(loaded)
+    write_demo(loaded, classifier, tmp_path / "page.html")
+    load(chromium, (tmp_path / "page.html").as_uri())
+    rounded = as_8_bit(loaded)
+    compare(chromium, rounded, classifier, TEXTS)
+    text = "The lamp works, I love the film."
+    shown = set_text(chromium, text)
+    assert [letter or " " for letter, _, _ in shown] == list(text)
+    (limit,) = chromium.run("return [limit()]")
+    (said,) = python_says(rounded, classifier, [text], classifier.neuron)
+    values = said["values"][2 : 2 + len(text)]  # after the opening
+    expected = np.clip(-values / limit, -1, 1)  # polarity -1
+    signs = [-1 if name == "low" else 1 for _, name, _ in shown]
+    shares = [sign * float(share) for sign, (_, _, share) in zip(signs, shown, strict=True)]
+    np.testing.assert_allclose(shares, expected, atol=1e-3)
+    assert len(set(shares)) < len(text) - 5  # letters of one token have one colour
+    chromium.run("document.getElementById('write').click()")
+    until(chromium, f"panels.get(0).text.value.length > {len(text) + 20}")
+    chromium.run("stop()")
+    until(chromium, "panels.get(0).verdict !== null")
+    again = chromium.run("return panels.get(0).text.value")
+    assert again.startswith(text)
+    compare(chromium, rounded, classifier, [again])
+
+
+def test_the_curve_lies_under_the_letters_of_every_line(page):
+    set_text(page, "It started well, and I loved it. Then it broke at once. " * 3 + "Fine.")
+    script = (
+        "const panel = panels.get(0), box = panel.mirror.getBoundingClientRect();"
+        "const path = panel.element.querySelector('.line').getAttribute('d');"
+        "const lines = path.slice(1).split('M').map((line) => line.split('L').map((point) =>"
+        "point.split(',').map(Number)));"
+        "const zeros = [...panel.element.querySelectorAll('.trace text')];"
+        "const letters = [...panel.mirror.children].map((span) => {"
+        "const r = span.getBoundingClientRect();"
+        "return [r.left - box.left, r.right - box.left, r.bottom - box.top]; });"
+        "return { lines, letters, zeros: zeros.map((zero) => zero.textContent) }"
+    )
+    for width in (900, 390):
+        metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600}
+        page.devtools("Emulation.setDeviceMetricsOverride", **metrics)
+        time.sleep(0.3)  # the page draws it again
+        drawn = page.run(script)
+        points = [point for line in drawn["lines"] for point in line]
+        letters = [letter for letter in drawn["letters"] if letter[1] > letter[0]]
+        assert len(points) == len(letters)
+        assert drawn["zeros"] == ["0"] * len(drawn["lines"])
+        assert len(drawn["lines"]) > 1
+        size = 2 * 22.4  # pixels of two letters: the gap between two lines is narrower
+        for (x, y), (left, right, bottom) in zip(points, letters, strict=True):
+            assert left - 0.1 <= x <= right + 0.1
+            assert bottom <= y <= bottom + size
+    page.devtools("Emulation.clearDeviceMetricsOverride")
 
 
 def test_calls_made_together_answer_as_those_made_in_turn(page):
@@ -309,7 +393,10 @@ def test_label_and_colour_turn_at_the_classifiers_threshold(chromium, small, tmp
         assert (probability > 0.64) == (label == "positive")
         shown = "const find = (name) => panels.get(0).element.querySelector(name);"
         shown += "return [find('.label').innerText, find('.probability i').className]"
-        assert chromium.run(shown) == [f"label: {label} (threshold 0.64)", colour]
+        said, shown_colour = chromium.run(shown)
+        assert said.removesuffix(", but unsure") == f"label: {label} (threshold 0.64)"
+        assert said.endswith("unsure") == (0.54 <= probability <= 0.74)
+        assert shown_colour == colour
         each = "panels.get(0).pieces.map(({ end }) => sigmoid(panels.get(0).odds[end]))"
         beyond = ["high" if p >= 0.64 else "low" for p in chromium.run(f"return {each}")]
         assert colours == beyond
@@ -375,7 +462,7 @@ def test_a_unit_of_unknown_meaning_is_neither_green_nor_red(chromium, small, tmp
     assert "no probability" in chromium.run("return document.querySelector('header').innerText")
     legend = "return document.querySelector('.legend').innerText.split(/\\s+/)"
     assert chromium.run(legend) == ["low", "high"]
-    assert chromium.run("return document.documentElement.dataset.palette") == "blind"
+    assert chromium.run("return document.documentElement.dataset.palette") == "blue-orange"
     hidden = "return document.querySelector('.panel .probability').checkVisibility()"
     assert chromium.run(hidden) is False
 
@@ -389,7 +476,7 @@ def test_a_model_that_cannot_start_reports_it(chromium, small, tmp_path):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("palette", ["", "blind"])
+@pytest.mark.parametrize("palette", ["", "blue-orange"])
 def test_letters_stay_readable_on_their_colours(page, scheme, palette):
     features = [{"name": "prefers-color-scheme", "value": scheme}]
     page.devtools("Emulation.setEmulatedMedia", features=features)

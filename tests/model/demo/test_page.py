@@ -16,6 +16,7 @@ from model.classifiers.fitted import find_classifier, load_fitted
 from model.demo import write_demo
 from model.demo.page import demo_page
 from model.errors import InputError
+from model.files.quantization import unpack
 from model.files.weights import load_model
 from model.text.profiles import text_profile
 from tests.model.demo.models import (
@@ -156,7 +157,7 @@ def test_without_two_classes_the_page_shows_units_and_says_so(loaded, classifier
     page = demo_page(loaded, classifier(loaded), "Title")
     assert "no probability" in page
     described = about(page)
-    assert described["head"] is None
+    assert described["head"] is described["vocabulary"] is None
     assert 0 <= described["unit"] < 20
     assert about(demo_page(loaded, None, "Title", unit=7))["unit"] == 7
 
@@ -194,10 +195,22 @@ def test_a_model_that_the_page_cannot_compute_is_refused(loaded, tmp_path, chang
         demo_page(replace(loaded, **change), None, "Title", unit=unit)
 
 
-def test_a_vocabulary_is_refused(loaded, subwords, subword_model):
+def test_a_vocabulary_is_part_of_the_page(subwords, subword_model, loaded):
     loaded = replace(loaded, model=subword_model, tokenizer=subwords)
-    with pytest.raises(InputError, match="vocabulary"):
-        demo_page(loaded, None, "Title")
+    page = demo_page(loaded, None, "Title")
+    vocabulary = about(page)["vocabulary"]
+    assert len(vocabulary["pieces"]) == len(vocabulary["scores"]) == subwords.vocabulary_size
+    assert len(vocabulary["bytes"]) == 256
+    assert "subword tokens" in page
+
+
+def test_integers_of_six_bits_are_those_of_the_file():
+    loaded = load_model("amazon_subword_1024")
+    page = demo_page(loaded, None, "Title")
+    stored = load_file(loaded.folder / "model.safetensors")
+    for name, key in {"layers.0.w_h": "layers.0.w_h", "decoder": "decoder.weight"}.items():
+        integers = unpack(stored[key], 1024, 6)
+        assert torch.equal(tensor(page, name, np.int8, *integers.shape), integers)
 
 
 def test_the_script_writes_the_page(loaded, tmp_path):

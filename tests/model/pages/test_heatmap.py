@@ -19,7 +19,18 @@ from model.files.weights import load_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.pages.heatmap import as_ansi, as_html, as_json, check_outputs, heatmap, write
-from model.pages.page import MIDDLE, PALETTES, background
+from model.pages.page import (
+    CARD,
+    INK,
+    MIDDLE,
+    PALETTES,
+    QUIET,
+    STRONGEST,
+    TINTS,
+    background,
+    page_style,
+    tint,
+)
 from model.pages.picture import COLUMNS, _lines, _painted
 from model.text.glyphs import visible
 from model.text.profiles import text_profile
@@ -123,7 +134,7 @@ def test_a_page_holds_the_texts_and_nothing_of_them_acts(loaded, text):
         assert len(parsed) == len(unit_trace.text)
         values = [value for _, value, _ in parsed]
         np.testing.assert_allclose(values, unit_trace.values[:, 0], rtol=1e-5)
-    extra = {"span", "h2", "div"}
+    extra = {"span", "section", "h2", "div"}
     assert [tag for tag in spans.tags if tag not in extra] == [
         tag for tag in plain.tags if tag not in extra
     ]
@@ -323,11 +334,25 @@ def test_the_lines_of_a_picture_hold_every_character_on_its_colour(loaded):
     letters = COLUMNS - 1
     result = read_texts(loaded, ["x" * letters + "漢y\nz"], [3])
     values = result.traces[0].values[:, 0].tolist()
-    first, second, third = _lines(_painted(result.traces[0], values, 2.0, "green-red"))
+    first, second, third = _lines(_painted(result.traces[0], values, 2.0))
     assert [cell.shown for cell in (*first, *second, *third)] == [*"x" * letters, "漢", "y", "z"]
     assert [(cell.column, cell.width) for cell in second] == [(0, 2), (2, 1)]
-    colors = [cell.color for cell in (*first, *second)]
-    assert colors == [background(value, 2.0, "green-red") for value in values[: letters + 2]]
+    shares = [cell.share for cell in (*first, *second)]
+    assert shares == list(np.clip(np.array(values[: letters + 2]) / 2.0, -1, 1))
+
+
+def test_a_picture_has_the_colours_of_the_page():
+    light, _, _ = page_style().partition("@media")
+    found = dict(re.findall(r"--(card|ink|quiet|most): ([^;]+);", light))
+    assert (found["card"], found["ink"], found["quiet"]) == (CARD, INK, QUIET)
+    assert float(found["most"]) == STRONGEST
+    poles = re.findall(r"--(high|low): (\d+) (\d+) (\d+)", light)
+    colors = [(name, tuple(map(int, color))) for name, *color in poles]
+    for palette, pair in zip(TINTS, (dict(colors[:2]), dict(colors[2:])), strict=True):
+        assert TINTS[palette] == (pair["low"], pair["high"])
+    assert tint(0.0) == (1, 1, 1)
+    assert tint(1.0)[1] > tint(1.0)[0]
+    assert tint(-1.0)[0] > tint(-1.0)[1]
 
 
 def test_a_picture_of_a_book_is_refused():
