@@ -208,8 +208,7 @@ def test_progress_ends_at_the_size_of_the_split(small_model, small_split, option
 def test_an_evaluation_adds_up_16_bit_products_in_fp32(smaller_split, monkeypatch):
     """As training does: by default torch lets a GPU add them up in 16 bits."""
     seen, matmul = [], torch.backends.cuda.matmul
-    monkeypatch.setattr(matmul, "allow_bf16_reduced_precision_reduction", True)
-    costs = evaluation.token_costs
+    before, costs = matmul.allow_bf16_reduced_precision_reduction, evaluation.token_costs
 
     def noting(*given, **options):
         seen.append(matmul.allow_bf16_reduced_precision_reduction)
@@ -219,4 +218,4 @@ def test_an_evaluation_adds_up_16_bit_products_in_fp32(smaller_split, monkeypatc
     model = build_model(ModelConfig(hidden_size=8), seed=0)
     evaluate_split(model, smaller_split, lanes=2, world=World(0, 1, torch.device("cpu")))
     assert seen == [False]
-    assert matmul.allow_bf16_reduced_precision_reduction is True
+    assert matmul.allow_bf16_reduced_precision_reduction == before
