@@ -14,6 +14,7 @@ from model.layers.language_model import LanguageModel
 from model.text.split import Split, cut_strips, tokens_by_review
 
 from .parallel.distributed import WaitingTogether, World
+from .precision import sums_in_fp32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,11 +59,12 @@ def evaluate_split(
         split.check()
         together.working()
 
-    bits = math.fsum(
-        float(cost.sum(dtype=np.float64))
-        for _, costs in token_costs(model, own, batch_size=lanes, advance=advance)
-        for cost in costs
-    )
+    with sums_in_fp32():
+        bits = math.fsum(
+            float(cost.sum(dtype=np.float64))
+            for _, costs in token_costs(model, own, batch_size=lanes, advance=advance)
+            for cost in costs
+        )
     together.finished()
     characters = sum(split.tokenizer.count_bytes(piece) for piece in own)
     totals = world.sum(torch.tensor([bits, characters], dtype=torch.float64, device=world.device))

@@ -8,6 +8,7 @@ from torch.autograd.function import once_differentiable
 
 from model.fused.memory_pool import empty_like
 from model.fused.tiles.library import runs_on_tiles
+from model.fused.weight_gradients import product
 from model.layers.language_model import LanguageModel
 from model.layers.layer import PerGateParameters
 from model.state import State
@@ -129,7 +130,7 @@ def _by_torch(
         d_b += d_logits.sum(0)
         d_logits = d_logits.to(h.dtype)
         torch.mm(d_logits, w, out=d_h[part])
-        d_w += d_logits.t() @ h[part]
+        d_w += product(d_logits.t(), h[part])
     return nats, d_h, d_w, d_b
 
 
@@ -145,7 +146,7 @@ def rows_at_once(device_type: str, vocabulary_size: int) -> int:
 def _cross_entropy(h: Tensor, w: Tensor, b: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     """Return the summed nats of a few rows and the gradient of their logits [rows, V]."""
     fused = h.dtype == b.dtype
-    logits = torch.addmm(b, h, w.t()) if fused else (h @ w.t()).to(b.dtype) + b  # [rows, V]
+    logits = torch.addmm(b, h, w.t()) if fused else product(h, w.t()).to(b.dtype) + b  # [rows, V]
     counts = (targets != IGNORED).unsqueeze(1)
     chosen = targets.unsqueeze(1).where(counts, 0)
     total = logits.logsumexp(1, keepdim=True)

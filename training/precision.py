@@ -53,9 +53,12 @@ def agreed_muon_dtype(world: World, compute_dtype: torch.dtype) -> torch.dtype:
     """Return the dtype of Muon's products, the same on every rank: otherwise weights drift apart.
 
     compute_dtype: of the training's products. Muon's are in bf16 if those are, if every rank
-    multiplies it fast, and if all or none do so on tiles, which round at other places; else in
-    fp32.
+    multiplies it fast, and if all or none do so on tiles, which round at other places. They are in
+    fp16 if those are and every rank is a GPU that multiplies it fast. Else they are in fp32.
     """
+    if compute_dtype == torch.float16 and world.device.type == "cuda":
+        own = torch.tensor(has_fast_fp16(world.device), device=world.device)
+        return torch.float16 if world.gather(own).all() else torch.float32
     if compute_dtype != torch.bfloat16:
         return torch.float32
     on_tiles = runs_on_tiles(torch.empty(0, 0, dtype=torch.bfloat16, device=world.device))

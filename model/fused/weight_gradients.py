@@ -41,15 +41,26 @@ class Factors(NamedTuple):
         return gradient
 
 
+def keeps_fp32(factor: Tensor) -> bool:
+    """Whether products with this factor can keep fp32: of 16-bit factors on NVIDIA's GPUs."""
+    on_nvidia = factor.device.type == "cuda" and torch.version.hip is None
+    return on_nvidia and factor.dtype.itemsize == 2
+
+
+def product(a: Tensor, b: Tensor) -> Tensor:
+    """Return a @ b, in fp32 where that `keeps_fp32`: what is added to it is rounded only later."""
+    return torch.mm(a, b, out_dtype=torch.float32) if keeps_fp32(a) else a @ b
+
+
 def summed_product(a: Tensor, b: Tensor) -> Tensor:
-    """Return a.T @ b, [M, N], for a [rows, M] and b [rows, N].
+    """Return a.T @ b, [M, N], for a [rows, M] and b [rows, N], as `product` does.
 
     AMX reads the left factor of a product by rows. With columns, oneDNN runs at less than half its
     speed, so the narrower factor is transposed first. On other processors it makes no difference.
     """
     if a.device.type == "cpu" and a.dtype.itemsize == 2 and has_amx():
         return (b.t().contiguous() @ a).t()
-    return a.t() @ b
+    return product(a.t(), b)
 
 
 class WeightProducts(Protocol):
@@ -82,7 +93,10 @@ class DeferredWeightGradients:
 def weight_gradients(
     factors: WeightProducts, deferred: DeferredWeightGradients | None
 ) -> tuple[Tensor | None, Tensor | None]:
-    """Return d W_mh [H, H] and d W_h [4H, H]; or defer them, and return None for both."""
+    """Return d W_mh [H, H] and d W_h [4H, H]; or defer them, and return None for both.
+
+    They may be in fp32 where the weights are not: autograd rounds them when all is added up.
+    """
     if deferred is not None:
         deferred.add(factors)
         return None, None

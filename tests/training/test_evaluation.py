@@ -10,9 +10,12 @@ from data_utils.synthetic import synthetic_reviews
 from model.errors import InputError
 from model.inference import scoring
 from model.inference.scoring import score_split, token_costs
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from model.text.profiles import text_profile
 from model.text.split import Split, encode_split
 from model.text.tokenizer import BYTES
+from training import evaluation
 from training.evaluation import EvaluateConfig, evaluate_split
 from training.parallel.distributed import World
 
@@ -200,3 +203,19 @@ def test_progress_ends_at_the_size_of_the_split(small_model, small_split, option
     score_split(small_model, small_split, **options, advance=told.append)
     assert sum(told) == pytest.approx(len(small_split.tokens))
     assert len(told) > 1
+
+
+def test_an_evaluation_adds_up_16_bit_products_in_fp32(smaller_split, monkeypatch):
+    """As training does: by default torch lets a GPU add them up in 16 bits."""
+    seen, matmul = [], torch.backends.cuda.matmul
+    before, costs = matmul.allow_bf16_reduced_precision_reduction, evaluation.token_costs
+
+    def noting(*given, **options):
+        seen.append(matmul.allow_bf16_reduced_precision_reduction)
+        return costs(*given, **options)
+
+    monkeypatch.setattr(evaluation, "token_costs", noting)
+    model = build_model(ModelConfig(hidden_size=8), seed=0)
+    evaluate_split(model, smaller_split, lanes=2, world=World(0, 1, torch.device("cpu")))
+    assert seen == [False]
+    assert matmul.allow_bf16_reduced_precision_reduction == before

@@ -21,29 +21,54 @@ TINY = torch.finfo(torch.float32).tiny  # keeps zeros zeros where they are divid
 class Muon(torch.optim.Muon):
     """torch's Muon with its rate matched to Adam's and fewer operations.
 
-    torch multiplies the whole matrix in every iteration, in bfloat16. So do we if that dtype is
-    given, by our own products where a CPU has Intel AMX. In fp32, for the gates' [4H, H], the
+    torch multiplies the whole matrix in every iteration, in bfloat16. So do we in 16 bits, by our
+    own products where a CPU has Intel AMX. In fp32, for the gates' [4H, H], the
     iterations multiply matrices [H, H]. This takes a third of the time on a CPU whose bf16 is slow,
     and the update does not depend on the order of a gradient's sums.
     """
 
+    _step_supports_amp_scaling = True  # a GradScaler sets what follows, and does not wait for it
+    grad_scale: Tensor | None = None  # never: gradients are unscaled before
+    found_inf: Tensor | None = None  # above 0 if the step is to change nothing
+
     def __init__(self, matrices: list[nn.Parameter], *, dtype: torch.dtype, **settings: Any):
-        """Take matrices, the dtype of the products (fp32 or bf16), and torch's settings."""
+        """Take matrices, the dtype of the products (fp32, bf16 or fp16), and torch's settings."""
         super().__init__(matrices, **settings)
         self.dtype = dtype
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         """Update every matrix that has a gradient."""
+        assert self.grad_scale is None
+        overflow = self.found_inf
+        if overflow is not None and overflow.device.type == "cpu":  # which need not be waited for
+            if overflow:
+                return
+            overflow = None
         for group in self.param_groups:
             for matrix in group["params"]:
-                if matrix.grad is not None:
+                if matrix.grad is None:
+                    continue
+                state = self.state[matrix]
+                if not state:
+                    state["momentum_buffer"] = torch.zeros_like(matrix.grad)
+                if overflow is None:
                     self._update(matrix, matrix.grad, group)
+                else:
+                    self._update_unless(overflow > 0, matrix, matrix.grad, group)
+
+    def _update_unless(
+        self, overflow: Tensor, matrix: Tensor, gradient: Tensor, group: dict
+    ) -> None:
+        """Do what `_update` does, or nothing, as the device finds."""
+        momentum = self.state[matrix]["momentum_buffer"]
+        before = matrix.clone(), momentum.clone()
+        self._update(matrix, gradient, group)
+        for tensor, old in zip((matrix, momentum), before, strict=True):
+            tensor.copy_(torch.where(overflow, old, tensor))
 
     def _update(self, matrix: Tensor, gradient: Tensor, group: dict) -> None:
         state = self.state[matrix]
-        if not state:
-            state["momentum_buffer"] = torch.zeros_like(gradient)
         momentum = state["momentum_buffer"].lerp_(gradient, 1 - group["momentum"])
         direction = gradient.lerp(momentum, group["momentum"])  # Nesterov's
         rate = group["lr"] * RMS_OF_ADAM * max(direction.shape) ** 0.5
@@ -52,9 +77,9 @@ class Muon(torch.optim.Muon):
 
 
 def orthogonalized(matrix: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Return approximately U V' of the matrix U S V', with products in fp32 or bf16.
+    """Return approximately U V' of the matrix U S V', with products in fp32, bf16 or fp16.
 
-    An iteration is X <- (A + B G + C G^2) X with the Gram matrix G = X X'. In bf16 the Gram form
+    An iteration is X <- (A + B G + C G^2) X with the Gram matrix G = X X'. In 16 bits the Gram form
     would lose small singular values, which it squares, so X itself is multiplied.
     """
     norm = matrix.norm().float().clamp(min=TINY)

@@ -167,6 +167,19 @@ def _make_optimizer(
 
         return make_lamb(parameters, betas=BETAS, weight_decay=decay)
     if name == "sgd":
-        return torch.optim.SGD(parameters, lr=0.0, momentum=BETAS[0], weight_decay=decay)
+        return make_sgd(parameters, decay, fused=parameters[0].device.type == "cuda")
     kind = torch.optim.AdamW if name == "adamw" else torch.optim.Adam
     return kind(parameters, lr=0.0, betas=BETAS, weight_decay=decay, fused=True)
+
+
+def make_sgd(
+    parameters: Sequence[nn.Parameter], weight_decay: float, *, fused: bool
+) -> torch.optim.Optimizer:
+    """Build SGD with momentum; fused, it skips a step that overflowed without waiting for a GPU."""
+    sgd = torch.optim.SGD(
+        parameters, lr=0.0, momentum=BETAS[0], weight_decay=weight_decay, fused=fused
+    )
+    if fused:  # else torch's kernel leaves the momentum without values if its first step overflows
+        for parameter in parameters:
+            sgd.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+    return sgd

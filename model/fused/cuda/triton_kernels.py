@@ -42,22 +42,27 @@ def _multiply(
 
 @triton.jit
 def _advance(
-    x, indices, gates, b, c_before, c, h, H: tl.constexpr, BLOCK: tl.constexpr,
+    x, indices, z, gates, b, c_before, c, h, H: tl.constexpr, BLOCK: tl.constexpr,
     INDEXED: tl.constexpr,
 ):  # fmt: skip
-    """z = x_gates + W_h m + b;  c = f c + i u;  h = o tanh(c).  gates: W_h m in, i f u o out."""
+    """z = x_gates + W_h m + b;  c = f c + i u;  h = o tanh(c).  z: W_h m; gates: i f u o."""
     lane, units, real, x = _place(x, indices, H, BLOCK, INDEXED)
-    x, b, gates = x + H + units, b + units, gates + lane * 4 * H + units
+    x, b, z, gates = (
+        x + H + units,
+        b + units,
+        z + lane * 4 * H + units,
+        gates + lane * 4 * H + units,
+    )
     at = lane * H + units
-    z_i = tl.load(gates, real) + tl.load(x, real).to(tl.float32) + tl.load(b, real)
-    z_f = tl.load(gates + H, real) + tl.load(x + H, real).to(tl.float32) + tl.load(b + H, real)
+    z_i = tl.load(z, real) + tl.load(x, real).to(tl.float32) + tl.load(b, real)
+    z_f = tl.load(z + H, real) + tl.load(x + H, real).to(tl.float32) + tl.load(b + H, real)
     z_u = (
-        tl.load(gates + 2 * H, real)
+        tl.load(z + 2 * H, real)
         + tl.load(x + 2 * H, real).to(tl.float32)
         + tl.load(b + 2 * H, real)
     )
     z_o = (
-        tl.load(gates + 3 * H, real)
+        tl.load(z + 3 * H, real)
         + tl.load(x + 3 * H, real).to(tl.float32)
         + tl.load(b + 3 * H, real)
     )
@@ -122,14 +127,18 @@ def multiply(x: Tensor, indices: Tensor | None, recurrent: Tensor, m: Tensor) ->
 def advance(
     x: Tensor,
     indices: Tensor | None,
+    z: Tensor,
     gates: Tensor,
     b: Tensor,
     c_before: Tensor,
     c: Tensor,
     h: Tensor,
 ) -> None:
-    """Turn gates [B, 4H] from W_h m into i f u o, in place; write c and h [B, H]."""
-    _launch(_advance, h, x, indices, gates, b, c_before, c, h, INDEXED=indices is not None)
+    """Write gates [B, 4H], i f u o, and c and h [B, H], from z = W_h m [B, 4H].
+
+    z: in any dtype; it may be in the memory of gates.
+    """
+    _launch(_advance, h, x, indices, z, gates, b, c_before, c, h, INDEXED=indices is not None)
 
 
 def retreat(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..weight_gradients import Factors
+from ..weight_gradients import Factors, keeps_fp32
 from ..window import Inputs
 
 
@@ -46,13 +46,19 @@ def run_forward(inputs: Inputs, *, save: bool) -> Activations:
         new(T, B, H), new(kept, B, H, dtype=torch.float32), new(kept, B, H), new(kept, B, 4 * H)
     )
     m = new(B, H)
+    in_fp32 = keeps_fp32(inputs.w_h)  # W_h m: it is rounded with what is added to it
+    z = new(B, 4 * H, dtype=torch.float32) if in_fp32 else None
     h, c = inputs.h0, inputs.c0
     for t in range(T):
         at = t if save else 0
         torch.mm(h, inputs.w_mh.t(), out=made.recurrent[at])
         multiply(*_byte(inputs, t), made.recurrent[at], m)
-        torch.mm(m, inputs.w_h.t(), out=made.gates[at])
-        advance(*_byte(inputs, t), made.gates[at], inputs.b, c, made.c[at], made.h[t])
+        if z is None:
+            torch.mm(m, inputs.w_h.t(), out=made.gates[at])
+        else:
+            torch.mm(m, inputs.w_h.t(), out_dtype=torch.float32, out=z)
+        products = made.gates[at] if z is None else z
+        advance(*_byte(inputs, t), products, made.gates[at], inputs.b, c, made.c[at], made.h[t])
         h, c = made.h[t], made.c[at]
     return made
 

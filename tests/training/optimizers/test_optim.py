@@ -7,10 +7,18 @@ import torch
 from pytorch_optimizer import Lamb
 
 from model.errors import InputError
+from tests.support.trainers import CPU, make_trainer, make_window
 from training.optimizers.muon import Muon
-from training.optimizers.optim import BETAS, MUON_MOMENTUM, OptimConfig, make_optimizers
+from training.optimizers.optim import (
+    BETAS,
+    MUON_MOMENTUM,
+    OptimConfig,
+    make_optimizers,
+    make_sgd,
+)
 from training.optimizers.schedule import Schedule, set_learning_rate
 from training.optimizers.state import flatten_optimizers
+from training.parallel.batch import as_batch
 
 
 @pytest.mark.parametrize(
@@ -174,3 +182,32 @@ def test_the_ends_of_the_ranges_are_accepted(right):
 def test_momenta_are_the_published_ones_unless_told():
     """Kingma and Ba's for Adam (arXiv:1412.6980), Jordan's for Muon; one rate fits both."""
     assert (BETAS, MUON_MOMENTUM, OptimConfig().weight_decay) == ((0.9, 0.999), 0.95, 0.0)
+
+
+def test_a_fused_sgd_is_the_same_and_survives_a_first_step_that_overflows():
+    """On a GPU it learns of the overflow there; torch's own would leave its momentum undefined."""
+    found = []
+    for fused in (False, True):
+        weight = torch.nn.Parameter(torch.ones(5))
+        sgd = make_sgd([weight], 0.1, fused=fused)
+        sgd.param_groups[0]["lr"] = 0.5
+        scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
+        for factor in (float("inf"), 1.0, 2.0):
+            weight.grad = scaler.scale(torch.arange(5.0)) * factor
+            scaler.unscale_(sgd)
+            scaler.step(sgd)
+            scaler.update()
+        found.append((weight.detach(), sgd.state[weight]["momentum_buffer"]))
+    torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw", "muon"])
+def test_a_scaled_step_asks_no_optimizer_whether_it_overflowed(name, monkeypatch):
+    """That would wait for the GPU in every step."""
+
+    def wait(*arguments):
+        raise AssertionError("waits")
+
+    trainer = make_trainer("fp16", name=name)
+    monkeypatch.setattr(torch.amp.GradScaler, "_maybe_opt_step", wait)
+    trainer.train(as_batch(make_window(), CPU))

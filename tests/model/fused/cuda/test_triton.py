@@ -14,6 +14,8 @@ if torch.cuda.is_available():
     pytest.skip("test_gpu.py runs the kernels themselves", allow_module_level=True)
 pytest.importorskip("triton", reason="Triton has no wheel for this platform")
 
+from model.fused import weight_gradients
+from model.fused.cuda import triton_window
 from model.fused.cuda.graphs import MOST_SIZES, Graphs, captured_by, without_graphs
 from model.fused.cuda.mlstm import runs_in_triton, triton_mlstm
 from model.fused.weight_gradients import DeferredWeightGradients, join
@@ -54,6 +56,61 @@ def test_more_units_than_one_block():
     expected = results(reference_mlstm, exact(inputs))
     for a, e in zip(results(triton_mlstm, inputs), expected, strict=True):
         assert error(a, e) <= 4 * EPS[torch.float32] * (T * 4 * H) ** 0.5
+
+
+@pytest.fixture
+def fp32_results(monkeypatch):
+    """Let products of 16-bit factors have fp32 results, as cuBLAS gives them."""
+    mm = torch.mm
+
+    def widening(a, b, *, out_dtype=None, out=None):
+        if out_dtype is None:
+            return mm(a, b) if out is None else mm(a, b, out=out)
+        assert out_dtype == torch.float32
+        wide = mm(a.float(), b.float())
+        return wide if out is None else out.copy_(wide)
+
+    monkeypatch.setattr(torch, "mm", widening)
+    for module in (weight_gradients, triton_window):
+        monkeypatch.setattr(module, "keeps_fp32", lambda factor: factor.dtype.itemsize == 2)
+
+
+def errors_of_a_window(dtype, T, B, H):
+    """The errors of h, c and all gradients, each relative to its tolerance."""
+    inputs = scaled_inputs(dtype, T, B, H)
+    expected = results(reference_mlstm, exact(inputs))
+    found = results(triton_mlstm, inputs)
+    assert [f.dtype for f in found[3:]] == [i.dtype for i in inputs]
+    return [float(error(a, e)) for a, e in zip(found, expected, strict=True)]
+
+
+@pytest.mark.parametrize("graphed", [False, True])
+def test_products_with_fp32_results_are_nearer_to_fp64(request, graphed):
+    T, B, H = 6, 4, 64
+    found = []
+    for fixture in (None, "fp32_results"):
+        if fixture:
+            request.getfixturevalue(fixture)
+        with captured_by(Graphs(ReplayedByHand()) if graphed else None):
+            found.append(errors_of_a_window(torch.float16, T, B, H))
+    rounded, wide = found
+    assert max(wide) <= 2 * tolerance(torch.float16, T, H)
+    assert sum(wide) < sum(rounded)
+
+
+@pytest.mark.usefixtures("fp32_results")
+def test_parts_of_a_weight_gradient_are_added_before_they_are_rounded():
+    T, B, H = 5, 4, 16
+    drawn = torch.Generator().manual_seed(0)
+    dz, m, d_r, h, h0 = (
+        torch.randn(shape, generator=drawn).to(torch.bfloat16)
+        for shape in ((T * B, 4 * H), (T * B, H), (T, B, H), (T, B, H), (B, H))
+    )
+    factors = weight_gradients.Factors(dz, m, d_r, h, h0)
+    before = torch.cat([h0.unsqueeze(0), h[:-1]]).flatten(0, 1).double()
+    exactly = d_r.flatten(0, 1).double().t() @ before
+    assert factors.grad_w_mh().dtype == factors.grad_w_h().dtype == torch.float32
+    torch.testing.assert_close(factors.grad_w_mh().double(), exactly, rtol=1e-5, atol=1e-5)
 
 
 def test_rows_of_a_table():
