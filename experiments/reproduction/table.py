@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from configs import command
 from data_utils.published_sets.registry import ONE_UNIT, SETS, Published, PublishedSet, Row
 from experiments.models.tables import begun, given, trainings
-from experiments.tables import markdown, percent, revision
+from experiments.tables import kept, markdown, percent, revision
 from model.bounds import Argument
 from model.errors import InputError
 from model.files.storage import read_json
@@ -108,9 +108,11 @@ def differences(*models: str) -> str:
     for model in models:
         for task, result in measured(HERE / "results" / model).items():
             if SETS[task].kind == "classes":
+                again = kept("reproduction", f"{model}_answers/{task}") or {}
                 for row in ("all_units", "one_unit"):
+                    known = {**result, row: again.get(row, result[row])}
                     cells = [
-                        ahead(result, row, name) if name in result else "-" for name in BASELINES
+                        ahead(known, row, name) if name in result else "-" for name in BASELINES
                     ]
                     rows.append([f"{title(task)}, {row.replace('_', ' ')}", f"`{model}`", *cells])
     heads = [f"less {baseline.title}" for baseline in BASELINES.values()]

@@ -1,10 +1,11 @@
-"""Two calculations: parameter servers against a ring, and a run whose machines are revoked.
+"""Calculations: parameter servers against a ring, revoked machines, the memory of devices.
 
-python -m experiments.scaling.costs --servers SERVERS.json --revocations REVOCATIONS.json
+python -m experiments.scaling.costs --servers SERVERS.json --revocations REVOCATIONS.json \\
+    --devices DEVICES.json
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -17,12 +18,13 @@ from experiments.tables import EXPERIMENTS
 from model.files.storage import read_json, write_json
 from model.layers.config import ModelConfig
 from scaling.step_time import ring_seconds
-from scaling.workload import Workload
+from scaling.workload import MemoryModel, Workload
 
 RESULTS = EXPERIMENTS / "scaling/results"
+PUBLISHED = ModelConfig(hidden_size=4096)
 COMPUTING = 0.807  # seconds of a step of 4,096 units, from the text of Puri et al. 2018
 GPUS_PER_NODE = 8
-FP16 = 2  # bytes
+FP16, FP32 = 2, 4  # bytes
 # Of a run that is revoked: hours of work, servers, minutes until another server comes.
 HOURS, SERVERS, REPLACEMENT = 24.0, (4, 16, 64), 5.0
 RATES = (0.01, 0.05, 0.1)  # revocations of a server per hour
@@ -33,19 +35,25 @@ RUNS, SEED = 100, 0
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Calculate both, from measured and published numbers."""
+    """Calculate from measured and published numbers; only what has a file."""
 
-    servers: Path
+    servers: Path | None = None
     """File for parameter servers against a ring."""
-    revocations: Path
+    revocations: Path | None = None
     """File for the cost of a run whose servers are revoked."""
+    devices: Path | None = None
+    """File for the memory of devices under DataParallel and DDP."""
 
 
 def main() -> None:
     options = command.parse(Options, __doc__)
-    origin = describe_origin()
-    write_json(options.servers, {**compare_servers(), "origin": origin})
-    write_json(options.revocations, {**compare_costs(), "origin": origin})
+    for path, calculate in (
+        (options.servers, compare_servers),
+        (options.revocations, compare_costs),
+        (options.devices, compare_devices),
+    ):
+        if path is not None:
+            write_json(path, {**calculate(), "origin": describe_origin()})
 
 
 def compare_servers() -> dict[str, Any]:
@@ -57,7 +65,7 @@ def compare_servers() -> dict[str, Any]:
     hides it from n = 2 w S / (B C) servers on.
     """
     bandwidth = read_json(RESULTS / "published.json")["parameters"]["ethernet_bytes_per_second"]
-    size = FP16 * Workload.of(ModelConfig(hidden_size=4096)).parameters
+    size = FP16 * Workload.of(PUBLISHED).parameters
     rows = []
     for nodes in (2, 4, 8, 16):
         gpus = GPUS_PER_NODE * nodes
@@ -158,6 +166,33 @@ def hours_of_run(
             if interval is not None:
                 done = max(0.0, done - random.uniform(0, interval) / 60 * speed)
     return clock
+
+
+def compare_devices() -> dict[str, Any]:
+    """Return the bytes of a device at 4,096 units, 32 lanes each, windows of 256 bytes, in fp32.
+
+    DataParallel: the first device has the weights, their gradients, the optimizer's state, its
+    activations and the outputs of all devices, gathered for the loss, in fp32 three times: logits,
+    their logarithms, their gradient. Another has a copy of the weights as the products read them,
+    their gradients, and activations. DDP: every device has what a single one has.
+    """
+    lanes, window, copies = 32, 256, 3
+    parameters = Workload.of(PUBLISHED).parameters
+    model = MemoryModel(
+        model=PUBLISHED, window=window, precision="fp32", gradient_bytes=0.0, graphs=False
+    )
+    alone = model.needed(lanes)
+    logits = lanes * window * PUBLISHED.resolved_vocabulary_size * FP32
+    rows = [
+        {
+            "gpus": gpus,
+            "first": alone.total + copies * gpus * logits,
+            "another": alone.weights + parameters * FP32 + alone.activations + alone.runtime,
+            "ddp": replace(model, gradient_bytes=4.0).needed(lanes).total + copies * logits,
+        }
+        for gpus in (2, 4, 8)
+    ]
+    return {"rows": rows, "lanes": lanes, "window": window}
 
 
 if __name__ == "__main__":

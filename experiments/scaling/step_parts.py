@@ -28,7 +28,6 @@ from data_utils.provenance import describe_origin
 from model.files.storage import write_json
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
-from scaling.workload import MemoryModel, Workload
 from training.feeding import Prefetcher
 from training.objective import Objective
 from training.optimizers.optim import OptimConfig
@@ -49,8 +48,6 @@ WAYS: dict[str, dict[str, Any]] = {  # with the settings of the exchange
 ALONE = ("alone", "threads")  # in one process, while the other one waits
 WARM_UP = 3  # steps
 TIMEOUT = 600.0
-PUBLISHED = ModelConfig(hidden_size=4096)
-GATHERED = 3  # times the logits: themselves, their logarithms, and their gradient
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +87,6 @@ def main() -> None:
             settings = {**asdict(options), "corpus": options.corpus.name}
             result = {
                 "cases": [described(options, case, rounds) for case, rounds in found.items()],
-                "memory": [memory(count) for count in (2, 4, 8)],
                 "load": os.getloadavg(),
                 "config": {**settings, "output": options.output.name},
                 "origin": describe_origin(),
@@ -273,25 +269,6 @@ class Threads:
         for thread in threads:
             thread.join()
         return results
-
-
-def memory(gpus: int) -> dict[str, Any]:
-    """Return the bytes of a device at 4,096 units, 32 lanes each, windows of 256 bytes, in fp32.
-
-    DataParallel: the first device has the weights, the optimizer's state, its own replica and the
-    outputs of all, gathered for the loss; another has a replica. DDP: every device has the same.
-    """
-    lanes, window, parameters = 32, 256, Workload.of(PUBLISHED).parameters
-    model = MemoryModel(
-        model=PUBLISHED, window=window, precision="fp32", gradient_bytes=4.0, graphs=False
-    )
-    needed = model.needed(lanes)
-    replica = needed.activations + needed.runtime + parameters * 4 * 2  # weights, gradients
-    gathered = GATHERED * gpus * lanes * window * PUBLISHED.resolved_vocabulary_size * 4
-    first = needed.total - needed.exchange + parameters * 4 * 2 + gathered
-    return {"gpus": gpus, "first": first, "another": replica, "gathered": gathered} | {
-        "ddp": needed.total
-    }
 
 
 if __name__ == "__main__":
