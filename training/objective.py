@@ -10,7 +10,7 @@ from model.fused.memory_pool import empty_like
 from model.fused.tiles.mlstm import runs_on_tiles
 from model.fused.tiles.training.cross_entropy import Loss, cross_entropy_on_tiles
 from model.layers.language_model import LanguageModel
-from model.layers.layer import PerGateParameters
+from model.layers.per_gate_parameters import PerGateParameters
 from model.state import State
 
 from .parallel.batch import IGNORED

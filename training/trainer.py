@@ -15,7 +15,7 @@ from model.bounds import Bound, Fraction, check_bounds
 from model.errors import InputError
 from model.layers.config import TrainingPrecision
 from model.layers.language_model import LanguageModel
-from model.layers.layer import PerGateParameters
+from model.layers.per_gate_parameters import PerGateParameters
 from model.state import State
 
 from .objective import Objective

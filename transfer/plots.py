@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure  # without pyplot: needs no display, nothing to close
 
 from data_utils.pictures import literal
-from model.layers.language_model import LAYERS
+from model.layers.cells import LAYERS
 
 from .regression import Examples, Regression
 

@@ -14,18 +14,11 @@ from torch import Tensor, nn
 from ..errors import InputError
 from ..fused.process import follow_fork, follow_quota
 from ..state import DTYPES, State, accumulation_dtype
+from .cells import LAYERS
 from .config import ANY_CELL, ModelConfig, Precision
-from .layer import PerGateParameters, RecurrentLayer
-from .mlstm import MlstmLayer
-from .peers import GruLayer, LstmLayer
-from .transformer import TransformerLayer
+from .layer import RecurrentLayer
+from .per_gate_parameters import PerGateParameters
 
-LAYERS: dict[str, type[RecurrentLayer]] = {  # by `Cell`
-    "mlstm": MlstmLayer,
-    "lstm": LstmLayer,
-    "gru": GruLayer,
-    "transformer": TransformerLayer,
-}
 # Most logits held at once while scoring: 2^23 floats (32 MB), e.g. 256 rows x 128 tokens x 256
 # bytes.
 MOST_LOGITS = 1 << 23

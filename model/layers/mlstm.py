@@ -1,19 +1,20 @@
 """The multiplicative LSTM as a layer: its parameters, weight norm, and a window through it."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from ..fused.weight_gradients import DeferredWeightGradients, join
 from ..fused.window import RecurrenceInput, RecurrentWeights
 from ..state import State, accumulation_dtype
 from .config import Backend, ModelConfig
-from .layer import PerGateParameters, RecurrentLayer
+from .layer import RecurrentLayer
+from .per_gate_parameters import PerGateParameters
 from .recurrence import implementation_name, pack, recur
+from .weight_norm import apply_weight_norm
 
 # Largest V whose tokens are all projected once per window. On CUDA, adding up the gradients of
 # their rows costs a product with all of them.
@@ -34,9 +35,8 @@ class MlstmWeights(NamedTuple):
 class MlstmLayer(RecurrentLayer):
     """Multiplicative LSTM, optionally with weight norm per output unit on its four matrices.
 
-    Weight norm (Salimans & Kingma 2016, arXiv:1602.07868) as in OpenAI's encoder.py:
-    w = g v / ||v||, with one g for each row of the [out, in] matrix. It is computed once per
-    window, not per byte.
+    Weight norm (Salimans & Kingma 2016) as in OpenAI's encoder.py: w = g v / ||v||, with one g for
+    each row of the [out, in] matrix. It is computed once per window, not per byte.
     """
 
     title = "mLSTM"
@@ -169,32 +169,3 @@ def _pack(backend: Backend, *weights: Tensor, integers: bool) -> Tensor | None:
 
         return pack_untraced(backend, *weights, integers=integers)
     return pack(backend, *weights, integers=integers)
-
-
-def apply_weight_norm(v: Tensor, g: Tensor | None) -> Tensor:
-    """Return g v / ||v|| by rows [out, in]; v if there is no gain."""
-    if g is None:
-        return v
-    return _NormedRows.apply(v, g)
-
-
-class _NormedRows(torch.autograd.Function):
-    """Weight norm by torch's kernels, one each way; autograd over the formula would need a dozen.
-
-    torch turns rows of zeros (pruned units) into NaN. Here they stay zeros and have no gradient.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, v: Tensor, g: Tensor) -> Tensor:
-        w, norms = torch._weight_norm_interface(v, g.unsqueeze(1), 0)
-        pruned = norms == 0
-        ctx.save_for_backward(v, g, norms.masked_fill(pruned, torch.inf))
-        return w.masked_fill_(pruned, 0.0)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, d_w: Tensor) -> tuple[Tensor, Tensor]:
-        v, g, norms = ctx.saved_tensors
-        gradients = torch.ops.aten._weight_norm_interface_backward
-        d_v, d_g = gradients(d_w.contiguous(), v, g.unsqueeze(1), norms, 0)
-        return d_v, d_g.squeeze(1)

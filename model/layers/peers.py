@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from ..state import State, accumulation_dtype
 from .config import ModelConfig
-from .layer import PerGateParameters, RecurrentLayer
+from .layer import RecurrentLayer
+from .per_gate_parameters import PerGateParameters
 
 
 class TorchLayer(RecurrentLayer):

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from ..state import State, accumulation_dtype
 from .config import ModelConfig
-from .layer import PerGateParameters, RecurrentLayer
+from .layer import RecurrentLayer
+from .per_gate_parameters import PerGateParameters
 
 WIDER = 4  # the feed-forward part's width, as a multiple of H
 SLOWEST = 10_000.0  # of the rotary angles' periods, as a multiple of the fastest

@@ -14,7 +14,7 @@ from ..classifiers.fitted import Fitted
 from ..errors import InputError, is_whole
 from ..files.weights import LoadedModel, model_digest
 from ..inference.features import StateName
-from ..layers.language_model import LAYERS
+from ..layers.cells import LAYERS
 from ..reading.progress import ProgressBar
 from ..text.glyphs import visible
 from ..text.profiles import TextProfile, checked_texts

@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from model.errors import InputError
 from model.layers.language_model import LanguageModel
-from model.layers.layer import PerGateParameters
+from model.layers.per_gate_parameters import PerGateParameters
 
 from .batch import Batch
 from .distributed import World

@@ -7,9 +7,10 @@ import torch
 
 from model.errors import InputError
 from model.layers import mlstm
+from model.layers.cells import LAYERS
 from model.layers.config import Cell, ModelConfig
-from model.layers.language_model import LAYERS, LanguageModel, build_model
-from model.layers.mlstm import apply_weight_norm
+from model.layers.language_model import LanguageModel, build_model
+from model.layers.weight_norm import apply_weight_norm
 from tests.support.cells import config_of
 
 # targets: one bias and weight-norm gains, as OpenAI's released model has them
