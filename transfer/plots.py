@@ -63,6 +63,7 @@ def state_name(cell: str) -> str:
 
 
 def cell_name(cell: str) -> str:
+    """Return a cell's name in tables."""
     return LAYERS[cell].title
 
 
