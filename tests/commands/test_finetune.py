@@ -105,7 +105,7 @@ REFUSALS = [
     (
         "text,joy,fear\nhi,1,0\n",
         ["--label-keys", "joy", "fear", "--label-key", "joy"],
-        ["give one of them"],
+        ["give one of the two"],
     ),
     ("text,label\nhi,a\nho,b\n", ["--epochs", "0"], ["epochs is 0; it must be at least 1"]),
     ("text,label\nhi,a\nho,b\n", ["--model", "nowhere"], ["model 'nowhere'"]),
