@@ -280,5 +280,7 @@ def _write_figures(transfer: Transfer, classifier: Classifier, cell: str, output
     with drawing(output / "weights.png"):
         save_png(draw_weights(contributions, index, classifier.pooling), output / "weights.png")
     with drawing(output / "neuron.png"):
-        figure = draw_histogram(histogram, unit, pooling=pooling, cell=cell)
+        sign = transfer.neuron.polarity if classifier.is_binary else 1
+        cut = transfer.neuron.cut if classifier.is_binary else None
+        figure = draw_histogram(histogram, unit, pooling=pooling, cell=cell, polarity=sign, cut=cut)
         save_png(figure, output / "neuron.png")

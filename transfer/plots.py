@@ -16,12 +16,12 @@ from model.layers.cells import layer_of
 from .regression import Examples, Regression
 
 BINS = 25
-COLORS = {"negative": "#d6604d", "positive": "#4393c3"}  # on light ground and on dark
 WIDE = (7.0, 3.6)  # inches
 SMALL = (5.6, 3.6)  # letters stay readable on a phone
 TALL = (5.6, 4.6)  # with the legend below
 # Of medium lightness, for light and dark backgrounds; distinct for every kind of colour vision.
 BLUE, ORANGE, GREEN, PINK, GREY = "#3b82c4", "#d9822b", "#2f9e77", "#c0629c", "#8a8f98"
+COLORS = {"negative": ORANGE, "positive": BLUE}
 ORDERS = {"weight": ("largest L1 weight", BLUE), "accuracy": ("best by themselves", ORANGE)}
 CURVES = {
     "all_units": ("all units", BLUE),
@@ -116,21 +116,30 @@ def draw_histogram(
     *,
     pooling: str = "last",
     cell: str = "mlstm",
+    polarity: int = 1,
+    cut: float | None = None,
 ) -> Figure:
-    """Draw the spread of a unit's value for every label.
+    """Draw the spread of a unit's value for every label, the positive one to the right.
 
     histogram: from `unit_histogram`; pooling: of the states; cell: the model's, which decides their
-    name.
+    name; polarity: -1 if low values are positive, which turns the sign; cut: the value above which
+    a text is positive, or below with polarity -1; None: not drawn.
     """
     figure, axes = _axes("The unit by label", size)
-    edges = np.array(histogram["edges"])
+    edges = polarity * np.array(histogram["edges"])[::polarity]
     for name in (name for name in histogram if name != "edges"):
         color = COLORS.get(name)  # if absent, the next one of matplotlib's cycle
-        axes.stairs(histogram[name], edges, fill=True, alpha=0.5, color=color, label=literal(name))
+        counts = histogram[name][::polarity]
+        axes.stairs(counts, edges, fill=True, alpha=0.5, color=color, label=literal(name))
+    if cut is not None:
+        axes.axvline(polarity * cut, color=INK, linewidth=1, linestyle="--")
+        place = {"xycoords": axes.get_xaxis_transform(), "textcoords": "offset points"}
+        axes.annotate("threshold", (polarity * cut, 1), xytext=(4, -8), fontsize=8, **place)
+    sign = ", sign turned" if polarity < 0 else ""
     axes.set(
-        xlabel=f"{state_name(cell)} of unit {unit} after the text"
+        xlabel=f"{state_name(cell)} of unit {unit} after the text{sign}"
         if pooling == "last"
-        else f"{pooling} {state_name(cell)} of unit {unit} over the text",
+        else f"{pooling} {state_name(cell)} of unit {unit} over the text{sign}",
         ylabel="texts of the test set",
     )
     axes.legend()

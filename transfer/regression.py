@@ -75,6 +75,12 @@ class Neuron:
     polarity: int  # 1 if a high value means the last class, -1 if a low value does
     regression: Regression
 
+    @property
+    def cut(self) -> float | None:
+        """The value at which the regression turns, of two classes; None if it never does."""
+        (weight,) = self.regression.coefficients.ravel()[:1]
+        return -float(self.regression.intercept) / float(weight) if weight else None
+
     def column(self, examples: Examples) -> Examples:
         return examples.units([self.index])
 

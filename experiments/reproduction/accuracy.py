@@ -32,7 +32,7 @@ def measure_accuracy(
         train, val, test = (examples.subset(rows) for rows in (fold.train, fold.val, fold.test))
         regression = fit_regression(train, val)
         neuron = find_neuron(regression, train, val)
-        neurons.append(neuron.index)
+        neurons.append(neuron)
         found = {
             "all_units": regression.correct(test),
             "one_unit": neuron.regression.correct(neuron.column(test)),
@@ -40,9 +40,11 @@ def measure_accuracy(
         for name, answers in found.items():
             right.setdefault(name, []).append(answers)
     first = examples.subset(task.folds[0].test)
-    histogram = unit_histogram(neurons[0], first, legend(task.texts.classes))
+    shown = neurons[0]
+    histogram = unit_histogram(shown.index, first, legend(task.texts.classes))
     write_json(folder / f"{task.name}_neuron.json", histogram)
-    save_png(draw_histogram(histogram, neurons[0]), folder / f"{task.name}_neuron.png")
+    sides = {"polarity": shown.polarity, "cut": shown.cut}
+    save_png(draw_histogram(histogram, shown.index, **sides), folder / f"{task.name}_neuron.png")
     tested = sum(len(fold.test) for fold in task.folds)
     majority = [
         majority_accuracy(texts.subset(fold.train), texts.subset(fold.test)) for fold in task.folds
@@ -58,7 +60,7 @@ def measure_accuracy(
         **{name: over_folds(answers, task.folds) for name, answers in right.items()},
         "majority": accuracy_over(majority, task.folds),
         **learned_nothing,
-        "neurons": neurons,
+        "neurons": [neuron.index for neuron in neurons],
     }
 
 

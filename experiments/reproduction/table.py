@@ -25,7 +25,7 @@ from transfer.intervals import (
     separate_difference,
     unpacked_answers,
 )
-from transfer.plots import COLORS, STYLE, save_png
+from transfer.plots import BLUE, GREY, ORANGE, STYLE, save_png
 
 from .words import kept_words
 
@@ -258,30 +258,36 @@ def about(model: dict[str, Any]) -> str:
 @mpl.rc_context(STYLE)
 def draw(rows: list[dict[str, Any]]) -> Figure:
     """Draw a line for each row: our value with its interval, the published ones, the baselines."""
-    figure = Figure(figsize=(7.0, 0.6 * len(rows) + 1.4), layout="constrained")
+    figure = Figure(figsize=(7.0, 0.5 * len(rows) + 1.3), layout="constrained")
     axes = figure.subplots()
     named: set[str] = set()
     for place, row in enumerate(rows):
         ours = row["ours"]
-        axes.plot(ours["interval"], [place, place], color=COLORS["positive"], linewidth=3)
+        axes.axhline(place, color=GREY, linewidth=0.4, zorder=0)
+        axes.plot(ours["interval"], [place, place], color=BLUE, linewidth=3)
         marks = [
-            ("o", COLORS["positive"], "ours, 95 % interval", [ours["value"]]),
-            ("|", COLORS["negative"], "published (units)", [p.value for p in row["published"]]),
+            ("o", BLUE, "ours, 95 % interval", [ours["value"]]),
+            (
+                "|",
+                ORANGE,
+                "published, with the number of units",
+                [p.value for p in row["published"]],
+            ),
         ]
         others = [(mark, name, BASELINES[name].title) for mark, name in BASELINE_MARKS]
         for mark, name, label in (*others, (".", "untrained", "untrained")):
             if name in row:
-                marks.append((mark, "#777777", label, [row[name]["value"]]))
+                marks.append((mark, GREY, label, [row[name]["value"]]))
         for marker, color, label, values in marks:
             name = None if label in named else label
             named.add(label)
-            axes.plot(values, [place] * len(values), marker, color=color, markersize=9, label=name)
+            axes.plot(values, [place] * len(values), marker, color=color, markersize=8, label=name)
         name_sizes(axes, row["published"], place)
     names = [", ".join(cells_of(row)[:2]) for row in rows]
     axes.set_yticks(range(len(rows)), names)
     axes.invert_yaxis()
-    axes.set(xlabel="accuracy; SemEval: F1", xlim=(0, 1))
-    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    axes.set(xlabel="accuracy; SemEval: F1")
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
     return figure
 
 
@@ -305,7 +311,7 @@ def name_sizes(axes: Axes, published: list[Published], place: int) -> None:
             ha="center",
             va="bottom",
             fontsize=6,
-            color=COLORS["negative"],
+            color=ORANGE,
         )
 
 

@@ -17,7 +17,7 @@ MOST_LINES = 400  # of all texts and units: they take 130 MB while drawn
 COLUMNS = 84  # of a line
 WIDTH, HEIGHT = 0.105, 0.24  # inches of a character
 UNDER = 0.9  # lines of room for the curve under a line of text
-DOWN, UP = 0.5, 0.36  # lines from the foot of the letters to the curve's zero, and its height
+DOWN, UP = 0.5, 0.42  # lines from the foot of the letters to the curve's zero, and its height
 STEPS = 20  # of the scale's colours to either side
 
 
@@ -54,6 +54,7 @@ def _rows(traces: UnitTraces) -> Iterator[list[Character]]:
         low, high = traces.legend(index)
         scale = [(" ", step / STEPS) for step in range(-STEPS, STEPS + 1, STEPS // 5)]
         yield from _lines([*_plain(f"{low} "), *scale, *_plain(f" {high}")])
+        yield []
         for trace in traces.traces:
             yield from _lines(_painted(trace, trace.values[:, index].tolist(), limit))
             if trace.verdict and index == 0:

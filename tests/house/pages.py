@@ -39,3 +39,40 @@ def commands_of(page):
 
 
 COMMANDS = list(dict.fromkeys(chain.from_iterable(map(commands_of, PAGES.values()))))
+
+
+def printed_on(page):
+    """Yield each block of commands that what they print follows on a page, with that output."""
+    blocks = r"```bash\n((?:(?!```).)*)```\n((?:(?!```|\n## ).)*)```text\n((?:(?!```).)*)```"
+    for block, _, printed in re.findall(blocks, page, flags=re.DOTALL):
+        yield tuple(commands_of(f"```bash\n{block}```")), printed
+
+
+def held_on(page):
+    """Return what a page says that files hold, by name: each file's contents, in order."""
+    files = {}
+    for name, held in re.findall(r"`([\w.]+)` holds\n\n```text\n(.*?)```", page, flags=re.DOTALL):
+        files.setdefault(name, []).append(held)
+    return files
+
+
+NUMBER = re.compile(r"[-+\u2212]?\d[\d,]*(?:\.\d+)?(?:e[-+]\d+)?")
+TIME = re.compile(r"\d\s?(?:s|h|ms|seconds?|minutes?|left|chars/s|dollars)\b|seconds|MB|\d\d:\d\d")
+
+
+def words_of(line):
+    """Return a line without its numbers, signs in parentheses and runs of spaces.
+
+    Nor does it have the pooling in the name of a unit, which depends on the texts.
+    """
+    line = re.sub(r"\b(last|mean)_unit", "unit", line)
+    return " ".join(NUMBER.sub("#", re.sub(r"\([+-]\)", "(#)", line)).split())
+
+
+def numbers_of(line):
+    """Return the numbers of a line; none of one that tells a time, a speed or a size on disk."""
+    return (
+        []
+        if TIME.search(line)
+        else [float(n.replace(",", "").replace("\u2212", "-")) for n in NUMBER.findall(line)]
+    )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from model.commands.command_line import dispatch
-from tests.house.pages import COMMANDS, PAGES, README
+from tests.house.pages import COMMANDS, PAGES, README, held_on, numbers_of, printed_on, words_of
 from tests.support.checkouts import make_checkout, shortened
 from tests.support.runs import ROOT, run_code, run_ranks, run_shell
 
@@ -26,15 +26,50 @@ def checkout(tmp_path_factory):
 @pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_every_command_runs_in_order(checkout):
-    ran = 0
+    """And prints what the pages say."""
+    shown = {block: text for page in PAGES.values() for block, text in printed_on(page)}
+    inputs = held_on(PAGES["docs/classify.md"])
+    (checkout / "texts.csv").write_text(inputs["texts.csv"][0])
+    (comments,) = held_on(PAGES["docs/report.md"])["comments.csv"]
+    (checkout / "comments.csv").write_text(comments)
+    printed, ran = {}, 0
     for command in COMMANDS:
         if any(word in command for word in (*SLOW, *ELSEWHERE)):
             continue
+        said = []
         for process in run_or_launch(shortened(command), checkout):
             assert process.returncode == 0, f"{command}\n{process.stdout}{process.stderr}"
+            said.append(process.stdout + process.stderr)
         ran += 1
+        printed[command] = "".join(said)
+        for block in (block for block in shown if block[-1] == command):
+            own = "\n".join(printed[each] for each in block)
+            check_printed(shown.pop(block), own, exact=not any(map(is_changed, block)))
+        if command == "mlstm-sentiment classify --input texts.csv --output labelled.csv":
+            held = (checkout / "labelled.csv").read_text()
+            check_printed(inputs["labelled.csv"][0], held, exact=True)
     assert ran >= 30
+    assert not [block for block in shown if not any(word in block[-1] for word in ELSEWHERE)]
     the_python_examples_run(checkout)  # on the model just trained
+
+
+def is_changed(command):
+    """Whether a command runs on other data here than on the page, or shorter."""
+    return shortened(command) != command or re.search(r"\b(runs|data|train\.csv)\b", command)
+
+
+def check_printed(expected, printed, *, exact):
+    """Check that the lines of a page are among those printed, in order.
+
+    Numbers may differ: in a line with times, speeds or sizes on disk in any way, in others by what
+    the last digit shown may hide; unless `exact` also otherwise.
+    """
+    lines = iter(printed.splitlines())
+    for line in filter(str.strip, expected.splitlines()):
+        found = next((each for each in lines if words_of(each) == words_of(line)), None)
+        assert found is not None, f"not printed: {line!r}\n{printed}"
+        if exact:
+            assert numbers_of(found) == pytest.approx(numbers_of(line), rel=5e-3, abs=5e-3), line
 
 
 @pytest.mark.slow

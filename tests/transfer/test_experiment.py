@@ -158,7 +158,8 @@ def test_pooled_states_are_transferred_and_classified(tmp_path, telling_model, s
     assert 0 <= unit < 12
     assert drawn[0].texts[0].get_text() == f"unit {unit}, {kind}"
     over = "mean cell state of unit {} over" if kind == "mean" else "cell state of unit {} after"
-    assert drawn[1].get_xlabel() == f"{over.format(unit)} the text"
+    label = drawn[1].get_xlabel().removesuffix(", sign turned")
+    assert label == f"{over.format(unit)} the text"
     classifier = SentimentClassifier.from_pretrained(tmp_path / "model", tmp_path / "out")
     labels = classifier.predict(sets[2].texts).astype(int)
     assert (labels == sets[2].labels).mean() == results["threshold"]["test_accuracy"]

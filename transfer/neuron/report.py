@@ -67,7 +67,12 @@ def write_report(
 
 FIGURES: dict[str, Callable[[Results], Figure]] = {
     "histogram": lambda results: draw_histogram(
-        results["histogram"], results["neuron"]["index"], SMALL, cell=_cell(results)
+        results["histogram"],
+        results["neuron"]["index"],
+        SMALL,
+        cell=_cell(results),
+        polarity=results["neuron"]["polarity"],
+        cut=results["neuron"]["cut"],
     ),
     "ranking": lambda results: draw_ranking(results["ranking"], results["neuron"]["index"]),
     "by_units": lambda results: draw_by_units(results["by_units"], results["baselines"]),
@@ -205,7 +210,7 @@ def _about(results: Results) -> str:
         f"{state_name(_cell(results)).capitalize()} of a model of "
         f"{model['architecture']['hidden_size']:,} units{trained}, after the text. {counts} texts; "
         f"label {positive} is the positive one, {negative} the negative. {side} values of the unit "
-        f"mean label {positive}; figures and numbers keep its sign."
+        f"mean label {positive}. Numbers keep its sign; in the histogram, positive is to the right."
     )
 
 

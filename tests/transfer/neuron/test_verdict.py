@@ -93,12 +93,16 @@ def test_the_known_unit_keeps_its_weight_and_the_labels_fit_its_intercept_alone(
     assert point["test_accuracy"] == few.accuracy(examples[2].units([3]))
 
 
-def test_histograms_keep_the_units_sign_as_the_documentation_says():
+def test_in_histograms_positive_is_to_the_right_as_the_documentation_says():
     text = " ".join((ROOT / "docs/troubleshooting.md").read_text().split())
-    assert "`neuron.html` and the histograms keep the model's own sign" in text
+    assert "Heatmaps, histograms and the web page show it so that high means positive" in text
     values = np.array([[-2.0], [-1.0], [1.0], [2.0]])
     histogram = unit_histogram(0, Examples(values, np.array([1, 1, 0, 0])))  # low is positive
     assert histogram["positive"][0] == 1
-    positive = draw_histogram(histogram, 0).axes[0].patches[1]
+    (axes,) = draw_histogram(histogram, 0, polarity=-1, cut=-0.5).axes
+    positive = axes.patches[1]
     assert positive.get_label() == "positive"
-    assert positive.get_data().values[0] == 1
+    assert positive.get_data().values[-1] == 1
+    np.testing.assert_allclose(positive.get_data().edges[[0, -1]], [-2, 2])
+    assert axes.lines[0].get_xdata()[0] == 0.5
+    assert axes.get_xlabel().endswith("after the text, sign turned")
