@@ -255,13 +255,19 @@ def _restore_tensors(trainer: Trainer, folder: Path) -> None:
 
 
 def _restore_carried(trainer: Trainer, path: Path) -> None:
+    names, own, shapes = trainer.state.tensors(), trainer.own, _shapes_in(path)
+    whole = _expected_carried(trainer, {}, trainer.lanes)
+    # All ranks read this file, each its own lanes of it.
+    complete = all(shapes.get(name) == tuple(whole[name].shape) for name in names)
+    columns = dict.fromkeys(names, own) if complete and trainer.own_lanes else {}
     # The first checkpoints of format version 1 did not count overflows.
-    found = load_tensors(path, like=_expected_carried(trainer, {}))
+    found = load_tensors(path, like=whole, columns=columns)
     carried = {"row_overflows": trainer.overflows, **found}
-    check_tensors(path, carried, _expected_carried(trainer, carried), CONFIG)
+    lanes = trainer.own_lanes if columns else trainer.lanes
+    check_tensors(path, carried, _expected_carried(trainer, carried, lanes), CONFIG)
     check_not_negative(path, carried, {"row_overflows", "row_nats"})
-    names = trainer.state.tensors()
-    trainer.load_lanes(State(**{name: carried[name] for name in names}))
+    state = State(**{name: carried[name] for name in names})
+    trainer.load_lanes(state, own.start if columns else 0)
     trainer.restore_nats(carried["row_nats"].flatten())
     trainer.overflows.copy_(carried["row_overflows"])
     try:
@@ -270,18 +276,20 @@ def _restore_carried(trainer: Trainer, path: Path) -> None:
         raise InputError(f"{path}: random_state is not one of torch's ({error})") from error
 
 
-def _expected_carried(trainer: Trainer, carried: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _expected_carried(
+    trainer: Trainer, carried: Mapping[str, Tensor], lanes: int
+) -> dict[str, Tensor]:
     """Return tensors without content, with the expected shapes and dtypes.
 
     The number of ranks that saved them and the dtype of the products may differ: a resume may begin
-    or stop scaling losses.
+    or stop scaling losses. lanes: those that were read.
     """
     row_nats = carried.get("row_nats")
     dtype = State.dtype_of_products(carried) or trainer.model.dtype
     ranks = row_nats.numel() if row_nats is not None else 1
     meta = torch.device("meta")
     return {
-        **trainer.model.initial_state(trainer.lanes, dtype=dtype, device=meta).tensors(),
+        **trainer.model.initial_state(lanes, dtype=dtype, device=meta).tensors(),
         "row_nats": torch.empty((1, max(ranks, 1), 1), dtype=torch.float64, device=meta),
         "row_overflows": trainer.overflows,
         "random_state": torch.get_rng_state(),

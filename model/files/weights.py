@@ -286,11 +286,15 @@ def _clear_read_errors(path: Path) -> Iterator[None]:
         raise InputError(f"{path}: damaged or cut short ({error}){GET_AGAIN}") from error
 
 
-def load_tensors(path: Path, like: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
+def load_tensors(
+    path: Path,
+    like: Mapping[str, Tensor] | None = None,
+    columns: Mapping[str, slice] = MappingProxyType({}),
+) -> dict[str, Tensor]:
     """Read a safetensors file; InputError if it is missing, damaged or holds NaN.
 
     like: tensors of about the file's sizes. A file of more than twice as many bytes, which need not
-    fit into memory, is refused unread.
+    fit into memory, is refused unread. columns: of these tensors [A, B, ...] only some of B.
     """
     with _clear_read_errors(path):
         if like is not None:
@@ -300,7 +304,17 @@ def load_tensors(path: Path, like: Mapping[str, Tensor] | None = None) -> dict[s
                     f"{path}: {size:,} bytes, where {most:,} are expected at most; is it another's?"
                 )
         # Copies: the file is mapped into memory, and it may change.
-        tensors = {name: tensor.clone() for name, tensor in load_file(path).items()}
+        if columns:
+            with safe_open(path, framework="pt") as file:
+                names = file.keys()
+                tensors = {
+                    name: file.get_slice(name)[:, columns[name]].clone()
+                    if name in columns
+                    else file.get_tensor(name).clone()
+                    for name in names
+                }
+        else:
+            tensors = {name: tensor.clone() for name, tensor in load_file(path).items()}
     check_finite(path, tensors)
     return tensors
 

@@ -11,6 +11,7 @@ from model.bounds import PositiveInt
 from model.fused.cuda.graphs import without_graphs
 from model.layers.recurrence import fastest_for
 from training.precision import sums_in_fp32
+from training.utilization import limit_seconds, peak_of
 
 from .contenders import (
     compiled_step,
@@ -52,12 +53,14 @@ def measure_recurrence(options: RecurrenceOptions) -> dict[str, Any]:
     speeds, spread = rates(seconds, shape.T * shape.B)
     against = _against_all(seconds, shape)
     saved = saved_bytes(problem)
+    limit = None if options.inference else characters_at_limit(shape)
     multiplied = shape.recurrent_products() + shape.input_products() * TOKENS / shape.T / shape.B
     return {
         "chars_per_second": speeds,
         "spread": spread,
         "ratios": {name: value["median"] for name, value in against.items()},
         "ratio_ranges": {name: [value["low"], value["high"]] for name, value in against.items()},
+        **({} if limit is None else {"fraction_of_limit": speeds["fused"] / limit}),
         "teraflops": 2e-12 * (1 if options.inference else 3) * multiplied * speeds["fused"],
         "saved_bytes_per_character": saved / (shape.T * shape.B),
         "saved_over_least": saved / least_bytes(shape),
@@ -65,6 +68,15 @@ def measure_recurrence(options: RecurrenceOptions) -> dict[str, Any]:
         **options.provenance(),
         "seconds": seconds,
     }
+
+
+def characters_at_limit(shape: Sizes) -> float | None:
+    """Return the characters per second of training at a GPU's physical limit, if it is known."""
+    on_gpu = shape.device.type == "cuda"
+    peak = peak_of(torch.cuda.get_device_name(shape.device)) if on_gpu else None
+    if peak is None:
+        return None
+    return shape.B / limit_seconds(5 * shape.H**2, shape.B, shape.dtype, peak)
 
 
 def _against_all(seconds: Timings, shape: Sizes) -> dict[str, dict[str, float]]:

@@ -5,9 +5,11 @@ import pytest
 import torch
 
 from data_utils.lanes import WindowBatch
+from data_utils.synthetic import synthetic_reviews
 from model.files.weights import LoadedModel, load_model, save_model
 from model.fused.cuda import graphs as cuda_graphs
 from model.fused.cuda.mlstm import runs_in_triton
+from model.fused.weight_gradients import summed_product
 from model.fused.window import Inputs
 from model.inference.featurizer import SentimentFeaturizer
 from model.inference.sampling import Clamp, SamplingConfig, generate
@@ -15,6 +17,7 @@ from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.layers.recurrence import fused_mlstm, reference_mlstm
 from model.text.profiles import text_profile
+from model.text.split import encode_split
 from model.units.unit_traces import read_texts
 from scaling.benchmark.recurrence import RecurrenceOptions, measure_recurrence
 from tests.model.layers.windows import (
@@ -30,6 +33,7 @@ from tests.model.layers.windows import (
 from tests.support.runs import rows_of, small_run
 from tests.support.runs import run as run_command
 from tests.transfer.finetuning.tasks import several
+from training.evaluation import evaluate_split
 from training.objective import Objective
 from training.optimizers.optim import OptimConfig
 from training.parallel.batch import as_batch
@@ -140,6 +144,48 @@ def test_a_window_that_is_given_up_frees_its_graph():
             fused_mlstm(window_of(x_proj, h, c, *weights))
     inputs = Inputs(x_proj, None, h, c, *weights)
     assert len(graphs.idle[graphs.sizes_of(inputs)]) == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_a_captured_read_gives_what_one_without_graphs_gives(dtype):
+    T, B, H = 64, 16, 128
+    graphs = cuda_graphs.ReadingGraphs()
+    for seed in range(4):
+        drawn = make_inputs(dtype, T, B, H, seed)
+        x_proj, h, c, *weights = (tensor.detach().cuda() for tensor in drawn)
+        window = window_of(x_proj, h, c, *(weight / 8 for weight in weights))
+        with torch.inference_mode(), cuda_graphs.captured_by(None, graphs):
+            outputs, last = fused_mlstm(window)
+        with torch.inference_mode(), cuda_graphs.without_graphs():
+            expected, after = fused_mlstm(window)
+        assert torch.equal(outputs, expected)
+        assert torch.equal(last.c, after.c)
+    (idle,) = graphs.idle.values()
+    assert len(idle) == 1
+
+
+def test_an_evaluation_is_captured_and_equals_the_cpus(tmp_path):
+    reviews = (review.text for review in synthetic_reviews(300, seed=3))
+    split = encode_split(reviews, text_profile("openai"))
+    graphs, found = cuda_graphs.ReadingGraphs(), []
+    for device in ("cpu", "cuda"):
+        model = build_model(ModelConfig(hidden_size=64), seed=1).to(device).eval()
+        world = World(0, 1, torch.device(device))
+        with cuda_graphs.captured_by(None, graphs):
+            found.append(evaluate_split(model, split, lanes=8, world=world)[0])
+    assert found[1] == pytest.approx(found[0], abs=1e-4)
+    assert graphs.idle
+
+
+def test_weight_gradients_of_16_bits_are_in_fp32():
+    """As cuBLAS adds them up: rounded once, after all parts of a gradient are added."""
+    drawn = torch.Generator().manual_seed(0)
+    a, b = (torch.randn(4096, 64, generator=drawn).bfloat16() for _ in range(2))
+    gradient = summed_product(a.cuda(), b.cuda())
+    assert gradient.dtype == torch.float32
+    torch.testing.assert_close(
+        gradient.cpu().double(), a.double().t() @ b.double(), rtol=1e-4, atol=1e-2
+    )
 
 
 def test_lane_groups_share_a_window_and_dropout_is_the_cpus():

@@ -313,6 +313,26 @@ def test_only_the_main_rank_looks_for_a_checkpoint(checkpoints, small_split, mon
     assert restored.progress.step == 0
 
 
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_a_rank_reads_its_own_lanes_alone(checkpoints, small_split, monkeypatch, rank):
+    trainer = saved_by(checkpoints, small_split, steps=2)
+    restored = make_trainer()
+    restored.world = World(rank, 2 if rank < 2 else 3, torch.device("cpu"))
+    monkeypatch.setattr(checkpoint, "run_on_main", lambda world, act: str(act()))
+    read, load = [], checkpoint.load_tensors
+
+    def noting(path, **options):
+        found = load(path, **options)
+        read.append(found["h"].shape[1])
+        return found
+
+    monkeypatch.setattr(checkpoint, "load_tensors", noting)
+    checkpoints.restore(restored)
+    assert read == [restored.own_lanes]
+    for name, tensor in restored.state.tensors().items():
+        assert torch.equal(tensor, trainer.state.tensors()[name][:, restored.own])
+
+
 def test_a_checkpoint_kept_by_a_name_is_restored(checkpoints, small_split):
     trainer, restored = make_trainer(), make_trainer()
     train(trainer, small_split, 1)

@@ -17,6 +17,10 @@ from .triton_window import Activations, Gradients, in_order, run_backward, run_f
 
 MOST_SIZES = 4  # of windows whose passes are kept captured
 STALE = 64  # windows of other sizes, after which a kept size may make room for a new one
+SHORTEST_READ = (
+    32  # bytes of a window without gradient that is captured: a copy of the weights pays
+)
+MOST_READ_SIZES, STALE_READ = 1, 16  # of such windows; each size has a copy of the weights
 
 
 def graphed_mlstm(
@@ -33,15 +37,37 @@ def graphed_mlstm(
     return made
 
 
+def graphed_forward(
+    graphs: "ReadingGraphs", inputs: Inputs
+) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Return h and the last h and c without a gradient; None if the window is not captured."""
+    captured = None if inputs.sizes[0] < graphs.shortest else graphs.borrow(inputs)
+    if captured is None:
+        return None
+    try:
+        _copy(inputs, captured.inputs)
+        captured.replay_forward()
+        h, c = captured.made.h, captured.made.c
+        return h.clone(), h[-1].clone(), c[-1].clone()
+    finally:
+        graphs.give_back(captured)
+
+
 @dataclass
-class Captured:
-    """Both passes, captured with their own memory, to be replayed for one window at a time."""
+class CapturedForward:
+    """The forward pass, captured with its own memory, to be replayed for one window at a time."""
 
     owner: "Graphs"  # which gets it back
     sizes: Hashable  # of the windows that it fits, from `Graphs.sizes_of`
     inputs: Inputs
     made: Activations
     replay_forward: Callable[[], None]
+
+
+@dataclass
+class Captured(CapturedForward):
+    """Both passes, captured in the same way."""
+
     given: tuple[Tensor, Tensor, Tensor]  # dh, dh_last, dc_last
     gradients: Gradients
     factors: Factors
@@ -102,11 +128,11 @@ class Graphs:
         self._lock = threading.RLock()
         self._capture = capture or CudaCapture()
         self._most_sizes, self._stale = most_sizes, stale
-        self.idle: dict[Hashable, list[Captured]] = {}
+        self.idle: dict[Hashable, list[Any]] = {}
         self._last_use: dict[Hashable, int] = {}  # for each size kept: the number of its window
         self._windows = 0
 
-    def borrow(self, inputs: Inputs) -> Captured | None:
+    def borrow(self, inputs: Inputs) -> Any:
         """Return passes that are not in use, captured now if necessary; None if there is no room.
 
         There is none while `most_sizes` other sizes are in use. A capture costs several passes:
@@ -132,7 +158,7 @@ class Graphs:
         del self.idle[oldest], self._last_use[oldest]
         return True
 
-    def give_back(self, captured: Captured) -> None:
+    def give_back(self, captured: CapturedForward) -> None:
         """Take back passes whose results are no longer needed; drop those of a size not kept."""
         with self._lock:
             idle = self.idle.get(captured.sizes)
@@ -144,44 +170,77 @@ class Graphs:
         tensors = tuple(None if t is None else (tuple(t.shape), t.dtype, t.device) for t in inputs)
         return tensors, self._capture.stream(inputs.h0.device)
 
-    def _captured(self, inputs: Inputs, sizes: Hashable) -> Captured:
-        x, indices, *rest = inputs
-        own = Inputs(
-            x.detach().clone(),
-            None if indices is None else indices.clone(),
-            *(tensor.detach().clone() for tensor in rest),
-        )
-        made, replay = self._capture(lambda: run_forward(own, save=True), x.device)
+    def _captured(self, inputs: Inputs, sizes: Hashable) -> CapturedForward:
+        own, device = _cloned(inputs), inputs.x.device
+        made, replay = self._capture(lambda: run_forward(own, save=True), device)
         given = (torch.zeros_like(made.h), torch.zeros_like(own.h0), torch.zeros_like(own.c0))
         backward, replay_backward = self._capture(
-            lambda: _flat(run_backward(own, made, *given)), x.device
+            lambda: _flat(run_backward(own, made, *given)), device
         )
         gradients, factors = Gradients(*backward[:_GRADIENTS]), Factors(*backward[_GRADIENTS:])
         return Captured(self, sizes, own, made, replay, given, gradients, factors, replay_backward)
 
 
+class ReadingGraphs(Graphs):
+    """Captured forward passes without a gradient.
+
+    Texts of many lengths give windows of many sizes, so a size is captured when it comes again.
+    shortest: bytes of a window that is captured; the others are as for `Graphs`.
+    """
+
+    def __init__(
+        self,
+        capture: Capture | None = None,
+        most_sizes: int = MOST_READ_SIZES,
+        stale: int = STALE_READ,
+        shortest: int = SHORTEST_READ,
+    ) -> None:
+        super().__init__(capture, most_sizes, stale)
+        self.shortest = shortest
+        self._before: Hashable = None  # the size of the last window
+
+    def borrow(self, inputs: Inputs) -> Any:
+        """Return a pass that is not in use; None at the first window of a size in a row."""
+        sizes = self.sizes_of(inputs)
+        with self._lock:
+            again, self._before = sizes == self._before, sizes
+            return super().borrow(inputs) if again or sizes in self.idle else None
+
+    def _captured(self, inputs: Inputs, sizes: Hashable) -> CapturedForward:
+        # Ordinary tensors, which may be written to in and outside of inference mode.
+        with torch.inference_mode(False), torch.no_grad():
+            own = _cloned(inputs)
+            made, replay = self._capture(lambda: run_forward(own, save=False), inputs.x.device)
+        return CapturedForward(self, sizes, own, made, replay)
+
+
 shared_graphs = Graphs()  # of all threads
+shared_reading_graphs = ReadingGraphs()
 
 
 class _Choice(threading.local):
-    """The argument of `captured_by` in this thread."""
+    """The arguments of `captured_by` in this thread."""
 
     made = False
     graphs: Graphs | None = None
+    reading: ReadingGraphs | None = None
 
 
 _choice = _Choice()
 
 
 @contextmanager
-def captured_by(graphs: Graphs | None) -> Iterator[None]:
-    """Let this thread capture its windows in these graphs, on any device; None: in no graphs."""
-    before = _choice.made, _choice.graphs
-    _choice.made, _choice.graphs = True, graphs
+def captured_by(graphs: Graphs | None, reading: ReadingGraphs | None = None) -> Iterator[None]:
+    """Let this thread capture its windows in these graphs, on any device; None: in no graphs.
+
+    reading: for windows without a gradient.
+    """
+    before = _choice.made, _choice.graphs, _choice.reading
+    _choice.made, _choice.graphs, _choice.reading = True, graphs, reading
     try:
         yield
     finally:
-        _choice.made, _choice.graphs = before
+        _choice.made, _choice.graphs, _choice.reading = before
 
 
 @contextmanager
@@ -196,6 +255,13 @@ def graphs_for(device: torch.device) -> Graphs | None:
     if _choice.made:
         return _choice.graphs
     return shared_graphs if device.type == "cuda" else None
+
+
+def reading_graphs_for(device: torch.device) -> ReadingGraphs | None:
+    """Return the graphs in which this thread captures windows without a gradient, or None."""
+    if _choice.made:
+        return _choice.reading
+    return shared_reading_graphs if device.type == "cuda" else None
 
 
 _GRADIENTS = len(Gradients._fields)
@@ -252,6 +318,15 @@ class _GraphedMlstm(torch.autograd.Function):
         of_weights = weight_gradients(factors, ctx.deferred)
         gradients = Gradients(*(gradient.clone() for gradient in captured.gradients))
         return None, None, *in_order(gradients, *of_weights)
+
+
+def _cloned(inputs: Inputs) -> Inputs:
+    x, indices, *rest = inputs
+    return Inputs(
+        x.detach().clone(),
+        None if indices is None else indices.clone(),
+        *(tensor.detach().clone() for tensor in rest),
+    )
 
 
 def _copy(source: Inputs, target: Inputs) -> None:

@@ -4,6 +4,7 @@ import gc
 import json
 import statistics
 import weakref
+from dataclasses import replace
 from functools import partial
 from types import FunctionType, SimpleNamespace
 
@@ -23,7 +24,7 @@ from scaling.benchmark.contenders import (
     training,
 )
 from scaling.benchmark.problem import Problem, Sizes
-from scaling.benchmark.recurrence import least_bytes, saved_bytes
+from scaling.benchmark.recurrence import characters_at_limit, least_bytes, saved_bytes
 from scaling.benchmark.step import BACKWARD, PARTS, REST, spans_of
 from tests.model.fused.kernels import KERNELS, skip_unless_it_runs
 from tests.model.fused.tiles.emulation import emulate_tiles, take_no_tiles
@@ -217,3 +218,12 @@ def test_every_part_of_a_profile_counts_once():
     assert (spans["weight gradients"], spans["recurrence, forward"], spans["loss"]) == (15, 20, 10)
     assert spans[REST] == 30
     assert sum(spans.values()) == 100
+
+
+def test_the_limit_is_known_of_gpus_of_the_list_alone(monkeypatch):
+    gpu = Sizes(256, 256, 1024, 64, torch.bfloat16, torch.device("cuda", 0))
+    for name, expected in (("NVIDIA H200", 31.44e6), ("NVIDIA Thing", None)):
+        monkeypatch.setattr(torch.cuda, "get_device_name", lambda device, name=name: name)
+        found = characters_at_limit(gpu)
+        assert found == (expected and pytest.approx(expected, rel=1e-3))
+    assert characters_at_limit(replace(gpu, device=torch.device("cpu"))) is None

@@ -16,7 +16,13 @@ pytest.importorskip("triton", reason="Triton has no wheel for this platform")
 
 from model.fused import weight_gradients
 from model.fused.cuda import triton_window
-from model.fused.cuda.graphs import MOST_SIZES, Graphs, captured_by, without_graphs
+from model.fused.cuda.graphs import (
+    MOST_SIZES,
+    Graphs,
+    ReadingGraphs,
+    captured_by,
+    without_graphs,
+)
 from model.fused.cuda.mlstm import runs_in_triton, triton_mlstm
 from model.fused.weight_gradients import DeferredWeightGradients, join
 from model.layers.recurrence import reference_mlstm
@@ -86,7 +92,7 @@ def errors_of_a_window(dtype, T, B, H):
 
 @pytest.mark.parametrize("graphed", [False, True])
 def test_products_with_fp32_results_are_nearer_to_fp64(request, graphed):
-    T, B, H = 6, 4, 64
+    T, B, H = 4, 2, 64
     found = []
     for fixture in (None, "fp32_results"):
         if fixture:
@@ -298,6 +304,68 @@ def test_without_graphs_nothing_is_captured(graphs, capture):
     assert capture.captured == 0
     results(triton_mlstm, inputs)
     assert capture.captured == 2
+
+
+def read(inputs, mode=torch.inference_mode):
+    x_proj, h, c, *weights = inputs
+    with mode():
+        outputs, last = triton_mlstm(window_of(x_proj, h, c, *weights))
+    return outputs, last.h, last.c
+
+
+@pytest.fixture
+def reading(capture):
+    """Take the way through graphs for windows without a gradient."""
+    graphs = ReadingGraphs(capture, stale=2, shortest=2)
+    with captured_by(None, graphs):
+        yield graphs
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_a_captured_read_gives_what_one_without_graphs_gives(reading, capture, dtype):
+    """In turns of inference mode and without, with other weights, states and texts."""
+    batches = [scaled_inputs(dtype, 2, 1, 3) for _ in range(2)]
+    with torch.no_grad():
+        for tensor in batches[1]:
+            tensor.neg_()
+    for mode in (torch.inference_mode, torch.no_grad, torch.inference_mode):
+        for inputs in batches:
+            made = read(inputs, mode)
+            with without_graphs():
+                expected = read(inputs, mode)
+            assert all(map(torch.equal, made, expected))
+    assert capture.captured == 1
+
+
+def test_results_of_a_read_are_not_written_over_by_the_next(reading):
+    first, second = (scaled_inputs(torch.float32, 2, 1, 3) for _ in range(2))
+    with torch.no_grad():
+        second[0].neg_()
+    read(first)
+    held = read(first)
+    copies = [tensor.clone() for tensor in held]
+    read(second)
+    assert all(map(torch.equal, held, copies))
+
+
+def test_only_a_size_that_comes_again_is_captured_and_it_makes_room(reading, capture):
+    for T in (2, 3, 4, 5):
+        read(scaled_inputs(torch.float32, T, 1, 3))
+    assert capture.captured == 0
+    for T in (2, 2, 2, 3, 3):
+        read(scaled_inputs(torch.float32, T, 1, 3))
+    assert capture.captured == 1
+    for _ in range(4):
+        read(scaled_inputs(torch.float32, 4, 1, 3))
+    assert capture.captured == 2
+    assert len(reading.idle) == 1
+
+
+def test_a_short_read_and_a_window_with_a_gradient_are_not_captured(reading, capture):
+    for _ in range(3):
+        read(scaled_inputs(torch.float32, 1, 1, 3))
+        results(triton_mlstm, scaled_inputs(torch.float32, 2, 1, 3))
+    assert capture.captured == 0
 
 
 class SharedByThreads(ReplayedByHand):

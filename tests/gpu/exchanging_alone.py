@@ -1,0 +1,70 @@
+"""The bucketed exchange in a group of one rank, on NCCL or gloo, for test_exchange.py.
+
+Prints, as JSON: for each precision and each way to exchange, the mean loss of some steps and the
+seconds exposed. The process must end by itself.
+"""
+
+import json
+import sys
+from datetime import timedelta
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from data_utils.lanes import WindowBatch
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
+from model.state import DTYPES
+from training.optimizers.optim import OptimConfig
+from training.parallel.batch import as_batch
+from training.parallel.buckets import BucketedExchange, BucketSender
+from training.parallel.distributed import World
+from training.trainer import TrainConfig, Trainer
+
+STEPS = 8
+SIZES = {"cuda": (1024, 128, 128), "cpu": (16, 4, 8)}  # units, lanes, bytes
+SENT = {"alone": None, "fp32": torch.float32, "fp16": torch.float16}
+
+
+def main(kind):
+    units, lanes, length = SIZES[kind]
+    device = torch.device(kind, 0) if kind == "cuda" else torch.device(kind)
+    dist.init_process_group(
+        "nccl" if kind == "cuda" else "gloo",
+        store=dist.HashStore(),
+        rank=0,
+        world_size=1,
+        timeout=timedelta(seconds=60),
+    )
+    tokens = np.random.default_rng(0).integers(0, 256, (lanes, length + 1), dtype=np.uint8)
+    count = lanes * length
+    window = WindowBatch(tokens, np.full(lanes, length), np.full(lanes, True), count, count)
+    found = {}
+    for precision in ("fp32", "bf16", "fp16"):
+        for way, sent in SENT.items():
+            trainer = Trainer(
+                build_model(ModelConfig(hidden_size=units), 0, DTYPES[precision]),
+                optim=OptimConfig(lr=1e-3, clip_norm=1.0),
+                train=TrainConfig(precision=precision),
+                world=World(0, 1, device),
+                lanes=lanes,
+                steps=100,
+                seed=0,
+            )
+            if sent is not None:
+                sender = BucketSender(trainer.world, sent)
+                loss = trainer._loss_of_one_token
+                trainer.exchange = BucketedExchange(
+                    trainer.model, trainer.world, sender, 25.0, loss
+                )
+            for _ in range(STEPS):
+                trainer.train(as_batch(window, device))
+            nats = float(trainer.nats) / (STEPS * count)
+            found[f"{precision} {way}"] = {"nats": nats, "exposed": trainer.exchange.clock.lap()}
+    dist.destroy_process_group()
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
