@@ -212,7 +212,8 @@ def in_words(cell: dict[str, Any]) -> str:
 DIFFERENCE_NOTES = """\
 Points, with 95 % intervals of pairs: both classified the same texts. \\*: the answers to single
 texts were not kept: the interval is that for different texts, wider than necessary. A difference is
-clear if its interval is on one side of zero.
+clear if its interval is on one side of zero. Over ten folds all pairs are taken as independent, so
+that one unit, where folds choose different ones, varies by more.
 """
 
 
