@@ -133,8 +133,14 @@ def draw_histogram(
         axes.stairs(counts, edges, fill=True, alpha=0.5, color=color, label=literal(name))
     if cut is not None:
         axes.axvline(polarity * cut, color=INK, linewidth=1, linestyle="--")
-        place = {"xycoords": axes.get_xaxis_transform(), "textcoords": "offset points"}
-        axes.annotate("threshold", (polarity * cut, 1), xytext=(4, -8), fontsize=8, **place)
+        axes.annotate(
+            "threshold",
+            (polarity * cut, 1),
+            xytext=(4, -8),
+            xycoords=axes.get_xaxis_transform(),
+            textcoords="offset points",
+            fontsize=8,
+        )
     sign = ", sign turned" if polarity < 0 else ""
     axes.set(
         xlabel=f"{state_name(cell)} of unit {unit} after the text{sign}"
