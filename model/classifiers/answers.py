@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from .fitted import Fitted
 
+NEUTRAL = "neutral"  # the label of an unsure text, if asked for
 DIGITS = 7  # significant ones
 
 
@@ -83,11 +84,16 @@ def added_names(fitted: "Fitted", *, neuron: bool = False) -> list[str]:
 
 
 def answers_of(
-    fitted: "Fitted", found: Predictions, names: Sequence[str]
+    fitted: "Fitted", found: Predictions, names: Sequence[str], *, neutral: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """Yield the results for each text, those named, by name."""
+    """Yield the results for each text, those named, by name.
+
+    neutral: the label of an unsure text is `NEUTRAL`.
+    """
     for row in range(len(found.choices)):
         values = _values(fitted, found, row)
+        if neutral and values["unsure"]:
+            values["label"] = NEUTRAL
         yield {name: values[name] for name in names}
 
 

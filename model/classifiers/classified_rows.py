@@ -20,11 +20,14 @@ def classify_batches(
     names: OwnNames,
     is_known: IsKnown | None = None,
     on_size: Callable[[int], object] = lambda tokens: None,
+    *,
+    neutral: bool = False,
 ) -> Iterator[list[Record]]:
     """Yield every batch with its rows' results, `names.added`, added; all None without a text.
 
     names: of the rows' own values. is_known: called with these, by name. Rows that are known, the
     first ones, are left out. on_size: called with the tokens of a batch before it is classified.
+    neutral: as for `answers_of`.
     """
     for batch in batches:
         own = [names.values(row.record) for row in batch]
@@ -32,7 +35,7 @@ def classify_batches(
         on_size(encoded.size)
         known = 0 if is_known is None else sum(1 for _ in takewhile(is_known, own))
         if known < len(batch):
-            rows = _with_answers(classifier, batch, own, encoded, names)
+            rows = _with_answers(classifier, batch, own, encoded, names, neutral)
             yield rows[known:]  # digits as if uninterrupted
         elif classifier.advance is not None:
             classifier.advance(encoded.size)
@@ -44,9 +47,10 @@ def _with_answers(
     own: list[dict[str, Any]],
     encoded: "EncodedTexts",
     names: OwnNames,
+    neutral: bool,
 ) -> list[Record]:
     found = classifier.predict_all(encoded)
-    answers = answers_of(classifier.fitted, found, names.added)
+    answers = answers_of(classifier.fitted, found, names.added, neutral=neutral)
     nothing = dict.fromkeys(names.added)
     rows = []
     for row, values in zip(batch, own, strict=True):

@@ -116,6 +116,11 @@ def add_options(parser: Parser) -> None:
         "--threshold)",
     )
     parser.add_argument(
+        "--neutral",
+        action="store_true",
+        help="label texts that are unsure as neutral",
+    )
+    parser.add_argument(
         "--neuron",
         action="store_true",
         help="also write `neuron`, the value of the unit that the classifier relies on most, with "
@@ -158,6 +163,8 @@ def run(options: Namespace) -> None:
 
     from ..classifiers.answers import added_names
 
+    if options.neutral and not classifier.fitted.is_binary:
+        raise InputError("--neutral is for a classifier of two classes; leave it out")
     names = OwnNames(added_names(classifier.fitted, neuron=options.neuron), keys)
     columns = [*names.of(keys), *names.added] if keys else []
     counts = Counts(classifier, options, names, key, names.added)
@@ -172,6 +179,7 @@ def run(options: Namespace) -> None:
                 names,
                 None if kept is None else known_to(kept, counts.add),
                 expectation(position, progress),
+                neutral=options.neutral,
             )
             write_rows(rows, writer, progress, counts.add)
     counts.conclude(PLACE if options.input == "-" else options.input or "--text")
@@ -334,7 +342,7 @@ def request(
     from ..classifiers.fitted import fitted_digest
     from ..version import installed_version
 
-    names = ("threshold", "unsure", "precision", "neuron")
+    names = ("threshold", "unsure", "precision", "neuron", "neutral")
     shard = options.shard
     return {
         "version": installed_version(),

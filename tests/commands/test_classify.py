@@ -675,6 +675,14 @@ def test_counts_and_report_are_those_of_all_rows_after_an_interruption(
     assert found["whole"] == found["cut"]
 
 
+def test_unsure_texts_are_neutral_if_asked_for(classify):
+    words = ("--text", "I like it.", "--unsure", "0", "1")
+    plain, neutral = (json.loads(classify(*words, *more).stdout) for more in ([], ["--neutral"]))
+    assert neutral == plain | {"label": "neutral"}
+    sided = ("--text", "I like it.", "--unsure", "1", "1")
+    assert json.loads(classify(*sided, "--neutral").stdout)["label"] == plain["label"]
+
+
 def test_neuron_is_written_only_if_asked_for(classify, work):
     plain, asked = (
         json.loads(classify("--text", "I like it.", *more).stdout) for more in ([], ["--neuron"])
