@@ -63,9 +63,11 @@ TIME = re.compile(r"\d\s?(?:s|h|ms|seconds?|minutes?|left|chars/s|dollars)\b|sec
 def words_of(line):
     """Return a line without its numbers, signs in parentheses and runs of spaces.
 
-    Nor does it have the pooling in the name of a unit, which depends on the texts.
+    Nor does it have what another job does not print: the pooling in the name of a unit, and the
+    time that is left.
     """
     line = re.sub(r"\b(last|mean)_unit", "unit", line)
+    line = re.sub(r"\s[\d:]+ left$", "", line)
     return " ".join(NUMBER.sub("#", re.sub(r"\([+-]\)", "(#)", line)).split())
 
 

@@ -42,8 +42,8 @@ def test_every_command_runs_in_order(checkout):
             said.append(process.stdout + process.stderr)
         ran += 1
         printed[command] = "".join(said)
-        for block in (block for block in shown if block[-1] == command):
-            own = "\n".join(printed[each] for each in block)
+        for block in [block for block in shown if block[-1] == command]:
+            own = "\n".join(printed.get(each, "") for each in block)
             check_printed(shown.pop(block), own, exact=not any(map(is_changed, block)))
         if command == "mlstm-sentiment classify --input texts.csv --output labelled.csv":
             held = (checkout / "labelled.csv").read_text()
