@@ -122,7 +122,7 @@ class Texts:
             self.count += 1
             self.blank += not text.strip()
             size += len(text) + OF_A_TEXT
-            if size > IN_MEMORY and is_file:  # a pipe or an address is not read twice
+            if size > IN_MEMORY and is_file:  # a pipe is not read twice
                 self.few = None
             if self.few is not None:
                 self.few.append(text)

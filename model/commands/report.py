@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..classifiers.answers import NEUTRAL
 from ..classifiers.classified_rows import classify_batches
 from ..classifiers.rows import InputRow, OwnNames
 from ..errors import InputError
@@ -25,6 +26,7 @@ from .classify import Counts, check_by, expectation, keys_of, load, looked_at, r
 from .command_line import (
     KINDS_HELP,
     Parser,
+    Shard,
     add_by,
     add_classifier,
     add_model,
@@ -42,7 +44,7 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "input",
         metavar="FILE",
-        help=f"texts, or what classify wrote: {KINDS_HELP}; a file, or its http(s) address",
+        help=f"texts, or what classify wrote: {KINDS_HELP}",
     )
     parser.add_argument(
         "--output",
@@ -56,7 +58,9 @@ def add_options(parser: Parser) -> None:
     add_classifier(parser)
     add_reading(parser)
     add_precision(parser)
-    parser.set_defaults(text=[], threshold=None, unsure=None, neuron=False, batch_size=128)
+    parser.set_defaults(
+        text=[], threshold=None, unsure=None, neuron=False, batch_size=128, shard=Shard()
+    )
 
 
 def run(options: Namespace) -> None:
@@ -116,7 +120,7 @@ def answered(row: InputRow, classes: Sequence[str]) -> dict[str, Any]:
             values[name] = None
     if values["label"] is None:
         return values
-    if values["label"] not in classes:
+    if values["label"] not in (*classes, NEUTRAL):
         raise InputError(
             f"{place}: label is {values['label']!r}, but the classifier's classes are "
             f"{', '.join(classes)}; name the model of these answers with --model"
