@@ -134,7 +134,7 @@ def draw_histogram(
         axes.stairs(counts, edges, fill=True, alpha=0.5, color=color, label=literal(name))
     if cut is not None:
         axes.axvline(polarity * cut, color=INK, linewidth=1, linestyle="--")
-        place = {"xycoords": axes.get_xaxis_transform(), "textcoords": "offset points"}
+        place: Any = {"xycoords": axes.get_xaxis_transform(), "textcoords": "offset points"}
         axes.annotate("threshold", (polarity * cut, 1), xytext=(4, -8), fontsize=8, **place)
     sign = ", sign turned" if polarity < 0 else ""
     axes.set(
