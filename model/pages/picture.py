@@ -109,10 +109,12 @@ def _draw(rows: list[list[Character]], palette: Palette) -> Any:
                 grounds.append(Rectangle((column, place - 0.5), width, 1.0))
                 colors.append(tint(share, palette))
             if not shown.isspace():
-                color, middle = INK if is_text else QUIET, column + width / 2
-                axes.text(
-                    middle, place, shown, color=color, family="monospace", ha="center", **style
-                )
+                own: Any = {
+                    "color": INK if is_text else QUIET,
+                    "family": "monospace",
+                    "ha": "center",
+                }
+                axes.text(column + width / 2, place, shown, **style, **own)
         if is_text:
             zero = place + 0.5 + DOWN
             xs = [cell.column + cell.width / 2 for cell in cells]
