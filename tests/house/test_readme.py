@@ -118,6 +118,10 @@ def test_the_coloured_example_ends_as_a_complaint(capsys):
     assert verdict.startswith("classifier: negative ")
 
 
+def test_the_readme_is_short():
+    assert len(README.splitlines()) <= 120
+
+
 def test_every_path_in_the_readme_exists():
     for target in re.findall(r"\]\(([^)#]+)\)", README):
         if not target.startswith("http"):
