@@ -10,7 +10,7 @@ PAGE.tables.json next to a page holds its other tables as text in which the path
 in place of each number. In `{speed/results/busy.json#work/train/ratio *100:.1f}` the path is
 relative to experiments/, `#` begins the keys in the file (`*`: all items of a list, whose median is
 taken), then a factor and a format. ` & ` joins the paths of a mean, ` minus ` and ` over ` those of
-a difference and a ratio. `{origins: FILE ...}` stands for the revisions that measured the files.
+a difference and a ratio; ` over ` binds last, so that `A minus B over C` is (A - B) / C. `{origins: FILE ...}` stands for the revisions that measured the files.
 `block` makes such a table for pages whose results are still measured; the pages of closed studies
 keep the text, and a test compares it with the results.
 """
@@ -98,12 +98,14 @@ def number(path: str) -> Any:
     """Return the number that a path with its factors leads to, or several joined ones."""
     steps = FACTOR.findall(path)
     path = FACTOR.sub("", path)
-    if " minus " in path:
-        value = _sides(path, " minus ")[0] - _sides(path, " minus ")[1]
-    elif " over " in path:
-        value = _sides(path, " over ")[0] / _sides(path, " over ")[1]
+    above, over, below = path.partition(" over ")
+    minuend, minus, subtrahend = path.partition(" minus ")
+    if over:
+        value = number(above) / number(below)
+    elif minus:
+        value = number(minuend) - number(subtrahend)
     else:
-        values = _sides(path, " & ")
+        values = _values(path.split(" & "))
         value = values[0] if len(values) == 1 else fmean(values)
     for sign in "*/":
         if factors := [float(factor) for which, factor in steps if which == sign]:
@@ -111,8 +113,8 @@ def number(path: str) -> Any:
     return value
 
 
-def _sides(path: str, separator: str) -> list[Any]:
-    parts = (part.partition("#") for part in path.split(separator))
+def _values(paths: Iterable[str]) -> list[Any]:
+    parts = (path.partition("#") for path in paths)
     return [_found(_content(file), keys.split("/")) for file, _, keys in parts]
 
 

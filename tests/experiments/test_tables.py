@@ -76,6 +76,8 @@ def test_the_features_that_pages_name_are_those_that_are_best_on_val():
         ("a.json#rows/0/right & b.json#all /2", 0.5),
         ("b.json#all minus a.json#rows/0/right", 1.0),
         ("b.json#all over a.json#rows/0/right", 3.0),
+        ("b.json#all minus a.json#rows/0/right over a.json#rows/0/right", 2.0),
+        ("a.json#rows/0/right & b.json#all over a.json#rows/0/right *2", 4.0),
         ("a.json#a~1b", 7),
     ],
 )
