@@ -10,7 +10,8 @@ PAGE.tables.json next to a page holds its other tables as text in which the path
 in place of each number. In `{speed/results/busy.json#work/train/ratio *100:.1f}` the path is
 relative to experiments/, `#` begins the keys in the file (`*`: all items of a list, whose median is
 taken), then a factor and a format. ` & ` joins the paths of a mean, ` minus ` and ` over ` those of
-a difference and a ratio; ` over ` binds last, so that `A minus B over C` is (A - B) / C. `{origins: FILE ...}` stands for the revisions that measured the files.
+a difference and a ratio; ` over ` binds last, so that `A minus B over C` is (A - B) / C.
+`{origins: FILE ...}` stands for the revisions that measured the files.
 `block` makes such a table for pages whose results are still measured; the pages of closed studies
 keep the text, and a test compares it with the results.
 """
