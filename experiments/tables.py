@@ -12,7 +12,6 @@ relative to experiments/, `#` begins the keys in the file (`*`: all items of a l
 taken), then a factor and a format. ` & ` joins the paths of a mean, ` minus ` and ` over ` those of
 a difference and a ratio; ` over ` binds last, so that `A minus B over C` is (A - B) / C.
 `{origins: FILE ...}` stands for the revisions that measured the files.
-
 `block` makes such a table for pages whose results are still measured; the pages of closed studies
 keep the text, and a test compares it with the results.
 """

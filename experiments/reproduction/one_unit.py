@@ -51,7 +51,7 @@ NOTES = """\
 Per cent with 95 % intervals; then the area under the ROC curve. The unit and its cut are from SST's
 train split; no label of another set chose anything. SST's sentences come from MR, so MR is also
 given without those that share wording with SST's train and val splits. The others are harder, since
-SST left out what its readers found neutral. IMDB was read in products of 8-bit integers. Intervals
+SST left out what its readers found neutral. IMDB was processed in int8. Intervals
 cover the choice of the test texts; each model was trained once."""
 
 
@@ -98,7 +98,7 @@ def main() -> None:
 def features_of(
     loaded: LoadedModel, texts: LabelledSet, cache: FeatureCache, name: str
 ) -> Examples:
-    """Return the features of texts; IMDB's long ones are read in products of 8-bit integers."""
+    """Return the features of texts; IMDB's long ones are processed in int8."""
     loaded.model.set_precision("int8" if name == "imdb" else "fp32")
     sequences = list(map(loaded.tokens, texts.texts))
     return Examples(cache.features(loaded.model, sequences, name), texts.labels)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import PercentFormatter
 
 from configs import command
 from data_utils.published_sets.registry import ONE_UNIT, SETS, Published, PublishedSet, Row
@@ -199,8 +200,8 @@ def cells_of(row: dict[str, Any]) -> list[str]:
 
 def quoted(published: Published) -> str:
     """Return a published value with its units and source."""
-    unchecked = ", unchecked" * published.unchecked
-    return f"{100 * published.value:.1f} ({published.units:,}, {published.source}{unchecked})"
+    unverified = ", unverified" * published.unchecked
+    return f"{100 * published.value:.1f} ({published.units:,}, {published.source}{unverified})"
 
 
 def in_words(cell: dict[str, Any]) -> str:
@@ -219,15 +220,15 @@ that one unit, where folds choose different ones, varies by more.
 
 NOTES = """\
 Per cent, with 95 % intervals. They cover the choice of the test texts alone: each model was trained
-once, and another seed would give other numbers. Published: (units, source); those models read 38 GB
-(radford, gray, rerun) or 40 GB (puri, kant, nvidia) of Amazon reviews; unchecked: quoted from
-memory, since no copy of the paper was at hand. Accuracies: Wilson's interval; of ten folds the t
-interval of their mean where that is wider. SemEval: F1 over Plutchik's eight emotions on the
-validation set, intervals by resampling tweets, "majority" is every emotion always; the published
-one is of a language model fine-tuned on the task, ours of frozen features. The baselines of words
-are fitted on the same split, with C chosen on val: TF-IDF of words and word pairs; runs of 1 to 3
-words weighted by naive Bayes (Wang and Manning 2012); TF-IDF of words, word pairs and runs of 2 to
-5 characters. Untrained: mean over seeds, all units.
+once, and another seed would give other numbers. Published: (units, source); those models were
+trained on 38 GB (radford, gray, rerun) or 40 GB (puri, kant, nvidia; an epoch is 38.3 G characters)
+of Amazon reviews; unverified: from memory, since no copy of the paper was at hand. Accuracies:
+Wilson's interval; of ten folds the t interval of their mean where that is wider. SemEval: F1 over
+Plutchik's eight emotions on the validation set, intervals by resampling tweets, "majority" is every
+emotion always; the published one is of a language model fine-tuned on the task, ours of frozen
+features. The baselines of words are fitted on the same split, with C chosen on val: TF-IDF of words
+and word pairs; runs of 1 to 3 words weighted by naive Bayes (Wang and Manning 2012); TF-IDF of
+words, word pairs and runs of 2 to 5 characters. Untrained: mean over seeds, all units.
 """
 
 
@@ -249,7 +250,7 @@ def about(model: dict[str, Any]) -> str:
     corpus = given(first, "--data.corpus") or "its corpus"
     parts = [
         f"Ours: {model['architecture']['hidden_size']:,} units, {model['parameters']:,} parameters",
-        *([f"{read:,} characters read in {training}{begun(first)}"] if read else []),
+        *([f"{read:,} characters in {training}{begun(first)}"] if read else []),
         *([f"{bits:.3f} bits per character at best, on valid of {corpus}"] if bits else []),
         *([f"then fine-tuned on labels, {len(tuned)} times"] if tuned else []),
     ]
@@ -287,7 +288,8 @@ def draw(rows: list[dict[str, Any]]) -> Figure:
     names = [", ".join(cells_of(row)[:2]) for row in rows]
     axes.set_yticks(range(len(rows)), names)
     axes.invert_yaxis()
-    axes.set(xlabel="accuracy; SemEval: F1")
+    axes.xaxis.set_major_formatter(PercentFormatter(1.0, symbol=None))
+    axes.set(xlabel="per cent (accuracy; SemEval: F1)")
     figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
     return figure
 

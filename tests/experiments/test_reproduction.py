@@ -194,7 +194,7 @@ def test_what_is_there_is_measured(yelp, reproduce, capsys):
         ["| Yelp, two classes", "all units"],
         ["| Yelp, two classes", "one unit"],
     ]
-    assert rows[1][2].startswith("95.2 (4,096, radford, unchecked), ")
+    assert rows[1][2].startswith("95.2 (4,096, radford, unverified), ")
 
 
 def test_a_folder_without_any_set_is_refused(tmp_path, reproduce):
@@ -209,7 +209,7 @@ def test_sets_that_other_weights_were_measured_on_say_so():
         return {"model": model}
 
     (alone,) = models({"sst": result(300), "imdb": result(300)})
-    assert alone == "Ours: 4 units, 9 parameters, 300 characters read in training."
+    assert alone == "Ours: 4 units, 9 parameters, 300 characters in training."
     first, second = models({"sst": result(300), "mr": result(172), "imdb": result(300)})
     assert first == f"- {title('sst')}, {title('imdb')}: {alone}"
     assert second == f"- {title('mr')}: {alone.replace('300', '172')}"
@@ -224,8 +224,8 @@ def test_published_values_from_memory_are_marked_in_every_table():
     assert found == {"sst", "cr", "subj"}
     assert not found & recalled
     table = complete("amazon_1024")
-    assert "92.9 (4,096, radford, unchecked)" in table
-    assert "92.3 (4,096, radford, unchecked)" in table
+    assert "92.9 (4,096, radford, unverified)" in table
+    assert "92.3 (4,096, radford, unverified)" in table
 
 
 def test_what_was_not_measured_has_its_published_value_and_a_command():
@@ -246,7 +246,7 @@ def the_table_says_it(folder):
     lines = [line for line in table.splitlines() if line.startswith("| ")]
     assert len(lines) == 1 + 7  # the head; three tasks with two rows, one with one
     assert "12 units" in table
-    assert "4,321 characters read in training" in table
+    assert "4,321 characters in training" in table
     sst = json.loads((folder / "sst.json").read_text())
     assert table.count("`, revision ") == 8  # how each task's two files were made
     assert lines[1].split(" | ")[7] == f"{100 * sst['untrained']['test_accuracy']:.1f}" + (
