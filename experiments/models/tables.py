@@ -14,6 +14,7 @@ from transfer.baselines import BASELINES
 HERE = Path(__file__).resolve().parent
 MILLION = 1e6
 NORMAL = 1.96  # standard errors on either side of a 95 % interval
+TOKENS = {"bytes": "bytes", "pieces": "subword tokens"}  # what results call them, and pages
 
 
 def bits(model: str) -> str:
@@ -89,7 +90,7 @@ def rows_of(model: str) -> dict[str, str]:
     neuron = kept("neuron", f"{model}/neuron")
     memory = of_these_weights(f"memorization_{model}", model)
     rows = {
-        "has read, characters": characters(model),
+        "trained on, characters": characters(model),
         "bits per character, held-out Amazon reviews": bits(model),
         "SST test, all units, per cent": sst(model, "all_units"),
         **one_unit_rows(model),
@@ -103,8 +104,8 @@ def rows_of(model: str) -> dict[str, str]:
         rows["SST val, all units"] = percent(neuron["all_units"]["val_accuracy"])
     if memory is not None:
         train = memory["train"]
-        token = "bytes" if "continuation_bytes" in memory else "pieces"
-        size = memory[f"continuation_{token}"]
+        key = "bytes" if "continuation_bytes" in memory else "pieces"
+        size, token = memory[f"continuation_{key}"], TOKENS[key]
         rows[f"next {size} {token} recited"] = f"{train['exact']} of {train['prompts']:,} prompts"
         reviews = "training reviews and held-out reviews"
         rows[f"mean number of leading {token} recited, of {size}: {reviews}"] = (
@@ -159,7 +160,7 @@ def named(result: dict[str, Any], model: str) -> str:
     if model not in shipped_models() or is_of_the_shipped(result, model):
         return f"`{model}`"
     read = result["model"]["provenance"]["characters"] / MILLION
-    return f"a forerunner of `{model}` that had read {read:,.0f} M characters"
+    return f"a forerunner of `{model}` trained on {read:,.0f} M characters"
 
 
 def shipped(*models: str) -> str:
@@ -257,8 +258,8 @@ def titles() -> str:
     positive, negative = (found["sides"][side] for side in ("positive", "negative"))
     return (
         f"Of the {count_kept(found['reviews']):,} reviews, {with_one:,} have a title, and "
-        f'{with_stars:,} of the titles name stars, such as "Five Stars". So the model has read '
-        "some ratings in words, without being told that they are ratings. Of the "
+        f'{with_stars:,} of the titles name stars, such as "Five Stars". So the training '
+        "text has some ratings in words, not marked as ratings. Of the "
         f"{positive + negative:,} reviews whose stars or label we know, "
         f"{negative / (positive + negative):.0%} are negative: some sources were balanced by label "
         "before we took them, and no label was used to choose among the reviews."

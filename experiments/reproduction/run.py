@@ -45,9 +45,9 @@ class Options:
     tasks: tuple[Name, ...] = ()
     """Names of sets; absent, those whose files exist."""
     untrained: NonNegativeInt = 3
-    """Seeds of the untrained baseline; each reads all texts. 0: without it."""
+    """Seeds of the untrained baseline; each processes all texts. 0: without it."""
     precision: Precision = "fp32"
-    """Number format of the model's matrix products; int8 reads IMDB in a third of the time."""
+    """Number format of the model's matrix products; int8 takes a third of the time on IMDB."""
     results: Path = HERE / "results"
     """The folder of the models' results."""
 

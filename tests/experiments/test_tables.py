@@ -232,7 +232,7 @@ def test_results_of_other_weights_are_not_said_to_be_of_the_shipped_ones(monkeyp
     assert shipped.bits("amazon_1024") == "not measured"
     read = {"characters": 41e6, "git_revision": "4d3eaed92e4e"}
     said = shipped.named({"model": {"provenance": read}}, "amazon_1024")
-    assert said == "a forerunner of `amazon_1024` that had read 41 M characters"
+    assert said == "a forerunner of `amazon_1024` trained on 41 M characters"
     assert shipped.named({"model": {"provenance": read}}, "gone_1024") == "`gone_1024`"
 
 
