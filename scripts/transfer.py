@@ -28,7 +28,7 @@ class Options(LabelledTask):
     """How the cell states become features: last (as published), mean, max, min, or several side by
     side. For a briefly trained model, mean is better than last."""
     untrained: PositiveInt = 1
-    """Seeds of the untrained baseline; each reads all texts again."""
+    """Seeds of the untrained baseline; each processes all texts again."""
 
 
 def main() -> None:

@@ -39,7 +39,7 @@ class StudyOptions:
     draws: PositiveInt = 10
     """Random draws for each number of labels."""
     untrained: PositiveInt = 3
-    """Seeds of the untrained baseline; each reads all texts again."""
+    """Seeds of the untrained baseline; each processes all texts again."""
     seed: int = 0
     """Seeds all random draws, the regressions and the untrained baseline."""
 
