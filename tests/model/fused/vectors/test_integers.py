@@ -143,7 +143,7 @@ def test_without_a_compiler_or_in_odd_sizes_plain_torch_computes_them(monkeypatc
         chosen = implementation_for(backend, torch.empty(34, 0), integers=True)
         assert chosen.title == "plain torch, 8-bit products"
     monkeypatch.setattr(integers, "_has_instructions", lambda: False)
-    assert fastest_for(torch.empty(32, 0), integers=True).run is integers.plain_integer_mlstm
+    assert fastest_for(torch.empty(32, 0), integers=True).name == "torch"
 
 
 def test_sums_beyond_fp32_are_exact():
