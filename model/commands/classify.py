@@ -154,11 +154,8 @@ def run(options: Namespace) -> None:
     row_format = options.format or format_of(options.output)
     prepare_output(options.output, options.report)
     check_apart([Path(options.input or "-")], [options.output, options.report])
-    key = KeyChooser(options.text_key, TEXT_KEYS, "--text-key")
-    position = Position()
-    batches, first = looked_at(read_batches(options, key, position), options)
-    keys = keys_of(options, first, key)
-    check_by(options.by, keys)
+    key, position = KeyChooser(options.text_key, TEXT_KEYS, "--text-key"), Position()
+    batches, keys = begun(options, key, position)
     classifier = load(options)
 
     from ..classifiers.answers import added_names
@@ -183,6 +180,19 @@ def run(options: Namespace) -> None:
             )
             write_rows(rows, writer, progress, counts.add)
     counts.conclude(PLACE if options.input == "-" else options.input or "--text")
+
+
+def begun(
+    options: Namespace, key: KeyChooser, position: Position
+) -> tuple[Iterator[list[InputRow]], list[str]]:
+    """Return the batches of the input and the keys of its rows, as far as they are known.
+
+    Faults of the first batch are reported here, before a model is loaded.
+    """
+    batches, first = looked_at(read_batches(options, key, position), options)
+    keys = keys_of(options, first, key)
+    check_by(options.by, keys)
+    return batches, keys
 
 
 def check_by(by: str | None, keys: list[str]) -> None:

@@ -22,7 +22,7 @@ from ..reading.inputs import Position
 from ..reading.progress import ProgressBar
 from ..reading.row_files import value_of
 from ..reading.texts import TEXT_KEYS, KeyChooser
-from .classify import Counts, check_by, expectation, keys_of, load, looked_at, read_batches
+from .classify import Counts, begun, expectation, load
 from .command_line import (
     KINDS_HELP,
     Parser,
@@ -71,11 +71,8 @@ def run(options: Namespace) -> None:
         raise InputError("report needs a file; for a pipe: classify --input - --report report.html")
     check_apart([Path(options.input)], [options.report])
     prepare_output(options.report)
-    key = KeyChooser(options.text_key, TEXT_KEYS, "--text-key")
-    position = Position()
-    batches, first = looked_at(read_batches(options, key, position), options)
-    keys = keys_of(options, first, key)
-    check_by(options.by, keys)
+    key, position = KeyChooser(options.text_key, TEXT_KEYS, "--text-key"), Position()
+    batches, keys = begun(options, key, position)
     classifier = load(options)
 
     from ..classifiers.answers import added_names
