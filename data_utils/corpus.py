@@ -28,7 +28,7 @@ BYTES_VERSION = 1
 FORMAT_VERSION = 2  # 1: bytes; 2: the tokens of a vocabulary
 META_FILE = "meta.json"
 EMBEDDED = ["embedded"]  # the sources of the corpus that is part of the package
-REQUEST_FILE = "request.json"  # in the folder of a corpus that is being prepared
+BLOCK_FOLDER = "blocks"  # in the folder of a corpus that is being prepared
 PARTIAL = ".partial"  # suffix of that folder's name
 SPLITS = ("train", "valid", "test")
 CORPUS_FILES = (META_FILE, TOKENIZER_FILE, *(f"{name}.*" for name in SPLITS))
@@ -114,7 +114,7 @@ def is_corpus(folder: Path) -> bool:
 
 def is_unfinished_corpus(folder: Path) -> bool:
     """Return whether the preparation of a corpus in a folder is running or was cut short."""
-    return folder.name.endswith(PARTIAL) and (folder / REQUEST_FILE).is_file()
+    return folder.name.endswith(PARTIAL) and (folder / BLOCK_FOLDER).is_dir()
 
 
 def open_corpus(folder: Path) -> Corpus:

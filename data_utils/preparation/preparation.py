@@ -14,7 +14,7 @@ import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,60 +22,47 @@ import numpy as np
 
 from model.errors import InputError, utf8_argument
 from model.files.storage import (
-    Contents,
     check_no_link,
     foreign_files,
     inside,
     listed,
     one_at_a_time,
     path_in_oserrors,
-    read_json,
     recover_folders,
     refusal,
     remove_folder,
     write_json,
 )
-from model.files.tokenizers import load_tokenizer, save_tokenizer
+from model.files.tokenizers import save_tokenizer
 from model.reading.inputs import Input, TableOptions
 from model.reading.tables import TableReport
 from model.reading.texts import TEXT_KEYS, describe_table
 from model.text.profiles import text_profile
-from model.text.tokenizer import BYTES, TOKENIZER_FILE, Tokenizer
+from model.text.tokenizer import BYTES, Tokenizer
 
 from ..corpus import (
+    BLOCK_FOLDER,
     BYTES_VERSION,
     CORPUS_FILES,
     FORMAT_VERSION,
     META_FILE,
     PARTIAL,
-    REQUEST_FILE,
     SPLITS,
 )
 from .blocks import BLOCK_BYTES, Request
 from .expansion import expand
 from .merging import SORTED_BYTES, merge
 from .runs import Run, encode, find_repeats, holds_reviews, total_report
-from .tokenization import DESCRIPTION_FILE, TOKENIZED_BYTES, tokenize
+from .tokenization import TOKENIZED_BYTES, tokenize
 from .vocabulary import TrainText, VocabularyConfig, make_tokenizer
 
-BLOCK_FOLDER = "blocks"
 TEXT_FOLDER = "text"  # the text of a corpus that will be encoded with a vocabulary
-TEXT_FILE = "text.json"  # in it, once it is complete
-TOKENS_FOLDER = "tokens"
-TOKENS_FILES = (
-    REQUEST_FILE,
-    DESCRIPTION_FILE,
-    TOKENIZER_FILE,
-    "training.log",
-    *("*.bin", "*.lengths"),  # of earlier versions
-)
+TRAINING_LOG = "training.log"  # of the vocabulary's trainer
 WORK_FILES = (
     *CORPUS_FILES,
-    REQUEST_FILE,
-    "bucket-*",  # of earlier versions, as are source-*.json
     *inside(BLOCK_FOLDER, ("block-*", "source-*.json")),
-    *inside(TEXT_FOLDER, (*CORPUS_FILES, TEXT_FILE)),
-    *inside(TOKENS_FOLDER, TOKENS_FILES),
+    *inside(TEXT_FOLDER, (*CORPUS_FILES, TRAINING_LOG)),
+    *("bucket-*", "request.json", "text/text.json", "tokens/*"),  # of earlier versions
 )
 
 log = logging.getLogger(__name__)
@@ -157,9 +144,9 @@ def prepare_corpus(
 
     inputs: files, folders and patterns, as `expand` reads them. The work happens in
     `output` + ".partial", so `output` exists only when it is complete. After an interruption, the
-    next call for the same output reuses the blocks that it finds there, if their inputs are still
-    the same. Raises InputError for inputs that cannot be read, and if `output` exists or another
-    process is preparing it.
+    next call for the same output reuses the blocks that it finds there, if they were made of the
+    same input in the same way. Raises InputError for inputs that cannot be read, and if `output`
+    exists or another process is preparing it.
     """
     sources = expand(inputs, preparation.table)
     with new_corpus(output):
@@ -186,70 +173,42 @@ def _prepare(
     sources: Sequence[Input], output: Path, preparation: Preparation, workers: int
 ) -> dict[str, Any]:
     partial = output.with_name(output.name + PARTIAL)
-    _open_work_folder(partial, _request(sources, preparation), WORK_FILES, keep=BLOCK_FOLDER)
+    _open_work_folder(partial)
+    blocks, text = partial / BLOCK_FOLDER, partial
+    tokenizer: Tokenizer = BYTES
     try:
-        text = _prepare_text(sources, partial, preparation, workers)
-        tokenizer, sizes = _encode(text["splits"], partial, preparation, workers)
+        if not preparation.vocabulary.is_bytes:
+            text = partial / TEXT_FOLDER
+            text.mkdir()
+        sizes, reading = _sort(sources, blocks, text, preparation, workers)
+        if text != partial:
+            train = TrainText(text, sizes["train"]["reviews"], sizes["train"]["bytes"])
+            tokenizer = make_tokenizer(
+                preparation.vocabulary, train, preparation.seed, text / TRAINING_LOG
+            )
+            stretch_bytes = preparation.pieces.tokenized_bytes
+            sizes = tokenize(text, sizes, tokenizer, partial, workers, stretch_bytes)
+            save_tokenizer(partial, tokenizer)
     except InputError:
-        if holds_reviews(partial / BLOCK_FOLDER) or (partial / TEXT_FOLDER / TEXT_FILE).is_file():
+        if holds_reviews(blocks):
             log.info("%s: kept; after the repair, the same --output continues with it", partial)
         else:
             remove_folder(partial)
         raise
-    meta = _describe(sources, preparation, tokenizer, sizes, text["reading"])
+    meta = _describe(sources, preparation, tokenizer, sizes, reading)
     write_json(partial / META_FILE, meta)
-    for name in (BLOCK_FOLDER, TEXT_FOLDER, TOKENS_FOLDER):
+    for name in (BLOCK_FOLDER, TEXT_FOLDER):
         remove_folder(partial / name)  # at once: no rerun could continue half of one
-    (partial / REQUEST_FILE).unlink()
     partial.rename(output)
     return meta
 
 
-def _prepare_text(
-    sources: Sequence[Input], partial: Path, preparation: Preparation, workers: int
-) -> dict[str, Any]:
-    """Write the splits as bytes; return their sizes and a report on the reading."""
-    if preparation.vocabulary.is_bytes:
-        return _sort(sources, partial, partial, preparation, workers)
-    text = partial / TEXT_FOLDER
-    finished = text / TEXT_FILE
-    if not finished.is_file():
-        text.mkdir(exist_ok=True)
-        write_json(finished, _sort(sources, partial, text, preparation, workers))
-    return read_json(finished)
-
-
-def _encode(
-    sizes: dict[str, Any], partial: Path, preparation: Preparation, workers: int
-) -> tuple[Tokenizer, dict[str, Any]]:
-    """Encode the prepared text with the vocabulary; a corpus of bytes is already finished."""
-    vocabulary = preparation.vocabulary
-    if vocabulary.is_bytes:
-        return BYTES, sizes
-    text, parts = partial / TEXT_FOLDER, partial / TOKENS_FOLDER
-    _open_work_folder(parts, vocabulary.request(), TOKENS_FILES)
-    described = parts / DESCRIPTION_FILE
-    if not described.is_file():
-        train = TrainText(text, sizes["train"]["reviews"], sizes["train"]["bytes"])
-        trained = make_tokenizer(vocabulary, train, preparation.seed, parts / "training.log")
-        save_tokenizer(parts, trained)
-        write_json(described, trained.describe())
-    tokenizer = load_tokenizer(parts, read_json(described), described)
-    sizes = tokenize(text, sizes, parts, partial, workers, preparation.pieces.tokenized_bytes)
-    save_tokenizer(partial, tokenizer)
-    return tokenizer, sizes
-
-
 def _sort(
-    sources: Sequence[Input], partial: Path, text: Path, preparation: Preparation, workers: int
-) -> dict[str, Any]:
-    runs = encode(
-        sources,
-        partial / BLOCK_FOLDER,
-        preparation.request(),
-        preparation.seed if preparation.shuffle else None,
-        workers,
-    )
+    sources: Sequence[Input], blocks: Path, text: Path, preparation: Preparation, workers: int
+) -> tuple[dict[str, Any], dict[str, int]]:
+    """Write the splits as bytes; return their sizes and what was counted while reading."""
+    seed = preparation.seed if preparation.shuffle else None
+    runs = encode(sources, blocks, preparation.request(), seed, workers)
     _check_keys(sources, runs, preparation.text_key)
     report = total_report(runs)
     log.info(report.summary())
@@ -266,46 +225,25 @@ def _sort(
         repeats=repeats,
         stretch_bytes=preparation.pieces.sorted_bytes,
     )
-    return {"splits": sizes, "reading": {**vars(report), "duplicates": duplicates}}
+    return sizes, {**vars(report), "duplicates": duplicates}
 
 
-def _request(inputs: Sequence[Input], preparation: Preparation) -> dict[str, Any]:
-    """Return everything that the text of a corpus depends on; the vocabulary comes later.
-
-    The size by which each input was cut is kept with its blocks.
-    """
-    request = asdict(preparation)
-    del request["vocabulary"], request["pieces"]
-    if preparation.table == TableOptions():
-        del request["table"]  # as earlier versions wrote it
-    identities = [each.identity for each in inputs]
-    return {"inputs": identities, **request, "split": list(preparation.split)}
-
-
-def _open_work_folder(
-    folder: Path, request: dict[str, Any], ours: Contents, keep: str = ""
-) -> None:
-    """Make a folder to work in. If it holds the beginning of other work, empty it.
-
-    ours: the files that it may hold; keep: a folder in it that is never deleted.
-    """
+def _open_work_folder(folder: Path) -> None:
+    """Make a folder to work in. Of earlier work only the blocks stay, each with its origin."""
     check_no_link(folder)
-    recover_folders(folder, ours)  # or half a file would be in the corpus
-    if folder.is_file() or (foreign := foreign_files(folder, ours)):
+    recover_folders(folder, WORK_FILES)  # or half a file would be in the corpus
+    if folder.is_file() or (foreign := foreign_files(folder, WORK_FILES)):
         state = f"holds {listed(foreign)}" if folder.is_dir() else "is a file"
         raise InputError(f"{folder}: is needed as a work folder, but {state}; move that away")
-    path = folder / REQUEST_FILE
-    if path.is_file() and read_json(path) == request:
+    blocks = folder / BLOCK_FOLDER
+    if blocks.is_dir():
         log.info("continuing with %s", folder)
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(path, {})  # no request, until everything of the old one is gone
+    blocks.mkdir(parents=True, exist_ok=True)
     for left in folder.iterdir():
-        if left.is_dir() and left.name != keep:
+        if left.is_dir() and left != blocks:
             shutil.rmtree(left)
-        elif left.name not in (keep, REQUEST_FILE):
+        elif left != blocks:
             left.unlink()
-    write_json(path, request)
 
 
 def _check_keys(inputs: Sequence[Input], runs: Sequence[Run], text_key: str | None) -> None:

@@ -50,7 +50,6 @@ def encode(
 
     seed: decides the order of the corpus; None keeps that of the input.
     """
-    folder.mkdir(exist_ok=True)
     runs: list[Run] = []
     blocks = (block for n, source in enumerate(inputs) for block in cut(n, source, request))
     stored = sum(source.stored_bytes or 0 for source in inputs)

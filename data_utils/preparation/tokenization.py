@@ -13,17 +13,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from model.files.storage import read_json
-from model.files.tokenizers import load_tokenizer
 from model.reading.progress import ProgressBar
 from model.text.split import Split
+from model.text.subwords import SubwordTokenizer
 from model.text.tokenizer import Tokenizer
 
 from ..corpus import SPLITS, map_split
 from .merging import SplitWriter
 from .processes import map_in_order
 
-DESCRIPTION_FILE = "tokenizer.json"  # next to the vocabulary
 TOKENIZED_BYTES = 4 << 20  # of text, encoded at a time, in many times as much memory
 
 
@@ -38,15 +36,15 @@ class Stretch(NamedTuple):
 def tokenize(
     text: Path,
     sizes: Mapping[str, Any],
-    vocabulary: Path,
+    tokenizer: Tokenizer,
     output: Path,
     workers: int,
     stretch_bytes: int = TOKENIZED_BYTES,
 ) -> dict[str, Any]:
     """Write the splits as tokens to `output`; return their entries for meta.json.
 
-    text: a folder of splits in bytes; sizes: their description by `merge`. vocabulary: its folder.
-    stretch_bytes: how much text is encoded at a time; it does not change the result.
+    text: a folder of splits in bytes; sizes: their description by `merge`. tokenizer: of a
+    vocabulary. stretch_bytes: how much text is encoded at a time; it does not change the result.
     """
     splits = {name: _text_split(text, name, sizes) for name in SPLITS}
     stretches = [stretch for name in SPLITS for stretch in _cut(name, splits[name], stretch_bytes)]
@@ -57,6 +55,7 @@ def tokenize(
         }
         total = sum(len(split.tokens) for split in splits.values())
         progress = stack.enter_context(ProgressBar("encoding", total))
+        vocabulary = tokenizer.kind, tokenizer.content
         encode = partial(encode_stretch, text=text, sizes=sizes, vocabulary=vocabulary)
         encoded = map_in_order(encode, stretches, workers)
         for stretch, (content, lengths) in zip(stretches, encoded, strict=True):
@@ -83,14 +82,14 @@ def _cut(name: str, split: Split, stretch_bytes: int) -> Iterator[Stretch]:
 
 
 def encode_stretch(
-    stretch: Stretch, *, text: Path, sizes: Mapping[str, Any], vocabulary: Path
+    stretch: Stretch, *, text: Path, sizes: Mapping[str, Any], vocabulary: tuple[str, bytes]
 ) -> tuple[bytes, np.ndarray]:
     """Return a stretch's tokens, little-endian, and its reviews' lengths in them, int64 [n]."""
     split = _text_split(text, stretch.split, sizes)
     offsets = split.offsets[stretch.first : stretch.last + 1].tolist()
     content = split.tokens[offsets[0] : offsets[-1]].tobytes()
     places = pairwise(offset - offsets[0] for offset in offsets)
-    tokenizer = _tokenizer_of(vocabulary)
+    tokenizer = _loaded(*vocabulary)
     encoded = [tokenizer.encode(content[start:end]) for start, end in places]
     tokens = np.concatenate(encoded)
     assert tokenizer.decode(tokens) == content, f"{stretch}: the vocabulary loses text"
@@ -98,13 +97,6 @@ def encode_stretch(
     return tokens.astype(tokenizer.dtype.newbyteorder("<")).tobytes(), lengths
 
 
-def _tokenizer_of(folder: Path) -> Tokenizer:
-    """Return the tokenizer in a folder; it is loaded once, unless it is replaced by another."""
-    path = folder / DESCRIPTION_FILE
-    description = read_json(path)
-    return _loaded(path, description["tokenizer"], description["tokenizer_sha256"])
-
-
-@lru_cache(maxsize=1)
-def _loaded(path: Path, kind: str, sha256: str) -> Tokenizer:
-    return load_tokenizer(path.parent, {"tokenizer": kind, "tokenizer_sha256": sha256}, path)
+@lru_cache(maxsize=1)  # a process encodes many stretches
+def _loaded(kind: str, content: bytes) -> Tokenizer:
+    return SubwordTokenizer(kind, content)

@@ -2,10 +2,9 @@
 
 import logging
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -69,13 +68,6 @@ class VocabularyConfig:
     @property
     def is_trained(self) -> bool:
         return self.tokenizer in SUBWORD_KINDS
-
-    def request(self) -> dict[str, Any]:
-        """Return what the tokens depend on; for a vocabulary from elsewhere, also its digest."""
-        request = asdict(self)
-        if not self.is_bytes and not self.is_trained:
-            request["borrowed"] = borrowed_tokenizer(Path(self.tokenizer)).describe()
-        return request
 
 
 @dataclass(frozen=True)

@@ -263,15 +263,6 @@ def test_an_interruption_of_the_final_removal_of_blocks_continues(tmp_path, sour
     assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
 
 
-def test_the_removal_of_what_cannot_be_used_may_be_interrupted(tmp_path, source):
-    """Else the next preparation takes what is left for somebody else's."""
-    empty = write_texts(tmp_path / "empty.jsonl", [""])
-    with interrupted_removal("out", "request.json"):
-        prepare_corpus([empty], tmp_path / "out")
-    prepare_corpus([source], tmp_path / "out")
-    assert open_corpus(tmp_path / "out").splits["train"].reviews == 198
-
-
 @pytest.mark.parametrize(
     "before", [{"profile": "raw"}, {"seed": 7}, {"shuffle": False}, {"deduplicate": True}]
 )
