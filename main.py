@@ -16,16 +16,14 @@ from configs.run import ResolvedRun, resolve_run
 from data_utils.lanes import lanes_of
 from training.best_model import BestModelWriter
 from training.checkpoint import Checkpoints, load_initial_weights
+from training.console import announce, print_main
 from training.feeding import Prefetcher
 from training.metrics import RunLog
 from training.monitor import Monitor
-from training.monitoring.console import announce, print_main
-from training.monitoring.step_profiler import StepProfiler
 from training.parallel.agreement import check_same_weights, report_implementations
 from training.parallel.distributed import AsyncFlags, launched
 from training.runs.signals import StopRequest
-from training.throughput import ThroughputMeter
-from training.utilization import Utilization
+from training.throughput import ThroughputMeter, utilization_of
 
 
 def main() -> int:
@@ -59,9 +57,7 @@ def pretrain(run: ResolvedRun) -> int:
     check_same_weights(world, trainer.model)
     report_implementations(world, trainer.model)
     monitor = Monitor(config.evaluate, corpus, world)
-    utilization = Utilization.of(
-        world, trainer.model, trainer.own_lanes, corpus.characters_per_token
-    )
+    utilization = utilization_of(trainer, corpus.characters_per_token)
     run.begin()
     best_model.forget_lost_model(trainer)
     announce(
@@ -87,14 +83,12 @@ def pretrain(run: ResolvedRun) -> int:
         checkpoints,
         AsyncFlags(world) as flags,
         Prefetcher(lanes, world.device, first_step * windows, steps * windows) as prefetcher,
-        RunLog(run.directory, first_step, steps, world=world) as log,
-        StepProfiler(config.log.profile, run.directory.profile, world, first_step) as profiler,
+        RunLog(run.directory, first_step, steps, world=world, profile=config.log.profile) as log,
     ):
         meter = ThroughputMeter(world, trainer.exchange, prefetcher, utilization)
         while trainer.progress.step < steps:
             batches = [prefetcher.next() for _ in range(windows)]
             trainer.train(*batches)
-            profiler.advance(trainer.progress.step)
             checkpoints.check()
             meter.advance(sum(batch.characters for batch in batches), trainer.own_fraction)
 

@@ -14,8 +14,8 @@ from model.text.profiles import text_profile
 from model.text.split import cut_strips
 
 from .checkpoint import Checkpoints
+from .console import print_main
 from .evaluation import evaluate_split
-from .monitoring.console import print_main
 from .parallel.distributed import World
 from .runs.named_checkpoints import has_score
 from .runs.run_directory import PretrainingDirectory

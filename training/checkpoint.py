@@ -47,12 +47,17 @@ from model.state import State
 from model.text.profiles import TextProfile
 from model.text.tokenizer import BYTES, Tokenizer
 
-from .optimizers.state import DISPLAY_ONLY, flatten_optimizers, restore_optimizers
 from .parallel.agreement import run_on_main
 from .parallel.distributed import World
 from .precision import restore_loss_scaler
-from .progress import PretrainingProgress
-from .runs.checkpoint_store import CheckpointStore, advice_if_damaged, restore_weights
+from .runs.checkpoint_store import (
+    DISPLAY_ONLY,
+    CheckpointStore,
+    advice_if_damaged,
+    flatten_optimizers,
+    restore_optimizers,
+    restore_weights,
+)
 from .runs.named_checkpoints import find_checkpoint, saved_step
 from .runs.run_directory import (
     LANES_FILE,
@@ -60,7 +65,7 @@ from .runs.run_directory import (
     PretrainingDirectory,
     await_visible,
 )
-from .trainer import Trainer
+from .trainer import PretrainingProgress, Trainer
 
 log = logging.getLogger(__name__)
 

@@ -3,19 +3,19 @@
 import json
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torch.utils.tensorboard import SummaryWriter
+
 from model.bounds import PositiveInt, check_bounds
 from model.errors import InputError
 from model.files.storage import write_atomically
 
-from .monitoring.board import Board
-from .monitoring.console import ProgressLines
-from .monitoring.step_profiler import parse_span
+from .console import ProgressLines
 from .parallel.agreement import run_on_main
 from .parallel.distributed import World
 from .runs.run_directory import PretrainingDirectory
@@ -39,11 +39,57 @@ class LogConfig:
     def __post_init__(self) -> None:
         check_bounds(self, "log.")
         if self.profile is not None:
+            from .step_profiler import parse_span  # other runs need no profiler
+
             parse_span(self.profile)
+
+
+class Board:
+    """TensorBoard's events of a run. If they cannot be written any more, training continues."""
+
+    def __init__(
+        self, folder: Path, first_step: int, make: Callable[..., SummaryWriter] = SummaryWriter
+    ):
+        """Open a file of events; those of later steps, from an earlier start, are hidden."""
+        self.folder = folder
+        self._writer = make(str(folder), purge_step=first_step + 1)
+        self._failed = False
+
+    def show(self, name: str, value: Any, step: int) -> None:
+        """Show a value of a row: a number, a text, or a list with a number of every rank."""
+        if isinstance(value, str):
+            self.add_text(name, value, step)
+        elif isinstance(value, list):
+            for rank, number in enumerate(value):
+                self.show(f"{name}/{rank}", number, step)
+        else:
+            self._write(lambda: self._writer.add_scalar(name, value, step))
+
+    def add_text(self, name: str, text: str, step: int) -> None:
+        """Show a text."""
+        self._write(lambda: self._writer.add_text(name, text, step))
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._write(self._writer.close)
+
+    def _write(self, act: Callable[[], object]) -> None:
+        """Call `act` unless an earlier call failed; the failure may come from an earlier call."""
+        if self._failed:
+            return
+        try:
+            act()
+        except OSError as error:
+            log.warning("%s: takes no more events (%s); the training continues", self.folder, error)
+            self._failed = True
+            with suppress(OSError):  # again
+                self._writer.close()  # ends its thread
 
 
 class RunLog:
     """Writes rows as they come, and prints lines; on other ranks than the main one it is silent.
+
+    On every rank it records the steps of `profile`, see LogConfig.
 
     After a resume at `first_step`, rows beyond it and an incomplete last line are dropped first.
     `board`, for TensorBoard, exists only on the main rank.
@@ -56,9 +102,15 @@ class RunLog:
         steps: int,
         *,
         world: World,
+        profile: str | None = None,
     ):
         """Open the files; InputError, on every rank, if the old rows are damaged."""
         self.enabled = world.is_main
+        self._step, self._profiler = first_step, None
+        if profile is not None:
+            from .step_profiler import StepProfiler
+
+            self._profiler = StepProfiler(profile, run.profile, world, first_step)
         run_on_main(world, lambda: keep_rows(run.metrics, first_step))
         if not self.enabled:
             return
@@ -70,6 +122,8 @@ class RunLog:
         return self
 
     def __exit__(self, *error: object) -> None:
+        if self._profiler is not None:
+            self._profiler.close()
         if self.enabled:
             self._lines.close()
             self.board.close()
@@ -78,6 +132,9 @@ class RunLog:
 
     def advance(self) -> bool:
         """Count a step; return whether the console should have a line, on the main rank only."""
+        self._step += 1
+        if self._profiler is not None:
+            self._profiler.advance(self._step)
         return self.enabled and self._lines.advance()
 
     def print_line(self, line: Mapping[str, Any], row: Mapping[str, Any] | None = None) -> None:

@@ -1,10 +1,7 @@
 """Shows in TensorBoard, at every evaluation, what the model writes and knows."""
 
 import re
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from data_utils.corpus import Corpus
 from model.errors import InputError
@@ -19,16 +16,14 @@ from .parallel.distributed import World
 from .trainer import Trainer
 
 if TYPE_CHECKING:
-    from .monitoring.probe import Findings, Probe
+    from .probe import Probe
 
 TEMPERATURE = 0.7  # of the sample
 SAMPLE_LENGTH = 240  # bytes
 PROBE_TEXTS = 1000  # at most, of each file
-COLOURED = "I loved it, until it broke. A waste of money. The new one works perfectly."
 PROBE = "evaluate.probe_train and probe_val"  # their name in errors
 # Advice of the reader of labelled texts that main.py, without its options, cannot follow.
 OPTION = re.compile("name ([^;]+) with --(text|label)-key")
-COLUMNS = 40  # characters in a line of the coloured text
 
 
 class Monitor:
@@ -48,7 +43,7 @@ class Monitor:
     def _read_probe(self, config: EvaluateConfig) -> None:
         train, val = config.probe_train, config.probe_val
         if train is not None and val is not None:
-            from .monitoring.probe import (
+            from .probe import (
                 Probe,  # imports scikit-learn, which a run without it does not need
             )
 
@@ -80,17 +75,8 @@ class Monitor:
         log.board.add_text("sample", "".join(f"    {line}\n" for line in lines), step)
         row: dict[str, float] = {}
         if self.probe is not None:
-            findings = self.probe.measure(model, self.world.barrier)
+            row = self.probe.measure(model, self.world.barrier).row()
             self.world.barrier()
-            row = findings.row()
-            for label, name in enumerate(findings.classes):
-                values = findings.values[findings.labels == label]
-                if len(values):
-                    log.board.add_histogram(f"probe_unit/{name}", values, step)
-            from data_utils.pictures import drawing
-
-            with drawing(Path("probe_unit")):
-                log.board.add_figure("probe_unit", self.coloured(model, findings), step)
         model.train()
         return row
 
@@ -103,35 +89,3 @@ class Monitor:
             written.append(piece)
             self.world.barrier()
         return "".join(written)
-
-    def coloured(self, model: LanguageModel, findings: "Findings") -> Any:
-        """Return a figure of a text coloured by the probe's unit; green means positive."""
-        from model.units.trace import trace, values_per_byte
-
-        tokens = self.tokenizer.encode(self.profile.encode(COLOURED))
-        (values,) = trace(model, [tokens], [findings.unit])
-        per_byte = values_per_byte(self.tokenizer, tokens, values)[:, 0]
-        text = self.profile.clean(COLOURED)  # ASCII, so a character is a byte
-        start = len(self.profile.prefix)
-        return text_figure(text, findings.sign * per_byte[start : start + len(text)])
-
-
-def text_figure(text: str, values: np.ndarray) -> Any:
-    """Draw an ASCII text on a grid, with the colour of its value behind each character.
-
-    values: [len(text)]. Green is above zero, red below; the largest value has the full colour.
-    """
-    from matplotlib.figure import Figure
-
-    rows = -(-len(text) // COLUMNS)
-    grid = np.zeros(rows * COLUMNS)
-    grid[: len(text)] = values
-    limit = float(np.abs(values).max()) or 1.0
-    figure = Figure(figsize=(COLUMNS * 0.2, rows * 0.4))
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.imshow(grid.reshape(rows, COLUMNS), cmap="RdYlGn", vmin=-limit, vmax=limit, aspect="auto")
-    for index, character in enumerate(text):
-        row, column = divmod(index, COLUMNS)
-        axes.text(column, row, character, ha="center", va="center", family="monospace")
-    axes.set_axis_off()
-    return figure

@@ -4,14 +4,17 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from .feeding import Prefetcher
 from .parallel.buckets import Exchange
 from .parallel.distributed import World
-from .utilization import Utilization
+from .trainer import Trainer
+
+if TYPE_CHECKING:
+    from .utilization import Utilization
 
 NOTABLE = 0.1  # a cause of waiting that takes more than this fraction of a step is reported
 
@@ -65,6 +68,15 @@ class Times:
         return self.characters / self.computing
 
 
+def utilization_of(trainer: Trainer, characters_per_token: float) -> "Utilization | None":
+    """Return what else to measure on GPUs; None on CPUs. All ranks call it together."""
+    if trainer.world.device.type != "cuda":
+        return None
+    from .utilization import Utilization
+
+    return Utilization.of(trainer.world, trainer.model, trainer.own_lanes, characters_per_token)
+
+
 class ThroughputMeter:
     """Measures the steps between two rows of metrics, and between two lines on the console."""
 
@@ -73,7 +85,7 @@ class ThroughputMeter:
         world: World,
         exchange: Exchange,
         prefetcher: Prefetcher,
-        utilization: Utilization | None = None,
+        utilization: "Utilization | None" = None,
         clock: Callable[[], float] = time.perf_counter,
     ):
         self.world, self.exchange, self.prefetcher = world, exchange, prefetcher

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from model.bounds import Bound, Fraction, check_bounds
+from model.bounds import Bound, Fraction, NonNegativeInt, check_bounds
 from model.errors import InputError
 from model.layers.config import TrainingPrecision
 from model.layers.language_model import LanguageModel
@@ -19,9 +20,13 @@ from model.layers.layer import PerGateParameters
 from model.state import State
 
 from .objective import Objective
-from .optimizers.optim import OptimConfig, make_optimizers
-from .optimizers.schedule import MOST_STEPS, Schedule, set_learning_rate
-from .optimizers.state import flatten_optimizers
+from .optimizers.optim import (
+    MOST_STEPS,
+    OptimConfig,
+    Schedule,
+    make_optimizers,
+    set_learning_rate,
+)
 from .parallel.batch import Batch, copied
 from .parallel.buckets import gradients_of
 from .parallel.distributed import LaneSplit, TrainingDevice, World
@@ -33,7 +38,7 @@ from .precision import (
     overflow_together,
     sums_in_fp32,
 )
-from .progress import PretrainingProgress
+from .runs.checkpoint_store import Progress, flatten_optimizers
 
 
 class Diverged(InputError):
@@ -92,6 +97,22 @@ class TrainConfig:
                 f"{MOST_STEPS:,}; give fewer"
             )
         return steps
+
+
+@dataclass
+class PretrainingProgress(Progress):
+    """How far a pretraining is; its step is also its place in the data."""
+
+    characters: NonNegativeInt = 0  # trained so far
+    best_bits_per_character: float | None = None  # on valid
+    row_characters: NonNegativeInt = 0  # since the last row of metrics
+    began_from: dict[str, Any] | None = None  # the origin of the first weights, if another model's
+
+    @classmethod
+    def from_json(cls, content: object, step: int, path: Path) -> Self:
+        if isinstance(content, dict):
+            content = {"began_from": None, **content}  # older checkpoints do not have it
+        return super().from_json(content, step, path)
 
 
 class Trainer:

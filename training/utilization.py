@@ -76,10 +76,8 @@ class Utilization:
     @classmethod
     def of(
         cls, world: World, model: LanguageModel, own_lanes: int, characters_per_token: float = 1.0
-    ) -> "Utilization | None":
-        """Return the utilization to measure; None on CPUs. All ranks call it together."""
-        if world.device.type != "cuda":
-            return None
+    ) -> "Utilization":
+        """Return the utilization to measure on GPUs. All ranks call it together."""
         peak = peak_of(torch.cuda.get_device_name(world.device))
         own = [0.0, 0.0]
         if peak is not None:

@@ -28,7 +28,6 @@ from ..layers.language_model import LanguageModel
 from ..text.profiles import TextProfile, text_profile
 from ..text.tokenizer import BYTES, Tokenizer
 from .devices import DeviceName, choose_device
-from .quantization import dequantize, is_quantized, quantize, quantized_shapes
 from .shipped import CONFIG_FILE, SHIPPED_MODELS, WEIGHTS_FILE, find_model
 from .storage import check_format_version, read_json, write_atomically, write_failed, write_json
 from .tokenizers import load_tokenizer, save_tokenizer
@@ -95,7 +94,11 @@ def save_model(
     check_finite(folder, tensors)
     folder.mkdir(parents=True, exist_ok=True)
     save_tokenizer(folder, tokenizer)
-    save_tensors(folder / WEIGHTS_FILE, quantize(tensors, bits) if quantized else tensors)
+    if quantized:
+        from .quantization import quantize
+
+        tensors = quantize(tensors, bits)
+    save_tensors(folder / WEIGHTS_FILE, tensors)
     description = {
         **_format(tokenizer, quantized, bits),
         "architecture": model.config.architecture(),
@@ -249,6 +252,8 @@ def _load_weights(path: Path, model: LanguageModel, bits: int | None) -> dict[st
     if bits is None:
         check_header(path, shapes)
         return load_tensors(path)
+    from .quantization import dequantize, is_quantized, quantized_shapes
+
     integers = {name: bits for name, shape in shapes.items() if is_quantized(shape)}
     check_header(path, quantized_shapes(shapes, bits), integers)
     tensors = dequantize(load_tensors(path), shapes, bits)

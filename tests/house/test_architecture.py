@@ -33,7 +33,7 @@ ALLOWED = {
         *(
             f"training.{name}"
             for name in (
-                *("objective", "progress", "optimizers.schedule", "optimizers.state"),
+                *("objective", "optimizers.optim"),
                 *("runs.checkpoint_store", "runs.run_directory", "runs.signals"),
             )
         ),

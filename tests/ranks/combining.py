@@ -20,11 +20,11 @@ from model.text.profiles import text_profile
 from tests.training.parallel.adasum_oracle import pairwise_tree
 from training.checkpoint import Checkpoints
 from training.optimizers.optim import OptimConfig
-from training.optimizers.state import flatten_optimizers
 from training.parallel.batch import as_batch
 from training.parallel.distributed import World, launched
 from training.parallel.exchange import ParallelConfig
 from training.parallel.shares import with_shares
+from training.runs.checkpoint_store import flatten_optimizers
 from training.trainer import TrainConfig, Trainer
 
 LANES, T, STEPS = 8, 12, 3

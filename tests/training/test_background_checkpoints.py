@@ -14,8 +14,8 @@ from tests.support.runs import ROOT, rows_of, run, run_code, small_run, start, w
 from tests.support.trainers import PROFILE, make_trainer, train
 from training import checkpoint
 from training.checkpoint import Checkpoints
-from training.optimizers.state import flatten_optimizers
 from training.parallel.buckets import OptimizerStates
+from training.runs.checkpoint_store import flatten_optimizers
 from training.runs.run_directory import PretrainingDirectory
 
 FILES = ("model.safetensors", "optimizer.safetensors", "lanes.safetensors")

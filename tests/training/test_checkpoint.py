@@ -16,11 +16,11 @@ from tests.support.peers import among_peers
 from tests.support.trainers import PROFILE, make_trainer, saved_by, train
 from training import checkpoint
 from training.checkpoint import CheckpointConfig, Checkpoints
-from training.optimizers.state import flatten_optimizers
 from training.parallel.adasum import AdasumStates
 from training.parallel.buckets import OptimizerStates
 from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig
+from training.runs.checkpoint_store import flatten_optimizers
 from training.runs.named_checkpoints import keep_newest
 from training.runs.run_directory import PretrainingDirectory
 

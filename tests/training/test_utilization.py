@@ -8,8 +8,9 @@ import torch
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from scaling.workload import Workload
+from tests.support.trainers import make_trainer
 from training.parallel.distributed import World
-from training.throughput import ThroughputMeter
+from training.throughput import ThroughputMeter, utilization_of
 from training.utilization import (
     PEAKS,
     Utilization,
@@ -121,4 +122,4 @@ def test_the_meter_adds_it_to_its_rows(on_gpus):
 
 
 def test_nothing_is_measured_on_a_cpu():
-    assert Utilization.of(World(0, 1, torch.device("cpu")), None, 8) is None
+    assert utilization_of(make_trainer(), 1.0) is None

@@ -22,8 +22,13 @@ from model.files.storage import (
     write_json,
 )
 from model.files.weights import LoadedModel, model_digest, save_model, save_tensors
-from training.optimizers.state import flatten_optimizers, restore_optimizers
-from training.runs.checkpoint_store import CheckpointStore, advice_if_damaged, restore_weights
+from training.runs.checkpoint_store import (
+    CheckpointStore,
+    advice_if_damaged,
+    flatten_optimizers,
+    restore_optimizers,
+    restore_weights,
+)
 from training.runs.run_directory import RunDirectory, lock_new_run, lock_run
 
 from .config import FinetuningConfig

@@ -26,8 +26,8 @@ from model.classifiers.fine_tuned import FineTuned, untuned_thresholds
 from model.classifiers.heads import Heads
 from model.errors import InputError
 from model.layers.language_model import LanguageModel
-from training.optimizers.schedule import Schedule, set_learning_rate
-from training.progress import Progress
+from training.optimizers.optim import Schedule, set_learning_rate
+from training.runs.checkpoint_store import Progress
 
 from ..metrics import metrics_of
 from ..thresholds import choose_threshold

@@ -13,12 +13,13 @@ from training.optimizers.optim import (
     BETAS,
     MUON_MOMENTUM,
     OptimConfig,
+    Schedule,
     make_optimizers,
     make_sgd,
+    set_learning_rate,
 )
-from training.optimizers.schedule import Schedule, set_learning_rate
-from training.optimizers.state import flatten_optimizers
 from training.parallel.batch import as_batch
+from training.runs.checkpoint_store import flatten_optimizers
 
 
 @pytest.mark.parametrize(

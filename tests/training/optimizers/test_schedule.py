@@ -3,8 +3,7 @@
 import pytest
 
 from model.errors import InputError
-from training.optimizers.optim import OptimConfig
-from training.optimizers.schedule import MOST_STEPS, Schedule
+from training.optimizers.optim import MOST_STEPS, OptimConfig, Schedule
 
 
 def planned(steps, **shape):

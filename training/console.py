@@ -19,7 +19,7 @@ from model.fused.cores import has_fast_bf16
 from model.layers.language_model import LanguageModel
 from model.text.tokenizer import BYTES
 
-from ..parallel.distributed import World
+from .parallel.distributed import World
 
 GONE = (errno.EPIPE, errno.EIO)  # a pipe without a reader, a terminal that was closed
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk of a file for stdout

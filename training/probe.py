@@ -34,10 +34,6 @@ class Findings:
     last_accuracy: float  # of all units' last values
     unit: int  # whose mean has the largest correlation with the label, on train
     unit_accuracy: float  # of that unit alone, on val
-    values: np.ndarray  # float32 [N], the unit's mean over each text of val; high means positive
-    labels: np.ndarray  # int64 [N], 0 or 1
-    classes: tuple[str, ...]
-    sign: int  # -1 if a low value of the unit means the positive class, else 1
 
     def row(self) -> dict[str, float]:
         """Return what to add to a row of metrics."""
@@ -102,8 +98,6 @@ class Probe:
         signs = 2 * self.train.labels - 1.0
         correlation = (signs - signs.mean()) @ train / len(train)  # [H]
         unit = int(np.abs(correlation).argmax())
-        sign = 1 if correlation[unit] > 0 else -1
-        values = sign * val[:, unit]
         accuracy = self._accuracy(train, val)
         between()
         last_accuracy = self._accuracy(*standardised(*last))
@@ -113,10 +107,6 @@ class Probe:
             last_accuracy=last_accuracy,
             unit=unit,
             unit_accuracy=self._accuracy(train[:, [unit]], val[:, [unit]]),
-            values=values,
-            labels=self.val.labels,
-            classes=self.val.classes,
-            sign=sign,
         )
 
     def _accuracy(self, train: np.ndarray, val: np.ndarray) -> float:

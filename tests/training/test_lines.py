@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.runs import rows_of, run, run_ranks, small_run
 from tests.support.trainers import ALONE
+from training.console import RECENT, Pace, ProgressLines
 from training.metrics import RunLog
-from training.monitoring.console import RECENT, Pace, ProgressLines
 from training.parallel.distributed import World
 from training.runs.run_directory import PretrainingDirectory
 
@@ -148,7 +148,7 @@ STEP = re.compile(r"^step +(\d+)  train (\d+\.\d+) bits/char.*  (\d+\.\d)% of 8 
 def speaking_every(seconds, *command):
     """Return the command with another time between its lines."""
     code = (
-        f"from training.monitoring import console; console.EVERY = {seconds}; "
+        f"from training import console; console.EVERY = {seconds}; "
         "import runpy; runpy.run_path('main.py', run_name='__main__')"
     )
     assert command[0] == "main.py"

@@ -1,6 +1,7 @@
 """Recorded steps: which, by whom, and what happens if the trace cannot be written."""
 
 import json
+from contextlib import closing
 
 import pytest
 import torch
@@ -9,9 +10,9 @@ from model.errors import InputError
 from tests.support.runs import rows_of, run, small_run
 from tests.support.trainers import ALONE, make_trainer, make_window
 from training.metrics import LogConfig
-from training.monitoring.step_profiler import StepProfiler
 from training.parallel.batch import as_batch
 from training.parallel.distributed import World
+from training.step_profiler import StepProfiler
 
 CPU = torch.device("cpu")
 
@@ -28,7 +29,7 @@ def taken(path):
 )
 def test_the_steps_that_were_asked_for_are_recorded(tmp_path, span, begins_after, steps, recorded):
     trainer = make_trainer()
-    with StepProfiler(span, tmp_path / "profile", ALONE, begins_after) as profiler:
+    with closing(StepProfiler(span, tmp_path / "profile", ALONE, begins_after)) as profiler:
         for step in range(begins_after + 1, begins_after + 1 + steps):
             trainer.train(as_batch(make_window(), CPU))
             profiler.advance(step)
@@ -59,7 +60,7 @@ def test_a_run_writes_its_trace_and_the_same_rows_as_without(tmp_path):
 
 def test_a_trace_that_cannot_be_written_ends_no_training(tmp_path, caplog):
     (tmp_path / "profile").touch()
-    with StepProfiler("1:1", tmp_path / "profile", ALONE, 0) as profiler:
+    with closing(StepProfiler("1:1", tmp_path / "profile", ALONE, 0)) as profiler:
         profiler.advance(1)
     assert "the training continues" in caplog.text
 
@@ -69,7 +70,9 @@ def test_on_a_gpu_memory_is_recorded_too(tmp_path, monkeypatch):
     memory = torch.cuda.memory
     monkeypatch.setattr(memory, "_record_memory_history", lambda **call: calls.append(call))
     monkeypatch.setattr(memory, "_dump_snapshot", lambda path: calls.append(path))
-    with StepProfiler("1:1", tmp_path, World(3, 4, torch.device("cuda", 1)), 0) as profiler:
+    with closing(
+        StepProfiler("1:1", tmp_path, World(3, 4, torch.device("cuda", 1)), 0)
+    ) as profiler:
         profiler.advance(1)
     expected = [{"max_entries": 100_000}, str(tmp_path / "memory-rank-3.pickle"), {"enabled": None}]
     assert calls == expected

@@ -8,8 +8,8 @@ import pytest
 from data_utils.corpus import embedded_corpus, open_corpus
 from tests.support.runs import ROOT
 from tests.support.trainers import ALONE, make_trainer
-from training.monitoring import console
-from training.monitoring.console import announce, print_main
+from training import console
+from training.console import announce, print_main
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from torch.profiler import profile, supported_activities
 from model.errors import InputError
 from model.files.storage import path_in_oserrors
 
-from ..parallel.distributed import World
+from .parallel.distributed import World
 
 SPAN = re.compile(r"(\d{1,9}):(\d{1,9})")
 MOST_EVENTS = 100_000  # of allocations, in a snapshot of a GPU's memory
@@ -41,16 +41,10 @@ class StepProfiler:
         self._profile: profile | None = None
         self.advance(step)
 
-    def __enter__(self) -> "StepProfiler":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._finish()
-
     def advance(self, step: int) -> None:
         """Begin or end the recording after a step, if that is due."""
         if self._profile is not None and step >= self.last:
-            self._finish()
+            self.close()
         elif self._profile is None and step + 1 == self.first:
             self._begin()
 
@@ -60,7 +54,8 @@ class StepProfiler:
         self._profile = profile(activities=supported_activities(), record_shapes=True)
         self._profile.start()
 
-    def _finish(self) -> None:
+    def close(self) -> None:
+        """End the recording, if one is under way, and write it."""
         if self._profile is None:
             return
         recorded, self._profile = self._profile, None

@@ -1,6 +1,6 @@
 """TensorBoard's events: what a training does when they cannot be written any more."""
 
-from training.monitoring.board import Board
+from training.metrics import Board
 
 
 class GoneWriter:
@@ -13,15 +13,14 @@ class GoneWriter:
         self.calls += 1
         raise FileNotFoundError("no such folder")
 
-    add_text = add_histogram = add_figure = close = add_scalar
+    add_text = close = add_scalar
 
 
 def test_events_that_cannot_be_written_end_no_training(tmp_path, caplog):
     board = Board(tmp_path, 0, GoneWriter)
     board.show("rank_characters_per_second", [1.0, 2.0], 5)
     board.show("bottleneck", "compute", 5)
-    board.add_histogram("probe_unit", [1.0], 5)
-    board.add_figure("probe_unit", None, 5)
+    board.add_text("sample", "a text", 5)
     board.close()
     assert caplog.text.count("takes no more events (no such folder); the training continues") == 1
     assert board._writer.calls == 2  # the first, and the end of the writer's thread

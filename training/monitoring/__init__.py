@@ -1,1 +1,0 @@
-"""What a run shows about its model during training."""
