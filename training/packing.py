@@ -3,7 +3,6 @@
 It contains a run's folder unchanged, except that tensors may be rounded to bfloat16.
 """
 
-import json
 import re
 import shutil
 import tarfile
@@ -41,7 +40,6 @@ OTHER_FORMATS = (".gz", ".tgz", ".bz2", ".xz", ".zip", ".7z", ".tar")
 LEVEL = 10  # of Zstandard; higher ones gain nothing
 # Trained weights hardly shrink: what unpacks to more than this many times its size is no run.
 MOST_EXPANSION = 1000
-MOST_HEADER_BYTES = 1 << 22  # of safetensors: names and shapes
 # The files of a checkpoint that every one has.
 OF_CHECKPOINT = (
     *(f"{name}.safetensors" for name in ("model", "optimizer", "lanes")),
@@ -183,8 +181,6 @@ def _extract(file: IO[bytes], folder: Path, most: int) -> None:
         target = folder / entry.name
         target.parent.mkdir(parents=True, exist_ok=True)
         with open(target, "wb") as copy:
-            if target.suffix == ".safetensors":
-                _copy_header(file, copy, entry)
             while left := entry.size - copy.tell():
                 copy.write(_exactly(file, min(left, PIECE)))
         _exactly(file, -entry.size % tarfile.BLOCKSIZE)
@@ -192,24 +188,6 @@ def _extract(file: IO[bytes], folder: Path, most: int) -> None:
     if len(rest) == tarfile.RECORDSIZE or any(rest):
         raise ValueError("something follows its end")
     _check_complete(names)
-
-
-def _copy_header(file: IO[bytes], copy: IO[bytes], entry: tarfile.TarInfo) -> None:
-    """Copy the header of safetensors; ValueError unless its tensors fill the rest of the entry."""
-    start = _exactly(file, min(8, entry.size))
-    size = int.from_bytes(start, "little")
-    if size > MOST_HEADER_BYTES:
-        raise ValueError(f"{entry.name!r} has a header of {size:,} bytes")
-    header = _exactly(file, size)
-    try:
-        tensors = [item for name, item in json.loads(header).items() if name != "__metadata__"]
-        ends = [item["data_offsets"][1] for item in tensors]
-        declared = len(start) + size + max(ends, default=0)
-    except (AttributeError, KeyError, IndexError, TypeError, RecursionError) as error:
-        raise ValueError(f"{entry.name!r} has no header of safetensors") from error
-    if declared != entry.size:
-        raise ValueError(f"{entry.name!r} has {entry.size:,} bytes, its header says {declared:,}")
-    copy.write(start + header)
 
 
 def _exactly(file: IO[bytes], size: int) -> bytes:

@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import json
 import shutil
 import tarfile
 from pathlib import Path
@@ -177,32 +176,11 @@ def entries_of(packed):
         return [a_file(member.name, tar.extractfile(member).read()) for member in tar]
 
 
-def safetensors_of(end):
-    header = json.dumps({"w": {"dtype": "U8", "shape": [end], "data_offsets": [0, end]}}).encode()
-    return len(header).to_bytes(8, "little") + header
-
-
 ONE = str(STEP / "optimizer-1.safetensors")
 LARGE = 1 << 26  # bytes; zeros of that size take a few KB when packed
 UNWANTED = {
     "a bomb of text": ([a_file("metrics.jsonl", bytes(LARGE))], "more than 1,000 times its size"),
-    "a bomb of tensors": (
-        [a_file(ONE, safetensors_of(LARGE) + bytes(LARGE))],
-        "more than 1,000 times its size",
-    ),
-    "tensors beyond their header": (
-        [a_file(ONE, safetensors_of(10) + bytes(11))],
-        "its header says",
-    ),
-    "a header that is no object": (
-        [a_file(ONE, (2).to_bytes(8, "little") + b"[]")],
-        "no header of safetensors",
-    ),
-    "a header of a header": (
-        [a_file(ONE, (1 << 40).to_bytes(8, "little"))],
-        "a header of 1,099,511,627,776 bytes",
-    ),
-    "less than a header": ([a_file(ONE, b"123")], "its header says|no header|cut short"),
+    "a bomb of tensors": ([a_file(ONE, bytes(LARGE))], "more than 1,000 times its size"),
     "a PAX header": ([a_special(tarfile.XHDTYPE, content=bytes(LARGE))], "does not belong in it"),
     "headers in headers": (
         [a_special(tarfile.GNUTYPE_LONGNAME)] * 3000,
