@@ -11,9 +11,7 @@ from model.fused.tiles.library import runs_on_tiles
 from model.fused.weight_gradients import product
 from model.layers.language_model import LanguageModel
 from model.layers.layer import PerGateParameters
-from model.state import State
-
-from .parallel.batch import IGNORED
+from model.state import IGNORED, State
 
 LOGITS_AT_ONCE = {"cpu": 2048 * 256, "cuda": 32768 * 256}  # on the CPU, as many as stay in cache
 FEWEST_ROWS = {"cpu": 512, "cuda": 2048}  # a piece has: each adds a whole [V, H] gradient

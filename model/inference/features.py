@@ -14,11 +14,10 @@ from torch import Tensor
 from ..errors import InputError, is_whole
 from ..layers.config import ModelConfig
 from ..layers.language_model import LanguageModel, Weights
-from ..state import State, StateName, summation_dtype
+from ..state import IGNORED, State, StateName, summation_dtype
 from ..text.split import RaggedBatch, ragged_batches
 
 Pooling = Literal["last", "mean", "max", "min"]
-NO_TARGET = -100  # torch's own mark of a prediction to ignore
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,14 +226,14 @@ class BitCounter:
     def add(self, logits: Tensor, start: int) -> None:
         """Add the logits [T, active, V] after token `start` of each row and the next T - 1."""
         T, active, _ = logits.shape
-        targets = np.full((T, active), NO_TARGET, dtype=np.int64)
+        targets = np.full((T, active), IGNORED, dtype=np.int64)
         for row, sequence in enumerate(self._sequences[:active]):
             following = sequence[start + 1 : start + 1 + T]
             targets[: len(following), row] = following
         each = F.cross_entropy(
             logits.flatten(0, 1),
             torch.from_numpy(targets).flatten().to(logits.device),
-            ignore_index=NO_TARGET,
+            ignore_index=IGNORED,
             reduction="none",
         )
         self._nats[:active] += each.view(T, active).sum(0, dtype=self._nats.dtype)

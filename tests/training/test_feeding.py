@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from data_utils.lanes import Lanes, WindowBatch
+from model.state import IGNORED
 from training import feeding
 from training.feeding import Prefetcher
-from training.parallel.batch import IGNORED, as_batch, copied
+from training.parallel.batch import as_batch, copied
 
 CPU = torch.device("cpu")
 

@@ -5,8 +5,9 @@ import torch
 import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from model.state import IGNORED
 from tests.model.fused.tiles.emulation import emulate_tiles
-from training.objective import IGNORED, linear_cross_entropy, rows_at_once
+from training.objective import linear_cross_entropy, rows_at_once
 
 
 def make_inputs(dtype, N=50, H=12, V=256):

@@ -22,8 +22,9 @@ from torch import Tensor
 
 from model.errors import InputError
 from model.layers.language_model import LanguageModel
+from model.state import IGNORED
 
-from .batch import IGNORED, Batch
+from .batch import Batch
 from .buckets import Exchange, OptimizerStates, broadcast_parameters
 from .distributed import World
 

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from data_utils.lanes import WindowBatch
-
-IGNORED = -100  # the target of a token that does not count
+from model.state import IGNORED
 
 
 class Batch(NamedTuple):

@@ -18,9 +18,9 @@ from model.fused.cuda.graphs import without_graphs
 from model.inference.features import FINAL_CELL, FeatureKind, features_in_order
 from model.layers.language_model import LanguageModel, Weights
 from model.reading.progress import ProgressBar
-from model.state import State
+from model.state import IGNORED, State
 from model.text.split import ragged_batches
-from training.objective import IGNORED, linear_cross_entropy
+from training.objective import linear_cross_entropy
 
 BLOCK = 128  # tokens that are read at once without a gradient
 
