@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from data_utils.labelled import LabelledSet
-from data_utils.pictures import drawing
 from data_utils.provenance import describe_origin
 from model.classifiers.classifier import CLASSIFIER_FILES, FOLDER, Classifier, save_classifier
 from model.classifiers.separation import save_areas
@@ -24,6 +23,7 @@ from .intervals import over_draws
 from .plots import (
     draw_histogram,
     draw_weights,
+    drawing,
     legend,
     save_png,
     unit_histogram,

@@ -1,7 +1,9 @@
 """Figures of a transfer and of a unit's study, each drawn from a part of their JSON."""
 
 import io
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure  # without pyplot: needs no display, nothing to close
 
-from data_utils.pictures import literal
 from model.layers.cells import layer_of
 
 from .regression import Examples, Regression
@@ -42,6 +43,9 @@ STYLE: Any = {
 }
 
 
+log = logging.getLogger(__name__)
+
+
 def weight_contributions(regression: Regression) -> np.ndarray:
     """Return the weights [F], scaled to an L2 norm of 1.
 
@@ -55,6 +59,12 @@ def weight_contributions(regression: Regression) -> np.ndarray:
 def legend(classes: Sequence[str]) -> list[str]:
     """Return the classes' names in a figure; two classes are named by their meaning."""
     return list(COLORS) if len(classes) == 2 else [f"label {name}" for name in classes]
+
+
+def literal(text: str) -> str:
+    """Return a label that matplotlib shows literally: never as a formula, never hidden."""
+    escaped = text.replace("$", r"\$")
+    return f" {escaped}" if escaped.startswith("_") else escaped
 
 
 def state_name(cell: str) -> str:
@@ -216,6 +226,16 @@ def _draw_curves(
     axes.xaxis.set_major_formatter("{x:,.0f}")
     figure.legend(loc="outside lower center", ncols=2)
     return figure
+
+
+@contextmanager
+def drawing(path: Path) -> Iterator[None]:
+    """Turn an error in drawing a file into a warning, since the results are already written."""
+    try:
+        yield
+    except Exception as error:  # matplotlib raises many kinds, without a common base class
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        log.warning("warning: %s could not be drawn (%s); the results are complete", path, reason)
 
 
 def save_png(figure: Figure, path: Path) -> None:

@@ -5,11 +5,11 @@ import logging
 import numpy as np
 import pytest
 
-from data_utils.pictures import drawing
 from transfer.plots import (
     as_svg,
     draw_histogram,
     draw_weights,
+    drawing,
     legend,
     save_png,
     unit_histogram,

@@ -8,7 +8,6 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from data_utils.pictures import drawing
 from model.errors import is_whole
 from model.files.storage import write_atomically
 from model.pages.page import as_utf8, fill, page_style, shade, table
@@ -23,6 +22,7 @@ from ..plots import (
     draw_by_units,
     draw_histogram,
     draw_ranking,
+    drawing,
     save_png,
     state_name,
 )
