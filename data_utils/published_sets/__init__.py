@@ -1,1 +1,1 @@
-"""The labelled sets of the literature: how each is read and cut, and what was published on it."""
+"""The labelled sets of the literature and the Amazon reviews: what they are, where to get them."""

@@ -15,7 +15,7 @@ from typing import Any
 from configs import command
 from data_utils.options import Model
 from data_utils.provenance import describe_origin
-from data_utils.published_sets.registry import SETS
+from experiments.published_sets import SETS
 from experiments.tables import read_result
 from model.files.storage import write_json
 from model.inference.featurizer import SentimentFeaturizer

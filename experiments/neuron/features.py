@@ -18,9 +18,9 @@ from configs import command
 from data_utils.labelled import LabelledSet
 from data_utils.options import Model
 from data_utils.provenance import describe_origin
-from data_utils.published_sets.registry import SETS
 from experiments.neuron.fits import WAYS, Way, fit_way, tested
 from experiments.neuron.titles import TITLE_MARK, score_titles
+from experiments.published_sets import SETS
 from model.errors import InputError
 from model.files.storage import write_json
 from model.files.weights import LoadedModel, load_model

@@ -12,7 +12,7 @@ import torch
 
 from configs import command
 from data_utils.options import Model
-from data_utils.published_sets.registry import SETS
+from experiments.published_sets import SETS
 from model.files.storage import write_json
 from model.files.weights import load_model
 from transfer.neuron.report import write_report

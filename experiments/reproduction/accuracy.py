@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from data_utils.published_sets.registry import PublishedTask
-from data_utils.published_sets.splits import Fold
+from experiments.published_sets import Fold, PublishedTask
 from model.files.storage import write_json
 from model.files.weights import LoadedModel
 from model.layers.language_model import untrained_like

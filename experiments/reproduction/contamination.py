@@ -12,8 +12,8 @@ import numpy as np
 
 from configs import command
 from data_utils.provenance import describe_origin
-from data_utils.published_sets.registry import SETS
 from experiments.models.overlap import Words, run_hashes
+from experiments.published_sets import SETS
 from experiments.tables import markdown, origins, percent, read_result
 from model.files.storage import write_json
 from model.reading.texts import ReadingReport, read_texts

@@ -15,8 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import f1_score
 
 from data_utils.labelled import LabelledSet
-from data_utils.published_sets.registry import EMOTIONS, PublishedTask
-from data_utils.published_sets.splits import SEED
+from experiments.published_sets import EMOTIONS, SEED, PublishedTask
 from model.files.weights import LoadedModel
 from model.layers.language_model import untrained_like
 from transfer.baselines import Baseline

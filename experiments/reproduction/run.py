@@ -13,7 +13,7 @@ import torch
 from configs import command
 from data_utils.options import Model
 from data_utils.provenance import describe_origin
-from data_utils.published_sets.registry import SETS, PublishedTask, present
+from experiments.published_sets import SETS, PublishedTask, present
 from model.bounds import NonNegativeInt
 from model.files.storage import write_json
 from model.files.weights import LoadedModel, load_model

@@ -13,8 +13,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from configs import command
-from data_utils.published_sets.registry import ONE_UNIT, SETS, Published, PublishedSet, Row
+from data_utils.published_sets.registry import how_to_get
 from experiments.models.tables import begun, given, trainings
+from experiments.published_sets import ONE_UNIT, SETS, Published, PublishedSet, Row
 from experiments.tables import kept, markdown, percent, revision
 from model.bounds import Argument
 from model.errors import InputError
@@ -90,7 +91,7 @@ def complete(model: str) -> str:
         if row != ONE_UNIT or any(p.row == row.name for p in entry.published)
     ]
     absent = [
-        f"- {title(entry.name)}: not measured; {entry.how_to_get()}, then "
+        f"- {title(entry.name)}: not measured; {how_to_get(entry.name)}, then "
         f"`python -m experiments.reproduction.run --model {model} --data DATA --tasks {entry.name}`"
         for entry in others
     ]

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from configs import command
 from data_utils.provenance import describe_origin
-from data_utils.published_sets.registry import SETS, PublishedTask, present
+from experiments.published_sets import SETS, PublishedTask, present
 from model.files.storage import read_json, write_json
 from transfer.baselines import BASELINES, Baseline, baseline_choices
 

@@ -9,9 +9,9 @@ import pytest
 from sklearn.metrics import f1_score, jaccard_score
 
 from configs.command import parse
-from data_utils.published_sets.registry import EMOTIONS, SETS
 from data_utils.synthetic import synthetic_reviews
 from experiments.models.overlap import HeldOut
+from experiments.published_sets import EMOTIONS, SETS
 from experiments.reproduction import contamination, emotions, one_unit, words
 from experiments.reproduction import run as reproduction
 from experiments.reproduction.emotions import scores_of

@@ -6,9 +6,9 @@ import tomllib
 
 import pytest
 
-from data_utils.published_sets.registry import SOURCES
 from experiments import tables
 from experiments.models import tables as shipped
+from experiments.published_sets import SOURCES
 from model.errors import InputError
 from model.files.shipped import SHIPPED_MODELS
 from model.files.storage import read_json, write_json

@@ -1,4 +1,4 @@
-"""The registry of published sets: layouts on made-up files, splits, and what an entry says."""
+"""Published sets: layouts on made-up files, splits, and what an entry says."""
 
 import gzip
 import json
@@ -6,9 +6,9 @@ import json
 import numpy as np
 import pytest
 
-from data_utils.published_sets.registry import EMOTIONS, SETS, SOURCES, find_dataset
-from data_utils.published_sets.splits import FOLDS, ten_folds
+from data_utils.published_sets.registry import DATASETS, find_dataset
 from data_utils.synthetic import synthetic_reviews
+from experiments.published_sets import EMOTIONS, FOLDS, SETS, SOURCES, ten_folds
 from model.errors import InputError
 
 
@@ -109,7 +109,7 @@ def test_tweets_of_all_parts_are_read_in_the_form_of_train(tmp_path):
     assert set(texts[20:]) == {"I'm 's unhappy friend & foe"}
 
 
-@pytest.mark.parametrize("name", [name for name, entry in SETS.items() if entry.source.files])
+@pytest.mark.parametrize("name", [name for name, source in DATASETS.items() if source.files])
 def test_a_download_goes_to_the_folder_of_its_set(name):
     assert find_dataset(name).name == name
 
@@ -118,7 +118,8 @@ def test_a_download_goes_to_the_folder_of_its_set(name):
 def test_what_is_not_there_is_named_with_how_to_get_it(tmp_path, name):
     entry = SETS[name]
     assert not entry.is_in(tmp_path)
-    way = f"download_data.py {name} " if entry.source.files else f"by hand from {entry.source.page}"
+    source = DATASETS[name]
+    way = f"download_data.py {name} " if source.files else f"by hand from {source.page}"
     with pytest.raises(InputError) as error:
         entry.read(tmp_path)
     assert f"{tmp_path / name / entry.layout.files[0]}: no such file" in str(error.value)
