@@ -106,12 +106,12 @@ class RunLog:
     ):
         """Open the files; InputError, on every rank, if the old rows are damaged."""
         self.enabled = world.is_main
+        run_on_main(world, lambda: keep_rows(run.metrics, first_step))
         self._step, self._profiler = first_step, None
         if profile is not None:
             from .step_profiler import StepProfiler
 
             self._profiler = StepProfiler(profile, run.profile, world, first_step)
-        run_on_main(world, lambda: keep_rows(run.metrics, first_step))
         if not self.enabled:
             return
         self._file = open(run.metrics, "a", encoding="utf-8")  # noqa: SIM115
