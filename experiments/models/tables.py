@@ -14,6 +14,9 @@ from transfer.baselines import BASELINES
 HERE = Path(__file__).resolve().parent
 MILLION = 1e6
 NORMAL = 1.96  # standard errors on either side of a 95 % interval
+KEPT = "kept: "  # begins the names of sources in the reports of select_reviews
+SELECTED = ("amazon", "other")  # parts of sources.json that select_reviews chose from
+SELECTIONS = ("selection", "selection_films", "selection_things")
 TOKENS = {"bytes": "bytes", "pieces": "subword tokens"}  # what results call them, and pages
 
 
@@ -54,7 +57,15 @@ def sst_of(model: str) -> dict[str, Any] | None:
 def characters(model: str) -> str:
     """Return the characters of text without labels that a model has read, and its first weights."""
     (first, *_) = history(model)
-    return f"{first['characters'] / MILLION:,.0f} M{begun(first)}"
+    onward = f", {first['characters'] / MILLION:,.0f} M of them in a second training"
+    total = f"{characters_read(first) / MILLION:,.0f} M"
+    return f"{total}{onward * ('began_from' in first)}{begun(first)}"
+
+
+def characters_read(part: Mapping[str, Any]) -> int:
+    """Return the characters of a training, and of those before it whose weights it began with."""
+    before = characters_read(part["began_from"]) if "began_from" in part else 0
+    return before + int(part["characters"])
 
 
 def begun(part: Mapping[str, Any]) -> str:
@@ -268,12 +279,12 @@ def titles() -> str:
 
 def count_kept(counts: Mapping[str, int]) -> int:
     """Return how many reviews were kept."""
-    return sum(count for name, count in counts.items() if name.startswith("kept: "))
+    return sum(count for name, count in counts.items() if name.startswith(KEPT))
 
 
 def sources(kind: str) -> str:
     """Return the sources of texts: the data set, its stated terms, and the address."""
-    counts = read_result("models", "selection")["reviews"]
+    counts = kept_reviews() if kind in SELECTED else {}
     rows = [
         [
             f"`{name}`",
@@ -281,13 +292,24 @@ def sources(kind: str) -> str:
             source["data"],
             source["terms"],
             ", ".join(linked(*address) for address in source["addresses"].items()),
-            f"{counts[f'kept: {name}']:,}" if kind == "amazon" else "",
+            f"{counts[name]:,}" if counts else "",
         ]
         for name, source in read_json(HERE / "sources.json")[kind].items()
     ]
     return markdown(
         ["source", "what", "data set", "terms as stated", "taken from", "reviews"], rows
     )
+
+
+def kept_reviews() -> dict[str, int]:
+    """Return how many reviews of each source were selected for the models without labels."""
+    parts = (read_result("models", name)["reviews"] for name in SELECTIONS)
+    return {
+        reason.removeprefix(KEPT).removesuffix(".jsonl.gz"): count
+        for part in parts
+        for reason, count in part.items()
+        if reason.startswith(KEPT)
+    }
 
 
 def linked(address: str, commits: list[str]) -> str:

@@ -14,7 +14,7 @@ from matplotlib.ticker import PercentFormatter
 
 from configs import command
 from data_utils.published_sets.registry import how_to_get
-from experiments.models.tables import begun, given, trainings
+from experiments.models.tables import begun, characters_read, given, trainings
 from experiments.published_sets import ONE_UNIT, SETS, Published, PublishedSet, Row
 from experiments.tables import kept, markdown, percent, revision
 from model.bounds import Argument
@@ -247,7 +247,8 @@ def about(model: dict[str, Any]) -> str:
     """Describe the model's size and training in one line."""
     first, *tuned = trainings(model["provenance"])
     training = "the last training without labels" if tuned else "training"
-    read, bits = (first.get(key) for key in ("characters", "best_valid_bits_per_character"))
+    read = characters_read(first) if "characters" in first else None
+    bits = first.get("best_valid_bits_per_character")
     corpus = given(first, "--data.corpus") or "its corpus"
     parts = [
         f"Ours: {model['architecture']['hidden_size']:,} units, {model['parameters']:,} parameters",

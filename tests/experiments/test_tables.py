@@ -221,6 +221,12 @@ def test_the_results_of_a_shipped_model_are_of_its_weights(model):
             assert shipped.is_of_the_shipped(result, model), path
 
 
+def test_the_characters_of_a_model_include_those_of_the_weights_that_it_began_with():
+    said = shipped.characters("amazon_subword_1024")
+    assert said == "997 M, 127 M of them in a second training"
+    assert shipped.characters("amazon_1024") == "1,327 M"
+
+
 WEIGHTS = {"git_revision": "another", "date": "2999-12-31"}
 
 
@@ -241,6 +247,7 @@ def test_every_source_that_was_kept_has_terms_and_an_address():
     kept = {name[6:] for name in counts if name.startswith("kept: ")}
     sources = read_json(ROOT / "experiments/models/sources.json")
     assert set(sources["amazon"]) == kept
+    assert set(sources["amazon"]) | set(sources["other"]) == set(shipped.kept_reviews())
     for source in (row for part in sources.values() for row in part.values()):
         assert source["terms"]
         assert all(
