@@ -94,7 +94,7 @@ def on_remarks(found: dict[str, Any]) -> list[str]:
     """Return the accuracies on everyday remarks: with a side, of three classes, and macro-F1."""
     return [
         percent(found["sided_accuracy"], found["sided_interval"]),
-        percent(found["accuracy"], found["accuracy_interval"]),
+        with_interval(found),
         percent(found["macro_f1"], found["macro_f1_interval"]),
     ]
 
@@ -176,8 +176,7 @@ def sided_sentences() -> int:
 
 def accuracy(method: str, name: str) -> str:
     """Return the accuracy of a method on a test set, with its interval."""
-    found = read_result("default_model", method)["sets"][name]
-    return percent(found["accuracy"], found["accuracy_interval"])
+    return with_interval(read_result("default_model", method)["sets"][name])
 
 
 def front_matter(method: str) -> str:
@@ -245,16 +244,24 @@ def bands() -> str:
     rows = []
     for name, result in results().items():
         found = result["remarks"]
-        shipped = found.get("as_shipped")
+        answers = found.get("own_answers", {})
+        own = found.get("as_shipped"), answers.get("validation"), answers.get("test")
         rows.append([
             titled(name),
             " to ".join(f"{end:.3f}" for end in found["band"]),
             percent(found["validation"]["accuracy"]),
-            percent(found["test"]["accuracy"], found["test"]["accuracy_interval"]),
-            percent(shipped["accuracy"], shipped["accuracy_interval"]) if shipped else "-",
+            with_interval(found["test"]),
+            *(with_interval(each) if each else "-" for each in own),
         ])  # fmt: skip
     heads = ["neutral band", "our own sentences (validation)", "remarks (test)"]
-    return markdown(["three classes, per cent", *heads, "test, by its own range of unsure"], rows)
+    heads += ["test, by its own range of unsure", "validation, by its own answers"]
+    heads.append("test, by its own answers")
+    return markdown(["three classes, per cent", *heads], rows)
+
+
+def with_interval(found: dict[str, Any]) -> str:
+    """Return an accuracy with its interval."""
+    return percent(found["accuracy"], found["accuracy_interval"])
 
 
 def earlier_number(method: str) -> str:

@@ -328,12 +328,16 @@ def test_remarks_are_judged_without_keeping_their_words(tmp_path):
     )
     remarks = read_remarks(path)
     own = own_remarks()
-    of_own = own.classes / 2
-    found = describe_remarks(np.array([0.9, 0.5, 0.5]), np.array([True] * 3), of_own, remarks)
+    of_own = Told(own.classes / 2, neutral=own.classes == 1)
+    told = Told(np.array([0.9, 0.5, 0.5]), np.array([True] * 3), neutral=np.array([False] * 3))
+    found = describe_remarks(told, of_own, remarks)
     assert found["validation"]["accuracy"] == found["validation"]["sided_accuracy"] == 1
     assert found["test"]["sided_accuracy"] == 1  # a tie counts as negative
     assert found["test"]["accuracy"] == pytest.approx(2 / 3)
     assert found["as_shipped"]["accuracy"] == pytest.approx(1 / 3)
+    assert found["own_answers"]["validation"]["accuracy"] == 1
+    assert found["own_answers"]["test"]["accuracy"] == pytest.approx(2 / 3)
+    assert "own_answers" not in describe_remarks(told._replace(neutral=None), of_own, remarks)
     assert "one" not in json.dumps(found["test"]).replace("none", "")
     path.write_text("label\tkind\ttext\nmixed\tplain\tso so\n")
     with pytest.raises(InputError, match="row 2: label 'mixed'"):
