@@ -59,6 +59,7 @@ from model.inference.features import ModelOutput, read_in_order
 
 CALIBRATED_ON = ("sst", "imdb", "amazon")  # each has the same weight
 WEIGHTED_ON = (*CALIBRATED_ON, "titles", "everyday")  # the bag of n-grams, against the head
+NEUTRAL_ON = ("grammar", "everyday", "amazon", "titles")  # have neutral texts; the same weight each
 LONG = 100  # bytes; in longer texts bits per byte hardly depend on the length
 ADMITTED = 0.99  # part of the familiar texts that must be called familiar
 BINS = 10  # of confidence, of equal width
@@ -231,13 +232,13 @@ def with_neutral(
 ) -> tuple[StarsClassifier, dict[str, dict[str, float]]]:
     """Return the head with calibrated neutral answers, and how good its answers on val are.
 
-    They are fitted to the sources with neutral texts. Of each source: the accuracy of three answers
+    They are fitted to NEUTRAL_ON. Of each source: the accuracy of three answers
     and the calibration errors of the answer given and of each probability; before: with two.
     """
     sides, sources = sides_of(val), np.array([example.source for example in val])
     classes = np.where(sides < 0, 1, 2 * sides)
     odds = neutral_log_odds(known.of_each_star(features))[:, None]
-    rows = np.isin(sources, sources[classes == 1])
+    rows = np.isin(sources, NEUTRAL_ON)
     fit = regression(odds[rows], classes[rows] == 1, sources[rows], has_offset=True)
     slope, offset = float(fit.coef_[0, 0]), float(fit.intercept_[0])
     known = replace(known, neutral=Calibration(slope=slope, offset=offset))

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 from experiments.default_model.methods import folder_megabytes
+from experiments.default_model.remarks import CLASSES
 from experiments.default_model.sentences.everyday import APART, everyday_sentences
 from experiments.default_model.study import answers_of, drawn_films
 from experiments.models.tables import bits, sst, task
 from experiments.models.tables import titled as with_alias
 from experiments.tables import kept, markdown, origins, percent, read_result
+from model.classifiers.classifier import CONFIG_FILE, FOLDER
 from model.files.shipped import ALIASES, SHIPPED_MODELS
 from transfer.intervals import paired_difference, unpacked_answers
 from transfer.regression import accuracy_interval
@@ -208,6 +210,21 @@ def calibration(*more: str) -> str:
     heads = [f"calibration error, {title}" for title in SETS.values()]
     heads += [f"{name}: per cent unsure, per cent of the others right" for name in ("SST", "IMDB")]
     return markdown(["", *heads], rows)
+
+
+def three_answers(*names: str) -> str:
+    """Return the calibration of shipped models with three answers, by source of val."""
+    rows, files = [], {}
+    for name in names:
+        path = SHIPPED_MODELS / name / FOLDER / CONFIG_FILE
+        files[name] = {"origin": json.loads(path.read_text())["origin"]["neutral"]}
+        for source, row in files[name]["origin"]["val"].items():
+            errors = [row[key] for key in ("before", "calibration_error", *CLASSES)]
+            shown = [f"{error:.3f}" for error in errors]
+            rows.append([f"`{name}`", source, percent(row["accuracy"]), *shown])
+    heads = ["model", "source of val", "accuracy of three, per cent", "error, two answers"]
+    heads += ["error, three answers", *(f"error of {answer}" for answer in CLASSES)]
+    return f"{markdown(heads, rows)}\n\n{origins(files)}"
 
 
 def kinds(*more: str) -> str:
