@@ -144,7 +144,8 @@ def test_an_answer_is_counted_as_the_command_counts_it(chromium, tmp_path):
     write_demo(loaded, fitted, tmp_path / "page.html")
     load(chromium, (tmp_path / "page.html").as_uri())
     texts = ["", " \n\u3000", "a", "&nbsp;", "zxqj vvkw qqqq zzxj kkqx jjzx", "I love it.",
-             "It broke at once, a waste of money.", "The parcel came on a Tuesday."]  # fmt: skip
+             "It broke at once, a waste of money.", "The parcel came on a Tuesday.",
+             "It works, I guess."]  # fmt: skip
     classifier, found = SentimentClassifier(loaded, fitted), []
     outcomes = Summary(fitted).outcomes
     for text in texts:
