@@ -32,6 +32,7 @@ class Told(NamedTuple):
     positive: np.ndarray  # float64 [N]: 0 negative, 1 positive
     unsure: np.ndarray | None = None  # bool [N]; None if the method does not tell
     unfamiliar: np.ndarray | None = None  # bool [N]; None if the method does not tell
+    neutral: np.ndarray | None = None  # bool [N]; None if the method has no such answer
 
 
 class Method(Protocol):
@@ -58,7 +59,8 @@ class Shipped:
 
     def tell(self, texts: Sequence[str]) -> Told:
         found = self.classifier.predict_all(texts)
-        return Told(found.probabilities[:, 1], found.unsure, found.unfamiliar.astype(bool))
+        unfamiliar = found.unfamiliar.astype(bool)
+        return Told(found.probabilities[:, 1], found.unsure, unfamiliar, found.is_neutral)
 
 
 class States(Shipped):

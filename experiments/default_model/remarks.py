@@ -4,8 +4,9 @@ python -m experiments.default_model.remarks --method stars_1024 --data DATA
 
 Each method gives a text a score between 0, negative, and 1, positive. A text is neutral if its
 score is within a band, whose ends are fitted to our own everyday sentences. The texts with a side
-are also judged without the band: positive if the score is above a half, else negative. The command
-adds this to a result that experiments.default_model.study wrote before.
+are also judged without the band: positive if the score is above a half, else negative. A method
+that answers neutral is also judged by its own answers. The command adds this to a result that
+experiments.default_model.study wrote before.
 """
 
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import numpy as np
 
 from configs import command
 from data_utils.provenance import describe_origin
-from experiments.default_model.methods import METHODS, Method
+from experiments.default_model.methods import METHODS, Method, Told
 from experiments.default_model.sentences.everyday import everyday_sentences
 from model.errors import InputError
 from model.files.storage import read_json, write_json
@@ -73,13 +74,15 @@ def measure_remarks(method: Method, data: Path) -> dict[str, Any]:
     """Return the accuracies on our own sentences and on the other author's remarks."""
     remarks = read_remarks(data / FILE)
     told, own = method.tell(remarks.texts), method.tell(own_remarks().texts)
-    return describe_remarks(told.positive, told.unsure, own.positive, remarks)
+    return describe_remarks(told, own, remarks)
 
 
 def summary(found: dict[str, Any]) -> str:
     """Return the main numbers in a line."""
-    test = found["test"]
-    return f"everyday remarks: sided {test['sided_accuracy']:.4f}, of 3 {test['accuracy']:.4f}"
+    test, answers = found["test"], found.get("own_answers", {}).get("test")
+    by_itself = f", by its own answers {answers['accuracy']:.4f}" if answers else ""
+    sided, accuracy = test["sided_accuracy"], test["accuracy"]
+    return f"everyday remarks: sided {sided:.4f}, of 3 {accuracy:.4f}{by_itself}"
 
 
 def read_remarks(path: Path) -> Remarks:
@@ -165,25 +168,40 @@ def three_classes(choices: np.ndarray, classes: np.ndarray) -> dict[str, Any]:
     }
 
 
-def describe_remarks(
-    scores: np.ndarray, unsure: np.ndarray | None, own: np.ndarray, remarks: Remarks
-) -> dict[str, Any]:
+def describe_remarks(told: Told, own: Told, remarks: Remarks) -> dict[str, Any]:
     """Return the band, and the accuracies on our own sentences and on the other author's.
 
-    scores: of the other author's texts; own: of our own sentences. If the method tells that it is
-    unsure, bool [N], `as_shipped` counts these texts as neutral instead of those in the band.
+    told: about the other author's texts; own: about our own sentences. If the method tells that it
+    is unsure, `as_shipped` counts these texts as neutral instead of those in the band. If it
+    answers neutral, `own_answers` counts these.
     """
     validation = own_remarks()
-    band = fit_band(own, validation.classes)
+    band = fit_band(own.positive, validation.classes)
     result: dict[str, Any] = {
         "band": list(band),
-        "validation": judged(own, validation, band),
-        "test": judged(scores, remarks, band),
+        "validation": judged(own.positive, validation, band),
+        "test": judged(told.positive, remarks, band),
     }
-    if unsure is not None:
-        choices = np.where(unsure, 1, np.where(scores > 0.5, 2, 0))
+    if told.unsure is not None:
+        choices = sides_but_neutral(told.positive, told.unsure)
         result["as_shipped"] = three_classes(choices, remarks.classes)
+    if told.neutral is not None and own.neutral is not None:
+        result["own_answers"] = {
+            "validation": by_answers(own.positive, own.neutral, validation.classes),
+            "test": by_answers(told.positive, told.neutral, remarks.classes),
+        }
     return result
+
+
+def by_answers(scores: np.ndarray, neutral: np.ndarray, classes: np.ndarray) -> dict[str, Any]:
+    """Return the accuracy of three classes, and which answers are right; neutral: bool [N]."""
+    choices = sides_but_neutral(scores, neutral)
+    return {**three_classes(choices, classes), "right": packed_answers(choices == classes)}
+
+
+def sides_but_neutral(scores: np.ndarray, neutral: np.ndarray) -> np.ndarray:
+    """Return the class of each score, int64 [N], but neutral where that is true."""
+    return np.where(neutral, 1, np.where(scores > 0.5, 2, 0))
 
 
 if __name__ == "__main__":

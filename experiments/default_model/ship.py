@@ -1,7 +1,10 @@
 """Prepare the default model for shipping: weights in 8 bits, and a calibrated head.
 
 python -m experiments.default_model.ship runs/default/step-00002251 --texts data/default \\
-    --name stars_1024
+    --ngrams runs/ngrams --name stars_1024
+python -m experiments.default_model.ship stars_1024 --texts data/default --name stars_1024
+
+The second command calibrates the neutral answers of a shipped model, and changes nothing else.
 """
 
 import hashlib
@@ -21,11 +24,14 @@ from configs import command
 from data_utils.provenance import describe_origin
 from experiments.default_model.fit_ngrams import DESCRIPTION, as_read
 from experiments.default_model.methods import accuracy_by_source, sided, sides_of
+from experiments.default_model.remarks import CLASSES
 from experiments.default_model.sentences.examples import Example, read_examples
+from experiments.default_model.study import binned, calibration_error
 from experiments.default_model.train import head_of
 from experiments.models.ship import LICENCE, write_quantized
 from model.bounds import Argument
-from model.classifiers.classifier import FOLDER, UNSURE, Familiarity
+from model.classifiers.answers import three_answers
+from model.classifiers.classifier import CONFIG_FILE, FOLDER, UNSURE, Familiarity
 from model.classifiers.heads import HeadsConfig, build_heads
 from model.classifiers.ngrams import BagOfNgrams, load_ngrams
 from model.classifiers.stars import (
@@ -33,19 +39,30 @@ from model.classifiers.stars import (
     STARS,
     Calibration,
     StarsClassifier,
+    load_stars,
+    neutral_log_odds,
     positive_log_odds,
     save_stars,
 )
 from model.errors import InputError
 from model.files.shipped import SHIPPED_MODELS
 from model.files.storage import read_json, write_json
-from model.files.weights import LoadedModel, find_model, load_model, load_tensors, model_digest
+from model.files.weights import (
+    WEIGHTS_FILE,
+    LoadedModel,
+    find_model,
+    load_model,
+    load_tensors,
+    model_digest,
+)
 from model.inference.features import ModelOutput, read_in_order
 
 CALIBRATED_ON = ("sst", "imdb", "amazon")  # each has the same weight
 WEIGHTED_ON = (*CALIBRATED_ON, "titles", "everyday")  # the bag of n-grams, against the head
+NEUTRAL_ON = ("grammar", "everyday", "amazon", "titles")  # have neutral texts; the same weight each
 LONG = 100  # bytes; in longer texts bits per byte hardly depend on the length
 ADMITTED = 0.99  # part of the familiar texts that must be called familiar
+BINS = 10  # of confidence, of equal width
 WIDTHS = np.arange(0.05, 0.41, 0.01)  # distances from a half within which a text may be unsure
 
 
@@ -55,13 +72,14 @@ class Options:
 
     model: Annotated[str, Argument(positional=True)]
     """The folder of a step of experiments.default_model.train, or the name of a shipped model with
-    such a head."""
+    such a head. Without --ngrams, a shipped model stays as it is, but for its neutral answers."""
     texts: Path
     """The folder of texts; its val.jsonl determines calibration and limits."""
     name: str
     """Name of the shipped model."""
     ngrams: Path | None = None
-    """The folder that experiments.default_model.fit_ngrams wrote; absent, the model alone."""
+    """The folder that experiments.default_model.fit_ngrams wrote; absent, the model alone, or the
+    n-grams of the shipped model."""
     output: Path = SHIPPED_MODELS
     """The folder of shipped models."""
     report: Path | None = None
@@ -72,27 +90,47 @@ def main() -> None:
     options = command.parse(Options, __doc__)
     val = read_examples(options.texts / "val.jsonl")
     with tempfile.TemporaryDirectory() as workplace:
-        folder = Path(workplace) / options.name
-        size = write_quantized(options.model, folder)
+        folder, source = Path(workplace) / options.name, find_model(options.model)
+        stays = options.ngrams is None and (source / FOLDER / CONFIG_FILE).is_file()
+        if stays:
+            shutil.copytree(source, folder)
+        else:
+            write_quantized(options.model, folder)
         shipped = load_model(folder, compute_dtype=torch.float32)
         sequences = [shipped.tokens(example.text) for example in val]
         outputs = read_in_order(shipped.model, sequences, kind=FEATURES)
-        plain = uncalibrated(shipped, find_model(options.model))
-        if options.ngrams is not None:
-            bag = load_ngrams(options.ngrams, read_json(options.ngrams / DESCRIPTION))
-            plain, outputs = with_ngrams(plain, outputs, bag, as_read(val))
-        sizes = np.array([len(shipped.profile.encode(example.text)) for example in val])
-        known, report = settled(plain, outputs, sizes, val)
-        data = {part: described(options.texts / f"{part}.jsonl") for part in ("train", "val")}
-        origin = {**describe_origin(), "data": data, "val_accuracy": report}
-        if options.ngrams is not None:
-            origin["ngrams"] = read_json(options.ngrams / DESCRIPTION)
+        if stays:
+            known = load_stars(folder / FOLDER, shipped.model.config.hidden_size)
+            outputs = with_log_odds(outputs, known.ngrams, as_read(val))
+            origin = read_json(folder / FOLDER / CONFIG_FILE)["origin"]
+        else:
+            known = uncalibrated(shipped, source)
+            if options.ngrams is not None:
+                bag = load_ngrams(options.ngrams, read_json(options.ngrams / DESCRIPTION))
+                known, outputs = with_ngrams(known, outputs, bag, as_read(val))
+            sizes = np.array([len(shipped.profile.encode(example.text)) for example in val])
+            known, report = settled(known, outputs, sizes, val)
+            data = {part: described(options.texts / f"{part}.jsonl") for part in ("train", "val")}
+            origin = {**describe_origin(), "data": data, "val_accuracy": report}
+            if options.ngrams is not None:
+                origin["ngrams"] = read_json(options.ngrams / DESCRIPTION)
+        known, errors = with_neutral(known, outputs.features, val)
+        origin["neutral"] = {
+            **describe_origin(),
+            "data": {"val": described(options.texts / "val.jsonl")},
+            "val": errors,
+        }
         save_stars(folder / FOLDER, known, origin)
         if options.report is not None:
             write_json(options.report, {"origin": origin})
         shutil.copy(SHIPPED_MODELS / LICENCE, folder)
         shutil.copytree(folder, options.output / options.name, dirs_exist_ok=True)
-    print(f"{options.name}: {size:,} bytes; {known.calibration}, {known.familiarity}, {report}")
+        size = (folder / WEIGHTS_FILE).stat().st_size
+    print(f"{options.name}: {size:,} bytes; {known.calibration}, {known.familiarity}")
+    print(f"accuracy on val: {origin['val_accuracy']}")
+    print(f"neutral: {known.neutral}")
+    for name, found in errors.items():
+        print(f"{name}: {', '.join(f'{what} {value:.3f}' for what, value in found.items())}")
 
 
 def described(path: Path) -> dict[str, Any]:
@@ -129,8 +167,17 @@ def with_ngrams(
     head, ngrams = slopes(both, labels[rows], sources[rows])
     assert min(head, ngrams) > 0, f"slopes {head} and {ngrams}: one of the two misleads"
     bag = replace(bag, scale=bag.scale * ngrams / head)
-    features = np.column_stack([outputs.features, bag.log_odds(texts)])
-    return replace(plain, ngrams=bag), outputs._replace(features=features)
+    return replace(plain, ngrams=bag), with_log_odds(outputs, bag, val)
+
+
+def with_log_odds(
+    outputs: ModelOutput, bag: BagOfNgrams | None, val: Sequence[Example]
+) -> ModelOutput:
+    """Return the outputs with the log-odds of n-grams as one more feature, if there is a bag."""
+    if bag is None:
+        return outputs
+    odds = bag.log_odds([example.text for example in val])
+    return outputs._replace(features=np.column_stack([outputs.features, odds]))
 
 
 def sided_rows(
@@ -168,9 +215,56 @@ def slopes(odds: np.ndarray, labels: np.ndarray, sources: np.ndarray) -> list[fl
 
     Each source has the same weight.
     """
+    return regression(odds, labels, sources, has_offset=False).coef_[0].tolist()
+
+
+def regression(
+    odds: np.ndarray, labels: np.ndarray, sources: np.ndarray, *, has_offset: bool
+) -> LogisticRegression:
+    """Fit labels, 0 or 1 [N], to K log-odds, [N, K]; each source has the same weight."""
     weights = compute_sample_weight("balanced", sources)
-    fit = LogisticRegression(C=np.inf, fit_intercept=False)
-    return [float(slope) for slope in fit.fit(odds, labels, sample_weight=weights).coef_[0]]
+    fit = LogisticRegression(C=np.inf, fit_intercept=has_offset)
+    return fit.fit(odds, labels, sample_weight=weights)
+
+
+def with_neutral(
+    known: StarsClassifier, features: np.ndarray, val: Sequence[Example]
+) -> tuple[StarsClassifier, dict[str, dict[str, float]]]:
+    """Return the head with calibrated neutral answers, and how good its answers on val are.
+
+    They are fitted to NEUTRAL_ON. Of each source: the accuracy of three answers
+    and the calibration errors of the answer given and of each probability; before: with two.
+    """
+    sides, sources = sides_of(val), np.array([example.source for example in val])
+    classes = np.where(sides < 0, 1, 2 * sides)
+    odds = neutral_log_odds(known.of_each_star(features))[:, None]
+    rows = np.isin(sources, NEUTRAL_ON)
+    fit = regression(odds[rows], classes[rows] == 1, sources[rows], has_offset=True)
+    slope, offset = float(fit.coef_[0, 0]), float(fit.intercept_[0])
+    known = replace(known, neutral=Calibration(slope=slope, offset=offset))
+    positive, neutral = known.probabilities(features), known.neutral_probabilities(features)
+    assert neutral is not None
+    either = np.column_stack([1 - positive, positive])
+    two, three = (three_answers(either, chance) for chance in (np.zeros(len(val)), neutral))
+    found = {}
+    for name in np.unique(sources).tolist():
+        own, before, truth = three[sources == name], two[sources == name], classes[sources == name]
+        found[name] = {
+            "accuracy": float((own.argmax(1) == truth).mean()),
+            "calibration_error": error_of_answers(own, truth),
+            "before": error_of_answers(before, truth),
+            **{
+                answer: calibration_error(binned(own[:, c], truth == c, BINS))
+                for c, answer in enumerate(CLASSES)
+            },
+        }
+    return known, found
+
+
+def error_of_answers(probabilities: np.ndarray, classes: np.ndarray) -> float:
+    """Return the calibration error of the likeliest answers; [N, 3] and int64 [N]."""
+    right = probabilities.argmax(1) == classes
+    return calibration_error(binned(probabilities.max(1), right, BINS))
 
 
 def familiar(bits: np.ndarray, lengths: np.ndarray) -> Familiarity:

@@ -128,6 +128,8 @@ def describe(told: Told, given: TestSet) -> dict[str, Any]:
         result["accuracy_where_sure"] = float(right[~told.unsure].mean())
     if told.unfamiliar is not None:
         result["unfamiliar"] = float(told.unfamiliar.mean())
+    if told.neutral is not None:
+        result["neutral"] = float(told.neutral.mean())
     return result
 
 
@@ -145,15 +147,17 @@ def is_right(positive: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def reliability(positive: np.ndarray, labels: np.ndarray) -> list[dict[str, float]]:
-    """Return the part of right answers in each bin of confidence.
-
-    An answer of exactly a half claims nothing, and is half right.
-    """
+    """Return `binned` answers; one of exactly a half claims nothing, and is half right."""
     confidence = np.maximum(positive, 1 - positive)
     right = np.where(positive == 0.5, 0.5, is_right(positive, labels))
-    places = np.minimum((confidence * BINS).astype(int), BINS - 1)
+    return binned(confidence, right, BINS)
+
+
+def binned(confidence: np.ndarray, right: np.ndarray, count: int) -> list[dict[str, float]]:
+    """Return the part of right answers in each of `count` bins of confidence, of equal width."""
+    places = np.minimum((confidence * count).astype(int), count - 1)
     bins = pd.DataFrame({"confidence": confidence, "right": right}).groupby(places)
-    return bins.mean().assign(share=bins.size() / len(positive)).to_dict("records")
+    return bins.mean().assign(share=bins.size() / len(right)).to_dict("records")
 
 
 def calibration_error(bins: Sequence[dict[str, float]]) -> float:

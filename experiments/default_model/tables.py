@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 from experiments.default_model.methods import folder_megabytes
+from experiments.default_model.remarks import CLASSES
 from experiments.default_model.sentences.everyday import APART, everyday_sentences
 from experiments.default_model.study import answers_of, drawn_films
 from experiments.models.tables import bits, sst, task
 from experiments.models.tables import titled as with_alias
 from experiments.tables import kept, markdown, origins, percent, read_result
+from model.classifiers.classifier import CONFIG_FILE, FOLDER
 from model.files.shipped import ALIASES, SHIPPED_MODELS
 from transfer.intervals import paired_difference, unpacked_answers
 from transfer.regression import accuracy_interval
@@ -94,7 +96,7 @@ def on_remarks(found: dict[str, Any]) -> list[str]:
     """Return the accuracies on everyday remarks: with a side, of three classes, and macro-F1."""
     return [
         percent(found["sided_accuracy"], found["sided_interval"]),
-        percent(found["accuracy"], found["accuracy_interval"]),
+        with_interval(found),
         percent(found["macro_f1"], found["macro_f1_interval"]),
     ]
 
@@ -176,8 +178,7 @@ def sided_sentences() -> int:
 
 def accuracy(method: str, name: str) -> str:
     """Return the accuracy of a method on a test set, with its interval."""
-    found = read_result("default_model", method)["sets"][name]
-    return percent(found["accuracy"], found["accuracy_interval"])
+    return with_interval(read_result("default_model", method)["sets"][name])
 
 
 def front_matter(method: str) -> str:
@@ -209,6 +210,21 @@ def calibration(*more: str) -> str:
     heads = [f"calibration error, {title}" for title in SETS.values()]
     heads += [f"{name}: per cent unsure, per cent of the others right" for name in ("SST", "IMDB")]
     return markdown(["", *heads], rows)
+
+
+def three_answers(*names: str) -> str:
+    """Return the calibration of shipped models with three answers, by source of val."""
+    rows, files = [], {}
+    for name in names:
+        path = SHIPPED_MODELS / name / FOLDER / CONFIG_FILE
+        files[name] = {"origin": json.loads(path.read_text())["origin"]["neutral"]}
+        for source, row in files[name]["origin"]["val"].items():
+            errors = [row[key] for key in ("before", "calibration_error", *CLASSES)]
+            shown = [f"{error:.3f}" for error in errors]
+            rows.append([f"`{name}`", source, percent(row["accuracy"]), *shown])
+    heads = ["model", "source of val", "accuracy of three, per cent", "error, two answers"]
+    heads += ["error, three answers", *(f"error of {answer}" for answer in CLASSES)]
+    return f"{markdown(heads, rows)}\n\n{origins(files)}"
 
 
 def kinds(*more: str) -> str:
@@ -245,16 +261,24 @@ def bands() -> str:
     rows = []
     for name, result in results().items():
         found = result["remarks"]
-        shipped = found.get("as_shipped")
+        answers = found.get("own_answers", {})
+        own = found.get("as_shipped"), answers.get("validation"), answers.get("test")
         rows.append([
             titled(name),
             " to ".join(f"{end:.3f}" for end in found["band"]),
             percent(found["validation"]["accuracy"]),
-            percent(found["test"]["accuracy"], found["test"]["accuracy_interval"]),
-            percent(shipped["accuracy"], shipped["accuracy_interval"]) if shipped else "-",
+            with_interval(found["test"]),
+            *(with_interval(each) if each else "-" for each in own),
         ])  # fmt: skip
     heads = ["neutral band", "our own sentences (validation)", "remarks (test)"]
-    return markdown(["three classes, per cent", *heads, "test, by its own range of unsure"], rows)
+    heads += ["test, by its own range of unsure", "validation, by its own answers"]
+    heads.append("test, by its own answers")
+    return markdown(["three classes, per cent", *heads], rows)
+
+
+def with_interval(found: dict[str, Any]) -> str:
+    """Return an accuracy with its interval."""
+    return percent(found["accuracy"], found["accuracy_interval"])
 
 
 def earlier_number(method: str) -> str:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from .fitted import Fitted
 
-NEUTRAL = "neutral"  # the label of an unsure text, if asked for
+NEUTRAL = "neutral"  # the label of a text that takes no side; if asked for, of an unsure one, too
 DIGITS = 7  # significant ones
 
 
@@ -27,6 +27,36 @@ class Predictions(NamedTuple):
 
     If the classifier cannot tell the second, object [N]: True if too short, else None.
     """
+    neutral: "np.ndarray | None" = None
+    """The probability that a text takes no side, float64 [N], if the classifier predicts it.
+
+    Those of its two classes are given that it takes a side.
+    """
+
+    @property
+    def three_probabilities(self) -> "np.ndarray | None":
+        """Those of the negative class, neutral and the positive class, float64 [N, 3].
+
+        None unless the classifier predicts neutral ones.
+        """
+        return None if self.neutral is None else three_answers(self.probabilities, self.neutral)
+
+    @property
+    def is_neutral(self) -> "np.ndarray | None":
+        """Whether neutral is the likeliest of the three answers, bool [N], if there are three."""
+        three = self.three_probabilities
+        return None if three is None else three.argmax(1) == 1
+
+
+def three_answers(sides: "np.ndarray", neutral: "np.ndarray") -> "np.ndarray":
+    """Return the probabilities of the negative class, neutral and the positive class, [N, 3].
+
+    sides: those of the two classes if the text takes one, [N, 2]; neutral: that it takes none, [N].
+    """
+    import numpy as np
+
+    negative, positive = sides.T * (1 - neutral)
+    return np.column_stack([negative, neutral, positive])
 
 
 class Answer(dict[str, Any]):
@@ -65,7 +95,8 @@ class Answers(list[Answer]):
 def added_names(fitted: "Fitted", *, neuron: bool = False) -> list[str]:
     """Return the names of the results for a text.
 
-    label; probability: of the positive one of two classes, else of the label; of two classes also
+    label; probability: of the positive one of two classes, else of the label; neutral: the
+    probability that the text takes no side, if the classifier predicts it; of two classes also
     sentiment: from -1 to 1, high is positive, and unsure: whether the probability lies between the
     classifier's two thresholds; stars: expected, if the classifier predicts them; of more than two
     classes also probability_CLASS for each. If a text may have several labels: labels, a list, and
@@ -77,10 +108,11 @@ def added_names(fitted: "Fitted", *, neuron: bool = False) -> list[str]:
 
     each = [] if fitted.is_binary else [f"probability_{name}" for name in fitted.classes]
     first = ["labels"] if fitted.is_multilabel else ["label", "probability"]
+    third = [] if fitted.neutral is None else [NEUTRAL]
     binary = ["sentiment", "unsure"] if fitted.is_binary else []
     stars = ["stars"] if isinstance(fitted, StarsClassifier) else []
     unit = ["neuron"] if neuron else []
-    return [*first, *binary, *stars, *unit, *each, "bits_per_character", "unfamiliar"]
+    return [*first, *third, *binary, *stars, *unit, *each, "bits_per_character", "unfamiliar"]
 
 
 def answers_of(
@@ -88,11 +120,12 @@ def answers_of(
 ) -> Iterator[dict[str, Any]]:
     """Yield the results for each text, those named, by name.
 
-    neutral: the label of an unsure text is `NEUTRAL`.
+    neutral: the label of an unsure text is `NEUTRAL`, too.
     """
+    is_neutral = found.is_neutral
     for row in range(len(found.choices)):
         values = _values(fitted, found, row)
-        if neutral and values["unsure"]:
+        if (is_neutral is not None and is_neutral[row]) or (neutral and values["unsure"]):
             values["label"] = NEUTRAL
         yield {name: values[name] for name in names}
 
@@ -105,7 +138,7 @@ def _values(fitted: "Fitted", found: Predictions, row: int) -> dict[str, Any]:
         "bits_per_character": None if math.isnan(bits) else _rounded(bits),
         "unfamiliar": None if unfamiliar is None else bool(unfamiliar),
     }
-    for name in ("unsure", "stars", "neuron"):
+    for name in ("neutral", "unsure", "stars", "neuron"):
         results = getattr(found, name)
         values[name] = None if results is None else _rounded(results[row].item())
     for name, probability in zip(fitted.classes, probabilities, strict=True):

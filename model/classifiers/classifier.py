@@ -17,8 +17,8 @@ from ..files.weights import check_header, load_tensors, save_tensors
 from ..inference.features import FeatureKind, Pooling, check_poolings
 
 # 1: two classes; 2: more; 3: fine-tuned heads; 4: 1 or 2 on pooled states; 5: a head that
-# predicts one to five stars; 6: such a head with a bag of n-grams
-FORMAT_VERSION = 6
+# predicts one to five stars; 6: such a head with a bag of n-grams; 7: one that answers neutral
+FORMAT_VERSION = 7
 POOLED_VERSION = 4
 WEIGHTS_FILE = "classifier.safetensors"
 AREAS_FILE = "areas.safetensors"
@@ -112,6 +112,7 @@ class Classifier:
     neuron_pooling: Pooling = "last"  # in which of them the unit has that weight
 
     familiarity = None  # not measured
+    neutral = None  # no such answer
 
     @property
     def is_binary(self) -> bool:

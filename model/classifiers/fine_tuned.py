@@ -64,6 +64,7 @@ class FineTuned(SeveralUnits):
     model_digest: str
 
     familiarity = None  # not measured
+    neutral = None  # no such answer
     kind = FeatureKind()
 
     @property

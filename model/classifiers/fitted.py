@@ -20,7 +20,7 @@ from .classifier import (
 from .fine_tuned import FORMAT_VERSION as FINE_TUNED_VERSION
 from .fine_tuned import FineTuned, load_fine_tuned
 from .stars import FORMAT_VERSION as STARS_VERSION
-from .stars import NGRAMS_VERSION, StarsClassifier, load_stars
+from .stars import NEUTRAL_VERSION, NGRAMS_VERSION, StarsClassifier, load_stars
 
 # Fitting needs labelled texts and the repository; an installed package has only its command.
 HOW_TO_FIT = (
@@ -31,6 +31,7 @@ LOADERS: dict[int, Callable[[Path, int], Fitted]] = {
     FINE_TUNED_VERSION: load_fine_tuned,
     STARS_VERSION: load_stars,
     NGRAMS_VERSION: load_stars,
+    NEUTRAL_VERSION: load_stars,
 }
 
 

@@ -192,7 +192,7 @@ class SentimentClassifier:
         return self.fitted.classes
 
     def predict(self, texts: Iterable[str]) -> np.ndarray:
-        """Return a label per text: str [N], or the numbers that `fit` got.
+        """Return a label per text: str [N], or the numbers that `fit` got. Never neutral.
 
         Where a text may have several labels: int64 [N, C], 0 or 1.
         """
@@ -301,7 +301,8 @@ class SentimentClassifier:
         1 to 5; None unless the classifier predicts them. bits_per_character: float64 [N], NaN for a
         text without bytes. unsure: bool [N]; None unless there are two classes. unfamiliar: bool
         [N]; of a classifier that cannot tell, object [N]: True for a text that is too short, else
-        None.
+        None. neutral: float64 [N], the probability that the text takes no side, and is_neutral:
+        bool [N]; None unless the classifier predicts it.
         """
         found = [predictions for _, predictions in self.outputs(texts)]
         return Predictions._make(map(_joined, zip(*found, strict=True)))
@@ -331,6 +332,7 @@ class SentimentClassifier:
             bits_per_character=np.where(characters > 0, bits / characters.clip(min=1), np.nan),
             unsure=self._unsure(probabilities),
             unfamiliar=self._unfamiliar(bits, characters),
+            neutral=self._neutral(features),
         )
 
     def _neuron(self, features: np.ndarray) -> np.ndarray:
@@ -339,6 +341,11 @@ class SentimentClassifier:
 
     def _stars(self, features: np.ndarray) -> np.ndarray | None:
         return self.fitted.stars(features) if isinstance(self.fitted, StarsClassifier) else None
+
+    def _neutral(self, features: np.ndarray) -> np.ndarray | None:
+        if not isinstance(self.fitted, StarsClassifier):
+            return None
+        return self.fitted.neutral_probabilities(features)
 
     def _of_each_class(self, probabilities: np.ndarray) -> np.ndarray:
         if not self.fitted.is_binary:

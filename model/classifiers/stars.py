@@ -1,7 +1,7 @@
 """A head that predicts one to five stars as a classifier of how positive a text is.
 
 It is stored in `classifier/` of the model that learned with it: weights as safetensors, the rest as
-JSON, format version 5, or 6 with a bag of n-grams.
+JSON, format version 5, or 6 with a bag of n-grams, or 7 if it also answers neutral.
 """
 
 from collections.abc import Mapping
@@ -35,6 +35,7 @@ from .ngrams import BagOfNgrams, load_ngrams, save_ngrams
 
 FORMAT_VERSION = 5
 NGRAMS_VERSION = 6
+NEUTRAL_VERSION = 7
 KIND = "stars"
 STARS = 5
 FEATURES = FeatureKind(state="hidden", pooling=("last", "mean"))
@@ -52,6 +53,10 @@ class Calibration:
     def __post_init__(self) -> None:
         check_bounds(self, "calibration.")
 
+    def log_odds(self, odds: np.ndarray) -> np.ndarray:
+        """Return the calibrated ones."""
+        return self.slope * odds + self.offset
+
 
 @dataclass(frozen=True)
 class StarsDescription:
@@ -68,6 +73,7 @@ class StarsDescription:
     unsure: tuple[Probability, Probability]
     threshold: Probability
     model_digest: str
+    neutral: Calibration | None = None
 
     def __post_init__(self) -> None:
         if (self.state, self.pooling) != (FEATURES.state, FEATURES.poolings):
@@ -93,6 +99,7 @@ class StarsClassifier(SeveralUnits):
     unsure: tuple[float, float]  # probabilities between which a text is neither
     threshold: float = THRESHOLD  # of the positive one
     ngrams: BagOfNgrams | None = None
+    neutral: Calibration | None = None  # of the log-odds of three stars; None: no neutral answers
 
     kind = FEATURES
     is_binary, is_multilabel = True, False
@@ -126,12 +133,21 @@ class StarsClassifier(SeveralUnits):
 
     def decide(self, features: np.ndarray) -> np.ndarray:
         """Return the calibrated log-odds of the positive class, float64 [N]."""
-        odds = positive_log_odds(self.of_each_star(features))
-        return self.calibration.slope * odds + self.calibration.offset
+        return self.calibration.log_odds(positive_log_odds(self.of_each_star(features)))
 
     def probabilities(self, features: np.ndarray) -> np.ndarray:
         """Return the calibrated probability of the positive class, float64 [N]."""
         return 1 / (1 + np.exp(-self.decide(features)))
+
+    def neutral_probabilities(self, features: np.ndarray) -> np.ndarray | None:
+        """Return the calibrated probability that a text takes no side, float64 [N].
+
+        None if this was not calibrated.
+        """
+        if self.neutral is None:
+            return None
+        odds = neutral_log_odds(self.of_each_star(features))
+        return 1 / (1 + np.exp(-self.neutral.log_odds(odds)))
 
     def choose(self, probabilities: np.ndarray) -> np.ndarray:
         """Return the class, int64 [N], 1 for the positive one."""
@@ -157,6 +173,13 @@ def positive_log_odds(of_each_star: np.ndarray) -> np.ndarray:
     return np.log(positive) - np.log(negative)
 
 
+def neutral_log_odds(of_each_star: np.ndarray) -> np.ndarray:
+    """Return the log-odds [N] of three stars, for probabilities of one to five stars [N, 5]."""
+    neutral = of_each_star[:, STARS // 2]
+    neutral, others = (p.clip(SMALLEST_PROBABILITY) for p in (neutral, 1 - neutral))
+    return np.log(neutral) - np.log(others)
+
+
 def save_stars(
     folder: Path, classifier: StarsClassifier, origin: Mapping[str, Any] | None = None
 ) -> None:
@@ -179,17 +202,20 @@ def save_stars(
     if classifier.ngrams is not None:
         description["format_version"] = NGRAMS_VERSION
         description["ngrams"] = save_ngrams(folder, classifier.ngrams)
+    if classifier.neutral is not None:
+        description["format_version"] = NEUTRAL_VERSION
+        description["neutral"] = asdict(classifier.neutral)
     write_files(folder, classifier.heads.state_dict(), description, origin)
 
 
 def load_stars(folder: Path, hidden_size: int) -> StarsClassifier:
     """Read what `save_stars` wrote; InputError if it is damaged or something else."""
     path = folder / CONFIG_FILE
-    content = read_description(path, NGRAMS_VERSION)
+    content = read_description(path, NEUTRAL_VERSION)
     place = f"{path}: not a description of a head that predicts one to five stars"
     of = fill(StarsDescription, content, place)
-    bag = None
-    if content["format_version"] == NGRAMS_VERSION:
+    bag, version = None, content["format_version"]
+    if version == NGRAMS_VERSION or (version == NEUTRAL_VERSION and "ngrams" in content):
         bag = load_ngrams(folder, content.get("ngrams"), place)
     features = hidden_size * len(FEATURES.poolings)
     return StarsClassifier(
@@ -201,4 +227,5 @@ def load_stars(folder: Path, hidden_size: int) -> StarsClassifier:
         unsure=checked_between(of.unsure),
         threshold=float(of.threshold),
         ngrams=bag,
+        neutral=of.neutral,
     )

@@ -52,15 +52,16 @@ if TYPE_CHECKING:
 
 ADDED = """
 Each row gains `label`; `probability`, of the positive class if there are two classes, else of the
-label (then also `probability_CLASS` for each class); with two classes `sentiment`, from -1 to 1,
-high is positive, and `unsure`; `stars`, 1 to 5, if the classifier predicts them;
-`bits_per_character`, how well the model predicts the text; `unfamiliar`, whether it is too short or
-unlike what the model was trained on (null if the classifier cannot tell). If a text may have
-several labels: `labels`, a list, and `probability_CLASS` for each class. An input column with one
-of these names becomes `input_NAME`, or `input_input_NAME` if there is an `input_NAME` already. A
-row without text, or with nothing but white space in its place, stays where it is, with empty
-results. HTML tags of a text that is marked up (<br />, <p>) are not classified. The last lines on
-stderr count the rows by their answers.
+label (then also `probability_CLASS` for each class); `neutral`, if the classifier predicts it, the
+probability that the text takes no side; the label may then be neutral, and `probability` counts for
+the case that the text takes a side; with two classes `sentiment`, from -1 to 1, high is positive,
+and `unsure`; `stars`, 1 to 5, if the classifier predicts them; `bits_per_character`, how well the
+model predicts the text; `unfamiliar`, whether it is too short or unlike what the model was trained
+on (null if the classifier cannot tell). If a text may have several labels: `labels`, a list, and
+`probability_CLASS` for each class. An input column with one of these names becomes `input_NAME`, or
+`input_input_NAME` if there is an `input_NAME` already. A row without text, or with nothing but
+white space in its place, stays where it is, with empty results. HTML tags of a text that is marked
+up (<br />, <p>) are not classified. The last lines on stderr count the rows by their answers.
 
 An error or an interruption leaves the rows so far in OUTPUT.partial. The same command continues
 after them. If the input has changed, the old rows are kept under another name."""
@@ -118,7 +119,7 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "--neutral",
         action="store_true",
-        help="label texts that are unsure as neutral",
+        help="label all texts that are unsure as neutral, too",
     )
     parser.add_argument(
         "--neuron",

@@ -95,6 +95,9 @@ def run(options: Namespace) -> None:
         found.append(compared)
     agreements = agreement(found)
     print("\n".join(table([each.result for each in found], agreements)))
+    forced = [each.result["model"] for each in found if each.result["forced"]]
+    if forced:
+        log.info("%s: never neutral here, but the likelier of two classes", ", ".join(forced))
     shipped = [
         n for n, f in zip(options.models, folders, strict=True) if f.parent == SHIPPED_MODELS
     ]

@@ -127,10 +127,11 @@ class Head {
     });
   }
 
-  // The log-odds of the positive class; the log-odds `tilt` of n-grams move each class by its share.
+  // The log-odds of the positive class, and those that a text takes no side, if they are calibrated;
+  // the log-odds `tilt` of n-grams move each class by its share.
   odds(features, tilt) {
     const logits = this.maps.reduce(affine, features), classes = this.shares.length;
-    let positive = 0, negative = 0; // means over the heads
+    let positive = 0, negative = 0, middle = 0; // means over the heads
     const heads = logits.length / classes;
     for (let from = 0; from < logits.length; from += classes) {
       const each = softmax(logits.subarray(from, from + classes));
@@ -138,11 +139,16 @@ class Head {
         const moved = (chance * Math.exp(tilt * (this.shares[index] - 0.5))) / heads;
         positive += moved * this.shares[index];
         negative += moved * (1 - this.shares[index]);
+        if (this.shares[index] === 0.5) middle += moved;
       });
     }
     const whole = positive + negative;
     const log = (chance) => Math.log(Math.max(chance / whole, this.smallest));
-    return this.slope * (log(positive) - log(negative)) + this.offset;
+    const calibrated = ({ slope, offset }, one, other) => slope * (log(one) - log(other)) + offset;
+    return {
+      positive: calibrated(this, positive, negative),
+      neutral: this.neutral && calibrated(this.neutral, middle, whole - middle),
+    };
   }
 }
 
@@ -204,7 +210,7 @@ class Place {
     return this.engine.logits();
   }
 
-  // The log-odds of the positive class, as if the text ended here; tilt: those of its n-grams.
+  // The log-odds of the text's answers, as if it ended here; tilt: those of its n-grams.
   odds(tilt) {
     const { head, H } = this.engine, features = new Float64Array(this.pools.length * H);
     this.pools.forEach(({ kind, values }, index) => {
@@ -291,7 +297,7 @@ class Reading {
 
   note(place, unit) {
     const end = this.end(place.count), value = this.engine.cell[unit];
-    const odds = place.pools.length ? place.odds(this.tilt(end)) : null;
+    const odds = place.pools.length ? place.odds(this.tilt(end)).positive : null;
     const before = [this.values.at(-1) ?? 0, this.odds.at(-1) ?? odds]; // at first, the zero state
     const first = this.values.length + this.engine.vocabulary.blanks[this.tokens[place.count - 1]];
     while (this.values.length < end) {
@@ -318,9 +324,9 @@ class Reading {
     const end = (same < this.here.count ? this.before(same) : this.here).copy();
     end.read(tokens.subarray(end.count));
     const tilt = this.engine.head?.ngrams?.logOdds(this.bytes) ?? 0;
-    const odds = end.pools.length ? end.odds(tilt) : null;
+    const { positive: odds, neutral } = end.pools.length ? end.odds(tilt) : { positive: null };
     const value = end.state[end.state.length - this.engine.H + unit];
-    return { value, odds, bits: end.bits, characters: whole.length };
+    return { value, odds, neutral, bits: end.bits, characters: whole.length };
   }
 }
 

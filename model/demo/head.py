@@ -10,7 +10,7 @@ from ..classifiers.fine_tuned import SMALLEST_PROBABILITY
 from ..classifiers.fitted import Fitted
 from ..classifiers.heads import Heads
 from ..classifiers.ngrams import BagOfNgrams
-from ..classifiers.stars import POSITIVE_WEIGHTS, StarsClassifier
+from ..classifiers.stars import POSITIVE_WEIGHTS, Calibration, StarsClassifier
 from ..classifiers.stars import SMALLEST_PROBABILITY as SMALLEST_OF_STARS
 from ..inference.features import FeatureKind
 
@@ -44,6 +44,7 @@ class PageHead(NamedTuple):
     unit: int  # the unit that it relies on most
     polarity: int  # 1 if a high value of the unit means positive, else -1
     ngrams: BagOfNgrams | None = None  # its log-odds move each class by its weight minus 0.5
+    neutral: Calibration | None = None  # of the log-odds of three stars; None: no neutral answers
 
 
 def page_head(fitted: Fitted | None) -> PageHead | None:
@@ -62,6 +63,7 @@ def page_head(fitted: Fitted | None) -> PageHead | None:
         *(fitted.kind, fitted.classes, _maps(fitted.heads), weights, smallest, slope, offset),
         *(fitted.threshold, fitted.unsure, fitted.familiarity),
         *(fitted.neuron, fitted.polarity, ngrams),
+        neutral=fitted.neutral,
     )
 
 

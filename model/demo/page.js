@@ -172,6 +172,7 @@ class Panel {
   }
 
   get label() {
+    if (isNeutral(this.verdict)) return "neutral";
     return about.head.poles[this.probability > about.head.threshold ? 1 : 0];
   }
 
@@ -195,7 +196,9 @@ class Panel {
       const shown = isEmpty ? "–" : percent(probability);
       gauge(part(".probability"), shown, isEmpty ? threshold : probability, threshold);
       const rule = threshold === 0.5 ? "" : ` (threshold ${Number(threshold.toPrecision(3))})`;
-      const words = isEmpty ? "no text, no label" : `label: ${this.label}${rule}${this.doubt}`;
+      const { neutral } = this.verdict;
+      const chance = this.label === "neutral" ? ` (${percent(sigmoid(neutral))})` : rule;
+      const words = isEmpty ? "no text, no label" : `label: ${this.label}${chance}${this.doubt}`;
       part(".label").textContent = words;
       said = isEmpty ? words : `${shown} ${poles[1]}, ${words}, ${said}`;
     }
@@ -216,13 +219,20 @@ class Panel {
   }
 }
 
-// What the command counts a text as: empty, unfamiliar, unsure, or one of the two classes.
-function outcomeOf(text, { odds, bits, characters }) {
+// Whether neutral is the likeliest of the three answers, if there are three.
+function isNeutral({ odds, neutral }) {
+  return about.head.neutral !== null && sigmoid(neutral) > sigmoid(-neutral) * sigmoid(Math.abs(odds));
+}
+
+// What the command counts a text as: empty, unfamiliar, neutral, unsure, or one of the two classes.
+function outcomeOf(text, verdict) {
+  const { odds, bits, characters } = verdict;
   const { poles, threshold, unsure, familiarity, shortest } = about.head;
   if (EMPTY.test(text)) return "empty";
   const frame = utf8(about.profile.prefix + about.profile.suffix).length;
   const most = familiarity ? familiarity.bits_per_character * characters + familiarity.bits : Infinity;
   if (characters - frame < shortest || bits > most) return "unfamiliar";
+  if (isNeutral(verdict)) return "neutral";
   const probability = sigmoid(odds);
   if (unsure[0] <= probability && probability <= unsure[1]) return "unsure";
   return poles[probability > threshold ? 1 : 0];
@@ -495,9 +505,10 @@ function read(text) {
     if (!answer.done) return;
     const { value, odds } = answer.verdict;
     const probability = odds === null ? null : sigmoid(odds);
+    const neutral = about.head?.neutral ? sigmoid(answer.verdict.neutral) : null;
     const outcome = odds === null ? null : outcomeOf(text, answer.verdict);
     const { values } = told;
-    done({ bytes: [...bytes], value, probability, outcome, values: [...values], odds: [...told.odds] });
+    done({ bytes: [...bytes], value, probability, neutral, outcome, values: [...values], odds: [...told.odds] });
   });
 }
 

@@ -148,6 +148,7 @@ def _head(head: PageHead) -> dict[str, Any]:
         "smallest": head.smallest,
         "slope": head.slope,
         "offset": head.offset,
+        "neutral": head.neutral and asdict(head.neutral),
         "threshold": head.threshold,
         "unsure": head.unsure,
         "familiarity": head.familiarity and asdict(head.familiarity),

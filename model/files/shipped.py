@@ -84,6 +84,7 @@ def describe_shipped(name: str) -> dict[str, Any]:
     folder = SHIPPED_MODELS / name
     description = read_json(folder / CONFIG_FILE)
     classifier = folder / "classifier" / CLASSIFIER_FILE
+    described = read_json(classifier) if classifier.is_file() else {}
     files = (path for path in folder.rglob("*") if path.is_file())
     return {
         "name": name,
@@ -93,7 +94,8 @@ def describe_shipped(name: str) -> dict[str, Any]:
         "architecture": description["architecture"],
         "tokenizer": description["tokenizer"],
         "text_profile": description["text_profile"],
-        "classes": read_json(classifier)["classes"] if classifier.is_file() else [],
+        "classes": described.get("classes", []),
+        "neutral": described.get("neutral") is not None,
     }
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..classifiers.answers import NEUTRAL
 from ..classifiers.sentiment_classifier import SentimentClassifier
 from ..classifiers.summary import EMPTY, UNFAMILIAR, UNSURE, DateColumn, Summary, Tally
 from ..files.storage import write_atomically
@@ -25,7 +26,12 @@ ROWS = 2000  # to search
 SAMPLE = 64  # rows by which the column of dates is found
 LONGEST = 600  # characters of a text that are coloured
 LONGEST_CELL = 300  # characters of a text in a table
-KINDS = ("high", "middle", "low")  # CSS classes of positive, unsure, negative
+KINDS = {UNSURE: "middle", NEUTRAL: "neutral"}  # CSS classes; of positive high, of negative low
+ABOUT = {
+    NEUTRAL: "Neither praise nor blame, such as a plain fact.",
+    UNSURE: "The probability is near the threshold: neutral, mixed, or hard to tell.",
+    UNFAMILIAR: "Too short, or unlike the texts that the model knows. Not in the shares.",
+}
 
 
 class ReportRow(NamedTuple):
@@ -58,7 +64,9 @@ class Report:
         self._is_sampled = False
         self.months: dict[str, Tally] = {}
         self._clearest: tuple[list[Any], list[Any]] = ([], [])  # heaps: negative, positive
-        self._apart: dict[str, list[ReportRow]] = {UNSURE: [], UNFAMILIAR: []}
+        self._apart: dict[str, list[ReportRow]] = {
+            outcome: [] for outcome in ABOUT if outcome in [*summary.outcomes, UNFAMILIAR]
+        }
         self._rows: list[ReportRow] = []
         self._count = 0
 
@@ -73,7 +81,7 @@ class Report:
         if outcome in self._apart:
             if len(self._apart[outcome]) < SET_APART:
                 self._apart[outcome].append(shown)
-        elif outcome != EMPTY:
+        elif outcome in self._classifier.classes:
             self._keep_clearest(shown)
         if self._is_sampled:
             return self._add_month(row, outcome)
@@ -136,21 +144,23 @@ class Report:
 
     def _lead(self) -> str:
         total = self._summary.total
-        positive, unsure, negative = self._summary.outcomes
+        positive, *middle, negative = self._summary.outcomes
         if not total.answered:
             return "No text got an answer."
         low, high = map(_percent, total.interval(positive))
+        others = [
+            f"{_percent(total.share(outcome))} {_safe(outcome)}" for outcome in (negative, *middle)
+        ]
         return (
             f"Of {total.answered:,} texts, <b>{_percent(total.share(positive))} are "
             f"{_safe(positive)}</b> (95&nbsp;% interval {low} to {high}), "
-            f"{_percent(total.share(negative))} {_safe(negative)}, and "
-            f"{_percent(total.share(unsure))} {unsure}."
+            f"{', '.join(others[:-1])}, and {others[-1]}."
         )
 
     def _overall(self) -> str:
         total = self._summary.total
-        outcomes = self._summary.outcomes
-        kinds = list(zip(KINDS, outcomes, strict=True))
+        positive, *middle, negative = self._summary.outcomes
+        kinds = [("high", positive), *((KINDS[o], o) for o in middle), ("low", negative)]
         bar = stacked_bar([(k, o, total.share(o)) for k, o in kinds]) if total.answered else ""
         rows = []
         for kind, outcome in kinds:
@@ -196,7 +206,7 @@ class Report:
         chosen = [[row for _, _, row in heap] for heap in heaps]
         coloured = iter(self._coloured([row.text for rows in chosen for row in rows]))
         columns = []
-        for outcome, rows in zip(self._summary.outcomes[::2], chosen, strict=True):
+        for outcome, rows in zip(reversed(self._classifier.classes), chosen, strict=True):
             quotes = "".join(
                 f'<blockquote class="mirror">{next(coloured)}<footer>row {row.place + 1:,}, '
                 f"probability of {_safe(self._classifier.classes[1])} {row.probability:.3f}"
@@ -217,11 +227,8 @@ class Report:
 
     def _set_apart(self) -> str:
         columns = []
-        for outcome, about in (
-            (UNSURE, "The probability is near the threshold: neutral, mixed, or hard to tell."),
-            (UNFAMILIAR, "Too short, or unlike the texts that the model knows. Not in the shares."),
-        ):
-            rows, count = self._apart[outcome], self._summary.total[outcome]
+        for outcome, rows in self._apart.items():
+            count = self._summary.total[outcome]
             quotes = "".join(
                 f"<blockquote>{_cell(row.text)}<footer>row {row.place + 1:,}</footer></blockquote>"
                 for row in rows
@@ -229,7 +236,7 @@ class Report:
             more = (
                 f'<p class="hint">and {count - len(rows):,} more</p>' if count > len(rows) else ""
             )
-            body = f'<p class="hint">{about}</p>{quotes or "<p>None.</p>"}{more}'
+            body = f'<p class="hint">{ABOUT[outcome]}</p>{quotes or "<p>None.</p>"}{more}'
             columns.append(_panel(f"{outcome.capitalize()}: {count:,}", body))
         return f'<div class="pair">{"".join(columns)}</div>'
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..classifiers.answers import NEUTRAL
 from ..classifiers.fitted import Fitted, find_classifier, own_classifier
 from ..classifiers.influence import ranked_units
 from ..classifiers.sentiment_classifier import SentimentClassifier
@@ -58,9 +59,13 @@ def sentiment_traces(
 
 def verdicts_of(loaded: LoadedModel, fitted: Fitted, texts: Sequence[str]) -> list[str]:
     """Return the classifier's answer for each text: a label and its probability."""
-    each = SentimentClassifier(loaded, fitted).predict_proba(texts)  # [N, C]
-    choices = fitted.choose(each[:, 1] if fitted.is_binary else each)
-    return [_verdict(fitted, *pair) for pair in zip(choices, each, strict=True)]
+    found = SentimentClassifier(loaded, fitted).predict_all(texts)
+    answers = zip(found.choices, found.probabilities, strict=True)
+    said = [_verdict(fitted, *answer) for answer in answers]
+    if found.neutral is not None and found.is_neutral is not None:
+        for row in np.flatnonzero(found.is_neutral):
+            said[row] = f"classifier: {NEUTRAL} (probability of {NEUTRAL} {found.neutral[row]:.3f})"
+    return said
 
 
 def _verdict(fitted: Fitted, chosen: Any, probabilities: Any) -> str:

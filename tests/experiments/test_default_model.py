@@ -52,7 +52,7 @@ from experiments.default_model.sentences.grammar import (
     draw,
     drawn_freely,
 )
-from experiments.default_model.ship import doubt, familiar, slopes
+from experiments.default_model.ship import doubt, familiar, main, slopes, with_neutral
 from experiments.default_model.study import TestSet as SetOfTexts
 from experiments.default_model.study import (
     answers_of,
@@ -71,9 +71,24 @@ from experiments.default_model.train import (
     train,
 )
 from experiments.models.tables import trainings
+from model.classifiers.heads import HeadsConfig, build_heads
+from model.classifiers.ngrams import BagOfNgrams
+from model.classifiers.sentiment_classifier import SentimentClassifier
+from model.classifiers.stars import (
+    Calibration,
+    StarsClassifier,
+    neutral_log_odds,
+    save_stars,
+)
 from model.errors import InputError
 from model.files.storage import lock_folder
-from model.files.weights import load_model, load_tensors, save_model, save_tensors
+from model.files.weights import (
+    load_model,
+    load_tensors,
+    model_digest,
+    save_model,
+    save_tensors,
+)
 from model.text.profiles import text_profile
 from tests.transfer.finetuning.tasks import StopAfter
 from training.metrics import read_rows
@@ -227,6 +242,67 @@ def test_the_slope_undoes_what_overstates_the_log_odds():
     assert slopes(3 * odds[:, None], labels, sources) == pytest.approx([1 / 3], abs=0.03)
 
 
+def head_of_five(digest="", **more):
+    """A head whose answers depend on 24 features."""
+    heads = build_heads(HeadsConfig(), 24, 5, seed=1).eval()
+    with torch.no_grad():
+        heads.heads.weight *= 10
+    given = {"calibration": Calibration(slope=0.8), "familiarity": None, "unsure": (0.4, 0.6)}
+    sides = ("negative", "positive")
+    return StarsClassifier(heads=heads, classes=sides, model_digest=digest, **given, **more)
+
+
+def test_neutral_answers_get_the_probability_that_they_are_right():
+    chooser, count = np.random.default_rng(0), 20_000
+    known, features = head_of_five(), chooser.normal(size=(count, 24)).astype(np.float32)
+    odds = neutral_log_odds(known.of_each_star(features))
+    is_neutral = chooser.random(count) < 1 / (1 + np.exp(-0.5 * odds - 0.3))
+    is_positive = chooser.random(count) < known.probabilities(features)
+    labels = np.where(is_neutral, "neutral", np.where(is_positive, "positive", "negative"))
+    sources = np.where(np.arange(count) < 2000, "titles", "amazon")
+    val = [Example("", *pair) for pair in zip(labels.tolist(), sources.tolist(), strict=True)]
+    found, errors = with_neutral(known, features, val)
+    # Of 2,000 draws, which weigh half, the standard errors are about 0.04.
+    assert (found.neutral.slope, found.neutral.offset) == pytest.approx((0.5, 0.3), abs=0.12)
+    assert found == replace(known, neutral=found.neutral)
+    for row in errors.values():
+        assert row["calibration_error"] < 0.05 < row["before"]
+        assert max(row[answer] for answer in ("negative", "neutral", "positive")) < 0.05
+
+
+def test_a_shipped_model_gets_neutral_answers_and_stays_the_same(
+    small_model, tmp_path, monkeypatch, capsys
+):
+    folder, texts = tmp_path / "shipped" / "old", tmp_path / "texts"
+    save_model(folder, small_model, text_profile("openai"), {}, quantized=True)
+    digest = model_digest(load_model(folder, compute_dtype=torch.float32).model)
+    bag = BagOfNgrams(np.arange(-40, 40).astype(np.int8), 0.01)
+    save_stars(folder / "classifier", head_of_five(digest, ngrams=bag), {"val_accuracy": {}})
+    (folder / "classifier" / "areas.safetensors").write_bytes(b"areas")
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    classifier = SentimentClassifier.from_pretrained(folder)
+    read = [f"text {n * n}" for n in range(60)]
+    (features,) = classifier._features(read)
+    ranks = neutral_log_odds(classifier.fitted.of_each_star(features)).argsort().argsort()
+    is_neutral = (ranks >= 30) ^ np.isin(ranks, [5, 15, 40, 50])  # mostly where the head says so
+    labels = np.where(is_neutral, "neutral", np.where(ranks % 2, "5", "negative")).tolist()
+    texts.mkdir()
+    val = [Example(*pair, "titles") for pair in zip(read, labels, strict=True)]
+    write_examples(texts / "val.jsonl", val)
+    words = ["ship", str(folder), "--texts", str(texts), "--name", "old"]
+    monkeypatch.setattr("sys.argv", [*words, "--output", str(tmp_path / "shipped")])
+    main()
+    after = {path: path.read_bytes() for path in before}
+    changed = [path for path in before if after[path] != before[path]]
+    assert changed == [folder / "classifier" / "classifier.json"]
+    description = json.loads(after[changed[0]])
+    assert description.pop("format_version") == 7
+    assert description.pop("neutral")["slope"] > 0
+    assert "titles" in description["origin"].pop("neutral")["val"]
+    assert {"format_version": 6, **description} == json.loads(before[changed[0]])
+    assert "neutral: Calibration(" in capsys.readouterr().out
+
+
 NGRAM_TEXTS = [
     *(Example(f"a good film {n}", "positive", "sst") for n in range(20)),
     *(Example(f"a bad film {n}", "negative", "sst") for n in range(20)),
@@ -328,12 +404,16 @@ def test_remarks_are_judged_without_keeping_their_words(tmp_path):
     )
     remarks = read_remarks(path)
     own = own_remarks()
-    of_own = own.classes / 2
-    found = describe_remarks(np.array([0.9, 0.5, 0.5]), np.array([True] * 3), of_own, remarks)
+    of_own = Told(own.classes / 2, neutral=own.classes == 1)
+    told = Told(np.array([0.9, 0.5, 0.5]), np.array([True] * 3), neutral=np.array([False] * 3))
+    found = describe_remarks(told, of_own, remarks)
     assert found["validation"]["accuracy"] == found["validation"]["sided_accuracy"] == 1
     assert found["test"]["sided_accuracy"] == 1  # a tie counts as negative
     assert found["test"]["accuracy"] == pytest.approx(2 / 3)
     assert found["as_shipped"]["accuracy"] == pytest.approx(1 / 3)
+    assert found["own_answers"]["validation"]["accuracy"] == 1
+    assert found["own_answers"]["test"]["accuracy"] == pytest.approx(2 / 3)
+    assert "own_answers" not in describe_remarks(told._replace(neutral=None), of_own, remarks)
     assert "one" not in json.dumps(found["test"]).replace("none", "")
     path.write_text("label\tkind\ttext\nmixed\tplain\tso so\n")
     with pytest.raises(InputError, match="row 2: label 'mixed'"):

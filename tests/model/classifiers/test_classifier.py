@@ -86,7 +86,7 @@ POOLED = {"format_version": 4, "neuron": {"index": 0, "polarity": 1, "pooling": 
     [
         ({"classes": ["a", "b", "c"]}, "not a description of two classes"),
         ({"neuron": None}, "not a description of two classes"),
-        ({"format_version": 7}, "format_version 7 is newer"),
+        ({"format_version": 8}, "format_version 8 is newer"),
         ({"format_version": 3}, "it has 2 of them"),
         ({"format_version": 4}, "not a description of classes"),
         (

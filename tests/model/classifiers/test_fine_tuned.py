@@ -267,6 +267,6 @@ def test_heads_of_another_model_or_a_newer_format_are_refused(folder):
     with pytest.raises(InputError, match=r"another model than .*; mend it so"):
         load_fitted(loaded, folder / "classifier", "mend it so")
     path = folder / "classifier" / CONFIG_FILE
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"format_version": 7}))
-    with pytest.raises(InputError, match="format_version 7 is newer"):
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format_version": 8}))
+    with pytest.raises(InputError, match="format_version 8 is newer"):
         load_fitted(loaded, folder / "classifier", "")

@@ -29,7 +29,7 @@ from model.text.profiles import text_profile
 TEXTS = ["good", "bad\nnews", "An awful thing. " * 30, "ça marche — très bien"]
 
 
-def make(digest="digest", familiarity=None, ngrams=None):
+def make(digest="digest", familiarity=None, ngrams=None, neutral=None):
     heads = build_heads(HeadsConfig(), 24, 5, seed=1).eval()
     with torch.no_grad():
         heads.heads.weight *= 30  # so that texts differ
@@ -41,6 +41,7 @@ def make(digest="digest", familiarity=None, ngrams=None):
         familiarity=familiarity,
         unsure=(0.4, 0.7),
         ngrams=ngrams,
+        neutral=neutral,
     )
 
 
@@ -133,6 +134,69 @@ def test_a_description_names_ngrams_only_where_there_are_any(folder):
             load_stars(path.parent, 12)
     save_stars(path.parent, make())
     assert not (path.parent / "ngrams.safetensors").exists()
+
+
+NEUTRAL = Calibration(slope=0.8, offset=0.6)
+
+
+def with_neutral(folder, threshold=0.5):
+    """Save a head with neutral answers in a model's folder; return its classifier."""
+    known = make(model_digest(load_model(folder).model), neutral=NEUTRAL)
+    save_stars(folder / "classifier", replace(known, threshold=threshold))
+    return SentimentClassifier.from_pretrained(folder)
+
+
+def test_three_answers_are_the_two_sides_and_the_log_odds_of_three_stars(folder):
+    before = SentimentClassifier.from_pretrained(folder).predict_all(TEXTS)
+    assert before.neutral is before.three_probabilities is before.is_neutral is None
+    classifier = with_neutral(folder)
+    found = classifier.predict_all(TEXTS)
+    for name in before._fields[:-1]:  # nothing else changes
+        np.testing.assert_array_equal(getattr(found, name), getattr(before, name))
+    features = np.concatenate(list(classifier._features(TEXTS)))
+    three = classifier.fitted.of_each_star(features)[:, 2]
+    expected = 1 / (1 + np.exp(-0.8 * np.log(three / (1 - three)) - 0.6))
+    np.testing.assert_allclose(found.neutral, expected, rtol=1e-9)
+    each = found.three_probabilities
+    np.testing.assert_allclose(each.sum(1), 1, rtol=1e-12)
+    np.testing.assert_allclose(each[:, 2] / (1 - each[:, 1]), found.probabilities[:, 1], rtol=1e-9)
+    assert 0 < found.is_neutral.sum() < len(TEXTS)
+    names = np.array(["negative", "neutral", "positive"])
+    rows = classifier(TEXTS)
+    assert [row["label"] for row in rows] == names[each.argmax(1)].tolist()
+    assert [row["neutral"] for row in rows] == pytest.approx(found.neutral.tolist(), rel=1e-6)
+    assert list(rows[0])[:5] == ["text", "label", "probability", "neutral", "sentiment"]
+    assert classifier.classes_.tolist() == ["negative", "positive"]  # scikit-learn's methods
+    assert classifier.predict_proba(TEXTS).shape == (len(TEXTS), 2)
+    assert set(classifier.predict(TEXTS)) <= set(classifier.classes_)
+
+
+def test_a_threshold_decides_between_the_two_sides_of_what_is_not_neutral(folder):
+    is_neutral = with_neutral(folder).predict_all(TEXTS).is_neutral
+    for threshold, side in ((0.0, "positive"), (1.0, "negative")):
+        labels = [row["label"] for row in with_neutral(folder, threshold)(TEXTS)]
+        assert labels == np.where(is_neutral, "neutral", side).tolist()
+
+
+@pytest.mark.parametrize("bag", [None, BagOfNgrams(np.ones(8, np.int8), 0.5)])
+def test_neutral_answers_have_a_format_of_their_own(tmp_path, bag):
+    save_stars(tmp_path, make(ngrams=bag, neutral=NEUTRAL))
+    description = json.loads((tmp_path / CONFIG_FILE).read_text())
+    assert description["format_version"] == 7
+    found = load_stars(tmp_path, 12)
+    assert found.neutral == NEUTRAL
+    assert (found.ngrams is None) == (bag is None)
+    for change, message in (
+        ({"format_version": 8}, "format_version 8 is newer"),
+        ({"neutral": {"slope": -1.0}}, "slope is -1"),
+        ({"neutral": "often"}, "not a description of a head that predicts"),
+    ):
+        (tmp_path / CONFIG_FILE).write_text(json.dumps(description | change))
+        with pytest.raises(InputError, match=message):
+            load_stars(tmp_path, 12)
+    save_stars(tmp_path, make(ngrams=bag))
+    assert json.loads((tmp_path / CONFIG_FILE).read_text())["format_version"] == (6 if bag else 5)
+    assert load_stars(tmp_path, 12).neutral is None
 
 
 def test_features_without_the_log_odds_of_ngrams_are_refused():

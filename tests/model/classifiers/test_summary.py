@@ -2,6 +2,7 @@
 
 import datetime
 import math
+from types import SimpleNamespace
 
 import pytest
 from scipy.stats import binomtest
@@ -40,6 +41,17 @@ def test_every_row_is_counted_once():
         ["(none)", "1", "0", "0", "0", "0", "1"],
     ]
     assert sum(tally.total() for tally in summary.groups.values()) == 10
+
+
+def test_neutral_is_counted_apart_from_unsure_where_there_are_three_answers():
+    rows = [row("neutral", unsure=True), row("negative", unsure=True), row("positive")]
+    summary = Summary(SimpleNamespace(classes=TWO.classes, is_binary=True, neutral=object()))
+    assert [summary.add(each) for each in rows] == ["neutral", "unsure", "positive"]
+    assert summary.lines() == [
+        "3 rows: 1 positive (33 %), 1 neutral (33 %), 1 unsure (33 %), 0 negative (0 %), "
+        "0 unfamiliar, 0 empty"
+    ]
+    assert [Summary(TWO).add(each) for each in rows] == ["unsure", "unsure", "positive"]
 
 
 def test_more_classes_and_several_labels_are_counted_by_name():

@@ -70,6 +70,7 @@ def small_stars(loaded: LoadedModel, ngrams: BagOfNgrams | None = None) -> Stars
     calibration = Calibration(slope=0.5, offset=0.25)
     poles = ("negative", "positive")
     given = {"calibration": calibration, "familiarity": None, "unsure": (0.4, 0.6)}
+    given["neutral"] = Calibration(slope=0.7, offset=-0.2)
     return StarsClassifier(
         heads=heads, classes=poles, model_digest="digest", ngrams=ngrams, **given
     )
@@ -109,11 +110,13 @@ def python_says(
 ) -> list[dict[str, Any]]:
     """Return the unit after every byte of each text, and the log-odds that it ends with.
 
-    Also what the text costs, in bits. The value of a token is that of each of its bytes.
+    Also the probability of neutral, and what the text costs, in bits. The value of a token is that
+    of each of its bytes.
     """
     tokens = list(map(loaded.tokens, texts))
     values = trace(loaded.model, tokens, [unit])  # [n, 1] each
     odds: Sequence[float | None] = [None] * len(texts)
+    neutral: Sequence[float | None] = [None] * len(texts)
     if classifier is not None:
         states = trace(loaded.model, tokens, state=classifier.kind.state)  # [n, H] each
         pools = [POOLS[pooling] for pooling in classifier.kind.poolings]
@@ -122,13 +125,16 @@ def python_says(
             cleaned = [loaded.profile.encode(text).decode() for text in texts]
             features = np.column_stack([features, classifier.ngrams.log_odds(cleaned)])
         odds = classifier.decide(features.astype(np.float32)).tolist()
+        if isinstance(classifier, StarsClassifier) and classifier.neutral:
+            found = classifier.neutral_probabilities(features.astype(np.float32))
+            neutral = found.tolist()
     bits = read_in_order(loaded.model, tokens).bits
     per_byte = [
         values_per_byte(loaded.tokenizer, each, v) for each, v in zip(tokens, values, strict=True)
     ]
     return [
-        {"values": v[:, 0], "odds": o, "bits": b}
-        for v, o, b in zip(per_byte, odds, bits, strict=True)
+        {"values": v[:, 0], "odds": o, "neutral": n, "bits": b}
+        for v, o, n, b in zip(per_byte, odds, neutral, bits, strict=True)
     ]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from model import SentimentClassifier
 from model.classifiers.fitted import find_classifier, load_fitted
-from model.classifiers.summary import outcome_of
+from model.classifiers.summary import Summary, outcome_of
 from model.demo import write_demo
 from model.files.weights import load_model
 from tests.model.demo.models import (
@@ -104,6 +104,9 @@ def compare(page: Browser, loaded, classifier, texts) -> None:
         assert abs(found["value"] - values[-1]) <= CLOSE, repr(text)
         probability = 1 / (1 + math.exp(-expected["odds"]))
         assert abs(found["probability"] - probability) <= CLOSE, repr(text)
+        assert found["neutral"] == (
+            expected["neutral"] and pytest.approx(expected["neutral"], abs=CLOSE)
+        )
 
 
 def test_texts_become_the_bytes_and_numbers_of_python(page, small):
@@ -135,27 +138,30 @@ def test_two_hundred_texts_have_the_numbers_of_python(chromium, tmp_path, name):
 
 
 def test_an_answer_is_counted_as_the_command_counts_it(chromium, tmp_path):
-    """Empty, unfamiliar, unsure, or one of the two classes; the page says so."""
+    """Empty, unfamiliar, neutral, unsure, or one of the two classes; the page says so."""
     loaded = load_model("default_small")
     fitted = load_fitted(loaded, find_classifier(loaded), "")
     write_demo(loaded, fitted, tmp_path / "page.html")
     load(chromium, (tmp_path / "page.html").as_uri())
     texts = ["", " \n\u3000", "a", "&nbsp;", "zxqj vvkw qqqq zzxj kkqx jjzx", "I love it.",
-             "It broke at once, a waste of money.", "The parcel came on a Tuesday."]  # fmt: skip
+             "It broke at once, a waste of money.", "The parcel came on a Tuesday.",
+             "It works, I guess."]  # fmt: skip
     classifier, found = SentimentClassifier(loaded, fitted), []
+    outcomes = Summary(fitted).outcomes
     for text in texts:
         outcome = chromium.run("return await sentimentNeuron.read(arguments[0])", text)["outcome"]
-        assert outcome == outcome_of(classifier(text)), repr(text)
+        assert outcome == outcome_of(classifier(text), outcomes), repr(text)
         set_text(chromium, text)
         found.append((outcome, chromium.run("return document.querySelector('.label').innerText")))
     assert {outcome for outcome, _ in found} == {
-        *("empty", "unfamiliar", "unsure", "negative", "positive")
+        *("empty", "unfamiliar", "neutral", "unsure", "negative", "positive")
     }
     for outcome, label in found:
         doubt = {"unsure": ", but unsure", "unfamiliar": ", but unfamiliar: too short"}
         assert doubt.get(outcome, "") in label
         assert ("but" in label) == (outcome in doubt)
         assert (label == "no text, no label") == (outcome == "empty")
+        assert label.startswith("label: neutral (") or outcome != "neutral"
 
 
 def test_subwords_colour_the_letters_of_their_tokens(chromium, tmp_path):

@@ -197,8 +197,12 @@ def test_heads_say_what_they_say_in_python(tmp_path, make):
     page = demo_page(loaded, classifier, "Title")
     (messages,) = told(page, tmp_path, [reading(loaded, TEXT)])
     rounded = as_8_bit(loaded)
-    expected = python_says(rounded, classifier, [TEXT], 0)[0]["odds"]
-    np.testing.assert_allclose(messages[-1]["verdict"]["odds"], expected, **CLOSE)
+    expected = python_says(rounded, classifier, [TEXT], 0)[0]
+    verdict = messages[-1]["verdict"]
+    np.testing.assert_allclose(verdict["odds"], expected["odds"], **CLOSE)
+    if classifier.neutral is not None:
+        neutral = 1 / (1 + np.exp(-verdict["neutral"]))
+        np.testing.assert_allclose(neutral, expected["neutral"], **CLOSE)
     begun = replace(rounded, profile=text_profile("raw"))
     expected = python_says(begun, classifier, ["\n It "], 0)[0]["odds"]  # the word has ended
     np.testing.assert_allclose(messages[0]["odds"][4], expected, **CLOSE)

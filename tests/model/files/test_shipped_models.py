@@ -82,6 +82,7 @@ def default():
 def test_the_default_separates_praise_from_blame_in_a_few_words(default):
     """Sentences of no set: the everyday sentences are for measuring, not for pinning."""
     found = default.predict_all(PRAISE + BLAME)
+    assert not found.is_neutral.any()
     assert found.choices.tolist() == [1] * len(PRAISE) + [0] * len(BLAME)
     assert (found.stars[: len(PRAISE)] > 3).all()
     assert (found.stars[len(PRAISE) :] < 3).all()
@@ -91,4 +92,5 @@ def test_the_default_separates_praise_from_blame_in_a_few_words(default):
 def test_the_default_flags_texts_that_it_should_not_be_trusted_on(default):
     found = default.predict_all([*FACTS, *STRANGE])
     assert found.unsure[: len(FACTS)].all()
+    assert found.is_neutral[: len(FACTS)].all()
     assert found.unfamiliar[len(FACTS) :].all()

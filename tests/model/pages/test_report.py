@@ -74,6 +74,28 @@ class Page(HTMLParser):
             self._cell = None
 
 
+def test_neutral_texts_have_a_share_of_their_own(classifier):
+    fitted = classifier.fitted
+    object.__setattr__(fitted, "neutral", object())  # as a classifier with three answers
+    rows = [
+        {**row, "label": "neutral" if row["unsure"] and row["label"] else row["label"]}
+        for row in drawn(200)
+    ]
+    report, page = made(classifier, rows)
+    counts = Summary(fitted)
+    for row in rows:
+        counts.add(row)
+    assert counts.total["neutral"] > 0 == counts.total["unsure"]
+    (cells,) = [row for row in Page(page).rows if row[:1] == ["neutral"]]
+    assert cells[1:] == [
+        f"{counts.total['neutral']}",
+        in_words(counts.total["neutral"], counts.total.answered),
+    ]
+    assert f"{counts.total.share('neutral'):.0%}".replace("%", "&nbsp;% neutral") in page
+    assert f"<h2>Neutral: {counts.total['neutral']}</h2>" in page
+    assert all(row.outcome != "neutral" for heap in report._clearest for _, _, row in heap)
+
+
 def in_words(right, count):
     wilson = binomtest(right, count).proportion_ci(0.95, method="wilson")
     text = f"{right / count:.0%} ({wilson.low:.0%} to {wilson.high:.0%})"
