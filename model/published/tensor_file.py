@@ -19,6 +19,9 @@ KNOWN = re.compile(
 )
 PICKLES = 5  # one after the other in torch's container before 1.6; after them come the numbers
 ZIP_MAGIC = b"PK\x03\x04"  # by which torch, too, tells its containers apart
+TUPLES = ("TUPLE", "TUPLE1", "TUPLE2", "TUPLE3")
+MOST_TENSORS = 1000  # the published models have a few dozen, including their optimiser's
+MOST_PARTS = 1000  # of a tuple, including nested tuples: hashing it as a key visits them all
 REMEDY = "nothing of it was run. Ask for a state dict, or for the weights as .npy files"
 
 
@@ -58,10 +61,59 @@ def _check_zip(path: Path, file: IO[bytes]) -> None:
 
 
 def _check_pickles(path: Path, stream: IO[bytes], pickles: int) -> None:
-    """Refuse pickles that name more than tensors need; nothing is imported or executed."""
+    """Refuse pickles that name or build more than tensors need.
+
+    The opcodes are followed without being executed; nothing is imported.
+    """
     stream.seek(0)
+    tensors = 0
     for _ in range(pickles):
+        sizes = _TupleSizes()
         for code, arg, _ in pickletools.genops(stream):
+            tensors += code.name == "BINPERSID"  # the memory of a tensor
+            if tensors > MOST_TENSORS:
+                raise InputError(f"{path}: refused, it holds more than {MOST_TENSORS:,} tensors")
             if code.name == "GLOBAL" and not KNOWN.fullmatch(str(arg)):
                 name = str(arg).replace(" ", ".")
                 raise InputError(f"{path}: refused, it holds {name}, not tensors alone; {REMEDY}")
+            if sizes.follow(code, arg) > MOST_PARTS:
+                raise InputError(
+                    f"{path}: refused, it holds a tuple of more than {MOST_PARTS:,} parts; {REMEDY}"
+                )
+
+
+class _TupleSizes:
+    """The stack and the memo of a pickle, with each object's number of parts.
+
+    That is 1 unless the object is a tuple. A tuple that contains another one twice has twice its
+    parts: forty bytes can make 2^20 of them.
+    """
+
+    def __init__(self) -> None:
+        self.stack: list[int] = []
+        self.marks: list[int] = []  # sizes of the stack
+        self.memo: dict[int, int] = {}
+
+    def follow(self, code: pickletools.OpcodeInfo, arg: Any) -> int:
+        """Apply an opcode to the sizes of its objects; return the size of the object on top.
+
+        Raises IndexError and KeyError for an opcode without its objects.
+        """
+        if code.name == "MARK":
+            self.marks.append(len(self.stack))
+        elif code.name in ("BINPUT", "LONG_BINPUT"):
+            self.memo[arg] = self.stack[-1]
+        elif code.name in ("BINGET", "LONG_BINGET"):
+            self.stack.append(self.memo[arg])
+        else:
+            taken = [self.stack.pop() for _ in range(self._operands(code))]
+            parts = 1 + sum(taken) if code.name in TUPLES else 1
+            self.stack += [parts] * len(code.stack_after)
+        return self.stack[-1] if self.stack else 0
+
+    def _operands(self, code: pickletools.OpcodeInfo) -> int:
+        """Return how many objects an opcode takes off the stack."""
+        before = code.stack_before
+        if pickletools.markobject not in before:
+            return len(before)
+        return len(self.stack) - self.marks.pop() + before.index(pickletools.markobject)

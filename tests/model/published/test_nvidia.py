@@ -294,6 +294,37 @@ def test_memory_without_content_is_refused_before_it_is_taken(save, language, zi
         import_nvidia(save(content, _use_new_zipfile_serialization=zipped), "ifuo")
 
 
+def doubled(times):
+    """A tuple of 2^times parts, of a few bytes in a pickle: it holds the same one twice."""
+    key = ()
+    for _ in range(times):
+        key = (key, key)
+    return key
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+@pytest.mark.parametrize("key", [doubled(60), tuple(range(1000))])
+def test_a_key_that_would_take_forever_to_hash_is_refused(save, language, zipped, key):
+    content = nvidia_language_model(language) | {"payload": Call(OrderedDict, [(key, 1)])}
+    with pytest.raises(InputError, match="refused, it holds a tuple of more than 1,000 parts"):
+        import_nvidia(save(content, _use_new_zipfile_serialization=zipped), "ifuo")
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_more_tensors_than_any_model_has_are_refused(save, language, zipped):
+    many = [torch.zeros(1) for _ in range(1001)]
+    content = nvidia_language_model(language) | {"payload": many}
+    with pytest.raises(InputError, match="refused, it holds more than 1,000 tensors"):
+        import_nvidia(save(content, _use_new_zipfile_serialization=zipped), "ifuo")
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_tuples_of_any_plain_size_are_let_pass(save, language, zipped):
+    content = nvidia_language_model(language) | {"payload": [tuple(range(999)), doubled(8)] * 3}
+    path = save(content, _use_new_zipfile_serialization=zipped)
+    assert_same(import_nvidia(path, "ifuo").model, language)
+
+
 @pytest.mark.parametrize("zipped", [True, False])
 def test_strides_of_zero_claim_no_memory(save, language, zipped):
     """A file of 2.6 kB asked for 57 GB."""
