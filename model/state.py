@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 StateName = Literal["cell", "hidden"]
-# Number format of the matrix products, by the name of a precision; see also `accumulation_dtype`.
 IGNORED = -100  # the target of a token that does not count, as in torch
+# Number format of the matrix products, by the name of a precision; see also `accumulation_dtype`.
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 

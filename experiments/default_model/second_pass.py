@@ -30,7 +30,14 @@ from model.bounds import Argument, Fraction, PositiveInt
 from model.files.storage import write_json
 from model.files.weights import load_model, load_tensors, save_model, save_tensors
 
-KEPT = {"sst": 7000, "imdb": 2000, "amazon": 4000, "titles": 4000}  # texts, at most
+KEPT = {  # texts, at most
+    "sst": 7000,
+    "imdb": 2000,
+    "amazon": 4000,
+    "titles": 4000,
+    "longer": 4000,
+    "rare": 8000,
+}
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,8 @@ class TextOptions:
     """What experiments.default_model.texts wrote."""
     output: Path
     """The folder to write."""
+    taught: Path | None = None
+    """What experiments.default_model.teach wrote; all of its texts are taken, too."""
     sentences: PositiveInt = 30_000
     """New sentences of the grammar."""
     seed: int = 1
@@ -78,6 +87,8 @@ def write_texts(options: TextOptions) -> None:
     val = read_examples(options.texts / "val.jsonl")
     train = some_of(read_examples(options.texts / "train.jsonl"), chooser)
     train += new_sentences(options.sentences, val, chooser)
+    if options.taught is not None:
+        train += read_examples(options.taught / "train.jsonl")
     chooser.shuffle(train)
     options.output.mkdir(parents=True, exist_ok=True)
     write_examples(options.output / "train.jsonl", train)
@@ -121,7 +132,7 @@ def average(options: AverageOptions) -> None:
     first.model.load_state_dict(mean)
     both = {"finetuned_from": dict(second.provenance), "averaged_with": dict(first.provenance)}
     provenance = {**both, **describe_origin()}
-    save_model(options.output, first.model, first.profile, provenance)
+    save_model(options.output, first.model, first.profile, provenance, tokenizer=first.tokenizer)
     heads = load_tensors(options.first / HEADS_FILE)
     for name, tensor in load_tensors(options.second / HEADS_FILE).items():
         heads[name] = heads[name].lerp(tensor, options.share)

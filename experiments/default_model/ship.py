@@ -1,4 +1,4 @@
-"""Prepare the default model for shipping: weights in 8 bits, and a calibrated head.
+"""Prepare the default model for shipping: weights in 8 or 6 bits, and a calibrated head.
 
 python -m experiments.default_model.ship runs/default/step-00002251 --texts data/default \\
     --ngrams runs/ngrams --name stars_1024
@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -59,7 +59,7 @@ from model.inference.features import ModelOutput, read_in_order
 
 CALIBRATED_ON = ("sst", "imdb", "amazon")  # each has the same weight
 WEIGHTED_ON = (*CALIBRATED_ON, "titles", "everyday")  # the bag of n-grams, against the head
-NEUTRAL_ON = ("grammar", "everyday", "amazon", "titles")  # have neutral texts; the same weight each
+NEUTRAL_ON = ("grammar", "everyday")  # have plain facts; the same weight each
 LONG = 100  # bytes; in longer texts bits per byte hardly depend on the length
 ADMITTED = 0.99  # part of the familiar texts that must be called familiar
 BINS = 10  # of confidence, of equal width
@@ -80,6 +80,8 @@ class Options:
     ngrams: Path | None = None
     """The folder that experiments.default_model.fit_ngrams wrote; absent, the model alone, or the
     n-grams of the shipped model."""
+    bits: Literal[8, 6] = 8
+    """Of a weight of a matrix."""
     output: Path = SHIPPED_MODELS
     """The folder of shipped models."""
     report: Path | None = None
@@ -95,7 +97,7 @@ def main() -> None:
         if stays:
             shutil.copytree(source, folder)
         else:
-            write_quantized(options.model, folder)
+            write_quantized(options.model, folder, options.bits)
         shipped = load_model(folder, compute_dtype=torch.float32)
         sequences = [shipped.tokens(example.text) for example in val]
         outputs = read_in_order(shipped.model, sequences, kind=FEATURES)

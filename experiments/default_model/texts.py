@@ -8,6 +8,7 @@ python -m experiments.default_model.texts --amazon amazon/*.jsonl.gz \\
 
 import json
 import random
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -29,7 +30,12 @@ from experiments.default_model.sentences.examples import (
     write_examples,
 )
 from experiments.default_model.sentences.grammar import Sentence, draw
-from experiments.default_model.sentences.rare import SENTENCE_END, noisy_copies, rare_texts
+from experiments.default_model.sentences.rare import (
+    LONGEST_SENTENCE,
+    SENTENCE_END,
+    noisy_copies,
+    rare_texts,
+)
 from experiments.models.overlap import HeldOut
 from experiments.models.select_reviews import Review, what_bars
 from model.bounds import PositiveInt
@@ -53,7 +59,7 @@ class Options:
     """Write train.jsonl and val.jsonl with the keys text, label and source, and a report."""
 
     amazon: tuple[Path, ...]
-    """Amazon reviews with stars and titles."""
+    """Reviews with stars and titles, of Amazon or other places."""
     imdb: Path
     """IMDB's training set."""
     sst: Path
@@ -72,6 +78,10 @@ class Options:
     """Number of whole IMDB reviews, of at most `longest_whole` characters."""
     longest_whole: int = 1500
     """Most characters of a whole IMDB review."""
+    other_val: tuple[Path, ...] = ()
+    """Rated reviews of other domains that no shipped model may learn from; some become val."""
+    longer: int = 0
+    """Number of longer rated reviews of each number of stars, each of which contributes a part."""
 
 
 def main() -> None:
@@ -80,8 +90,9 @@ def main() -> None:
     held_out = HeldOut(read_texts(options.held_out, None, ReadingReport(), strict=False))
     val = labelled(options.sst_val, "sst")
     train = apart(labelled(options.sst, "sst"), held_out)
-    pool = reviews_and_titles(options.amazon, held_out)
+    *pool, longer = rated_texts(options.amazon, held_out)
     drawn = [balanced(part, REVIEWS_PER_STAR + VAL_EACH // len(STARS), chooser) for part in pool]
+    train += parts_of(balanced(longer, options.longer, chooser), 1, chooser)
     for part in (*drawn, grammar_sentences(VAL_EACH, SENTENCES, chooser)):
         train += part[VAL_EACH:]
         val += part[:VAL_EACH]
@@ -93,6 +104,7 @@ def main() -> None:
     train += [e for e in train if e.source == "sst"] * (SST_COPIES - 1)
     chooser.shuffle(train)
     val += [Example(s.text, s.label, "everyday") for s in everyday_sentences(VALIDATION)]
+    val += other_domains(options.other_val, held_out)
     write(options.output, train, val, options.report or options.output / "report.json")
 
 
@@ -127,30 +139,57 @@ def grammar_sentences(
     return list(drawn.values())
 
 
-def reviews_and_titles(
-    amazon: Iterable[Path], held_out: HeldOut
-) -> tuple[list[Example], list[Example]]:
-    """Read reviews of at most LONGEST characters and the titles of longer ones.
+def rated_texts(
+    files: Iterable[Path], held_out: HeldOut
+) -> tuple[list[Example], list[Example], list[Example]]:
+    """Read reviews of at most LONGEST characters, the titles of longer ones, and the longer ones.
 
     Each wording occurs once.
     """
     reviews: dict[str, Example] = {}
     titles: dict[str, Example] = {}
-    for path in amazon:
+    longer: dict[str, Example] = {}
+    for path in files:
         for record in read_records(path, strict=False):
             stars = record.get("overall")
             review = Review.of(record)
-            if not stars or what_bars(review, str(record.get("source")), held_out, None):
+            if not stars or what_bars(review, str(record.get("source")), held_out):
                 continue
-            is_short = len(review.text) <= LONGEST
-            kept, text = (reviews, review.text) if is_short else (titles, review.title)
-            kept.setdefault(
-                normalized(text), Example(text, f"{stars:.0f}", "amazon" if is_short else "titles")
-            )
+            label = f"{stars:.0f}"
+            if len(review.text) <= LONGEST:
+                keep(reviews, Example(review.text, label, "amazon"))
+            else:
+                keep(titles, Example(review.title, label, "titles"))
+                keep(longer, Example(one_line(review.text), label, "longer"))
     for kept in (reviews, titles):
         for wording in everyday_wordings() | {""}:
             kept.pop(wording, None)
-    return list(reviews.values()), list(titles.values())
+    return list(reviews.values()), list(titles.values()), list(longer.values())
+
+
+def keep(kept: dict[str, Example], example: Example) -> None:
+    """Keep an example unless there is one of the same wording."""
+    kept.setdefault(normalized(example.text), example)
+
+
+def other_domains(files: Iterable[Path], held_out: HeldOut) -> list[Example]:
+    """Return the first short reviews of one or five stars, as many of both, for each category.
+
+    Only from sources whose licences keep them out of training.
+    """
+    kept: dict[tuple[str, str], list[Example]] = defaultdict(list)
+    for path in files:
+        for record in read_records(path, strict=False):
+            review, stars = Review.of(record), record.get("overall")
+            category = str(record.get("category"))
+            if stars not in (1, 5) or len(review.text) > LONGEST_SENTENCE:
+                continue
+            if what_bars(review, str(record.get("source")), held_out, "others") is not None:
+                continue
+            found = kept[category, f"{stars:.0f}"]
+            if len(found) < VAL_EACH // 2:
+                found.append(Example(one_line(review.text), f"{stars:.0f}", category))
+    return [e for found in kept.values() if len(found) == VAL_EACH // 2 for e in found]
 
 
 def balanced(examples: Sequence[Example], each: int, chooser: random.Random) -> list[Example]:
@@ -188,7 +227,7 @@ def parts_of(reviews: Sequence[Example], each: int, chooser: random.Random) -> l
 
 
 def one_line(text: str) -> str:
-    """Return a review of IMDB without HTML line breaks, with single spaces."""
+    """Return a review without HTML line breaks, with single spaces."""
     return " ".join(text.replace("<br />", " ").split())
 
 

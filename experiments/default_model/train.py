@@ -132,7 +132,7 @@ def head_of(folder: Path) -> Path | None:
 def task_of(loaded: LoadedModel, *parts: Sequence[Example]) -> Task:
     """Return the texts of train and val as the model reads them, and the stars they leave open."""
     texts = ([loaded.tokens(example.text) for example in part] for part in parts)
-    labels = (np.stack([admitted_of(example.label) for example in part]) for part in parts)
+    labels = (np.stack([target_of(example.label) for example in part]) for part in parts)
     return Task(*texts, *labels, tuple(map(str, range(1, STARS + 1))))
 
 
@@ -190,18 +190,25 @@ class StarsTuner(Finetuner):
             file.write(line + "\n")
 
 
-def admitted_of(label: str) -> Tensor:
-    """Return the numbers of stars that agree with a label, bool [5]."""
-    return torch.tensor([stars in ADMITTED[label] for stars in range(1, STARS + 1)])
+def target_of(label: str) -> Tensor:
+    """Return a label as float [5]: ones for the stars it admits, or a teacher's probabilities."""
+    if label in ADMITTED:
+        return torch.tensor([float(s in ADMITTED[label]) for s in range(1, STARS + 1)])
+    return torch.tensor([float(part) for part in label.split()])
 
 
-def stars_loss(logits: Tensor, admitted: Tensor) -> Tensor:
-    """Return -log of the probability of the admitted numbers of stars, the mean over heads.
+def stars_loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """Return -log of the probability of the admitted stars, the mean over heads.
 
-    logits: [B, K, 5]. admitted: bool [B, 5].
+    For a teacher's probabilities it is the cross-entropy.
+    logits: [B, K, 5]. targets: float [B, 5], of `target_of`.
     """
     logs = logits.log_softmax(-1)  # [B, K, 5]
-    return -logs.masked_fill(~admitted.unsqueeze(1), -torch.inf).logsumexp(-1).mean()
+    targets = targets.unsqueeze(1)  # [B, 1, 5]
+    admitted = -logs.masked_fill(targets == 0, -torch.inf).logsumexp(-1)  # [B, K]
+    taught = -(targets * logs).sum(-1)  # [B, K]
+    is_set = (targets == targets.round()).all(-1)  # [B, 1]
+    return torch.where(is_set, admitted, taught).mean()
 
 
 def evaluate(tuner: Finetuner, held: Sequence[Example]) -> dict[str, Any]:

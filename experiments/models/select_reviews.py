@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from configs import command
 from data_utils.corpus import open_corpus
@@ -153,6 +153,7 @@ def what_bars(
     review: Review, source: str, held_out: HeldOut, licences: Licences = "allowing"
 ) -> str | None:
     """Return why a review may not be trained on, or None."""
+    assert licences in get_args(Licences), licences
     if licences == "allowing" and source in EXCLUDED:
         return EXCLUDED[source]
     if licences == "others" and source not in EXCLUDED:

@@ -79,7 +79,7 @@ def compare_model(
     result: dict[str, Any] = {
         "model": name,
         "classes": [] if fitted is None else list(fitted.classes),
-        "forced": fitted is not None and fitted.neutral is not None,
+        "never_neutral": fitted is not None and fitted.neutral is not None,
         "bits_per_character": bits / characters,
         "characters": characters,
     }

@@ -58,8 +58,8 @@ class Summary:
 
     def __init__(self, fitted: "Fitted", by: str | None = None):
         names = fitted.classes
-        middle = [UNSURE] if fitted.neutral is None else [NEUTRAL, UNSURE]
-        self.outcomes = [names[1], *middle, names[0]] if fitted.is_binary else list(names)
+        self.middle = [UNSURE] if fitted.neutral is None else [NEUTRAL, UNSURE]
+        self.outcomes = [names[1], *self.middle, names[0]] if fitted.is_binary else list(names)
         self.by = by
         self.total = Tally()
         self.groups: dict[str, Tally] = {}
@@ -67,7 +67,7 @@ class Summary:
 
     def add(self, row: Mapping[str, Any]) -> str:
         """Count a classified row; return its outcome."""
-        outcome = outcome_of(row, self.outcomes)
+        outcome = outcome_of(row, has_neutral=NEUTRAL in self.middle)
         self.total[outcome] += 1
         if self.by is not None:
             value = row.get(self.by)
@@ -122,17 +122,17 @@ def _part(tally: Tally, outcome: str) -> str:
     return f"{tally[outcome]:,} {visible(outcome)}{share}"
 
 
-def outcome_of(row: Mapping[str, Any], outcomes: Sequence[str]) -> str:
+def outcome_of(row: Mapping[str, Any], *, has_neutral: bool = False) -> str:
     """Return what became of a row: its label, or unsure, unfamiliar or empty.
 
-    If neutral is one of the outcomes, a neutral row is not unsure: it takes no side.
+    has_neutral: the classifier has the third answer. Such a row is not unsure: it takes no side.
     """
     answer = row["labels"] if "labels" in row else row["label"]
     if answer is None:
         return EMPTY
     if row["unfamiliar"]:
         return UNFAMILIAR
-    if row.get("unsure") and not (answer == NEUTRAL and NEUTRAL in outcomes):
+    if row.get("unsure") and not (has_neutral and answer == NEUTRAL):
         return UNSURE
     return (", ".join(answer) or "no label") if isinstance(answer, list) else str(answer)
 

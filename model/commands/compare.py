@@ -95,7 +95,7 @@ def run(options: Namespace) -> None:
         found.append(compared)
     agreements = agreement(found)
     print("\n".join(table([each.result for each in found], agreements)))
-    forced = [each.result["model"] for each in found if each.result["forced"]]
+    forced = [each.result["model"] for each in found if each.result["never_neutral"]]
     if forced:
         log.info("%s: never neutral here, but the likelier of two classes", ", ".join(forced))
     shipped = [

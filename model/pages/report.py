@@ -65,7 +65,7 @@ class Report:
         self.months: dict[str, Tally] = {}
         self._clearest: tuple[list[Any], list[Any]] = ([], [])  # heaps: negative, positive
         self._apart: dict[str, list[ReportRow]] = {
-            outcome: [] for outcome in ABOUT if outcome in [*summary.outcomes, UNFAMILIAR]
+            outcome: [] for outcome in ABOUT if outcome in [*summary.middle, UNFAMILIAR]
         }
         self._rows: list[ReportRow] = []
         self._count = 0

@@ -54,6 +54,15 @@ def test_neutral_is_counted_apart_from_unsure_where_there_are_three_answers():
     assert [Summary(TWO).add(each) for each in rows] == ["unsure", "unsure", "positive"]
 
 
+def test_a_class_of_ones_own_may_be_called_neutral():
+    summary = Summary(Classifier(None, 0.0, ("neutral", "toxic"), 0, 1, ""))
+    assert [summary.add(row("neutral", unsure=doubt)) for doubt in (True, False)] == [
+        "unsure",
+        "neutral",
+    ]
+    assert summary.middle == ["unsure"]
+
+
 def test_more_classes_and_several_labels_are_counted_by_name():
     three = Classifier(None, 0.0, ("1", "2", "3"), 0, 1, "")
     summary = Summary(three)

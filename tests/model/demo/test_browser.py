@@ -11,7 +11,7 @@ import pytest
 
 from model import SentimentClassifier
 from model.classifiers.fitted import find_classifier, load_fitted
-from model.classifiers.summary import Summary, outcome_of
+from model.classifiers.summary import outcome_of
 from model.demo import write_demo
 from model.files.weights import load_model
 from tests.model.demo.models import (
@@ -147,10 +147,9 @@ def test_an_answer_is_counted_as_the_command_counts_it(chromium, tmp_path):
              "It broke at once, a waste of money.", "The parcel came on a Tuesday.",
              "It works, I guess."]  # fmt: skip
     classifier, found = SentimentClassifier(loaded, fitted), []
-    outcomes = Summary(fitted).outcomes
     for text in texts:
         outcome = chromium.run("return await sentimentNeuron.read(arguments[0])", text)["outcome"]
-        assert outcome == outcome_of(classifier(text), outcomes), repr(text)
+        assert outcome == outcome_of(classifier(text), has_neutral=True), repr(text)
         set_text(chromium, text)
         found.append((outcome, chromium.run("return document.querySelector('.label').innerText")))
     assert {outcome for outcome, _ in found} == {

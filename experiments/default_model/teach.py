@@ -1,0 +1,163 @@
+"""Label sentences of reviews by teachers, for a model to learn from.
+
+python -m experiments.default_model.teach data/selected.jsonl data/films.jsonl data/things.jsonl \\
+    --texts data/parts --output data/taught --held-out sst/val.csv sst/test.csv
+"""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+
+from configs import command
+from data_utils.provenance import describe_origin
+from experiments.default_model.methods import METHODS, accuracy_by_source, sided
+from experiments.default_model.sentences.everyday import everyday_wordings
+from experiments.default_model.sentences.examples import (
+    Example,
+    counted,
+    normalized,
+    read_examples,
+    write_examples,
+)
+from experiments.default_model.sentences.rare import SENTENCE_END, cue_of
+from experiments.default_model.ship import WEIGHTED_ON, sided_rows, slopes
+from experiments.models.overlap import HeldOut
+from model.bounds import Argument, PositiveInt
+from model.classifiers.sentiment_classifier import SentimentClassifier
+from model.classifiers.stars import (
+    POSITIVE_WEIGHTS,
+    StarsClassifier,
+    positive_log_odds,
+    tilted,
+)
+from model.files.storage import write_json
+from model.reading.texts import ReadingReport, read_texts
+
+LENGTHS = (12, 160)  # characters of a taught text
+TWO_SENTENCES = 0.3  # of the drawn texts have two sentences, if these are short enough
+
+
+@dataclass(frozen=True)
+class Options:
+    """Write train.jsonl with five probabilities as labels, and a report."""
+
+    inputs: Annotated[tuple[Path, ...], Argument(positional=True)]
+    """Files of reviews; their labels are not read."""
+    texts: Path
+    """The folder of experiments.default_model.texts: its val decides the teachers' weights."""
+    held_out: tuple[Path, ...]
+    """Files of texts that must not occur."""
+    output: Path
+    """The folder to write."""
+    teacher: str = "default"
+    """A model that predicts stars; MiniLM is the other teacher."""
+    seed: int = 0
+    """Draws the sentences."""
+    each: PositiveInt = 20_000
+    """Texts from each file, half of them with a cue of `sentences/rare.py`."""
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+    val = read_examples(options.texts / "val.jsonl")
+    held_out = HeldOut(read_texts(options.held_out, None, ReadingReport(), strict=False))
+    taken = {*everyday_wordings(), *(normalized(example.text) for example in val)}
+    chooser = random.Random(options.seed)
+    drawn = [
+        Example(text, "", f"taught_{path.stem}")
+        for path in options.inputs
+        for text in sentences_of(path, options.each, held_out, taken, chooser)
+    ]
+    teachers = Teachers(options.teacher, options.texts, val)
+    each = teachers.tell([example.text for example in drawn])  # [N, 5]
+    taught = [
+        example._replace(label=" ".join(f"{p:.4f}" for p in row))
+        for example, row in zip(drawn, each, strict=True)
+    ]
+    options.output.mkdir(parents=True, exist_ok=True)
+    write_examples(options.output / "train.jsonl", taught)
+    report = {"train": counted(taught), "teachers": teachers.report, "origin": describe_origin()}
+    write_json(options.output / "report.json", report)
+    print(report["train"], report["teachers"])
+
+
+def sentences_of(
+    path: Path, count: int, held_out: HeldOut, taken: set[str], chooser: random.Random
+) -> list[str]:
+    """Draw different texts of one or two sentences, half of them with a cue; adds to `taken`."""
+    plain: list[str] = []
+    cued: list[str] = []
+    for text in pieces_of(path, chooser):
+        wording = normalized(text)
+        kept = plain if cue_of(text) == "neither" else cued
+        if wording in taken or len(kept) == count // 2 or held_out.shares_with(text):
+            continue
+        taken.add(wording)
+        kept.append(text)
+        if len(plain) + len(cued) == 2 * (count // 2):
+            break
+    return plain + cued
+
+
+def pieces_of(path: Path, chooser: random.Random) -> Iterator[str]:
+    """Yield one or two sentences of each review, drawn at random."""
+    for review in read_texts([path], None, ReadingReport(), strict=False):
+        sentences = SENTENCE_END.split(" ".join(review.replace("<br />", " ").split()))
+        for _ in range(2):
+            place = chooser.randrange(len(sentences))
+            both = " ".join(sentences[place : place + 2])
+            is_double = chooser.random() < TWO_SENTENCES and len(both) <= LENGTHS[1]
+            text = both if is_double else sentences[place]
+            if LENGTHS[0] <= len(text) <= LENGTHS[1]:
+                yield text
+
+
+class Teachers:
+    """A model that predicts stars and a sentence transformer, weighted by val."""
+
+    def __init__(self, name: str, texts: Path, val: Sequence[Example]):
+        self.classifier = SentimentClassifier.from_pretrained(name)
+        self.minilm = METHODS["minilm"]("minilm", texts)
+        rows, labels, sources = sided_rows(val, WEIGHTED_ON)
+        each, odds = self.log_odds([example.text for example in val])
+        both = np.column_stack([positive_log_odds(each), odds])
+        self.slopes = slopes(both[rows], labels[rows], sources[rows])
+        right = (self.mixed(each, odds) @ POSITIVE_WEIGHTS > 0.5) == (labels == 1)
+        own = (both > 0) == (labels == 1)[:, None]
+        judged = labels >= 0
+        self.report = {
+            "slopes": self.slopes,
+            "val_accuracy": {
+                who: accuracy_by_source(part[judged], sided(val))
+                for who, part in (
+                    ("both", right),
+                    (Path(name).name, own[:, 0]),
+                    ("minilm", own[:, 1]),
+                )
+            },
+        }
+
+    def log_odds(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the model's probabilities of one to five stars [N, 5], MiniLM's log-odds [N]."""
+        fitted = self.classifier.fitted
+        assert isinstance(fitted, StarsClassifier)
+        each = self.classifier._found(texts, fitted.of_each_star)
+        positive = self.minilm.tell(texts).positive.clip(1e-6, 1 - 1e-6)
+        return each, np.log(positive / (1 - positive))
+
+    def mixed(self, each: np.ndarray, odds: np.ndarray) -> np.ndarray:
+        """Return probabilities of the stars [N, 5] by both."""
+        own, other = self.slopes
+        flat = each**own
+        return tilted(flat / flat.sum(1, keepdims=True), other * odds)
+
+    def tell(self, texts: Sequence[str]) -> np.ndarray:
+        return self.mixed(*self.log_odds(texts))
+
+
+if __name__ == "__main__":
+    command.run(main)
