@@ -259,7 +259,7 @@ def test_neutral_answers_get_the_probability_that_they_are_right():
     is_neutral = chooser.random(count) < 1 / (1 + np.exp(-0.5 * odds - 0.3))
     is_positive = chooser.random(count) < known.probabilities(features)
     labels = np.where(is_neutral, "neutral", np.where(is_positive, "positive", "negative"))
-    sources = np.where(np.arange(count) < 2000, "titles", "amazon")
+    sources = np.where(np.arange(count) < 2000, "everyday", "grammar")
     val = [Example("", *pair) for pair in zip(labels.tolist(), sources.tolist(), strict=True)]
     found, errors = with_neutral(known, features, val)
     # Of 2,000 draws, which weigh half, the standard errors are about 0.04.
@@ -287,7 +287,7 @@ def test_a_shipped_model_gets_neutral_answers_and_stays_the_same(
     is_neutral = (ranks >= 30) ^ np.isin(ranks, [5, 15, 40, 50])  # mostly where the head says so
     labels = np.where(is_neutral, "neutral", np.where(ranks % 2, "5", "negative")).tolist()
     texts.mkdir()
-    val = [Example(*pair, "titles") for pair in zip(read, labels, strict=True)]
+    val = [Example(*pair, "everyday") for pair in zip(read, labels, strict=True)]
     write_examples(texts / "val.jsonl", val)
     words = ["ship", str(folder), "--texts", str(texts), "--name", "old"]
     monkeypatch.setattr("sys.argv", [*words, "--output", str(tmp_path / "shipped")])
@@ -298,7 +298,7 @@ def test_a_shipped_model_gets_neutral_answers_and_stays_the_same(
     description = json.loads(after[changed[0]])
     assert description.pop("format_version") == 7
     assert description.pop("neutral")["slope"] > 0
-    assert "titles" in description["origin"].pop("neutral")["val"]
+    assert "everyday" in description["origin"].pop("neutral")["val"]
     assert {"format_version": 6, **description} == json.loads(before[changed[0]])
     assert "neutral: Calibration(" in capsys.readouterr().out
 
