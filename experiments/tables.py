@@ -20,7 +20,7 @@ import importlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from math import prod
 from pathlib import Path
 from statistics import fmean, median
@@ -52,7 +52,7 @@ def main() -> None:
         text = path.read_text(encoding="utf-8")
         made = filled(text)
         if made != text:
-            write_atomically(path, lambda at, made=made: at.write_text(made, encoding="utf-8"))
+            write_atomically(path, partial(Path.write_text, data=made, encoding="utf-8"))
             print(f"{path.relative_to(ROOT)}: made anew")
 
 

@@ -101,7 +101,8 @@ def tweets(path: Path) -> TestSet:
     (found,) = read_label_columns([path], "Tweet", (*PLEASANT, *UNPLEASANT))
     columns = [list(found.classes).index(name) for name in (*PLEASANT, *UNPLEASANT)]
     labels = found.labels[:, columns].astype(bool)
-    pleasant, unpleasant = (part.any(1) for part in np.split(labels, [len(PLEASANT)], axis=1))
+    pleasant, unpleasant = labels[:, : len(PLEASANT)], labels[:, len(PLEASANT) :]
+    pleasant, unpleasant = np.any(pleasant, axis=1), np.any(unpleasant, axis=1)
     rows = np.flatnonzero(pleasant != unpleasant)
     return TestSet([found.texts[row] for row in rows], pleasant[rows].astype(float))
 

@@ -131,9 +131,9 @@ def head_of(folder: Path) -> Path | None:
 
 def task_of(loaded: LoadedModel, *parts: Sequence[Example]) -> Task:
     """Return the texts of train and val as the model reads them, and the stars they leave open."""
-    texts = ([loaded.tokens(example.text) for example in part] for part in parts)
-    labels = (np.stack([target_of(example.label) for example in part]) for part in parts)
-    return Task(*texts, *labels, tuple(map(str, range(1, STARS + 1))))
+    train, val = ([loaded.tokens(example.text) for example in part] for part in parts)
+    of_train, of_val = (np.stack([target_of(example.label) for example in p]) for p in parts)
+    return Task(train, val, of_train, of_val, tuple(map(str, range(1, STARS + 1))))
 
 
 class StarsTuner(Finetuner):

@@ -41,7 +41,7 @@ def main() -> None:
     features = SentimentFeaturizer.from_pretrained(options.model).transform(list(test.texts))
     best = best_units(ranking)
     turned = [unit["polarity"] * features[:, unit["unit"]] for unit in best]
-    result = {
+    result: dict[str, Any] = {
         "units": [unit["unit"] for unit in best],
         "texts": len(test.labels),
         "apart": [area_difference(*pair, test.labels) for pair in pairwise(turned)],

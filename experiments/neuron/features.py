@@ -24,14 +24,15 @@ from experiments.published_sets import SETS
 from model.errors import InputError
 from model.files.storage import write_json
 from model.files.weights import LoadedModel, load_model
-from model.inference.features import FeatureKind
+from model.inference.features import FeatureKind, Pooling
 from model.layers.config import Precision
+from model.state import StateName
 from transfer.experiment import describe_model
 from transfer.features import FeatureCache
 from transfer.regression import Examples
 
-POOLINGS = ("last", "mean", "max", "min")
-STATES = ("cell", "hidden")
+POOLINGS: tuple[Pooling, ...] = ("last", "mean", "max", "min")
+STATES: tuple[StateName, ...] = ("cell", "hidden")
 AFTER_MARK = "cell after a title's mark"
 # Which of what was read stand side by side as one feature: names of `read_features`.
 CHOICES = (
@@ -165,7 +166,7 @@ def read_features(
     texts = [text for part in sets for text in part.texts]
     found = {}
 
-    def read(state: str, poolings: tuple[str, ...], ending: str, title: str) -> None:
+    def read(state: StateName, poolings: tuple[Pooling, ...], ending: str, title: str) -> None:
         cache = FeatureCache(work, FeatureKind(state=state, pooling=poolings))
         sequences = [loaded.tokens(text + ending) for text in texts]
         pooled = np.split(cache.features(loaded.model, sequences, name), len(poolings), axis=1)

@@ -42,8 +42,8 @@ def measure_accuracy(
     shown = neurons[0]
     histogram = unit_histogram(shown.index, first, legend(task.texts.classes))
     write_json(folder / f"{task.name}_neuron.json", histogram)
-    sides = {"polarity": shown.polarity, "cut": shown.cut}
-    save_png(draw_histogram(histogram, shown.index, **sides), folder / f"{task.name}_neuron.png")
+    figure = draw_histogram(histogram, shown.index, polarity=shown.polarity, cut=shown.cut)
+    save_png(figure, folder / f"{task.name}_neuron.png")
     tested = sum(len(fold.test) for fold in task.folds)
     majority = [
         majority_accuracy(texts.subset(fold.train), texts.subset(fold.test)) for fold in task.folds

@@ -33,7 +33,7 @@ class Options:
     """The folder that holds a folder for each set: cr/, subj/, ..."""
     reviews: Path
     """The reviews from which the models learned."""
-    tasks: tuple[Literal[*SETS], ...] = TASKS
+    tasks: tuple[Literal[*SETS], ...] = TASKS  # type: ignore[valid-type]
     """Names of sets."""
     results: Path = HERE / "results"
     """The folder of results."""
@@ -68,10 +68,10 @@ def shared_runs(texts: dict[str, list[str]], reviews: Iterable[str]) -> dict[str
     result: dict[str, Any] = {name: {"texts": len(own)} for name, own in texts.items()}
     for size, known in runs.items():
         shared = known[seen[size]]
-        for name, own in words.items():
-            rows = np.array([bool(np.isin(run_hashes(w, size), shared).any()) for w in own])
+        for name in words:
+            rows = np.array([bool(np.isin(run_hashes(w, size), shared).any()) for w in words[name]])
             result[name][str(size)] = {
-                "long_enough": sum(len(w) >= size for w in own),
+                "long_enough": sum(len(w) >= size for w in words[name]),
                 "shared": int(rows.sum()),
                 "rows": packed_answers(rows),
             }

@@ -68,7 +68,7 @@ class Options:
     """The folder that holds a folder for each set: sst/, mr/, ..."""
     work: Path = Path("runs/reproduction")
     """Folder where features are kept; an interrupted run continues."""
-    tasks: tuple[Literal[*TESTS], ...] = tuple(TESTS)
+    tasks: tuple[Literal[*TESTS], ...] = tuple(TESTS)  # type: ignore[valid-type]
     """Names of the sets to test on."""
     results: Path = HERE / "results"
     """The folder of the models' results."""
@@ -92,9 +92,9 @@ def main() -> None:
     folder = options.results / (options.name or Path(options.model).name)
     about = {"model": describe_model(loaded), "origin": describe_origin()}
     write_json(folder / FILE, {"rules": rules, **about})
-    for rule, found in rules.items():
+    for title, found in rules.items():
         accuracies = {name: row["test_accuracy"] for name, row in found["sets"].items()}
-        print(f"{rule}: unit {found['unit']}, {accuracies}")
+        print(f"{title}: unit {found['unit']}, {accuracies}")
 
 
 def features_of(

@@ -28,7 +28,7 @@ from .table import number, write_table
 from .words import words_of
 
 HERE = Path(__file__).resolve().parent
-Name = Literal[*SETS]
+Name = Literal[*SETS]  # type: ignore[valid-type]
 
 
 @dataclass(frozen=True, kw_only=True)

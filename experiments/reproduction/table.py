@@ -283,9 +283,9 @@ def draw(rows: list[dict[str, Any]]) -> Figure:
             if name in row:
                 marks.append((mark, GREY, label, [row[name]["value"]]))
         for marker, color, label, values in marks:
-            name = None if label in named else label
+            shown = None if label in named else label
             named.add(label)
-            axes.plot(values, [place] * len(values), marker, color=color, markersize=8, label=name)
+            axes.plot(values, [place] * len(values), marker, color=color, markersize=8, label=shown)
         name_sizes(axes, row["published"], place)
     names = [", ".join(cells_of(row)[:2]) for row in rows]
     axes.set_yticks(range(len(rows)), names)

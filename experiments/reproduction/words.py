@@ -31,7 +31,7 @@ class Options:
 
     data: Path
     """The folder that holds a folder for each set: sst/, mr/, ..."""
-    tasks: tuple[Literal[*SETS], ...] = ()
+    tasks: tuple[Literal[*SETS], ...] = ()  # type: ignore[valid-type]
     """Names of sets; absent, those whose files exist."""
     results: Path = HERE / "results"
     """The folder of the models' results."""

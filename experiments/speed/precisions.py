@@ -7,7 +7,7 @@ are compared text by text with those in fp32, and with the labels.
 python -m experiments.speed.precisions --data sst/test.csv imdb/imdb_test.jsonl.gz
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -54,16 +54,17 @@ def main() -> None:
     torch.set_num_threads(1)
     drawn = {path.name.split(".")[0]: draw(path, options) for path in options.data}
     classifiers = {p: SentimentClassifier.from_pretrained(precision=p) for p in PRECISIONS}
+    agreement = {name: compare(classifiers, *found) for name, found in drawn.items()}
     result = {
         "microseconds": time_windows(options.rounds),
         "classify": time_classifying(classifiers, next(iter(drawn.values()))[0], options),
-        "agreement": {name: compare(classifiers, *found) for name, found in drawn.items()},
+        "agreement": agreement,
         "options": {"units": UNITS, "lanes": LANES, "rounds": options.rounds},
         "threads": 1,
         "origin": describe_origin(),
     }
     write_json(RESULT, result)
-    for name, found in result["agreement"].items():
+    for name, found in agreement.items():
         for precision, changes in found.items():
             print(f"{name}, {precision}: {changes}")
 
@@ -92,7 +93,7 @@ def time_windows(rounds: int) -> dict[str, dict[str, dict[str, float]]]:
     return found
 
 
-def processor_time(work: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+def processor_time(work: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
     """Run each in turns; return the median microseconds of the processor's time for one run."""
     seconds = interleave(work, rounds, clock=process_time)
     return {name: 1e6 * median(of_rounds) for name, of_rounds in seconds.items()}

@@ -18,7 +18,8 @@ LOOPS = ("--skip", "loop_2018", "reference")
 
 def measurements() -> dict[str, tuple[object, ...]]:
     """Return the arguments of scripts/benchmark.py for each result, by its name."""
-    all_of = {}
+    all_of: dict[str, tuple[object, ...]] = {}
+    size: tuple[object, ...]
     for dtype in ("fp32", "bf16"):
         for H in (512, 1024):
             size = ("--hidden-size", H, "--batch", 128, "--window", 256, "--dtype", dtype)
