@@ -88,7 +88,8 @@ def summary(found: dict[str, Any]) -> str:
 def read_remarks(path: Path) -> Remarks:
     """Read a table with the columns label, kind and text."""
     records = read_records(path, strict=True)
-    rows = [(r.place, *(str(r.get(key) or "") for key in ("label", "kind", "text"))) for r in records]
+    keys = ("label", "kind", "text")
+    rows = [(r.place, *(str(r.get(key) or "") for key in keys)) for r in records]
     for place, label, _, _ in rows:
         if label not in NAMES:
             raise InputError(f"{place}: label {label!r}; it must be one of {', '.join(NAMES)}")
