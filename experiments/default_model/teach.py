@@ -14,7 +14,12 @@ import numpy as np
 
 from configs import command
 from data_utils.provenance import describe_origin
-from experiments.default_model.methods import METHODS, accuracy_by_source, sided
+from experiments.default_model.methods import (
+    METHODS,
+    accuracy_by_source,
+    head_of_stars,
+    sided,
+)
 from experiments.default_model.sentences.everyday import everyday_wordings
 from experiments.default_model.sentences.examples import (
     Example,
@@ -25,15 +30,11 @@ from experiments.default_model.sentences.examples import (
 )
 from experiments.default_model.sentences.rare import SENTENCE_END, cue_of
 from experiments.default_model.ship import WEIGHTED_ON, sided_rows, slopes
+from experiments.default_model.texts import one_line
 from experiments.models.overlap import HeldOut
 from model.bounds import Argument, PositiveInt
 from model.classifiers.sentiment_classifier import SentimentClassifier
-from model.classifiers.stars import (
-    POSITIVE_WEIGHTS,
-    StarsClassifier,
-    positive_log_odds,
-    tilted,
-)
+from model.classifiers.stars import POSITIVE_WEIGHTS, positive_log_odds, tilted
 from model.files.storage import write_json
 from model.reading.texts import ReadingReport, read_texts
 
@@ -106,7 +107,7 @@ def sentences_of(
 def pieces_of(path: Path, chooser: random.Random) -> Iterator[str]:
     """Yield one or two sentences of each review, drawn at random."""
     for review in read_texts([path], None, ReadingReport(), strict=False):
-        sentences = SENTENCE_END.split(" ".join(review.replace("<br />", " ").split()))
+        sentences = SENTENCE_END.split(one_line(review))
         for _ in range(2):
             place = chooser.randrange(len(sentences))
             both = " ".join(sentences[place : place + 2])
@@ -143,9 +144,7 @@ class Teachers:
 
     def log_odds(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Return the model's probabilities of one to five stars [N, 5], MiniLM's log-odds [N]."""
-        fitted = self.classifier.fitted
-        assert isinstance(fitted, StarsClassifier)
-        each = self.classifier._found(texts, fitted.of_each_star)
+        each = self.classifier._found(texts, head_of_stars(self.classifier).of_each_star)
         positive = self.minilm.tell(texts).positive.clip(1e-6, 1 - 1e-6)
         return each, np.log(positive / (1 - positive))
 
