@@ -4,8 +4,8 @@ import threading
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, Protocol
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
@@ -14,6 +14,9 @@ from torch.autograd.function import once_differentiable
 from ..weight_gradients import DeferredWeightGradients, Factors, weight_gradients
 from ..window import Inputs
 from .triton_window import Activations, Gradients, in_order, run_backward, run_forward
+
+if TYPE_CHECKING:
+    from .triton_products import Tiles
 
 MOST_SIZES = 4  # of windows whose passes are kept captured
 STALE = 64  # windows of other sizes, after which a kept size may make room for a new one
@@ -24,13 +27,16 @@ MOST_READ_SIZES, STALE_READ = 1, 16  # of such windows; each size has a copy of 
 
 
 def graphed_mlstm(
-    graphs: "Graphs", inputs: Inputs, deferred: DeferredWeightGradients | None = None
+    graphs: "Graphs",
+    inputs: Inputs,
+    deferred: DeferredWeightGradients | None = None,
+    tiles: "Tiles | None" = None,
 ) -> tuple[Tensor, Tensor, Tensor] | None:
     """Return h and the last h and c, with their gradient; None if too many sizes are in use.
 
-    deferred: as in `RecurrentWeights`.
+    deferred: as in `RecurrentWeights`. tiles: as for `run_forward`.
     """
-    captured = graphs.borrow(inputs)
+    captured = graphs.borrow(inputs, tiles)
     if captured is None:
         return None
     made: tuple[Tensor, Tensor, Tensor] = _GraphedMlstm.apply(captured, deferred, *inputs)
@@ -38,10 +44,13 @@ def graphed_mlstm(
 
 
 def graphed_forward(
-    graphs: "ReadingGraphs", inputs: Inputs
+    graphs: "ReadingGraphs", inputs: Inputs, tiles: "Tiles | None" = None
 ) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Return h and the last h and c without a gradient; None if the window is not captured."""
-    captured = None if inputs.sizes[0] < graphs.shortest else graphs.borrow(inputs)
+    """Return h and the last h and c without a gradient; None if the window is not captured.
+
+    tiles: as for `run_forward`.
+    """
+    captured = None if inputs.sizes[0] < graphs.shortest else graphs.borrow(inputs, tiles)
     if captured is None:
         return None
     try:
@@ -132,21 +141,21 @@ class Graphs:
         self._last_use: dict[Hashable, int] = {}  # for each size kept: the number of its window
         self._windows = 0
 
-    def borrow(self, inputs: Inputs) -> Any:
+    def borrow(self, inputs: Inputs, tiles: "Tiles | None" = None) -> Any:
         """Return passes that are not in use, captured now if necessary; None if there is no room.
 
         There is none while `most_sizes` other sizes are in use. A capture costs several passes:
         sizes that alternate must not evict each other, but a size that no longer occurs must not
         stay for ever.
         """
-        sizes = self.sizes_of(inputs)
+        sizes = self.sizes_of(inputs, tiles)
         with self._lock:
             self._windows += 1
             if sizes not in self.idle and not self._make_room():
                 return None
             self._last_use[sizes] = self._windows
             idle = self.idle.setdefault(sizes, [])
-            return idle.pop() if idle else self._captured(inputs, sizes)
+            return idle.pop() if idle else self._captured(inputs, sizes, tiles)
 
     def _make_room(self) -> bool:
         """Return whether one more size may be kept; first drop the longest unused one if stale."""
@@ -165,17 +174,17 @@ class Graphs:
             if idle is not None:
                 idle.append(captured)
 
-    def sizes_of(self, inputs: Inputs) -> Hashable:
-        """Return what a capture fits: sizes, dtypes, and the stream of its replay."""
+    def sizes_of(self, inputs: Inputs, tiles: "Tiles | None" = None) -> Hashable:
+        """Return what a capture fits: sizes, dtypes, the stream of its replay, and its kernels."""
         tensors = tuple(None if t is None else (tuple(t.shape), t.dtype, t.device) for t in inputs)
-        return tensors, self._capture.stream(inputs.h0.device)
+        return tensors, self._capture.stream(inputs.h0.device), tiles
 
-    def _captured(self, inputs: Inputs, sizes: Hashable) -> CapturedForward:
+    def _captured(self, inputs: Inputs, sizes: Hashable, tiles: "Tiles | None") -> CapturedForward:
         own, device = _cloned(inputs), inputs.x.device
-        made, replay = self._capture(lambda: run_forward(own, save=True), device)
+        made, replay = self._capture(partial(run_forward, own, save=True, tiles=tiles), device)
         given = (torch.zeros_like(made.h), torch.zeros_like(own.h0), torch.zeros_like(own.c0))
         backward, replay_backward = self._capture(
-            lambda: _flat(run_backward(own, made, *given)), device
+            lambda: _flat(run_backward(own, made, *given, tiles=tiles)), device
         )
         gradients, factors = Gradients(*backward[:_GRADIENTS]), Factors(*backward[_GRADIENTS:])
         return Captured(self, sizes, own, made, replay, given, gradients, factors, replay_backward)
@@ -199,18 +208,19 @@ class ReadingGraphs(Graphs):
         self.shortest = shortest
         self._before: Hashable = None  # the size of the last window
 
-    def borrow(self, inputs: Inputs) -> Any:
+    def borrow(self, inputs: Inputs, tiles: "Tiles | None" = None) -> Any:
         """Return a pass that is not in use; None at the first window of a size in a row."""
-        sizes = self.sizes_of(inputs)
+        sizes = self.sizes_of(inputs, tiles)
         with self._lock:
             again, self._before = sizes == self._before, sizes
-            return super().borrow(inputs) if again or sizes in self.idle else None
+            return super().borrow(inputs, tiles) if again or sizes in self.idle else None
 
-    def _captured(self, inputs: Inputs, sizes: Hashable) -> CapturedForward:
+    def _captured(self, inputs: Inputs, sizes: Hashable, tiles: "Tiles | None") -> CapturedForward:
         # Ordinary tensors, which may be written to in and outside of inference mode.
         with torch.inference_mode(False), torch.no_grad():
             own = _cloned(inputs)
-            made, replay = self._capture(lambda: run_forward(own, save=False), inputs.x.device)
+            work = partial(run_forward, own, save=False, tiles=tiles)
+            made, replay = self._capture(work, inputs.x.device)
         return CapturedForward(self, sizes, own, made, replay)
 
 
