@@ -66,7 +66,7 @@ def _late(module: str, name: str) -> Callable[..., Any]:
 REFERENCE = Implementation("reference", "reference", reference_mlstm, lambda w_mh: True)
 FASTEST_FIRST = (
     Implementation("triton", "Triton", _late("cuda.mlstm", "triton_mlstm"), _in_triton),
-    # By its name only, until `scripts/benchmark.py recurrence` shows on a GPU where it is faster.
+    # By its name only, until a benchmark on a GPU shows at which sizes it is faster.
     Implementation(
         *("triton_products", "Triton with its own products"),
         *(_late("cuda.mlstm", "two_kernel_mlstm"), _in_triton),
