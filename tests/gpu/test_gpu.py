@@ -13,6 +13,7 @@ from model.fused.cuda import graphs as cuda_graphs
 from model.fused.cuda.mlstm import runs_in_triton, triton_mlstm
 from model.fused.weight_gradients import summed_product
 from model.fused.window import Inputs
+from model.inference.features import features_in_order
 from model.inference.featurizer import SentimentFeaturizer
 from model.inference.sampling import Clamp, SamplingConfig, generate
 from model.layers.config import ModelConfig
@@ -20,6 +21,7 @@ from model.layers.language_model import build_model
 from model.layers.recurrence import fused_mlstm, recur, reference_mlstm
 from model.text.profiles import text_profile
 from model.text.split import encode_split
+from model.text.tokenizer import BYTES
 from model.units.unit_traces import read_texts
 from scaling.benchmark.recurrence import RecurrenceOptions, measure_recurrence
 from tests.model.layers.windows import (
@@ -197,6 +199,18 @@ def test_an_evaluation_is_captured_and_equals_the_cpus(tmp_path):
         with cuda_graphs.captured_by(None, graphs):
             found.append(evaluate_split(model, split, lanes=8, world=world)[0])
     assert found[1] == pytest.approx(found[0], abs=1e-4)
+    assert graphs.idle
+
+
+def test_featurizing_is_captured_and_equals_the_cpus():
+    texts = [review.text[:90] for review in synthetic_reviews(60, seed=3)]
+    profile, graphs, found = text_profile("openai"), cuda_graphs.ReadingGraphs(), []
+    sequences = [BYTES.encode(profile.encode(text)) for text in texts]
+    for device in ("cpu", "cuda"):
+        model = build_model(ModelConfig(hidden_size=64), seed=1).to(device).eval()
+        with cuda_graphs.captured_by(None, graphs):
+            found.append(features_in_order(model, sequences, batch_size=16))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-3, atol=1e-4)
     assert graphs.idle
 
 

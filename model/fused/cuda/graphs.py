@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
 MOST_SIZES = 4  # of windows whose passes are kept captured
 STALE = 64  # windows of other sizes, after which a kept size may make room for a new one
-SHORTEST_READ = (
-    32  # bytes of a window without gradient that is captured: a copy of the weights pays
-)
+PIECE = 32  # bytes of a window without a gradient that are captured: a copy of the weights pays
 MOST_READ_SIZES, STALE_READ = 1, 16  # of such windows; each size has a copy of the weights
 
 
@@ -48,18 +46,33 @@ def graphed_forward(
 ) -> tuple[Tensor, Tensor, Tensor] | None:
     """Return h and the last h and c without a gradient; None if the window is not captured.
 
-    tiles: as for `run_forward`.
+    Texts have many lengths, so a window replays the pass over a piece of it several times, and its
+    last bytes run without a graph: fewer than a piece has. tiles: as for `run_forward`.
     """
-    captured = None if inputs.sizes[0] < graphs.shortest else graphs.borrow(inputs, tiles)
+    length, piece = inputs.sizes[0], graphs.piece
+    captured = graphs.borrow(_part(inputs, 0, piece), tiles) if length >= piece else None
     if captured is None:
         return None
+    h, whole = inputs.h0.new_empty(length, *inputs.h0.shape), length - length % piece
     try:
-        _copy(inputs, captured.inputs)
-        captured.replay_forward()
-        h, c = captured.made.h, captured.made.c
-        return h.clone(), h[-1].clone(), c[-1].clone()
+        own, made = captured.inputs, captured.made
+        _copy(_part(inputs, 0, piece), own)
+        for first in range(0, whole, piece):
+            if first:
+                _over_bytes(own).copy_(_over_bytes(inputs)[first : first + piece])
+                own.h0.copy_(made.h[-1])
+                own.c0.copy_(made.c[-1])
+            captured.replay_forward()
+            h[first : first + piece].copy_(made.h)
+        last_h, last_c = made.h[-1].clone(), made.c[-1].clone()
     finally:
         graphs.give_back(captured)
+    if whole < length:
+        rest = _part(inputs, whole, length)._replace(h0=last_h, c0=last_c)
+        made = run_forward(rest, save=False, tiles=tiles)
+        h[whole:].copy_(made.h)
+        last_h, last_c = made.h[-1].clone(), made.c[-1].clone()
+    return h, last_h, last_c
 
 
 @dataclass
@@ -193,8 +206,8 @@ class Graphs:
 class ReadingGraphs(Graphs):
     """Captured forward passes without a gradient.
 
-    Texts of many lengths give windows of many sizes, so a size is captured when it comes again.
-    shortest: bytes of a window that is captured; the others are as for `Graphs`.
+    Windows have many numbers of lanes, as texts end, so a size is captured when it comes again.
+    piece: the bytes that are captured; the others are as for `Graphs`.
     """
 
     def __init__(
@@ -202,10 +215,10 @@ class ReadingGraphs(Graphs):
         capture: Capture | None = None,
         most_sizes: int = MOST_READ_SIZES,
         stale: int = STALE_READ,
-        shortest: int = SHORTEST_READ,
+        piece: int = PIECE,
     ) -> None:
         super().__init__(capture, most_sizes, stale)
-        self.shortest = shortest
+        self.piece = piece
         self._before: Hashable = None  # the size of the last window
 
     def borrow(self, inputs: Inputs, tiles: "Tiles | None" = None) -> Any:
@@ -337,6 +350,17 @@ def _cloned(inputs: Inputs) -> Inputs:
         None if indices is None else indices.clone(),
         *(tensor.detach().clone() for tensor in rest),
     )
+
+
+def _over_bytes(inputs: Inputs) -> Tensor:
+    """Return what has a row for each byte."""
+    return inputs.x if inputs.indices is None else inputs.indices
+
+
+def _part(inputs: Inputs, first: int, end: int) -> Inputs:
+    """Return some bytes of a window, with the state before the whole window."""
+    name = "x" if inputs.indices is None else "indices"
+    return inputs._replace(**{name: _over_bytes(inputs)[first:end]})
 
 
 def _copy(source: Inputs, target: Inputs) -> None:

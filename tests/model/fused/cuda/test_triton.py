@@ -7,6 +7,7 @@ import json
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -32,7 +33,10 @@ from model.fused.cuda.graphs import (
 from model.fused.cuda.mlstm import runs_in_triton, triton_mlstm, two_kernel_mlstm
 from model.fused.cuda.triton_products import ENOUGH, LARGEST_FIRST, Tiles, tiles_for
 from model.fused.weight_gradients import DeferredWeightGradients, join
-from model.layers.recurrence import reference_mlstm
+from model.inference.features import features_in_order
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
+from model.layers.recurrence import FASTEST_FIRST, reference_mlstm
 from tests.model.layers.windows import (
     EPS,
     error,
@@ -55,6 +59,7 @@ RECURRENCES = [
 ]
 
 
+ON_ANY_DEVICE = replace(FASTEST_FIRST[0], takes=lambda w_mh: True)  # triton
 OTHER_GPUS_AND_SIZES = [
     (80, "float16", 3, 333), (80, "bfloat16", 256, 4096), (90, "float32", 256, 1024),
     (90, "bfloat16", 96, 8192), (120, "bfloat16", 128, 512),
@@ -403,34 +408,47 @@ def test_without_graphs_nothing_is_captured(graphs, capture):
     assert capture.captured == 2
 
 
-def read(inputs, mode=torch.inference_mode, recurrence=triton_mlstm):
+def read(inputs, mode=torch.inference_mode, recurrence=triton_mlstm, indices=None):
     x_proj, h, c, *weights = inputs
     with mode():
-        outputs, last = recurrence(window_of(x_proj, h, c, *weights))
+        outputs, last = recurrence(window_of(x_proj, h, c, *weights, indices=indices))
     return outputs, last.h, last.c
 
 
 @pytest.fixture
 def reading(capture):
     """Take the way through graphs for windows without a gradient."""
-    graphs = ReadingGraphs(capture, stale=2, shortest=2)
+    graphs = ReadingGraphs(capture, stale=2, piece=2)
     with captured_by(None, graphs):
         yield graphs
 
 
 @pytest.mark.parametrize("recurrence", RECURRENCES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
-def test_a_captured_read_gives_what_one_without_graphs_gives(reading, capture, dtype, recurrence):
-    """In turns of inference mode and without, with other weights, states and texts."""
-    batches = [scaled_inputs(dtype, 2, 1, 3) for _ in range(2)]
+@pytest.mark.parametrize("rows", [None, 4])
+def test_a_captured_read_gives_what_one_without_graphs_gives(
+    reading, capture, dtype, recurrence, rows
+):
+    """Alternately in inference mode, with other weights, states, texts and lengths.
+
+    rows: of a table, if any.
+    """
+    batches = [scaled_inputs(dtype, T, 1, 3) for T in (2, 5, 4, 3)]
     with torch.no_grad():
         for tensor in batches[1]:
             tensor.neg_()
     for mode in (torch.inference_mode, torch.no_grad, torch.inference_mode):
         for inputs in batches:
-            made = read(inputs, mode, recurrence)
+            indices = None
+            if rows is not None:
+                indices = torch.arange(len(inputs[0])).unsqueeze(1) * 3 % rows
+                inputs = [
+                    torch.cat([batch[0].flatten(0, 1) for batch in batches])[:rows],
+                    *inputs[1:],
+                ]
+            made = read(inputs, mode, recurrence, indices)
             with without_graphs():
-                expected = read(inputs, mode, recurrence)
+                expected = read(inputs, mode, recurrence, indices)
             assert all(map(torch.equal, made, expected))
     assert capture.captured == 1
 
@@ -447,16 +465,26 @@ def test_results_of_a_read_are_not_written_over_by_the_next(reading):
 
 
 def test_only_a_size_that_comes_again_is_captured_and_it_makes_room(reading, capture):
-    for T in (2, 3, 4, 5):
-        read(scaled_inputs(torch.float32, T, 1, 3))
+    for B in (2, 3, 4, 5):
+        read(scaled_inputs(torch.float32, 2, B, 3))
     assert capture.captured == 0
-    for T in (2, 2, 2, 3, 3):
-        read(scaled_inputs(torch.float32, T, 1, 3))
+    for B in (2, 2, 2, 3, 3):
+        read(scaled_inputs(torch.float32, 2, B, 3))
     assert capture.captured == 1
-    for _ in range(4):
-        read(scaled_inputs(torch.float32, 4, 1, 3))
+    for T in (2, 3, 4, 5):  # lengths share a capture
+        read(scaled_inputs(torch.float32, T, 4, 3))
     assert capture.captured == 2
     assert len(reading.idle) == 1
+
+
+def test_featurizing_takes_the_captured_pass_for_texts_of_any_length(reading, capture, monkeypatch):
+    model = build_model(ModelConfig(hidden_size=4, embedding_size=3), seed=1).eval()
+    texts = [np.arange(length, dtype=np.uint8) for length in (9, 8, 8, 7, 5, 5, 4)]
+    expected = features_in_order(model, texts, batch_size=2)
+    monkeypatch.setattr("model.layers.recurrence.FASTEST_FIRST", (ON_ANY_DEVICE,))
+    found = features_in_order(model, texts, batch_size=2)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+    assert capture.captured == 1  # of two rows
 
 
 def test_a_short_read_and_a_window_with_a_gradient_are_not_captured(reading, capture):
