@@ -90,7 +90,7 @@ training() {
 
 check 10 driver nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv
 # Warnings of a torch that is not ours are no errors here.
-check 180 tests "$python" -m pytest tests/gpu/test_gpu.py tests/gpu/test_exchange.py -m gpu -q -W default -p no:cacheprovider
+check 240 tests "$python" -m pytest tests/gpu/test_gpu.py tests/gpu/test_exchange.py -m gpu -q -W default -p no:cacheprovider
 recurrence 90 bf16_4096 4096 --dtype bf16
 training 90 bf16
 check 60 step_4096 "$python" scripts/benchmark.py step --hidden-size 4096 --batch 256 \

@@ -59,9 +59,15 @@ def on_the_gpu(inputs):
     return [tensor.detach().cuda().requires_grad_() for tensor in inputs]
 
 
-@pytest.mark.parametrize("recurrence", [reference_mlstm, fused_mlstm, own_products])
+@pytest.mark.parametrize(
+    ("recurrence", "T", "B", "H"),
+    [
+        *((recurrence, 32, 16, 128) for recurrence in (reference_mlstm, fused_mlstm, own_products)),
+        (own_products, 9, 37, 333),
+        (own_products, 8, 256, 512),
+    ],
+)
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("T", "B", "H"), [(32, 16, 128), (9, 37, 333), (8, 256, 512)])
 def test_recurrence_on_the_gpu_equals_fp64(recurrence, dtype, T, B, H):
     inputs = scaled_inputs(dtype, T, B, H)
     expected = results(reference_mlstm, exact(inputs))
@@ -116,14 +122,12 @@ def test_all_tiles_give_what_fp64_gives_and_early_launches_change_nothing(monkey
     inputs = on_the_gpu(scaled_inputs(torch.bfloat16, 8, 256, 256))
     expected = results(reference_mlstm, exact(inputs))
     for tiles in triton_products.candidates(inputs[1]):
-        found = []
-        for early in (triton_products.launches_early(inputs[1].device), False):
-            with monkeypatch.context() as patch, cuda_graphs.captured_by(cuda_graphs.Graphs()):
-                patch.setattr(triton_products, "launches_early", lambda device, early=early: early)
-                found.append(results(partial(triton_mlstm, tiles=tiles), inputs))
-        assert all(map(torch.equal, *found)), tiles
-        for a, e in zip(found[0], expected, strict=True):
+        for a, e in zip(results(partial(triton_mlstm, tiles=tiles), inputs), expected, strict=True):
             assert error(a, e) <= tolerance(torch.bfloat16, 8, 256), tiles
+    early = results(own_products, inputs)
+    monkeypatch.setattr(triton_products, "launches_early", lambda device: False)
+    with cuda_graphs.captured_by(cuda_graphs.Graphs()):
+        assert all(map(torch.equal, results(own_products, inputs), early))
 
 
 @pytest.mark.parametrize("recurrence", [fused_mlstm, own_products])

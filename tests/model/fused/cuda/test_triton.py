@@ -61,7 +61,7 @@ RECURRENCES = [
 
 ON_ANY_DEVICE = replace(FASTEST_FIRST[0], takes=lambda w_mh: True)  # triton
 OTHER_GPUS_AND_SIZES = [
-    (80, "float16", 3, 333), (80, "bfloat16", 256, 4096), (90, "float32", 256, 1024),
+    (80, "float16", 1, 333), (80, "bfloat16", 256, 4096), (90, "float32", 256, 1024),
     (90, "bfloat16", 96, 8192), (120, "bfloat16", 128, 512),
 ]  # fmt: skip
 
