@@ -1,4 +1,4 @@
-"""The kernels of one byte that multiply, too: two each way, in place of two and two products.
+"""Kernels that multiply, too: two a byte each way, in place of two and two products of cuBLAS.
 
     forward     multiply    r = W_mh h;  m = x_m * r
                 advance     z = W_h m + x + b;  from it gates, c, h
