@@ -30,6 +30,7 @@ from model.text.tokenizer import BYTES
 COUNTED_AT_ONCE = 1 << 10  # windows whose bytes of text are counted together
 MOST_BYTES = 4 << 30  # of a split whose reviews are shuffled; every rank keeps a copy in memory
 COPIED_AT_ONCE = 1 << 14  # reviews
+PADDED_AT_ONCE = 1 << 10  # rows of a window, which stay in a core's cache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +118,7 @@ class Lanes:
 
     def assign(self, own: slice) -> None:
         """Read these lanes from now on."""
-        self.own = range(self.lanes)[own]
+        self.own = own
 
     @classmethod
     def configured(
@@ -149,15 +150,15 @@ class Lanes:
         spans[: len(shards)] = self.spans(shards, within)
         reset = np.full(self.lanes, within == 0)
         lengths = np.maximum(spans[:, 1] - spans[:, 0] - 1, 0)
-        own = np.asarray(self.own, dtype=np.intp)
-        tokens = self._tokens_of(spans[own, 0], lengths[own])
+        own_lengths = lengths[self.own]
+        tokens = self._tokens_of(spans[self.own, 0], own_lengths)
         transitions = int(lengths.sum())
         in_bytes = self.tokenizer.kind == BYTES.kind
         characters = transitions if in_bytes else self._text_bytes(shards, within)
         # Lanes that end together leave a window that all read, but of which little is text.
         active_fraction = float(lengths.sum() / (self.lanes * self.fullest))
         return WindowBatch(
-            tokens, lengths[own], reset[own], transitions, characters, active_fraction
+            tokens, own_lengths, reset[self.own], transitions, characters, active_fraction
         )
 
     def _tokens_of(self, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -171,9 +172,11 @@ class Lanes:
             tokens = np.zeros((len(starts), width), dtype=self.tokens.dtype)
         for row in np.flatnonzero((starts > last) & (sizes > 0)):
             tokens[row, : sizes[row]] = self.tokens[starts[row] : starts[row] + sizes[row]]
-        if (sizes < width).any():
-            columns = np.arange(width, dtype=np.min_scalar_type(width))  # narrow ones compare fast
-            tokens *= columns < sizes[:, None].astype(columns.dtype)
+        short = np.flatnonzero(sizes < width)
+        columns = np.arange(width, dtype=np.min_scalar_type(width))  # narrow ones compare fast
+        for first in range(0, len(short), PADDED_AT_ONCE):
+            rows = short[first : first + PADDED_AT_ONCE]
+            tokens[rows] *= columns < sizes[rows, None].astype(columns.dtype)
         return tokens
 
     def _text_bytes(self, shards: np.ndarray, within: int) -> int:

@@ -50,6 +50,10 @@ class Implementation:
     linear: Callable[[Tensor, Tensor], Tensor] = F.linear  # what projects them before a window
 
 
+def _in_triton(w_mh: Tensor) -> bool:
+    return w_mh.is_cuda and bool(_late("cuda.mlstm", "runs_in_triton")(w_mh))
+
+
 def _late(module: str, name: str) -> Callable[..., Any]:
     """Return a function that imports another at its first call, for what few models run."""
 
@@ -61,9 +65,11 @@ def _late(module: str, name: str) -> Callable[..., Any]:
 
 REFERENCE = Implementation("reference", "reference", reference_mlstm, lambda w_mh: True)
 FASTEST_FIRST = (
+    Implementation("triton", "Triton", _late("cuda.mlstm", "triton_mlstm"), _in_triton),
+    # By its name only, until a benchmark on a GPU shows at which sizes it is faster.
     Implementation(
-        *("triton", "Triton", _late("cuda.mlstm", "triton_mlstm")),
-        takes=lambda w_mh: w_mh.is_cuda and _late("cuda.mlstm", "runs_in_triton")(w_mh),
+        *("triton_products", "Triton with its own products"),
+        *(_late("cuda.mlstm", "two_kernel_mlstm"), _in_triton),
     ),
     Implementation(
         *("amx", "compiled for Intel AMX", _late("tiles.mlstm", "tiled_mlstm")),
@@ -129,7 +135,7 @@ def _obstacle(backend: Backend, w_mh: Tensor, integers: bool) -> str:
     dtype, H = str(w_mh.dtype).removeprefix("torch."), len(w_mh)
     if integers and backend != "cpp":
         return "it has no products of 8-bit integers"
-    if backend == "triton":
+    if backend.startswith("triton"):
         if w_mh.device.type != "cuda":
             return f"it needs a CUDA GPU, and the model is on {w_mh.device}"
         return f"Triton is not installed, does not know {w_mh.device}, or has no {dtype} products"

@@ -1,19 +1,29 @@
 """The implementations that are timed: ours, and those that others would use instead."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from model.fused.cuda.graphs import Graphs, ReadingGraphs, captured_by
+from model.fused.cuda.mlstm import triton_mlstm
 from model.fused.window import RecurrenceInput, RecurrentWeights
 from model.layers.recurrence import Recurrence, fused_mlstm, recur
 from model.state import State, accumulation_dtype
 
 from .problem import Problem
+from .timing import fastest
+
+if TYPE_CHECKING:
+    from model.fused.cuda.triton_products import Tiles
 
 Forward = Callable[[], Tensor]
+Made = TypeVar("Made")
+SHORT = 16  # bytes of the windows in which tiles are compared
 
 
 def zero_state(problem: Problem) -> State:
@@ -28,13 +38,13 @@ def recurrent_weights(problem: Problem) -> RecurrentWeights:
     return RecurrentWeights(problem.w_mh, problem.w_h, problem.b)
 
 
-def from_table(problem: Problem) -> Forward:
+def from_table(problem: Problem, recurrence: Recurrence = fused_mlstm) -> Forward:
     """Ours as the language model's first layer runs it: each token projected once."""
     state, weights = zero_state(problem), recurrent_weights(problem)
 
     def forward() -> Tensor:
         table = F.linear(problem.embedding, problem.w_x)
-        return fused_mlstm(RecurrenceInput(table, state, weights, problem.tokens))[0]
+        return recurrence(RecurrenceInput(table, state, weights, problem.tokens))[0]
 
     return forward
 
@@ -48,6 +58,42 @@ def from_inputs(problem: Problem, recurrence: Recurrence = fused_mlstm) -> Forwa
         return recurrence(RecurrenceInput(x, state, weights, w_x=problem.w_x))[0]
 
     return forward
+
+
+def own_products(problem: Problem, tiles: "Tiles") -> Forward:
+    """Ours as the first layer runs it, with two Triton kernels a byte, which multiply too."""
+    return from_table(problem, partial(triton_mlstm, tiles=tiles))
+
+
+def fastest_tiles(problem: Problem, *, backward: bool) -> "Tiles":
+    """Return the tiles for `own_products`: the fastest here of those about as large as its own."""
+    from model.fused.cuda.triton_products import candidates, tiles_for
+
+    short = Problem.draw(replace(problem.shape, T=min(SHORT, problem.shape.T)))
+    h = zero_state(short).h
+    fitting = candidates(h)
+    usual = fitting.index(tiles_for(h))
+    work = {}
+    for tiles in fitting[max(usual - 1, 0) : usual + 3]:
+        forward = own_products(short, tiles)
+        one = training(forward, short.parameters(), short.dh) if backward else inference(forward)
+        work[tiles] = captured_alone(one, short.shape.device)
+    best = fastest(list(work.values()))
+    return next(tiles for tiles, one in work.items() if one is best)
+
+
+def captured_alone(work: Callable[[], Made], device: torch.device) -> Callable[[], Made]:
+    """Return work that has CUDA graphs of its own on a GPU, where other work has other sizes."""
+    if device.type != "cuda":
+        return work
+    graphs, reading = Graphs(), ReadingGraphs()
+
+    def captured() -> Made:
+        with captured_by(graphs, reading):
+            return work()
+
+    captured()  # a window without a gradient is captured when its size comes again
+    return captured
 
 
 def reference(problem: Problem) -> Forward:

@@ -2,24 +2,28 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
 
 from model.bounds import PositiveInt
 from model.fused.cuda.graphs import without_graphs
+from model.fused.cuda.mlstm import runs_in_triton
 from model.layers.recurrence import fastest_for
 from training.precision import sums_in_fp32
 from training.utilization import limit_seconds, peak_of
 
 from .contenders import (
+    captured_alone,
     compiled_step,
+    fastest_tiles,
     from_inputs,
     from_table,
     inference,
     loop_2018,
     nn_lstm,
+    own_products,
     reference,
     training,
 )
@@ -27,12 +31,21 @@ from .floor import gemm_floor
 from .problem import TOKENS, MeasureOptions, Problem, Sizes
 from .timing import Timings, interleave, rates, ratio
 
+if TYPE_CHECKING:
+    from model.fused.cuda.triton_products import Tiles
+
 SLOW = {"loop_2018": loop_2018, "reference": reference}
+# In tables of ratios: ours, as it is chosen by itself, and what their ratios begin with.
+OURS = {"fused": "", "fused_from_inputs": "from_inputs_", "own_products": "own_products_"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrenceOptions(MeasureOptions):
-    """One layer over one window: ours, the per-byte loops, torch's LSTM, the floor."""
+    """One layer over one window: ours, the per-byte loops, torch's LSTM, the floor.
+
+    On a GPU with Triton also `own_products`, two kernels a byte, with the fastest tiles there, and
+    the physical limit, if the GPU is listed.
+    """
 
     embedding_size: PositiveInt = 64
     """E, width of the input."""
@@ -40,20 +53,25 @@ class RecurrenceOptions(MeasureOptions):
     """Forward alone, instead of forward and backward."""
     peer: tuple[Literal["compile"], ...] = ()
     """More contenders: compile, the reference step under torch.compile."""
-    skip: tuple[Literal["loop_2018", "reference", "nn_lstm"], ...] = ()
-    """Contenders to leave out: the two loops take minutes at large sizes."""
+    skip: tuple[Literal["loop_2018", "reference", "nn_lstm", "own_products"], ...] = ()
+    """Contenders to leave out: the two loops take minutes at large sizes, and own_products takes a
+    quarter of a minute to compile."""
 
 
 def measure_recurrence(options: RecurrenceOptions) -> dict[str, Any]:
     """Return characters per second of every contender, and how many times as fast ours is."""
     shape = options.shape(options.embedding_size)
     problem = Problem.draw(shape)
-    with sums_in_fp32():  # as in training; for the floor alike
-        seconds = interleave(_contenders(problem, options), options.rounds)
-    speeds, spread = rates(seconds, shape.T * shape.B)
-    against = _against_all(seconds, shape)
-    saved = saved_bytes(problem)
     limit = None if options.inference else characters_at_limit(shape)
+    with sums_in_fp32():  # as in training; for the floor alike
+        tiles = None
+        if "own_products" not in options.skip and runs_in_triton(problem.w_mh):
+            tiles = fastest_tiles(problem, backward=not options.inference)
+        seconds = interleave(_contenders(problem, options, tiles), options.rounds)
+    speeds, spread = rates(seconds, shape.T * shape.B)
+    at_limit = {} if limit is None else {"limit": [shape.T * shape.B / limit] * options.rounds}
+    against = _against_all(seconds | at_limit, shape)
+    saved = saved_bytes(problem)
     multiplied = shape.recurrent_products() + shape.input_products() * TOKENS / shape.T / shape.B
     return {
         "chars_per_second": speeds,
@@ -65,6 +83,7 @@ def measure_recurrence(options: RecurrenceOptions) -> dict[str, Any]:
         "saved_bytes_per_character": saved / (shape.T * shape.B),
         "saved_over_least": saved / least_bytes(shape),
         "implementation": fastest_for(problem.w_mh).title,
+        **({} if tiles is None else {"tiles": tiles._asdict()}),
         **options.provenance(),
         "seconds": seconds,
     }
@@ -80,11 +99,13 @@ def characters_at_limit(shape: Sizes) -> float | None:
 
 
 def _against_all(seconds: Timings, shape: Sizes) -> dict[str, dict[str, float]]:
-    """Return how many times as fast ours is as every other: `fused`, then `fused_from_inputs`."""
-    others = [name for name in seconds if not name.startswith("fused")]
+    """Return how many times as fast ours are: each as every other, the last also as `fused`."""
+    others = [name for name in seconds if name not in OURS]
     against = {}
-    for ours, prefix in (("fused", ""), ("fused_from_inputs", "from_inputs_")):
-        for name in others:
+    for ours, prefix in OURS.items():
+        if ours not in seconds:
+            continue
+        for name in [*others, "fused"] if ours == "own_products" else others:
             value = ratio(seconds, ours, name)
             if name == "nn_lstm":
                 fewer = shape.lstm_products() / shape.mlstm_products()
@@ -93,8 +114,12 @@ def _against_all(seconds: Timings, shape: Sizes) -> dict[str, dict[str, float]]:
     return against
 
 
-def _contenders(problem: Problem, options: RecurrenceOptions) -> dict[str, Callable[[], object]]:
+def _contenders(
+    problem: Problem, options: RecurrenceOptions, tiles: "Tiles | None"
+) -> dict[str, Callable[[], object]]:
     forwards = {"fused": from_table(problem), "fused_from_inputs": from_inputs(problem)}
+    if tiles is not None:
+        forwards["own_products"] = own_products(problem, tiles)
     forwards |= {name: make(problem) for name, make in SLOW.items() if name not in options.skip}
     if "compile" in options.peer:
         forwards["compile"] = compiled_step(problem)
@@ -107,10 +132,10 @@ def _contenders(problem: Problem, options: RecurrenceOptions) -> dict[str, Calla
         "library_floor": _floor(problem, options, None, ours=False),
     }
     for name, forward in forwards.items():
-        if options.inference:
-            work[name] = inference(forward)
-        else:
-            work[name] = training(forward, parameters[name], problem.dh)
+        one: Callable[[], object] = inference(forward)
+        if not options.inference:
+            one = training(forward, parameters[name], problem.dh)
+        work[name] = captured_alone(one, problem.shape.device) if name in OURS else one
     return work
 
 

@@ -1,5 +1,7 @@
 """What only a GPU can show: the recurrence and training there, against the CPU in fp64."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -8,16 +10,18 @@ from data_utils.lanes import WindowBatch
 from data_utils.synthetic import synthetic_reviews
 from model.files.weights import LoadedModel, load_model, save_model
 from model.fused.cuda import graphs as cuda_graphs
-from model.fused.cuda.mlstm import runs_in_triton
+from model.fused.cuda.mlstm import runs_in_triton, triton_mlstm
 from model.fused.weight_gradients import summed_product
 from model.fused.window import Inputs
+from model.inference.features import features_in_order
 from model.inference.featurizer import SentimentFeaturizer
 from model.inference.sampling import Clamp, SamplingConfig, generate
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
-from model.layers.recurrence import fused_mlstm, reference_mlstm
+from model.layers.recurrence import fused_mlstm, recur, reference_mlstm
 from model.text.profiles import text_profile
 from model.text.split import encode_split
+from model.text.tokenizer import BYTES
 from model.units.unit_traces import read_texts
 from scaling.benchmark.recurrence import RecurrenceOptions, measure_recurrence
 from tests.model.layers.windows import (
@@ -47,23 +51,32 @@ from transfer.finetuning.task import make_task
 
 pytestmark = pytest.mark.gpu
 
+DTYPES = [torch.float32, torch.bfloat16, torch.float16]
+own_products = partial(recur, "triton_products")
+
 
 def on_the_gpu(inputs):
     return [tensor.detach().cuda().requires_grad_() for tensor in inputs]
 
 
-@pytest.mark.parametrize("recurrence", [reference_mlstm, fused_mlstm])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_recurrence_on_the_gpu_equals_fp64(recurrence, dtype):
-    T, B, H = 32, 16, 128
+@pytest.mark.parametrize(
+    ("recurrence", "T", "B", "H"),
+    [
+        *((recurrence, 32, 16, 128) for recurrence in (reference_mlstm, fused_mlstm, own_products)),
+        (own_products, 9, 37, 333),
+        (own_products, 8, 256, 512),
+    ],
+)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_recurrence_on_the_gpu_equals_fp64(recurrence, dtype, T, B, H):
     inputs = scaled_inputs(dtype, T, B, H)
     expected = results(reference_mlstm, exact(inputs))
     for a, e in zip(results(recurrence, on_the_gpu(inputs)), expected, strict=True):
         assert error(a.cpu(), e) <= tolerance(dtype, T, H)
 
 
-@pytest.mark.parametrize("recurrence", [reference_mlstm, fused_mlstm])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("recurrence", [reference_mlstm, fused_mlstm, own_products])
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_the_cell_state_on_the_gpu_is_kept_in_fp32(recurrence, dtype):
     hold_cell_state_in_fp32(recurrence, dtype, "cuda")
 
@@ -103,13 +116,28 @@ def test_training_on_the_gpu_follows_the_cpu(precision, tmp_path):
     assert gpu[key] == pytest.approx(cpu[key], abs=0.02)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_rows_of_a_table_on_the_gpu(dtype):
+def test_all_tiles_give_what_fp64_gives_and_early_launches_change_nothing(monkeypatch):
+    from model.fused.cuda import triton_products
+
+    inputs = on_the_gpu(scaled_inputs(torch.bfloat16, 8, 256, 256))
+    expected = results(reference_mlstm, exact(inputs))
+    for tiles in triton_products.candidates(inputs[1]):
+        for a, e in zip(results(partial(triton_mlstm, tiles=tiles), inputs), expected, strict=True):
+            assert error(a, e) <= tolerance(torch.bfloat16, 8, 256), tiles
+    early = results(own_products, inputs)
+    monkeypatch.setattr(triton_products, "launches_early", lambda device: False)
+    with cuda_graphs.captured_by(cuda_graphs.Graphs()):
+        assert all(map(torch.equal, results(own_products, inputs), early))
+
+
+@pytest.mark.parametrize("recurrence", [fused_mlstm, own_products])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_of_a_table_on_the_gpu(dtype, recurrence):
     T, B, H = 32, 16, 128
     x_proj, *rest = scaled_inputs(dtype, T, B, H)
     inputs = [x_proj.detach().view(-1, 5 * H)[:50], *rest]
     rows = torch.randint(0, 50, (T, B), generator=torch.Generator().manual_seed(1))
-    actual = results(fused_mlstm, on_the_gpu(inputs), rows.cuda())
+    actual = results(recurrence, on_the_gpu(inputs), rows.cuda())
     expected = results(reference_mlstm, exact(inputs), rows)
     for a, e in zip(actual, expected, strict=True):
         assert error(a.cpu(), e) <= tolerance(dtype, T, H)
@@ -146,8 +174,9 @@ def test_a_window_that_is_given_up_frees_its_graph():
     assert len(graphs.idle[graphs.sizes_of(inputs)]) == 1
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_a_captured_read_gives_what_one_without_graphs_gives(dtype):
+@pytest.mark.parametrize("recurrence", [fused_mlstm, own_products])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_captured_read_gives_what_one_without_graphs_gives(dtype, recurrence):
     T, B, H = 64, 16, 128
     graphs = cuda_graphs.ReadingGraphs()
     for seed in range(4):
@@ -155,9 +184,9 @@ def test_a_captured_read_gives_what_one_without_graphs_gives(dtype):
         x_proj, h, c, *weights = (tensor.detach().cuda() for tensor in drawn)
         window = window_of(x_proj, h, c, *(weight / 8 for weight in weights))
         with torch.inference_mode(), cuda_graphs.captured_by(None, graphs):
-            outputs, last = fused_mlstm(window)
+            outputs, last = recurrence(window)
         with torch.inference_mode(), cuda_graphs.without_graphs():
-            expected, after = fused_mlstm(window)
+            expected, after = recurrence(window)
         assert torch.equal(outputs, expected)
         assert torch.equal(last.c, after.c)
     (idle,) = graphs.idle.values()
@@ -174,6 +203,18 @@ def test_an_evaluation_is_captured_and_equals_the_cpus(tmp_path):
         with cuda_graphs.captured_by(None, graphs):
             found.append(evaluate_split(model, split, lanes=8, world=world)[0])
     assert found[1] == pytest.approx(found[0], abs=1e-4)
+    assert graphs.idle
+
+
+def test_featurizing_is_captured_and_equals_the_cpus():
+    texts = [review.text[:90] for review in synthetic_reviews(60, seed=3)]
+    profile, graphs, found = text_profile("openai"), cuda_graphs.ReadingGraphs(), []
+    sequences = [BYTES.encode(profile.encode(text)) for text in texts]
+    for device in ("cpu", "cuda"):
+        model = build_model(ModelConfig(hidden_size=64), seed=1).to(device).eval()
+        with cuda_graphs.captured_by(None, graphs):
+            found.append(features_in_order(model, sequences, batch_size=16))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-3, atol=1e-4)
     assert graphs.idle
 
 
@@ -226,7 +267,9 @@ def test_the_benchmark_of_the_recurrence_runs(inference):
         hidden_size=64, batch=8, window=16, dtype="bf16", rounds=2, device="cuda",
         inference=inference,
     )  # fmt: skip
-    assert measure_recurrence(options)["implementation"] == "Triton"
+    result = measure_recurrence(options)
+    assert result["implementation"] == "Triton"
+    assert "own_products_to_fused" in result["ratios"]
 
 
 def test_a_large_model_fits_and_learns():

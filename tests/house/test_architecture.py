@@ -49,6 +49,7 @@ LAZY = {
     "model/classifiers/sentiment_classifier.py": {"sklearn"},  # its tags, when scikit-learn asks
     "model/classifiers/answers.py": {"pandas"},  # of a table of results
     "model/fused/cuda/triton_kernels.py": {"triton"},
+    "model/fused/cuda/triton_products.py": {"triton"},
     "model/classifiers/comparison.py": {"sklearn"},  # a tree of depth one: the best single unit
     "model/files/shipped.py": {"huggingface_hub"},
     "model/pages/picture.py": {"matplotlib"},

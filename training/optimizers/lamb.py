@@ -1,14 +1,17 @@
 """LAMB, for large batches: Adam's direction, and steps in proportion to each tensor's norm."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import nn
 
 from model.errors import InputError
 
+from .overflow import SkipsOverflows, undone_if
+
 EPSILON = 1e-6
+MOMENTS = ("exp_avg", "exp_avg_sq")  # their names in the optimizer's state
 
 
 def make_lamb(
@@ -32,7 +35,25 @@ def make_lamb(
         raise InputError(
             "optim.name lamb needs a package that is not there: pip install pytorch-optimizer"
         ) from error
-    optimizer = Lamb(
+
+    class OverflowSkippingLamb(SkipsOverflows, Lamb):
+        """On a GPU it takes the step in any case, and puts back what an overflow has changed.
+
+        Only the count of steps is then one too high; nothing here depends on it.
+        """
+
+        @torch.no_grad()
+        def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+            overflow = self.overflowed()
+            if overflow is True:
+                return
+            for group in self.param_groups:
+                self.init_group(group)
+            moments = [state[name] for state in self.state.values() for name in MOMENTS]
+            with undone_if(overflow, [*self.state, *moments]):
+                super().step(closure)
+
+    optimizer = OverflowSkippingLamb(
         parameters,
         lr=0.0,
         betas=betas,

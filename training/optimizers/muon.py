@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from model.fused.tiles.library import runs_on_tiles
 from model.fused.tiles.training import orthogonal
 
+from .overflow import SkipsOverflows, undone_if
+
 # Jordan et al. 2024 (kellerjordan.github.io/posts/muon): an odd quintic, applied five times, that
 # takes singular values in (0, 1] to within 0.3 of 1.
 A, B, C = 3.4445, -4.7750, 2.0315
@@ -18,7 +20,7 @@ RMS_OF_ADAM = 0.2  # Liu et al. 2025 (arXiv:2502.16982), section 2.2: so one rat
 TINY = torch.finfo(torch.float32).tiny  # keeps zeros zeros where they are divided
 
 
-class Muon(torch.optim.Muon):
+class Muon(SkipsOverflows, torch.optim.Muon):
     """torch's Muon with its rate matched to Adam's and fewer operations.
 
     torch multiplies the whole matrix in every iteration, in bfloat16. So do we in 16 bits, by our
@@ -26,10 +28,6 @@ class Muon(torch.optim.Muon):
     iterations multiply matrices [H, H]. This takes a third of the time on a CPU whose bf16 is slow,
     and the update does not depend on the order of a gradient's sums.
     """
-
-    _step_supports_amp_scaling = True  # a GradScaler sets what follows, and does not wait for it
-    grad_scale: Tensor | None = None  # never: gradients are unscaled before
-    found_inf: Tensor | None = None  # above 0 if the step is to change nothing
 
     def __init__(self, matrices: list[nn.Parameter], *, dtype: torch.dtype, **settings: Any):
         """Take matrices, the dtype of the products (fp32, bf16 or fp16), and torch's settings."""
@@ -39,12 +37,9 @@ class Muon(torch.optim.Muon):
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         """Update every matrix that has a gradient."""
-        assert self.grad_scale is None
-        overflow = self.found_inf
-        if overflow is not None and overflow.device.type == "cpu":  # which need not be waited for
-            if overflow:
-                return
-            overflow = None
+        overflow = self.overflowed()
+        if overflow is True:
+            return
         for group in self.param_groups:
             for matrix in group["params"]:
                 if matrix.grad is None:
@@ -52,20 +47,8 @@ class Muon(torch.optim.Muon):
                 state = self.state[matrix]
                 if not state:
                     state["momentum_buffer"] = torch.zeros_like(matrix.grad)
-                if overflow is None:
+                with undone_if(overflow, (matrix, state["momentum_buffer"])):
                     self._update(matrix, matrix.grad, group)
-                else:
-                    self._update_unless(overflow > 0, matrix, matrix.grad, group)
-
-    def _update_unless(
-        self, overflow: Tensor, matrix: Tensor, gradient: Tensor, group: dict
-    ) -> None:
-        """Do what `_update` does, or nothing, as the device finds."""
-        momentum = self.state[matrix]["momentum_buffer"]
-        before = matrix.clone(), momentum.clone()
-        self._update(matrix, gradient, group)
-        for tensor, old in zip((matrix, momentum), before, strict=True):
-            tensor.copy_(torch.where(overflow, old, tensor))
 
     def _update(self, matrix: Tensor, gradient: Tensor, group: dict) -> None:
         state = self.state[matrix]

@@ -29,11 +29,12 @@ def as_batch(window: WindowBatch, device: torch.device) -> Batch:
     if not len(window.tokens):
         window = _idle(window)
     tokens = copied(torch.from_numpy(window.tokens), device).long()
-    lengths = copied(torch.from_numpy(window.lengths), device)
     inputs, targets = tokens[:, :-1], tokens[:, 1:]
-    padding = torch.arange(targets.shape[1], device=device) >= lengths.unsqueeze(1)
+    if (window.lengths < targets.shape[1]).any():
+        lengths = copied(torch.from_numpy(window.lengths), device)
+        padding = torch.arange(targets.shape[1], device=device) >= lengths.unsqueeze(1)
+        targets = targets.masked_fill(padding, IGNORED)
     reset = copied(torch.from_numpy(window.reset), device)
-    targets = targets.masked_fill(padding, IGNORED)
     return Batch(
         inputs, targets, reset, window.transitions, window.characters, window.active_fraction
     )

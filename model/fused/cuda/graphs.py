@@ -4,8 +4,8 @@ import threading
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, Protocol
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
@@ -15,22 +15,26 @@ from ..weight_gradients import DeferredWeightGradients, Factors, weight_gradient
 from ..window import Inputs
 from .triton_window import Activations, Gradients, in_order, run_backward, run_forward
 
+if TYPE_CHECKING:
+    from .triton_products import Tiles
+
 MOST_SIZES = 4  # of windows whose passes are kept captured
 STALE = 64  # windows of other sizes, after which a kept size may make room for a new one
-SHORTEST_READ = (
-    32  # bytes of a window without gradient that is captured: a copy of the weights pays
-)
+PIECE = 32  # bytes of a window without a gradient that are captured: a copy of the weights pays
 MOST_READ_SIZES, STALE_READ = 1, 16  # of such windows; each size has a copy of the weights
 
 
 def graphed_mlstm(
-    graphs: "Graphs", inputs: Inputs, deferred: DeferredWeightGradients | None = None
+    graphs: "Graphs",
+    inputs: Inputs,
+    deferred: DeferredWeightGradients | None = None,
+    tiles: "Tiles | None" = None,
 ) -> tuple[Tensor, Tensor, Tensor] | None:
     """Return h and the last h and c, with their gradient; None if too many sizes are in use.
 
-    deferred: as in `RecurrentWeights`.
+    deferred: as in `RecurrentWeights`. tiles: as for `run_forward`.
     """
-    captured = graphs.borrow(inputs)
+    captured = graphs.borrow(inputs, tiles)
     if captured is None:
         return None
     made: tuple[Tensor, Tensor, Tensor] = _GraphedMlstm.apply(captured, deferred, *inputs)
@@ -38,19 +42,37 @@ def graphed_mlstm(
 
 
 def graphed_forward(
-    graphs: "ReadingGraphs", inputs: Inputs
+    graphs: "ReadingGraphs", inputs: Inputs, tiles: "Tiles | None" = None
 ) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Return h and the last h and c without a gradient; None if the window is not captured."""
-    captured = None if inputs.sizes[0] < graphs.shortest else graphs.borrow(inputs)
+    """Return h and the last h and c without a gradient; None if the window is not captured.
+
+    Texts have many lengths, so a window replays the pass over a piece of it several times, and its
+    last bytes run without a graph: fewer than a piece has. tiles: as for `run_forward`.
+    """
+    length, piece = inputs.sizes[0], graphs.piece
+    captured = graphs.borrow(_part(inputs, 0, piece), tiles) if length >= piece else None
     if captured is None:
         return None
+    h, whole = inputs.h0.new_empty(length, *inputs.h0.shape), length - length % piece
     try:
-        _copy(inputs, captured.inputs)
-        captured.replay_forward()
-        h, c = captured.made.h, captured.made.c
-        return h.clone(), h[-1].clone(), c[-1].clone()
+        own, made = captured.inputs, captured.made
+        _copy(_part(inputs, 0, piece), own)
+        for first in range(0, whole, piece):
+            if first:
+                _over_bytes(own).copy_(_over_bytes(inputs)[first : first + piece])
+                own.h0.copy_(made.h[-1])
+                own.c0.copy_(made.c[-1])
+            captured.replay_forward()
+            h[first : first + piece].copy_(made.h)
+        last_h, last_c = made.h[-1].clone(), made.c[-1].clone()
     finally:
         graphs.give_back(captured)
+    if whole < length:
+        rest = _part(inputs, whole, length)._replace(h0=last_h, c0=last_c)
+        made = run_forward(rest, save=False, tiles=tiles)
+        h[whole:].copy_(made.h)
+        last_h, last_c = made.h[-1].clone(), made.c[-1].clone()
+    return h, last_h, last_c
 
 
 @dataclass
@@ -132,21 +154,21 @@ class Graphs:
         self._last_use: dict[Hashable, int] = {}  # for each size kept: the number of its window
         self._windows = 0
 
-    def borrow(self, inputs: Inputs) -> Any:
+    def borrow(self, inputs: Inputs, tiles: "Tiles | None" = None) -> Any:
         """Return passes that are not in use, captured now if necessary; None if there is no room.
 
         There is none while `most_sizes` other sizes are in use. A capture costs several passes:
         sizes that alternate must not evict each other, but a size that no longer occurs must not
         stay for ever.
         """
-        sizes = self.sizes_of(inputs)
+        sizes = self.sizes_of(inputs, tiles)
         with self._lock:
             self._windows += 1
             if sizes not in self.idle and not self._make_room():
                 return None
             self._last_use[sizes] = self._windows
             idle = self.idle.setdefault(sizes, [])
-            return idle.pop() if idle else self._captured(inputs, sizes)
+            return idle.pop() if idle else self._captured(inputs, sizes, tiles)
 
     def _make_room(self) -> bool:
         """Return whether one more size may be kept; first drop the longest unused one if stale."""
@@ -165,17 +187,17 @@ class Graphs:
             if idle is not None:
                 idle.append(captured)
 
-    def sizes_of(self, inputs: Inputs) -> Hashable:
-        """Return what a capture fits: sizes, dtypes, and the stream of its replay."""
+    def sizes_of(self, inputs: Inputs, tiles: "Tiles | None" = None) -> Hashable:
+        """Return what a capture fits: sizes, dtypes, the stream of its replay, and its kernels."""
         tensors = tuple(None if t is None else (tuple(t.shape), t.dtype, t.device) for t in inputs)
-        return tensors, self._capture.stream(inputs.h0.device)
+        return tensors, self._capture.stream(inputs.h0.device), tiles
 
-    def _captured(self, inputs: Inputs, sizes: Hashable) -> CapturedForward:
+    def _captured(self, inputs: Inputs, sizes: Hashable, tiles: "Tiles | None") -> CapturedForward:
         own, device = _cloned(inputs), inputs.x.device
-        made, replay = self._capture(lambda: run_forward(own, save=True), device)
+        made, replay = self._capture(partial(run_forward, own, save=True, tiles=tiles), device)
         given = (torch.zeros_like(made.h), torch.zeros_like(own.h0), torch.zeros_like(own.c0))
         backward, replay_backward = self._capture(
-            lambda: _flat(run_backward(own, made, *given)), device
+            lambda: _flat(run_backward(own, made, *given, tiles=tiles)), device
         )
         gradients, factors = Gradients(*backward[:_GRADIENTS]), Factors(*backward[_GRADIENTS:])
         return Captured(self, sizes, own, made, replay, given, gradients, factors, replay_backward)
@@ -184,8 +206,8 @@ class Graphs:
 class ReadingGraphs(Graphs):
     """Captured forward passes without a gradient.
 
-    Texts of many lengths give windows of many sizes, so a size is captured when it comes again.
-    shortest: bytes of a window that is captured; the others are as for `Graphs`.
+    Windows have many numbers of lanes, as texts end, so a size is captured when it comes again.
+    piece: the bytes that are captured; the others are as for `Graphs`.
     """
 
     def __init__(
@@ -193,24 +215,25 @@ class ReadingGraphs(Graphs):
         capture: Capture | None = None,
         most_sizes: int = MOST_READ_SIZES,
         stale: int = STALE_READ,
-        shortest: int = SHORTEST_READ,
+        piece: int = PIECE,
     ) -> None:
         super().__init__(capture, most_sizes, stale)
-        self.shortest = shortest
+        self.piece = piece
         self._before: Hashable = None  # the size of the last window
 
-    def borrow(self, inputs: Inputs) -> Any:
+    def borrow(self, inputs: Inputs, tiles: "Tiles | None" = None) -> Any:
         """Return a pass that is not in use; None at the first window of a size in a row."""
-        sizes = self.sizes_of(inputs)
+        sizes = self.sizes_of(inputs, tiles)
         with self._lock:
             again, self._before = sizes == self._before, sizes
-            return super().borrow(inputs) if again or sizes in self.idle else None
+            return super().borrow(inputs, tiles) if again or sizes in self.idle else None
 
-    def _captured(self, inputs: Inputs, sizes: Hashable) -> CapturedForward:
+    def _captured(self, inputs: Inputs, sizes: Hashable, tiles: "Tiles | None") -> CapturedForward:
         # Ordinary tensors, which may be written to in and outside of inference mode.
         with torch.inference_mode(False), torch.no_grad():
             own = _cloned(inputs)
-            made, replay = self._capture(lambda: run_forward(own, save=False), inputs.x.device)
+            work = partial(run_forward, own, save=False, tiles=tiles)
+            made, replay = self._capture(work, inputs.x.device)
         return CapturedForward(self, sizes, own, made, replay)
 
 
@@ -327,6 +350,17 @@ def _cloned(inputs: Inputs) -> Inputs:
         None if indices is None else indices.clone(),
         *(tensor.detach().clone() for tensor in rest),
     )
+
+
+def _over_bytes(inputs: Inputs) -> Tensor:
+    """Return what has a row for each byte."""
+    return inputs.x if inputs.indices is None else inputs.indices
+
+
+def _part(inputs: Inputs, first: int, end: int) -> Inputs:
+    """Return some bytes of a window, with the state before the whole window."""
+    name = "x" if inputs.indices is None else "indices"
+    return inputs._replace(**{name: _over_bytes(inputs)[first:end]})
 
 
 def _copy(source: Inputs, target: Inputs) -> None:

@@ -4,7 +4,7 @@ import logging
 from contextlib import nullcontext
 from functools import cache
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -15,6 +15,9 @@ from ..weight_gradients import DeferredWeightGradients, weight_gradients
 from ..window import Inputs, RecurrenceInput, kernel_inputs
 from .graphs import graphed_forward, graphed_mlstm, graphs_for, reading_graphs_for
 from .triton_window import Activations, in_order, run_backward, run_forward
+
+if TYPE_CHECKING:
+    from .triton_products import Tiles
 
 _log = logging.getLogger(__name__)
 
@@ -45,30 +48,42 @@ def _launches(device: torch.device) -> bool:
         return False
 
 
-def triton_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
-    """Compute what `reference_mlstm` computes, where `runs_in_triton` says that it can."""
+def triton_mlstm(window: RecurrenceInput, tiles: "Tiles | None" = None) -> tuple[Tensor, State]:
+    """Compute what `reference_mlstm` computes, where `runs_in_triton` says that it can.
+
+    tiles: of the kernels that multiply, two a byte; None: cuBLAS multiplies, and there are four.
+    """
     inputs = kernel_inputs(window)
     # The tensors' device need not be the current one; autocast would cast again.
     device = inputs.x.device
     on_device = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
     with on_device, torch.autocast(device.type, enabled=False):
         if inputs.want_gradient:
-            h, last_h, last_c = _with_gradient(inputs, window.weights.deferred)
+            h, last_h, last_c = _with_gradient(inputs, window.weights.deferred, tiles)
             return h, State(last_h, last_c)
         graphs = reading_graphs_for(device)
-        if graphs is not None and (replayed := graphed_forward(graphs, inputs)) is not None:
+        if graphs is not None and (replayed := graphed_forward(graphs, inputs, tiles)) is not None:
             h, last_h, last_c = replayed
             return h, State(last_h, last_c)
-        made = run_forward(inputs, save=False)
+        made = run_forward(inputs, save=False, tiles=tiles)
     return made.h, State(made.h[-1].clone(), made.c[-1].clone())
 
 
-def _with_gradient(inputs: Inputs, deferred: DeferredWeightGradients | None) -> tuple[Tensor, ...]:
+def two_kernel_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
+    """Compute what `triton_mlstm` computes, with products in Triton: two kernels a byte."""
+    from .triton_products import tiles_for
+
+    return triton_mlstm(window, tiles_for(window.state.h))
+
+
+def _with_gradient(
+    inputs: Inputs, deferred: DeferredWeightGradients | None, tiles: "Tiles | None"
+) -> tuple[Tensor, ...]:
     made: tuple[Tensor, ...] | None = None
     if (graphs := graphs_for(inputs.x.device)) is not None:
-        made = graphed_mlstm(graphs, inputs, deferred)
+        made = graphed_mlstm(graphs, inputs, deferred, tiles)
     if made is None:
-        made = _TritonMlstm.apply(deferred, *inputs)
+        made = _TritonMlstm.apply(deferred, tiles, *inputs)
     return made
 
 
@@ -77,11 +92,14 @@ class _TritonMlstm(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, deferred: DeferredWeightGradients | None, *tensors: Tensor
+        ctx: Any,
+        deferred: DeferredWeightGradients | None,
+        tiles: "Tiles | None",
+        *tensors: Tensor,
     ) -> tuple[Tensor, ...]:
         inputs = Inputs(*tensors)
-        made = run_forward(inputs, save=True)
-        ctx.deferred = deferred
+        made = run_forward(inputs, save=True, tiles=tiles)
+        ctx.deferred, ctx.tiles = deferred, tiles
         ctx.save_for_backward(*inputs, *made)
         return made.h, made.h[-1].clone(), made.c[-1].clone()
 
@@ -91,5 +109,6 @@ class _TritonMlstm(torch.autograd.Function):
         saved = ctx.saved_tensors
         size = len(Inputs._fields)
         inputs, made = Inputs(*saved[:size]), Activations(*saved[size:])
-        gradients, factors = run_backward(inputs, made, *(grad.contiguous() for grad in grads))
-        return None, *in_order(gradients, *weight_gradients(factors, ctx.deferred))
+        dh, dh_last, dc_last = (grad.contiguous() for grad in grads)
+        gradients, factors = run_backward(inputs, made, dh, dh_last, dc_last, ctx.tiles)
+        return None, None, *in_order(gradients, *weight_gradients(factors, ctx.deferred))

@@ -18,6 +18,52 @@ def _tanh(x):
 
 
 @triton.jit
+def gates_at(pointers, real, H: tl.constexpr):
+    """Load what the gates i f u o have at these units, in fp32."""
+    i = tl.load(pointers, real).to(tl.float32)
+    f = tl.load(pointers + H, real).to(tl.float32)
+    u = tl.load(pointers + 2 * H, real).to(tl.float32)
+    o = tl.load(pointers + 3 * H, real).to(tl.float32)
+    return i, f, u, o
+
+
+@triton.jit
+def store_gates(pointers, i, f, u, o, real, H: tl.constexpr):
+    """Store what belongs to the gates i f u o at these units."""
+    tl.store(pointers, i, real)
+    tl.store(pointers + H, f, real)
+    tl.store(pointers + 2 * H, u, real)
+    tl.store(pointers + 3 * H, o, real)
+
+
+@triton.jit
+def step(products, x, b, gates, c_before, c, h, real, H: tl.constexpr):
+    """z = W_h m + x_gates + b;  c = f c + i u;  h = o tanh(c).
+
+    products: W_h m, of the gates i f u o, and b alike; the others are pointers.
+    """
+    x_i, x_f, x_u, x_o = gates_at(x, real, H)
+    i, f = tl.sigmoid(products[0] + x_i + b[0]), tl.sigmoid(products[1] + x_f + b[1])
+    u, o = _tanh(products[2] + x_u + b[2]), tl.sigmoid(products[3] + x_o + b[3])
+    new_c = f * tl.load(c_before, real) + i * u
+    tl.store(c, new_c, real)
+    tl.store(h, o * _tanh(new_c), real)
+    store_gates(gates, i, f, u, o, real, H)
+
+
+@triton.jit
+def step_back(d_h, gates, c_before, c, dc, dz, real, H: tl.constexpr):
+    """From d h compute d z; move d c one byte back."""
+    i, f, u, o = gates_at(gates, real, H)
+    tanh_c = _tanh(tl.load(c, real))
+    d_c = tl.load(dc, real) + d_h * o * (1 - tanh_c * tanh_c)
+    d_i, d_u = d_c * u * i * (1 - i), d_c * i * (1 - u * u)
+    d_f = d_c * tl.load(c_before, real) * f * (1 - f)
+    store_gates(dz, d_i, d_f, d_u, d_h * tanh_c * o * (1 - o), real, H)
+    tl.store(dc, d_c * f, real)
+
+
+@triton.jit
 def _place(x, indices, H: tl.constexpr, BLOCK: tl.constexpr, INDEXED: tl.constexpr):
     """Return this program's lane, units, which of them exist, and the lane's row of x."""
     lane = tl.program_id(0).to(tl.int64)
@@ -45,35 +91,12 @@ def _advance(
     x, indices, z, gates, b, c_before, c, h, H: tl.constexpr, BLOCK: tl.constexpr,
     INDEXED: tl.constexpr,
 ):  # fmt: skip
-    """z = x_gates + W_h m + b;  c = f c + i u;  h = o tanh(c).  z: W_h m; gates: i f u o."""
+    """Advance the state; z: W_h m."""
     lane, units, real, x = _place(x, indices, H, BLOCK, INDEXED)
-    x, b, z, gates = (
-        x + H + units,
-        b + units,
-        z + lane * 4 * H + units,
-        gates + lane * 4 * H + units,
-    )
-    at = lane * H + units
-    z_i = tl.load(z, real) + tl.load(x, real).to(tl.float32) + tl.load(b, real)
-    z_f = tl.load(z + H, real) + tl.load(x + H, real).to(tl.float32) + tl.load(b + H, real)
-    z_u = (
-        tl.load(z + 2 * H, real)
-        + tl.load(x + 2 * H, real).to(tl.float32)
-        + tl.load(b + 2 * H, real)
-    )
-    z_o = (
-        tl.load(z + 3 * H, real)
-        + tl.load(x + 3 * H, real).to(tl.float32)
-        + tl.load(b + 3 * H, real)
-    )
-    i, f, u, o = tl.sigmoid(z_i), tl.sigmoid(z_f), _tanh(z_u), tl.sigmoid(z_o)
-    new_c = f * tl.load(c_before + at, real) + i * u
-    tl.store(c + at, new_c, real)
-    tl.store(h + at, o * _tanh(new_c), real)
-    tl.store(gates, i, real)
-    tl.store(gates + H, f, real)
-    tl.store(gates + 2 * H, u, real)
-    tl.store(gates + 3 * H, o, real)
+    at, of_gates = lane * H + units, lane * 4 * H + units
+    products, bias = gates_at(z + of_gates, real, H), gates_at(b + units, real, H)
+    gates, c_before, c, h = gates + of_gates, c_before + at, c + at, h + at
+    step(products, x + H + units, bias, gates, c_before, c, h, real, H)
 
 
 @triton.jit
@@ -83,17 +106,9 @@ def _retreat(dh, dh_next, gates, c_before, c, dc, dx, H: tl.constexpr, BLOCK: tl
     units = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     real = units < H
     at = lane * H + units
-    gates, dx = gates + lane * 4 * H + units, dx + lane * 5 * H + H + units
-    i, f = tl.load(gates, real).to(tl.float32), tl.load(gates + H, real).to(tl.float32)
-    u, o = tl.load(gates + 2 * H, real).to(tl.float32), tl.load(gates + 3 * H, real).to(tl.float32)
     d_h = tl.load(dh + at, real).to(tl.float32) + tl.load(dh_next + at, real).to(tl.float32)
-    tanh_c = _tanh(tl.load(c + at, real))
-    d_c = tl.load(dc + at, real) + d_h * o * (1 - tanh_c * tanh_c)
-    tl.store(dx, d_c * u * i * (1 - i), real)
-    tl.store(dx + H, d_c * tl.load(c_before + at, real) * f * (1 - f), real)
-    tl.store(dx + 2 * H, d_c * i * (1 - u * u), real)
-    tl.store(dx + 3 * H, d_h * tanh_c * o * (1 - o), real)
-    tl.store(dc + at, d_c * f, real)
+    dz = dx + lane * 5 * H + H + units
+    step_back(d_h, gates + lane * 4 * H + units, c_before + at, c + at, dc + at, dz, real, H)
 
 
 @triton.jit

@@ -1,17 +1,20 @@
-"""A window on CUDA: products by cuBLAS, the arithmetic between them in Triton.
+"""A window on CUDA: products by cuBLAS and the arithmetic between them in Triton, or all in Triton.
 
 `run_forward` and `run_backward` are the two passes over plain buffers. They run unchanged under
 Triton's interpreter, where the tests check them against the reference; on a GPU each is captured
 once in a CUDA graph, per sizes, and replayed.
 """
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
 from ..weight_gradients import Factors, keeps_fp32
 from ..window import Inputs
+
+if TYPE_CHECKING:
+    from .triton_products import Tiles
 
 
 class Activations(NamedTuple):
@@ -35,9 +38,10 @@ class Gradients(NamedTuple):
     b: Tensor
 
 
-def run_forward(inputs: Inputs, *, save: bool) -> Activations:
-    """Advance over the window."""
-    from .triton_kernels import advance, multiply
+def run_forward(inputs: Inputs, *, save: bool, tiles: "Tiles | None" = None) -> Activations:
+    """Advance over the window. tiles: of the kernels that multiply; None: cuBLAS multiplies."""
+    from . import triton_kernels as kernels
+    from . import triton_products as products
 
     T, B, H = inputs.sizes
     kept = T if save else 1
@@ -46,28 +50,42 @@ def run_forward(inputs: Inputs, *, save: bool) -> Activations:
         new(T, B, H), new(kept, B, H, dtype=torch.float32), new(kept, B, H), new(kept, B, 4 * H)
     )
     m = new(B, H)
-    in_fp32 = keeps_fp32(inputs.w_h)  # W_h m: it is rounded with what is added to it
+    in_fp32 = tiles is None and keeps_fp32(inputs.w_h)  # W_h m: rounded with what is added to it
     z = new(B, 4 * H, dtype=torch.float32) if in_fp32 else None
     h, c = inputs.h0, inputs.c0
     for t in range(T):
         at = t if save else 0
-        torch.mm(h, inputs.w_mh.t(), out=made.recurrent[at])
-        multiply(*_byte(inputs, t), made.recurrent[at], m)
-        if z is None:
-            torch.mm(m, inputs.w_h.t(), out=made.gates[at])
+        byte, recurrent, gates = _byte(inputs, t), made.recurrent[at], made.gates[at]
+        state = c, made.c[at], made.h[t]
+        if tiles is not None:
+            products.multiply(tiles, h, inputs.w_mh, *byte, recurrent, m)
+            products.advance(tiles, m, inputs.w_h, *byte, gates, inputs.b, *state)
         else:
-            torch.mm(m, inputs.w_h.t(), out_dtype=torch.float32, out=z)
-        products = made.gates[at] if z is None else z
-        advance(*_byte(inputs, t), products, made.gates[at], inputs.b, c, made.c[at], made.h[t])
+            torch.mm(h, inputs.w_mh.t(), out=recurrent)
+            kernels.multiply(*byte, recurrent, m)
+            if z is None:
+                torch.mm(m, inputs.w_h.t(), out=gates)
+            else:
+                torch.mm(m, inputs.w_h.t(), out_dtype=torch.float32, out=z)
+            kernels.advance(*byte, gates if z is None else z, gates, inputs.b, *state)
         h, c = made.h[t], made.c[at]
     return made
 
 
 def run_backward(
-    inputs: Inputs, made: Activations, dh: Tensor, dh_last: Tensor, dc_last: Tensor
+    inputs: Inputs,
+    made: Activations,
+    dh: Tensor,
+    dh_last: Tensor,
+    dc_last: Tensor,
+    tiles: "Tiles | None" = None,
 ) -> tuple[Gradients, Factors]:
-    """Go back over the window: dh [T, B, H] is the gradient of h, the others of the last state."""
-    from .triton_kernels import retreat, unmultiply
+    """Go back over the window: dh [T, B, H] is the gradient of h, the others of the last state.
+
+    tiles: as for `run_forward`.
+    """
+    from . import triton_kernels as kernels
+    from . import triton_products as products
 
     T, B, H = made.h.shape
     new = made.h.new_empty
@@ -75,10 +93,19 @@ def run_backward(
     dm, dh_next, dc = new(B, H), dh_last.clone(), dc_last.clone()
     for t in reversed(range(T)):
         c_before = made.c[t - 1] if t > 0 else inputs.c0
-        retreat(dh[t], dh_next, made.gates[t], c_before, made.c[t], dc, dx[t])
-        torch.mm(dx[t, :, H:], inputs.w_h, out=dm)
-        unmultiply(dm, *_byte(inputs, t), made.recurrent[t], dx[t], d_recurrent[t], m[t])
-        torch.mm(d_recurrent[t], inputs.w_mh, out=dh_next)
+        gates = made.gates[t], c_before, made.c[t], dc, dx[t]
+        factors = *_byte(inputs, t), made.recurrent[t]
+        if tiles is None or t == T - 1:  # of the last byte's h, there is no product
+            kernels.retreat(dh[t], dh_next, *gates)
+        else:
+            products.retreat(tiles, d_recurrent[t + 1], inputs.w_mh, dh[t], *gates)
+        if tiles is None:
+            torch.mm(dx[t, :, H:], inputs.w_h, out=dm)
+            kernels.unmultiply(dm, *factors, dx[t], d_recurrent[t], m[t])
+        else:
+            products.unmultiply(tiles, dx[t], inputs.w_h, *factors, d_recurrent[t], m[t])
+        if tiles is None or t == 0:
+            torch.mm(d_recurrent[t], inputs.w_mh, out=dh_next)
     dz = dx.view(T * B, 5 * H)[:, H:]
     gradients = Gradients(_of_x(dx, inputs), dh_next, dc, dz.sum(0, dtype=torch.float32))
     return gradients, Factors(dz, m.view(T * B, H), d_recurrent, made.h, inputs.h0)

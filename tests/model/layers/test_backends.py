@@ -59,6 +59,13 @@ def test_auto_and_its_old_name_take_the_fastest():
     ("backend", "dtype", "size", "integers", "reason"),
     [
         ("triton", torch.float32, 4, False, "it needs a CUDA GPU, and the model is on cpu"),
+        (
+            "triton_products",
+            torch.float32,
+            4,
+            False,
+            "it needs a CUDA GPU, and the model is on cpu",
+        ),
         ("amx", torch.float32, 4, False, "it multiplies in bfloat16, and the model in float32"),
         ("amx", torch.bfloat16, 4, False, "this processor has no Intel AMX"),
         ("cpp", torch.bfloat16, 5, False, "16-bit products take units in pairs, and 5 is odd"),

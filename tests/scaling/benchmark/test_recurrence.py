@@ -14,17 +14,25 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from model.fused.tiles.products import StreamedProduct, SummedProduct
 from model.fused.weight_gradients import PRODUCT
-from scaling.benchmark import floor, timing
+from scaling.benchmark import floor, recurrence, timing
 from scaling.benchmark.contenders import (
     compiled_step,
+    fastest_tiles,
     from_inputs,
     from_table,
     loop_2018,
+    own_products,
     reference,
     training,
 )
 from scaling.benchmark.problem import Problem, Sizes
-from scaling.benchmark.recurrence import characters_at_limit, least_bytes, saved_bytes
+from scaling.benchmark.recurrence import (
+    RecurrenceOptions,
+    characters_at_limit,
+    least_bytes,
+    measure_recurrence,
+    saved_bytes,
+)
 from scaling.benchmark.step import BACKWARD, PARTS, REST, spans_of
 from tests.model.fused.kernels import KERNELS, skip_unless_it_runs
 from tests.model.fused.tiles.emulation import emulate_tiles, take_no_tiles
@@ -37,13 +45,22 @@ def small_problem(dtype=torch.float32, T=6, B=5, H=32):
     return Problem.draw(Sizes(T, B, H, 8, dtype, torch.device("cpu")))
 
 
-def test_contenders_do_the_same_work():
+def interpreted_products(problem):
+    if torch.cuda.is_available():
+        pytest.skip("Triton's interpreter is for where there is no GPU; there test_gpu.py runs it")
+    pytest.importorskip("triton", reason="Triton has no wheel for this platform")
+    return own_products(problem, fastest_tiles(problem, backward=True))
+
+
+@pytest.mark.parametrize(
+    "contenders", [(from_table, from_inputs, loop_2018), (interpreted_products,)]
+)
+def test_contenders_do_the_same_work(contenders):
     problem = small_problem()
-    made = [
+    expected, *others = (
         training(contender(problem), problem.parameters(), problem.dh)()
-        for contender in (reference, from_table, from_inputs, loop_2018)
-    ]
-    expected, *others = made
+        for contender in (reference, *contenders)
+    )
     for gradients in others:
         for a, e in zip(gradients[:4], expected[:4], strict=True):
             assert (a - e).norm() <= 1e-5 * e.norm()
@@ -178,6 +195,34 @@ def test_benchmark_writes_what_it_prints(tmp_path):
     assert "to_library_floor" in ratios
     for name in (*speeds, *ratios, result["implementation"]):
         assert name in process.stdout
+
+
+@pytest.mark.parametrize("inference", [False, True])
+def test_kernels_that_multiply_are_compared_with_ours_and_with_the_limit(inference, monkeypatch):
+    pytest.importorskip("triton", reason="Triton has no wheel for this platform")
+    if torch.cuda.is_available():
+        pytest.skip("test_gpu.py runs the benchmark")
+    monkeypatch.setattr(recurrence, "runs_in_triton", lambda w_mh: True)
+    monkeypatch.setattr(recurrence, "characters_at_limit", lambda shape: 1e12)
+    result = measure_recurrence(
+        RecurrenceOptions(
+            hidden_size=16,
+            batch=2,
+            window=2,
+            rounds=3,
+            device="cpu",
+            inference=inference,
+            skip=("loop_2018", "reference"),
+        )
+    )
+    pairs = zip(result["seconds"]["fused"], result["seconds"]["own_products"], strict=True)
+    faster = statistics.median(ours / own for ours, own in pairs)
+    assert result["ratios"]["own_products_to_fused"] == pytest.approx(faster)
+    assert set(result["tiles"]) >= {"lanes", "units", "depth"}
+    assert "own_products_to_library_floor" in result["ratios"]
+    assert ("own_products_to_limit" in result["ratios"]) is not inference
+    if not inference:
+        assert result["ratios"]["to_limit"] == pytest.approx(result["fraction_of_limit"])
 
 
 def test_benchmark_of_inference_and_of_a_step(tmp_path):

@@ -8,6 +8,7 @@ from pytorch_optimizer import Lamb
 
 from model.errors import InputError
 from tests.support.trainers import CPU, make_trainer, make_window
+from training.optimizers.lamb import make_lamb
 from training.optimizers.muon import Muon
 from training.optimizers.optim import (
     BETAS,
@@ -18,8 +19,9 @@ from training.optimizers.optim import (
     make_sgd,
     set_learning_rate,
 )
+from training.optimizers.overflow import SkipsOverflows
 from training.parallel.batch import as_batch
-from training.runs.checkpoint_store import flatten_optimizers
+from training.runs.checkpoint_store import GROUP_STEP, flatten_optimizers
 
 
 @pytest.mark.parametrize(
@@ -82,8 +84,8 @@ MUON = {"momentum": 0.95, "weight_decay": 0.125, "lr": 0.0}
 )
 def test_every_setting_reaches_its_optimizer(name, expected, small_model):
     optimizers = make_optimizers(small_model, OptimConfig(name=name, **SET))
-    assert [type(optimizer) for optimizer in optimizers] == list(expected)
-    for optimizer, settings in zip(optimizers, expected.values(), strict=True):
+    for optimizer, (kind, settings) in zip(optimizers, expected.items(), strict=True):
+        assert isinstance(optimizer, kind)
         (group,) = optimizer.param_groups
         assert {name: group.get(name) for name in settings} == settings
 
@@ -202,7 +204,40 @@ def test_a_fused_sgd_is_the_same_and_survives_a_first_step_that_overflows():
     torch.testing.assert_close(*found)
 
 
-@pytest.mark.parametrize("name", ["adam", "adamw", "muon"])
+@pytest.mark.parametrize("name", ["muon", "lamb"])
+@pytest.mark.parametrize("overflows", [False, True])
+@pytest.mark.parametrize("first", [False, True])
+def test_a_step_that_overflowed_is_undone_on_the_device(name, overflows, first, monkeypatch):
+    """Without a copy to the host: as `found_inf` on a GPU."""
+    matrices = [torch.nn.Parameter(torch.randn(8, 4, generator=torch.Generator().manual_seed(1)))
+                for _ in range(2)]  # fmt: skip
+    optimizers = [_one_optimizer(name, matrix) for matrix in matrices]
+    for matrix, optimizer in zip(matrices, optimizers, strict=True):
+        if not first:
+            matrix.grad = torch.randn(8, 4, generator=torch.Generator().manual_seed(7))
+            optimizer.step()
+        matrix.grad = torch.full((8, 4), math.nan if overflows else 1.0)
+    asked, told = optimizers
+    if not overflows:
+        asked.step()
+    monkeypatch.setattr(SkipsOverflows, "overflowed", lambda optimizer: torch.tensor(overflows))
+    told.step()
+    monkeypatch.undo()
+    assert torch.equal(*matrices)
+    expected = flatten_optimizers([asked])
+    for key, tensor in flatten_optimizers([told]).items():
+        assert torch.equal(tensor, expected[key]) or (key.endswith(GROUP_STEP) and overflows), key
+
+
+def _one_optimizer(name, matrix):
+    if name == "muon":
+        return Muon([matrix], dtype=torch.float32, lr=0.1, momentum=0.9, weight_decay=0.1)
+    lamb = make_lamb([matrix], betas=BETAS, weight_decay=0.1)
+    set_learning_rate([lamb], 0.1)
+    return lamb
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw", "muon", "lamb"])
 def test_a_scaled_step_asks_no_optimizer_whether_it_overflowed(name, monkeypatch):
     """That would wait for the GPU in every step."""
 

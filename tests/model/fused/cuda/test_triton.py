@@ -3,16 +3,23 @@
 What the interpreter cannot show (that the kernels compile, the graphs, speed) is in test_gpu.py.
 """
 
+import json
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 
+import numpy as np
 import pytest
 import torch
 
 if torch.cuda.is_available():
     pytest.skip("test_gpu.py runs the kernels themselves", allow_module_level=True)
 pytest.importorskip("triton", reason="Triton has no wheel for this platform")
+
+import triton.language as tl
+from triton.runtime import interpreter
 
 from model.fused import weight_gradients
 from model.fused.cuda import triton_window
@@ -23,9 +30,13 @@ from model.fused.cuda.graphs import (
     captured_by,
     without_graphs,
 )
-from model.fused.cuda.mlstm import runs_in_triton, triton_mlstm
+from model.fused.cuda.mlstm import runs_in_triton, triton_mlstm, two_kernel_mlstm
+from model.fused.cuda.triton_products import ENOUGH, LARGEST_FIRST, Tiles, tiles_for
 from model.fused.weight_gradients import DeferredWeightGradients, join
-from model.layers.recurrence import reference_mlstm
+from model.inference.features import features_in_order
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
+from model.layers.recurrence import FASTEST_FIRST, reference_mlstm
 from tests.model.layers.windows import (
     EPS,
     error,
@@ -36,32 +47,85 @@ from tests.model.layers.windows import (
     tolerance,
     window_of,
 )
+from tests.support.runs import run_anew
 
 # One unit more than the largest power of two below it, and a block of units with a remainder.
 SIZES = [(1, 1, 3), (4, 3, 33), (3, 5, 64)]
+SMALLEST = Tiles(16, 16, 16, warps=4, stages=2)  # so that small sizes have several of everything
+# Products by cuBLAS, here by the CPU's library, and in the kernels.
+RECURRENCES = [
+    pytest.param(triton_mlstm, id="triton"),
+    pytest.param(partial(triton_mlstm, tiles=SMALLEST), id="triton_products"),
+]
 
 
+ON_ANY_DEVICE = replace(FASTEST_FIRST[0], takes=lambda w_mh: True)  # triton
+OTHER_GPUS_AND_SIZES = [
+    (80, "float16", 1, 333), (80, "bfloat16", 256, 4096), (90, "float32", 256, 1024),
+    (90, "bfloat16", 96, 8192), (120, "bfloat16", 128, 512),
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def bf16_products(monkeypatch):
+    """Let the interpreter multiply numbers in bf16; by itself it multiplies their bits."""
+    multiply = interpreter.InterpreterBuilder.create_dot
+
+    def widened(factor):
+        if factor.dtype.scalar != tl.bfloat16:
+            return factor
+        values = (factor.data.astype(np.uint32) << 16).view(np.float32)
+        return interpreter.TensorHandle(values, tl.float32)
+
+    def multiply_values(builder, a, b, *others):
+        return multiply(builder, widened(a), widened(b), *others)
+
+    monkeypatch.setattr(interpreter.InterpreterBuilder, "create_dot", multiply_values)
+
+
+@pytest.mark.parametrize("recurrence", RECURRENCES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize(("T", "B", "H"), SIZES)
-def test_equals_the_reference_in_fp64(dtype, T, B, H):
+@pytest.mark.parametrize(("T", "B", "H"), [*SIZES, (2, 20, 40)])
+def test_equals_the_reference_in_fp64(recurrence, dtype, T, B, H):
     inputs = scaled_inputs(dtype, T, B, H)
+    with torch.no_grad():
+        for state in inputs[1:3]:
+            state[1 : 1 + B // 2] = 0  # as after a reset
     expected = results(reference_mlstm, exact(inputs))
     # The interpreter cuts off what a GPU rounds to bf16: the error is twice as large.
-    for a, e in zip(results(triton_mlstm, inputs), expected, strict=True):
+    for a, e in zip(results(recurrence, inputs), expected, strict=True):
         assert error(a, e) <= 2 * tolerance(dtype, T, H)
 
 
+@pytest.mark.parametrize("recurrence", RECURRENCES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_the_cell_state_is_kept_in_fp32(dtype):
-    hold_cell_state_in_fp32(triton_mlstm, dtype)
+def test_the_cell_state_is_kept_in_fp32(recurrence, dtype):
+    hold_cell_state_in_fp32(recurrence, dtype)
 
 
-def test_more_units_than_one_block():
-    T, B, H = 3, 2, 1040  # the largest block has 1,024
-    inputs = scaled_inputs(torch.float32, T, B, H)
+def test_products_in_the_kernels_round_less():
+    """Gates and gradients are computed from sums that were not rounded to 16 bits before."""
+    inputs = scaled_inputs(torch.float16, 4, 3, 33)
     expected = results(reference_mlstm, exact(inputs))
-    for a, e in zip(results(triton_mlstm, inputs), expected, strict=True):
-        assert error(a, e) <= 4 * EPS[torch.float32] * (T * 4 * H) ** 0.5
+    by_library, in_kernels = (
+        sum(error(a, e) for a, e in zip(results(recurrence, inputs), expected, strict=True))
+        for recurrence in (triton_mlstm, two_kernel_mlstm)
+    )
+    assert in_kernels < by_library
+
+
+def test_large_windows_have_large_tiles_and_enough_of_them():
+    sizes = [(256, 8192), (256, 4096), (256, 1024), (128, 1024), (512, 512), (16, 512), (1, 8)]
+    windows = [torch.empty(size, dtype=torch.bfloat16) for size in sizes]
+    chosen = [tiles_for(h) for h in windows]
+    assert chosen[0] == chosen[1] == LARGEST_FIRST[0]
+    assert chosen[-1] == LARGEST_FIRST[-1]
+    areas = [tiles.lanes * tiles.units for tiles in chosen[:4]]
+    assert areas == sorted(areas, reverse=True)
+    assert all(
+        tiles.programs(*size) >= ENOUGH for tiles, size in zip(chosen, sizes[:5], strict=False)
+    )
+    assert tiles_for(windows[2].float()).shared_bytes(4) == chosen[2].shared_bytes(2)
 
 
 @pytest.fixture
@@ -119,23 +183,50 @@ def test_parts_of_a_weight_gradient_are_added_before_they_are_rounded():
     torch.testing.assert_close(factors.grad_w_mh().double(), exactly, rtol=1e-5, atol=1e-5)
 
 
-def test_rows_of_a_table():
+@pytest.mark.parametrize("recurrence", RECURRENCES)
+def test_rows_of_a_table(recurrence):
     T, B, H = 4, 3, 33
     x_proj, *rest = scaled_inputs(torch.float32, T, B, H)
     table = x_proj.detach().view(-1, 5 * H)[:7].clone().requires_grad_()
     indices = torch.randint(0, 7, (T, B), generator=torch.Generator().manual_seed(1))
     expected = results(reference_mlstm, exact([table, *rest]), indices)
-    for a, e in zip(results(triton_mlstm, [table, *rest], indices), expected, strict=True):
+    for a, e in zip(results(recurrence, [table, *rest], indices), expected, strict=True):
         assert error(a, e) <= 4 * EPS[torch.float32] * (T * 4 * H) ** 0.5
 
 
-def test_inference_gives_what_training_gives():
+@pytest.mark.parametrize("recurrence", RECURRENCES)
+def test_inference_gives_what_training_gives(recurrence):
     x_proj, h, c, *weights = scaled_inputs(torch.float32, 5, 3, 33)
-    trained, last = triton_mlstm(window_of(x_proj, h, c, *weights))
+    trained, last = recurrence(window_of(x_proj, h, c, *weights))
     with torch.inference_mode():
-        inferred, after = triton_mlstm(window_of(x_proj, h, c, *weights))
+        packed = torch.zeros(1)  # of another implementation: not for this one
+        inferred, after = recurrence(window_of(x_proj, h, c, *weights, packed=packed))
     assert torch.equal(inferred, trained)
     assert torch.equal(after.c, last.c)
+
+
+@pytest.mark.parametrize(
+    ("capability", "dtype", "B", "H"),
+    [
+        (90, "bfloat16", 256, 1024),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in OTHER_GPUS_AND_SIZES),
+    ],
+)
+def test_the_kernels_compile_for_gpus(capability, dtype, B, H, tmp_path):
+    """Each that multiplies does so on tensor cores, and waits, on Hopper, before it reads."""
+    arguments = (capability, dtype, B, H)
+    environment = {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
+    process = run_anew("-m", "tests.model.fused.cuda.compiling", *arguments, env=environment)
+    assert process.returncode == 0, process.stderr
+    kernels = [json.loads(line) for line in process.stdout.splitlines()]
+    names = {kernel["name"] for kernel in kernels}
+    ours = {f"triton_products._{name}" for name in ("multiply", "advance", "unmultiply", "retreat")}
+    assert names == ours | {name.replace("products", "kernels") for name in ours}
+    for kernel in kernels:
+        waits = capability >= 90 and kernel["name"] in ours
+        assert (kernel["waits"], kernel["reads_too_early"]) == (waits, 0)
+        assert (kernel["multiplies"] > 0) is (kernel["name"] in ours and dtype != "float32")
+        assert kernel["shared"] <= 99 * 2**10 or H > 1024  # as consumer GPUs have it
 
 
 def test_the_cpu_does_not_take_this_path():
@@ -182,15 +273,26 @@ def graphs(capture, limits):
         yield graphs
 
 
-def test_graphs_give_what_the_passes_give(graphs, capture):
+@pytest.mark.parametrize("recurrence", RECURRENCES)
+def test_graphs_give_what_the_passes_give(graphs, capture, recurrence):
     first, second = (scaled_inputs(torch.float32, 4, 3, 16) for _ in range(2))
     with torch.no_grad():
         second[0].neg_()
     for inputs in (first, second, first):
         expected = results(reference_mlstm, exact(inputs))
-        for a, e in zip(results(triton_mlstm, inputs), expected, strict=True):
+        for a, e in zip(results(recurrence, inputs), expected, strict=True):
             assert error(a, e) <= 4 * EPS[torch.float32] * (4 * 4 * 16) ** 0.5
     assert capture.captured == 2  # one window: forward, backward
+
+
+def test_a_graph_has_the_kernels_that_are_asked_for(graphs, capture):
+    inputs = scaled_inputs(torch.float16, 2, 1, 8)
+    for recurrence in (triton_mlstm, two_kernel_mlstm):
+        with without_graphs():
+            expected = results(recurrence, inputs)
+        for _ in range(2):
+            assert all(map(torch.equal, results(recurrence, inputs), expected))
+    assert capture.captured == 4
 
 
 def test_windows_alive_at_once_have_graphs_of_their_own(graphs):
@@ -272,7 +374,7 @@ def run_lengths(graphs, lengths):
     """Learn from a window of each of these lengths; return the lengths that are kept captured."""
     for T in lengths:
         results(triton_mlstm, scaled_inputs(torch.float32, T, 2, 8))
-    return [tensors[0][0][0] for tensors, _ in graphs.idle]
+    return [tensors[0][0][0] for tensors, *_ in graphs.idle]
 
 
 @pytest.mark.parametrize("limits", [{"stale": 6}])
@@ -306,33 +408,47 @@ def test_without_graphs_nothing_is_captured(graphs, capture):
     assert capture.captured == 2
 
 
-def read(inputs, mode=torch.inference_mode):
+def read(inputs, mode=torch.inference_mode, recurrence=triton_mlstm, indices=None):
     x_proj, h, c, *weights = inputs
     with mode():
-        outputs, last = triton_mlstm(window_of(x_proj, h, c, *weights))
+        outputs, last = recurrence(window_of(x_proj, h, c, *weights, indices=indices))
     return outputs, last.h, last.c
 
 
 @pytest.fixture
 def reading(capture):
     """Take the way through graphs for windows without a gradient."""
-    graphs = ReadingGraphs(capture, stale=2, shortest=2)
+    graphs = ReadingGraphs(capture, stale=2, piece=2)
     with captured_by(None, graphs):
         yield graphs
 
 
+@pytest.mark.parametrize("recurrence", RECURRENCES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
-def test_a_captured_read_gives_what_one_without_graphs_gives(reading, capture, dtype):
-    """In turns of inference mode and without, with other weights, states and texts."""
-    batches = [scaled_inputs(dtype, 2, 1, 3) for _ in range(2)]
+@pytest.mark.parametrize("rows", [None, 4])
+def test_a_captured_read_gives_what_one_without_graphs_gives(
+    reading, capture, dtype, recurrence, rows
+):
+    """Alternately in inference mode, with other weights, states, texts and lengths.
+
+    rows: of a table, if any.
+    """
+    batches = [scaled_inputs(dtype, T, 1, 3) for T in (2, 5, 4, 3)]
     with torch.no_grad():
         for tensor in batches[1]:
             tensor.neg_()
     for mode in (torch.inference_mode, torch.no_grad, torch.inference_mode):
         for inputs in batches:
-            made = read(inputs, mode)
+            indices = None
+            if rows is not None:
+                indices = torch.arange(len(inputs[0])).unsqueeze(1) * 3 % rows
+                inputs = [
+                    torch.cat([batch[0].flatten(0, 1) for batch in batches])[:rows],
+                    *inputs[1:],
+                ]
+            made = read(inputs, mode, recurrence, indices)
             with without_graphs():
-                expected = read(inputs, mode)
+                expected = read(inputs, mode, recurrence, indices)
             assert all(map(torch.equal, made, expected))
     assert capture.captured == 1
 
@@ -349,16 +465,26 @@ def test_results_of_a_read_are_not_written_over_by_the_next(reading):
 
 
 def test_only_a_size_that_comes_again_is_captured_and_it_makes_room(reading, capture):
-    for T in (2, 3, 4, 5):
-        read(scaled_inputs(torch.float32, T, 1, 3))
+    for B in (2, 3, 4, 5):
+        read(scaled_inputs(torch.float32, 2, B, 3))
     assert capture.captured == 0
-    for T in (2, 2, 2, 3, 3):
-        read(scaled_inputs(torch.float32, T, 1, 3))
+    for B in (2, 2, 2, 3, 3):
+        read(scaled_inputs(torch.float32, 2, B, 3))
     assert capture.captured == 1
-    for _ in range(4):
-        read(scaled_inputs(torch.float32, 4, 1, 3))
+    for T in (2, 3, 4, 5):  # lengths share a capture
+        read(scaled_inputs(torch.float32, T, 4, 3))
     assert capture.captured == 2
     assert len(reading.idle) == 1
+
+
+def test_featurizing_takes_the_captured_pass_for_texts_of_any_length(reading, capture, monkeypatch):
+    model = build_model(ModelConfig(hidden_size=4, embedding_size=3), seed=1).eval()
+    texts = [np.arange(length, dtype=np.uint8) for length in (9, 8, 8, 7, 5, 5, 4)]
+    expected = features_in_order(model, texts, batch_size=2)
+    monkeypatch.setattr("model.layers.recurrence.FASTEST_FIRST", (ON_ANY_DEVICE,))
+    found = features_in_order(model, texts, batch_size=2)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+    assert capture.captured == 1  # of two rows
 
 
 def test_a_short_read_and_a_window_with_a_gradient_are_not_captured(reading, capture):

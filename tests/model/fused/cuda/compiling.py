@@ -1,0 +1,89 @@
+"""Compile all Triton kernels of a window for a GPU that need not be there, for test_triton.py.
+
+python -m tests.model.fused.cuda.compiling CAPABILITY DTYPE LANES UNITS, as in 90 bfloat16 256 1024
+
+Prints a line of JSON for each kernel: its name, its shared memory, and how often its PTX multiplies
+matrices, waits for the kernel before it, and reads memory before that.
+"""
+
+import json
+import re
+import sys
+
+import torch
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource, compile
+from triton.runtime.jit import JITFunction
+
+from model.fused.cuda import triton_products
+from model.fused.cuda.triton_products import tiles_for
+from model.fused.cuda.triton_window import run_backward, run_forward
+from model.fused.window import Inputs
+
+TYPES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16", torch.int64: "i64"}
+MULTIPLIES, READS, WAIT = (
+    r"mma_async\.sync|mma\.sync",
+    r"ld\.global|cp\.async",
+    "griddepcontrol.wait",
+)
+
+
+def compiled_for(capability):
+    """Return what takes the place of a launch: it compiles the kernel for the same arguments."""
+    target, seen = GPUTarget("cuda", capability, 32), set()
+
+    def compile_instead(kernel, *arguments, grid, warmup, **options):
+        names = kernel.arg_names
+        values = dict(zip(names, arguments, strict=False))
+        values |= {name: options.pop(name) for name in names if name in options}
+        signature, constants, aligned = {}, {}, {}
+        for index, name in enumerate(names):
+            value = values[name]
+            if torch.is_tensor(value):
+                signature[name] = f"*{TYPES[value.dtype]}"
+                divisible = value.data_ptr() % 16 == 0
+            elif kernel.params[index].is_constexpr or value is None or value == 1:
+                signature[name], constants[(index,)] = "constexpr", value
+                continue
+            else:
+                signature[name], divisible = "i32", value % 16 == 0
+            if divisible:
+                aligned[(index,)] = [["tt.divisibility", 16]]
+        key = str((kernel, signature, constants, aligned, options))
+        if key in seen:
+            return
+        seen.add(key)
+        made = compile(ASTSource(kernel, signature, constants, aligned), target, options)
+        ptx = made.asm["ptx"]
+        assert made.asm["cubin"]
+        about = {
+            "name": f"{kernel.__module__.rpartition('.')[2]}.{kernel.__name__}",
+            "shared": made.metadata.shared,
+            "multiplies": len(re.findall(MULTIPLIES, ptx)),
+            "waits": ptx.count(WAIT),
+            "reads_too_early": len(re.findall(READS, ptx.partition(WAIT)[0])) if WAIT in ptx else 0,
+        }
+        print(json.dumps(about), flush=True)
+
+    return compile_instead
+
+
+def main(capability, dtype, B, H):
+    JITFunction.run = compiled_for(capability)
+    triton_products.launches_early = lambda device: capability >= 90
+
+    def new(*sizes, of=dtype):
+        return torch.zeros(sizes, dtype=of)
+
+    h, c = new(B, H), new(B, H, of=torch.float32)
+    weights = new(H, H), new(4 * H, H), new(4 * H, of=torch.float32)
+    for x, indices in ((new(2, B, 5 * H), None), (new(256, 5 * H), new(2, B, of=torch.int64))):
+        inputs = Inputs(x, indices, h, c, *weights)
+        for tiles in (None, tiles_for(h)):
+            made = run_forward(inputs, save=True, tiles=tiles)
+            run_backward(inputs, made, new(2, B, H), h, c, tiles=tiles)
+
+
+if __name__ == "__main__":
+    capability, dtype, B, H = sys.argv[1:]
+    main(int(capability), getattr(torch, dtype), int(B), int(H))
