@@ -141,9 +141,7 @@ class Trainer:
             model, optim, lambda: agreed_muon_dtype(world, model.dtype)
         )
         self.scaler = make_loss_scaler(train.precision, world, parallel)
-        self.state = model.initial_state(
-            self.own_lanes or 1
-        )  # a rank without lanes has one of padding
+        self.state = model.initial_state(self.own_lanes or 1)  # without lanes, one of padding
         self.progress = PretrainingProgress()
         # This rank's sums since the last metrics row; checkpointed so that a resumed run writes
         # the same row.

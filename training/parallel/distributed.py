@@ -258,16 +258,11 @@ def _join(device: torch.device, timeout: timedelta) -> None:
             store = dist.PrefixStore(os.environ["TORCHELASTIC_RESTART_COUNT"], store)
         elif rank == 0:
             logging.getLogger(__name__).warning(SHARED_STORE)
-    _check_peers(store, rank, size, device)
+    _check_devices(_exchange(store, rank, size, "here", _name_of(device)))  # waits for all ranks
     _compare_cores(store, rank, size, bound_cores())
     _share_cores(store, rank, size)
     backend = dist.get_default_backend_for_device(device)
     dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
-
-
-def _check_peers(store: dist.Store, rank: int, size: int, device: torch.device) -> None:
-    """Wait for all ranks; refuse, on each of them, devices that do not fit together."""
-    _check_devices(_exchange(store, rank, size, "here", _name_of(device)))
 
 
 def _compare_cores(store: dist.Store, rank: int, size: int, bound: Collection[int]) -> None:
