@@ -67,15 +67,6 @@ def literal(text: str) -> str:
     return f" {escaped}" if escaped.startswith("_") else escaped
 
 
-def state_name(cell: str) -> str:
-    """Return the name of a feature of a model with this cell."""
-    return layer_of(cell).feature
-
-
-def cell_name(cell: str) -> str:
-    return layer_of(cell).title
-
-
 def unit_histogram(
     unit: int, examples: Examples, names: Sequence[str] = tuple(COLORS)
 ) -> dict[str, Any]:
@@ -151,11 +142,11 @@ def draw_histogram(
             textcoords="offset points",
             fontsize=8,
         )
-    sign = ", sign turned" if polarity < 0 else ""
+    name, sign = layer_of(cell).feature, ", sign turned" if polarity < 0 else ""
     axes.set(
-        xlabel=f"{state_name(cell)} of unit {unit} after the text{sign}"
+        xlabel=f"{name} of unit {unit} after the text{sign}"
         if pooling == "last"
-        else f"{pooling} {state_name(cell)} of unit {unit} over the text{sign}",
+        else f"{pooling} {name} of unit {unit} over the text{sign}",
         ylabel="texts of the test set",
     )
     axes.legend()

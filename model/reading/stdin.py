@@ -136,17 +136,14 @@ def kind_of(line: bytes) -> str:
     return ".txt"
 
 
-def read_arriving(
-    lines: Iterator[bytes], kind: str, options: TableOptions | None = None
-) -> "ArrivingRecords":
-    """Return records of a kind among KINDS; InputError, with the line, for an invalid one."""
-    return ArrivingRecords(lines, kind, options or TableOptions())
-
-
 class ArrivingRecords:
-    """The records of lines, each as soon as it is whole."""
+    """The records of lines, each as soon as it is whole; kind: one of KINDS.
 
-    def __init__(self, lines: Iterator[bytes], kind: str, options: TableOptions):
+    Raises InputError, with the line, for an invalid one.
+    """
+
+    def __init__(self, lines: Iterator[bytes], kind: str, options: TableOptions | None = None):
+        options = options or TableOptions()
         codec = options.encoding or "utf-8"
         if "\n".encode(codec) != b"\n":
             raise InputError(f"{PLACE}: cannot be read as {codec}; name the file with --input")
