@@ -13,7 +13,7 @@ from configs.toml_file import RunConfig, load_config, save_config
 from data_utils.lanes import DataConfig
 from model.errors import InputError
 from model.layers.config import ModelConfig
-from tests.support.runs import ROOT, run
+from tests.support.runs import ROOT, done, run
 from training.optimizers.optim import OptimConfig
 from training.parallel.exchange import ParallelConfig
 
@@ -104,11 +104,10 @@ assert load_config(Path({path!r})) == config
 def test_a_path_is_saved_as_utf8_whatever_the_locale(tmp_path):
     """Under the C locale, Python has a surrogate for each byte of the name."""
     path = str(tmp_path / "run.toml")
-    process = run(
+    done(run(
         "-c", SAVED_UNDER_ASCII.format(corpus="caf\udcc3\udca9", path=path),
         env={"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-    )  # fmt: skip
-    assert process.returncode == 0, process.stderr
+    ))  # fmt: skip
     assert load_config(Path(path)).data.corpus == Path("caf\u00e9")
 
 

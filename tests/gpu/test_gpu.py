@@ -30,7 +30,7 @@ from tests.model.layers.windows import (
     tolerance,
     window_of,
 )
-from tests.support.runs import rows_of, small_run
+from tests.support.runs import done, rows_of, small_run
 from tests.support.runs import run as run_command
 from tests.transfer.finetuning.tasks import several
 from training.evaluation import evaluate_split
@@ -97,7 +97,7 @@ def test_training_on_the_gpu_follows_the_cpu(precision, tmp_path):
                 **{**changes, "train.device": device},
             )
         )
-        assert process.returncode == 0, process.stderr
+        done(process)
     cpu, gpu = rows_of(tmp_path / "cpu")[-1], rows_of(tmp_path / "cuda")[-1]
     key = "valid_bits_per_character"
     assert gpu[key] == pytest.approx(cpu[key], abs=0.02)

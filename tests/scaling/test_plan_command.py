@@ -18,7 +18,7 @@ from scaling.planning import Plan
 from scaling.regression import LINEAR, MeasuredRun, measured_run, planned_run, regress
 from scaling.workload import Workload
 from tests.scaling.conftest import PIECES
-from tests.support.runs import ROOT, run
+from tests.support.runs import ROOT, done, run
 
 CLUSTER = ROOT / "configs/clusters/dgx1v_infiniband.toml"
 MIXED = ROOT / "configs/clusters/mixed_lab.toml"
@@ -31,8 +31,7 @@ def planned(*arguments):
 
 
 def test_the_command_answers_what_it_is_asked(tmp_path):
-    process = run("scripts/plan.py", *ISSUE, "--output", tmp_path / "plan.json")
-    assert process.returncode == 0, process.stderr
+    process = done(run("scripts/plan.py", *ISSUE, "--output", tmp_path / "plan.json"))
     result = read_json(tmp_path / "plan.json")
     assert result["gpus"] == 128
     assert result["efficiency"] == pytest.approx(0.85, abs=0.01)

@@ -19,7 +19,7 @@ from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile
 from model.text.tokenizer import ByteTokenizer
-from tests.support.runs import ROOT, assert_refused, rows_of, run, small_run
+from tests.support.runs import ROOT, assert_refused, done, rows_of, run, small_run
 from tests.support.trainers import make_trainer
 from training import monitor as monitor_module
 from training.evaluation import EvaluateConfig
@@ -136,8 +136,7 @@ def test_ranks_meet_after_every_part_of_an_examination(sets):
 def test_a_run_shows_what_it_writes_and_knows(tmp_path, sets):
     folder = tmp_path / "run"
     options = {"evaluate.probe_train": sets[0], "evaluate.probe_val": sets[1]}
-    process = run(*small_run(folder, 10, **options))
-    assert process.returncode == 0, process.stderr
+    done(run(*small_run(folder, 10, **options)))
     row = rows_of(folder)[-1]
     assert 0 <= row["probe_unit_accuracy"] <= 1
     assert 0.4 < row["probe_accuracy"] <= 1

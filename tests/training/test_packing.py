@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from model.errors import InputError
 from model.reading.compression import zstandard
 from tests.support.damage import damaged_bytes
-from tests.support.runs import assert_refused, rows_of, run
+from tests.support.runs import assert_refused, done, rows_of, run
 from training.packing import pack_run, unpack_run
 
 RUN = Path("tests/fixtures/v1/run")
@@ -108,10 +108,8 @@ def test_a_kept_checkpoint_is_packed_with_the_rows_that_led_to_it(tmp_path):
 
 
 def test_an_unpacked_run_resumes(packed, tmp_path):
-    process = run("scripts/pack_run.py", packed, "--output", tmp_path / "back")
-    assert process.returncode == 0, process.stderr
-    process = run("main.py", "--resume", tmp_path / "back", "--train.steps", 12)
-    assert process.returncode == 0, process.stderr
+    done(run("scripts/pack_run.py", packed, "--output", tmp_path / "back"))
+    done(run("main.py", "--resume", tmp_path / "back", "--train.steps", 12))
     assert [row["step"] for row in rows_of(tmp_path / "back")] == [5, 10, 12]
     assert (tmp_path / "back/model/model.safetensors").is_file()
 

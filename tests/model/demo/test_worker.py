@@ -29,6 +29,7 @@ from tests.model.demo.models import (
     small_stars_and_ngrams,
     small_subword_model,
 )
+from tests.support.runs import done
 
 WASM = FOLDER / "wasm"
 NODE, CLANG = shutil.which("node"), shutil.which("clang-14")
@@ -74,7 +75,7 @@ def told(page: str, tmp_path: Path, orders: list[dict]) -> list[list[dict]]:
     process = subprocess.run(
         command, input=json.dumps(orders), capture_output=True, text=True, timeout=PATIENCE
     )
-    assert process.returncode == 0, process.stderr
+    done(process)
     return json.loads(process.stdout)
 
 
