@@ -120,10 +120,7 @@ class ResolvedRun:
             await_visible(self.directory.config)
 
     def keep_resumable(self) -> None:
-        """Save the config again if the folder was moved or removed meanwhile.
-
-        Without it, a checkpoint there could not be resumed.
-        """
+        """Save the config again if its folder was moved or removed: nothing resumes without it."""
         folder = self.directory.folder
         if self.world.is_main and not self.directory.config.is_file():
             log.warning(
@@ -220,10 +217,7 @@ def _with_absolute_paths(config: RunConfig) -> RunConfig:
 
 
 def _absolute(model: str | None) -> str | None:
-    """Return the absolute path of a model's folder.
-
-    Other names stay: those of shipped models and of the hub.
-    """
+    """Return the absolute path of a model's folder; names of shipped and hub models stay."""
     if model is None or model_in(Path(model)) is None:
         return model
     return str(Path(model).resolve())

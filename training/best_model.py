@@ -111,10 +111,7 @@ class BestModelWriter:
             raise InputError(f"{error}; {advice}") from error
 
     def finish(self, trainer: Trainer) -> None:
-        """Write a model if there is no best one, and print its place.
-
-        Where there are valid reviews, it is chosen by its score, which is printed, too.
-        """
+        """Write a model if there is no best one, and print its place, and a best one's score."""
         if trainer.progress.best_bits_per_character is None:
             self.evaluate(trainer)
         best = trainer.progress.best_bits_per_character

@@ -30,10 +30,7 @@ SHORTEST = 5.0  # seconds of training; an estimate from less would be a guess
 
 @contextmanager
 def surviving_closed_stdout() -> Iterator[None]:
-    """Within this context, printing survives a reader that leaves, and a full disk.
-
-    A `tee`, for instance, leaves after a logout.
-    """
+    """Within it, printing survives a reader that leaves, as `tee` at a logout, and a full disk."""
     try:
         yield
     except OSError as error:

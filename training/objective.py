@@ -133,10 +133,7 @@ def _by_torch(
 
 
 def rows_at_once(device_type: str, vocabulary_size: int) -> int:
-    """Return how many rows of logits [rows, V] exist at a time.
-
-    Other devices use CUDA's value.
-    """
+    """Return how many rows of logits [rows, V] exist at a time, on other devices as on CUDA."""
     kind = device_type if device_type in LOGITS_AT_ONCE else "cuda"
     return max(LOGITS_AT_ONCE[kind] // vocabulary_size, FEWEST_ROWS[kind])
 

@@ -137,10 +137,7 @@ def _copy(checkpoint: Path, target: Path) -> None:
 
 
 def unpack_run(packed: Path, folder: Path) -> None:
-    """Unpack a run so that it can be resumed.
-
-    Raises InputError if the file is damaged or is not a packed run, or if the folder is taken.
-    """
+    """Unpack a run to resume it; InputError for a damaged or another file, or a taken folder."""
     if is_taken(folder):
         raise InputError(f"{folder}: exists already; name another --output")
     if folder.parent.is_file():

@@ -92,11 +92,7 @@ def _axes(title: str, size: tuple[float, float]) -> tuple[Figure, Axes]:
 def draw_weights(
     contributions: np.ndarray, neuron: int, poolings: Sequence[str] = ("last",)
 ) -> Figure:
-    """Draw the contribution of every unit, with the sentiment neuron highlighted.
-
-    contributions: [P * H], those of all H units in each of the P poolings side by side; neuron: its
-    place among them.
-    """
+    """Draw every unit's contribution, [P * H]; `neuron`, a place among them, is highlighted."""
     figure, axes = _axes("Weight by unit", WIDE)
     axes.vlines(np.arange(len(contributions)), 0, contributions, linewidth=0.8, color="#444444")
     which, unit = divmod(neuron, len(contributions) // len(poolings))

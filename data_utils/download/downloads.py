@@ -170,10 +170,7 @@ def _fetch(file: RemoteFile, part: PartialFile, path: Path, page: str, patience:
 
 
 def _append_missing(file: RemoteFile, part: PartialFile, timeout_seconds: float) -> None:
-    """Request the missing bytes once, and append what arrives, so that an interruption loses none.
-
-    Raises OSError or HTTPException if the network, the server or the disk fails.
-    """
+    """Request the missing bytes once; append what arrives, so that an interruption loses none."""
     request = urllib.request.Request(file.url, headers=_headers(file, part))
     with urllib.request.urlopen(request, timeout=timeout_seconds) as response:
         if response.headers.get_content_type() == "text/html":

@@ -177,10 +177,7 @@ class Classifier:
 def save_classifier(
     folder: Path, classifier: Classifier, origin: Mapping[str, Any] | None = None
 ) -> None:
-    """Write a classifier; each file is replaced whole.
-
-    origin: from which data, by which command and code it was fitted; kept as it is.
-    """
+    """Write a classifier, each file whole; origin: how it was fitted, kept as it is."""
     tensors = {
         "coefficients": torch.from_numpy(classifier.coefficients.astype(np.float32)),
         "intercept": torch.from_numpy(np.atleast_1d(classifier.intercept).astype(np.float32)),

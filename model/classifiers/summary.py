@@ -138,10 +138,7 @@ def outcome_of(row: Mapping[str, Any], *, has_neutral: bool = False) -> str:
 
 
 class DateColumn:
-    """The column that says when rows were written.
-
-    key: its name. day_first: whether 3/4/2024 is in April.
-    """
+    """The column that says when rows were written; day_first: whether 3/4/2024 is in April."""
 
     def __init__(self, key: str, day_first: bool = False):
         self.key, self.day_first = key, day_first

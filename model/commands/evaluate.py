@@ -66,10 +66,7 @@ def add_protocol(parser: Parser) -> None:
 
 
 def run(options: Namespace, origin: Mapping[str, Any] | None = None) -> None:
-    """Score a file of texts.
-
-    origin: what the result says of code and machine; None: the version of this package.
-    """
+    """Score a file of texts; origin: what made the result, None: the version of this package."""
     if options.data.is_dir():
         raise InputError(
             f"{options.data}: is a folder; name a file in it. Only evaluate.py of the "

@@ -352,10 +352,7 @@ def write_json(path: Path, content: Mapping[str, Any], *, sweep: bool = True) ->
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object.
-
-    Raises InputError if the file is missing, unreadable, too large, or holds something else.
-    """
+    """Read a JSON object; InputError if it is missing, unreadable, too large or something else."""
     try:
         size = path.stat().st_size
         if size > MOST_JSON_BYTES:

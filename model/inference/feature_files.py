@@ -111,10 +111,7 @@ class LongReading:
     def features(
         self, skip: int, advance: Callable[[int], object]
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield the rows of each batch and their features, without the first `skip` batches.
-
-        Raises InputError if the texts have changed.
-        """
+        """Yield the rows of each batch from `skip` on and their features; refuse changed texts."""
         first = 0
         for part, size in zip_longest(self._parts(), self._sizes):
             if part is None or size is None or len(part.sequences) != size[0]:

@@ -96,10 +96,7 @@ def score_split(
     reset: Reset = "strip",
     advance: Callable[[float], object] = lambda tokens: None,
 ) -> Evaluation:
-    """Score a split in one process, with a standard error over reviews.
-
-    lanes, reset and advance: as for `split_costs`.
-    """
+    """Score a split in one process, with a standard error over reviews; see `split_costs`."""
     costs, pieces = split_costs(model, split, lanes=lanes, reset=reset, advance=advance)
     per_review = sums_between(costs.astype(np.float64), split.offsets)
     lengths = split.tokenizer.byte_lengths(split.tokens)

@@ -65,10 +65,7 @@ def reader_of(source: Input, whole: bool = False) -> str:
 def read_lines(
     lines: Iterable[bytes], kind: str, location: str, *, strict: bool
 ) -> Iterator[Record]:
-    """Yield the records of lines of JSON or text; InputError, with the line, for an invalid one.
-
-    location: the source of the lines, for messages.
-    """
+    """Yield the records of lines of JSON or text; InputError, with `location`, if invalid."""
     parse = parse_text if kind == ".txt" else parse_json
     for number, line in enumerate(lines, start=1):
         if number == 1:

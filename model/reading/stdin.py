@@ -30,10 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class ArrivingLines:
-    """The lines of a file descriptor, with their ends.
-
-    A read returns what has arrived, so that no line waits for the next one.
-    """
+    """The lines of a file descriptor, with their ends; none waits for the next one to arrive."""
 
     def __init__(self, descriptor: int):
         self._descriptor = descriptor
@@ -137,10 +134,7 @@ def kind_of(line: bytes) -> str:
 
 
 class ArrivingRecords:
-    """The records of lines, each as soon as it is whole; kind: one of KINDS.
-
-    Raises InputError, with the line, for an invalid one.
-    """
+    """The records of lines, each as soon as it is whole, or InputError; kind: one of KINDS."""
 
     def __init__(self, lines: Iterator[bytes], kind: str, options: TableOptions | None = None):
         options = options or TableOptions()

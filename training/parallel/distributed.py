@@ -266,10 +266,7 @@ def _join(device: torch.device, timeout: timedelta) -> None:
 
 
 def _compare_cores(store: dist.Store, rank: int, size: int, bound: Collection[int]) -> None:
-    """Warn, on the first rank concerned, if OpenMP binds ranks of a machine to the same cores.
-
-    Every rank's threads then start at the first of these, and the other cores are idle.
-    """
+    """Warn, on the first rank concerned, if OpenMP binds ranks of a machine to the same cores."""
     places = f"{_machine()} {' '.join(map(str, sorted(bound)))}"
     texts = _exchange(store, rank, size, "cores", places)
     owns = [(host, set(cores)) for host, *cores in map(str.split, texts)]

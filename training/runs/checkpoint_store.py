@@ -101,10 +101,7 @@ class CheckpointStore:
                 remove_folder(outdated)
 
     def describe(self, checkpoint: Path) -> tuple[dict[str, Any], Path]:
-        """Return the description of a checkpoint, and the file that holds it.
-
-        Raises InputError if it is damaged or of a newer version.
-        """
+        """Return a checkpoint's description and its file; InputError if it is damaged or newer."""
         path = checkpoint / self.DESCRIPTION_FILE
         content = read_json(path)
         check_format_version(content, self.FORMAT_VERSION, path)

@@ -68,10 +68,7 @@ class FinetuningDirectory(RunDirectory):
         return self.folder / "choices.npz"
 
     def locked(self, *, resume: bool) -> AbstractContextManager[Self]:
-        """Lock the folder of the run to resume, or of a new one.
-
-        Entering raises InputError if there is no such run, or if a new one's folder is taken.
-        """
+        """Lock the run's folder, or a new one; InputError if it is missing or taken."""
         return lock_run(self.check_exists()) if resume else lock_new_run(self)
 
     def begin(
