@@ -44,16 +44,11 @@ INTERVAL = "95 % interval"
 Results = dict[str, Any]
 
 
-def write_report(
-    results: Results, folder: Path, figures: Mapping[str, Callable[[Results], Figure]] | None = None
-) -> Path:
-    """Write neuron.html and figures/*.png; return the page's path.
-
-    results: what neuron.json holds. figures: how each is drawn; by default FIGURES.
-    """
+def write_report(results: Results, folder: Path) -> Path:
+    """Write neuron.html and figures/*.png of what neuron.json holds; return the page's path."""
     (folder / "figures").mkdir(parents=True, exist_ok=True)
     pictures = {}
-    for name, draw in (FIGURES if figures is None else figures).items():
+    for name, draw in FIGURES.items():
         with drawing(file := folder / "figures" / f"{name}.png"):
             figure = draw(results)
             pictures[name] = as_svg(figure)
