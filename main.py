@@ -30,10 +30,7 @@ def main() -> int:
     """Parse, launch, pretrain."""
     options = RunOptions.from_command_line(doc=__doc__)
     train = options.run.train
-    with (
-        launched(train.device, train.timeout_seconds) as world,
-        resolve_run(options, world) as run,
-    ):
+    with launched(train.device, train.timeout_seconds) as world, resolve_run(options, world) as run:
         return pretrain(run)
 
 

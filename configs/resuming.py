@@ -9,12 +9,7 @@ from training.metrics import read_rows
 from training.parallel.agreement import run_on_main
 from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig
-from training.runs.named_checkpoints import (
-    checkpoints_in,
-    find_checkpoint,
-    last_until,
-    saved_step,
-)
+from training.runs.named_checkpoints import checkpoints_in, find_checkpoint, last_until, saved_step
 from training.runs.run_directory import PretrainingDirectory
 
 from .options import RunOptions, changed_keys, with_lanes

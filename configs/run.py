@@ -20,12 +20,7 @@ from training.parallel.agreement import check_same, run_on_main
 from training.parallel.distributed import World
 from training.parallel.launcher import may_restart
 from training.precision import agreed_precision
-from training.runs.named_checkpoints import (
-    BEFORE_COOLDOWN,
-    find_checkpoint,
-    go_back,
-    keep_newest,
-)
+from training.runs.named_checkpoints import BEFORE_COOLDOWN, find_checkpoint, go_back, keep_newest
 from training.runs.run_directory import (
     PretrainingDirectory,
     await_visible,

@@ -25,13 +25,7 @@ from .trainer import Diverged, Trainer
 class BestModelWriter:
     """Evaluates, and writes `model/` when the score is the best so far."""
 
-    def __init__(
-        self,
-        directory: PretrainingDirectory,
-        corpus: Corpus,
-        lanes: int,
-        world: World,
-    ):
+    def __init__(self, directory: PretrainingDirectory, corpus: Corpus, lanes: int, world: World):
         """Raise InputError now, not at the first evaluation, if valid cannot be scored."""
         self.directory, self.world, self.lanes = directory, world, lanes
         self.valid = corpus.splits["valid"]

@@ -58,12 +58,7 @@ from .runs.checkpoint_store import (
     restore_weights,
 )
 from .runs.named_checkpoints import find_checkpoint, saved_step
-from .runs.run_directory import (
-    LANES_FILE,
-    TRAINING_FILE,
-    PretrainingDirectory,
-    await_visible,
-)
+from .runs.run_directory import LANES_FILE, TRAINING_FILE, PretrainingDirectory, await_visible
 from .trainer import PretrainingProgress, Trainer
 
 log = logging.getLogger(__name__)

@@ -137,12 +137,7 @@ class Pace:
 class ProgressLines:
     """Prints a run's lines, above a bar if stderr is a terminal."""
 
-    def __init__(
-        self,
-        first_step: int,
-        steps: int,
-        clock: Callable[[], float] = time.monotonic,
-    ):
+    def __init__(self, first_step: int, steps: int, clock: Callable[[], float] = time.monotonic):
         self.steps = steps
         self._clock, self._pace = clock, Pace(clock)
         self._spoke = -math.inf  # when the last line was printed, or asked for

@@ -20,13 +20,7 @@ from model.layers.layer import PerGateParameters
 from model.state import State
 
 from .objective import Objective
-from .optimizers.optim import (
-    MOST_STEPS,
-    OptimConfig,
-    Schedule,
-    make_optimizers,
-    set_learning_rate,
-)
+from .optimizers.optim import MOST_STEPS, OptimConfig, Schedule, make_optimizers, set_learning_rate
 from .parallel.batch import Batch, copied
 from .parallel.buckets import gradients_of
 from .parallel.distributed import LaneSplit, TrainingDevice, World

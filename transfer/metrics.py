@@ -38,10 +38,7 @@ def describe_choices(
     `subset_accuracy` counts the texts that are right in every class. Intervals of counts over texts
     are Wilson's, the others a bootstrap over texts.
     """
-    result: dict[str, Any] = {
-        "examples": len(labels),
-        **metrics_of(labels, choices, len(classes)),
-    }
+    result: dict[str, Any] = {"examples": len(labels), **metrics_of(labels, choices, len(classes))}
     truth, predicted = (as_indicators(values, len(classes)) for values in (labels, choices))
     result |= bootstrap_intervals(truth, predicted, seed)
     if labels.ndim == 1:

@@ -20,14 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from model.errors import InputError
-from model.files.storage import (
-    FULL,
-    flush_to_disk,
-    one_at_a_time,
-    read_json,
-    refusal,
-    write_json,
-)
+from model.files.storage import FULL, flush_to_disk, one_at_a_time, read_json, refusal, write_json
 from model.reading.progress import ProgressBar
 
 BLOCK_BYTES = 1 << 16

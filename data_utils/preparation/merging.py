@@ -60,10 +60,7 @@ def _write(writers: Sequence["SplitWriter"], reviews: list[memoryview]) -> int:
 
 
 def stretches(
-    runs: Sequence[Run],
-    shuffled: bool,
-    repeats: Sequence[np.ndarray] | None,
-    stretch_bytes: int,
+    runs: Sequence[Run], shuffled: bool, repeats: Sequence[np.ndarray] | None, stretch_bytes: int
 ) -> Iterator[list[memoryview]]:
     """Yield reviews in the order of their keys, a stretch of keys at a time.
 

@@ -112,9 +112,7 @@ def add_options(parser: Parser) -> None:
         "--threshold)",
     )
     parser.add_argument(
-        "--neutral",
-        action="store_true",
-        help="label all texts that are unsure as neutral, too",
+        "--neutral", action="store_true", help="label all texts that are unsure as neutral, too"
     )
     parser.add_argument(
         "--neuron",

@@ -42,9 +42,7 @@ ANSWERS = ("label", "probability", "unsure", "unfamiliar", "bits_per_character")
 def add_options(parser: Parser) -> None:
     """Add the options of the command."""
     parser.add_argument(
-        "input",
-        metavar="FILE",
-        help=f"texts, or what classify wrote: {KINDS_HELP}",
+        "input", metavar="FILE", help=f"texts, or what classify wrote: {KINDS_HELP}"
     )
     parser.add_argument(
         "--output",

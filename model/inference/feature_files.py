@@ -132,10 +132,7 @@ class LongReading:
 
 
 def compute(
-    reading: Reading | LongReading,
-    path: Path,
-    digest: str,
-    advance: Callable[[int], object],
+    reading: Reading | LongReading, path: Path, digest: str, advance: Callable[[int], object]
 ) -> None:
     """Write the features to the .npy file `path`, which exists only when it is whole.
 

@@ -7,14 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 from ..errors import InputError
-from .inputs import (
-    DELIMITED,
-    LONGEST_RECORD,
-    OTHER_FILES,
-    TOO_LONG,
-    TableOptions,
-    marked_encoding,
-)
+from .inputs import DELIMITED, LONGEST_RECORD, OTHER_FILES, TOO_LONG, TableOptions, marked_encoding
 from .records import BYTE_ORDER_MARK, Record, decode, read_lines
 from .tables import DelimitedRows, TableReport
 from .texts import TEXT_KEYS, key_in

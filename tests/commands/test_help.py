@@ -112,10 +112,7 @@ def test_help_joins_the_lines_of_an_option():
 
 @pytest.mark.parametrize(
     ("script", "wrong"),
-    [
-        ("experiments/speed/run.py", ["sixth"]),
-        ("experiments/tables.py", ["sixth"]),
-    ],
+    [("experiments/speed/run.py", ["sixth"]), ("experiments/tables.py", ["sixth"])],
 )
 def test_experiments_that_stand_alone_have_help_and_name_mistakes(script, wrong):
     assert run(script, "--help").stdout.startswith("usage: ")

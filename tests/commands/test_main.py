@@ -351,11 +351,7 @@ def test_a_run_without_the_checkpoints_it_had_is_not_begun_again(whole, tmp_path
 
 
 @pytest.mark.parametrize(
-    "length",
-    [
-        ("--train.epochs", 0.05),
-        ("--train.steps", 5, "--optim.cooldown_steps", 2),
-    ],
+    "length", [("--train.epochs", 0.05), ("--train.steps", 5, "--optim.cooldown_steps", 2)]
 )
 def test_a_run_that_has_ended_is_not_begun_again_however_its_length_was_given(tmp_path, length):
     folder = tmp_path / "run"

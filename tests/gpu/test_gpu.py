@@ -91,11 +91,7 @@ def test_training_on_the_gpu_follows_the_cpu(precision, tmp_path):
     changes = {"train.precision": precision, "optim.clip_norm": 1.0}
     for device in ("cpu", "cuda"):
         process = run_command(
-            *small_run(
-                tmp_path / device,
-                40,
-                **{**changes, "train.device": device},
-            )
+            *small_run(tmp_path / device, 40, **{**changes, "train.device": device})
         )
         done(process)
     cpu, gpu = rows_of(tmp_path / "cpu")[-1], rows_of(tmp_path / "cuda")[-1]

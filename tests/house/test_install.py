@@ -123,10 +123,7 @@ def test_the_installed_module_makes_pages(installed, tmp_path):
 def test_quickstart_from_nothing(tmp_path):
     subprocess.run(["git", "clone", "--quiet", ROOT, tmp_path / "clone"], check=True)
     process = subprocess.run(
-        ["bash", "scripts/quickstart.sh"],
-        cwd=tmp_path / "clone",
-        capture_output=True,
-        text=True,
+        ["bash", "scripts/quickstart.sh"], cwd=tmp_path / "clone", capture_output=True, text=True
     )
     done(process)
     assert "valid" in process.stdout

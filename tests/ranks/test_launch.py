@@ -42,8 +42,7 @@ def assert_same_losses(rows, alone):
     [
         (2, {}),
         pytest.param(
-            *(4, {"parallel.lane_groups": 2, "parallel.shares": "measured"}),
-            marks=pytest.mark.slow,
+            *(4, {"parallel.lane_groups": 2, "parallel.shares": "measured"}), marks=pytest.mark.slow
         ),
     ],
 )

@@ -143,11 +143,7 @@ def test_nonsense_is_refused(arguments, words):
         ("0.0265", "1e308", "overhead_seconds is"),
         ("0.9e12", "0", "nodes.memory_bytes_per_second is 0; it must be at least 1"),
         ("[[nodes]]", "jitter = 1e308\n[[nodes]]", r"cluster.toml: jitter is 1e\+308"),
-        (
-            "[[nodes]]",
-            "checkpoint_bytes_per_second = 0\n[[nodes]]",
-            "checkpoint_bytes_per_second",
-        ),
+        ("[[nodes]]", "checkpoint_bytes_per_second = 0\n[[nodes]]", "checkpoint_bytes_per_second"),
     ],
 )
 def test_a_cluster_that_is_none_is_refused(tmp_path, old, new, words):

@@ -180,10 +180,7 @@ UNWANTED = {
     "a bomb of text": ([a_file("metrics.jsonl", bytes(LARGE))], "more than 1,000 times its size"),
     "a bomb of tensors": ([a_file(ONE, bytes(LARGE))], "more than 1,000 times its size"),
     "a PAX header": ([a_special(tarfile.XHDTYPE, content=bytes(LARGE))], "does not belong in it"),
-    "headers in headers": (
-        [a_special(tarfile.GNUTYPE_LONGNAME)] * 3000,
-        "does not belong in it",
-    ),
+    "headers in headers": ([a_special(tarfile.GNUTYPE_LONGNAME)] * 3000, "does not belong in it"),
     "a sparse file": ([a_special(tarfile.GNUTYPE_SPARSE)], "does not belong in it"),
     "a link": ([a_special(tarfile.SYMTYPE)], "does not belong in it"),
     "a folder": ([a_special(tarfile.DIRTYPE)], "does not belong in it"),
@@ -215,8 +212,7 @@ def test_what_does_not_belong_in_a_packed_run_is_refused(packed, tmp_path, added
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["config.toml", *(str(STEP / name) for name in ("training.json", "lanes.safetensors"))],
+    "name", ["config.toml", *(str(STEP / name) for name in ("training.json", "lanes.safetensors"))]
 )
 def test_a_packed_run_that_lacks_a_file_is_refused(packed, tmp_path, name):
     write_packed(tmp_path / "made", [p for p in entries_of(packed) if p[0].name != name])

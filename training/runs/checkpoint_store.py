@@ -29,12 +29,7 @@ from model.files.storage import (
     whole_folder,
     write_json,
 )
-from model.files.weights import (
-    GET_AGAIN,
-    check_not_negative,
-    check_tensors,
-    load_tensors,
-)
+from model.files.weights import GET_AGAIN, check_not_negative, check_tensors, load_tensors
 
 GROUP_STEP = "group_step"
 NEVER_NEGATIVE = {"step", GROUP_STEP, "exp_avg_sq"}

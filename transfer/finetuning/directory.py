@@ -151,10 +151,7 @@ class FinetuningCheckpoints(CheckpointStore):
         step = tuner.progress.step
         if step_folder(self.folder, step).exists():
             return
-        description = {
-            "format_version": self.FORMAT_VERSION,
-            "progress": tuner.progress.as_json(),
-        }
+        description = {"format_version": self.FORMAT_VERSION, "progress": tuner.progress.as_json()}
         with self.writing(step, description) as partial:
             save_tensors(partial / WEIGHTS_FILE, learning_modules(tuner).state_dict())
             save_tensors(partial / OPTIMIZER_FILE, flatten_optimizers([tuner.optimizer]))

@@ -11,13 +11,7 @@ from model.classifiers.answers import added_names
 from model.classifiers.classified_rows import classify_batches
 from model.classifiers.classifier import Classifier, Familiarity
 from model.classifiers.heads import HeadsConfig, build_heads
-from model.classifiers.rows import (
-    BATCH_ROWS,
-    InputRow,
-    OwnNames,
-    in_batches,
-    rows_of,
-)
+from model.classifiers.rows import BATCH_ROWS, InputRow, OwnNames, in_batches, rows_of
 from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.classifiers.stars import Calibration, StarsClassifier
 from model.errors import InputError
