@@ -52,6 +52,11 @@ def assert_same_run(folder, whole_folder, steps=STEPS):
     assert a == b
 
 
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "run"
+
+
 def test_a_run_writes_what_it_promises(whole):
     folder, output = whole
     names = {path.name for path in folder.iterdir()}
@@ -87,8 +92,7 @@ def test_provenance_records_how_the_model_was_made(whole):
     assert description["text_profile"] == "openai"
 
 
-def test_sigterm_saves_and_a_resume_is_exact(whole, tmp_path):
-    folder = tmp_path / "run"
+def test_sigterm_saves_and_a_resume_is_exact(whole, folder):
     process = start(*small_run(folder, STEPS))
     wait_for(folder / "metrics.jsonl", lambda text: text.count("\n") >= 2)
     process.send_signal(signal.SIGTERM)
@@ -99,8 +103,7 @@ def test_sigterm_saves_and_a_resume_is_exact(whole, tmp_path):
     assert_same_run(folder, whole[0])
 
 
-def test_ctrl_c_saves_and_returns_its_exit_code(tmp_path):
-    folder = tmp_path / "run"
+def test_ctrl_c_saves_and_returns_its_exit_code(folder):
     process = start(*small_run(folder, 100_000))
     wait_for(folder / "metrics.jsonl", lambda text: text.count("\n") >= 1)
     process.send_signal(signal.SIGINT)
@@ -109,8 +112,7 @@ def test_ctrl_c_saves_and_returns_its_exit_code(tmp_path):
     assert list((folder / "checkpoint").glob("step-*"))
 
 
-def test_kill_9_and_a_resume_go_on_bit_for_bit(whole, tmp_path):
-    folder = tmp_path / "run"
+def test_kill_9_and_a_resume_go_on_bit_for_bit(whole, folder):
     process = start(*small_run(folder, STEPS))
     wait_for(folder / "metrics.jsonl", lambda text: text.count("\n") >= 6)
     process.kill()
@@ -142,9 +144,8 @@ def test_several_windows_a_step_resume_where_a_checkpoint_was(tmp_path):
     assert_same_run(killed, whole, steps)
 
 
-def test_kill_9_in_the_middle_of_a_save(whole, tmp_path):
+def test_kill_9_in_the_middle_of_a_save(whole, folder):
     """Kill at the 2nd checkpoint after its first file: only the 1st one counts."""
-    folder = tmp_path / "run"
     killer = (
         "import os, signal, sys, training.checkpoint as c\n"
         "save = c.save_tensors\n"
@@ -165,8 +166,7 @@ def test_kill_9_in_the_middle_of_a_save(whole, tmp_path):
     assert_same_run(folder, whole[0])
 
 
-def test_a_longer_resume_is_allowed_other_changes_are_not(whole, tmp_path):
-    folder = tmp_path / "run"
+def test_a_longer_resume_is_allowed_other_changes_are_not(whole, folder):
     assert run(*small_run(folder, 6)).returncode == 0
     done(run("main.py", "--resume", folder, "--train.steps", "8", "--log.every_steps", "1"))
     assert [row["step"] for row in rows_of(folder)] == [4, 6, 7, 8]
@@ -232,9 +232,8 @@ def test_a_reader_that_leaves_ends_no_training(whole, tmp_path, errors_too):
     assert_same_run(folder, whole[0])
 
 
-def test_a_terminal_that_is_closed_ends_no_training(whole, tmp_path):
+def test_a_terminal_that_is_closed_ends_no_training(whole, folder):
     """Where SIGHUP is ignored, as by nohup, but the output is a terminal's."""
-    folder = tmp_path / "run"
     with terminal() as (path, reader):
         process = start(*small_run(folder, STEPS), streams=[path, path])
         os.read(reader, 1)  # the process has opened it and written
@@ -249,8 +248,7 @@ def test_an_existing_run_is_refused(whole):
     assert rows_of(whole[0]) == before
 
 
-def test_a_second_process_learns_who_holds_the_run_until_that_one_is_killed(whole, tmp_path):
-    folder = tmp_path / "run"
+def test_a_second_process_learns_who_holds_the_run_until_that_one_is_killed(whole, folder):
     process = start(*small_run(folder, STEPS))
     wait_for(folder / "metrics.jsonl", lambda text: text.count("\n") >= 1)
     process.send_signal(signal.SIGSTOP)
@@ -265,8 +263,7 @@ def test_a_second_process_learns_who_holds_the_run_until_that_one_is_killed(whol
     assert {path.name for path in folder.iterdir()} == {path.name for path in whole[0].iterdir()}
 
 
-def test_a_training_that_diverges_leaves_nothing_that_is_not_finite(tmp_path):
-    folder = tmp_path / "run"
+def test_a_training_that_diverges_leaves_nothing_that_is_not_finite(folder):
     process = run(*small_run(folder, 1, **{"optim.lr": 1e39}))
     assert_refused(process, "not finite at step 1", "optim.lr below 1e+39", "no earlier checkpoint")
     assert not (folder / "model").exists()
@@ -301,8 +298,7 @@ def test_a_refused_start_leaves_no_folder(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_run_killed_before_its_first_checkpoint_can_be_resumed(whole, tmp_path):
-    folder = tmp_path / "run"
+def test_a_run_killed_before_its_first_checkpoint_can_be_resumed(whole, folder):
     folder.mkdir()
     (folder / "config.toml").write_text((whole[0] / "config.toml").read_text())
     (folder / "metrics.jsonl").write_text('{"step": 4, "torn')
@@ -326,8 +322,7 @@ def test_closed_streams_end_no_training_and_get_into_no_file(tmp_path, closed):
 
 
 @pytest.mark.parametrize("left", ["nothing", "a named one", "a link to nothing"])
-def test_a_run_without_the_checkpoints_it_had_is_not_begun_again(whole, tmp_path, left):
-    folder = tmp_path / "run"
+def test_a_run_without_the_checkpoints_it_had_is_not_begun_again(whole, tmp_path, left, folder):
     shutil.copytree(whole[0], folder)
     if left == "a named one":
         for number, path in enumerate((folder / "checkpoint").glob("step-*")):
@@ -353,8 +348,7 @@ def test_a_run_without_the_checkpoints_it_had_is_not_begun_again(whole, tmp_path
 @pytest.mark.parametrize(
     "length", [("--train.epochs", 0.05), ("--train.steps", 5, "--optim.cooldown_steps", 2)]
 )
-def test_a_run_that_has_ended_is_not_begun_again_however_its_length_was_given(tmp_path, length):
-    folder = tmp_path / "run"
+def test_a_run_that_has_ended_is_not_begun_again_however_its_length_was_given(folder, length):
     words = small_run(folder, STEPS, **{"checkpoint.every_steps": 400})
     steps = words.index("--train.steps")
     process = done(run(*words[:steps], *words[steps + 2 :], *length))
@@ -365,8 +359,7 @@ def test_a_run_that_has_ended_is_not_begun_again_however_its_length_was_given(tm
     assert {path: path.read_bytes() for path in before} == before
 
 
-def test_a_corpus_that_was_moved_is_named_with_the_option_for_its_new_place(whole, tmp_path):
-    folder = tmp_path / "run"
+def test_a_corpus_that_was_moved_is_named_with_the_option_for_its_new_place(whole, folder):
     shutil.copytree(whole[0], folder)
     config = folder / "config.toml"
     saved = next(line for line in config.read_text().splitlines() if line.startswith("corpus = "))
@@ -404,9 +397,8 @@ def as_folder_with_notes(part, tmp_path):
     ],
 )
 def test_what_a_run_did_not_write_is_neither_changed_nor_deleted(
-    whole, tmp_path, part, change, told
+    whole, tmp_path, part, change, told, folder
 ):
-    folder = tmp_path / "run"
     shutil.copytree(whole[0], folder)
     change(folder / part, tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
@@ -416,8 +408,7 @@ def test_what_a_run_did_not_write_is_neither_changed_nor_deleted(
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
-def test_notes_in_checkpoints_stay_and_the_training_goes_on(whole, tmp_path):
-    folder = tmp_path / "run"
+def test_notes_in_checkpoints_stay_and_the_training_goes_on(whole, folder):
     shutil.copytree(whole[0], folder)
     oldest = min((folder / "checkpoint").iterdir())
     (oldest / "notes.txt").write_text("mine")
@@ -447,9 +438,8 @@ def test_resuming_what_is_no_run(tmp_path):
     assert_refused(run("main.py", "--resume", tmp_path), "not a run directory")
 
 
-def test_a_full_disk_during_a_checkpoint(tmp_path):
+def test_a_full_disk_during_a_checkpoint(folder):
     """Files may grow to 60 kB: metrics fit, the optimiser's state does not."""
-    folder = tmp_path / "run"
     limited = (
         "import resource, sys, main\n"
         "from configs import command\n"
