@@ -15,7 +15,7 @@ from configs.options import RunOptions
 from configs.run import ResolvedRun, resolve_run
 from data_utils.lanes import lanes_of
 from training.best_model import BestModelWriter
-from training.checkpoint import Checkpoints, load_initial_weights
+from training.checkpoint import Checkpoints, load_weights
 from training.console import announce, print_main
 from training.feeding import Prefetcher
 from training.metrics import RunLog
@@ -30,10 +30,7 @@ def main() -> int:
     """Parse, launch, pretrain."""
     options = RunOptions.from_command_line(doc=__doc__)
     train = options.run.train
-    with (
-        launched(train.device, train.timeout_seconds) as world,
-        resolve_run(options, world) as run,
-    ):
+    with launched(train.device, train.timeout_seconds) as world, resolve_run(options, world) as run:
         return pretrain(run)
 
 
@@ -53,7 +50,9 @@ def pretrain(run: ResolvedRun) -> int:
     trainer = run.make_trainer(steps_per_epoch)
     best_model = BestModelWriter(run.directory, corpus, config.evaluate.lanes, world)
     if not (run.resumed and checkpoints.restore(trainer, run.from_checkpoint)):
-        load_initial_weights(trainer, config.train.start_from, corpus)
+        trainer.progress.began_from = load_weights(
+            trainer.model, config.train.start_from, corpus.text_profile, corpus.tokenizer
+        )
     check_same_weights(world, trainer.model)
     report_implementations(world, trainer.model)
     monitor = Monitor(config.evaluate, corpus, world)

@@ -55,11 +55,7 @@ CLOSED_VALUES = {  # of keys that stay, with the page of the study
 
 
 def without_closed(content: dict[str, Any], place: str) -> dict[str, Any]:
-    """Return the content of a config's TOML file without closed keys.
-
-    Raises InputError, naming the file `place`, for a closed value, and for a closed key with a
-    value that had an effect.
-    """
+    """Return a config file's content without closed keys; InputError if one had an effect."""
     return {
         section: dict(_open_keys(section, keys, place)) if isinstance(keys, dict) else keys
         for section, keys in content.items()

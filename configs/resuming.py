@@ -9,12 +9,7 @@ from training.metrics import read_rows
 from training.parallel.agreement import run_on_main
 from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig
-from training.runs.named_checkpoints import (
-    checkpoints_in,
-    find_checkpoint,
-    last_until,
-    saved_step,
-)
+from training.runs.named_checkpoints import checkpoints_in, find_checkpoint, last_until, saved_step
 from training.runs.run_directory import PretrainingDirectory
 
 from .options import RunOptions, changed_keys, with_lanes
@@ -95,9 +90,12 @@ def resume(
     back_to = options.from_checkpoint
     if back_to is None:
         _check_checkpoints(saved, directory, world)
-    saved = _with_shuffle(saved)
+    if saved.data.shuffle == "auto":  # the run predates shuffled reviews
+        saved = replace(saved, data=replace(saved.data, shuffle="shards"))
     config = options.run if options.resume is not None else with_saved_defaults(options.run, saved)
-    config = _keep_start(_keep_shuffle(config, saved), saved)
+    if config.data.shuffle == "auto":
+        config = replace(config, data=replace(config.data, shuffle=saved.data.shuffle))
+    config = _keep_start(config, saved)
     before = saved
     if back_to is not None:
         before = replace(saved, optim=saved.optim.without_cooldown())
@@ -112,20 +110,6 @@ def resume(
         optim = replace(config.optim, cooldown_from=resumption.done)
         config = replace(config, optim=optim)
     return config, resumption
-
-
-def _with_shuffle(saved: RunConfig) -> RunConfig:
-    """Complete the config of a run that predates shuffled reviews."""
-    if saved.data.shuffle != "auto":
-        return saved
-    return replace(saved, data=replace(saved.data, shuffle="shards"))
-
-
-def _keep_shuffle(config: RunConfig, saved: RunConfig) -> RunConfig:
-    """Keep the shuffling with which a run began."""
-    if config.data.shuffle != "auto":
-        return config
-    return replace(config, data=replace(config.data, shuffle=saved.data.shuffle))
 
 
 def _keep_start(config: RunConfig, saved: RunConfig) -> RunConfig:

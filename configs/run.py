@@ -20,12 +20,7 @@ from training.parallel.agreement import check_same, run_on_main
 from training.parallel.distributed import World
 from training.parallel.launcher import may_restart
 from training.precision import agreed_precision
-from training.runs.named_checkpoints import (
-    BEFORE_COOLDOWN,
-    find_checkpoint,
-    go_back,
-    keep_newest,
-)
+from training.runs.named_checkpoints import BEFORE_COOLDOWN, find_checkpoint, go_back, keep_newest
 from training.runs.run_directory import (
     PretrainingDirectory,
     await_visible,
@@ -120,10 +115,7 @@ class ResolvedRun:
             await_visible(self.directory.config)
 
     def keep_resumable(self) -> None:
-        """Save the config again if the folder was moved or removed meanwhile.
-
-        Without it, a checkpoint there could not be resumed.
-        """
+        """Save the config again if its folder was moved or removed: nothing resumes without it."""
         folder = self.directory.folder
         if self.world.is_main and not self.directory.config.is_file():
             log.warning(
@@ -220,10 +212,7 @@ def _with_absolute_paths(config: RunConfig) -> RunConfig:
 
 
 def _absolute(model: str | None) -> str | None:
-    """Return the absolute path of a model's folder.
-
-    Other names stay: those of shipped models and of the hub.
-    """
+    """Return the absolute path of a model's folder; names of shipped and hub models stay."""
     if model is None or model_in(Path(model)) is None:
         return model
     return str(Path(model).resolve())

@@ -152,10 +152,7 @@ def open_corpus(folder: Path) -> Corpus:
 
 
 def check_corpus(folder: Path) -> dict[str, Any]:
-    """Check every byte of the splits against the digests of meta.json; return its entries for them.
-
-    Raises InputError as `open_corpus` does, and for a file that has changed.
-    """
+    """Check every byte of the splits against meta.json; return its entries, or raise InputError."""
     sizes: dict[str, Any] = open_corpus(folder).meta["splits"]  # checks the vocabulary, too
     for name in SPLITS:
         paths = {"sha256": tokens_file(name), "offsets_sha256": offsets_file(name)}

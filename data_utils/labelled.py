@@ -180,10 +180,7 @@ def _read_rows(
 
 
 def labelled_records(path: Path, table: TableOptions | None) -> Iterator[Record]:
-    """Yield the records of a file, or of a folder with pos/ and neg/.
-
-    Warns of a row that repeats the header.
-    """
+    """Yield the records of a file, or of a folder's pos/ and neg/; warn of a repeated header."""
     if path.is_dir() and (path / "pos").is_dir() and (path / "neg").is_dir():
         for name in ("neg", "pos"):
             for file in sorted((path / name).glob("*.txt")):
@@ -228,10 +225,7 @@ def held_out_rows(
 
 
 def against_rest(sets: Sequence[LabelledSet], positive: str) -> list[LabelledSet]:
-    """Return the sets with two classes: `positive`, and all other classes as one.
-
-    Raises InputError if the sets do not have this class.
-    """
+    """Return the sets with two classes, `positive` and all others; InputError if it is missing."""
     classes = sets[0].classes
     if positive not in classes:
         raise InputError(f"unknown class {positive!r}; known: {', '.join(map(repr, classes))}")

@@ -9,8 +9,7 @@ Model = Annotated[
     str, Argument(help="A model directory, a run directory, or the name of a shipped model.")
 ]
 Device = Annotated[
-    str,
-    Argument(help="Where it runs: cpu, cuda, cuda:1, mps, or auto: a GPU, if any."),
+    str, Argument(help="Where it runs: cpu, cuda, cuda:1, mps, or auto: a GPU, if any.")
 ]
 TextKey = Annotated[
     str | None,

@@ -95,18 +95,13 @@ class ClusterConfig:
         """GPUs of all nodes."""
         return sum(node.total_gpus for node in self.nodes)
 
-    @property
-    def extensible(self) -> bool:
-        """Whether a job may have more nodes than the cluster: only if there is a network."""
-        return self.network is not None
-
     def first_gpus(self, gpus: int) -> list["NodePool"]:
         """Return the first `gpus` GPUs by kind; beyond the last node, more nodes of its kind."""
         if gpus < 1:
             raise InputError(f"{gpus} GPUs; give at least 1")
         pools, left = [], gpus
         for node in self.nodes:
-            is_last = node is self.nodes[-1] and self.extensible
+            is_last = node is self.nodes[-1] and self.network is not None
             taken = left if is_last else min(left, node.total_gpus)
             if taken:
                 pools.append(NodePool(node, taken))

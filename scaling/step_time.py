@@ -89,10 +89,7 @@ class StepTime:
 
 
 def ring_seconds(size: float, ranks: int, bytes_per_second: float) -> float:
-    """Return 2 (p - 1) / p S / B: every rank sends and receives that many bytes, both ways at once.
-
-    Patarasuk & Yuan 2009.
-    """
+    """Return 2 (p - 1) / p S / B, what every rank sends and receives (Patarasuk & Yuan 2009)."""
     return 2 * (ranks - 1) / ranks * size / bytes_per_second
 
 

@@ -88,8 +88,6 @@ class MemoryModel:
     lane_groups: int = 1
     gradient_bytes: float = 2.0
     """Bytes of a parameter's gradient as it is sent; 0 without an exchange."""
-    graphs: bool = True
-    runtime: float = RUNTIME_BYTES
 
     def __post_init__(self) -> None:
         if self.model.cell != "mlstm" or self.model.layers != 1:
@@ -103,11 +101,8 @@ class MemoryModel:
     def bytes_per_lane(self) -> float:
         """Bytes of a lane's activations over the window."""
         H, s = self.model.hidden_size, PRECISION_BYTES[self.precision]
-        narrow = IN_PRODUCT_DTYPE + (OF_GRAPHS if self.graphs else 0)
-        chosen = (
-            self.model.resolved_vocabulary_size * s if self.graphs else 0
-        )  # one of V tokens, for the table
-        return self.window * (H * (narrow * s + IN_FP32 * FP32) + chosen)
+        units = H * ((IN_PRODUCT_DTYPE + OF_GRAPHS) * s + IN_FP32 * FP32)
+        return self.window * (units + self.model.resolved_vocabulary_size * s)  # of the table
 
     def needed(self, lanes: int) -> Memory:
         """Return the memory at the peak with this many lanes."""
@@ -122,7 +117,7 @@ class MemoryModel:
             passing=P * max(s + normed, FP32),  # the latter a root of the second moments
             exchange=P * self.gradient_bytes if self.gradient_bytes < FP32 else 0,
             activations=self.bytes_per_lane * -(-lanes // self.lane_groups),
-            runtime=self.runtime,
+            runtime=RUNTIME_BYTES,
         )
 
     def largest_lanes(self, memory_bytes: float, headroom: float) -> int:

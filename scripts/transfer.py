@@ -55,9 +55,9 @@ def main() -> None:
 
 def print_table(results: dict[str, Any]) -> None:
     """Print the accuracies on the test set, best known first."""
-    from transfer.plots import cell_name
+    from model.layers.cells import layer_of
 
-    neuron, cell = results["neuron"], cell_name(results["model"]["architecture"]["cell"])
+    neuron, cell = results["neuron"], layer_of(results["model"]["architecture"]["cell"]).title
     sign = "+" if neuron["polarity"] > 0 else "-"
     threshold = results.get("threshold", {"value": 0.5})  # only two classes have one
     cut = {f"all units, cut at {threshold['value']:.3f}": threshold}

@@ -1,7 +1,7 @@
 """The best model of a run by its validation score."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,24 +25,13 @@ from .trainer import Diverged, Trainer
 class BestModelWriter:
     """Evaluates, and writes `model/` when the score is the best so far."""
 
-    def __init__(
-        self,
-        directory: PretrainingDirectory,
-        corpus: Corpus,
-        lanes: int,
-        world: World,
-        evaluate: Callable[..., tuple[float, int]] = evaluate_split,
-    ):
+    def __init__(self, directory: PretrainingDirectory, corpus: Corpus, lanes: int, world: World):
+        """Raise InputError now, not at the first evaluation, if valid cannot be scored."""
         self.directory, self.world, self.lanes = directory, world, lanes
-        self._evaluate = evaluate
         self.valid = corpus.splits["valid"]
         self.profile = text_profile(corpus.text_profile)
         self.corpus = corpus
         self.origin = describe_origin()
-        self._check_valid()
-
-    def _check_valid(self) -> None:
-        """Raise InputError at once, not at the first evaluation, if valid cannot be scored."""
         try:
             if self.valid.reviews:
                 cut_strips(self.valid, self.lanes)
@@ -69,7 +58,7 @@ class BestModelWriter:
             return {}
         model = trainer.model
         model.eval()
-        bits, _ = self._evaluate(model, self.valid, lanes=self.lanes, world=self.world)
+        bits, _ = evaluate_split(model, self.valid, lanes=self.lanes, world=self.world)
         model.train()
         if not math.isfinite(bits):
             raise trainer.diverged("the loss on the valid split is")
@@ -85,13 +74,8 @@ class BestModelWriter:
             score = {"best_valid_bits_per_character": trainer.progress.best_bits_per_character}
             provenance = self.provenance(trainer) | score
             with whole_folder(self.directory.model, self.directory.MODEL_FILES) as partial:
-                save_model(
-                    partial,
-                    trainer.model,
-                    self.profile,
-                    provenance,
-                    tokenizer=self.corpus.tokenizer,
-                )
+                tokenizer = self.corpus.tokenizer
+                save_model(partial, trainer.model, self.profile, provenance, tokenizer=tokenizer)
 
     def provenance(self, trainer: Trainer) -> dict[str, Any]:
         """Return the origin of the weights, for their description; not the best model's score."""
@@ -121,10 +105,7 @@ class BestModelWriter:
             raise InputError(f"{error}; {advice}") from error
 
     def finish(self, trainer: Trainer) -> None:
-        """Write a model if there is no best one, and print its place.
-
-        Where there are valid reviews, it is chosen by its score, which is printed, too.
-        """
+        """Write a model if there is no best one, and print its place, and a best one's score."""
         if trainer.progress.best_bits_per_character is None:
             self.evaluate(trainer)
         best = trainer.progress.best_bits_per_character

@@ -25,7 +25,6 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from data_utils.corpus import Corpus
 from model.bounds import PositiveInt, check_bounds
 from model.errors import InputError
 from model.files.shipped import CONFIG_FILE
@@ -59,12 +58,7 @@ from .runs.checkpoint_store import (
     restore_weights,
 )
 from .runs.named_checkpoints import find_checkpoint, saved_step
-from .runs.run_directory import (
-    LANES_FILE,
-    TRAINING_FILE,
-    PretrainingDirectory,
-    await_visible,
-)
+from .runs.run_directory import LANES_FILE, TRAINING_FILE, PretrainingDirectory, await_visible
 from .trainer import PretrainingProgress, Trainer
 
 log = logging.getLogger(__name__)
@@ -243,20 +237,15 @@ class Checkpoints(CheckpointStore):
         with advice_if_damaged(folder):
             trainer.progress = PretrainingProgress.from_json(content.get("progress"), step, path)
             restore_loss_scaler(trainer.scaler, content.get("loss_scaler"), path)
-            _restore_tensors(trainer, folder)
+            restore_weights(trainer.model, folder / WEIGHTS_FILE, CONFIG)
+            restore_optimizers(trainer.optimizers, folder / optimizer)
+            _restore_carried(trainer, folder / LANES_FILE)
         return True
 
 
 def _copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return copies in the memory of the CPU, which later steps do not change."""
     return {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
-
-
-def _restore_tensors(trainer: Trainer, folder: Path) -> None:
-    restore_weights(trainer.model, folder / WEIGHTS_FILE, CONFIG)
-    path = folder / optimizer_file(trainer.exchange.states.index)
-    restore_optimizers(trainer.optimizers, path)
-    _restore_carried(trainer, folder / LANES_FILE)
 
 
 def _restore_carried(trainer: Trainer, path: Path) -> None:
@@ -364,13 +353,6 @@ def _shapes_in(path: Path) -> dict[str, Shape]:
     return {}
 
 
-def load_initial_weights(trainer: Trainer, start_from: str | None, corpus: Corpus) -> None:
-    """Load the weights of the model `start_from`, if any, and record where they come from."""
-    trainer.progress.began_from = load_weights(
-        trainer.model, start_from, corpus.text_profile, corpus.tokenizer
-    )
-
-
 def load_weights(
     model: LanguageModel, start_from: str | None, text_profile: str, tokenizer: Tokenizer = BYTES
 ) -> dict[str, Any] | None:
@@ -390,15 +372,8 @@ def load_weights(
             f"{text_profile!r}; prepare it with --text-profile {loaded.profile.name}"
         )
     model.load_state_dict(loaded.model.state_dict())
-    return _origin(start_from, loaded.provenance)
-
-
-def _origin(start_from: str, provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the name of a model, without its folders, and these fields of its provenance."""
-    return {
-        "model": Path(start_from).name,
-        **{k: provenance[k] for k in ORIGIN_FIELDS if k in provenance},
-    }
+    origin = {k: loaded.provenance[k] for k in ORIGIN_FIELDS if k in loaded.provenance}
+    return {"model": Path(start_from).name, **origin}
 
 
 def _check_same_architecture(wanted: ModelConfig, given: ModelConfig, start_from: str) -> None:

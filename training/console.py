@@ -30,10 +30,7 @@ SHORTEST = 5.0  # seconds of training; an estimate from less would be a guess
 
 @contextmanager
 def surviving_closed_stdout() -> Iterator[None]:
-    """Within this context, printing survives a reader that leaves, and a full disk.
-
-    A `tee`, for instance, leaves after a logout.
-    """
+    """Within it, printing survives a reader that leaves, as `tee` at a logout, and a full disk."""
     try:
         yield
     except OSError as error:
@@ -140,12 +137,7 @@ class Pace:
 class ProgressLines:
     """Prints a run's lines, above a bar if stderr is a terminal."""
 
-    def __init__(
-        self,
-        first_step: int,
-        steps: int,
-        clock: Callable[[], float] = time.monotonic,
-    ):
+    def __init__(self, first_step: int, steps: int, clock: Callable[[], float] = time.monotonic):
         self.steps = steps
         self._clock, self._pace = clock, Pace(clock)
         self._spoke = -math.inf  # when the last line was printed, or asked for

@@ -159,10 +159,7 @@ class RunLog:
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Read a metrics file, without lines cut short by a kill or a full disk.
-
-    Raises InputError for a complete line that is not a row.
-    """
+    """Read a metrics file without lines that a kill cut short; InputError for other faults."""
     return [row for _, row in _rows_of(path)]
 
 

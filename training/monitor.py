@@ -43,9 +43,7 @@ class Monitor:
     def _read_probe(self, config: EvaluateConfig) -> None:
         train, val = config.probe_train, config.probe_val
         if train is not None and val is not None:
-            from .probe import (
-                Probe,  # imports scikit-learn, which a run without it does not need
-            )
+            from .probe import Probe  # imports scikit-learn, which other runs do not need
 
             try:
                 self.probe = Probe.read(train, val, PROBE_TEXTS, self.profile, self.tokenizer)
@@ -75,7 +73,7 @@ class Monitor:
         log.board.add_text("sample", "".join(f"    {line}\n" for line in lines), step)
         row: dict[str, float] = {}
         if self.probe is not None:
-            row = self.probe.measure(model, self.world.barrier).row()
+            row = self.probe.measure(model, self.world.barrier)
             self.world.barrier()
         model.train()
         return row

@@ -105,14 +105,11 @@ class _LinearCrossEntropy(torch.autograd.Function):
         d_h, d_w, d_b = ctx.saved_tensors
         # In place: autograd sees the change and refuses a second backward. The large ones take a
         # pass over memory, which is not worth it for a factor of 1; only a GPU cannot tell in time.
-        for gradient in (d_b,) if _is_one(factor) else (d_h, d_w, d_b):
+        is_one = factor.device.type == "cpu" and factor.item() == 1
+        for gradient in (d_b,) if is_one else (d_h, d_w, d_b):
             gradient.mul_(factor)
         # Cast to the dtype of w only now: a sum over bytes would overflow fp16.
         return d_h, d_w.to(ctx.dtype), d_b, None, None, None
-
-
-def _is_one(factor: Tensor) -> bool:
-    return factor.device.type == "cpu" and factor.item() == 1
 
 
 def _by_torch(
@@ -133,10 +130,7 @@ def _by_torch(
 
 
 def rows_at_once(device_type: str, vocabulary_size: int) -> int:
-    """Return how many rows of logits [rows, V] exist at a time.
-
-    Other devices use CUDA's value.
-    """
+    """Return how many rows of logits [rows, V] exist at a time, on other devices as on CUDA."""
     kind = device_type if device_type in LOGITS_AT_ONCE else "cuda"
     return max(LOGITS_AT_ONCE[kind] // vocabulary_size, FEWEST_ROWS[kind])
 

@@ -99,7 +99,9 @@ def pack_run(
             shutil.copyfile(rows, copied.metrics)
             keep_rows(copied.metrics, step)
         _copy(checkpoint, target := step_folder(copied.checkpoints, step))
-        files = _files_of(copied.folder)
+        paths = sorted(path for path in temporary.rglob("*") if path.is_file())
+        # Others in a checkpoint's folder are not the run's.
+        files = [p for p in paths if MEMBER.fullmatch(p.relative_to(temporary).as_posix())]
         before = sum(path.stat().st_size for path in files)
         rounding = {}
         for path in files:
@@ -110,12 +112,6 @@ def pack_run(
                 rounding[path.relative_to(target).as_posix()] = _round(path)
         write_atomically(output, lambda path: _write(files, copied.folder, path))
     return PackedRun(step, before, rounding)
-
-
-def _files_of(folder: Path) -> list[Path]:
-    """Return the files that are packed; others in a checkpoint's folder are not the run's."""
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    return [path for path in paths if MEMBER.fullmatch(path.relative_to(folder).as_posix())]
 
 
 @contextmanager
@@ -141,10 +137,7 @@ def _copy(checkpoint: Path, target: Path) -> None:
 
 
 def unpack_run(packed: Path, folder: Path) -> None:
-    """Unpack a run so that it can be resumed.
-
-    Raises InputError if the file is damaged or is not a packed run, or if the folder is taken.
-    """
+    """Unpack a run to resume it; InputError for a damaged or another file, or a taken folder."""
     if is_taken(folder):
         raise InputError(f"{folder}: exists already; name another --output")
     if folder.parent.is_file():

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,28 +20,6 @@ from model.text.tokenizer import Tokenizer
 KIND = FeatureKind(pooling=("mean", "last"))
 PENALTY = 0.1  # scikit-learn's C, fixed: choosing it would take time at every evaluation
 SEED = 0
-
-
-Pair = tuple[np.ndarray, np.ndarray]  # features of train and of val, [N, H] each
-
-
-@dataclass(frozen=True)
-class Findings:
-    """The result of one probe."""
-
-    accuracy: float  # of all units' means over the texts, on val
-    last_accuracy: float  # of all units' last values
-    unit: int  # whose mean has the largest correlation with the label, on train
-    unit_accuracy: float  # of that unit alone, on val
-
-    def row(self) -> dict[str, float]:
-        """Return what to add to a row of metrics."""
-        return {
-            "probe_accuracy": self.accuracy,
-            "probe_last_accuracy": self.last_accuracy,
-            "probe_unit": self.unit,
-            "probe_unit_accuracy": self.unit_accuracy,
-        }
 
 
 class Probe:
@@ -74,49 +51,32 @@ class Probe:
 
     def measure(
         self, model: LanguageModel, between: Callable[[], object] = lambda: None
-    ) -> Findings:
-        """Return the findings for the model's features.
+    ) -> dict[str, float]:
+        """Return what to add to a row of metrics: accuracies on val.
 
-        between: called after each part of the work: some bytes of a batch of texts, a regression.
+        They are of all units' means over the texts, of all units' last values, and of the unit
+        alone whose mean has the largest correlation with the label on train. between: called after
+        each part of the work: some bytes of a batch of texts, a regression.
         """
         train, val = (
             features_in_order(model, sequences, kind=KIND, advance=lambda _: between())
             for sequences in self.sequences
         )
-        mean, last = zip(np.split(train, 2, axis=1), np.split(val, 2, axis=1), strict=True)
-        return self.examine(mean, last, between)
-
-    def examine(
-        self, mean: Pair, last: Pair, between: Callable[[], object] = lambda: None
-    ) -> Findings:
-        """Fit on the features of train; return the results on those of val.
-
-        mean, last: of each unit over the texts, and after them, of train and of val, [N, H] each.
-        between: as of `measure`.
-        """
-        train, val = standardised(*mean)
+        scaler = StandardScaler().fit(train)  # mean 0 and variance 1 of each feature on train
+        train, last = np.split(scaler.transform(train), 2, axis=1)
+        val, last_of_val = np.split(scaler.transform(val), 2, axis=1)
         signs = 2 * self.train.labels - 1.0
         correlation = (signs - signs.mean()) @ train / len(train)  # [H]
         unit = int(np.abs(correlation).argmax())
-        accuracy = self._accuracy(train, val)
+        found: dict[str, float] = {"probe_accuracy": self._accuracy(train, val)}
         between()
-        last_accuracy = self._accuracy(*standardised(*last))
+        found["probe_last_accuracy"] = self._accuracy(last, last_of_val)
         between()
-        return Findings(
-            accuracy=accuracy,
-            last_accuracy=last_accuracy,
-            unit=unit,
-            unit_accuracy=self._accuracy(train[:, [unit]], val[:, [unit]]),
-        )
+        alone = self._accuracy(train[:, [unit]], val[:, [unit]])
+        return found | {"probe_unit": unit, "probe_unit_accuracy": alone}
 
     def _accuracy(self, train: np.ndarray, val: np.ndarray) -> float:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # accurate enough for a probe
             fitted = LogisticRegression(C=PENALTY, max_iter=200).fit(train, self.train.labels)
         return float(fitted.score(val, self.val.labels))
-
-
-def standardised(train: np.ndarray, val: np.ndarray) -> Pair:
-    """Return both with the mean 0 and the variance 1 that each feature then has on train."""
-    scaler = StandardScaler().fit(train)
-    return scaler.transform(train), scaler.transform(val)

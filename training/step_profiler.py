@@ -65,16 +65,12 @@ class StepProfiler:
             with path_in_oserrors(trace):
                 self.folder.mkdir(parents=True, exist_ok=True)
                 recorded.export_chrome_trace(str(trace))
-                self._save_memory()
+                if self.world.device.type == "cuda":  # for https://pytorch.org/memory_viz
+                    snapshot = self.folder / f"memory-rank-{self.world.rank}.pickle"
+                    torch.cuda.memory._dump_snapshot(str(snapshot))
+                    torch.cuda.memory._record_memory_history(enabled=None)
         except OSError as error:
             log.warning("%s: not written (%s); the training continues", trace, error.strerror)
             return
         if self.world.is_main:
             log.info("%s: open it in https://ui.perfetto.dev", trace)
-
-    def _save_memory(self) -> None:
-        """Write what is allocated and was allocated, for https://pytorch.org/memory_viz."""
-        if self.world.device.type == "cuda":
-            snapshot = self.folder / f"memory-rank-{self.world.rank}.pickle"
-            torch.cuda.memory._dump_snapshot(str(snapshot))
-            torch.cuda.memory._record_memory_history(enabled=None)

@@ -20,13 +20,7 @@ from model.layers.layer import PerGateParameters
 from model.state import State
 
 from .objective import Objective
-from .optimizers.optim import (
-    MOST_STEPS,
-    OptimConfig,
-    Schedule,
-    make_optimizers,
-    set_learning_rate,
-)
+from .optimizers.optim import MOST_STEPS, OptimConfig, Schedule, make_optimizers, set_learning_rate
 from .parallel.batch import Batch, copied
 from .parallel.buckets import gradients_of
 from .parallel.distributed import LaneSplit, TrainingDevice, World
@@ -141,9 +135,7 @@ class Trainer:
             model, optim, lambda: agreed_muon_dtype(world, model.dtype)
         )
         self.scaler = make_loss_scaler(train.precision, world, parallel)
-        self.state = model.initial_state(
-            self.own_lanes or 1
-        )  # a rank without lanes has one of padding
+        self.state = model.initial_state(self.own_lanes or 1)  # without lanes, one of padding
         self.progress = PretrainingProgress()
         # This rank's sums since the last metrics row; checkpointed so that a resumed run writes
         # the same row.

@@ -2,13 +2,14 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from model.errors import InputError
 from model.files.storage import one_at_a_time
-from model.inference.feature_files import REMEDY, SECONDS_BETWEEN_SAVES, Reading, compute, mapped
+from model.inference.feature_files import REMEDY, Reading, compute, mapped
 from model.inference.features import FINAL_CELL, FeatureKind
 from model.layers.language_model import LanguageModel
 from model.reading.progress import ProgressBar
@@ -19,21 +20,12 @@ BUSY = "%s: another command is computing these features; waiting for them"
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
 class FeatureCache:
     """A folder of feature arrays, one per (model, texts as read, kind), named by their digest."""
 
-    def __init__(
-        self,
-        folder: Path,
-        kind: FeatureKind = FINAL_CELL,
-        *,
-        batch_size: int = BATCH_SIZE,
-        seconds_between_saves: float = SECONDS_BETWEEN_SAVES,
-    ):
-        self.folder = folder
-        self.kind = kind
-        self.batch_size = batch_size
-        self.seconds_between_saves = seconds_between_saves
+    folder: Path
+    kind: FeatureKind = FINAL_CELL
 
     def features(
         self, model: LanguageModel, sequences: Sequence[np.ndarray], name: str
@@ -44,7 +36,7 @@ class FeatureCache:
         computing them, this waits for it. Raises InputError for a file of the cache that is
         damaged.
         """
-        reading = Reading(model, sequences, self.kind, self.batch_size)
+        reading = Reading(model, sequences, self.kind, BATCH_SIZE)
         digest = reading.digest()
         path = self.folder / f"{digest[:24]}.npy"
         if not path.is_file():
@@ -56,7 +48,7 @@ class FeatureCache:
 
     def _compute(self, reading: Reading, path: Path, digest: str, name: str) -> None:
         with ProgressBar(name, sum(map(len, reading.sequences))) as progress:
-            compute(reading, path, digest, progress.advance, self.seconds_between_saves)
+            compute(reading, path, digest, progress.advance)
 
 
 def _finite(path: Path, features: np.ndarray) -> np.ndarray:

@@ -38,10 +38,7 @@ def describe_choices(
     `subset_accuracy` counts the texts that are right in every class. Intervals of counts over texts
     are Wilson's, the others a bootstrap over texts.
     """
-    result: dict[str, Any] = {
-        "examples": len(labels),
-        **metrics_of(labels, choices, len(classes)),
-    }
+    result: dict[str, Any] = {"examples": len(labels), **metrics_of(labels, choices, len(classes))}
     truth, predicted = (as_indicators(values, len(classes)) for values in (labels, choices))
     result |= bootstrap_intervals(truth, predicted, seed)
     if labels.ndim == 1:
@@ -127,17 +124,11 @@ def bootstrap_intervals(
     return {f"{name}_interval": np.quantile(v, tails).tolist() for name, v in draws.items()}
 
 
-def resampled_sums(
-    values: np.ndarray, seed: int, counts_at_once: int = COUNTS_AT_ONCE
-) -> np.ndarray:
-    """Return the sums float64 [R, K] of rows of values [N, K] drawn N times, in RESAMPLES draws.
-
-    counts_at_once: counts of texts, over all draws, that are in memory together; they do not
-    change the sums.
-    """
+def resampled_sums(values: np.ndarray, seed: int) -> np.ndarray:
+    """Return the sums float64 [R, K] of rows of values [N, K] drawn N times, in RESAMPLES draws."""
     N = len(values)
     rng, uniform = np.random.default_rng(seed), np.full(N, 1 / N)
-    rows = max(1, counts_at_once // N)
+    rows = max(1, COUNTS_AT_ONCE // N)
     return np.concatenate([
         rng.multinomial(N, uniform, size=min(rows, RESAMPLES - start)) @ values
         for start in range(0, RESAMPLES, rows)

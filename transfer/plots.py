@@ -67,15 +67,6 @@ def literal(text: str) -> str:
     return f" {escaped}" if escaped.startswith("_") else escaped
 
 
-def state_name(cell: str) -> str:
-    """Return the name of a feature of a model with this cell."""
-    return layer_of(cell).feature
-
-
-def cell_name(cell: str) -> str:
-    return layer_of(cell).title
-
-
 def unit_histogram(
     unit: int, examples: Examples, names: Sequence[str] = tuple(COLORS)
 ) -> dict[str, Any]:
@@ -101,11 +92,7 @@ def _axes(title: str, size: tuple[float, float]) -> tuple[Figure, Axes]:
 def draw_weights(
     contributions: np.ndarray, neuron: int, poolings: Sequence[str] = ("last",)
 ) -> Figure:
-    """Draw the contribution of every unit, with the sentiment neuron highlighted.
-
-    contributions: [P * H], those of all H units in each of the P poolings side by side; neuron: its
-    place among them.
-    """
+    """Draw every unit's contribution, [P * H]; `neuron`, a place among them, is highlighted."""
     figure, axes = _axes("Weight by unit", WIDE)
     axes.vlines(np.arange(len(contributions)), 0, contributions, linewidth=0.8, color="#444444")
     which, unit = divmod(neuron, len(contributions) // len(poolings))
@@ -151,11 +138,11 @@ def draw_histogram(
             textcoords="offset points",
             fontsize=8,
         )
-    sign = ", sign turned" if polarity < 0 else ""
+    name, sign = layer_of(cell).feature, ", sign turned" if polarity < 0 else ""
     axes.set(
-        xlabel=f"{state_name(cell)} of unit {unit} after the text{sign}"
+        xlabel=f"{name} of unit {unit} after the text{sign}"
         if pooling == "last"
-        else f"{pooling} {state_name(cell)} of unit {unit} over the text{sign}",
+        else f"{pooling} {name} of unit {unit} over the text{sign}",
         ylabel="texts of the test set",
     )
     axes.legend()

@@ -85,50 +85,38 @@ class Neuron:
         return examples.units([self.index])
 
 
-def fit_regression(
-    train: Examples, val: Examples, seed: int = 0, max_iterations: int = MAX_ITERATIONS
-) -> Regression:
+def fit_regression(train: Examples, val: Examples, seed: int = 0) -> Regression:
     """Fit for every C and return the best on val; the smallest C wins ties.
 
     Raises InputError unless train has every class, numbered from 0, and more than one.
     """
     check_classes(train.labels)
-    _check_no_class_missing(train.labels)
-    fits = [_fit(train, val, c, seed, max_iterations) for c in C_GRID]
+    if missing := set(range(int(train.labels.max()) + 1)) - set(train.labels.tolist()):
+        raise InputError(f"the training labels lack class {min(missing)}; give examples of it")
+    fits = [_fit(train, val, c, seed) for c in C_GRID]
     return fits[int(np.argmax([fit.val_accuracy for fit in fits]))]
 
 
 def check_classes(labels: np.ndarray, name: str = "training", remedy: str = "") -> None:
-    """Refuse labels of a single class, from which nothing can be learned or chosen.
-
-    name: of the set; remedy: appended to the message.
-    """
+    """Refuse labels of a single class, which teach nothing; name, remedy: for the message."""
     if len(np.unique(labels)) < 2:
         raise InputError(f"the {name} labels hold a single class; two are needed{remedy}")
 
 
-def _check_no_class_missing(labels: np.ndarray) -> None:
-    present = set(np.unique(labels).tolist())
-    if missing := set(range(int(labels.max()) + 1)) - present:
-        raise InputError(f"the training labels lack class {min(missing)}; give examples of it")
-
-
-def l1_regression(
-    c: float, seed: int = 0, max_iterations: int = MAX_ITERATIONS
-) -> LogisticRegression:
+def l1_regression(c: float, seed: int = 0) -> LogisticRegression:
     """Return an L1 logistic regression between two classes, yet to be fitted."""
     # l1_ratio=1.0 is the L1 penalty's spelling since scikit-learn 1.8.
     return LogisticRegression(
-        l1_ratio=1.0, solver="liblinear", C=c, random_state=seed, max_iter=max_iterations
+        l1_ratio=1.0, solver="liblinear", C=c, random_state=seed, max_iter=MAX_ITERATIONS
     )
 
 
-def _fit(train: Examples, val: Examples, c: float, seed: int, max_iterations: int) -> Regression:
-    model = OneVsRestClassifier(l1_regression(c, seed, max_iterations))  # one fit for two classes
+def _fit(train: Examples, val: Examples, c: float, seed: int) -> Regression:
+    model = OneVsRestClassifier(l1_regression(c, seed))  # one fit for two classes
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # reported as `converged`
         model.fit(train.features, train.labels)
-    converged = all(int(fit.n_iter_.max()) < max_iterations for fit in model.estimators_)
+    converged = all(int(fit.n_iter_.max()) < MAX_ITERATIONS for fit in model.estimators_)
     val_accuracy = float(model.score(val.features, val.labels))
     coefficients = np.concatenate([fit.coef_ for fit in model.estimators_])
     intercepts = np.concatenate([fit.intercept_ for fit in model.estimators_])

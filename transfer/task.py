@@ -63,11 +63,7 @@ class LabelledTask(TableOptions):
     device: Device = "auto"
 
     def read(self) -> "tuple[LoadedModel, list[LabelledSet]]":
-        """Return the model, in fp32, and the texts of train, val and test.
-
-        Raises InputError if something cannot be read; texts are read first, since a model takes
-        longer.
-        """
+        """Return the model, in fp32, and the texts of train, val and test, which are read first."""
         import torch
 
         from data_utils.labelled import read_labelled_sets

@@ -20,17 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from model.errors import InputError
-from model.files.storage import (
-    FULL,
-    flush_to_disk,
-    one_at_a_time,
-    read_json,
-    refusal,
-    write_json,
-)
+from model.files.storage import FULL, flush_to_disk, one_at_a_time, read_json, refusal, write_json
 from model.reading.progress import ProgressBar
 
 BLOCK_BYTES = 1 << 16
+TIMEOUT_SECONDS = 30.0  # how long to wait for the next byte
+ATTEMPTS = 5  # give up after this many in a row without a new byte
+PAUSE_SECONDS = 1.0  # after the first of these attempts; doubled after each
 # Errors that may be over in a minute; any other status from 400 on is final.
 PASSING = (408, 416, 425, 429, 500, 502, 503, 504)
 
@@ -56,15 +52,6 @@ class Dataset:
     # Converts a downloaded file, in a folder, for transfer; returns the files and their rows.
     convert: Callable[[Path, Path], dict[Path, int]] | None = None
     name: str = ""  # of the folder; that of a published set is the set's
-
-
-@dataclass(frozen=True, kw_only=True)
-class Patience:
-    """How long to wait for a server, and how often to try again."""
-
-    timeout_seconds: float = 30.0  # how long to wait for the next byte
-    attempts: int = 5  # give up after this many in a row without a new byte
-    pause_seconds: float = 1.0  # after the first of these attempts; doubled after each
 
 
 class NotTheFile(OSError):
@@ -94,9 +81,7 @@ class PartialFile:
         self.notes.unlink(missing_ok=True)
 
 
-def download_dataset(
-    dataset: Dataset, folder: Path, patience: Patience | None = None
-) -> list[Path]:
+def download_dataset(dataset: Dataset, folder: Path) -> list[Path]:
     """Download the files of a data set that `folder` lacks; return the paths of all.
 
     Raises InputError if a server does not deliver a file, if it is not the published one, and if
@@ -106,19 +91,16 @@ def download_dataset(
         if place.is_file():
             raise InputError(f"{place}: is a file; name a folder")
     folder.mkdir(parents=True, exist_ok=True)
-    return [
-        _download(file, folder / file.name, dataset.page, patience or Patience())
-        for file in dataset.files
-    ]
+    return [_download(file, folder / file.name, dataset.page) for file in dataset.files]
 
 
-def _download(file: RemoteFile, path: Path, page: str, patience: Patience) -> Path:
+def _download(file: RemoteFile, path: Path, page: str) -> Path:
     busy = refusal(f"{path}: another process is downloading it; wait for it")
     if not path.exists():  # else only others may write to its folder
         with one_at_a_time(path.with_name(f".{path.name}.lock"), busy):
             if not path.exists():
                 part = PartialFile(path.with_name(f"{path.name}.part"))
-                _fetch(file, part, path, page, patience)
+                _fetch(file, part, path, page)
                 _finish(file, part, path)
                 return path
     if file.sha256 is not None and (digest := _sha256(path)) != file.sha256:
@@ -130,12 +112,12 @@ def _download(file: RemoteFile, path: Path, page: str, patience: Patience) -> Pa
     return path
 
 
-def _fetch(file: RemoteFile, part: PartialFile, path: Path, page: str, patience: Patience) -> None:
+def _fetch(file: RemoteFile, part: PartialFile, path: Path, page: str) -> None:
     """Download the rest, with further attempts as long as they bring new bytes."""
     failures, furthest = 0, part.size
     while True:
         try:
-            return _append_missing(file, part, patience.timeout_seconds)
+            return _append_missing(file, part)
         except KeyboardInterrupt:
             log.info("%s: %s bytes kept; run it again to continue", part.path, f"{part.size:,}")
             raise
@@ -157,32 +139,30 @@ def _fetch(file: RemoteFile, part: PartialFile, path: Path, page: str, patience:
             reason = str(cause) or type(cause).__name__
         failures = 1 if part.size > furthest else failures + 1
         furthest = max(furthest, part.size)
-        if final or failures >= patience.attempts:
+        if final or failures >= ATTEMPTS:
             kept = f"{part.size:,} bytes are kept, the same command continues there; "
             raise InputError(
                 f"{file.url}: {reason}; {kept * bool(part.size)}if the address is dead, find the "
                 f"file from {page} and name its folder with --mirror, or save it as {path} yourself"
             )
-        pause = patience.pause_seconds * 2 ** (failures - 1)
+        pause = PAUSE_SECONDS * 2 ** (failures - 1)
         message = "%s: %s; trying again in %g s, from byte %d"
         log.warning(message, file.url, reason, pause, part.size)
         time.sleep(pause)
 
 
-def _append_missing(file: RemoteFile, part: PartialFile, timeout_seconds: float) -> None:
-    """Request the missing bytes once, and append what arrives, so that an interruption loses none.
-
-    Raises OSError or HTTPException if the network, the server or the disk fails.
-    """
+def _append_missing(file: RemoteFile, part: PartialFile) -> None:
+    """Request the missing bytes once; append what arrives, so that an interruption loses none."""
     request = urllib.request.Request(file.url, headers=_headers(file, part))
-    with urllib.request.urlopen(request, timeout=timeout_seconds) as response:
+    with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:
         if response.headers.get_content_type() == "text/html":
             raise NotTheFile("the server sends a web page, not the file")
         if response.status != http.HTTPStatus.PARTIAL_CONTENT:
             if part.size:
                 log.warning("%s: changed, or the server cannot resume; from the start", part.path)
             part.drop()
-            write_json(part.notes, _version(response))
+            names = {"etag": "ETag", "last_modified": "Last-Modified"}
+            write_json(part.notes, {key: response.headers.get(name) for key, name in names.items()})
         elif not response.headers.get("Content-Range", "").startswith(f"bytes {part.size}-"):
             part.drop()
             raise ConnectionError("the server sends another part than requested")
@@ -213,11 +193,6 @@ def _headers(file: RemoteFile, part: PartialFile) -> dict[str, str]:
         if validator:
             headers["If-Range"] = validator
     return headers
-
-
-def _version(response: http.client.HTTPResponse) -> dict[str, str | None]:
-    names = {"etag": "ETag", "last_modified": "Last-Modified"}
-    return {key: response.headers.get(name) for key, name in names.items()}
 
 
 def _check_room(part: PartialFile, missing: int) -> None:

@@ -263,10 +263,7 @@ def _encode_records(block: Block, request: Request) -> Iterator[Reviews]:
 
 
 def _encode_part(records: Iterable[Record], request: Request) -> Reviews:
-    """Encode records until their strings are a block's size; records without text are not kept.
-
-    If there are hardly any strings, MOST_ROWS ends a part.
-    """
+    """Encode records with text until they are a block's size, or MOST_ROWS."""
     place, table = "", None  # of the last record
 
     def rows() -> Iterator[tuple[int, Record]]:

@@ -75,7 +75,8 @@ def _of_folder(folder: Path) -> list[Input]:
         elif path.is_symlink():
             log.warning("%s: a link to a folder, left out; name it to read it too", path)
     inputs, hidden, lists = list[Input](), list[str](), list[str]()
-    has_classes = any({"pos", "neg"} <= names for names in _folders_by_parent(files).values())
+    parents = {path.parent for path in files}
+    has_classes = any(path.name == "pos" and path.with_name("neg") in parents for path in parents)
     for path in _not_ours(files, str(folder)):
         try:
             source = as_input(path)
@@ -93,14 +94,6 @@ def _of_folder(folder: Path) -> list[Input]:
     if not inputs:
         raise InputError(f"{folder}: no file of a known kind in it ({', '.join(KINDS)})")
     return _not_for_tests(inputs, folder, str(folder))
-
-
-def _folders_by_parent(files: Sequence[Path]) -> dict[Path, set[str]]:
-    """Return the names of the folders that have files in them, by the folder above."""
-    names: dict[Path, set[str]] = {}
-    for folder in {path.parent for path in files}:
-        names.setdefault(folder.parent, set()).add(folder.name)
-    return names
 
 
 def _not_for_tests(inputs: Sequence[Input], base: Path, argument: str) -> list[Input]:
@@ -159,9 +152,10 @@ def _no_file(path: Path) -> InputError:
 
 def _without_repetition(inputs: Iterable[Input]) -> Iterator[Input]:
     """Yield each input once; log those that were named before."""
-    seen: dict[object, str] = {}
+    seen: dict[tuple[int, int], str] = {}
     for source in inputs:
-        place = _place(source)
+        stat = Path(source.location).stat()
+        place = stat.st_dev, stat.st_ino  # the same for all names of a file
         if place in seen:
             log.warning(
                 "%s: is the same input as %s; it is read once", source.location, seen[place]
@@ -169,12 +163,6 @@ def _without_repetition(inputs: Iterable[Input]) -> Iterator[Input]:
             continue
         seen[place] = source.location
         yield source
-
-
-def _place(source: Input) -> object:
-    """Return a key that is equal for two names of one input."""
-    stat = Path(source.location).stat()
-    return stat.st_dev, stat.st_ino
 
 
 def _not_ours(files: Sequence[Path], argument: str) -> list[Path]:

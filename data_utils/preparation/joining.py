@@ -21,15 +21,7 @@ from model.reading.progress import ProgressBar
 from model.text.split import Split
 from model.text.tokenizer import BYTES
 
-from ..corpus import (
-    CORPUS_FILES,
-    META_FILE,
-    SPLITS,
-    Corpus,
-    offsets_file,
-    open_corpus,
-    tokens_file,
-)
+from ..corpus import CORPUS_FILES, META_FILE, SPLITS, Corpus, offsets_file, open_corpus, tokens_file
 from .merging import SplitWriter
 from .preparation import check_seed, new_corpus
 

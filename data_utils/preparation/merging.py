@@ -60,10 +60,7 @@ def _write(writers: Sequence["SplitWriter"], reviews: list[memoryview]) -> int:
 
 
 def stretches(
-    runs: Sequence[Run],
-    shuffled: bool,
-    repeats: Sequence[np.ndarray] | None,
-    stretch_bytes: int,
+    runs: Sequence[Run], shuffled: bool, repeats: Sequence[np.ndarray] | None, stretch_bytes: int
 ) -> Iterator[list[memoryview]]:
     """Yield reviews in the order of their keys, a stretch of keys at a time.
 
@@ -88,7 +85,9 @@ def stretches(
             kept = slice(None) if repeats is None else ~repeats[numbers[row]][first:last]
             keys.append(entries["key"][first:last][kept])
             spans.append(np.stack([starts, ends], axis=1)[kept] + (start - begin))
-            parts.append(_bytes_of(run, begin, int(ends[-1]) - begin))
+            with open(run.path(DATA), "rb") as file:
+                file.seek(begin)
+                parts.append(file.read(int(ends[-1]) - begin))
             start += len(parts[-1])
             places[row] = last
             heads[row] = entries["key"][last] if last < len(entries) else 0
@@ -111,12 +110,6 @@ def _edges(
     stretch_of = np.cumsum(sizes) // stretch_bytes
     edges: list[int] = heads[1:][np.diff(stretch_of) > 0].tolist()
     return edges
-
-
-def _bytes_of(run: Run, start: int, size: int) -> bytes:
-    with open(run.path(DATA), "rb") as file:
-        file.seek(start)
-        return file.read(size)
 
 
 class SplitWriter:

@@ -1,7 +1,6 @@
 """The vocabulary of a corpus: trained on a sample of its train split, or taken from elsewhere."""
 
 import logging
-from collections.abc import Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -173,7 +172,10 @@ def _train(
 ) -> None:
     follow_parent()
     try:
-        texts = _texts_of(text.map(), reviews)
+        split = text.map()
+        ends = split.offsets[reviews + 1].tolist()
+        places = zip(split.offsets[reviews].tolist(), ends, strict=True)
+        texts = (split.tokens[start:end].tobytes() for start, end in places)
         with open(log_file, "w", encoding="utf-8") as file:
             vocabulary = train_vocabulary(texts, config.tokenizer, config.size, file)
         answer.send(vocabulary)
@@ -181,11 +183,6 @@ def _train(
         answer.send(error)
     except MemoryError:
         answer.send(ChildProcessError(f"too little memory for the vocabulary; {SMALLER_SAMPLE}"))
-
-
-def _texts_of(split: Split, reviews: np.ndarray) -> Iterator[bytes]:
-    places = zip(split.offsets[reviews].tolist(), split.offsets[reviews + 1].tolist(), strict=True)
-    return (split.tokens[start:end].tobytes() for start, end in places)
 
 
 def _last_line(log_file: Path) -> str:

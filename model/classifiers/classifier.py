@@ -177,10 +177,7 @@ class Classifier:
 def save_classifier(
     folder: Path, classifier: Classifier, origin: Mapping[str, Any] | None = None
 ) -> None:
-    """Write a classifier; each file is replaced whole.
-
-    origin: from which data, by which command and code it was fitted; kept as it is.
-    """
+    """Write a classifier, each file whole; origin: how it was fitted, kept as it is."""
     tensors = {
         "coefficients": torch.from_numpy(classifier.coefficients.astype(np.float32)),
         "intercept": torch.from_numpy(np.atleast_1d(classifier.intercept).astype(np.float32)),
@@ -209,10 +206,7 @@ def write_files(
     description: Mapping[str, Any],
     origin: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the weights and the description of a classifier of any kind.
-
-    Each file is replaced whole. origin: what the description records about how it was made.
-    """
+    """Write a classifier's weights and description, each file whole; origin: how it was made."""
     folder.mkdir(parents=True, exist_ok=True)
     save_tensors(folder / WEIGHTS_FILE, tensors)
     kept = {} if origin is None else {"origin": dict(origin)}

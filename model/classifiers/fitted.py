@@ -64,10 +64,7 @@ def shown_classifier(loaded: LoadedModel, given: str | Path | None = None) -> Pa
 
 
 def fitted_digest(loaded: LoadedModel, given: str | Path | None = None) -> str:
-    """Return a digest of a model's weights and of the files of its classifier.
-
-    given: as for `find_classifier`.
-    """
+    """Return a digest of a model's weights and its classifier's; given: see `find_classifier`."""
     digest = hashlib.sha256(model_digest(loaded.model).encode())
     folder = find_classifier(loaded, given)
     for path in sorted(folder.iterdir() if folder else ()):

@@ -48,10 +48,7 @@ def ranked_units(influence: np.ndarray) -> list[int]:
 
 
 class SeveralUnits:
-    """A classifier that depends on many units: its neuron is the one that influences it most.
-
-    That unit is the one to look at first.
-    """
+    """A classifier of many units: its neuron influences it most, and is looked at first."""
 
     @property
     def influence(self) -> np.ndarray:

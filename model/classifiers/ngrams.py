@@ -108,10 +108,7 @@ def save_ngrams(folder: Path, bag: BagOfNgrams) -> dict[str, Any]:
 
 
 def load_ngrams(folder: Path, description: Any, place: object = "a bag of n-grams") -> BagOfNgrams:
-    """Read what `save_ngrams` wrote; InputError if it is damaged or something else.
-
-    place: what errors name.
-    """
+    """Read what `save_ngrams` wrote; InputError, naming `place`, if it is damaged or other."""
     described = fill(NgramsDescription, description, place, "ngrams.")
     path = folder / NGRAMS_FILE
     check_header(path, {WEIGHTS: (described.buckets,)}, {WEIGHTS: 8})

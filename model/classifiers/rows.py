@@ -93,9 +93,7 @@ def rows_of(
 
 
 def in_batches(
-    rows: Iterable[InputRow],
-    waiting: Callable[[], bool] | None = None,
-    most_characters: int = BATCH_CHARACTERS,
+    rows: Iterable[InputRow], waiting: Callable[[], bool] | None = None
 ) -> Iterator[list[InputRow]]:
     """Group rows into batches of FIRST_ROWS to BATCH_ROWS, fewer where rows are long.
 
@@ -108,7 +106,7 @@ def in_batches(
         for row in rows:
             batch.append(row)
             characters += _extent(row.record)
-            is_full = len(batch) >= size or characters >= most_characters
+            is_full = len(batch) >= size or characters >= BATCH_CHARACTERS
             if is_full or (waiting is not None and not waiting()):
                 yield batch
                 batch, characters, size = [], 0, min(2 * size, BATCH_ROWS)

@@ -91,7 +91,8 @@ class Summary:
 
     def lines(self) -> list[str]:
         """Return the counts for people: a line, then one for each group."""
-        outcomes = self._present()
+        others = self.total.keys() - {*self.outcomes, UNFAMILIAR, EMPTY}
+        outcomes = [*self.outcomes, *sorted(others), UNFAMILIAR, EMPTY]
         parts = [_part(self.total, outcome) for outcome in outcomes]
         tags = f"; HTML tags left out in {self.tagged:,}" if self.tagged else ""
         rows = "1 row" if self.total.total() == 1 else f"{self.total.total():,} rows"
@@ -109,11 +110,6 @@ class Summary:
             first, *rest = pairs
             lines.append("  ".join([first[0].ljust(first[1]), *(c.rjust(w) for c, w in rest)]))
         return lines
-
-    def _present(self) -> list[str]:
-        """Return the outcomes to print: the classifier's own, and others that there are."""
-        known = [*self.outcomes, UNFAMILIAR, EMPTY]
-        return [*self.outcomes, *sorted(self.total.keys() - set(known)), UNFAMILIAR, EMPTY]
 
 
 def _part(tally: Tally, outcome: str) -> str:
@@ -138,10 +134,7 @@ def outcome_of(row: Mapping[str, Any], *, has_neutral: bool = False) -> str:
 
 
 class DateColumn:
-    """The column that says when rows were written.
-
-    key: its name. day_first: whether 3/4/2024 is in April.
-    """
+    """The column that says when rows were written; day_first: whether 3/4/2024 is in April."""
 
     def __init__(self, key: str, day_first: bool = False):
         self.key, self.day_first = key, day_first

@@ -17,12 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from ..classifiers.classified_rows import IsKnown, classify_batches
-from ..classifiers.rows import (
-    InputRow,
-    OwnNames,
-    in_batches,
-    rows_of,
-)
+from ..classifiers.rows import InputRow, OwnNames, in_batches, rows_of
 from ..classifiers.summary import Summary
 from ..errors import InputError
 from ..files.storage import is_stream, open_stream, path_in_oserrors
@@ -32,7 +27,7 @@ from ..reading.progress import ProgressBar
 from ..reading.records import Record, read_records
 from ..reading.resumable_rows import WrittenRows, resumable_output
 from ..reading.row_files import RowFormat, RowWriter
-from ..reading.stdin import PLACE, ArrivingLines, kind_of, read_arriving
+from ..reading.stdin import PLACE, ArrivingLines, ArrivingRecords, kind_of
 from ..reading.texts import TEXT_KEYS, KeyChooser, unicode_text
 from .command_line import (
     Parser,
@@ -117,9 +112,7 @@ def add_options(parser: Parser) -> None:
         "--threshold)",
     )
     parser.add_argument(
-        "--neutral",
-        action="store_true",
-        help="label all texts that are unsure as neutral, too",
+        "--neutral", action="store_true", help="label all texts that are unsure as neutral, too"
     )
     parser.add_argument(
         "--neuron",
@@ -188,19 +181,18 @@ def begun(
 ) -> tuple[Iterator[list[InputRow]], list[str]]:
     """Return the batches of the input and the keys of its rows, as far as they are known.
 
-    Faults of the first batch are reported here, before a model is loaded.
+    The first batch is read here, before a model is loaded, so that its faults are reported at once.
+    Standard input is not waited for. Raises InputError if the column of groups is not a key.
     """
-    batches, first = looked_at(read_batches(options, key, position), options)
+    batches, first = read_batches(options, key, position), list[InputRow]()
+    if options.input != "-":
+        first = next(batches)
+        batches = chain([first], batches)
     keys = keys_of(options, first, key)
-    check_by(options.by, keys)
-    return batches, keys
-
-
-def check_by(by: str | None, keys: list[str]) -> None:
-    """Raise InputError if the column of groups is not among the keys, as far as they are known."""
-    if by and keys and by not in keys:
+    if options.by and keys and options.by not in keys:
         present = ", ".join(map(repr, keys))
-        raise InputError(f"--by {by}: no such column; there are {present}")
+        raise InputError(f"--by {options.by}: no such column; there are {present}")
+    return batches, keys
 
 
 class Counts:
@@ -382,20 +374,6 @@ def write_rows(
         writer.flush()
 
 
-def looked_at(
-    batches: Iterator[list[InputRow]], options: Namespace
-) -> tuple[Iterator[list[InputRow]], list[InputRow]]:
-    """Return the batches and, except for standard input, the first one.
-
-    This much of a file is read before a model is loaded, so that its faults are reported at once.
-    Standard input is not waited for.
-    """
-    if options.input == "-":
-        return batches, []
-    first = next(batches)
-    return chain([first], batches), first
-
-
 def load(options: Namespace) -> "SentimentClassifier":
     """Load the model and its classifier."""
     from ..classifiers.sentiment_classifier import SentimentClassifier
@@ -434,6 +412,6 @@ def read_stream(options: Namespace, key: KeyChooser) -> Iterator[list[InputRow]]
         raise InputError("standard input is closed; name a file with --input")
     lines = ArrivingLines(sys.stdin.fileno())
     kind = f".{options.input_format}" if options.input_format else kind_of(lines.first())
-    records = read_arriving(lines, kind, TableOptions.from_options(options))
+    records = ArrivingRecords(lines, kind, TableOptions.from_options(options))
     rows = rows_of(records, key, PLACE, are_alike=kind not in JSON_KINDS)
     yield from in_batches(rows, lambda: records.waiting)

@@ -120,10 +120,7 @@ def run(options: Namespace) -> None:
 
 
 def read_test_texts(options: Namespace) -> "ComparedTexts":
-    """Read the texts and, if there are any, their labels; say what was found.
-
-    Texts are as `classify` takes them: without HTML tags, and without blank ones.
-    """
+    """Read the texts, as `classify` takes them, and any labels; say what was found."""
     import numpy as np
 
     text_key = KeyChooser(options.text_key, TEXT_KEYS, "--text-key")

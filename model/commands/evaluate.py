@@ -16,14 +16,7 @@ from ..reading.inputs import TableOptions, as_input
 from ..reading.progress import ProgressBar
 from ..reading.texts import ReadingReport, read_texts
 from ..version import installed_version
-from .command_line import (
-    KINDS_HELP,
-    Parser,
-    add_json_output,
-    add_model,
-    add_precision,
-    add_reading,
-)
+from .command_line import KINDS_HELP, Parser, add_json_output, add_model, add_precision, add_reading
 from .program import check_apart, prepare_output, report
 
 if TYPE_CHECKING:
@@ -36,12 +29,7 @@ log = logging.getLogger(__name__)
 def add_options(parser: Parser) -> None:
     """Add the options of the command."""
     add_model(parser)
-    parser.add_argument(
-        "--data",
-        type=Path,
-        required=True,
-        help=f"texts: {KINDS_HELP}",
-    )
+    parser.add_argument("--data", type=Path, required=True, help=f"texts: {KINDS_HELP}")
     add_reading(parser)
     add_protocol(parser)
     add_precision(parser)
@@ -66,10 +54,7 @@ def add_protocol(parser: Parser) -> None:
 
 
 def run(options: Namespace, origin: Mapping[str, Any] | None = None) -> None:
-    """Score a file of texts.
-
-    origin: what the result says of code and machine; None: the version of this package.
-    """
+    """Score a file of texts; origin: what made the result, None: the version of this package."""
     if options.data.is_dir():
         raise InputError(
             f"{options.data}: is a folder; name a file in it. Only evaluate.py of the "
@@ -112,11 +97,7 @@ def score(
     started = perf_counter()
     with ProgressBar("evaluate", len(split.tokens)) as progress:
         scored = score_split(
-            loaded.model,
-            split,
-            lanes=options.lanes,
-            reset=options.reset,
-            advance=progress.advance,
+            loaded.model, split, lanes=options.lanes, reset=options.reset, advance=progress.advance
         )
     result = {
         "bits_per_character": scored.bits_per_character,

@@ -16,14 +16,7 @@ from ..reading.inputs import TableOptions, as_input
 from ..reading.progress import ProgressBar
 from ..reading.records import read_records
 from ..reading.texts import TEXT_KEYS, KeyChooser, read_text
-from .command_line import (
-    Parser,
-    add_input,
-    add_model,
-    add_precision,
-    add_reading,
-    add_shard,
-)
+from .command_line import Parser, add_input, add_model, add_precision, add_reading, add_shard
 from .program import prepare_output
 
 if TYPE_CHECKING:
@@ -38,10 +31,7 @@ def add_options(parser: Parser) -> None:
     add_model(parser)
     add_input(parser, required=True)
     parser.add_argument(
-        "--output",
-        type=Path,
-        required=True,
-        help="the .npy file to write; rows are in input order",
+        "--output", type=Path, required=True, help="the .npy file to write; rows are in input order"
     )
     add_reading(parser)
     add_shard(parser)

@@ -25,14 +25,7 @@ from ..errors import InputError
 from ..pages.outputs import check_outputs
 from ..reading.inputs import TableOptions
 from ..reading.texts import read_plain_texts
-from .command_line import (
-    Parser,
-    add_classifier,
-    add_input,
-    add_model,
-    add_reading,
-    refuse_reading,
-)
+from .command_line import Parser, add_classifier, add_input, add_model, add_reading, refuse_reading
 from .program import check_apart, prepare_output
 
 if TYPE_CHECKING:

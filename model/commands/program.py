@@ -60,7 +60,9 @@ def run(
                 with path_in_oserrors(Path(STDOUT)):
                     sys.stdout.flush()  # here a full disk is still reported
     except (InputError, OSError) as error:
-        _finish_printing()
+        with suppress(OSError, ValueError):  # what was printed before arrives first, if it can
+            if sys.stdout is not None:
+                sys.stdout.flush()
         code = 0 if isinstance(error, BrokenPipeError) and _reader_left() else USAGE_ERROR
         if code:
             rank = os.environ.get("RANK")
@@ -140,13 +142,6 @@ def _reader_left() -> bool:
     stdout = select.poll()
     stdout.register(sys.stdout.fileno(), 0)
     return bool(stdout.poll(0))
-
-
-def _finish_printing() -> None:
-    """Let what was printed before an error arrive, as far as stdout still takes it."""
-    with suppress(OSError, ValueError):
-        if sys.stdout is not None:
-            sys.stdout.flush()
 
 
 def drop(stream: TextIO | None) -> None:

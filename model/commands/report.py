@@ -42,9 +42,7 @@ ANSWERS = ("label", "probability", "unsure", "unfamiliar", "bits_per_character")
 def add_options(parser: Parser) -> None:
     """Add the options of the command."""
     parser.add_argument(
-        "input",
-        metavar="FILE",
-        help=f"texts, or what classify wrote: {KINDS_HELP}",
+        "input", metavar="FILE", help=f"texts, or what classify wrote: {KINDS_HELP}"
     )
     parser.add_argument(
         "--output",
@@ -97,11 +95,7 @@ def run(options: Namespace) -> None:
 
 
 def answered(row: InputRow, classes: Sequence[str]) -> dict[str, Any]:
-    """Return a row of classify's output, with the values that its cells of CSV stand for.
-
-    Raises InputError for a value that classify does not write, and for a label that is not one of
-    the classes.
-    """
+    """Return a row of classify's output with its values; InputError for one it never writes."""
     values, place = dict(row.record), row.record.place
     for name in ANSWERS[:-1]:
         cell = values.get(name)

@@ -352,10 +352,7 @@ def write_json(path: Path, content: Mapping[str, Any], *, sweep: bool = True) ->
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object.
-
-    Raises InputError if the file is missing, unreadable, too large, or holds something else.
-    """
+    """Read a JSON object; InputError if it is missing, unreadable, too large or something else."""
     try:
         size = path.stat().st_size
         if size > MOST_JSON_BYTES:
@@ -383,11 +380,7 @@ def check_format_version(content: Mapping[str, Any], supported: int, path: Path)
 
 
 def map_array(path: Path, mode: Literal["r", "r+"], remedy: str) -> np.memmap:
-    """Map an array without reading it; nothing is unpickled.
-
-    Raises InputError for a file that is damaged, cut short, or holds objects; remedy: what its
-    message ends with.
-    """
+    """Map an array without reading or unpickling it; InputError, with `remedy`, if damaged."""
     try:
         return np.lib.format.open_memmap(path, mode=mode)
     except OSError:  # of the system, not of what is in the file

@@ -17,10 +17,7 @@ def save_tokenizer(folder: Path, tokenizer: Tokenizer) -> None:
 
 
 def load_tokenizer(folder: Path, description: Mapping[str, Any], path: Path) -> Tokenizer:
-    """Return the tokenizer that `path`, a JSON file in `folder`, describes.
-
-    Raises InputError if its vocabulary is missing or is not the one described.
-    """
+    """Return the tokenizer that `path`, JSON in `folder`, describes, else raise InputError."""
     kind = description.get("tokenizer")
     if kind == BYTES.kind:
         return BYTES

@@ -111,10 +111,7 @@ class LongReading:
     def features(
         self, skip: int, advance: Callable[[int], object]
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield the rows of each batch and their features, without the first `skip` batches.
-
-        Raises InputError if the texts have changed.
-        """
+        """Yield the rows of each batch from `skip` on and their features; refuse changed texts."""
         first = 0
         for part, size in zip_longest(self._parts(), self._sizes):
             if part is None or size is None or len(part.sequences) != size[0]:
@@ -135,11 +132,7 @@ class LongReading:
 
 
 def compute(
-    reading: Reading | LongReading,
-    path: Path,
-    digest: str,
-    advance: Callable[[int], object],
-    seconds_between_saves: float = SECONDS_BETWEEN_SAVES,
+    reading: Reading | LongReading, path: Path, digest: str, advance: Callable[[int], object]
 ) -> None:
     """Write the features to the .npy file `path`, which exists only when it is whole.
 
@@ -156,7 +149,7 @@ def compute(
         for rows, values in reading.features(done, advance):
             array[rows] = values
             done += 1
-            if time.monotonic() - saved_at > seconds_between_saves:
+            if time.monotonic() - saved_at > SECONDS_BETWEEN_SAVES:
                 _save(array, partial, progress, done, digest)
                 saved_at = time.monotonic()
     except BaseException:
@@ -201,7 +194,9 @@ def _opened(partial: Path, shape: tuple[int, int], *, anew: bool) -> np.memmap:
                 array = np.lib.format.open_memmap(partial, mode="w+", dtype=np.float32, shape=shape)
         else:
             array = mapped(partial, "r+", shape)
-        reserve_space(partial)
+        if hasattr(os, "posix_fallocate"):  # a sparse memory map would crash the process later
+            with path_in_oserrors(partial), open(partial, "r+b") as file:
+                os.posix_fallocate(file.fileno(), 0, partial.stat().st_size)
     except OSError:
         if anew:
             partial.unlink(missing_ok=True)
@@ -227,10 +222,3 @@ def mapped(path: Path, mode: Literal["r", "r+"], shape: tuple[int, int]) -> np.m
             f"{path}: holds {array.dtype} {list(array.shape)}, not features {list(shape)}; {REMEDY}"
         )
     return array
-
-
-def reserve_space(path: Path) -> None:
-    """Turn a full disk into an OSError now; a sparse memory map would crash the process later."""
-    if hasattr(os, "posix_fallocate"):
-        with path_in_oserrors(path), open(path, "r+b") as file:
-            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)

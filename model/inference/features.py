@@ -22,10 +22,7 @@ Pooling = Literal["last", "mean", "max", "min"]
 
 @dataclass(frozen=True, kw_only=True)
 class FeatureKind:
-    """Which F numbers of the state are the features of a text.
-
-    Raises InputError for an unknown name.
-    """
+    """Which F numbers of the state are a text's features; InputError for an unknown name."""
 
     state: StateName = "cell"
     """Part of the state; the papers take the cell. In a GRU or transformer both mean hidden."""
@@ -116,10 +113,7 @@ class FeatureKind:
         return self._finished(torch.cat([chosen[layer][:, columns] for layer in layers], dim=-1))
 
     def read_window(self, h: Tensor, units: list[int]) -> Tensor:
-        """Return the features of the states after each of T bytes, [T, B, F], from h [T, B, H].
-
-        Only where `is_of_window`.
-        """
+        """Return the features after each of T bytes, [T, B, F], from a window's h [T, B, H]."""
         return self._finished(h if self.units is None else h[..., units])
 
     def _finished(self, values: Tensor) -> Tensor:
@@ -179,10 +173,7 @@ def _as_list(name: str, values: Any) -> list[Any]:
 
 
 class Pool:
-    """Pools the features of a batch of rows while the model processes them.
-
-    A row without bytes has the zero state's feature, zero.
-    """
+    """Pools the features of rows while the model reads them; those of a row without bytes are 0."""
 
     def __init__(self, pooling: Pooling, rows: int, size: int, device: torch.device):
         self.pooling = pooling
@@ -298,10 +289,7 @@ def features_in_order(
     weights: Weights | None = None,
     advance: Callable[[int], object] | None = None,
 ) -> np.ndarray:
-    """Return the features of every sequence, float32 [N, F], in the order given.
-
-    Arguments and errors as for `final_states`.
-    """
+    """Return the features of every sequence, float32 [N, F], in order; see `final_states`."""
     features = np.zeros((len(sequences), kind.size(model.config)), dtype=np.float32)
     options: dict[str, Any] = {"batch_size": batch_size, "weights": weights, "advance": advance}
     for indices, values in final_states(model, sequences, kind=kind, **options):

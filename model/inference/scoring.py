@@ -96,15 +96,20 @@ def score_split(
     reset: Reset = "strip",
     advance: Callable[[float], object] = lambda tokens: None,
 ) -> Evaluation:
-    """Score a split in one process, with a standard error over reviews.
-
-    lanes, reset and advance: as for `split_costs`.
-    """
+    """Score a split in one process, with a standard error over reviews; see `split_costs`."""
     costs, pieces = split_costs(model, split, lanes=lanes, reset=reset, advance=advance)
     per_review = sums_between(costs.astype(np.float64), split.offsets)
     lengths = split.tokenizer.byte_lengths(split.tokens)
     per_review_bytes = sums_between(lengths.astype(np.int64), split.offsets)
-    return _summary(per_review, per_review_bytes, pieces)
+    characters = int(per_review_bytes.sum())
+    if characters == 0:
+        raise InputError("nothing to score: the model's text profile leaves nothing of the texts")
+    ratio = float(per_review.sum() / characters)
+    error = None  # of a ratio of sums over reviews
+    if len(per_review) > 1:
+        residuals = per_review - ratio * per_review_bytes
+        error = float(np.sqrt(len(per_review) * residuals.var(ddof=1)) / characters)
+    return Evaluation(ratio, characters, error, pieces)
 
 
 def split_costs(
@@ -167,16 +172,3 @@ def sums_between(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
     full = np.diff(bounds) > 0
     sums[full] = np.add.reduceat(values, bounds[:-1][full])
     return sums
-
-
-def _summary(bits: np.ndarray, sizes: np.ndarray, cold_starts: int) -> Evaluation:
-    """Combine reviews: a ratio of sums, and the standard error of that ratio."""
-    characters = int(sizes.sum())
-    if characters == 0:
-        raise InputError("nothing to score: the model's text profile leaves nothing of the texts")
-    ratio = float(bits.sum() / characters)
-    error = None
-    if len(sizes) > 1:
-        residuals = bits - ratio * sizes
-        error = float(np.sqrt(len(sizes) * residuals.var(ddof=1)) / characters)
-    return Evaluation(ratio, characters, error, cold_starts)

@@ -154,10 +154,7 @@ class LanguageModel(nn.Module):
     def hidden(
         self, tokens: Tensor, state: State, weights: Weights | None = None
     ) -> tuple[Tensor, State]:
-        """Return the last layer's h [T, B, H] for tokens [B, T], and the state after the last one.
-
-        Arguments and errors as for `forward`.
-        """
+        """Return the last layer's h [T, B, H] for tokens [B, T], and the state; see `forward`."""
         _follow_fork()
         _check_window(tokens, state)
         weights = weights or self.prepare_weights()

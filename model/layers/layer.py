@@ -96,8 +96,5 @@ class RecurrentLayer(nn.Module):
     def forward_tokens(
         self, tokens: Tensor, table: Tensor, state: State, weights: Any
     ) -> tuple[Tensor, State]:
-        """Same as forward(embedding[tokens]), by table lookup.
-
-        tokens: integers below V, [T, B]. table: from `project_vocabulary`.
-        """
+        """Same as forward(embedding[tokens]) for tokens [T, B]; table: of `project_vocabulary`."""
         return self.forward(look_up(tokens, table), state, weights)

@@ -26,10 +26,7 @@ Recurrence = Callable[[RecurrenceInput], tuple[Tensor, State]]
 
 
 def reference_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
-    """Apply `mlstm_step` T times under autograd: on any device, in any dtype.
-
-    Returns h [T, B, H] in the compute dtype and the state after the last byte.
-    """
+    """Apply `mlstm_step` T times under autograd, on any device: h [T, B, H] and the state after."""
     weights, state, outputs = window.weights, window.state, []
     for x_proj_t in window.looked_up().x_proj:
         state = mlstm_step(x_proj_t, state, weights.w_mh, weights.w_h, weights.b)
@@ -102,11 +99,7 @@ INT8_FASTEST_FIRST = (
 
 
 def fastest_for(w_mh: Tensor, *, integers: bool = False) -> Implementation:
-    """Return the fastest implementation that runs here.
-
-    w_mh: [H, H] or [H, 0]; its device, dtype and H decide. integers: whether products are of 8-bit
-    integers.
-    """
+    """Return the fastest implementation here; integers: whether products are of 8-bit integers."""
     candidates = INT8_FASTEST_FIRST if integers else FASTEST_FIRST
     return next(candidate for candidate in candidates if candidate.takes(w_mh))
 
@@ -155,10 +148,7 @@ def _obstacle(backend: Backend, w_mh: Tensor, integers: bool) -> str:
 
 
 def implementation_name(backend: Backend, w_mh: Tensor, *, integers: bool = False) -> str:
-    """Return the title of the chosen implementation, with a hint if one unit more would be faster.
-
-    backend, w_mh, integers: as for `implementation_for`. Raises InputError as it does.
-    """
+    """Return the chosen implementation's title, with a hint if one unit more would be faster."""
     title, H = implementation_for(backend, w_mh, integers=integers).title, len(w_mh)
     if integers or H % 2 == 0 or backend not in ("auto", "fused"):
         return title
@@ -169,10 +159,7 @@ def implementation_name(backend: Backend, w_mh: Tensor, *, integers: bool = Fals
 
 
 def recur(backend: Backend, window: RecurrenceInput) -> tuple[Tensor, State]:
-    """Compute a window by the implementation that `implementation_for` returns.
-
-    Returns h [T, B, H] in the compute dtype and the state after the window.
-    """
+    """Compute a window by `implementation_for`'s choice: h [T, B, H] and the state after it."""
     weights = window.weights
     implementation = implementation_for(backend, weights.w_mh, integers=weights.integers)
     return implementation.run(projected_for(implementation, window))

@@ -13,26 +13,20 @@ LARGEST_PICTURE = 5_000  # characters; for more, a page
 
 
 def check_outputs(paths: Sequence[Path], texts: Sequence[str]) -> None:
-    """Raise InputError for an unknown suffix, and for a page too large to show."""
+    """Raise InputError for an unknown suffix, a size too large to show, or no matplotlib."""
     size = sum(map(len, texts))
     for path in paths:
         if path.suffix.lower() not in (*PAGES, *PICTURES, ".json"):
             raise InputError(f"{path}: the name must end in .html, .json, .svg or .png")
-        if path.suffix.lower() in PICTURES:
-            check_picture(path, size)
+        if path.suffix.lower() in PICTURES and size > LARGEST_PICTURE:
+            raise InputError(
+                f"{path}: {size:,} characters are more than a picture can show "
+                f"({LARGEST_PICTURE:,}); give fewer texts, or a name that ends in .html"
+            )
+        if path.suffix.lower() in PICTURES and find_spec("matplotlib") is None:
+            raise InputError(f"{path}: pictures need matplotlib: pip install matplotlib")
         if path.suffix.lower() != ".json" and size > LARGEST_PAGE:
             raise InputError(
                 f"{path}: {size:,} characters are more than a page can show ({LARGEST_PAGE:,}); "
                 "give fewer texts, or a name that ends in .json"
             )
-
-
-def check_picture(path: Path, size: int) -> None:
-    """Raise InputError for more characters than a picture can show, or without matplotlib."""
-    if size > LARGEST_PICTURE:
-        raise InputError(
-            f"{path}: {size:,} characters are more than a picture can show ({LARGEST_PICTURE:,}); "
-            "give fewer texts, or a name that ends in .html"
-        )
-    if find_spec("matplotlib") is None:
-        raise InputError(f"{path}: pictures need matplotlib: pip install matplotlib")

@@ -60,13 +60,9 @@ def read_openai(folder: Path) -> dict[str, Tensor]:
         parts = [arrays[file] for file, part in names.items() if part == name]
         if parts:
             whole = np.concatenate(parts, axis=-1, dtype=np.float32, casting="same_kind")
-            tensors[ours] = torch.from_numpy(_turn(name, whole))
+            turned = whole if name == "embedding" else whole.T  # that is [256, E] in both layouts
+            tensors[ours] = torch.from_numpy(np.ascontiguousarray(turned))
     return tensors
-
-
-def _turn(name: str, array: np.ndarray) -> np.ndarray:
-    """Exchange [in, out] and [out, in]; the embedding is [256, E] in both."""
-    return np.ascontiguousarray(array if name == "embedding" else array.T)
 
 
 def _numbered_files(folder: Path) -> list[Path]:

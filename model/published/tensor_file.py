@@ -95,10 +95,7 @@ class _TupleSizes:
         self.memo: dict[int, int] = {}
 
     def follow(self, code: pickletools.OpcodeInfo, arg: Any) -> int:
-        """Apply an opcode to the sizes of its objects; return the size of the object on top.
-
-        Raises IndexError and KeyError for an opcode without its objects.
-        """
+        """Apply an opcode; return the size of the top object, or raise IndexError or KeyError."""
         if code.name == "MARK":
             self.marks.append(len(self.stack))
         elif code.name in ("BINPUT", "LONG_BINPUT"):

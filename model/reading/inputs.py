@@ -191,7 +191,9 @@ class Input:
     def _encoding_of(self, file: Any, *, whole: bool) -> str:
         """Return the codec of a stream, of which all is read if that is needed and `whole`."""
         head = file.peek(HEAD)
-        check_encoding(head, self.location)
+        for mark, what in OTHER_FILES.items():
+            if head.startswith(mark):
+                raise InputError(f"{self.location}: {what}")
         if self.options.encoding is not None:
             return self.options.encoding
         if (marked := marked_encoding(head)) is not None:
@@ -225,13 +227,6 @@ class Input:
         if self.compression is None or self.kind in BINARY or size is None:
             return file if hasattr(file, "peek") else io.BufferedReader(file, READ_AT_ONCE)
         return buffered(_not_a_bomb(file, size, self.location))
-
-
-def check_encoding(head: bytes, location: str) -> None:
-    """Raise InputError for a file that begins like one that is no text."""
-    for mark, what in OTHER_FILES.items():
-        if head.startswith(mark):
-            raise InputError(f"{location}: {what}")
 
 
 def marked_encoding(head: bytes) -> str | None:

@@ -65,10 +65,7 @@ def reader_of(source: Input, whole: bool = False) -> str:
 def read_lines(
     lines: Iterable[bytes], kind: str, location: str, *, strict: bool
 ) -> Iterator[Record]:
-    """Yield the records of lines of JSON or text; InputError, with the line, for an invalid one.
-
-    location: the source of the lines, for messages.
-    """
+    """Yield the records of lines of JSON or text; InputError, with `location`, if invalid."""
     parse = parse_text if kind == ".txt" else parse_json
     for number, line in enumerate(lines, start=1):
         if number == 1:
@@ -149,7 +146,9 @@ def _literal(text: str) -> Any:
 
 def _as_record(content: Any, place: str) -> Record:
     if not isinstance(content, dict):
-        hint = "; let the name of a file with an array end in .json" if _is_rows(content) else ""
+        hint = ""
+        if isinstance(content, list) and all(isinstance(item, dict) for item in content):
+            hint = "; let the name of a file with an array end in .json"
         if isinstance(content, tuple) and len(content) == 1 and isinstance(content[0], dict):
             raise InputError(f"{place}: has a comma behind its object; remove it")
         raise InputError(
@@ -161,10 +160,6 @@ def _as_record(content: Any, place: str) -> Record:
     except ValueError as error:  # in Python's notation a key may be a number of any length
         raise InputError(f"{place}: a key is a number that is too large ({error})") from error
     return _placed(Record(named), place, False)
-
-
-def _is_rows(content: Any) -> bool:
-    return isinstance(content, list) and all(isinstance(item, dict) for item in content)
 
 
 def _placed(record: Record, place: str, repaired: bool) -> Record:

@@ -41,11 +41,7 @@ class RowWriter:
         self._is_csv = row_format == "csv"
 
     def write(self, row: Mapping[str, Any], place: str) -> None:
-        """Write a row.
-
-        Raises InputError, with the place, if CSV has no column for a value, or JSON cannot
-        represent it.
-        """
+        """Write a row; InputError for a value that has no column in CSV or cannot be JSON."""
         try:
             line = self._csv_line(row, place) if self._is_csv else json_line(row)
         except RecursionError as error:

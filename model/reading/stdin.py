@@ -7,14 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 from ..errors import InputError
-from .inputs import (
-    DELIMITED,
-    LONGEST_RECORD,
-    OTHER_FILES,
-    TOO_LONG,
-    TableOptions,
-    marked_encoding,
-)
+from .inputs import DELIMITED, LONGEST_RECORD, OTHER_FILES, TOO_LONG, TableOptions, marked_encoding
 from .records import BYTE_ORDER_MARK, Record, decode, read_lines
 from .tables import DelimitedRows, TableReport
 from .texts import TEXT_KEYS, key_in
@@ -30,10 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class ArrivingLines:
-    """The lines of a file descriptor, with their ends.
-
-    A read returns what has arrived, so that no line waits for the next one.
-    """
+    """The lines of a file descriptor, with their ends; none waits for the next one to arrive."""
 
     def __init__(self, descriptor: int):
         self._descriptor = descriptor
@@ -136,17 +126,11 @@ def kind_of(line: bytes) -> str:
     return ".txt"
 
 
-def read_arriving(
-    lines: Iterator[bytes], kind: str, options: TableOptions | None = None
-) -> "ArrivingRecords":
-    """Return records of a kind among KINDS; InputError, with the line, for an invalid one."""
-    return ArrivingRecords(lines, kind, options or TableOptions())
-
-
 class ArrivingRecords:
-    """The records of lines, each as soon as it is whole."""
+    """The records of lines, each as soon as it is whole, or InputError; kind: one of KINDS."""
 
-    def __init__(self, lines: Iterator[bytes], kind: str, options: TableOptions):
+    def __init__(self, lines: Iterator[bytes], kind: str, options: TableOptions | None = None):
+        options = options or TableOptions()
         codec = options.encoding or "utf-8"
         if "\n".encode(codec) != b"\n":
             raise InputError(f"{PLACE}: cannot be read as {codec}; name the file with --input")

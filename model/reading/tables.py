@@ -298,10 +298,7 @@ class DelimitedRows:
         return plain if is_plain else standard
 
     def _delimiter_of(self, sample: str) -> str:
-        """Return the delimiter that cuts the first records into as many cells as the header.
-
-        Most of them will do; if there is none, it is the usual one.
-        """
+        """Return the delimiter that cuts most first records like the header, or the usual one."""
         ranks = self._ranked(sample)
         if ranks:
             return max(ranks, key=ranks.__getitem__)

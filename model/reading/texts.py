@@ -49,11 +49,7 @@ class ReadingReport:
 
 
 def text_of(value: object, place: str) -> str | None:
-    """Return a record's value as text, None if it is missing.
-
-    A number, true or false becomes a word. InputError, with the record's place, for a list, an
-    object or bytes.
-    """
+    """Return a value as text, a number or boolean as a word; None if missing, else InputError."""
     if isinstance(value, str):
         return value
     if value is None or (isinstance(value, float) and math.isnan(value)):

@@ -39,13 +39,20 @@ def sentiment_traces(
     classifier was named and there is none to choose one.
     """
     fitted = _classifier_of(loaded, layer, classifier, is_needed=not (units or top))
-    areas = None if fitted is None else areas_of(loaded, classifier)
+    areas, ranking = None, list[int]()
+    if fitted is not None:
+        folder = find_classifier(loaded, classifier)
+        areas = None if folder is None else load_areas(folder, loaded.model.config.hidden_size)
+        # After the sentiment unit, those that separate the classes best alone; if that is not
+        # recorded, those that influence the classifier most.
+        influence = fitted.influence if areas is None else areas[None] - CHANCE
+        ranking = [fitted.neuron, *ranked_units(influence)]
     traces = read_texts(
         loaded,
         texts,
-        units or ([] if fitted is None else [fitted.neuron]),
+        units or ranking[:1],
         top=top,
-        ranking=ranking_of(fitted, areas),
+        ranking=ranking,
         state=state,
         layer=layer,
         show_progress=show_progress,
@@ -77,15 +84,11 @@ def _verdict(fitted: Fitted, chosen: Any, probabilities: Any) -> str:
         labels = [fitted.classes[chosen]]
     said = fitted.classes[-1:] if fitted.is_binary else labels
     shown = ", ".join(f"probability of {name} {named[name]:.3f}" for name in said)
-    doubt = ", but unsure" if fitted.is_binary and is_unsure(fitted, probabilities[1]) else ""
+    low, high = fitted.unsure
+    is_unsure = fitted.is_binary and low <= probabilities[1] <= high
+    doubt = ", but unsure" if is_unsure else ""
     said_labels = ", ".join(labels) or "no label"
     return visible(f"classifier: {said_labels}{doubt} ({shown or 'all unlikely'})")
-
-
-def is_unsure(fitted: Fitted, probability: float) -> bool:
-    """Whether a probability of the positive class lies between the classifier's two thresholds."""
-    low, high = fitted.unsure
-    return low <= probability <= high
 
 
 def _classifier_of(
@@ -97,27 +100,6 @@ def _classifier_of(
         if classifier is None and not is_needed:
             return None
         raise
-
-
-def areas_of(loaded: LoadedModel, classifier: str | Path | None = None) -> np.ndarray | None:
-    """Return how well each unit alone separates the classifier's classes; None if not recorded.
-
-    classifier: as for `find_classifier`.
-    """
-    folder = find_classifier(loaded, classifier)
-    return None if folder is None else load_areas(folder, loaded.model.config.hidden_size)
-
-
-def ranking_of(fitted: Fitted | None, areas: np.ndarray | None) -> list[int]:
-    """Return the order in which `top` takes the units, the sentiment unit first.
-
-    Then come the units that separate the classifier's classes best, or, where that is not known,
-    those that influence it most. Without a classifier there are none.
-    """
-    if fitted is None:
-        return []
-    influence = fitted.influence if areas is None else areas[None] - CHANCE
-    return [fitted.neuron, *ranked_units(influence)]
 
 
 def orientation_of(fitted: Fitted | None, areas: np.ndarray | None) -> dict[str, Any]:

@@ -91,10 +91,7 @@ def highest_variance_units(
     layer: int = -1,
     advance: Callable[[int], object] = lambda bytes_read: None,
 ) -> list[int]:
-    """Return the `count` units whose values vary most over all bytes, the largest variance first.
-
-    Arguments and errors as for `trace`.
-    """
+    """Return the `count` units whose values vary most, the largest variance first; see `trace`."""
     bytes_read = 0
     mean = torch.zeros(model.config.hidden_size, dtype=torch.float64, device="cpu")
     squares = torch.zeros_like(mean)  # sum of squared distances from the mean

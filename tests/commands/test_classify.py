@@ -28,7 +28,7 @@ from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.reading.progress import ProgressBar
 from model.text.profiles import text_profile
-from tests.support.runs import assert_refused, piped, run
+from tests.support.runs import assert_refused, done, piped, run
 
 ODD = ["I like it.", 'He said "no", twice', "two\nlines, one review", "", "ça — 漢字", " NA "]
 
@@ -94,11 +94,10 @@ def given(monkeypatch, content):
 
 
 def test_one_text(work):
-    process = run(
+    process = done(run(
         "scripts/classify.py", "--model", work / "bare", "--classifier", work / "fitted",
         "--text", "I like it.",
-    )  # fmt: skip
-    assert process.returncode == 0, process.stderr
+    ))  # fmt: skip
     row = json.loads(process.stdout)
     expected = SentimentClassifier.from_pretrained(work / "full")
     (probability,) = expected.predict_proba(["I like it."])[:, 1]
@@ -116,8 +115,7 @@ def test_one_text(work):
 
 
 def test_several_texts(classify):
-    process = classify("--text", "I like it.", "--text", "bad")
-    assert process.returncode == 0, process.stderr
+    process = done(classify("--text", "I like it.", "--text", "bad"))
     assert [json.loads(row)["text"] for row in process.stdout.splitlines()] == ["I like it.", "bad"]
 
 
@@ -148,8 +146,7 @@ def test_csv_to_csv_and_to_json_lines(classify, work, tmp_path):
     with open(tmp_path / "in.csv", "w", newline="", encoding="utf-8") as file:
         rows = [["id", "review", "label"], *([str(n), text, "x"] for n, text in enumerate(ODD))]
         csv.writer(file).writerows(rows)
-    process = classify("--input", tmp_path / "in.csv", "--output", tmp_path / "out.csv")
-    assert process.returncode == 0, process.stderr
+    process = done(classify("--input", tmp_path / "in.csv", "--output", tmp_path / "out.csv"))
     with open(tmp_path / "out.csv", newline="", encoding="utf-8") as file:
         found = list(csv.DictReader(file))
     assert [(r["id"], r["review"], r["input_label"]) for r in found] == [
@@ -267,12 +264,10 @@ def test_what_was_answered_before_an_interruption_is_kept(
     end_after(4)
     assert classify(*command).returncode == 130
     assert partial.read_bytes().count(b"\n") == 960 + (suffix == "csv")
-    again = classify(*command)
-    assert again.returncode == 0, again.stderr
+    done(classify(*command))
     assert f"{partial}: continues after 960 rows" in caplog.text
     assert not partial.exists()
-    in_one_go = classify("--input", given, "--output", tmp_path / f"whole.{suffix}")
-    assert in_one_go.returncode == 0
+    done(classify("--input", given, "--output", tmp_path / f"whole.{suffix}"))
     assert output.read_text() == (tmp_path / f"whole.{suffix}").read_text()
 
 
@@ -282,8 +277,7 @@ def test_what_was_answered_with_other_options_is_not_kept(classify, end_after, t
     given.write_bytes(b"good\n" * 961)
     end_after(4)
     assert classify("--input", given, "--output", output).returncode == 130
-    process = classify("--input", given, "--output", output, "--threshold", "1")
-    assert process.returncode == 0, process.stderr
+    done(classify("--input", given, "--output", output, "--threshold", "1"))
     assert "continues after 9" not in caplog.text
     assert "is from another command, or other options" in caplog.text
     assert (tmp_path / "out.csv.partial.1").read_bytes().count(b"\n") == 961
@@ -297,8 +291,7 @@ def test_a_renamed_column_is_another_input(classify, end_after, tmp_path):
     end_after(1)
     assert classify("--input", given, "--output", output).returncode == 130
     given.write_text("number,text\n1,good\n")
-    process = classify("--input", given, "--output", output)
-    assert process.returncode == 0, process.stderr
+    done(classify("--input", given, "--output", output))
     assert output.read_text().startswith("number,text,label,")
     assert (tmp_path / "out.csv.partial.1").read_bytes().count(b"\n") == 65
 

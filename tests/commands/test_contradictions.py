@@ -34,10 +34,7 @@ def work(tmp_path_factory):
     [
         ("evaluate.py --data corpus --output corpus", "corpus: is a folder; name a file in it"),
         ("evaluate.py --data corpus --output packed.tar.zst/x", "packed.tar.zst is a file"),
-        (
-            "evaluate.py --data reviews.jsonl --split train",
-            "reviews.jsonl is no folder",
-        ),
+        ("evaluate.py --data reviews.jsonl --split train", "reviews.jsonl is no folder"),
         ("evaluate.py --data corpus --text-key x", "--text-key is for a file of texts"),
         ("evaluate.py --data own.json --output own.json", "own.json: this is the input"),
         ("heatmap.py --input own.json --output own.json", "own.json: this is the input"),

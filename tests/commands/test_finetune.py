@@ -11,7 +11,7 @@ import pytest
 
 from model import save_model
 from model.text.profiles import text_profile
-from tests.support.runs import assert_refused, start, wait_for
+from tests.support.runs import assert_refused, done, start, wait_for
 from tests.transfer.finetuning.tasks import CLASSES, several, single
 
 
@@ -46,12 +46,11 @@ def call(work, run_here):
 
 
 def test_from_labels_to_labels(work, call):
-    process = call(
+    process = done(call(
         "finetune", "--train", work / "moods-train.csv", "--val", work / "moods-val.csv",
         "--test", work / "moods-val.csv", "--label-keys", *CLASSES, "--output", work / "out",
         "--epochs", 2, "--hidden-layers", 6, 4, "--heads-per-class", 2, "--head-lr", 0.03,
-    )  # fmt: skip
-    assert process.returncode == 0, process.stderr
+    ))  # fmt: skip
     results = json.loads((work / "out/results.json").read_text())
     assert results["config"]["hidden_layers"] == [6, 4]
     line = next(row for row in process.stdout.splitlines() if row.startswith("f1_macro"))
@@ -59,11 +58,10 @@ def test_from_labels_to_labels(work, call):
     value = f"{results['test']['f1_macro']:.4f}"
     assert line.split() == ["f1_macro", value, value, f"{low:.4f}", "to", f"{high:.4f}"]
     assert "asking" in process.stdout
-    found = call(
+    done(call(
         "classify", "--model", work / "out", "--input", work / "moods-val.csv",
         "--output", work / "told.jsonl",
-    )  # fmt: skip
-    assert found.returncode == 0, found.stderr
+    ))  # fmt: skip
     rows = [json.loads(row) for row in (work / "told.jsonl").read_text().splitlines()]
     for row in rows:
         thresholds = dict(zip(CLASSES, results["thresholds"], strict=True))
@@ -76,11 +74,10 @@ def test_from_labels_to_labels(work, call):
 
 
 def test_a_part_of_train_is_held_out(work, call):
-    process = call(
+    done(call(
         "finetune", "--train", work / "moods-train.csv", "--label-keys", *sorted(CLASSES),
         "--output", work / "out", "--epochs", 1, "--freeze", "--val-share", 0.25,
-    )  # fmt: skip
-    assert process.returncode == 0, process.stderr
+    ))  # fmt: skip
     results = json.loads((work / "out/results.json").read_text())
     assert results["examples"] == {"train": 45, "val": 15}
     assert results["classes"] == sorted(CLASSES)

@@ -13,7 +13,7 @@ from data_utils.synthetic import synthetic_reviews
 from tests.house.pages import COMMANDS
 from tests.model.published.layouts import draw, nvidia_language_model
 from tests.support.checkouts import make_checkout, shortened
-from tests.support.runs import ROOT, run, run_shell
+from tests.support.runs import ROOT, done, run, run_shell
 
 # In an order in which each finds what it needs.
 SCRIPTS = [
@@ -91,8 +91,7 @@ def test_no_script_is_forgotten():
 
 @pytest.mark.parametrize("script", [*SCRIPTS, *NETWORK])
 def test_help_describes_defaults_and_ends_with_examples(script):
-    process = run(script, "--help", env={"COLUMNS": "100"})
-    assert process.returncode == 0, process.stderr
+    process = done(run(script, "--help", env={"COLUMNS": "100"}))
     assert "(default: None)" not in process.stdout
     assert "\t" not in process.stdout
     words = re.sub(r"[\s│]+", " ", process.stdout)
@@ -113,10 +112,7 @@ def test_help_joins_the_lines_of_an_option():
 
 @pytest.mark.parametrize(
     ("script", "wrong"),
-    [
-        ("experiments/speed/run.py", ["sixth"]),
-        ("experiments/tables.py", ["sixth"]),
-    ],
+    [("experiments/speed/run.py", ["sixth"]), ("experiments/tables.py", ["sixth"])],
 )
 def test_experiments_that_stand_alone_have_help_and_name_mistakes(script, wrong):
     assert run(script, "--help").stdout.startswith("usage: ")

@@ -15,6 +15,7 @@ from tests.support.runs import (
     ROOT,
     SMALL_RUN,
     assert_refused,
+    done,
     rows_of,
     run,
     run_code,
@@ -35,8 +36,7 @@ def small_run(run_dir, steps, **changes):
 def whole(tmp_path_factory):
     """A run that nothing disturbs."""
     folder = tmp_path_factory.mktemp("whole") / "run"
-    process = run(*small_run(folder, STEPS))
-    assert process.returncode == 0, process.stderr
+    process = done(run(*small_run(folder, STEPS)))
     return folder, process.stdout
 
 
@@ -50,6 +50,11 @@ def assert_same_run(folder, whole_folder, steps=STEPS):
             assert value.equal(theirs[key]), (name, key)
     a, b = (json.loads((f / last / "training.json").read_text()) for f in (folder, whole_folder))
     assert a == b
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "run"
 
 
 def test_a_run_writes_what_it_promises(whole):
@@ -87,21 +92,18 @@ def test_provenance_records_how_the_model_was_made(whole):
     assert description["text_profile"] == "openai"
 
 
-def test_sigterm_saves_and_a_resume_is_exact(whole, tmp_path):
-    folder = tmp_path / "run"
+def test_sigterm_saves_and_a_resume_is_exact(whole, folder):
     process = start(*small_run(folder, STEPS))
     wait_for(folder / "metrics.jsonl", lambda text: text.count("\n") >= 2)
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 0, output
     assert "stopped and saved at step" in output
-    resumed = run("main.py", "--resume", folder)
-    assert resumed.returncode == 0, resumed.stderr
+    done(run("main.py", "--resume", folder))
     assert_same_run(folder, whole[0])
 
 
-def test_ctrl_c_saves_and_returns_its_exit_code(tmp_path):
-    folder = tmp_path / "run"
+def test_ctrl_c_saves_and_returns_its_exit_code(folder):
     process = start(*small_run(folder, 100_000))
     wait_for(folder / "metrics.jsonl", lambda text: text.count("\n") >= 1)
     process.send_signal(signal.SIGINT)
@@ -110,8 +112,7 @@ def test_ctrl_c_saves_and_returns_its_exit_code(tmp_path):
     assert list((folder / "checkpoint").glob("step-*"))
 
 
-def test_kill_9_and_a_resume_go_on_bit_for_bit(whole, tmp_path):
-    folder = tmp_path / "run"
+def test_kill_9_and_a_resume_go_on_bit_for_bit(whole, folder):
     process = start(*small_run(folder, STEPS))
     wait_for(folder / "metrics.jsonl", lambda text: text.count("\n") >= 6)
     process.kill()
@@ -121,8 +122,7 @@ def test_kill_9_and_a_resume_go_on_bit_for_bit(whole, tmp_path):
     assert saved[-1] < f"step-{STEPS:08d}"  # there is something left to go on with
     with open(folder / "metrics.jsonl", "a") as file:
         file.write('{"step": 99, "tor')  # what a kill in the middle of a row leaves
-    resumed = run("main.py", "--resume", folder)
-    assert resumed.returncode == 0, resumed.stderr
+    done(run("main.py", "--resume", folder))
     assert_same_run(folder, whole[0])
 
 
@@ -130,8 +130,7 @@ def test_several_windows_a_step_resume_where_a_checkpoint_was(tmp_path):
     """With what a kill leaves: rows beyond the last checkpoint. The run is 0.55 epochs long."""
     whole, killed, windows = tmp_path / "whole", tmp_path / "killed", 5
     changes = {"parallel.windows_per_step": windows, "train.epochs": 0.55}
-    process = run(*runs.small_run(whole, None, **changes))
-    assert process.returncode == 0, process.stderr
+    done(run(*runs.small_run(whole, None, **changes)))
     # An epoch is as long as its longest lane. A step may end one and begin the next.
     split = open_corpus(ROOT / SMALL_RUN["data.corpus"]).splits["train"]
     lanes, window = SMALL_RUN["data.lanes"], SMALL_RUN["data.window"]
@@ -141,14 +140,12 @@ def test_several_windows_a_step_resume_where_a_checkpoint_was(tmp_path):
     shutil.copytree(whole, killed)
     shutil.rmtree(killed / f"checkpoint/step-{steps:08d}")
     assert [path.name for path in (killed / "checkpoint").iterdir()] == ["step-00000006"]
-    resumed = run("main.py", "--resume", killed)
-    assert resumed.returncode == 0, resumed.stderr
+    done(run("main.py", "--resume", killed))
     assert_same_run(killed, whole, steps)
 
 
-def test_kill_9_in_the_middle_of_a_save(whole, tmp_path):
+def test_kill_9_in_the_middle_of_a_save(whole, folder):
     """Kill at the 2nd checkpoint after its first file: only the 1st one counts."""
-    folder = tmp_path / "run"
     killer = (
         "import os, signal, sys, training.checkpoint as c\n"
         "save = c.save_tensors\n"
@@ -165,16 +162,13 @@ def test_kill_9_in_the_middle_of_a_save(whole, tmp_path):
     assert process.returncode == -signal.SIGKILL, process.stderr
     names = sorted(path.name for path in (folder / "checkpoint").iterdir())
     assert names == [".step-00000012.partial", "step-00000006"]
-    resumed = run("main.py", "--resume", folder)
-    assert resumed.returncode == 0, resumed.stderr
+    done(run("main.py", "--resume", folder))
     assert_same_run(folder, whole[0])
 
 
-def test_a_longer_resume_is_allowed_other_changes_are_not(whole, tmp_path):
-    folder = tmp_path / "run"
+def test_a_longer_resume_is_allowed_other_changes_are_not(whole, folder):
     assert run(*small_run(folder, 6)).returncode == 0
-    process = run("main.py", "--resume", folder, "--train.steps", "8", "--log.every_steps", "1")
-    assert process.returncode == 0, process.stderr
+    done(run("main.py", "--resume", folder, "--train.steps", "8", "--log.every_steps", "1"))
     assert [row["step"] for row in rows_of(folder)] == [4, 6, 7, 8]
     assert_refused(run("main.py", "--resume", folder, "--optim.lr", "1"), "cannot change optim.lr")
 
@@ -187,16 +181,14 @@ def test_a_cooldown_ends_the_run_and_the_state_before_it_resumes_exactly(tmp_pat
     plan = {"train.steps": 14, "optim.decay": "constant", "log.every_steps": 1}
     words = [word for key, value in plan.items() for word in (f"--{key}", value)]
     assert run("main.py", "--resume", whole, *words).returncode == 0
-    process = run("main.py", "--resume", cooled, *words, "--optim.cooldown_steps", 3)
-    assert process.returncode == 0, process.stderr
+    done(run("main.py", "--resume", cooled, *words, "--optim.cooldown_steps", 3))
     peak, *fall = (row["learning_rate"] for row in [rows_of(whole)[-1], *rows_of(cooled)[2:]])
     assert fall == pytest.approx([peak, peak * 2 / 3, peak / 3])
     fallen = rows_of(cooled), (cooled / "model/model.safetensors").read_bytes()
     again = ("main.py", "--resume", cooled, "--optim.cooldown_steps", 4)
     assert_refused(run(*again), "cannot change optim.cooldown_steps")
     assert_refused(run("main.py", "--resume", cooled, "--from", "x"), "before-cooldown-00000010")
-    process = run("main.py", "--resume", cooled, "--from", "before-cooldown-00000010")
-    assert process.returncode == 0, process.stderr
+    done(run("main.py", "--resume", cooled, "--from", "before-cooldown-00000010"))
     assert rows_of(cooled) == rows_of(whole)
     aside = cooled / "aside-step-00000013"
     assert (rows_of(aside), (aside / "model/model.safetensors").read_bytes()) == fallen
@@ -206,8 +198,7 @@ def test_a_cooldown_ends_the_run_and_the_state_before_it_resumes_exactly(tmp_pat
 def test_precision_may_change_on_resume(tmp_path):
     shutil.copytree("tests/fixtures/v1/run", tmp_path / "run")
     changes = ("--train.precision", "bf16", "--train.steps", 12)
-    process = run("main.py", "--resume", tmp_path / "run", *changes)
-    assert process.returncode == 0, process.stderr
+    process = done(run("main.py", "--resume", tmp_path / "run", *changes))
     assert "bfloat16" in process.stdout
     assert 'precision = "bf16"' in (tmp_path / "run/config.toml").read_text()  # of the next resume
     assert rows_of(tmp_path / "run")[-1]["step"] == 12
@@ -221,8 +212,7 @@ def test_the_device_may_change_on_resume(tmp_path):
     command = ("main.py", "--resume", tmp_path / "run", "--train.steps", 12)
     without = {"CUDA_VISIBLE_DEVICES": ""}
     assert_refused(run(*command, env=without), "train.device is cuda", "use auto or cpu")
-    process = run(*command, "--train.device", "cpu", env=without)
-    assert process.returncode == 0, process.stderr
+    done(run(*command, "--train.device", "cpu", env=without))
     assert 'device = "cpu"' in config.read_text()
     assert rows_of(tmp_path / "run")[-1]["step"] == 12
 
@@ -242,9 +232,8 @@ def test_a_reader_that_leaves_ends_no_training(whole, tmp_path, errors_too):
     assert_same_run(folder, whole[0])
 
 
-def test_a_terminal_that_is_closed_ends_no_training(whole, tmp_path):
+def test_a_terminal_that_is_closed_ends_no_training(whole, folder):
     """Where SIGHUP is ignored, as by nohup, but the output is a terminal's."""
-    folder = tmp_path / "run"
     with terminal() as (path, reader):
         process = start(*small_run(folder, STEPS), streams=[path, path])
         os.read(reader, 1)  # the process has opened it and written
@@ -259,8 +248,7 @@ def test_an_existing_run_is_refused(whole):
     assert rows_of(whole[0]) == before
 
 
-def test_a_second_process_learns_who_holds_the_run_until_that_one_is_killed(whole, tmp_path):
-    folder = tmp_path / "run"
+def test_a_second_process_learns_who_holds_the_run_until_that_one_is_killed(whole, folder):
     process = start(*small_run(folder, STEPS))
     wait_for(folder / "metrics.jsonl", lambda text: text.count("\n") >= 1)
     process.send_signal(signal.SIGSTOP)
@@ -270,14 +258,12 @@ def test_a_second_process_learns_who_holds_the_run_until_that_one_is_killed(whol
     finally:
         process.kill()
     process.communicate()
-    resumed = run("main.py", "--resume", folder)
-    assert resumed.returncode == 0, resumed.stderr
+    done(run("main.py", "--resume", folder))
     assert_same_run(folder, whole[0])
     assert {path.name for path in folder.iterdir()} == {path.name for path in whole[0].iterdir()}
 
 
-def test_a_training_that_diverges_leaves_nothing_that_is_not_finite(tmp_path):
-    folder = tmp_path / "run"
+def test_a_training_that_diverges_leaves_nothing_that_is_not_finite(folder):
     process = run(*small_run(folder, 1, **{"optim.lr": 1e39}))
     assert_refused(process, "not finite at step 1", "optim.lr below 1e+39", "no earlier checkpoint")
     assert not (folder / "model").exists()
@@ -312,13 +298,11 @@ def test_a_refused_start_leaves_no_folder(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_run_killed_before_its_first_checkpoint_can_be_resumed(whole, tmp_path):
-    folder = tmp_path / "run"
+def test_a_run_killed_before_its_first_checkpoint_can_be_resumed(whole, folder):
     folder.mkdir()
     (folder / "config.toml").write_text((whole[0] / "config.toml").read_text())
     (folder / "metrics.jsonl").write_text('{"step": 4, "torn')
-    resumed = run("main.py", "--resume", folder)
-    assert resumed.returncode == 0, resumed.stderr
+    done(run("main.py", "--resume", folder))
     assert_same_run(folder, whole[0])
 
 
@@ -330,8 +314,7 @@ def test_closed_streams_end_no_training_and_get_into_no_file(tmp_path, closed):
         for number in closed:
             os.close(number)
 
-    process = run(*small_run(tmp_path / "run", 2), preexec_fn=close)
-    assert process.returncode == 0, process.stderr
+    done(run(*small_run(tmp_path / "run", 2), preexec_fn=close))
     assert [row["step"] for row in rows_of(tmp_path / "run")][-1] == 2
     refused = run("main.py", "--nonsense", 3, preexec_fn=close)
     assert refused.returncode == 2, refused.stderr
@@ -339,8 +322,7 @@ def test_closed_streams_end_no_training_and_get_into_no_file(tmp_path, closed):
 
 
 @pytest.mark.parametrize("left", ["nothing", "a named one", "a link to nothing"])
-def test_a_run_without_the_checkpoints_it_had_is_not_begun_again(whole, tmp_path, left):
-    folder = tmp_path / "run"
+def test_a_run_without_the_checkpoints_it_had_is_not_begun_again(whole, tmp_path, left, folder):
     shutil.copytree(whole[0], folder)
     if left == "a named one":
         for number, path in enumerate((folder / "checkpoint").glob("step-*")):
@@ -364,18 +346,12 @@ def test_a_run_without_the_checkpoints_it_had_is_not_begun_again(whole, tmp_path
 
 
 @pytest.mark.parametrize(
-    "length",
-    [
-        ("--train.epochs", 0.05),
-        ("--train.steps", 5, "--optim.cooldown_steps", 2),
-    ],
+    "length", [("--train.epochs", 0.05), ("--train.steps", 5, "--optim.cooldown_steps", 2)]
 )
-def test_a_run_that_has_ended_is_not_begun_again_however_its_length_was_given(tmp_path, length):
-    folder = tmp_path / "run"
+def test_a_run_that_has_ended_is_not_begun_again_however_its_length_was_given(folder, length):
     words = small_run(folder, STEPS, **{"checkpoint.every_steps": 400})
     steps = words.index("--train.steps")
-    process = run(*words[:steps], *words[steps + 2 :], *length)
-    assert process.returncode == 0, process.stderr
+    process = done(run(*words[:steps], *words[steps + 2 :], *length))
     shutil.rmtree(folder / "checkpoint")
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     process = run("main.py", "--resume", folder, "--evaluate.every_steps", 2)
@@ -383,8 +359,7 @@ def test_a_run_that_has_ended_is_not_begun_again_however_its_length_was_given(tm
     assert {path: path.read_bytes() for path in before} == before
 
 
-def test_a_corpus_that_was_moved_is_named_with_the_option_for_its_new_place(whole, tmp_path):
-    folder = tmp_path / "run"
+def test_a_corpus_that_was_moved_is_named_with_the_option_for_its_new_place(whole, folder):
     shutil.copytree(whole[0], folder)
     config = folder / "config.toml"
     saved = next(line for line in config.read_text().splitlines() if line.startswith("corpus = "))
@@ -392,10 +367,7 @@ def test_a_corpus_that_was_moved_is_named_with_the_option_for_its_new_place(whol
     process = run("main.py", "--resume", folder, "--train.steps", STEPS + 1)
     assert_refused(process, "/moved: the run's corpus is not here", "--data.corpus")
     corpus = SMALL_RUN["data.corpus"]
-    process = run(
-        "main.py", "--resume", folder, "--data.corpus", corpus, "--train.steps", STEPS + 1
-    )
-    assert process.returncode == 0, process.stderr
+    done(run("main.py", "--resume", folder, "--data.corpus", corpus, "--train.steps", STEPS + 1))
 
 
 def as_link(part, tmp_path):
@@ -425,9 +397,8 @@ def as_folder_with_notes(part, tmp_path):
     ],
 )
 def test_what_a_run_did_not_write_is_neither_changed_nor_deleted(
-    whole, tmp_path, part, change, told
+    whole, tmp_path, part, change, told, folder
 ):
-    folder = tmp_path / "run"
     shutil.copytree(whole[0], folder)
     change(folder / part, tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
@@ -437,13 +408,11 @@ def test_what_a_run_did_not_write_is_neither_changed_nor_deleted(
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
-def test_notes_in_checkpoints_stay_and_the_training_goes_on(whole, tmp_path):
-    folder = tmp_path / "run"
+def test_notes_in_checkpoints_stay_and_the_training_goes_on(whole, folder):
     shutil.copytree(whole[0], folder)
     oldest = min((folder / "checkpoint").iterdir())
     (oldest / "notes.txt").write_text("mine")
-    process = run("main.py", "--resume", folder, "--train.steps", STEPS + 5)
-    assert process.returncode == 0, process.stderr
+    process = done(run("main.py", "--resume", folder, "--train.steps", STEPS + 5))
     assert f"{oldest.name}: holds 'notes.txt', not ours; kept" in process.stderr
     assert (oldest / "notes.txt").read_text() == "mine"
 
@@ -452,12 +421,10 @@ def test_a_run_from_another_models_weights_killed_before_its_first_checkpoint(wh
     """It begins with those weights again, not with random ones."""
     runs = [tmp_path / name for name in ("whole", "killed")]
     words = small_run(runs[0], STEPS, **{"train.start_from": whole[0]})
-    process = run(*words)
-    assert process.returncode == 0, process.stderr
+    done(run(*words))
     runs[1].mkdir()
     (runs[1] / "config.toml").write_text((runs[0] / "config.toml").read_text())
-    resumed = run("main.py", "--resume", runs[1])
-    assert resumed.returncode == 0, resumed.stderr
+    done(run("main.py", "--resume", runs[1]))
     assert_same_run(runs[1], runs[0])
     first, then = (
         json.loads((folder / "model" / "config.json").read_text())["provenance"]
@@ -471,9 +438,8 @@ def test_resuming_what_is_no_run(tmp_path):
     assert_refused(run("main.py", "--resume", tmp_path), "not a run directory")
 
 
-def test_a_full_disk_during_a_checkpoint(tmp_path):
+def test_a_full_disk_during_a_checkpoint(folder):
     """Files may grow to 60 kB: metrics fit, the optimiser's state does not."""
-    folder = tmp_path / "run"
     limited = (
         "import resource, sys, main\n"
         "from configs import command\n"
@@ -484,4 +450,5 @@ def test_a_full_disk_during_a_checkpoint(tmp_path):
     process = run_code(limited)
     assert_refused(process)
     assert not list((folder / "checkpoint").glob("*"))
-    assert [row["step"] for row in rows_of(folder)] == [4]
+    steps = [row["step"] for row in rows_of(folder)]
+    assert steps in ([4], [4, 8])  # on a busy machine a step may end before the write has failed

@@ -7,12 +7,7 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file
 
-from tests.support.runs import assert_refused, rows_of, run, run_ranks, small_run
-
-
-def done(process):
-    assert process.returncode == 0, process.stderr
-    return process
+from tests.support.runs import assert_refused, done, rows_of, run, run_ranks, small_run
 
 
 @pytest.mark.slow

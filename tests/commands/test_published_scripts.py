@@ -8,7 +8,7 @@ import torch
 from model.files.weights import load_model, save_model
 from model.text.profiles import text_profile
 from tests.model.published.layouts import draw, nvidia_language_model, openai_arrays, write_openai
-from tests.support.runs import assert_refused, run
+from tests.support.runs import assert_refused, done, run
 
 
 @pytest.fixture
@@ -21,8 +21,7 @@ def import_weights(*arguments):
 
 
 def test_openai(weights, tmp_path):
-    imported = import_weights("openai", weights, "--output", tmp_path / "model")
-    assert imported.returncode == 0, imported.stderr
+    imported = done(import_weights("openai", weights, "--output", tmp_path / "model"))
     assert "warning: implausible" in imported.stderr  # random weights, and so it says
     assert "10 units" in imported.stdout
     loaded = load_model(tmp_path / "model")
@@ -33,11 +32,10 @@ def test_openai(weights, tmp_path):
 
 def test_nvidia_with_the_profile_that_is_asked_for(tmp_path):
     torch.save(nvidia_language_model(draw(), "ifou"), tmp_path / "lm.pt")
-    process = import_weights(
+    done(import_weights(
         "nvidia", tmp_path / "lm.pt", "--output", tmp_path / "model", "--gate-order", "ifou",
         "--text-profile", "raw",
-    )  # fmt: skip
-    assert process.returncode == 0, process.stderr
+    ))  # fmt: skip
     description = json.loads((tmp_path / "model" / "config.json").read_text())
     assert description["text_profile"] == "raw"
     assert description["provenance"]["gate_order"] == "ifou"

@@ -15,7 +15,7 @@ from model.files.weights import load_model, model_digest
 from model.fused.compilation import window_library
 from model.pages.page import PALETTES
 from model.text.profiles import text_profile
-from tests.support.runs import assert_refused, piped, run, start, terminal
+from tests.support.runs import assert_refused, done, piped, run, start, terminal
 
 
 @pytest.fixture
@@ -66,8 +66,7 @@ def test_generate_takes_the_neuron_of_the_models_own_classifier(folder):
 
 def test_generate_holds_the_sentiment_whatever_its_sign(folder):
     give_classifier(folder)  # of polarity -1
-    held = generate(folder, "--length", "50", "--sentiment", "3")
-    assert held.returncode == 0, held.stderr
+    held = done(generate(folder, "--length", "50", "--sentiment", "3"))
     assert held.stdout == generate(folder, "--length", "50", "--value", "-3").stdout
 
 
@@ -75,8 +74,7 @@ def test_a_named_classifier_says_which_unit(folder, tmp_path, run_here):
     give_classifier(folder)
     give_classifier(folder, place=tmp_path / "other", units=(7, 3, 1))
     words = ("--model", folder, "--classifier", tmp_path / "other")
-    shown = run_here("scripts/heatmap.py", *words, "--text", "good", "--top", 2)
-    assert shown.returncode == 0, shown.stderr
+    shown = done(run_here("scripts/heatmap.py", *words, "--text", "good", "--top", 2))
     assert re.findall(r"unit (\d+)", shown.stdout) == ["7", "3", "1"]
     held = run_here("scripts/generate.py", *words, "--length", 50, "--sentiment", 3)
     clamp = ("--length", 50, "--neuron", 7, "--value", -3)
@@ -116,11 +114,10 @@ def test_a_reader_that_leaves_early_is_no_error(folder):
 
 
 def test_heatmap_writes_a_page_and_json_and_colours(folder, tmp_path):
-    process = heatmap(
+    process = done(heatmap(
         folder, "--text", "good", "--text=-5 \u00e9", "--neuron", "3", "--neuron", "1",
         "--output", tmp_path / "h.html", "--output", tmp_path / "h.json", "--ansi",
-    )  # fmt: skip
-    assert process.returncode == 0, process.stderr
+    ))  # fmt: skip
     assert "2 texts, units 3, 1" in process.stdout
     assert "\x1b[38;2;" in process.stdout
     content = json.loads((tmp_path / "h.json").read_text())
@@ -131,8 +128,7 @@ def test_heatmap_writes_a_page_and_json_and_colours(folder, tmp_path):
 def test_heatmap_in_the_colours_that_are_asked_for(folder, run_here):
     words = ("--model", folder, "--text", "good", "--neuron", "3", "--ansi", "--palette")
     for palette, others in (PALETTES, reversed(PALETTES)):
-        process = run_here("scripts/heatmap.py", *words, palette)
-        assert process.returncode == 0, process.stderr
+        process = done(run_here("scripts/heatmap.py", *words, palette))
         for name, shown in ((palette, True), (others, False)):
             colours = (";".join(map(str, ("48;2", *colour))) for colour in PALETTES[name])
             assert any(f"{colour}m" in process.stdout for colour in colours) is shown
@@ -142,7 +138,7 @@ def test_heatmap_takes_the_neuron_of_the_models_own_classifier(folder, tmp_path)
     give_classifier(folder)
     (tmp_path / "texts.csv").write_text('text\ngood\n""\nbad\n')
     process = heatmap(folder, "--input", tmp_path / "texts.csv", "--output", tmp_path / "h.json")
-    assert process.returncode == 0, process.stderr
+    done(process)
     assert "texts.csv: 1 rows without text left out" in process.stderr
     content = json.loads((tmp_path / "h.json").read_text())
     assert content["units"] == [4]
@@ -168,8 +164,7 @@ def test_heatmap_leaves_out_rows_that_cleaning_empties(
     (tmp_path / "in.csv").write_text(f'text\nI like it.\n{emptied}\n""\nIt broke.\n')
     words = ("scripts/heatmap.py", "--model", tmp_path / "m", "--neuron", "4")
     output = tmp_path / "h.json"
-    process = run_here(*words, "--input", tmp_path / "in.csv", "--output", output)
-    assert process.returncode == 0, process.stderr
+    done(run_here(*words, "--input", tmp_path / "in.csv", "--output", output))
     shown = [text["text"] for text in json.loads(output.read_text())["texts"]]
     assert shown == ["I like it.", "It broke."]
     assert "in.csv: 2 rows without text left out" in caplog.text
@@ -228,8 +223,7 @@ def test_heatmap_colours_only_a_terminal_unless_told(folder):
 def test_heatmap_files_have_what_the_classifier_says(folder, tmp_path):
     give_classifier(folder)
     output = ("--output", tmp_path / "h.html", "--output", tmp_path / "h.svg")
-    process = heatmap(folder, "--text=-5 \u00e9", *output)
-    assert process.returncode == 0, process.stderr
+    process = done(heatmap(folder, "--text=-5 \u00e9", *output))
     assert process.stdout.splitlines()[0].endswith("h.html: 1 text, unit 4")
     assert ">classifier: " in (tmp_path / "h.html").read_text()
     assert "\x1b" not in process.stdout

@@ -6,35 +6,31 @@ import shutil
 import numpy as np
 import pytest
 
-from tests.support.runs import assert_refused, run, small_run
+from tests.support.runs import assert_refused, done, run, small_run
 
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
     """A prepared corpus, a trained model and labelled files, all small."""
     folder = tmp_path_factory.mktemp("work")
-    synthesized = run("scripts/synthesize_reviews.py", "--output", folder / "labelled")
-    assert synthesized.returncode == 0, synthesized.stderr
+    done(run("scripts/synthesize_reviews.py", "--output", folder / "labelled"))
     for split, count in (("train", 300), ("val", 80), ("test", 80)):
         lines = (folder / "labelled" / f"{split}.csv").read_text().splitlines()[: count + 1]
         (folder / f"{split}.csv").write_text("\n".join(lines) + "\n")
-    prepared = run(
+    done(run(
         "scripts/prepare_corpus.py", folder / "train.csv", folder / "val.csv",
         "--output", folder / "corpus", "--split", "8,1,1",
-    )  # fmt: skip
-    assert prepared.returncode == 0, prepared.stderr
-    trained = run(*small_run(folder / "run", 20, **{"data.corpus": folder / "corpus"}))
-    assert trained.returncode == 0, trained.stderr
+    ))  # fmt: skip
+    done(run(*small_run(folder / "run", 20, **{"data.corpus": folder / "corpus"})))
     return folder
 
 
 def test_evaluate_scores_the_test_split(work):
     output = work / "score.json"
-    process = run(
+    process = done(run(
         "scripts/evaluate.py", "--model", work / "run", "--data", work / "corpus",
         "--output", output,
-    )  # fmt: skip
-    assert process.returncode == 0, process.stderr
+    ))  # fmt: skip
     result = json.loads(output.read_text())
     meta = json.loads((work / "corpus" / "meta.json").read_text())
     assert result["characters"] == meta["splits"]["test"]["bytes"]
@@ -44,11 +40,10 @@ def test_evaluate_scores_the_test_split(work):
 
 
 def test_evaluate_on_a_file_counts_its_bytes_and_pads(work):
-    process = run(
+    done(run(
         "scripts/evaluate.py", "--model", work / "run", "--data", work / "test.csv",
         "--reset", "review", "--output", work / "file.json",
-    )  # fmt: skip
-    assert process.returncode == 0, process.stderr
+    ))  # fmt: skip
     result = json.loads((work / "file.json").read_text())
     assert result["reviews"] == 80
 
@@ -58,11 +53,10 @@ def test_featurize_writes_rows_in_input_order(work):
 
     texts = ["short", "a much longer text about nothing at all", "short"]
     (work / "texts.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts))
-    process = run(
+    done(run(
         "scripts/featurize.py", "--model", work / "run", "--input", work / "texts.jsonl",
         "--output", work / "features.npy", "--batch-size", "2",
-    )  # fmt: skip
-    assert process.returncode == 0, process.stderr
+    ))  # fmt: skip
     features = np.load(work / "features.npy", allow_pickle=False)
     assert features.dtype == np.float32
     assert features.shape == (3, 16)
@@ -75,12 +69,11 @@ def test_featurize_takes_the_options_of_the_featurizer(work, tmp_path):
     from model import SentimentFeaturizer
 
     (tmp_path / "texts.txt").write_text("short\nlonger than that\n")
-    process = run(
+    done(run(
         "scripts/featurize.py", "--model", work / "run", "--input", tmp_path / "texts.txt",
         "--output", tmp_path / "f.npy", "--state", "hidden", "--pooling", "max", "--tanh",
         "--layers", "0", "--units", "3", "1",
-    )  # fmt: skip
-    assert process.returncode == 0, process.stderr
+    ))  # fmt: skip
     featurizer = SentimentFeaturizer.from_pretrained(
         work / "run", state="hidden", pooling="max", tanh=True, layers=[0], units=[3, 1]
     )
@@ -102,8 +95,7 @@ def transfer(work, output, **changes):
 
 
 def test_transfer_prints_the_table_and_writes_results(work):
-    process = transfer(work, work / "transfer")
-    assert process.returncode == 0, process.stderr
+    process = done(transfer(work, work / "transfer"))
     results = json.loads((work / "transfer" / "results.json").read_text())
     assert {"train_accuracy", "val_accuracy", "test_accuracy", "c", "nonzero"} <= set(results)
     assert {"index", "polarity", "test_accuracy"} <= set(results["neuron"])
@@ -113,11 +105,10 @@ def test_transfer_prints_the_table_and_writes_results(work):
         f"next: python scripts/classify.py --model {work / 'run'} --classifier "
         f"{work / 'transfer'} --text 'I love it.'\n"
     )
-    process = run(
+    process = done(run(
         "scripts/classify.py", "--model", work / "run", "--classifier", work / "transfer",
         "--input", work / "test.csv",
-    )  # fmt: skip
-    assert process.returncode == 0, process.stderr
+    ))  # fmt: skip
     rows = [json.loads(line) for line in process.stdout.splitlines()]
     right = [row["label"] == row["input_label"] for row in rows]
     assert np.mean(right) == results["threshold"]["test_accuracy"]
@@ -136,8 +127,7 @@ def test_synthetic_reviews_replace_nothing(tmp_path):
 
 def test_synthetic_reviews_may_be_written_twice(tmp_path):
     for _ in range(2):
-        process = run("scripts/synthesize_reviews.py", "--output", tmp_path)
-        assert process.returncode == 0, process.stderr
+        done(run("scripts/synthesize_reviews.py", "--output", tmp_path))
 
 
 def test_three_classes_are_transferred_and_classified(work, tmp_path):
@@ -146,14 +136,12 @@ def test_three_classes_are_transferred_and_classified(work, tmp_path):
         lines = (work / f"{split}.csv").read_text()
         files[split] = tmp_path / f"{split}.csv"
         files[split].write_text(lines + "".join(f"9,Does it fit {n}?\n" for n in range(60)))
-    process = transfer(work, tmp_path / "three", **files)
-    assert process.returncode == 0, process.stderr
+    process = done(transfer(work, tmp_path / "three", **files))
     results = json.loads((tmp_path / "three" / "results.json").read_text())
-    process = run(
+    process = done(run(
         "scripts/classify.py", "--model", work / "run", "--classifier", tmp_path / "three",
         "--input", files["test"],
-    )  # fmt: skip
-    assert process.returncode == 0, process.stderr
+    ))  # fmt: skip
     rows = [json.loads(line) for line in process.stdout.splitlines()]
     right = [row["label"] == row["input_label"] for row in rows]
     assert np.mean(right) == results["test_accuracy"]
@@ -174,8 +162,7 @@ def neuron(work, output, *options):
 def test_neuron_takes_the_features_of_a_transfer_and_prints_its_table(work, tmp_path):
     assert transfer(work, tmp_path / "out").returncode == 0
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out/features").iterdir()}
-    process = neuron(work, tmp_path / "out", "--neuron", "5")
-    assert process.returncode == 0, process.stderr
+    process = done(neuron(work, tmp_path / "out", "--neuron", "5"))
     after = {path: path.stat().st_mtime_ns for path in (tmp_path / "out/features").iterdir()}
     assert before == after  # the untrained model's too, of the same seed
     results = json.loads((tmp_path / "out/neuron.json").read_text())
@@ -254,8 +241,7 @@ def test_prepare_corpus_refuses(work, tmp_path, arguments, words):
 
 
 def test_prepare_corpus_checks_one(work, tmp_path):
-    process = run("scripts/prepare_corpus.py", "--check", work / "corpus")
-    assert process.returncode == 0, process.stderr
+    process = done(run("scripts/prepare_corpus.py", "--check", work / "corpus"))
     assert process.stdout.count("as prepared") == 3
     folder = tmp_path / "corpus"
     shutil.copytree(work / "corpus", folder)
@@ -267,16 +253,14 @@ def test_prepare_corpus_checks_one(work, tmp_path):
 
 
 def test_prepare_corpus_joins_two(work, tmp_path):
-    other = run(
+    done(run(
         "scripts/prepare_corpus.py", work / "val.csv", "--output", tmp_path / "other",
         "--split", "1,0,0",
-    )  # fmt: skip
-    assert other.returncode == 0, other.stderr
-    process = run(
+    ))  # fmt: skip
+    process = done(run(
         "scripts/prepare_corpus.py", "--join", work / "corpus", tmp_path / "other",
         "--output", tmp_path / "both",
-    )  # fmt: skip
-    assert process.returncode == 0, process.stderr
+    ))  # fmt: skip
     sizes = [
         json.loads((folder / "meta.json").read_text())["splits"]
         for folder in (work / "corpus", tmp_path / "other", tmp_path / "both")
@@ -290,10 +274,9 @@ def test_prepare_corpus_joins_two(work, tmp_path):
 
 
 def test_evaluate_refuses_a_corpus_of_another_profile(work, tmp_path):
-    prepared = run(
+    done(run(
         "scripts/prepare_corpus.py", work / "val.csv", "--output", tmp_path / "raw",
         "--text-profile", "raw", "--split", "8,1,1",
-    )  # fmt: skip
-    assert prepared.returncode == 0, prepared.stderr
+    ))  # fmt: skip
     process = run("scripts/evaluate.py", "--model", work / "run", "--data", tmp_path / "raw")
     assert_refused(process, "text profile 'raw'", "'openai'")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from data_utils.synthetic import synthetic_reviews
-from tests.support.runs import assert_refused, rows_of, run, small_run, start, wait_for
+from tests.support.runs import assert_refused, done, rows_of, run, small_run, start, wait_for
 
 STEPS = 12
 V1 = "tests/fixtures/v1"
@@ -24,11 +24,10 @@ def work(tmp_path_factory):
         *("scripts/prepare_corpus.py", folder / "in.jsonl", "--output", folder / "corpus"),
         *("--split", "6,1,1", "--tokenizer", "bpe", "--vocabulary-size", 512, "--workers", 1),
     )
-    assert prepared.returncode == 0, prepared.stderr
+    done(prepared)
     assert "tokens" in prepared.stdout
     assert "trainer_interface" not in prepared.stderr  # what the trainer says is not for people
-    trained = run(*run_on(folder, folder / "run"))
-    assert trained.returncode == 0, trained.stderr
+    done(run(*run_on(folder, folder / "run")))
     return folder
 
 
@@ -41,8 +40,7 @@ def sizes(work):
 
 
 def test_a_checked_corpus_and_the_size_of_its_vocabulary(work):
-    process = run("scripts/prepare_corpus.py", "--check", work / "corpus")
-    assert process.returncode == 0, process.stderr
+    process = done(run("scripts/prepare_corpus.py", "--check", work / "corpus"))
     assert process.stdout.count("as prepared") == 3
     assert "vocabulary_size = 512" in (work / "run" / "config.toml").read_text()
 
@@ -55,7 +53,7 @@ def test_evaluate_counts_the_bytes_of_text(work):
             *("scripts/evaluate.py", "--model", work / "run", "--data", work / data),
             *("--output", output),
         )
-        assert process.returncode == 0, process.stderr
+        done(process)
         found.append(json.loads(output.read_text()))
     assert found[0]["characters"] == sizes(work)["test"]["bytes"] > sizes(work)["test"]["tokens"]
     texts = [json.loads(line)["text"] for line in (work / "texts.jsonl").read_text().splitlines()]
@@ -68,8 +66,7 @@ def test_a_killed_run_resumes_exactly(work, tmp_path):
     wait_for(tmp_path / "cut" / "metrics.jsonl", lambda text: text.count("\n") >= 1)
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=60)
-    resumed = run("main.py", "--resume", tmp_path / "cut")
-    assert resumed.returncode == 0, resumed.stderr
+    done(run("main.py", "--resume", tmp_path / "cut"))
     assert rows_of(tmp_path / "cut") == rows_of(work / "run")
 
 
@@ -79,7 +76,7 @@ def test_two_ranks_count_and_train_what_one_does(work, tmp_path):
         *("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2),
         *run_on(work, tmp_path / "two"),
     )
-    assert process.returncode == 0, process.stderr
+    done(process)
     for row, expected in zip(rows_of(tmp_path / "two"), rows_of(work / "run"), strict=True):
         assert row["characters"] == expected["characters"]
         assert row == pytest.approx(expected, rel=2e-5)
@@ -91,13 +88,13 @@ def test_features_and_texts(work):
         *("scripts/featurize.py", "--model", work / "run", "--input", work / "texts.jsonl"),
         *("--output", output),
     )
-    assert process.returncode == 0, process.stderr
+    done(process)
     assert np.load(output).shape == (20, 16)
     process = run(
         *("scripts/generate.py", "--model", work / "run", "--prompt", "I thought "),
         *("--length", 60, "--neuron", 3, "--value", 1),
     )
-    assert process.returncode == 0, process.stderr
+    done(process)
     assert process.stdout.startswith("I thought")
 
 

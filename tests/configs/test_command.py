@@ -26,8 +26,7 @@ def test_folders_are_made_for_files_to_come(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
-    [(".", "is a folder"), ("file/x.json", "file is a file, not a folder")],
+    ("name", "message"), [(".", "is a folder"), ("file/x.json", "file is a file, not a folder")]
 )
 def test_what_cannot_be_written_is_refused_before_the_work(tmp_path, name, message):
     (tmp_path / "file").write_text("kept")

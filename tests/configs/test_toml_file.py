@@ -13,11 +13,16 @@ from configs.toml_file import RunConfig, load_config, save_config
 from data_utils.lanes import DataConfig
 from model.errors import InputError
 from model.layers.config import ModelConfig
-from tests.support.runs import ROOT, run
+from tests.support.runs import ROOT, done, run
 from training.optimizers.optim import OptimConfig
 from training.parallel.exchange import ParallelConfig
 
 SHIPPED = sorted(Path("configs").glob("*.toml"))
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "run.toml"
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
@@ -77,8 +82,7 @@ def test_a_saved_config_reads_back_the_same(tmp_path_factory, config):
     assert load_config(path) == config
 
 
-def test_a_byte_order_mark_is_no_part_of_a_config(tmp_path):
-    path = tmp_path / "run.toml"
+def test_a_byte_order_mark_is_no_part_of_a_config(path):
     path.write_text("seed = 3\n", encoding="utf-8-sig")
     assert load_config(path).seed == 3
 
@@ -104,11 +108,10 @@ assert load_config(Path({path!r})) == config
 def test_a_path_is_saved_as_utf8_whatever_the_locale(tmp_path):
     """Under the C locale, Python has a surrogate for each byte of the name."""
     path = str(tmp_path / "run.toml")
-    process = run(
+    done(run(
         "-c", SAVED_UNDER_ASCII.format(corpus="caf\udcc3\udca9", path=path),
         env={"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
-    )  # fmt: skip
-    assert process.returncode == 0, process.stderr
+    ))  # fmt: skip
     assert load_config(Path(path)).data.corpus == Path("caf\u00e9")
 
 
@@ -141,8 +144,7 @@ def test_a_path_that_is_not_utf8_is_refused(tmp_path):
         ("seed = '" + "9" * 9000 + "'", r"seed is '9+\.\.\.9+'; it must be a whole number$"),
     ],
 )
-def test_mistakes_are_named(tmp_path, text, message):
-    path = tmp_path / "run.toml"
+def test_mistakes_are_named(path, text, message):
     path.write_text(text)
     with pytest.raises(InputError, match=message) as caught:
         load_config(path)
@@ -174,8 +176,7 @@ def test_the_config_that_was_likely_meant_is_named(tmp_path, monkeypatch, asked,
     assert str(refused.value).endswith(f": no such config; did you mean {told}?")
 
 
-def test_whole_numbers_are_fine_for_fractions(tmp_path):
-    path = tmp_path / "run.toml"
+def test_whole_numbers_are_fine_for_fractions(path):
     path.write_text("[optim]\nclip-norm = 1\n")
     assert load_config(path).optim.clip_norm == 1
 
@@ -187,8 +188,7 @@ def test_shares_read_back_the_same(tmp_path, shares):
     assert load_config(tmp_path / "config.toml") == config
 
 
-def test_the_command_line_overrides_the_file(tmp_path):
-    path = tmp_path / "run.toml"
+def test_the_command_line_overrides_the_file(path):
     path.write_text("seed = 3\n[data]\nlanes = 5\nwindow = 7\n")
     options = RunOptions.from_command_line(
         ["--config", str(path), "--data.window", "9", "--optim.clip_norm=2", "--run-dir", "x"]
@@ -251,8 +251,7 @@ NUMBERS = [
 
 @pytest.mark.parametrize("value", ["inf", "-inf", "nan"])
 @pytest.mark.parametrize(("section", "key"), NUMBERS)
-def test_every_number_of_a_run_must_be_finite(tmp_path, section, key, value):
-    path = tmp_path / "run.toml"
+def test_every_number_of_a_run_must_be_finite(path, section, key, value):
     path.write_text(f"[{section}]\n{key} = {f'[1.0, {value}]' if key == 'shares' else value}\n")
     with pytest.raises(InputError, match=rf"{section}\.{key} is .*; it must be (a )?finite"):
         load_config(path)

@@ -19,7 +19,7 @@ from model.reading.compression import zstandard
 from model.reading.inputs import LONGEST_RECORD
 from model.reading.records import LONGEST_LITERAL, read_records
 from model.reading.row_files import RowWriter
-from model.reading.stdin import ArrivingLines, kind_of, read_arriving
+from model.reading.stdin import ArrivingLines, ArrivingRecords, kind_of
 
 PIECE = 1 << 24
 PIECES = 96  # 1.5 GB in 1.6 MB of gzip
@@ -170,7 +170,7 @@ def test_numbers_and_nesting_out_of_all_measure_are_refused(tmp_path, key, value
             prepare_corpus([tmp_path / name], tmp_path / "out", Preparation())
     lines = [row.encode()]
     with pytest.raises(InputError, match="standard input, line 1: not JSON"):
-        list(read_arriving(iter(lines), kind_of(lines[0])))
+        list(ArrivingRecords(iter(lines), kind_of(lines[0])))
 
 
 def test_a_row_too_deep_to_be_written_is_refused():

@@ -11,13 +11,7 @@ import pytest
 import torch
 from sklearn.metrics import f1_score
 
-from experiments.default_model.fit_ngrams import (
-    accuracies,
-    fitted,
-    hashed,
-    rarity_of,
-    rounded,
-)
+from experiments.default_model.fit_ngrams import accuracies, fitted, hashed, rarity_of, rounded
 from experiments.default_model.methods import Told
 from experiments.default_model.nearness import nearest
 from experiments.default_model.remarks import (
@@ -28,12 +22,7 @@ from experiments.default_model.remarks import (
     read_remarks,
     three_classes,
 )
-from experiments.default_model.second_pass import (
-    AverageOptions,
-    TextOptions,
-    average,
-    write_texts,
-)
+from experiments.default_model.second_pass import AverageOptions, TextOptions, average, write_texts
 from experiments.default_model.sentences.everyday import (
     APART,
     TEST,
@@ -47,11 +36,7 @@ from experiments.default_model.sentences.examples import (
     read_examples,
     write_examples,
 )
-from experiments.default_model.sentences.grammar import (
-    Sentence,
-    draw,
-    drawn_freely,
-)
+from experiments.default_model.sentences.grammar import Sentence, draw, drawn_freely
 from experiments.default_model.ship import doubt, familiar, main, slopes, with_neutral
 from experiments.default_model.study import TestSet as SetOfTexts
 from experiments.default_model.study import (
@@ -62,33 +47,16 @@ from experiments.default_model.study import (
     reliability,
 )
 from experiments.default_model.tables import results, sided_sentences
-from experiments.default_model.texts import (
-    grammar_sentences,
-)
-from experiments.default_model.train import (
-    HEADS_FILE,
-    Options,
-    train,
-)
+from experiments.default_model.texts import grammar_sentences
+from experiments.default_model.train import HEADS_FILE, Options, train
 from experiments.models.tables import trainings
 from model.classifiers.heads import HeadsConfig, build_heads
 from model.classifiers.ngrams import BagOfNgrams
 from model.classifiers.sentiment_classifier import SentimentClassifier
-from model.classifiers.stars import (
-    Calibration,
-    StarsClassifier,
-    neutral_log_odds,
-    save_stars,
-)
+from model.classifiers.stars import Calibration, StarsClassifier, neutral_log_odds, save_stars
 from model.errors import InputError
 from model.files.storage import lock_folder
-from model.files.weights import (
-    load_model,
-    load_tensors,
-    model_digest,
-    save_model,
-    save_tensors,
-)
+from model.files.weights import load_model, load_tensors, model_digest, save_model, save_tensors
 from model.text.profiles import text_profile
 from tests.transfer.finetuning.tasks import StopAfter
 from training.metrics import read_rows

@@ -24,7 +24,7 @@ from model.files.weights import LoadedModel, save_model
 from model.inference.scoring import token_costs
 from model.text.profiles import text_profile
 from model.text.split import encode_split
-from tests.support.runs import run, small_run
+from tests.support.runs import done, run, small_run
 from transfer.experiment import run_transfer
 from transfer.regression import Examples
 
@@ -100,7 +100,7 @@ def test_reviews_are_selected_by_source_and_apart_from_the_held_out(tmp_path, ti
         *("--held-out", tmp_path / "test.csv", "--output", tmp_path / "out.jsonl"),
         *("--title", title),
     )
-    assert process.returncode == 0, process.stderr
+    done(process)
     lines = (tmp_path / "out.jsonl").read_text().splitlines()
     texts = [json.loads(line)["text"] for line in lines]
     assert texts == [first, "It works."]
@@ -165,8 +165,7 @@ def test_what_is_shipped_tells_sentiment_as_a_transfer_does(trained, tmp_path):
         paths[name].write_text("\n".join(rows))
     words = [trained, "--name", "small", "--work", tmp_path / "work", "--output", tmp_path / "out"]
     words += ["--train", paths["train"], "--val", paths["val"], "--classes", "bad", "good"]
-    process = run("-m", "experiments.models.ship", *words)
-    assert process.returncode == 0, process.stderr
+    done(run("-m", "experiments.models.ship", *words))
     folder = tmp_path / "out" / "small"
     assert (folder / "LICENSE").read_text() == (SHIPPED_MODELS / "LICENSE").read_text()
     origin = json.loads((folder / "classifier" / "classifier.json").read_text())["origin"]

@@ -15,14 +15,7 @@ from experiments.published_sets import EMOTIONS, SETS
 from experiments.reproduction import contamination, emotions, one_unit, words
 from experiments.reproduction import run as reproduction
 from experiments.reproduction.emotions import scores_of
-from experiments.reproduction.table import (
-    HERE,
-    complete,
-    measured,
-    models,
-    title,
-    write_table,
-)
+from experiments.reproduction.table import HERE, complete, measured, models, title, write_table
 from model.errors import InputError
 from model.files.storage import read_json, write_json
 from model.files.weights import save_model

@@ -34,7 +34,7 @@ from tests.model.layers.windows import (
     tolerance,
     window_of,
 )
-from tests.support.runs import rows_of, small_run
+from tests.support.runs import done, rows_of, small_run
 from tests.support.runs import run as run_command
 from tests.transfer.finetuning.tasks import several
 from training.evaluation import evaluate_split
@@ -104,13 +104,9 @@ def test_training_on_the_gpu_follows_the_cpu(precision, tmp_path):
     changes = {"train.precision": precision, "optim.clip_norm": 1.0}
     for device in ("cpu", "cuda"):
         process = run_command(
-            *small_run(
-                tmp_path / device,
-                40,
-                **{**changes, "train.device": device},
-            )
+            *small_run(tmp_path / device, 40, **{**changes, "train.device": device})
         )
-        assert process.returncode == 0, process.stderr
+        done(process)
     cpu, gpu = rows_of(tmp_path / "cpu")[-1], rows_of(tmp_path / "cuda")[-1]
     key = "valid_bits_per_character"
     assert gpu[key] == pytest.approx(cpu[key], abs=0.02)

@@ -176,8 +176,8 @@ def test_only_tables_need_what_reads_tables():
     run_without(
         ["pandas", "pyarrow", "openpyxl"],
         "import model.commands.classify, model.commands.evaluate, data_utils.labelled; "
-        "from model.commands.classify import read_arriving; "
-        "assert list(read_arriving(iter([b'{}']), '.jsonl')) == [{}]",
+        "from model.commands.classify import ArrivingRecords; "
+        "assert list(ArrivingRecords(iter([b'{}']), '.jsonl')) == [{}]",
     )
 
 

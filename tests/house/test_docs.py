@@ -20,7 +20,7 @@ from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.commands.command_line import COMMANDS
 from model.inference.featurizer import SentimentFeaturizer
 from tests.support.checkouts import make_checkout
-from tests.support.runs import ROOT, run_shell
+from tests.support.runs import ROOT, done, run_shell
 from tests.support.trainers import CPU, make_trainer
 from training.parallel.batch import as_batch
 
@@ -136,8 +136,7 @@ def test_every_cell_of_a_notebook_runs(name, tmp_path):
     (notebooks / "cells.py").write_text(
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{code}"
     )
-    process = run_shell("MPLBACKEND=agg python cells.py", cwd=notebooks, timeout=800)
-    assert process.returncode == 0, process.stderr
+    done(run_shell("MPLBACKEND=agg python cells.py", cwd=notebooks, timeout=800))
 
 
 def notebook(name):
@@ -165,7 +164,7 @@ def test_the_site_builds_without_a_warning(tmp_path):
     process = subprocess.run(
         [*call, "-c", "docs", ".", str(tmp_path)], cwd=ROOT, capture_output=True, text=True
     )
-    assert process.returncode == 0, process.stderr
+    done(process)
     assert "--pooling" in (tmp_path / "docs/commands/transfer.html").read_text()
     assert "Type<" not in (tmp_path / "docs/api.html").read_text()  # a text cut at its colon
     assert (tmp_path / "docs/try.html").stat().st_size > 1_000_000

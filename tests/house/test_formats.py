@@ -14,7 +14,7 @@ from data_utils.corpus import open_corpus
 from model import SentimentClassifier
 from model.files.weights import load_model
 from model.inference.scoring import score_split
-from tests.support.runs import ROOT, rows_of, run
+from tests.support.runs import ROOT, done, rows_of, run
 
 V1 = ROOT / "tests/fixtures/v1"
 
@@ -40,8 +40,7 @@ def test_a_run_of_version_1_resumes(tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(V1 / "run", folder)
     before = rows_of(folder)
-    process = run("main.py", "--resume", folder, "--train.steps", "12", "--log.every_steps", "1")
-    assert process.returncode == 0, process.stderr
+    done(run("main.py", "--resume", folder, "--train.steps", "12", "--log.every_steps", "1"))
     rows = rows_of(folder)
     assert rows[: len(before)] == before
     assert [row["step"] for row in rows[len(before) :]] == [11, 12]
@@ -77,13 +76,12 @@ def test_a_fine_tuning_of_version_1_resumes(tmp_path):
     """It was stopped at step 5 of 6, in its second epoch."""
     shutil.copytree(V1 / "finetuning" / "run", tmp_path / "run")
     before = json.loads((tmp_path / "run/checkpoint/step-00000005/progress.json").read_text())
-    process = run(
+    done(run(
         "scripts/finetune.py", "--model", V1 / "run", "--output", tmp_path / "run", "--resume",
         "--train", V1 / "finetuning/train.csv", "--val", V1 / "finetuning/val.csv",
         "--label-keys", "loud", "asking", "--epochs", "2", "--batch-size", "8",
         "--head-lr", "0.05", "--lm-weight", "0.02", "--window", "8", "--hidden-layers", "4",
-    )  # fmt: skip
-    assert process.returncode == 0, process.stderr
+    ))  # fmt: skip
     results = json.loads((tmp_path / "run/results.json").read_text())
     assert results["history"][:1] == before["progress"]["history"]
     assert results["history"][1]["step"] == 6

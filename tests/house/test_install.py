@@ -11,7 +11,7 @@ import pytest
 from model import save_model
 from model.files.shipped import shipped_models
 from model.text.profiles import text_profile
-from tests.support.runs import ROOT
+from tests.support.runs import ROOT, done
 
 
 @pytest.fixture(scope="module")
@@ -103,11 +103,10 @@ def run_installed(installed, folder, *words):
 
 def test_the_installed_command_classifies(installed, tmp_path):
     (tmp_path / "texts.csv").write_text("id,text\n1,I love it.\n2,It broke at once.\n")
-    process = run_installed(
+    done(run_installed(
         installed, tmp_path, installed / "bin/mlstm-sentiment", "classify",
         "--input", "texts.csv", "--output", "labelled.jsonl",
-    )  # fmt: skip
-    assert process.returncode == 0, process.stderr
+    ))  # fmt: skip
     rows = [json.loads(line) for line in (tmp_path / "labelled.jsonl").read_text().splitlines()]
     assert [row["id"] for row in rows] == ["1", "2"]
     assert [row["label"] for row in rows] == ["positive", "negative"]
@@ -115,8 +114,7 @@ def test_the_installed_command_classifies(installed, tmp_path):
 
 def test_the_installed_module_makes_pages(installed, tmp_path):
     words = ("-m", "mlstm_sentiment", "heatmap", "--text", "good", "--output", "page.html")
-    process = run_installed(installed, tmp_path, *words)
-    assert process.returncode == 0, process.stderr
+    done(run_installed(installed, tmp_path, *words))
     assert (tmp_path / "page.html").read_text().count('role="option"') == 4
 
 
@@ -127,7 +125,7 @@ def test_quickstart_from_nothing(tmp_path):
     process = subprocess.run(
         ["bash", "scripts/quickstart.sh"], cwd=tmp_path / "clone", capture_output=True, text=True
     )
-    assert process.returncode == 0, process.stderr
+    done(process)
     assert "valid" in process.stdout
     results = json.loads((tmp_path / "clone/runs/tour/transfer/results.json").read_text())
     assert results["test_accuracy"] > results["baselines"]["untrained"]["test_accuracy"]

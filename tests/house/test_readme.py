@@ -9,7 +9,7 @@ import pytest
 from model.commands.command_line import dispatch
 from tests.house.pages import COMMANDS, PAGES, README, held_on, numbers_of, printed_on, words_of
 from tests.support.checkouts import make_checkout, shortened
-from tests.support.runs import ROOT, run_code, run_ranks, run_shell
+from tests.support.runs import ROOT, done, run_code, run_ranks, run_shell
 
 SLOW = ("scripts/quickstart.sh", "scripts/test.sh", "scripts/docs.sh")  # run by CI and by hand
 ELASTIC = "scripts/elastic.sh"
@@ -78,8 +78,7 @@ def test_the_elastic_script_launches_ranks(tmp_path):
     (command,) = (c for c in COMMANDS if ELASTIC in c and "--standalone" in c)
     prepare = "python scripts/prepare_corpus.py reviews.jsonl --output data/reviews --split 98,1,1"
     for words in (prepare, shortened(command)):
-        process = run_shell(words, cwd=folder)
-        assert process.returncode == 0, process.stdout + process.stderr
+        done(run_shell(words, cwd=folder))
 
 
 def run_or_launch(command, checkout):
@@ -97,8 +96,7 @@ def the_python_examples_run(checkout):
     text = "\n".join(PAGES.values())
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     code = "\n".join(blocks).replace("from mlstm_sentiment import", "from model import")
-    process = run_code(code, cwd=checkout)
-    assert process.returncode == 0, process.stderr
+    done(run_code(code, cwd=checkout))
 
 
 def test_the_example_prints_what_the_readme_says(capsys):

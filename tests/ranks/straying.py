@@ -11,16 +11,17 @@ import main
 from configs import command
 
 
-def begin_from_others(trainer, *source):
-    """Begin from weights of which one differs in its last bit."""
-    load_initial_weights(trainer, *source)
+def load_others(model, *source):
+    """Load weights of which one differs in its last bit."""
+    origin = load_weights(model, *source)
     with torch.no_grad():
-        weight = trainer.model.decoder.bias[7:8]
+        weight = model.decoder.bias[7:8]
         weight.copy_(torch.nextafter(weight, torch.ones_like(weight)))
+    return origin
 
 
 if __name__ == "__main__":
-    load_initial_weights = main.load_initial_weights
+    load_weights = main.load_weights
     if os.environ["RANK"] == "1":
-        main.load_initial_weights = begin_from_others
+        main.load_weights = load_others
     command.run(main.main)

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.runs import (
     ROOT,
+    done,
     launch,
     rows_of,
     run,
@@ -24,8 +25,7 @@ STEPS = 40
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
     folder = tmp_path_factory.mktemp("alone") / "run"
-    process = run(*small_run(folder, STEPS))
-    assert process.returncode == 0, process.stderr
+    done(run(*small_run(folder, STEPS)))
     return rows_of(folder)
 
 
@@ -42,15 +42,13 @@ def assert_same_losses(rows, alone):
     [
         (2, {}),
         pytest.param(
-            *(4, {"parallel.lane_groups": 2, "parallel.shares": "measured"}),
-            marks=pytest.mark.slow,
+            *(4, {"parallel.lane_groups": 2, "parallel.shares": "measured"}), marks=pytest.mark.slow
         ),
     ],
 )
 def test_ranks_together_train_what_one_process_trains(processes, changes, alone, tmp_path):
     folder = tmp_path / "run"
-    process = launch(processes, *small_run(folder, STEPS, **changes))
-    assert process.returncode == 0, process.stderr
+    done(launch(processes, *small_run(folder, STEPS, **changes)))
     assert_same_losses(rows_of(folder), alone)
     clocked = read_rows(folder / "metrics.jsonl")[-1]
     assert len(clocked["rank_characters_per_second"]) == processes
@@ -73,8 +71,7 @@ def test_a_signal_to_every_process_saves_and_the_same_ranks_go_on_bit_for_bit(tm
     os.killpg(process.pid, signal.SIGTERM)
     output, _ = process.communicate(timeout=60)
     assert "stopped and saved" in output, output
-    process = launch(2, "main.py", "--resume", cut)
-    assert process.returncode == 0, process.stderr
+    done(launch(2, "main.py", "--resume", cut))
     assert rows_of(cut) == rows_of(whole)
 
 
@@ -85,8 +82,7 @@ def test_lanes_per_rank_is_resolved_to_a_total(tmp_path):
         word.replace("--data.lanes", "--data.lanes_per_rank")
         for word in map(str, small_run(folder, 4))
     ]
-    process = launch(2, *arguments)
-    assert process.returncode == 0, process.stderr
+    done(launch(2, *arguments))
     assert "lanes = 16" in (folder / "config.toml").read_text()
     assert rows_of(folder)[-1]["characters"] == 4 * 16 * 16
 

@@ -18,7 +18,7 @@ from scaling.planning import Plan
 from scaling.regression import LINEAR, MeasuredRun, measured_run, planned_run, regress
 from scaling.workload import Workload
 from tests.scaling.conftest import PIECES
-from tests.support.runs import ROOT, run
+from tests.support.runs import ROOT, done, run
 
 CLUSTER = ROOT / "configs/clusters/dgx1v_infiniband.toml"
 MIXED = ROOT / "configs/clusters/mixed_lab.toml"
@@ -31,8 +31,7 @@ def planned(*arguments):
 
 
 def test_the_command_answers_what_it_is_asked(tmp_path):
-    process = run("scripts/plan.py", *ISSUE, "--output", tmp_path / "plan.json")
-    assert process.returncode == 0, process.stderr
+    process = done(run("scripts/plan.py", *ISSUE, "--output", tmp_path / "plan.json"))
     result = read_json(tmp_path / "plan.json")
     assert result["gpus"] == 128
     assert result["efficiency"] == pytest.approx(0.85, abs=0.01)
@@ -144,11 +143,7 @@ def test_nonsense_is_refused(arguments, words):
         ("0.0265", "1e308", "overhead_seconds is"),
         ("0.9e12", "0", "nodes.memory_bytes_per_second is 0; it must be at least 1"),
         ("[[nodes]]", "jitter = 1e308\n[[nodes]]", r"cluster.toml: jitter is 1e\+308"),
-        (
-            "[[nodes]]",
-            "checkpoint_bytes_per_second = 0\n[[nodes]]",
-            "checkpoint_bytes_per_second",
-        ),
+        ("[[nodes]]", "checkpoint_bytes_per_second = 0\n[[nodes]]", "checkpoint_bytes_per_second"),
     ],
 )
 def test_a_cluster_that_is_none_is_refused(tmp_path, old, new, words):

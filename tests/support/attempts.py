@@ -22,7 +22,7 @@ from model.errors import InputError
 from model.published.nvidia import read_nvidia
 from model.reading.compression import zstandard
 from model.reading.inputs import as_input
-from model.reading.stdin import ArrivingLines, kind_of, read_arriving
+from model.reading.stdin import ArrivingLines, ArrivingRecords, kind_of
 from model.reading.texts import ReadingReport, read_texts
 from model.text.profiles import TEXT_PROFILES
 
@@ -122,7 +122,7 @@ def _read_as_standard_input(path: Path) -> None:
     try:
         lines = ArrivingLines(descriptor)
         kind = path.suffix if path.suffix in (".csv", ".tsv") else kind_of(lines.first())
-        for _ in read_arriving(lines, kind):
+        for _ in ArrivingRecords(lines, kind):
             pass
     except InputError:
         pass

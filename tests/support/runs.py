@@ -189,6 +189,12 @@ def rows_of(run_dir):
     return [{key: value for key, value in row.items() if key not in CLOCKED} for row in rows]
 
 
+def done(process):
+    """Assert that a command succeeded; return its finished process."""
+    assert process.returncode == 0, process.stdout + process.stderr
+    return process
+
+
 def assert_refused(process, *words):
     """Assert one clear line, exit code 2, and no traceback."""
     assert process.returncode == 2, process.stdout + process.stderr

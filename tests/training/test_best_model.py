@@ -35,13 +35,13 @@ def writer(tmp_path, corpus):
 
 
 @pytest.fixture
-def writer_of_scores(tmp_path, corpus):
+def writer_of_scores(tmp_path, corpus, monkeypatch):
     """Return a function that makes a writer of models whose scores are given."""
 
     def make(*scores):
         rows = iter([(score, 1) for score in scores])
-        directory = PretrainingDirectory(tmp_path)
-        return BestModelWriter(directory, corpus, 4, ALONE, evaluate=lambda *_, **__: next(rows))
+        monkeypatch.setattr("training.best_model.evaluate_split", lambda *_, **__: next(rows))
+        return BestModelWriter(PretrainingDirectory(tmp_path), corpus, 4, ALONE)
 
     return make
 

@@ -176,8 +176,7 @@ def test_a_save_killed_half_way_is_no_checkpoint(checkpoints, small_split):
     trainer = saved_by(checkpoints, small_split)
     (checkpoints.folder / ".step-00000002.partial").mkdir()
     assert checkpoints.complete()[-1].name == "step-00000001"
-    train(trainer, small_split, 1)
-    checkpoints.save(trainer, PROFILE, {})
+    saved_by(checkpoints, small_split, trainer)
     assert checkpoints.complete()[-1].name == "step-00000002"
     assert not list(checkpoints.folder.glob(".*"))
 
@@ -266,8 +265,7 @@ def test_every_rank_finds_its_own_optimiser(checkpoints, small_split, index):
     trainer, restored = make_trainer(), make_trainer()
     for each in (trainer, restored):
         each.exchange.states = OfTwoRanks(2, index)
-    train(trainer, small_split, 1)
-    checkpoints.save(trainer, PROFILE, {})
+    saved_by(checkpoints, small_split, trainer)
     description = read_json(checkpoints.complete()[-1] / "training.json")
     assert (description["format_version"], description["optimizer_states"]) == (2, 2)
     checkpoints.restore(restored)
@@ -299,8 +297,7 @@ def test_an_old_checkpoint_that_cannot_be_removed_ends_nothing(
 
 def test_only_the_main_rank_looks_for_a_checkpoint(checkpoints, small_split, monkeypatch):
     trainer, restored, told = make_trainer(), make_trainer(), []
-    train(trainer, small_split, 1)
-    checkpoints.save(trainer, PROFILE, {})
+    saved_by(checkpoints, small_split, trainer)
 
     def answer(world, act):
         told.append(world.rank)
@@ -335,12 +332,10 @@ def test_a_rank_reads_its_own_lanes_alone(checkpoints, small_split, monkeypatch,
 
 def test_a_checkpoint_kept_by_a_name_is_restored(checkpoints, small_split):
     trainer, restored = make_trainer(), make_trainer()
-    train(trainer, small_split, 1)
-    checkpoints.save(trainer, PROFILE, {})
+    saved_by(checkpoints, small_split, trainer)
     keep_newest(PretrainingDirectory(checkpoints.folder.parent), "before-cooldown")
     for _ in range(2):  # removes step-00000001
-        train(trainer, small_split, 1)
-        checkpoints.save(trainer, PROFILE, {})
+        saved_by(checkpoints, small_split, trainer)
     checkpoints.restore(restored, "before-cooldown-00000001")
     assert restored.progress.step == 1
 
@@ -411,8 +406,7 @@ def test_a_folder_that_is_no_checkpoint_is_not_touched(checkpoints, small_split)
         other.mkdir(parents=True)
     trainer = make_trainer()
     for _ in range(3):
-        train(trainer, small_split, 1)
-        checkpoints.save(trainer, PROFILE, {})
+        saved_by(checkpoints, small_split, trainer)
     restored = make_trainer()
     checkpoints.restore(restored)
     assert restored.progress.step == 3
@@ -421,8 +415,7 @@ def test_a_folder_that_is_no_checkpoint_is_not_touched(checkpoints, small_split)
 
 def test_a_run_whose_every_step_overflowed_is_saved_whole(checkpoints, small_split):
     trainer, restored = (make_trainer("fp16", name="muon", loss_scale=2.0**60) for _ in range(2))
-    train(trainer, small_split, 1)
-    checkpoints.save(trainer, PROFILE, {})
+    saved_by(checkpoints, small_split, trainer)
     checkpoints.restore(restored)
     for each in (trainer, restored):
         each.scaler.load_state_dict(each.scaler.state_dict() | {"scale": 2.0**10})

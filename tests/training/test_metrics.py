@@ -16,13 +16,17 @@ from training.metrics import LogConfig, RunLog, keep_rows, read_rows
 from training.runs.run_directory import PretrainingDirectory
 
 
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "metrics.jsonl"
+
+
 def test_intervals_of_nothing_are_refused():
     with pytest.raises(InputError, match=r"^log\.every_steps is 0; it must be"):
         LogConfig(every_steps=0)
 
 
-def test_rows_beyond_the_checkpoint_and_torn_lines_are_dropped(tmp_path):
-    path = tmp_path / "metrics.jsonl"
+def test_rows_beyond_the_checkpoint_and_torn_lines_are_dropped(path):
     rows = [{"step": step, "value": 0.1 * step} for step in (10, 20, 30)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows) + '{"step": 40, "va')
     assert read_rows(path) == rows
@@ -36,8 +40,7 @@ LINES = [json.dumps(row).encode() for row in ROWS]
 
 @pytest.mark.parametrize("torn", [b'{"step": 1', b"\xff\xfe", b"[" * 200_000, b"9" * 5000, b""])
 @pytest.mark.parametrize("place", [0, 1, 3])
-def test_a_torn_line_costs_no_other(tmp_path, caplog, torn, place):
-    path = tmp_path / "metrics.jsonl"
+def test_a_torn_line_costs_no_other(path, caplog, torn, place):
     path.write_bytes(b"\n".join([*LINES[:place], torn, *LINES[place:]]) + b"\n")
     assert read_rows(path) == ROWS
     assert (f"line {place + 1} is damaged" in caplog.text) == (place < 3)
@@ -45,9 +48,8 @@ def test_a_torn_line_costs_no_other(tmp_path, caplog, torn, place):
     assert path.read_bytes().splitlines() == LINES[:2]
 
 
-def test_a_line_too_long_for_a_row_takes_no_memory(tmp_path, caplog):
+def test_a_line_too_long_for_a_row_takes_no_memory(path, caplog):
     """A sparse file, as a crash of the system may leave one: 256 MiB of NUL before the last row."""
-    path = tmp_path / "metrics.jsonl"
     path.write_bytes(b"".join(line + b"\n" for line in LINES[:2]))
     with path.open("r+b") as file:
         file.seek(1 << 28)
@@ -64,8 +66,7 @@ def test_a_line_too_long_for_a_row_takes_no_memory(tmp_path, caplog):
 @pytest.mark.parametrize(
     "line", [b"12", b'{"a": 1}', b"null", b'{"step": "4"}', b'{"step": 1.5}', b'{"step": true}']
 )
-def test_a_line_that_is_no_row_is_refused_by_its_number(tmp_path, line):
-    path = tmp_path / "metrics.jsonl"
+def test_a_line_that_is_no_row_is_refused_by_its_number(path, line):
     content = b"\n".join([LINES[0], line, LINES[1]])
     path.write_bytes(content)
     with pytest.raises(InputError, match=r"metrics\.jsonl: line 2 is not a row of metrics"):
@@ -75,8 +76,7 @@ def test_a_line_that_is_no_row_is_refused_by_its_number(tmp_path, line):
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(damaged_bytes(b"\n".join(LINES) + b"\n") | st.binary())
-def test_damaged_metrics_are_refused_or_cost_what_is_damaged(tmp_path, content):
-    path = tmp_path / "metrics.jsonl"
+def test_damaged_metrics_are_refused_or_cost_what_is_damaged(path, content):
     path.write_bytes(content)
     with contextlib.suppress(InputError):
         keep_rows(path, 30)

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from model.errors import InputError
 from model.reading.compression import zstandard
 from tests.support.damage import damaged_bytes
-from tests.support.runs import assert_refused, rows_of, run
+from tests.support.runs import assert_refused, done, rows_of, run
 from training.packing import pack_run, unpack_run
 
 RUN = Path("tests/fixtures/v1/run")
@@ -108,10 +108,8 @@ def test_a_kept_checkpoint_is_packed_with_the_rows_that_led_to_it(tmp_path):
 
 
 def test_an_unpacked_run_resumes(packed, tmp_path):
-    process = run("scripts/pack_run.py", packed, "--output", tmp_path / "back")
-    assert process.returncode == 0, process.stderr
-    process = run("main.py", "--resume", tmp_path / "back", "--train.steps", 12)
-    assert process.returncode == 0, process.stderr
+    done(run("scripts/pack_run.py", packed, "--output", tmp_path / "back"))
+    done(run("main.py", "--resume", tmp_path / "back", "--train.steps", 12))
     assert [row["step"] for row in rows_of(tmp_path / "back")] == [5, 10, 12]
     assert (tmp_path / "back/model/model.safetensors").is_file()
 
@@ -182,10 +180,7 @@ UNWANTED = {
     "a bomb of text": ([a_file("metrics.jsonl", bytes(LARGE))], "more than 1,000 times its size"),
     "a bomb of tensors": ([a_file(ONE, bytes(LARGE))], "more than 1,000 times its size"),
     "a PAX header": ([a_special(tarfile.XHDTYPE, content=bytes(LARGE))], "does not belong in it"),
-    "headers in headers": (
-        [a_special(tarfile.GNUTYPE_LONGNAME)] * 3000,
-        "does not belong in it",
-    ),
+    "headers in headers": ([a_special(tarfile.GNUTYPE_LONGNAME)] * 3000, "does not belong in it"),
     "a sparse file": ([a_special(tarfile.GNUTYPE_SPARSE)], "does not belong in it"),
     "a link": ([a_special(tarfile.SYMTYPE)], "does not belong in it"),
     "a folder": ([a_special(tarfile.DIRTYPE)], "does not belong in it"),
@@ -217,8 +212,7 @@ def test_what_does_not_belong_in_a_packed_run_is_refused(packed, tmp_path, added
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["config.toml", *(str(STEP / name) for name in ("training.json", "lanes.safetensors"))],
+    "name", ["config.toml", *(str(STEP / name) for name in ("training.json", "lanes.safetensors"))]
 )
 def test_a_packed_run_that_lacks_a_file_is_refused(packed, tmp_path, name):
     write_packed(tmp_path / "made", [p for p in entries_of(packed) if p[0].name != name])

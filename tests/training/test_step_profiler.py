@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from model.errors import InputError
-from tests.support.runs import rows_of, run, small_run
+from tests.support.runs import done, rows_of, run, small_run
 from tests.support.trainers import ALONE, make_trainer, make_window
 from training.metrics import LogConfig
 from training.parallel.batch import as_batch
@@ -48,13 +48,11 @@ def test_a_malformed_span_is_refused(span):
 
 def test_a_run_writes_its_trace_and_the_same_rows_as_without(tmp_path):
     for name, more in (("with", {"log.profile": "3:4"}), ("without", {})):
-        process = run(*small_run(tmp_path / name, 6, **more))
-        assert process.returncode == 0, process.stderr
+        done(run(*small_run(tmp_path / name, 6, **more)))
     assert rows_of(tmp_path / "with") == rows_of(tmp_path / "without")
     assert taken(tmp_path / "with" / "profile" / "trace-rank-0.json") == 2
-    resumed = run("main.py", "--resume", tmp_path / "with", "--train.steps", "8",
-                  "--log.profile", "7:7")  # fmt: skip
-    assert resumed.returncode == 0, resumed.stderr
+    done(run("main.py", "--resume", tmp_path / "with", "--train.steps", "8",
+                  "--log.profile", "7:7"))  # fmt: skip
     assert taken(tmp_path / "with" / "profile" / "trace-rank-0.json") == 1
 
 

@@ -116,10 +116,7 @@ def test_the_rate_falls_with_the_lanes_that_read():
 def test_a_token_weighs_the_same_in_the_momentum_however_many_lanes_read():
     trainer = make_trainer(name="sgd", clip_norm=None, lr=1e-12)  # the weights stay
     reference = copy.deepcopy(trainer.model)
-    windows = [
-        make_window(),
-        make_window(lengths=(6, 0, 0), seed=1, active_fraction=1 / 3),
-    ]
+    windows = [make_window(), make_window(lengths=(6, 0, 0), seed=1, active_fraction=1 / 3)]
     for window in windows:
         trainer.train(as_batch(window, CPU))
     full, few = (nats_by_hand(reference, window) for window in windows)
@@ -249,10 +246,7 @@ def test_a_training_whose_gradients_overflow_at_every_scale_has_diverged():
 
 @pytest.mark.parametrize(
     ("epochs", "message"),
-    [
-        (1e308, "train.epochs is 1e.308; it must be above zero and at most"),
-        (1e8, "10,000,000,000"),
-    ],
+    [(1e308, "train.epochs is 1e.308; it must be above zero and at most"), (1e8, "10,000,000,000")],
 )
 def test_more_steps_than_a_run_may_have_are_refused(epochs, message):
     with pytest.raises(InputError, match=message):

@@ -11,13 +11,7 @@ from scaling.workload import Workload
 from tests.support.trainers import make_trainer
 from training.parallel.distributed import World
 from training.throughput import ThroughputMeter, utilization_of
-from training.utilization import (
-    PEAKS,
-    Utilization,
-    limit_seconds,
-    operations_per_token,
-    peak_of,
-)
+from training.utilization import PEAKS, Utilization, limit_seconds, operations_per_token, peak_of
 
 H200 = PEAKS["H200"]
 

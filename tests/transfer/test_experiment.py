@@ -41,8 +41,12 @@ def sets():
     return [make_set(150, 1), make_set(60, 2), make_set(80, 3)]
 
 
-def test_one_command_at_a_time_writes_into_a_folder(tmp_path, small_model, sets):
-    loaded = LoadedModel(small_model, text_profile("openai"), tmp_path)
+@pytest.fixture
+def loaded(tmp_path, telling_model):
+    return LoadedModel(telling_model, text_profile("openai"), tmp_path)
+
+
+def test_one_command_at_a_time_writes_into_a_folder(tmp_path, loaded, sets):
     with (
         experiment.only_writer_of(tmp_path / "out"),
         pytest.raises(InputError, match="out: another command is writing its results here"),
@@ -51,8 +55,7 @@ def test_one_command_at_a_time_writes_into_a_folder(tmp_path, small_model, sets)
     assert not any((tmp_path / "out").iterdir())
 
 
-def test_everything_a_reader_needs_is_written(tmp_path, small_model, sets):
-    loaded = LoadedModel(small_model, text_profile("openai"), tmp_path)
+def test_everything_a_reader_needs_is_written(tmp_path, loaded, sets):
     results = run_transfer(loaded, sets, tmp_path / "out")
     assert results == json.loads((tmp_path / "out" / "results.json").read_text())
     for split in ("train", "val", "test"):
@@ -67,13 +70,10 @@ def test_everything_a_reader_needs_is_written(tmp_path, small_model, sets):
     assert sum(map(sum, list(figures["neuron_by_label"].values())[1:])) == 80
 
 
-def test_a_file_beside_the_classifiers_is_refused_before_anything_is_fitted(
-    tmp_path, small_model, sets
-):
+def test_a_file_beside_the_classifiers_is_refused_before_anything_is_fitted(tmp_path, loaded, sets):
     notes = tmp_path / "out/classifier/notes.txt"
     notes.parent.mkdir(parents=True)
     notes.write_text("mine")
-    loaded = LoadedModel(small_model, text_profile("openai"), tmp_path)
     with pytest.raises(InputError, match=r"out/classifier: .* not ours: 'notes\.txt'; move that"):
         run_transfer(loaded, sets, tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").rglob("*")] == ["classifier", "notes.txt"]
@@ -85,8 +85,7 @@ def telling_model():
     return emphatic(build_model(ModelConfig(hidden_size=12, embedding_size=6), seed=0))
 
 
-def test_the_classifier_repeats_the_reported_accuracy(tmp_path, telling_model, sets):
-    loaded = LoadedModel(telling_model, text_profile("openai"), tmp_path)
+def test_the_classifier_repeats_the_reported_accuracy(tmp_path, telling_model, sets, loaded):
     results = run_transfer(loaded, sets, tmp_path / "out")
     assert results["nonzero"] > 0  # so that probabilities differ
     classifier = load_classifier(tmp_path / "out" / "classifier", hidden_size=12)
@@ -104,8 +103,7 @@ def test_the_classifier_repeats_the_reported_accuracy(tmp_path, telling_model, s
     np.testing.assert_allclose(kept, per_unit_auc(learned, sets[0].labels, 12), atol=0.005)
 
 
-def test_a_classifier_is_replaced_whole_or_not_at_all(tmp_path, telling_model, sets, monkeypatch):
-    loaded = LoadedModel(telling_model, text_profile("openai"), tmp_path)
+def test_a_classifier_is_replaced_whole_or_not_at_all(tmp_path, loaded, sets, monkeypatch):
     run_transfer(loaded, sets, tmp_path / "out")
     before = contents_of(tmp_path / "out/classifier")
 
@@ -123,8 +121,7 @@ def contents_of(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_the_test_set_chooses_nothing(tmp_path, telling_model, sets):
-    loaded = LoadedModel(telling_model, text_profile("openai"), tmp_path)
+def test_the_test_set_chooses_nothing(tmp_path, loaded, sets):
     *chosen_on, tested = sets
     praised = replace(tested, labels=np.ones_like(tested.labels))
     found = [
@@ -188,10 +185,9 @@ def test_three_classes_from_fit_to_label(tmp_path, small_model, sets):
     assert classifier.predict_proba(["Does it fit 7?"]).argmax() == 2
 
 
-def test_results_are_whole_before_pictures_are_drawn(tmp_path, telling_model, sets, caplog):
+def test_results_are_whole_before_pictures_are_drawn(tmp_path, loaded, sets, caplog):
     for name in ("weights", "neuron"):
         (tmp_path / "out" / f"{name}.png").mkdir(parents=True)  # in the picture's place
-    loaded = LoadedModel(telling_model, text_profile("openai"), tmp_path)
     results = run_transfer(loaded, sets, tmp_path / "out")
     assert results == json.loads((tmp_path / "out" / "results.json").read_text())
     load_classifier(tmp_path / "out" / "classifier", hidden_size=12)
@@ -203,16 +199,14 @@ def test_results_are_whole_before_pictures_are_drawn(tmp_path, telling_model, se
     ]
 
 
-def test_empty_texts_are_refused_before_any_work(tmp_path, small_model, sets):
-    loaded = LoadedModel(small_model, text_profile("openai"), tmp_path)
+def test_empty_texts_are_refused_before_any_work(tmp_path, loaded, sets):
     empty = LabelledSet([" "] * 4, np.array([0, 1, 0, 1]), ("0", "1"))
     with pytest.raises(InputError, match="every text of the training set is empty"):
         run_transfer(loaded, [empty, *sets[1:]], tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_a_validation_set_of_one_class_is_refused_before_any_work(tmp_path, small_model, sets):
-    loaded = LoadedModel(small_model, text_profile("openai"), tmp_path)
+def test_a_validation_set_of_one_class_is_refused_before_any_work(tmp_path, loaded, sets):
     alike = sets[1].subset(np.flatnonzero(sets[1].labels == 1))
     with pytest.raises(InputError, match=r"validation labels hold a single class.*--val"):
         run_transfer(loaded, [sets[0], alike, sets[2]], tmp_path / "out")
@@ -240,13 +234,12 @@ def test_baselines(sets):
 
 
 def test_every_baseline_is_fitted_on_train_chosen_on_val_and_scored_on_test(
-    tmp_path, telling_model, sets, monkeypatch
+    tmp_path, telling_model, sets, monkeypatch, loaded
 ):
     def untrained(model, seed):  # louder, so that two of them differ on few texts
         return emphatic(build_model(model.config, seed))
 
     monkeypatch.setattr(experiment, "untrained_like", untrained)
-    loaded = LoadedModel(telling_model, text_profile("openai"), tmp_path)
     found = measure_baselines(loaded, sets, FeatureCache(tmp_path), seed=3, untrained=2)
     assert found["majority"]["test_accuracy"] == majority_accuracy(sets[0], sets[2])
     assert found["tfidf"]["test_accuracy"] == tfidf_accuracy(*sets)

@@ -16,13 +16,15 @@ from transfer.features import FeatureCache
 TEXTS = [BYTES.encode(f"text number {i} ".encode() * (1 + i % 5)) for i in range(30)]
 
 
-def cache_of(folder):
-    """A cache that reads few texts at a time, and saves after each of these batches."""
-    return FeatureCache(folder, batch_size=4, seconds_between_saves=0.0)
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch):
+    """Read few texts at a time, and save after each of these batches."""
+    monkeypatch.setattr("transfer.features.BATCH_SIZE", 4)
+    monkeypatch.setattr("model.inference.feature_files.SECONDS_BETWEEN_SAVES", 0.0)
 
 
 def test_second_time_nothing_is_computed(tmp_path, small_model):
-    cache = cache_of(tmp_path)
+    cache = FeatureCache(tmp_path)
     features = cache.features(small_model, TEXTS, "train")
     (path,) = tmp_path.iterdir()
     np.save(path, features + 1)  # what no computation would give
@@ -42,7 +44,7 @@ def test_second_time_nothing_is_computed(tmp_path, small_model):
     ],
 )
 def test_a_damaged_file_of_the_cache_is_named(tmp_path, small_model, damage, message):
-    cache = cache_of(tmp_path)
+    cache = FeatureCache(tmp_path)
     cache.features(small_model, TEXTS, "train")
     (path,) = tmp_path.iterdir()
     damage(path)
@@ -70,11 +72,11 @@ def test_an_interruption_costs_only_what_was_under_way(tmp_path, small_model):
     texts = [
         BYTES.encode(f"text number {i:02d}".encode()) for i in range(30)
     ]  # a batch: one window
-    expected = cache_of(tmp_path / "whole").features(small_model, texts, "a")
+    expected = FeatureCache(tmp_path / "whole").features(small_model, texts, "a")
     with pytest.raises(KeyboardInterrupt):
-        cache_of(tmp_path / "cut").features(Interrupted(small_model, 4), texts, "a")
+        FeatureCache(tmp_path / "cut").features(Interrupted(small_model, 4), texts, "a")
     model = Interrupted(small_model, None)
-    found = cache_of(tmp_path / "cut").features(model, texts, "a")
+    found = FeatureCache(tmp_path / "cut").features(model, texts, "a")
     np.testing.assert_array_equal(found, expected)
     assert model.begun == 8 - 3
 
@@ -82,8 +84,8 @@ def test_an_interruption_costs_only_what_was_under_way(tmp_path, small_model):
 def test_a_note_without_its_file_is_of_no_use(tmp_path, small_model):
     """Else a second kill before the next note would leave zeros for features."""
     texts = [BYTES.encode(f"text number {i:02d}".encode()) for i in range(30)]
-    expected = cache_of(tmp_path / "whole").features(small_model, texts, "a")
-    cut = cache_of(tmp_path / "cut")
+    expected = FeatureCache(tmp_path / "whole").features(small_model, texts, "a")
+    cut = FeatureCache(tmp_path / "cut")
     with pytest.raises(KeyboardInterrupt):
         cut.features(Interrupted(small_model, 4), texts, "a")
     (partial,) = (tmp_path / "cut").glob("*.partial.npy")
@@ -110,15 +112,15 @@ class Overtaken(Interrupted):
 
 
 def test_of_two_commands_at_once_one_computes_and_both_have_the_features(tmp_path, small_model):
-    expected = cache_of(tmp_path / "alone").features(small_model, TEXTS, "a")
+    expected = FeatureCache(tmp_path / "alone").features(small_model, TEXTS, "a")
     second, found = Interrupted(small_model, None), []
 
     def command():
-        found.append(cache_of(tmp_path / "shared").features(second, TEXTS, "a"))
+        found.append(FeatureCache(tmp_path / "shared").features(second, TEXTS, "a"))
 
     other = Thread(target=command)
     first = Overtaken(small_model, 3, other)
-    found.append(cache_of(tmp_path / "shared").features(first, TEXTS, "a"))
+    found.append(FeatureCache(tmp_path / "shared").features(first, TEXTS, "a"))
     other.join(timeout=60)
     assert second.begun == 0
     assert len(found) == 2
@@ -129,11 +131,11 @@ def test_of_two_commands_at_once_one_computes_and_both_have_the_features(tmp_pat
 
 @pytest.mark.usefixtures("without_file_locks")
 def test_a_cache_works_where_the_file_system_has_no_locks(tmp_path, small_model):
-    assert cache_of(tmp_path).features(small_model, TEXTS, "a").shape == (30, 12)
+    assert FeatureCache(tmp_path).features(small_model, TEXTS, "a").shape == (30, 12)
 
 
 def test_features_of_other_precisions_are_not_mixed_up(tmp_path, small_model):
-    cache, model = cache_of(tmp_path), copy.deepcopy(small_model)
+    cache, model = FeatureCache(tmp_path), copy.deepcopy(small_model)
     plain = cache.features(model, TEXTS, "a")
     model.set_precision("int8")
     rounded = cache.features(model, TEXTS, "a")
@@ -142,7 +144,7 @@ def test_features_of_other_precisions_are_not_mixed_up(tmp_path, small_model):
 
 
 def test_another_model_or_other_texts_are_other_features(tmp_path, small_model):
-    cache = cache_of(tmp_path)
+    cache = FeatureCache(tmp_path)
     cache.features(small_model, TEXTS, "a")
     cache.features(small_model, TEXTS[:-1], "a")
     cache.features(build_model(ModelConfig(hidden_size=12), seed=9), TEXTS, "a")

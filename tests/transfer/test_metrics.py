@@ -77,10 +77,11 @@ def test_intervals_hold_the_value_and_shrink_with_texts():
     assert widths[1] == pytest.approx(widths[0] / 4, rel=0.15)  # 16 times the texts
 
 
-def test_sums_are_the_same_however_many_draws_are_made_at_once():
+def test_sums_are_the_same_however_many_draws_are_made_at_once(monkeypatch):
     values = np.arange(12.0).reshape(6, 2)
     expected = resampled_sums(values, seed=3)
-    np.testing.assert_array_equal(resampled_sums(values, 3, counts_at_once=7 * 6), expected)
+    monkeypatch.setattr("transfer.metrics.COUNTS_AT_ONCE", 7 * 6)
+    np.testing.assert_array_equal(resampled_sums(values, seed=3), expected)
 
 
 def test_an_absent_class_has_a_score_of_zero_and_no_warning():

@@ -32,12 +32,7 @@ def test_a_label_is_shown_literally(tmp_path):
 
 @pytest.mark.parametrize(
     "values",
-    [
-        [1.0, np.nextafter(np.float32(1), np.float32(2))],
-        [0.0, 1e-45],
-        [-3e38, 3e38],
-        [0.3, 0.3],
-    ],
+    [[1.0, np.nextafter(np.float32(1), np.float32(2))], [0.0, 1e-45], [-3e38, 3e38], [0.3, 0.3]],
 )
 def test_any_values_have_a_histogram(tmp_path, values):
     examples = Examples(np.array(values, np.float32)[:, None], np.array([0, 1]))

@@ -64,10 +64,7 @@ class AdasumExchange(Exchange):
 
     @contextmanager
     def update(self) -> Iterator[None]:
-        """Combine the steps of the optimisers.
-
-        All ranks begin from the same weights and end with the same.
-        """
+        """Combine the optimisers' steps; all ranks have equal weights before and after."""
         weights = [parameter.detach() for parameter in self.model.parameters()]
         before = [weight.clone() for weight in weights]
         yield

@@ -22,10 +22,7 @@ class Batch(NamedTuple):
 
 
 def as_batch(window: WindowBatch, device: torch.device) -> Batch:
-    """Copy a window to the device.
-
-    A rank without lanes gets a window of padding only: its peers wait for its gradient.
-    """
+    """Copy a window to the device; a rank without lanes gets padding: peers await its gradient."""
     if not len(window.tokens):
         window = _idle(window)
     tokens = copied(torch.from_numpy(window.tokens), device).long()

@@ -198,9 +198,7 @@ class BucketedExchange(Exchange):
         self.sender, self.clock = sender, sender.clock
         self.leaves = model.per_gate_parameters()
         self.ddp = DistributedDataParallel(
-            _Leaves(self.leaves.all),
-            bucket_cap_mb=bucket_cap_mb,
-            gradient_as_bucket_view=True,
+            _Leaves(self.leaves.all), bucket_cap_mb=bucket_cap_mb, gradient_as_bucket_view=True
         )
         self._rehearse(loss_of_one_token)
         # From here on: the sender does not count DDP's first gradients.

@@ -258,23 +258,15 @@ def _join(device: torch.device, timeout: timedelta) -> None:
             store = dist.PrefixStore(os.environ["TORCHELASTIC_RESTART_COUNT"], store)
         elif rank == 0:
             logging.getLogger(__name__).warning(SHARED_STORE)
-    _check_peers(store, rank, size, device)
+    _check_devices(_exchange(store, rank, size, "here", _name_of(device)))  # waits for all ranks
     _compare_cores(store, rank, size, bound_cores())
     _share_cores(store, rank, size)
     backend = dist.get_default_backend_for_device(device)
     dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
 
 
-def _check_peers(store: dist.Store, rank: int, size: int, device: torch.device) -> None:
-    """Wait for all ranks; refuse, on each of them, devices that do not fit together."""
-    _check_devices(_exchange(store, rank, size, "here", _name_of(device)))
-
-
 def _compare_cores(store: dist.Store, rank: int, size: int, bound: Collection[int]) -> None:
-    """Warn, on the first rank concerned, if OpenMP binds ranks of a machine to the same cores.
-
-    Every rank's threads then start at the first of these, and the other cores are idle.
-    """
+    """Warn, on the first rank concerned, if OpenMP binds ranks of a machine to the same cores."""
     places = f"{_machine()} {' '.join(map(str, sorted(bound)))}"
     texts = _exchange(store, rank, size, "cores", places)
     owns = [(host, set(cores)) for host, *cores in map(str.split, texts)]

@@ -19,12 +19,6 @@ def may_restart() -> bool:
     return int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0")) > 0
 
 
-def end_launcher() -> None:
-    """End the launcher if it would restart this process, which would refuse the same input."""
-    if may_restart():
-        os.kill(os.getppid(), signal.SIGTERM)
-
-
 def print_error(line: str) -> None:
     """Print a line on stderr, if anybody still reads it."""
     with suppress(OSError, ValueError):
@@ -47,8 +41,8 @@ def report_failure(error: BaseException, line: str, grace: float = GRACE) -> Non
         message = {"message": line, "errorCode": 0, "extraInfo": details}
         with suppress(OSError):  # its disk may be full
             write_json(Path(file), {"message": message})
-    if isinstance(error, InputError):
-        end_launcher()
+    if isinstance(error, InputError) and may_restart():  # the same input would be refused again
+        os.kill(os.getppid(), signal.SIGTERM)
 
 
 def _leave_it_to_the_first(file: Path, grace: float) -> None:

@@ -29,12 +29,7 @@ from model.files.storage import (
     whole_folder,
     write_json,
 )
-from model.files.weights import (
-    GET_AGAIN,
-    check_not_negative,
-    check_tensors,
-    load_tensors,
-)
+from model.files.weights import GET_AGAIN, check_not_negative, check_tensors, load_tensors
 
 GROUP_STEP = "group_step"
 NEVER_NEGATIVE = {"step", GROUP_STEP, "exp_avg_sq"}
@@ -56,11 +51,7 @@ class Progress:
 
     @classmethod
     def from_json(cls, content: object, step: int, path: Path) -> Self:
-        """Return the counters that `as_json` returned, from the checkpoint of this step at `path`.
-
-        Raises InputError, naming the file, if a counter is missing, unknown, of another type or out
-        of range, or if the step is another one.
-        """
+        """Return this step's counters as `as_json` gave them; InputError, with `path`, if wrong."""
         names = [item.name for item in fields(cls)]
         if not isinstance(content, dict) or content.keys() != set(names):
             raise InputError(f"{path}: progress is {content!r}; it should have {', '.join(names)}")
@@ -101,10 +92,7 @@ class CheckpointStore:
                 remove_folder(outdated)
 
     def describe(self, checkpoint: Path) -> tuple[dict[str, Any], Path]:
-        """Return the description of a checkpoint, and the file that holds it.
-
-        Raises InputError if it is damaged or of a newer version.
-        """
+        """Return a checkpoint's description and its file; InputError if it is damaged or newer."""
         path = checkpoint / self.DESCRIPTION_FILE
         content = read_json(path)
         check_format_version(content, self.FORMAT_VERSION, path)
@@ -113,10 +101,7 @@ class CheckpointStore:
 
 @contextmanager
 def advice_if_damaged(checkpoint: Path, if_alone: str | None = None) -> Iterator[None]:
-    """Add to an InputError how to go on: the checkpoint before may be intact.
-
-    if_alone: what to do if there is none before.
-    """
+    """Add to an InputError how to go on; if_alone: what to do without an earlier checkpoint."""
     try:
         yield
     except InputError as error:

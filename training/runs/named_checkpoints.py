@@ -135,7 +135,8 @@ def go_back(run: PretrainingDirectory, name: str) -> None:
     has_come_as_far = any(saved_step(path) >= step for path in own)
     later = [path for path in own if saved_step(path) > step] if has_come_as_far else own
     other = [newest] if newest.is_dir() and not _same_files(newest, checkpoint) else []
-    last = max([_step_of_model(run.model), *map(saved_step, other + later)])
+    of_model = _provenance(run.model).get("step")  # which may be newer than any checkpoint
+    last = max([of_model if type(of_model) is int else 0, *map(saved_step, other + later)])
     if other or later or last > step:
         aside = step_folder(run.folder, last).name
         _copy_run(run, _free(run.folder / f"aside-{aside}"), other + later)
@@ -170,12 +171,6 @@ def _is_best_of(model: Path, checkpoint: Path) -> bool:
 def has_score(model: Path, bits: float | None) -> bool:
     """Return whether a model exists and records this score as its own when it was the best."""
     return bits is not None and bits == _provenance(model).get("best_valid_bits_per_character")
-
-
-def _step_of_model(folder: Path) -> int:
-    """Return a model's step, which may be newer than any checkpoint; 0 without a model."""
-    step = _provenance(folder).get("step")
-    return step if type(step) is int else 0
 
 
 def _provenance(model: Path) -> dict[str, Any]:

@@ -156,10 +156,7 @@ def lock_new_run(run: Directory) -> Iterator[Directory]:
 
 @contextmanager
 def lock_unnamed_run(name: str) -> Iterator[PretrainingDirectory]:
-    """Make and lock the first of `runs/<name>`, `runs/<name>-2`, ... that does not exist.
-
-    Several processes that do this at the same moment make a folder each.
-    """
+    """Make and lock the first of `runs/<name>`, `runs/<name>-2`, ... that does not exist."""
     for number in count(1):
         folder = PretrainingDirectory.ROOT / (f"{name}-{number}" if number > 1 else name)
         with ExitStack() as locked:
@@ -188,10 +185,7 @@ def lock_run(run: Directory, patience: float = 0.0) -> Iterator[Directory]:
 
 
 def await_visible(path: Path) -> None:
-    """Wait until this machine sees what the main rank has written.
-
-    Raises InputError if it does not appear.
-    """
+    """Wait until this machine sees what the main rank has written; InputError if it never does."""
     deadline = time.monotonic() + VISIBLE_SECONDS
     while not _is_listed(path):
         if time.monotonic() > deadline:

@@ -10,18 +10,17 @@ from ..parallel.launcher import TEMPORARY_FAILURE
 SIGNALS = [
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 ]
-ECHO_SECONDS = 5.0
+ECHO_SECONDS = 5.0  # a signal within these is the same request
 
 
 class StopRequest:
     """A flag that SIGINT, SIGTERM or SIGHUP sets; a second one, seconds later, ends the process.
 
     A terminal and Slurm signal every process, and torchrun forwards its own signal to the workers
-    as well: a signal within `echo_seconds` is the same request.
+    as well.
     """
 
-    def __init__(self, echo_seconds: float = ECHO_SECONDS) -> None:
-        self._echo_seconds = echo_seconds
+    def __init__(self) -> None:
         self.signal: int | None = None
         self._noted_at = 0.0
         self._previous: dict[int, object] = {}
@@ -57,7 +56,7 @@ class StopRequest:
     def _note(self, number: int, frame: FrameType | None) -> None:
         if not self.requested:
             self.signal, self._noted_at = number, time.monotonic()
-        elif time.monotonic() - self._noted_at > self._echo_seconds:
+        elif time.monotonic() - self._noted_at > ECHO_SECONDS:
             self._restore()
             os.kill(os.getpid(), number)
 

@@ -3,14 +3,7 @@
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
-from model.bounds import (
-    Bound,
-    Fraction,
-    NonNegativeFloat,
-    PositiveFloat,
-    PositiveInt,
-    check_bounds,
-)
+from model.bounds import Bound, Fraction, NonNegativeFloat, PositiveFloat, PositiveInt, check_bounds
 from model.errors import InputError
 
 if TYPE_CHECKING:

@@ -68,10 +68,7 @@ class FinetuningDirectory(RunDirectory):
         return self.folder / "choices.npz"
 
     def locked(self, *, resume: bool) -> AbstractContextManager[Self]:
-        """Lock the folder of the run to resume, or of a new one.
-
-        Entering raises InputError if there is no such run, or if a new one's folder is taken.
-        """
+        """Lock the run's folder, or a new one; InputError if it is missing or taken."""
         return lock_run(self.check_exists()) if resume else lock_new_run(self)
 
     def begin(
@@ -154,10 +151,7 @@ class FinetuningCheckpoints(CheckpointStore):
         step = tuner.progress.step
         if step_folder(self.folder, step).exists():
             return
-        description = {
-            "format_version": self.FORMAT_VERSION,
-            "progress": tuner.progress.as_json(),
-        }
+        description = {"format_version": self.FORMAT_VERSION, "progress": tuner.progress.as_json()}
         with self.writing(step, description) as partial:
             save_tensors(partial / WEIGHTS_FILE, learning_modules(tuner).state_dict())
             save_tensors(partial / OPTIMIZER_FILE, flatten_optimizers([tuner.optimizer]))

@@ -89,10 +89,7 @@ class FrozenEncoder:
 
 
 def read_features(
-    model: LanguageModel,
-    name: str,
-    sequences: Sequence[np.ndarray],
-    kind: FeatureKind = FINAL_CELL,
+    model: LanguageModel, name: str, sequences: Sequence[np.ndarray], kind: FeatureKind = FINAL_CELL
 ) -> np.ndarray:
     """Return float32 [N, F], without a gradient, and show the progress under a name."""
     with ProgressBar(name, sum(map(len, sequences))) as progress:

@@ -283,10 +283,7 @@ def head_loss(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def learning_parameters(model: LanguageModel, config: FinetuningConfig) -> list[nn.Parameter]:
-    """Return the parameters that learn under the heads, from the top layer to the embedding.
-
-    The decoder learns if the language model's loss counts.
-    """
+    """Return what learns under the heads, from the top down; the decoder if its loss counts."""
     top, *below = reversed(model.layers)
     decoder = model.decoder.parameters() if config.lm_weight else ()
     lower = (parameter for layer in below for parameter in layer.parameters())

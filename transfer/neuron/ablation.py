@@ -55,10 +55,7 @@ def _measured(regression: Regression, test: Examples) -> dict[str, Any]:
 
 
 def without_unit(
-    unit: int,
-    sets: tuple[Examples, Examples, Examples],
-    whole: Regression,
-    seed: int = 0,
+    unit: int, sets: tuple[Examples, Examples, Examples], whole: Regression, seed: int = 0
 ) -> dict[str, Any]:
     """Return the accuracy without a unit, once refitted on the others and once unchanged.
 

@@ -102,10 +102,7 @@ def refit_intercept(regression: Regression, examples: Examples) -> Regression:
 
 
 def _accuracies(
-    sets: Sequence[LabelledSet],
-    examples: Sequence[Examples],
-    rows: np.ndarray,
-    seed: int,
+    sets: Sequence[LabelledSet], examples: Sequence[Examples], rows: np.ndarray, seed: int
 ) -> dict[str, float]:
     """Fit on some rows of train, each method in turn; return the accuracies on test."""
     _, val, test = examples

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from model.errors import is_whole
 from model.files.storage import write_atomically
+from model.layers.cells import layer_of
 from model.pages.page import as_utf8, fill, page_style, shade, table
 from model.text.glyphs import visible
 
@@ -17,14 +18,12 @@ from ..plots import (
     CURVES,
     SMALL,
     as_svg,
-    cell_name,
     draw_by_labels,
     draw_by_units,
     draw_histogram,
     draw_ranking,
     drawing,
     save_png,
-    state_name,
 )
 from ..summary import is_above, percent
 
@@ -45,16 +44,11 @@ INTERVAL = "95 % interval"
 Results = dict[str, Any]
 
 
-def write_report(
-    results: Results, folder: Path, figures: Mapping[str, Callable[[Results], Figure]] | None = None
-) -> Path:
-    """Write neuron.html and figures/*.png; return the page's path.
-
-    results: what neuron.json holds. figures: how each is drawn; by default FIGURES.
-    """
+def write_report(results: Results, folder: Path) -> Path:
+    """Write neuron.html and figures/*.png of what neuron.json holds; return the page's path."""
     (folder / "figures").mkdir(parents=True, exist_ok=True)
     pictures = {}
-    for name, draw in (FIGURES if figures is None else figures).items():
+    for name, draw in FIGURES.items():
         with drawing(file := folder / "figures" / f"{name}.png"):
             figure = draw(results)
             pictures[name] = as_svg(figure)
@@ -136,7 +130,7 @@ def accuracies_of(results: Results) -> list[tuple[str, dict[str, Any]]]:
         (f"unit {unit} alone, regression", results["alone"]),
         (f"all units but {unit}", results["without"]["refitted"]),
         ("TF-IDF, words and pairs", baselines["tfidf"]),
-        (f"untrained {cell_name(_cell(results))}, mean of {draws}", baselines["untrained"]),
+        (f"untrained {layer_of(_cell(results)).title}, mean of {draws}", baselines["untrained"]),
         ("majority class", baselines["majority"]),
     ]
 
@@ -207,7 +201,7 @@ def _about(results: Results) -> str:
     negative, positive = map(html.escape, results["classes"])
     side = "High" if neuron["polarity"] > 0 else "Low"
     return (
-        f"{state_name(_cell(results)).capitalize()} of a model of "
+        f"{layer_of(_cell(results)).feature.capitalize()} of a model of "
         f"{model['architecture']['hidden_size']:,} units{trained}, after the text. {counts} texts; "
         f"label {positive} is the positive one, {negative} the negative. {side} values of the unit "
         f"mean label {positive}. Numbers keep its sign; in the histogram, positive is to the right."

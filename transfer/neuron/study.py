@@ -129,10 +129,7 @@ def _transferred(
             "chosen": "weight" if options.neuron is None else "name",
             **described,
         },
-        "all_units": {
-            "units": train.features.shape[1],
-            **describe_regression(transfer),
-        },
+        "all_units": {"units": train.features.shape[1], **describe_regression(transfer)},
         "alone": {
             "c": alone.regression.c,
             "val_accuracy": alone.regression.val_accuracy,

@@ -44,18 +44,17 @@ def find_top_activations(
     polarity: int,
     cut: float,
     seed: int,
-    most_characters: int = MOST_CHARACTERS,
 ) -> dict[str, Any]:
     """Find the texts, moments and words of a labelled set at which a unit is most active.
 
     values: float32 [N], the unit's value after each text. polarity: 1 if high values are positive,
     -1 if they are negative; cut: between the two. seed: draws the texts that are searched for
-    moments and words, until they hold most_characters.
+    moments and words.
     """
     rows = np.array([row for row, text in enumerate(test.texts) if loaded.profile.clean(text)])
     kinds = choose_texts(values[rows], test.labels[rows], polarity, cut)
     kinds = {kind: rows[chosen].tolist() for kind, chosen in kinds.items()}
-    searched = _sample(test.texts, rows, seed, most_characters)
+    searched = _sample(test.texts, rows, seed, MOST_CHARACTERS)
     rows_to_read = sorted({*searched, *(row for chosen in kinds.values() for row in chosen)})
     read = read_texts(loaded, [test.texts[row] for row in rows_to_read], [unit])
     traces = dict(zip(rows_to_read, read.traces, strict=True))
@@ -133,13 +132,8 @@ def _largest(jumps: list[Jump]) -> dict[str, list[Jump]]:
     return largest
 
 
-def average_words(
-    jumps: Sequence[Jump], texts: dict[int, str], rare: int = RARE
-) -> dict[str, list[dict[str, Any]]]:
-    """Return the words, lower-cased, that raise and that lower the unit most on average.
-
-    Only those met `rare` times or more; `standard_error` is that of the mean.
-    """
+def average_words(jumps: Sequence[Jump], texts: dict[int, str]) -> dict[str, list[dict[str, Any]]]:
+    """Return the words, lower-cased and met RARE times or more, that move the unit most."""
     cores = [CORE.search(texts[jump.row][jump.start : jump.stop].lower()) for jump in jumps]
     words = pd.DataFrame({
         "word": [core[0] if core else None for core in cores],
@@ -148,7 +142,7 @@ def average_words(
     table = words.groupby("word", sort=False)["change"].agg(
         count="count", mean_change="mean", standard_error="sem"
     )
-    table = table[table["count"] >= rare].sort_values("mean_change", kind="stable").reset_index()
+    table = table[table["count"] >= RARE].sort_values("mean_change", kind="stable").reset_index()
     rows = table.to_dict("records")
     return {
         "raise": [row for row in rows[::-1] if row["mean_change"] > 0][:WORDS],

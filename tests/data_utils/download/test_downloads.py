@@ -7,7 +7,8 @@ import signal
 import filelock
 import pytest
 
-from data_utils.download.downloads import Dataset, Patience, RemoteFile, download_dataset
+from data_utils.download import downloads
+from data_utils.download.downloads import Dataset, RemoteFile, download_dataset
 from data_utils.published_sets.registry import AMAZON, find_dataset
 from model.errors import InputError
 from model.files.storage import read_json
@@ -17,19 +18,23 @@ from tests.support.runs import ROOT, assert_refused, run, start, wait_for
 
 CONTENT = random.Random(1).randbytes(300_000)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
-HASTY = Patience(timeout_seconds=5.0, attempts=3, pause_seconds=0.01)
-ONCE = Patience(timeout_seconds=5.0, attempts=1, pause_seconds=0.01)
 
 
 @pytest.fixture(autouse=True)
-def _no_proxy(monkeypatch):
+def hasty(monkeypatch):
     monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setattr(downloads, "PAUSE_SECONDS", 0.01)
 
 
-def download(site, folder, sha256=SHA256, patience=HASTY):
+@pytest.fixture
+def one_attempt(monkeypatch):
+    monkeypatch.setattr(downloads, "ATTEMPTS", 1)
+
+
+def download(site, folder, sha256=SHA256):
     file = RemoteFile("reviews.gz", f"{site.address}/remote.gz", sha256)
     dataset = Dataset("https://example.org/page", "free", (file,))
-    return download_dataset(dataset, folder, patience)
+    return download_dataset(dataset, folder)
 
 
 def names(folder):
@@ -67,12 +72,13 @@ def test_a_download_that_was_cut_off_continues(tmp_path):
     assert path.read_bytes() == CONTENT
 
 
+@pytest.mark.usefixtures("one_attempt")
 def test_the_next_call_continues_the_download(tmp_path):
     with served(CONTENT, cuts=[100_000]) as site:
         with pytest.raises(InputError, match=r"100,000 bytes are kept.*--mirror"):
-            download(site, tmp_path, patience=ONCE)
+            download(site, tmp_path)
         assert names(tmp_path) == ["reviews.gz.part", "reviews.gz.part.json"]
-        (path,) = download(site, tmp_path, patience=ONCE)
+        (path,) = download(site, tmp_path)
     assert site.sent == [(0, 100_000), (100_000, 300_000)]
     assert path.read_bytes() == CONTENT
 
@@ -110,15 +116,16 @@ def test_a_server_that_always_cuts_and_cannot_resume_is_given_up(tmp_path):
         pytest.raises(InputError, match="cut off after 1,000 of 300,000 bytes"),
     ):
         download(site, tmp_path)
-    assert len(site.asked) == HASTY.attempts
+    assert len(site.asked) == downloads.ATTEMPTS
 
 
+@pytest.mark.usefixtures("one_attempt")
 def test_a_file_that_changed_between_two_requests_starts_again(tmp_path):
     with served(CONTENT, cuts=[100_000]) as site:
         with pytest.raises(InputError, match="cut off"):
-            download(site, tmp_path, sha256=None, patience=ONCE)
+            download(site, tmp_path, sha256=None)
         site.content, site.etag = CONTENT[::-1], '"v2"'
-        (path,) = download(site, tmp_path, sha256=None, patience=ONCE)
+        (path,) = download(site, tmp_path, sha256=None)
     assert site.sent[1] == (0, 300_000)
     assert path.read_bytes() == CONTENT[::-1]
     assert read_json(tmp_path / "reviews.gz.source.json")["etag"] == '"v2"'
@@ -170,13 +177,14 @@ def test_a_server_that_is_busy_is_asked_again(tmp_path):
     assert len(site.asked) == 3
 
 
-def test_a_silent_server_is_given_up_and_its_bytes_are_kept(tmp_path):
-    silent = Patience(timeout_seconds=0.2, attempts=1, pause_seconds=0.01)
+@pytest.mark.usefixtures("one_attempt")
+def test_a_silent_server_is_given_up_and_its_bytes_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(downloads, "TIMEOUT_SECONDS", 0.2)
     with (
         served(CONTENT, cuts=[100_000], stalls=True) as site,
         pytest.raises(InputError, match="timed out; 100,000 bytes are kept"),
     ):
-        download(site, tmp_path, patience=silent)
+        download(site, tmp_path)
     assert (tmp_path / "reviews.gz.part").read_bytes() == CONTENT[:100_000]
 
 

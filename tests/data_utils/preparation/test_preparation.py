@@ -184,10 +184,7 @@ def test_shuffled_positions_are_uniform(tmp_path):
     assert abs(correlation) < 4 / 4000**0.5  # four standard errors
 
 
-@given(
-    st.integers(3, 500),
-    st.tuples(st.floats(0.5, 1000), st.floats(0, 10), st.floats(0, 10)),
-)
+@given(st.integers(3, 500), st.tuples(st.floats(0.5, 1000), st.floats(0, 10), st.floats(0, 10)))
 def test_split_counts_share_out_everything(reviews, parts):
     counts = split_counts(reviews, parts)
     assert sum(counts) == reviews

@@ -5,7 +5,7 @@ import pytest
 
 from experiments.scaling.least_squares import fit
 from model.files.storage import read_json
-from tests.support.runs import ROOT, run
+from tests.support.runs import ROOT, done, run
 
 POINTS = {  # read off the figure; kept here once more, so that the program's cannot drift
     "ethernet_4096": [7.7, 11.7, 23.5, 45.9, 92.6],
@@ -19,8 +19,7 @@ def published(tmp_path_factory):
     """Return the result of the command, called as a file, and its folder."""
     folder = tmp_path_factory.mktemp("published")
     script = "experiments/scaling/published.py"
-    process = run(script, "--output", folder / "published.json")
-    assert process.returncode == 0, process.stderr
+    process = done(run(script, "--output", folder / "published.json"))
     return read_json(folder / "published.json"), folder, process.stdout
 
 

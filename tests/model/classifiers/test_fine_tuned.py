@@ -158,10 +158,7 @@ def test_weights_of_16_bits_are_widened(tmp_path):
         ({"heads": {"hidden_layers": [7]}}, "tensor"),
         ({"heads": {"hidden_layers": [2**62]}}, r"hidden_layers is \(4611686018427387904,\)"),
         ({"heads": {"hidden_layers": [1] * 100_000}}, "number of hidden layers is 100000"),
-        (
-            {"heads": {"hidden_layers": [], "heads_per_class": 2**40}},
-            "heads_per_class is 10995",
-        ),
+        ({"heads": {"hidden_layers": [], "heads_per_class": 2**40}}, "heads_per_class is 10995"),
         ({"heads": {"hidden_layers": [], "heads_per_class": 1.5}}, "heads_per_class is 1.5"),
         ({"heads": {"hidden_layers": [], "dropout": "x"}}, "not a description of heads"),
         ({"classes": 3}, "classes is 3; it must be a list"),

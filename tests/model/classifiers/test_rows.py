@@ -11,13 +11,7 @@ from model.classifiers.answers import added_names
 from model.classifiers.classified_rows import classify_batches
 from model.classifiers.classifier import Classifier, Familiarity
 from model.classifiers.heads import HeadsConfig, build_heads
-from model.classifiers.rows import (
-    BATCH_ROWS,
-    InputRow,
-    OwnNames,
-    in_batches,
-    rows_of,
-)
+from model.classifiers.rows import BATCH_ROWS, InputRow, OwnNames, in_batches, rows_of
 from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.classifiers.stars import Calibration, StarsClassifier
 from model.errors import InputError
@@ -199,13 +193,14 @@ def plain_rows(*texts):
     return (InputRow(Record(text=text), text) for text in itertools.chain(*texts))
 
 
-def test_batches_are_bounded_and_lazy():
-    endless = plain_rows(["x" * 20] * 9, itertools.repeat("x" * 1000))
-    sizes = [len(batch) for batch in itertools.islice(in_batches(endless, most_characters=250), 5)]
-    assert sizes == [3, 3, 3, 1, 1]
+def test_batches_are_bounded_and_lazy(monkeypatch):
     endless = plain_rows(itertools.repeat("x"))
     sizes = [len(batch) for batch in itertools.islice(in_batches(endless), 6)]
     assert sizes == [64, 128, 256, 512, BATCH_ROWS, BATCH_ROWS]
+    monkeypatch.setattr("model.classifiers.rows.BATCH_CHARACTERS", 250)
+    endless = plain_rows(["x" * 20] * 9, itertools.repeat("x" * 1000))
+    sizes = [len(batch) for batch in itertools.islice(in_batches(endless), 5)]
+    assert sizes == [3, 3, 3, 1, 1]
 
 
 def test_no_batch_waits_for_what_has_not_come():
@@ -222,9 +217,10 @@ def test_no_batch_waits_for_what_has_not_come():
         {"text": "a", "nested": {"b": "x" * 320_000}},
     ],
 )
-def test_a_batch_holds_few_rows_with_many_values(row):
+def test_a_batch_holds_few_rows_with_many_values(row, monkeypatch):
     """A row of nothing takes memory, too."""
-    batches = list(in_batches([InputRow(Record(row), "a")] * 20, most_characters=1_000_000))
+    monkeypatch.setattr("model.classifiers.rows.BATCH_CHARACTERS", 1_000_000)
+    batches = list(in_batches([InputRow(Record(row), "a")] * 20))
     assert max(map(len, batches)) <= 4
     assert sum(map(len, batches)) == 20
 

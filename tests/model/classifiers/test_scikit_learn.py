@@ -89,9 +89,7 @@ def test_the_checks_of_scikit_learn_pass(estimator, folder):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it inherits nothing, and what the checks provoke
         found = check_estimator(
-            estimator(folder),
-            expected_failed_checks=CANNOT_APPLY[estimator],
-            on_skip=None,
+            estimator(folder), expected_failed_checks=CANNOT_APPLY[estimator], on_skip=None
         )
     passed = [check for check in found if check["status"] == "passed"]
     assert len(passed) >= 30

@@ -22,7 +22,7 @@ from model.commands.command_line import dispatch
 from model.errors import InputError
 from model.text.profiles import text_profile
 from tests.house.pages import PAGES, commands_of
-from tests.support.runs import piped, run_shell
+from tests.support.runs import done, piped, run_shell
 
 PAGE = PAGES["docs/serve.md"]
 
@@ -210,7 +210,7 @@ def test_the_commands_on_the_page_print_what_it_shows(tmp_path):
         assert re.sub(r"token=[\w-]{22} ", f"token={server.token} ", line) == server.line
         curl = others[1].replace(":8000/", f":{server.port}/")
         process = run_shell(f"TOKEN={server.token}; {curl} --silent --show-error", cwd=tmp_path)
-        assert process.returncode == 0, process.stderr
+        done(process)
         (shown,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
         found, expected = json.loads(process.stdout), json.loads(shown)
         for row, expected_row in zip(found["results"], expected["results"], strict=True):

@@ -28,7 +28,7 @@ from tests.model.demo.models import (
     small_model,
     small_stars,
 )
-from tests.support.runs import assert_refused, run
+from tests.support.runs import assert_refused, done, run
 
 TITLE = 'Ann & Bob\'s "</script><b>{{style}}</b>"'
 
@@ -216,8 +216,7 @@ def test_integers_of_six_bits_are_those_of_the_file():
 def test_the_script_writes_the_page(loaded, tmp_path):
     path = tmp_path / "page.html"
     command = ("scripts/demo.py", "--model", loaded.folder, "--output", path)
-    process = run(*command, "--neuron", 3, "--title", "Mine")
-    assert process.returncode == 0, process.stderr
+    process = done(run(*command, "--neuron", 3, "--title", "Mine"))
     assert about(path.read_text())["unit"] == 3
     assert str(path) in process.stdout
     assert_refused(run(*command, "--neuron", 20), "units 0 to 19")

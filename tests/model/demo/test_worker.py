@@ -29,6 +29,7 @@ from tests.model.demo.models import (
     small_stars_and_ngrams,
     small_subword_model,
 )
+from tests.support.runs import done
 
 WASM = FOLDER / "wasm"
 NODE, CLANG = shutil.which("node"), shutil.which("clang-14")
@@ -74,7 +75,7 @@ def told(page: str, tmp_path: Path, orders: list[dict]) -> list[list[dict]]:
     process = subprocess.run(
         command, input=json.dumps(orders), capture_output=True, text=True, timeout=PATIENCE
     )
-    assert process.returncode == 0, process.stderr
+    done(process)
     return json.loads(process.stdout)
 
 
@@ -91,6 +92,11 @@ def values_of(messages: list[dict], before: list[float]) -> list[float]:
     for message in messages:
         values[message["from"] :] = message["values"]
     return values
+
+
+@pytest.fixture
+def loaded(tmp_path):
+    return small_model(tmp_path / "model")
 
 
 @needs_node
@@ -171,8 +177,7 @@ def test_a_text_costs_the_bits_that_it_costs_in_python(tmp_path, name):
 
 
 @needs_node
-def test_an_edit_reads_what_changed_and_no_more(tmp_path):
-    loaded = small_model(tmp_path / "model")
+def test_an_edit_reads_what_changed_and_no_more(tmp_path, loaded):
     classifier = small_classifier(loaded, ("mean",))
     texts = [TEXT, TEXT + "x", TEXT[:150] + "y" + TEXT[151:], TEXT[:150], "", TEXT]
     page = demo_page(loaded, classifier, "Title")
@@ -191,8 +196,7 @@ def test_an_edit_reads_what_changed_and_no_more(tmp_path):
 
 @needs_node
 @pytest.mark.parametrize("make", [small_stars, small_stars_and_ngrams, small_fine_tuned])
-def test_heads_say_what_they_say_in_python(tmp_path, make):
-    loaded = small_model(tmp_path / "model")
+def test_heads_say_what_they_say_in_python(tmp_path, make, loaded):
     classifier = make(loaded)
     page = demo_page(loaded, classifier, "Title")
     (messages,) = told(page, tmp_path, [reading(loaded, TEXT)])
@@ -224,8 +228,7 @@ def test_the_page_of_the_default_model_says_what_it_says_in_python(tmp_path):
 
 
 @needs_node
-def test_words_are_counted_as_they_are_in_python(tmp_path):
-    loaded = small_model(tmp_path / "model")
+def test_words_are_counted_as_they_are_in_python(tmp_path, loaded):
     classifier = small_stars_and_ngrams(loaded)
     texts = [*WORDS, "word " * 1000, WORDS[0]]
     page = demo_page(loaded, classifier, "Title")
@@ -236,8 +239,7 @@ def test_words_are_counted_as_they_are_in_python(tmp_path):
 
 
 @needs_node
-def test_an_edit_counts_the_words_that_are_there_now(tmp_path):
-    loaded = small_model(tmp_path / "model")
+def test_an_edit_counts_the_words_that_are_there_now(tmp_path, loaded):
     page = demo_page(loaded, small_stars_and_ngrams(loaded), "Title")
     texts = [TEXT, TEXT[:150] + "y " + TEXT[151:], TEXT[:70], TEXT[:100] + " new words here"]
     answers = told(page, tmp_path, [reading(loaded, text) for text in texts])
@@ -249,8 +251,7 @@ def test_an_edit_counts_the_words_that_are_there_now(tmp_path):
 
 
 @needs_node
-def test_two_texts_side_by_side_keep_their_own_words(tmp_path):
-    loaded = small_model(tmp_path / "model")
+def test_two_texts_side_by_side_keep_their_own_words(tmp_path, loaded):
     page = demo_page(loaded, small_stars_and_ngrams(loaded), "Title")
     texts = ["abc defg hi", "xyz uvwx yz"]  # words end at the same bytes
     slots = [{**reading(loaded, text), "slot": text} for text in (*texts, *texts)]
@@ -263,8 +264,7 @@ def test_two_texts_side_by_side_keep_their_own_words(tmp_path):
 
 
 @needs_node
-def test_another_unit_reads_the_text_again(tmp_path):
-    loaded = small_model(tmp_path / "model")
+def test_another_unit_reads_the_text_again(tmp_path, loaded):
     page = demo_page(loaded, None, "Title", unit=1)
     orders = [reading(loaded, TEXT), {"order": "unit", "unit": 9}]
     _, messages = told(page, tmp_path, orders)
@@ -289,8 +289,7 @@ def test_the_end_of_a_review_ends_the_writing(tmp_path):
 
 
 @needs_node
-def test_what_is_written_is_utf8(tmp_path):
-    loaded = small_model(tmp_path / "model")
+def test_what_is_written_is_utf8(tmp_path, loaded):
     hot = {"order": "write", "length": 100, "temperature": 50, "clamp": None}
     page = demo_page(loaded, None, "Title")
     _, messages = told(page, tmp_path, [reading(loaded, "a"), hot])
@@ -300,8 +299,7 @@ def test_what_is_written_is_utf8(tmp_path):
 
 
 @needs_node
-def test_writing_ends_with_a_text_that_is_removed_before_it_is_read(tmp_path):
-    loaded = small_model(tmp_path / "model")
+def test_writing_ends_with_a_text_that_is_removed_before_it_is_read(tmp_path, loaded):
     page = demo_page(loaded, None, "Title")
     removed = {"slot": 1, "unanswered": True}
     writing = {"order": "write", "length": 5, "temperature": 0, "clamp": None, "slot": 1}

@@ -12,12 +12,7 @@ MAC = {"built_for_mps": True, "mps": True}
 
 @pytest.mark.parametrize(
     ("there", "chosen"),
-    [
-        ({"gpus": 2}, "cuda"),
-        (MAC, "mps"),
-        ({"gpus": 1, **MAC}, "cuda"),
-        ({}, "cpu"),
-    ],
+    [({"gpus": 2}, "cuda"), (MAC, "mps"), ({"gpus": 1, **MAC}, "cuda"), ({}, "cpu")],
 )
 def test_auto_and_none_choose_a_gpu_if_there_is_one(there, chosen):
     for name in ("auto", None):

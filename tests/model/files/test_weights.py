@@ -25,6 +25,11 @@ def folder(small_model, tmp_path):
     return tmp_path / "run" / "model"
 
 
+@pytest.fixture
+def path(folder):
+    return folder / "model.safetensors"
+
+
 def test_round_trip_is_exact(folder, small_model):
     loaded = load_model(folder)
     assert loaded.model.config.architecture() == small_model.config.architecture()
@@ -69,8 +74,7 @@ def test_shipped_models_go_by_their_bare_name():
         find_model(f"/nowhere/{alias}")
 
 
-def test_weights_cut_short(folder):
-    path = folder / "model.safetensors"
+def test_weights_cut_short(folder, path):
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(InputError, match="damaged or cut short"):
         load_model(folder)
@@ -144,35 +148,31 @@ def test_shapes_are_checked_before_memory_is_taken(folder):
         load_model(folder)
 
 
-def test_an_extra_tensor_is_refused(folder):
-    path = folder / "model.safetensors"
+def test_an_extra_tensor_is_refused(folder, path):
     save_file({**load_file(path), "payload": torch.zeros(2)}, path)
     with pytest.raises(InputError, match="payload"):
         load_model(folder)
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.bool, torch.complex64])
-def test_numbers_that_are_no_weights_are_refused(folder, dtype):
-    path = folder / "model.safetensors"
+def test_numbers_that_are_no_weights_are_refused(folder, dtype, path):
     tensors = load_file(path)
     save_file(tensors | {"decoder.bias": tensors["decoder.bias"].to(dtype)}, path)
     with pytest.raises(InputError, match=r"decoder\.bias holds .*, not floating-point numbers"):
         load_model(folder)
 
 
-def test_quantized_matrices_must_be_integers(folder, small_model):
+def test_quantized_matrices_must_be_integers(folder, small_model, path):
     save_model(folder, small_model, text_profile("openai"), {}, quantized=True)
     load_model(folder)
-    path = folder / "model.safetensors"
     save_file({**load_file(path), "decoder.weight": torch.zeros(256, 12)}, path)
     with pytest.raises(InputError, match=r"decoder\.weight holds F32, not 8-bit integers"):
         load_model(folder)
 
 
 @pytest.mark.parametrize("quantized", [False, True])
-def test_weights_that_are_not_finite_are_refused(folder, small_model, quantized):
+def test_weights_that_are_not_finite_are_refused(folder, small_model, quantized, path):
     save_model(folder, small_model, text_profile("openai"), {}, quantized=quantized)
-    path = folder / "model.safetensors"
     tensors = load_file(path)
     tensors["decoder.bias"][7] = torch.nan
     save_file(tensors, path)
@@ -180,8 +180,7 @@ def test_weights_that_are_not_finite_are_refused(folder, small_model, quantized)
         load_model(folder)
 
 
-def test_weights_too_large_for_fp32_are_refused(folder):
-    path = folder / "model.safetensors"
+def test_weights_too_large_for_fp32_are_refused(folder, path):
     tensors = load_file(path)
     tensors["decoder.bias"] = tensors["decoder.bias"].double()
     save_file(tensors, path)
@@ -262,8 +261,9 @@ def test_weights_that_do_not_fit_are_named(tmp_path):
 
 
 @pytest.mark.parametrize("value", [torch.nan, -torch.inf])
-def test_weights_that_are_not_finite_are_not_written_over_finite_ones(folder, small_model, value):
-    path = folder / "model.safetensors"
+def test_weights_that_are_not_finite_are_not_written_over_finite_ones(
+    folder, small_model, value, path
+):
     before = path.read_bytes()
     with torch.no_grad():
         small_model.decoder.weight[2, 1] = value

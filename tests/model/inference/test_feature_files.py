@@ -108,14 +108,15 @@ def test_readings_of_other_features_have_other_digests(reading, small_model):
 
 
 @pytest.mark.parametrize("seconds", [-1.0, 3600.0])
-def test_what_is_done_is_noted_from_time_to_time(tmp_path, reading, seconds):
+def test_what_is_done_is_noted_from_time_to_time(tmp_path, reading, monkeypatch, seconds):
     """A kill, after which nothing can be saved, then loses only what came after the last note."""
+    monkeypatch.setattr("model.inference.feature_files.SECONDS_BETWEEN_SAVES", seconds)
     note, noted = tmp_path / "x.progress.json", set()
 
     def advance(count):
         noted.add(read_json(note)["batches"] if note.is_file() else 0)
 
-    compute(reading, tmp_path / "x.npy", "one", advance, seconds_between_saves=seconds)
+    compute(reading, tmp_path / "x.npy", "one", advance)
     assert noted == (set(range(reading.batches)) if seconds < 0 else {0})
 
 

@@ -79,10 +79,7 @@ def test_featurizer_works_in_a_grid_search(featurizer):
             "sentimentfeaturizer__state": ["cell", "hidden"],
             "sentimentfeaturizer__pooling": ["last", "mean", "max", "min"],
         },
-        {
-            "sentimentfeaturizer__tanh": [False, True],
-            "sentimentfeaturizer__layers": ["all", [0]],
-        },
+        {"sentimentfeaturizer__tanh": [False, True], "sentimentfeaturizer__layers": ["all", [0]]},
     ]
     search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(TEXTS * 2, [1, 0] * 6)
     assert len(search.cv_results_["params"]) == 12

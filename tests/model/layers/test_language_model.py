@@ -213,10 +213,7 @@ def test_a_bias_that_no_gate_needs_is_refused():
 
 @pytest.mark.parametrize(
     ("cell", "key", "its_cell"),
-    [
-        ("mlstm", {"heads": 2}, "transformer"),
-        ("gru", {"context": 3}, "transformer"),
-    ],
+    [("mlstm", {"heads": 2}, "transformer"), ("gru", {"context": 3}, "transformer")],
 )
 def test_settings_of_another_cell_are_refused_with_its_name(cell, key, its_cell):
     (name,) = key

@@ -25,8 +25,7 @@ def texts_of(path, text_key=None, strict=True):
 
 
 @pytest.mark.parametrize(
-    ("name", "opener"),
-    [("a.jsonl", open), ("a.json.gz", gzip.open), ("a.ndjson.xz", lzma.open)],
+    ("name", "opener"), [("a.jsonl", open), ("a.json.gz", gzip.open), ("a.ndjson.xz", lzma.open)]
 )
 def test_json_lines_plain_and_compressed(tmp_path, name, opener):
     with opener(tmp_path / name, "wb") as file:

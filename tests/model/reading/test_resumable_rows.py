@@ -53,6 +53,11 @@ def whole(row_format, rows):
         return path.read_bytes()
 
 
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "out"
+
+
 @given(FORMATS, ROWS, st.data())
 def test_a_file_cut_anywhere_becomes_the_whole_one(row_format, rows, data):
     expected = whole(row_format, rows)
@@ -79,10 +84,9 @@ def test_a_file_of_other_rows_becomes_that_of_these_and_stays_under_another_name
 
 
 @pytest.mark.parametrize("row_format", ["jsonl", "csv"])
-def test_whole_rows_are_not_written_again(row_format, caplog, tmp_path):
+def test_whole_rows_are_not_written_again(row_format, caplog, tmp_path, path):
     rows = [{"text": f'{letter}"\r\n,', "x": 1.5} for letter in string.ascii_lowercase]
     end = len(whole(row_format, rows[:20]))
-    path = tmp_path / "out"
     path.write_bytes(whole(row_format, rows)[: end + 5])
     with caplog.at_level(logging.INFO):
         assert write(path, row_format, rows) == list(range(20, 26))
@@ -91,8 +95,7 @@ def test_whole_rows_are_not_written_again(row_format, caplog, tmp_path):
 
 
 @pytest.mark.parametrize("columns", [["text", "label"], ["x", "text", "label"], []])
-def test_other_columns_begin_anew(columns, tmp_path, caplog):
-    path = tmp_path / "out"
+def test_other_columns_begin_anew(columns, tmp_path, caplog, path):
     path.write_bytes(whole("csv", [{"text": "a", "x": 1}]))
     with caplog.at_level(logging.INFO), open(path, "r+b") as file:
         kept = WrittenRows(file, "csv", ["label"], columns)
@@ -103,8 +106,7 @@ def test_other_columns_begin_anew(columns, tmp_path, caplog):
     assert "out: differs from the input; its rows are now in" in caplog.text
 
 
-def test_a_byte_order_mark_stays(tmp_path):
-    path = tmp_path / "out"
+def test_a_byte_order_mark_stays(path):
     path.touch()
     rows = [{"text": "a", "x": 1}, {"text": "b", "x": 2}]
     assert write(path, "csv", rows[:1], mark=True) == [0]
@@ -113,26 +115,25 @@ def test_a_byte_order_mark_stays(tmp_path):
 
 
 @pytest.mark.parametrize("kept", [0, 1, 2])
-def test_columns_that_are_not_known_before_the_first_row_are_those_of_the_file(kept, tmp_path):
+def test_columns_that_are_not_known_before_the_first_row_are_those_of_the_file(
+    kept, tmp_path, path
+):
     """As of standard input, which is not waited for."""
     rows = [{"text": "a", "x": 1}, {"text": "b"}, {"text": "c", "x": 2}]
-    path = tmp_path / "out"
     path.write_bytes(whole("csv", rows[:kept]) if kept else b"")
     assert write(path, "csv", rows, columns=[]) == list(range(kept, 3))
     assert path.read_bytes() == whole("csv", rows)
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_columns_that_are_not_known_may_be_others_than_those_of_the_file(tmp_path):
-    path = tmp_path / "out"
+def test_columns_that_are_not_known_may_be_others_than_those_of_the_file(tmp_path, path):
     path.write_bytes(b"title,label\na,of a\n")
     assert write(path, "csv", [{"text": "a"}], columns=[]) == [0]
     assert path.read_bytes() == b"text,label\na,\"of 'a'\n\"\n"
     assert (tmp_path / "out.1").read_bytes() == b"title,label\na,of a\n"
 
 
-def test_a_value_without_a_column_makes_another_row(tmp_path):
-    path = tmp_path / "out"
+def test_a_value_without_a_column_makes_another_row(path):
     path.write_bytes(b"text,label\na,of a\n")
     with open(path, "r+b") as file:
         kept = WrittenRows(file, "csv", ["label"], ["text", "label"])
@@ -141,10 +142,9 @@ def test_a_value_without_a_column_makes_another_row(tmp_path):
 
 
 @pytest.mark.parametrize("row_format", ["jsonl", "csv"])
-def test_what_is_written_after_another_row_stays(row_format, tmp_path):
+def test_what_is_written_after_another_row_stays(row_format, path):
     """Each row is written as soon as it is known not to be there."""
     others, rows = ([{"text": letter} for letter in letters] for letters in ("abc", "axcd"))
-    path = tmp_path / "out"
     path.write_bytes(whole(row_format, others))
     with open(path, "r+b") as file:
         kept = WrittenRows(file, row_format, ["label"], COLUMNS)
@@ -156,8 +156,7 @@ def test_what_is_written_after_another_row_stays(row_format, tmp_path):
     assert path.read_bytes() == whole(row_format, rows)
 
 
-def test_rows_for_which_there_is_nothing_to_write_are_cut_off(tmp_path):
-    path = tmp_path / "out"
+def test_rows_for_which_there_is_nothing_to_write_are_cut_off(tmp_path, path):
     path.write_bytes(whole("jsonl", [{"text": "a"}, {"text": "b"}]))
     assert write(path, "jsonl", [{"text": "a"}]) == []
     assert path.read_bytes() == whole("jsonl", [{"text": "a"}])

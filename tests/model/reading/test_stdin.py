@@ -11,7 +11,7 @@ import pytest
 from model.errors import InputError
 from model.reading.inputs import TableOptions
 from model.reading.records import read_records
-from model.reading.stdin import READ_BYTES, ArrivingLines, kind_of, read_arriving
+from model.reading.stdin import READ_BYTES, ArrivingLines, ArrivingRecords, kind_of
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_a_blank_line_is_not_waited_for(pipe):
 def test_a_row_is_answered_once_its_quotes_are_closed(pipe):
     lines, sink = pipe
     sink.write(b'text,n\none,1\ntwo,"2"\n"three\n\n')
-    records = read_arriving(lines, ".csv")
+    records = ArrivingRecords(lines, ".csv")
     rows = iter(records)
     assert next(rows) == {"text": "one", "n": "1"}
     assert records.waiting
@@ -74,15 +74,15 @@ def test_what_is_no_text_in_utf8_is_named_as_what_it_is(pipe, content, what, kin
     sink.write(content)
     sink.close()
     with pytest.raises(InputError, match=f"^standard input: {what}"):
-        kind_of(lines.first()) if kind is None else list(read_arriving(lines, kind))
+        kind_of(lines.first()) if kind is None else list(ArrivingRecords(lines, kind))
 
 
 def test_another_encoding_is_read_as_asked():
     options = TableOptions(encoding="cp1252")
     for kind, lines in ((".csv", [b"text\n", b"caf\xe9\n"]), (".txt", [b"caf\xe9\n"])):
-        assert list(read_arriving(iter(lines), kind, options)) == [{"text": "caf\u00e9"}]
+        assert list(ArrivingRecords(iter(lines), kind, options)) == [{"text": "caf\u00e9"}]
     with pytest.raises(InputError, match="cannot be read as utf-16; name the file"):
-        read_arriving(iter([]), ".csv", TableOptions(encoding="utf-16"))
+        ArrivingRecords(iter([]), ".csv", TableOptions(encoding="utf-16"))
 
 
 def test_the_kind_is_that_of_the_first_line_that_is_not_blank(pipe):
@@ -148,7 +148,7 @@ def test_a_table_reads_as_the_same_file_does(tmp_path, suffix):
     csv.writer(content, delimiter=",\t"[suffix == ".tsv"]).writerows(ODD)
     raw = content.getvalue().encode()
     (tmp_path / f"odd{suffix}").write_bytes(raw)
-    records = list(read_arriving(iter(raw.splitlines(keepends=True)), suffix))
+    records = list(ArrivingRecords(iter(raw.splitlines(keepends=True)), suffix))
     assert records == list(read_records(tmp_path / f"odd{suffix}", strict=True))
     assert [[record["text"], record["id"]] for record in records] == ODD[1:]
 
@@ -159,7 +159,7 @@ def test_text_and_json_lines_read_as_the_same_file_does(tmp_path):
         ("a.jsonl", b'{"text": "one"}\n\n{"text": null, "n": 2}\n'),
     ):
         (tmp_path / name).write_bytes(raw)
-        records = list(read_arriving(iter(raw.splitlines(keepends=True)), name[1:]))
+        records = list(ArrivingRecords(iter(raw.splitlines(keepends=True)), name[1:]))
         assert records == list(read_records(tmp_path / name, strict=True))
 
 
@@ -205,16 +205,16 @@ def test_what_may_be_a_header_is_read_as_text_and_told(line, kind, caplog):
 )
 def test_what_cannot_be_read_is_refused(kind, raw, words):
     with pytest.raises(InputError, match=f"standard input.*{words}"):
-        list(read_arriving(iter(raw.splitlines(keepends=True)), kind))
+        list(ArrivingRecords(iter(raw.splitlines(keepends=True)), kind))
 
 
 def test_a_byte_order_mark_is_no_part_of_a_tables_first_name():
     lines = [b"\xef\xbb\xbftext,n\n", b"\xef\xbb\xbfa,1\n"]
-    assert list(read_arriving(iter(lines), ".csv")) == [{"text": "\ufeffa", "n": "1"}]
+    assert list(ArrivingRecords(iter(lines), ".csv")) == [{"text": "\ufeffa", "n": "1"}]
 
 
 def test_a_short_row_has_no_text():
-    records = list(read_arriving(iter([b"id,text\n", b"1\n"]), ".csv"))
+    records = list(ArrivingRecords(iter([b"id,text\n", b"1\n"]), ".csv"))
     assert records == [{"id": "1", "text": None}]
 
 

@@ -47,19 +47,16 @@ def show_gpus(monkeypatch):
 
 def meet(show_gpus, ranks, device="auto"):
     """Let ranks meet, each the GPUs visible to it; return their devices and what each is told."""
-    store, devices, told = dist.HashStore(), [], []
+    devices, names, told = [], [], ""
     for rank, uuids in enumerate(ranks):
         show_gpus(*uuids)
         devices.append(device_of_rank(device, local_rank=rank))
-        store.set(f"here/{rank}", distributed._name_of(devices[-1]))
-    for rank, uuids in enumerate(ranks):
-        show_gpus(*uuids)
-        try:
-            distributed._check_peers(store, rank, len(ranks), devices[rank])
-            told.append("")
-        except InputError as error:
-            told.append(str(error))
-    return devices, told
+        names.append(distributed._name_of(devices[-1]))
+    try:
+        distributed._check_devices(names)
+    except InputError as error:
+        told = str(error)
+    return devices, [told] * len(ranks)
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,9 @@ def test_a_signal_that_arrives_twice_is_one_request():
         assert stop.requested
 
 
-def test_a_second_request_ends_the_process():
-    with pytest.raises(KeyboardInterrupt), StopRequest(echo_seconds=0.0):  # noqa: PT012
+def test_a_second_request_ends_the_process(monkeypatch):
+    monkeypatch.setattr("training.runs.signals.ECHO_SECONDS", 0.0)
+    with pytest.raises(KeyboardInterrupt), StopRequest():  # noqa: PT012
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
 

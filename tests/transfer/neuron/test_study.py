@@ -133,11 +133,12 @@ def test_figures_and_page_say_what_is_shaded_and_what_was_learned_before(studied
         assert "whose 40\nlabels are used in addition" in page
 
 
-def test_a_picture_that_fails_leaves_a_page_without_it(studied, tmp_path, caplog):
+def test_a_picture_that_fails_leaves_a_page_without_it(studied, tmp_path, caplog, monkeypatch):
     def unable(found):
         raise RuntimeError("no font")
 
-    page = write_report(studied[0], tmp_path, FIGURES | {"by_units": unable}).read_text()
+    monkeypatch.setitem(FIGURES, "by_units", unable)
+    page = write_report(studied[0], tmp_path).read_text()
     assert page.count("data:image/svg+xml;base64,") == 3
     assert "the numbers are in neuron.json: could not be drawn." in page
     assert sorted(path.stem for path in (tmp_path / "figures").iterdir()) == [
@@ -164,7 +165,7 @@ def test_names_that_are_no_utf8_leave_a_page_that_is(studied, tmp_path):
     results["origin"]["command"] = "neuron.py --train caf\udce9.csv"  # as Python reads such a name
     results["classes"] = ["caf\udce9", "tea"]
     results["extremes"]["texts"]["positive_though_negative"] = []
-    page = write_report(results, tmp_path, figures={}).read_text(encoding="utf-8")
+    page = write_report(results, tmp_path).read_text(encoding="utf-8")
     assert "--train caf?.csv" in page
     assert "<h3>The unit says tea, the label is caf?: none</h3>" in page
 

@@ -92,7 +92,8 @@ def test_before_is_the_value_after_the_frame(small_model, tmp_path, profile):
         np.testing.assert_array_equal(unit_trace.before, [0.0])
 
 
-def test_words_are_averaged_unless_they_are_rare():
+def test_words_are_averaged_unless_they_are_rare(monkeypatch):
+    monkeypatch.setattr(extremes, "RARE", 3)
     texts = {0: "Good! bad, good", 1: "(good) bad bad once ..."}
     changes = {0: [1.0, -1.0, 2.0], 1: [3.0, -2.0, -6.0, 9.0, 5.0]}
     jumps = []
@@ -103,14 +104,15 @@ def test_words_are_averaged_unless_they_are_rare():
             extremes.Jump(row, jump.start, jump.stop, change)
             for jump, change in zip(jumps_of(unit_trace), changes[row], strict=True)
         ]
-    words = average_words(jumps, texts, rare=3)
+    words = average_words(jumps, texts)
     (up,), (down,) = words["raise"], words["lower"]
     assert (up["word"], up["count"], up["mean_change"]) == ("good", 3, 2.0)
     assert up["standard_error"] == pytest.approx(1 / np.sqrt(3))
     assert (down["word"], down["count"], down["mean_change"]) == ("bad", 3, -3.0)
 
 
-def test_words_are_listed_by_how_much_they_move_the_unit():
+def test_words_are_listed_by_how_much_they_move_the_unit(monkeypatch):
+    monkeypatch.setattr(extremes, "RARE", 2)
     changes = {"great": 3.0, "good": 2.0, "fine": 1.0, "so": 0.0, "poor": -1.0, "bad": -2.0}
     texts = dict(enumerate(changes))
     jumps = [
@@ -118,7 +120,7 @@ def test_words_are_listed_by_how_much_they_move_the_unit():
         for row, word in texts.items()
         for spread in (-0.25, 0.25)
     ]
-    found = average_words(jumps, texts, rare=2)
+    found = average_words(jumps, texts)
     words = {kind: [row["word"] for row in rows] for kind, rows in found.items()}
     assert words == {"raise": ["great", "good", "fine"], "lower": ["bad", "poor"]}
 
@@ -143,10 +145,11 @@ def test_a_long_word_takes_time_in_proportion():
     assert time.process_time() - began < 1
 
 
-def test_what_is_found_is_what_the_unit_holds(loaded):
+def test_what_is_found_is_what_the_unit_holds(loaded, monkeypatch):
+    monkeypatch.setattr(extremes, "MOST_CHARACTERS", 60)
     texts = ["It works and it lasts. " * 40 + "Yes.", " ", "It broke at once!", "So so, this one."]
     test = LabelledSet(texts, np.array([1, 0, 0, 1]), ("no", "yes"))
-    found = find_top_activations(loaded, test, np.array([1.0, 9.0, -1.0, 0.5]), 4, 1, 0.0, 0, 60)
+    found = find_top_activations(loaded, test, np.array([1.0, 9.0, -1.0, 0.5]), 4, 1, 0.0, 0)
     assert [text["row"] for text in found["texts"]["highest"]] == [1, 4, 3]  # none for the blank
     shown = found["texts"]["highest"][0]
     (unit_trace,) = read_texts(loaded, texts[:1], [4]).traces
