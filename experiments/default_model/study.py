@@ -1,4 +1,4 @@
-"""Test one method of classifying sentiment on everyday remarks and on three test sets.
+"""Test one method of classifying sentiment on everyday remarks and on four test sets.
 
 python -m experiments.default_model.study --method default --data DATA
 python -m experiments.default_model.study --method nb --data DATA --texts data/anew
@@ -21,6 +21,7 @@ from experiments.default_model.methods import METHODS, Told
 from experiments.default_model.remarks import measure_remarks, summary
 from experiments.default_model.sentences.everyday import APART, everyday_sentences
 from experiments.default_model.texts import one_line
+from experiments.published_sets import SETS
 from model.files.storage import write_json
 from transfer.intervals import packed_answers, unpacked_answers
 from transfer.regression import accuracy_interval
@@ -49,7 +50,7 @@ class Options:
     """default, another shipped model's name, states or ngrams (the halves of the default), tfidf,
     nb, words_and_characters, minilm, vader or textblob."""
     data: Path
-    """The folder that holds sst/, imdb/, semeval/ and everyday/test.tsv."""
+    """The folder that holds sst/, imdb/, cr/, semeval/ and everyday/test.tsv."""
     texts: Path | None = None
     """The folder that experiments.default_model.texts wrote; baselines of words and minilm learn
     from it."""
@@ -75,13 +76,15 @@ def main() -> None:
 
 
 def test_sets(data: Path) -> dict[str, TestSet]:
-    """Read SST's test set, a part of IMDB's, and the tweets of SemEval that have one side."""
+    """Read SST's test set, a part of IMDB's, all of CR, and SemEval's tweets that have one side."""
     (sst,) = read_labelled_sets([data / "sst/test.csv"])
     (films,) = read_labelled_sets([data / "imdb/imdb_test.jsonl.gz"])
     rows = drawn_films(films.labels)
+    customers = SETS["cr"].read(data).texts
     return {
         "sst": TestSet(list(sst.texts), sst.labels.astype(float)),
         "imdb": TestSet([one_line(films.texts[r]) for r in rows], films.labels[rows].astype(float)),
+        "cr": TestSet(list(customers.texts), customers.labels.astype(float)),
         "semeval": tweets(data / "semeval/val.csv"),
     }
 
