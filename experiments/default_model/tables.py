@@ -135,16 +135,16 @@ def differences(method: str) -> str:
     """Return how much more often a method is right than each other one, with intervals."""
     first, rows = read_result("default_model", method), []
     for name in [n for n in results(*HALVES, "bytes") if n != method]:
-        told = f"{HALVES[name]} alone" if name in HALVES else titled(name)
+        title = f"{HALVES[name]} alone" if name in HALVES else titled(name)
         other = read_result("default_model", name)
         remarks = [ahead_on_remarks(first, other, key) for key in ("sided_right", "right")]
-        rows.append([told, *(ahead(first, other, part) for part in SETS), *remarks])
-    for name, told in IN_DOMAIN.items():
+        rows.append([title, *(ahead(first, other, part) for part in SETS), *remarks])
+    for name, title in IN_DOMAIN.items():
         pairs = [
             (answers_of(first["sets"][part]), in_domain_answers(name, part))
             for part in ("sst", "imdb")
         ]
-        rows.append([told, *(difference(*pair) for pair in pairs), *["-"] * 4])
+        rows.append([title, *(difference(*pair) for pair in pairs), *["-"] * 4])
     return markdown([f"`{method}`, points above", *SETS.values(), *REMARK_HEADS[:2]], rows)
 
 
@@ -336,11 +336,11 @@ def failures(method: str) -> str:
         [row["kind"], row["label"], row["text"].replace("|", "\\|"), f"{row['positive']:.3f}"]
         for row in found[:SHOWN]
     ]
-    told = markdown(["kind", "label", "text", "positive"], rows)
+    table = markdown(["kind", "label", "text", "positive"], rows)
     if len(found) <= SHOWN:
-        return told
+        return table
     file = f"experiments/default_model/results/{method}.json"
-    return f"{told}\n\nAnd {len(found) - SHOWN} more, in `{file}`."
+    return f"{table}\n\nAnd {len(found) - SHOWN} more, in `{file}`."
 
 
 def texts(selection: str) -> str:

@@ -74,7 +74,7 @@ def main() -> None:
         for text in sentences_of(path, options.each, held_out, taken, chooser)
     ]
     teachers = Teachers(options.teacher, options.texts, val)
-    each = teachers.tell([example.text for example in drawn])  # [N, 5]
+    each = teachers.label([example.text for example in drawn])  # [N, 5]
     taught = [
         example._replace(label=" ".join(f"{p:.4f}" for p in row))
         for example, row in zip(drawn, each, strict=True)
@@ -145,7 +145,7 @@ class Teachers:
     def log_odds(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Return the model's probabilities of one to five stars [N, 5], MiniLM's log-odds [N]."""
         each = self.classifier._found(texts, head_of_stars(self.classifier).of_each_star)
-        positive = self.minilm.tell(texts).positive.clip(1e-6, 1 - 1e-6)
+        positive = self.minilm.answer(texts).positive.clip(1e-6, 1 - 1e-6)
         return each, np.log(positive / (1 - positive))
 
     def mixed(self, each: np.ndarray, odds: np.ndarray) -> np.ndarray:
@@ -154,7 +154,7 @@ class Teachers:
         flat = each**own
         return tilted(flat / flat.sum(1, keepdims=True), other * odds)
 
-    def tell(self, texts: Sequence[str]) -> np.ndarray:
+    def label(self, texts: Sequence[str]) -> np.ndarray:
         return self.mixed(*self.log_odds(texts))
 
 
