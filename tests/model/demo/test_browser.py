@@ -11,7 +11,7 @@ import pytest
 
 from model import SentimentClassifier
 from model.classifiers.fitted import find_classifier, load_fitted
-from model.classifiers.summary import Summary, outcome_of
+from model.classifiers.summary import outcome_of
 from model.demo import write_demo
 from model.files.weights import load_model
 from tests.model.demo.models import (
