@@ -199,7 +199,7 @@ class LanguageModel(nn.Module):
             from ..fused.vectors.integers import Rounded, integer_linear
 
             return integer_linear(h, Rounded(weights.w_out, weights.out_scales)) + weights.b_out
-        return F.linear(h, weights.w_out).to(weights.b_out.dtype) + weights.b_out
+        return F.linear(h, weights.w_out).to(weights.b_out.dtype).add_(weights.b_out)
 
     def decode_in_pieces(self, h: Tensor, weights: Weights) -> Iterator[tuple[slice, Tensor]]:
         """Yield (slice of the T steps, logits [t, B, V]) for h [T, B, H], in order.
