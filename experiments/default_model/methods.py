@@ -26,12 +26,12 @@ EMBEDDED = 12_000  # texts to which it is fitted
 SEED = 0  # draws them
 
 
-class Told(NamedTuple):
+class Answers(NamedTuple):
     """The answers of a method for N texts."""
 
     positive: np.ndarray  # float64 [N]: 0 negative, 1 positive
-    unsure: np.ndarray | None = None  # bool [N]; None if the method does not tell
-    unfamiliar: np.ndarray | None = None  # bool [N]; None if the method does not tell
+    unsure: np.ndarray | None = None  # bool [N]; None if the method does not say
+    unfamiliar: np.ndarray | None = None  # bool [N]; None if the method does not say
     neutral: np.ndarray | None = None  # bool [N]; None if the method has no such answer
 
 
@@ -41,7 +41,7 @@ class Method(Protocol):
     megabytes: float
     settings: dict[str, Any]
 
-    def tell(self, texts: Sequence[str]) -> Told:
+    def answer(self, texts: Sequence[str]) -> Answers:
         """Classify texts."""
 
 
@@ -57,10 +57,10 @@ class Shipped:
             "unsure": list(self.classifier.unsure_),
         }
 
-    def tell(self, texts: Sequence[str]) -> Told:
+    def answer(self, texts: Sequence[str]) -> Answers:
         found = self.classifier.predict_all(texts)
         unfamiliar = found.unfamiliar.astype(bool)
-        return Told(found.probabilities[:, 1], found.unsure, unfamiliar, found.is_neutral)
+        return Answers(found.probabilities[:, 1], found.unsure, unfamiliar, found.is_neutral)
 
 
 class States(Shipped):
@@ -80,9 +80,9 @@ class Ngrams(Shipped):
         assert head.ngrams is not None
         self.bag, self.slope = head.ngrams, head.calibration.slope
 
-    def tell(self, texts: Sequence[str]) -> Told:
+    def answer(self, texts: Sequence[str]) -> Answers:
         read = list(map(self.classifier.loaded.profile.clean, texts))
-        return Told(1 / (1 + np.exp(-self.slope * self.bag.log_odds(read))))
+        return Answers(1 / (1 + np.exp(-self.slope * self.bag.log_odds(read))))
 
 
 class Words:
@@ -95,8 +95,8 @@ class Words:
         self.megabytes = vocabulary_megabytes(self.fitted.features.get_feature_names_out())
         self.settings = {"title": baseline.title, "C": self.fitted.c, "val": self.fitted.vals}
 
-    def tell(self, texts: Sequence[str]) -> Told:
-        return Told(self.fitted.probabilities(list(texts))[:, 1])
+    def answer(self, texts: Sequence[str]) -> Answers:
+        return Answers(self.fitted.probabilities(list(texts))[:, 1])
 
 
 class MiniLM:
@@ -124,9 +124,9 @@ class MiniLM:
         self.regression = fits[best]
         self.settings: dict[str, Any] = {"fitted_to": len(train), "C": best, "val": vals}
 
-    def tell(self, texts: Sequence[str]) -> Told:
+    def answer(self, texts: Sequence[str]) -> Answers:
         embedded = np.array(self.embed(list(texts)))
-        return Told(self.regression.predict_proba(embedded)[:, 1])
+        return Answers(self.regression.predict_proba(embedded)[:, 1])
 
 
 class Vader:
@@ -139,9 +139,9 @@ class Vader:
         self.megabytes = folder_megabytes(Path(vaderSentiment.__file__).parent)
         self.settings: dict[str, Any] = {"unsure": "compound within 0.05 of zero, as its page says"}
 
-    def tell(self, texts: Sequence[str]) -> Told:
+    def answer(self, texts: Sequence[str]) -> Answers:
         compound = np.array([self.polarity(text)["compound"] for text in texts])
-        return Told((1 + compound) / 2, np.abs(compound) < 0.05)
+        return Answers((1 + compound) / 2, np.abs(compound) < 0.05)
 
 
 class Blob:
@@ -154,9 +154,9 @@ class Blob:
         self.megabytes = folder_megabytes(Path(textblob.__file__).parent)
         self.settings: dict[str, Any] = {"unsure": "polarity zero"}
 
-    def tell(self, texts: Sequence[str]) -> Told:
+    def answer(self, texts: Sequence[str]) -> Answers:
         polarity = np.array([self.polarity(text) for text in texts])
-        return Told((1 + polarity) / 2, polarity == 0)
+        return Answers((1 + polarity) / 2, polarity == 0)
 
 
 METHODS: dict[str, Callable[[str, Path | None], Method]] = {

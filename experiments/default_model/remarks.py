@@ -17,7 +17,7 @@ import numpy as np
 
 from configs import command
 from data_utils.provenance import describe_origin
-from experiments.default_model.methods import METHODS, Method, Told
+from experiments.default_model.methods import METHODS, Answers, Method
 from experiments.default_model.sentences.everyday import everyday_sentences
 from model.errors import InputError
 from model.files.storage import read_json, write_json
@@ -73,8 +73,8 @@ def main() -> None:
 def measure_remarks(method: Method, data: Path) -> dict[str, Any]:
     """Return the accuracies on our own sentences and on the other author's remarks."""
     remarks = read_remarks(data / FILE)
-    told, own = method.tell(remarks.texts), method.tell(own_remarks().texts)
-    return describe_remarks(told, own, remarks)
+    answers, own = method.answer(remarks.texts), method.answer(own_remarks().texts)
+    return describe_remarks(answers, own, remarks)
 
 
 def summary(found: dict[str, Any]) -> str:
@@ -113,7 +113,7 @@ def fit_band(scores: np.ndarray, classes: np.ndarray) -> Band:
     best, chosen = (-1.0, 0), (0, 0)
     for low in range(len(ends)):
         high = np.arange(low, len(ends))
-        told = (
+        predicted = (
             np.full(len(high), under[:, low].sum()),
             (to_end[:, high] - under[:, [low]]).sum(0),
             len(scores) - to_end[:, high].sum(0),
@@ -123,7 +123,9 @@ def fit_band(scores: np.ndarray, classes: np.ndarray) -> Band:
             to_end[1, high] - under[1, low],
             totals[2] - to_end[2, high],
         )
-        f1 = np.mean([2 * r / (t + n) for r, t, n in zip(right, told, totals, strict=True)], axis=0)
+        f1 = np.mean(
+            [2 * r / (t + n) for r, t, n in zip(right, predicted, totals, strict=True)], axis=0
+        )
         place = int(f1.argmax())
         if (f1[place], low - high[place]) > best:
             best, chosen = (float(f1[place]), int(low - high[place])), (low, int(high[place]))
@@ -157,23 +159,23 @@ def judged(scores: np.ndarray, remarks: Remarks, band: Band) -> dict[str, Any]:
 
 def three_classes(choices: np.ndarray, classes: np.ndarray) -> dict[str, Any]:
     """Return accuracy and macro-F1 with their intervals; int64 [N] each."""
-    truth, told = (as_indicators(values, len(CLASSES)) for values in (classes, choices))
+    truth, predicted = (as_indicators(values, len(CLASSES)) for values in (classes, choices))
     accuracy = float((choices == classes).mean())
-    both, either = (truth & told).sum(0), truth.sum(0) + told.sum(0)
+    both, either = (truth & predicted).sum(0), truth.sum(0) + predicted.sum(0)
     return {
         "texts": len(classes),
         "accuracy": accuracy,
         "accuracy_interval": accuracy_interval(accuracy, len(classes)),
         "macro_f1": float((2 * both / np.maximum(either, 1)).mean()),
-        "macro_f1_interval": bootstrap_intervals(truth, told, 0)["f1_macro_interval"],
+        "macro_f1_interval": bootstrap_intervals(truth, predicted, 0)["f1_macro_interval"],
     }
 
 
-def describe_remarks(told: Told, own: Told, remarks: Remarks) -> dict[str, Any]:
+def describe_remarks(answers: Answers, own: Answers, remarks: Remarks) -> dict[str, Any]:
     """Return the band, and the accuracies on our own sentences and on the other author's.
 
-    told: about the other author's texts; own: about our own sentences. If the method tells that it
-    is unsure, `as_shipped` counts these texts as neutral instead of those in the band. If it
+    answers: about the other author's texts; own: about our own sentences. If the method says that
+    it is unsure, `as_shipped` counts these texts as neutral instead of those in the band. If it
     answers neutral, `own_answers` counts these.
     """
     validation = own_remarks()
@@ -181,15 +183,15 @@ def describe_remarks(told: Told, own: Told, remarks: Remarks) -> dict[str, Any]:
     result: dict[str, Any] = {
         "band": list(band),
         "validation": judged(own.positive, validation, band),
-        "test": judged(told.positive, remarks, band),
+        "test": judged(answers.positive, remarks, band),
     }
-    if told.unsure is not None:
-        choices = sides_but_neutral(told.positive, told.unsure)
+    if answers.unsure is not None:
+        choices = sides_but_neutral(answers.positive, answers.unsure)
         result["as_shipped"] = three_classes(choices, remarks.classes)
-    if told.neutral is not None and own.neutral is not None:
+    if answers.neutral is not None and own.neutral is not None:
         result["own_answers"] = {
             "validation": by_answers(own.positive, own.neutral, validation.classes),
-            "test": by_answers(told.positive, told.neutral, remarks.classes),
+            "test": by_answers(answers.positive, answers.neutral, remarks.classes),
         }
     return result
 

@@ -1,4 +1,4 @@
-"""Prepare the default model for shipping: weights in 8 or 6 bits, and a calibrated head.
+"""Prepare the default model for shipping: weights in 8, 6 or 5 bits, and a calibrated head.
 
 python -m experiments.default_model.ship runs/default/step-00002251 --texts data/default \\
     --ngrams runs/ngrams --name stars_1024
@@ -80,7 +80,7 @@ class Options:
     ngrams: Path | None = None
     """The folder that experiments.default_model.fit_ngrams wrote; absent, the model alone, or the
     n-grams of the shipped model."""
-    bits: Literal[8, 6] = 8
+    bits: Literal[8, 6, 5] = 8
     """Of a weight of a matrix."""
     output: Path = SHIPPED_MODELS
     """The folder of shipped models."""

@@ -1,4 +1,4 @@
-"""Test one method of classifying sentiment on everyday remarks and on three test sets.
+"""Test one method of classifying sentiment on everyday remarks and on four test sets.
 
 python -m experiments.default_model.study --method default --data DATA
 python -m experiments.default_model.study --method nb --data DATA --texts data/anew
@@ -17,10 +17,11 @@ import pandas as pd
 from configs import command
 from data_utils.labelled import read_label_columns, read_labelled_sets
 from data_utils.provenance import describe_origin
-from experiments.default_model.methods import METHODS, Told
+from experiments.default_model.methods import METHODS, Answers
 from experiments.default_model.remarks import measure_remarks, summary
 from experiments.default_model.sentences.everyday import APART, everyday_sentences
 from experiments.default_model.texts import one_line
+from experiments.published_sets import SETS
 from model.files.storage import write_json
 from transfer.intervals import packed_answers, unpacked_answers
 from transfer.regression import accuracy_interval
@@ -49,7 +50,7 @@ class Options:
     """default, another shipped model's name, states or ngrams (the halves of the default), tfidf,
     nb, words_and_characters, minilm, vader or textblob."""
     data: Path
-    """The folder that holds sst/, imdb/, semeval/ and everyday/test.tsv."""
+    """The folder that holds sst/, imdb/, cr/, semeval/ and everyday/test.tsv."""
     texts: Path | None = None
     """The folder that experiments.default_model.texts wrote; baselines of words and minilm learn
     from it."""
@@ -61,11 +62,11 @@ def main() -> None:
     sets = test_sets(options.data)
     results: dict[str, Any] = {"method": options.method, "megabytes": method.megabytes}
     results["sets"] = {
-        name: describe(method.tell(given.texts), given) for name, given in sets.items()
+        name: describe(method.answer(given.texts), given) for name, given in sets.items()
     }
-    results["everyday"] = everyday(method.tell([s.text for s in everyday_sentences()]))
+    results["everyday"] = everyday(method.answer([s.text for s in everyday_sentences()]))
     results["remarks"] = measure_remarks(method, options.data)
-    results |= seconds_per_thousand(method.tell, sets["sst"].texts[:TIMED])
+    results |= seconds_per_thousand(method.answer, sets["sst"].texts[:TIMED])
     settings = {"films": FILMS, "seed": SEED, "method": method.settings}
     results |= {"config": settings, "origin": describe_origin()}
     write_json(RESULTS / f"{options.method}.json", results)
@@ -75,13 +76,15 @@ def main() -> None:
 
 
 def test_sets(data: Path) -> dict[str, TestSet]:
-    """Read SST's test set, a part of IMDB's, and the tweets of SemEval that have one side."""
+    """Read SST's test set, a part of IMDB's, all of CR, and SemEval's tweets that have one side."""
     (sst,) = read_labelled_sets([data / "sst/test.csv"])
     (films,) = read_labelled_sets([data / "imdb/imdb_test.jsonl.gz"])
     rows = drawn_films(films.labels)
+    customers = SETS["cr"].read(data).texts
     return {
         "sst": TestSet(list(sst.texts), sst.labels.astype(float)),
         "imdb": TestSet([one_line(films.texts[r]) for r in rows], films.labels[rows].astype(float)),
+        "cr": TestSet(list(customers.texts), customers.labels.astype(float)),
         "semeval": tweets(data / "semeval/val.csv"),
     }
 
@@ -107,30 +110,30 @@ def tweets(path: Path) -> TestSet:
     return TestSet([found.texts[row] for row in rows], pleasant[rows].astype(float))
 
 
-def describe(told: Told, given: TestSet) -> dict[str, Any]:
+def describe(answers: Answers, given: TestSet) -> dict[str, Any]:
     """Return accuracy and calibration on texts that are positive or negative.
 
     The choice is forced: an answer of exactly a half counts as negative.
     """
-    right = is_right(told.positive, given.labels)
+    right = is_right(answers.positive, given.labels)
     accuracy = float(right.mean())
-    bins = reliability(told.positive, given.labels)
+    bins = reliability(answers.positive, given.labels)
     result = {
         "texts": len(given.texts),
         "accuracy": accuracy,
         "accuracy_interval": accuracy_interval(accuracy, len(given.texts)),
-        "silent": float((told.positive == 0.5).mean()),
+        "silent": float((answers.positive == 0.5).mean()),
         "calibration_error": calibration_error(bins),
         "reliability": bins,
         "right": packed_answers(right),
     }
-    if told.unsure is not None:
-        result["unsure"] = float(told.unsure.mean())
-        result["accuracy_where_sure"] = float(right[~told.unsure].mean())
-    if told.unfamiliar is not None:
-        result["unfamiliar"] = float(told.unfamiliar.mean())
-    if told.neutral is not None:
-        result["neutral"] = float(told.neutral.mean())
+    if answers.unsure is not None:
+        result["unsure"] = float(answers.unsure.mean())
+        result["accuracy_where_sure"] = float(right[~answers.unsure].mean())
+    if answers.unfamiliar is not None:
+        result["unfamiliar"] = float(answers.unfamiliar.mean())
+    if answers.neutral is not None:
+        result["neutral"] = float(answers.neutral.mean())
     return result
 
 
@@ -166,18 +169,18 @@ def calibration_error(bins: Sequence[dict[str, float]]) -> float:
     return sum(row["share"] * abs(row["confidence"] - row["right"]) for row in bins)
 
 
-def everyday(told: Told) -> dict[str, Any]:
+def everyday(answers: Answers) -> dict[str, Any]:
     """Return the accuracies on our own sentences by kind, and every failure.
 
     The answer for a neutral sentence is right if the method is unsure.
     """
     sentences = everyday_sentences()
     labels = np.array([{"positive": 1.0, "negative": 0.0}.get(s.label, 0.5) for s in sentences])
-    unsure = told.positive == 0.5 if told.unsure is None else told.unsure
-    right = np.where(labels == 0.5, unsure, is_right(told.positive, labels))
-    if told.unfamiliar is not None:
+    unsure = answers.positive == 0.5 if answers.unsure is None else answers.unsure
+    right = np.where(labels == 0.5, unsure, is_right(answers.positive, labels))
+    if answers.unfamiliar is not None:
         strange = np.array([sentence.kind == "unfamiliar" for sentence in sentences])
-        right = np.where(strange, told.unfamiliar, right)
+        right = np.where(strange, answers.unfamiliar, right)
     kinds = np.array([sentence.kind for sentence in sentences])
     counted = ~np.isin(kinds, APART)
     accuracy = float(right[counted].mean())
@@ -197,21 +200,21 @@ def everyday(told: Told) -> dict[str, Any]:
                 "kind": sentence.kind,
                 "label": sentence.label,
                 "text": sentence.text,
-                "positive": round(float(told.positive[row]), 3),
+                "positive": round(float(answers.positive[row]), 3),
             }
             for row, sentence in enumerate(sentences)
             if not right[row]
         ],
     }
-    if told.unfamiliar is not None:
-        result["falsely_unfamiliar"] = float(told.unfamiliar[counted].mean())
+    if answers.unfamiliar is not None:
+        result["falsely_unfamiliar"] = float(answers.unfamiliar[counted].mean())
     return result
 
 
-def seconds_per_thousand(tell: Any, texts: list[str]) -> dict[str, float]:
+def seconds_per_thousand(answer: Any, texts: list[str]) -> dict[str, float]:
     """Return the seconds by the clock and of the processor for a thousand texts."""
     clock, processor = time.perf_counter(), time.process_time()
-    tell(texts)
+    answer(texts)
     scale = 1000 / len(texts)
     return {
         "seconds_per_thousand": (time.perf_counter() - clock) * scale,

@@ -37,8 +37,8 @@ HALVES = {
     "states": "the head on the model's states",
     "ngrams": "the bag of n-grams",
 }
-SETS = {"sst": "SST", "imdb": "IMDB", "semeval": "SemEval's tweets"}
-FORMER = "the former `stars_1024`"
+SETS = {"sst": "SST", "imdb": "IMDB", "cr": "CR", "semeval": "SemEval's tweets"}
+FORMER = "the former `stars_1024`, of bytes"
 SECONDS = "CPU seconds per 1,000 sentences of SST"
 REMARK_HEADS = (
     "everyday remarks with a side",
@@ -62,7 +62,7 @@ def results(*more: str) -> dict[str, dict[str, Any]]:
 
 def titled(method: str) -> str:
     """Return the words for a method in a table."""
-    return {**NAMES, "former": FORMER}[method]
+    return {**NAMES, "bytes": FORMER}[method]
 
 
 def comparison() -> str:
@@ -80,7 +80,7 @@ def comparison() -> str:
     ]
     for name, title in IN_DOMAIN.items():
         cells = [accuracy_of(in_domain_answers(name, part)) for part in ("sst", "imdb")]
-        rows.append([title, *cells, *["-"] * 6])
+        rows.append([title, *cells, *["-"] * 7])
     heads = [*SETS.values(), *REMARK_HEADS, SECONDS, "MB"]
     counts = next(iter(measured.values()))["sets"]
     texts = ", ".join(f"{title} {counts[name]['texts']:,}" for name, title in SETS.items())
@@ -134,17 +134,17 @@ def halves() -> str:
 def differences(method: str) -> str:
     """Return how much more often a method is right than each other one, with intervals."""
     first, rows = read_result("default_model", method), []
-    for name in [n for n in results(*HALVES, "former") if n != method]:
-        told = f"{HALVES[name]} alone" if name in HALVES else titled(name)
+    for name in [n for n in results(*HALVES, "bytes") if n != method]:
+        title = f"{HALVES[name]} alone" if name in HALVES else titled(name)
         other = read_result("default_model", name)
         remarks = [ahead_on_remarks(first, other, key) for key in ("sided_right", "right")]
-        rows.append([told, *(ahead(first, other, part) for part in SETS), *remarks])
-    for name, told in IN_DOMAIN.items():
+        rows.append([title, *(ahead(first, other, part) for part in SETS), *remarks])
+    for name, title in IN_DOMAIN.items():
         pairs = [
             (answers_of(first["sets"][part]), in_domain_answers(name, part))
             for part in ("sst", "imdb")
         ]
-        rows.append([told, *(difference(*pair) for pair in pairs), *["-"] * 3])
+        rows.append([title, *(difference(*pair) for pair in pairs), *["-"] * 4])
     return markdown([f"`{method}`, points above", *SETS.values(), *REMARK_HEADS[:2]], rows)
 
 
@@ -336,11 +336,11 @@ def failures(method: str) -> str:
         [row["kind"], row["label"], row["text"].replace("|", "\\|"), f"{row['positive']:.3f}"]
         for row in found[:SHOWN]
     ]
-    told = markdown(["kind", "label", "text", "positive"], rows)
+    table = markdown(["kind", "label", "text", "positive"], rows)
     if len(found) <= SHOWN:
-        return told
+        return table
     file = f"experiments/default_model/results/{method}.json"
-    return f"{told}\n\nAnd {len(found) - SHOWN} more, in `{file}`."
+    return f"{table}\n\nAnd {len(found) - SHOWN} more, in `{file}`."
 
 
 def texts(selection: str) -> str:

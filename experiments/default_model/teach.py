@@ -34,7 +34,7 @@ from experiments.default_model.texts import one_line
 from experiments.models.overlap import HeldOut
 from model.bounds import Argument, PositiveInt
 from model.classifiers.sentiment_classifier import SentimentClassifier
-from model.classifiers.stars import POSITIVE_WEIGHTS, positive_log_odds, tilted
+from model.classifiers.stars import positive_log_odds, tilted
 from model.files.storage import write_json
 from model.reading.texts import ReadingReport, read_texts
 
@@ -54,8 +54,8 @@ class Options:
     """Files of texts that must not occur."""
     output: Path
     """The folder to write."""
-    teacher: str = "default"
-    """A model that predicts stars; MiniLM is the other teacher."""
+    models: tuple[str, ...] = ("default",)
+    """Models that predict stars; MiniLM is one more teacher."""
     seed: int = 0
     """Draws the sentences."""
     each: PositiveInt = 20_000
@@ -73,8 +73,8 @@ def main() -> None:
         for path in options.inputs
         for text in sentences_of(path, options.each, held_out, taken, chooser)
     ]
-    teachers = Teachers(options.teacher, options.texts, val)
-    each = teachers.tell([example.text for example in drawn])  # [N, 5]
+    teachers = Teachers(options.models, options.texts, val)
+    each = teachers.label([example.text for example in drawn])  # [N, 5]
     taught = [
         example._replace(label=" ".join(f"{p:.4f}" for p in row))
         for example, row in zip(drawn, each, strict=True)
@@ -118,44 +118,40 @@ def pieces_of(path: Path, chooser: random.Random) -> Iterator[str]:
 
 
 class Teachers:
-    """A model that predicts stars and a sentence transformer, weighted by val."""
+    """Models that predict stars and a sentence transformer, weighted by val."""
 
-    def __init__(self, name: str, texts: Path, val: Sequence[Example]):
-        self.classifier = SentimentClassifier.from_pretrained(name)
+    def __init__(self, names: Sequence[str], texts: Path, val: Sequence[Example]):
+        self.classifiers = [SentimentClassifier.from_pretrained(name) for name in names]
         self.minilm = METHODS["minilm"]("minilm", texts)
         rows, labels, sources = sided_rows(val, WEIGHTED_ON)
-        each, odds = self.log_odds([example.text for example in val])
-        both = np.column_stack([positive_log_odds(each), odds])
-        self.slopes = slopes(both[rows], labels[rows], sources[rows])
-        right = (self.mixed(each, odds) @ POSITIVE_WEIGHTS > 0.5) == (labels == 1)
-        own = (both > 0) == (labels == 1)[:, None]
+        each, odds = self.answers([example.text for example in val])
+        columns = np.column_stack([*map(positive_log_odds, each), odds])  # [N, K + 1]
+        self.slopes = slopes(columns[rows], labels[rows], sources[rows])
         judged = labels >= 0
+        together = positive_log_odds(self.mixed(each, odds))
+        titles = ("all", *(Path(name).name for name in names), "minilm")
         self.report = {
             "slopes": self.slopes,
             "val_accuracy": {
-                who: accuracy_by_source(part[judged], sided(val))
-                for who, part in (
-                    ("both", right),
-                    (Path(name).name, own[:, 0]),
-                    ("minilm", own[:, 1]),
-                )
+                title: accuracy_by_source(((column > 0) == (labels == 1))[judged], sided(val))
+                for title, column in zip(titles, (together, *columns.T), strict=True)
             },
         }
 
-    def log_odds(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the model's probabilities of one to five stars [N, 5], MiniLM's log-odds [N]."""
-        each = self.classifier._found(texts, head_of_stars(self.classifier).of_each_star)
-        positive = self.minilm.tell(texts).positive.clip(1e-6, 1 - 1e-6)
-        return each, np.log(positive / (1 - positive))
+    def answers(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Return each model's probabilities of the stars [K, N, 5], MiniLM's log-odds [N]."""
+        each = [c._found(texts, head_of_stars(c).of_each_star) for c in self.classifiers]
+        positive = self.minilm.answer(texts).positive.clip(1e-6, 1 - 1e-6)
+        return np.stack(each), np.log(positive / (1 - positive))
 
     def mixed(self, each: np.ndarray, odds: np.ndarray) -> np.ndarray:
-        """Return probabilities of the stars [N, 5] by both."""
-        own, other = self.slopes
-        flat = each**own
+        """Return probabilities of the stars [N, 5] by all."""
+        *own, other = self.slopes
+        flat = np.exp(np.tensordot(own, np.log(each), 1))
         return tilted(flat / flat.sum(1, keepdims=True), other * odds)
 
-    def tell(self, texts: Sequence[str]) -> np.ndarray:
-        return self.mixed(*self.log_odds(texts))
+    def label(self, texts: Sequence[str]) -> np.ndarray:
+        return self.mixed(*self.answers(texts))
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ class Options:
     """Labelled texts for choosing C and the threshold."""
     classes: tuple[str, str] | None = None
     """Names of the two labels, the negative one first; absent, as in the texts."""
-    bits: Literal[8, 6] = 8
+    bits: Literal[8, 6, 5] = 8
     """Of a weight of a matrix."""
     neuron: int | None = None
     """The classifier's sentiment unit. Default: the one of largest weight."""

@@ -117,7 +117,7 @@ def time_classifying(
 ) -> dict[str, float]:
     """Return microseconds for a character, from texts to labels, by precision."""
     texts = [text[:LONGEST] for text in drawn[:BATCH]]
-    work = {name: partial(each.read, texts) for name, each in classifiers.items()}
+    work = {name: partial(each.predict_all, texts) for name, each in classifiers.items()}
     seconds = processor_time(work, max(1, options.rounds // 5))
     return {name: value / sum(map(len, texts)) for name, value in seconds.items()}
 
@@ -126,7 +126,7 @@ def compare(
     classifiers: dict[str, SentimentClassifier], texts: Sequence[str], labels: np.ndarray
 ) -> dict[str, dict[str, Any]]:
     """Return each precision's accuracy and distance from fp32: of probabilities, and in labels."""
-    read = {name: classifiers[name].read(texts) for name in PRECISIONS}
+    read = {name: classifiers[name].predict_all(texts) for name in PRECISIONS}
     exact = read[PRECISIONS[0]]
     found = {}
     for name, verdicts in read.items():

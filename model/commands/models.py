@@ -24,8 +24,7 @@ def run(options: Namespace) -> None:
     for model in models:
         names = ", ".join([*model["aliases"], model["name"]])
         what = f"{model['architecture']['hidden_size']:,} units, {model['megabytes']} MB"
-        tells = f", tells {' from '.join(model['classes'])}" if model["classes"] else ""
-        tells += ", or neutral" if model["neutral"] else ""
-        print(f"{names:<28} {what}{tells}")
+        answers = model["classes"][:1] + ["neutral"] * model["neutral"] + model["classes"][1:]
+        print(f"{names:<28} {what}{': ' * bool(answers)}{', '.join(answers)}")
     if options.output is not None:
         write_json(options.output, {"models": models})

@@ -7,10 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..files.quantization import SCALE, dequantize, is_quantized, quantize, unpack
+from ..files.quantization import BITS, SCALE, dequantize, is_quantized, quantize, unpack
 from ..layers.language_model import LanguageModel
 
-FEWER_BITS = 6  # of the integers of some shipped models
 MULTIPLE = 16  # units and columns are padded to this: the 8-bit weights in one SIMD register
 
 
@@ -58,18 +57,15 @@ def page_tensors(model: LanguageModel) -> dict[str, Tensor]:
 
 
 def _integers(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the matrices as int8 with scales: of 6 bits if they already are, else of 8."""
+    """Return the matrices as int8 with scales: of fewer bits if they already are, else of 8."""
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    packed = quantize(tensors, FEWER_BITS)
-    again = dequantize(packed, shapes, FEWER_BITS)
-    if not all(torch.allclose(again[name], each.float()) for name, each in tensors.items()):
-        return quantize(tensors)
-    wide = {
-        n: unpack(packed[n], shape[-1], FEWER_BITS)
-        for n, shape in shapes.items()
-        if is_quantized(shape)
-    }
-    return packed | wide
+    for bits in BITS[1:]:
+        packed = quantize(tensors, bits)
+        again = dequantize(packed, shapes, bits)
+        if all(torch.allclose(again[name], each.float()) for name, each in tensors.items()):
+            matrices = {name: shape for name, shape in shapes.items() if is_quantized(shape)}
+            return packed | {n: unpack(packed[n], s[-1], bits) for n, s in matrices.items()}
+    return quantize(tensors)
 
 
 def padded(size: int) -> int:

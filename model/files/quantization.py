@@ -1,4 +1,4 @@
-"""Matrices as integers of 8 or 6 bits: a quarter of the size or less, for shipped models."""
+"""Matrices as integers of 8, 6 or 5 bits: a quarter of the size or less, for shipped models."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 SCALE = ".scale"  # suffix for the factors of a matrix's integers, one per row
-BITS = (8, 6)  # of an integer
+BITS = (8, 6, 5)  # of an integer
 
 
 def is_quantized(shape: tuple[int, ...]) -> bool:

@@ -36,7 +36,7 @@ from .tokenizers import load_tokenizer, save_tokenizer
 # fewer bits
 FORMAT_VERSION = 4
 FLOATS = {"F64", "F32", "F16", "BF16"}  # safetensors' words for what weights may be, and
-INTEGERS = {8: "I8", 6: "U8"}  # for what is kept as integers of so many bits
+INTEGERS = {8: "I8", 6: "U8", 5: "U8"}  # for what is kept as integers of so many bits
 GET_AGAIN = "; get it again"  # the remedy for a model that was copied or downloaded
 MOST_HEADER_BYTES = 1 << 20  # of a file of ours: names and shapes
 
@@ -84,7 +84,7 @@ def save_model(
     """Write a model directory that `load_model` reads; each file is replaced whole.
 
     provenance: where the model comes from, for JSON. quantized: store matrices as integers of
-    `bits`, 8 or 6. weights: an earlier copy of the model's; by default its present ones. Raises
+    `bits`, 8, 6 or 5. weights: an earlier copy of the model's; by default its present ones. Raises
     InputError, with nothing written, if a weight is not finite.
     """
     assert tokenizer.vocabulary_size == model.config.resolved_vocabulary_size, (
@@ -237,7 +237,7 @@ class ModelDescription:
     text_profile: str
     provenance: dict[str, Any] = field(default_factory=dict)
     quantized: bool | None = None
-    bits: Literal[8, 6] = 8
+    bits: Literal[8, 6, 5] = 8
 
     def __post_init__(self) -> None:
         text_profile(self.text_profile)

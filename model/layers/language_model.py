@@ -30,6 +30,7 @@ class Weights(NamedTuple):
     table: Tensor  # [V, 5H], or [V, E]: the input of the first layer for each token
     w_out: Tensor  # [V, H]
     b_out: Tensor  # [V], accumulation dtype
+    out_scales: Tensor | None = None  # [V, 1]: of w_out's rows, if these are 8-bit integers
 
 
 class LanguageModel(nn.Module):
@@ -66,9 +67,9 @@ class LanguageModel(nn.Module):
     def set_precision(self, precision: str) -> None:
         """Set the number format of the matrix products, whatever the model was trained in.
 
-        precision: "fp32", "bf16", "fp16", or "int8", for inference: the recurrence multiplies 8-bit
-        integers, and all other products are in fp32. Raises InputError for an unknown precision, or
-        one that the model's cell lacks.
+        precision: "fp32", "bf16", "fp16", or "int8", for inference: the recurrence and the decoder
+        multiply 8-bit integers, and all other products are in fp32. Raises InputError for an
+        unknown precision, or one that the model's cell lacks.
         """
         known = get_args(Precision)
         if precision not in known:
@@ -144,7 +145,13 @@ class LanguageModel(nn.Module):
         ]
         table = self._stack[0].project_vocabulary(self.embedding.weight.to(dtype), layers[0])
         b_out = self.decoder.bias.to(accumulation_dtype(dtype))
-        return Weights(layers, table, self.decoder.weight.to(dtype), b_out)
+        w_out = self.decoder.weight.to(dtype)
+        if not integers:
+            return Weights(layers, table, w_out, b_out)
+        from ..fused.vectors.integers import integer_factor
+
+        rows = integer_factor(w_out)
+        return Weights(layers, table, rows.integers, b_out, rows.scales)
 
     def fold(self, leaves: PerGateParameters | None = None) -> Weights:
         """Deprecated: the old name of `prepare_weights`."""
@@ -185,7 +192,11 @@ class LanguageModel(nn.Module):
 
     def decode(self, h: Tensor, weights: Weights) -> Tensor:
         """Return logits [..., V] for the last layer's h [..., H]."""
-        return F.linear(h, weights.w_out).to(weights.b_out.dtype) + weights.b_out
+        if weights.out_scales is not None:
+            from ..fused.vectors.integers import Rounded, integer_linear
+
+            return integer_linear(h, Rounded(weights.w_out, weights.out_scales)) + weights.b_out
+        return F.linear(h, weights.w_out).to(weights.b_out.dtype).add_(weights.b_out)
 
     def decode_in_pieces(self, h: Tensor, weights: Weights) -> Iterator[tuple[slice, Tensor]]:
         """Yield (slice of the T steps, logits [t, B, V]) for h [T, B, H], in order.

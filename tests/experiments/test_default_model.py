@@ -12,7 +12,7 @@ import torch
 from sklearn.metrics import f1_score
 
 from experiments.default_model.fit_ngrams import accuracies, fitted, hashed, rarity_of, rounded
-from experiments.default_model.methods import Told
+from experiments.default_model.methods import Answers
 from experiments.default_model.nearness import nearest
 from experiments.default_model.remarks import (
     Band,
@@ -178,21 +178,21 @@ def test_a_training_that_was_killed_goes_on_and_ends_the_same(training, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"head_lr": 0.5}, "was begun with head_lr 0.001"),
         ({"texts": "other"}, "was begun with other texts or labels"),
         ({"resume": False}, "exists already"),
     ],
 )
-def test_a_training_is_resumed_with_what_it_began_with(training, tmp_path, changes, told):
+def test_a_training_is_resumed_with_what_it_began_with(training, tmp_path, changes, message):
     train(training, StopAfter(1))
     (tmp_path / "other").mkdir()
     for part in ("val", "train"):
         write_examples(tmp_path / f"other/{part}.jsonl", [Example("good", "5", "sst")])
     if "texts" in changes:
         changes = {"texts": tmp_path / "other"}
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         train(replace(training, **{"resume": True, **changes}), StopRequest())
 
 
@@ -321,7 +321,9 @@ def test_answers_are_kept_so_that_two_methods_can_be_compared_text_by_text(texts
     chooser = np.random.default_rng(0)
     labels, first, second = chooser.integers(0, 2, (3, texts)).astype(float)
     given = SetOfTexts([""] * texts, labels)
-    kept = [json.loads(json.dumps(describe(Told(told), given))) for told in (first, second)]
+    kept = [
+        json.loads(json.dumps(describe(Answers(answers), given))) for answers in (first, second)
+    ]
     assert all(len(row["right"]) <= texts / 4 + 2 for row in kept)
     found = paired_difference(*map(answers_of, kept))
     assert found == paired_difference(first == labels, second == labels)
@@ -339,10 +341,10 @@ def test_everyday_sentences_count_by_what_was_told():
     sides = {"positive": 0.9, "negative": 0.1}
     strange = np.array([sentence.kind == "unfamiliar" for sentence in sentences])
     positive = np.array([sides.get(sentence.label, 0.5) for sentence in sentences])
-    perfect = everyday(Told(positive, positive == 0.5, strange))
+    perfect = everyday(Answers(positive, positive == 0.5, strange))
     assert perfect["accuracy"] == 1
     assert perfect["failures"] == []
-    worst = everyday(Told(1 - positive, positive != 0.5, ~strange))
+    worst = everyday(Answers(1 - positive, positive != 0.5, ~strange))
     assert worst["accuracy"] == 0
     assert len(worst["failures"]) == len(sentences)
     assert worst["falsely_unfamiliar"] == 1
@@ -372,16 +374,18 @@ def test_remarks_are_judged_without_keeping_their_words(tmp_path):
     )
     remarks = read_remarks(path)
     own = own_remarks()
-    of_own = Told(own.classes / 2, neutral=own.classes == 1)
-    told = Told(np.array([0.9, 0.5, 0.5]), np.array([True] * 3), neutral=np.array([False] * 3))
-    found = describe_remarks(told, of_own, remarks)
+    of_own = Answers(own.classes / 2, neutral=own.classes == 1)
+    answers = Answers(
+        np.array([0.9, 0.5, 0.5]), np.array([True] * 3), neutral=np.array([False] * 3)
+    )
+    found = describe_remarks(answers, of_own, remarks)
     assert found["validation"]["accuracy"] == found["validation"]["sided_accuracy"] == 1
     assert found["test"]["sided_accuracy"] == 1  # a tie counts as negative
     assert found["test"]["accuracy"] == pytest.approx(2 / 3)
     assert found["as_shipped"]["accuracy"] == pytest.approx(1 / 3)
     assert found["own_answers"]["validation"]["accuracy"] == 1
     assert found["own_answers"]["test"]["accuracy"] == pytest.approx(2 / 3)
-    assert "own_answers" not in describe_remarks(told._replace(neutral=None), of_own, remarks)
+    assert "own_answers" not in describe_remarks(answers._replace(neutral=None), of_own, remarks)
     assert "one" not in json.dumps(found["test"]).replace("none", "")
     path.write_text("label\tkind\ttext\nmixed\tplain\tso so\n")
     with pytest.raises(InputError, match="row 2: label 'mixed'"):

@@ -1,4 +1,4 @@
-"""The recurrence with products of 8-bit integers, for inference.
+"""The recurrence and the decoder with products of 8-bit integers, for inference.
 
 Each row of the weights becomes integers from -127 to 127 times its own scale. Shipped models have
 this form on disk, and lose nothing more. Every lane's h, and then its m, is rounded in the same way
@@ -109,9 +109,17 @@ def plain_integer_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
     w_mh, w_h = (_as_factor(round_rows(w)) for w in (weights.w_mh, weights.w_h))
     state, outputs = window.state, []
     for x_proj_t in window.x_proj:
-        state = mlstm_step(x_proj_t, state, w_mh, w_h, weights.b, linear=_linear)
+        state = mlstm_step(x_proj_t, state, w_mh, w_h, weights.b, linear=integer_linear)
         outputs.append(state.h)
     return torch.stack(outputs), state
+
+
+def integer_factor(weights: Tensor) -> Rounded:
+    """Round weights [N, K] for `integer_linear`: to int8 where the processor multiplies these."""
+    rows = round_rows(weights.detach())
+    if weights.device.type == "cpu" and torch.backends.mkldnn.enabled and _has_instructions():
+        return Rounded(rows.integers.to(INTEGERS), rows.scales)
+    return _as_factor(rows)
 
 
 def _as_factor(rows: Rounded) -> Rounded:
@@ -121,8 +129,12 @@ def _as_factor(rows: Rounded) -> Rounded:
     return Rounded(rows.integers.to(dtype), rows.scales)
 
 
-def _linear(x: Tensor, w: Rounded) -> Tensor:
-    """Return [B, N] from x [B, K] and w [N, K]."""
+def integer_linear(x: Tensor, w: Rounded) -> Tensor:
+    """Return [..., N] from x [..., K], rounded row by row, and w [N, K], in the dtype of x."""
     rows = round_rows(x)
-    sums = F.linear(rows.integers.to(w.integers.dtype), w.integers)
+    factor = rows.integers.to(w.integers.dtype)
+    if factor.dtype == INTEGERS:  # torch._int_mm is the only product of int8 that torch has
+        sums = torch._int_mm(factor.flatten(0, -2), w.integers.t()).view(*x.shape[:-1], -1)
+    else:
+        sums = F.linear(factor, w.integers)
     return sums.to(x.dtype) * w.scales.squeeze(-1) * rows.scales

@@ -204,12 +204,13 @@ def test_a_vocabulary_is_part_of_the_page(subwords, subword_model, loaded):
     assert "subword tokens" in page
 
 
-def test_integers_of_six_bits_are_those_of_the_file():
-    loaded = load_model("amazon_subword_1024")
+@pytest.mark.parametrize(("model", "bits"), [("amazon_subword_1024", 6), ("default", 5)])
+def test_integers_of_few_bits_are_those_of_the_file(model, bits):
+    loaded = load_model(model)
     page = demo_page(loaded, None, "Title")
     stored = load_file(loaded.folder / "model.safetensors")
     for name, key in {"layers.0.w_h": "layers.0.w_h", "decoder": "decoder.weight"}.items():
-        integers = unpack(stored[key], 1024, 6)
+        integers = unpack(stored[key], 1024, bits)
         assert torch.equal(tensor(page, name, np.int8, *integers.shape), integers)
 
 

@@ -153,8 +153,31 @@ def test_sums_beyond_fp32_are_exact():
     rows = integers._as_factor(integers.round_rows(torch.ones(1, 2000)))
     whole = 1999 * 127 * 127 + 64 * 127  # 63.5 is rounded to the even 64
     expected = torch.tensor(float(whole)) * (1 / 127) * (1 / 127)
-    torch.testing.assert_close(integers._linear(x, rows)[0, 0], expected)
+    torch.testing.assert_close(integers.integer_linear(x, rows)[0, 0], expected)
     assert rows.integers.dtype == torch.float64
+
+
+def test_products_of_int8_are_those_in_plain_torch(monkeypatch):
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(3, 5, 36, generator=generator)
+    weights = torch.randn(7, 36, generator=generator)
+    factors = [integers.integer_factor(weights)]
+    monkeypatch.setattr(integers, "_has_instructions", lambda: False)
+    factors.append(integers.integer_factor(weights))
+    found, plain = (integers.integer_linear(x, factor) for factor in factors)
+    assert torch.equal(found, plain)
+    tolerance = 2 * 36 * x.abs().max() * weights.abs().max() / 127  # half a step of either factor
+    torch.testing.assert_close(plain, x @ weights.t(), atol=float(tolerance) / 2, rtol=0)
+
+
+def test_the_decoder_multiplies_integers_too():
+    model = build_model(ModelConfig(hidden_size=32), seed=0).eval()
+    h = torch.rand(3, 4, 32) - 0.5
+    with torch.inference_mode():
+        exact = model.decode(h, model.prepare_weights())
+        model.set_precision("int8")
+        rounded = model.decode(h, model.prepare_weights())
+    assert 0 < (rounded - exact).abs().max() < 0.05 * exact.abs().max()
 
 
 def test_a_model_changes_its_precision_and_back():
