@@ -67,10 +67,10 @@ def titled(method: str) -> str:
 
 def comparison() -> str:
     """Return accuracies, seconds and megabytes of every method."""
-    measured = results()
+    measured = results("bytes")
     rows = [
         [
-            NAMES[name],
+            titled(name),
             *(accuracy(name, part) for part in SETS),
             *on_remarks(r["remarks"]["test"]),
             f"{r['processor_seconds_per_thousand']:.1f}",

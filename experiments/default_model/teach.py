@@ -32,6 +32,7 @@ from experiments.default_model.sentences.rare import SENTENCE_END, cue_of
 from experiments.default_model.ship import WEIGHTED_ON, sided_rows, slopes
 from experiments.default_model.texts import one_line
 from experiments.models.overlap import HeldOut
+from experiments.models.select_reviews import SEPARATOR
 from model.bounds import Argument, PositiveInt
 from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.classifiers.stars import positive_log_odds, tilted
@@ -65,8 +66,9 @@ class Options:
 def main() -> None:
     options = command.parse(Options, __doc__)
     val = read_examples(options.texts / "val.jsonl")
-    held_out = HeldOut(read_texts(options.held_out, None, ReadingReport(), strict=False))
-    taken = {*everyday_wordings(), *(normalized(example.text) for example in val)}
+    others = read_texts(options.held_out, None, ReadingReport(), strict=False)
+    held_out = HeldOut([*others, *(example.text for example in val)])
+    taken = set(everyday_wordings())
     chooser = random.Random(options.seed)
     drawn = [
         Example(text, "", f"taught_{path.stem}")
@@ -105,9 +107,9 @@ def sentences_of(
 
 
 def pieces_of(path: Path, chooser: random.Random) -> Iterator[str]:
-    """Yield one or two sentences of each review, drawn at random."""
+    """Yield one or two sentences of each review, without its title, drawn at random."""
     for review in read_texts([path], None, ReadingReport(), strict=False):
-        sentences = SENTENCE_END.split(one_line(review))
+        sentences = SENTENCE_END.split(one_line(review.partition(SEPARATOR)[0]))
         for _ in range(2):
             place = chooser.randrange(len(sentences))
             both = " ".join(sentences[place : place + 2])
@@ -127,6 +129,7 @@ class Teachers:
         each, odds = self.answers([example.text for example in val])
         columns = np.column_stack([*map(positive_log_odds, each), odds])  # [N, K + 1]
         self.slopes = slopes(columns[rows], labels[rows], sources[rows])
+        assert min(self.slopes) > 0, f"slopes {self.slopes}: a teacher misleads"
         judged = labels >= 0
         together = positive_log_odds(self.mixed(each, odds))
         titles = ("all", *(Path(name).name for name in names), "minilm")

@@ -100,7 +100,8 @@ def main() -> None:
     train, val = train + films, val + films_val
     taken = {normalized(example.text) for example in (*train, *val)}
     train += rare_texts(chain(*pool), taken, chooser)
-    train += noisy_copies(train, NOISY, chooser)
+    train = apart(train, held_out)  # also the grammar's sentences, and what parts begin with
+    train += apart(noisy_copies(train, NOISY, chooser), held_out)
     train += [e for e in train if e.source == "sst"] * (SST_COPIES - 1)
     chooser.shuffle(train)
     val += [Example(s.text, s.label, "everyday") for s in everyday_sentences(VALIDATION)]

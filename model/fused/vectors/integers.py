@@ -1,9 +1,9 @@
 """The recurrence and the decoder with products of 8-bit integers, for inference.
 
-Each row of the weights becomes integers from -127 to 127 times its own scale. Shipped models have
-this form on disk, and lose nothing more. Every lane's h, and then its m, is rounded in the same way
-before it is multiplied. Sums of integers are exact, whatever their order: a lane depends neither on
-the other lanes nor on the threads. Everything between the products is in fp32.
+Each row of the weights becomes integers from -127 to 127 times its own scale. Shipped models of
+8 bits have this form on disk, and lose nothing more. Every lane's h, and then its m, is rounded in
+the same way before it is multiplied. Sums of integers are exact, whatever their order: a lane
+depends neither on the other lanes nor on the threads. Everything between the products is in fp32.
 
 The features of a model of one layer are therefore the same in every batch. A deeper layer projects
 its inputs in fp32, window by window, and the last digits of that product depend on the batch.
@@ -131,10 +131,13 @@ def _as_factor(rows: Rounded) -> Rounded:
 
 def integer_linear(x: Tensor, w: Rounded) -> Tensor:
     """Return [..., N] from x [..., K], rounded row by row, and w [N, K], in the dtype of x."""
+    if torch.is_grad_enabled() and x.requires_grad:
+        raise RuntimeError(NO_GRADIENT)
     rows = round_rows(x)
     factor = rows.integers.to(w.integers.dtype)
     if factor.dtype == INTEGERS:  # torch._int_mm is the only product of int8 that torch has
-        sums = torch._int_mm(factor.flatten(0, -2), w.integers.t()).view(*x.shape[:-1], -1)
+        sums = torch._int_mm(factor.reshape(-1, x.shape[-1]), w.integers.t())
+        sums = sums.view(*x.shape[:-1], len(w.integers))
     else:
         sums = F.linear(factor, w.integers)
     return sums.to(x.dtype) * w.scales.squeeze(-1) * rows.scales

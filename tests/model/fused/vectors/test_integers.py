@@ -166,6 +166,11 @@ def test_products_of_int8_are_those_in_plain_torch(monkeypatch):
     factors.append(integers.integer_factor(weights))
     found, plain = (integers.integer_linear(x, factor) for factor in factors)
     assert torch.equal(found, plain)
+    for part in (x[0, 0], x[:0]):  # a vector, an empty batch
+        assert torch.equal(*(integers.integer_linear(part, factor) for factor in factors))
+    with pytest.raises(RuntimeError, match="no gradient"):
+        integers.integer_linear(x.requires_grad_(), factors[0])
+    x = x.detach()
     tolerance = 2 * 36 * x.abs().max() * weights.abs().max() / 127  # half a step of either factor
     torch.testing.assert_close(plain, x @ weights.t(), atol=float(tolerance) / 2, rtol=0)
 
