@@ -44,8 +44,8 @@ def draw_dropout_mask(
 ) -> Tensor:
     """Return the units that dropout keeps in a window, bool [B, H].
 
-    dropout: the fraction that it hides. The numbers of a lane do not depend on which other lanes
-    are asked for.
+    dropout: the fraction that it hides. window: its number, from the start of the run. The numbers
+    of a lane do not depend on which other lanes are asked for.
     """
     # Each lane has its place in the window's stream; a double takes one step of PCG64.
     stream = np.random.PCG64([seed, window]).advance(lanes.start * units)
