@@ -34,7 +34,7 @@ from .metrics import keep_rows
 from .runs.named_checkpoints import rows_until, saved_step, whole_checkpoint
 from .runs.run_directory import LANES_FILE, TRAINING_FILE, PretrainingDirectory
 
-StoredDtype = Literal["fp32", "bf16"]
+SavedDtype = Literal["fp32", "bf16"]
 PIECE = 1 << 20  # bytes read at a time
 REMOVED = "the run has removed it; pack a newer one"
 OTHER_FORMATS = (".gz", ".tgz", ".bz2", ".xz", ".zip", ".7z", ".tar")
@@ -81,18 +81,12 @@ def check_packed_name(output: Path, *, overwrite: bool) -> None:
 
 
 def pack_run(
-    folder: Path,
-    output: Path,
-    name: str | None = None,
-    *,
-    weights: StoredDtype,
-    moments: StoredDtype,
+    folder: Path, output: Path, name: str | None = None, *, weights: SavedDtype, moments: SavedDtype
 ) -> PackedRun:
     """Write a checkpoint of a run, with everything needed to continue from it.
 
     The checkpoint is the newest unless named. The run may be training. Raises InputError if
     `folder` is not a run or has no such checkpoint, or if the run removes it meanwhile.
-
     weights, moments: the dtype of the model's weights and of all optimizer state; the lanes' states
     are never rounded.
     """
