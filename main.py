@@ -40,13 +40,14 @@ def pretrain(run: ResolvedRun) -> int:
     checkpoints = Checkpoints(
         run.directory.checkpoints, run.config.checkpoint.keep, corpus.fingerprint, corpus.tokenizer
     )
-    checkpoints.check_corpus(run.world, run.from_checkpoint)  # first: V may differ, too
+    # before with_corpus: its error about the vocabulary would hide this one
+    checkpoints.check_corpus(run.world, run.from_checkpoint)
     run = run.with_corpus(corpus)
     config, world = run.config, run.world
-    train, own = corpus.splits["train"], world.own_slice(run.lanes)
-    lanes = lanes_of(train, config.data, run.lanes, config.seed, own)
-    windows = config.parallel.windows_per_step
-    steps_per_epoch = lanes.windows_per_epoch / windows
+    own = world.own_slice(run.lanes)
+    windows = lanes_of(corpus.splits["train"], config.data, run.lanes, config.seed, own)
+    windows_per_step = config.parallel.windows_per_step
+    steps_per_epoch = windows.windows_per_epoch / windows_per_step
     trainer = run.make_trainer(steps_per_epoch)
     best_model = BestModelWriter(run.directory, corpus, config.evaluate.lanes, world)
     if not (run.resumed and checkpoints.restore(trainer, run.from_checkpoint)):
@@ -76,21 +77,23 @@ def pretrain(run: ResolvedRun) -> int:
         return step % every_steps == 0 or step == trainer.steps
 
     first_step, steps = trainer.progress.step, trainer.steps
+    span = first_step * windows_per_step, steps * windows_per_step
     with (
         best_model.advising_restart(checkpoints),
         StopRequest() as stop,
         checkpoints,
         AsyncFlags(world) as flags,
-        Prefetcher(lanes, world.device, first_step * windows, steps * windows) as prefetcher,
+        Prefetcher(windows, world.device, *span) as prefetcher,
         RunLog(run.directory, first_step, steps, world=world, profile=config.log.profile) as log,
     ):
         meter = ThroughputMeter(world, trainer.exchange, prefetcher, utilization)
         while trainer.progress.step < steps:
-            batches = [prefetcher.next() for _ in range(windows)]
+            batches = [prefetcher.next() for _ in range(windows_per_step)]
             trainer.train(*batches)
             checkpoints.check()
             meter.advance(sum(batch.characters for batch in batches), trainer.own_fraction)
 
+            # With several ranks, the flags of the previous step: all ranks stop at the same step.
             stopping, line_due = flags.reduce(stop.requested, log.advance())
             evaluating = due(config.evaluate.every_steps)
             if evaluating or due(config.log.every_steps):

@@ -8,9 +8,10 @@ What a lane reads in a window depends only on the corpus, the numbers of lanes a
 epochs are shuffled, the window's length, the seed and the index of the window. It does not depend
 on the number of ranks. So one integer is all that a checkpoint needs to continue in the data.
 
-An epoch after the first reads a shuffled copy of the split; its order depends on the seed and the
-epoch's number. If it is balanced, the lanes end together; otherwise each ends where the review ends
-that it is in when its equal span of the copy does.
+With data.shuffle shards, a later epoch reads the same shards in another order (`Lanes`). Otherwise
+it reads a shuffled copy of the reviews (`Epochs`). The order depends on the seed and the epoch's
+number. balanced makes the copy's shards nearly equal, so all lanes end together. reviews cuts the
+copy into equal spans and moves each cut to the next review's start.
 """
 
 from bisect import bisect_right
@@ -74,7 +75,7 @@ class WindowBatch(NamedTuple):
     reset: np.ndarray  # bool [B], the lane's state starts from zero here
     transitions: int  # predictions that count, over the lanes of all ranks
     characters: int  # bytes of text that these predictions cover
-    active_fraction: float = 1.0  # of what the lanes can read in a window, what they have to read
+    active_fraction: float = 1.0  # of the most predictions a window can have, over all ranks
 
 
 class _Epoch(NamedTuple):
@@ -86,7 +87,11 @@ class _Epoch(NamedTuple):
 
 
 class Lanes:
-    """The windows of a split; this process reads only the lanes `own`."""
+    """The windows of a split, epoch after epoch; later epochs reorder the shards.
+
+    With data.shuffle shards a run uses this class alone; else `Epochs` makes one for each epoch.
+    This process reads only the lanes `own`.
+    """
 
     def __init__(
         self,
@@ -112,7 +117,7 @@ class Lanes:
             raise InputError(f"data.shards is {shards}, below the {lanes} lanes; give more")
         self.bounds = shard_bounds(split, shards) if bounds is None else bounds  # [S + 1]
         longest = int(np.diff(self.bounds).max()) - 1  # may be shorter than a window
-        self.fullest = min(window, longest)  # predictions of a lane in a window
+        self.fullest = min(window, longest)  # most predictions of a lane in a window
         self.shard_windows = -(-np.maximum(np.diff(self.bounds) - 1, 0) // window)  # [S]
         self._epochs = [self._plan(0, 0)]  # more are planned when their windows are needed
 
@@ -249,10 +254,14 @@ class _Deal(NamedTuple):
 
 
 class Epochs:
-    """The windows of epoch after epoch, of which this process reads the lanes `own`."""
+    """The windows of a run that shuffles reviews; this process reads the lanes `own`.
+
+    Each epoch is the first epoch of a `Lanes`, from the second on over a shuffled copy.
+    """
 
     def __init__(self, split: Split, config: DataConfig, lanes: int, seed: int, own: slice):
-        self.split, self.config, self.total, self.seed, self.own = split, config, lanes, seed, own
+        self.split, self.config, self.seed = split, config, seed
+        self.total_lanes, self.own = lanes, own
         self._begin(0, 0)
         self.windows_per_epoch = self.lanes.windows_per_epoch
 
@@ -278,7 +287,7 @@ class Epochs:
 
     def _lanes_of(self, split: Split, cuts: np.ndarray | None) -> Lanes:
         bounds = None if cuts is None else np.asarray(split.offsets)[cuts]
-        return Lanes.configured(split, self.config, self.total, self.seed, self.own, bounds)
+        return Lanes.configured(split, self.config, self.total_lanes, self.seed, self.own, bounds)
 
     def _deal(self, number: int) -> _Deal:
         """Return what epoch `number` reads."""
@@ -286,7 +295,7 @@ class Epochs:
         if self.config.shuffle != "balanced":
             return _Deal(order, None)
         costs = np.diff(np.asarray(self.split.offsets))[order]
-        shards = self.config.shards or self.total
+        shards = self.config.shards or self.total_lanes
         shard_of = balanced(costs, shards)
         by_shard = np.argsort(shard_of, kind="stable")
         cuts = np.searchsorted(shard_of[by_shard], np.arange(shards + 1))

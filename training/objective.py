@@ -29,21 +29,22 @@ class Objective(nn.Module):
         tokens: Tensor,
         targets: Tensor,
         state: State,
-        dropout_mask: Tensor | None = None,
+        dropout_factors: Tensor | None = None,
         leaves: PerGateParameters | None = None,
         gradient_scale: float | Tensor = 1.0,
     ) -> tuple[Tensor, State]:
         """Return the nats of targets given tokens, summed over all, and the state after.
 
         tokens: integers below V, [B, T]. targets: as tokens, or IGNORED. state: of the model.
-        dropout_mask: [B, H], multiplies the decoder's input, the same for the whole window.
+        dropout_factors: [B, H], 0 or 1 / (1 - dropout); they multiply the decoder's input, the same
+        for the whole window.
         leaves: tensors that receive the gradients, if not the parameters.
         gradient_scale: multiplies the gradients, not the nats, e.g. 1 / number of targets.
         """
         weights = self.model.prepare_weights(leaves)
         h, state = self.model.hidden(tokens, state, weights)  # [T, B, H]
-        if dropout_mask is not None:
-            h = h * dropout_mask
+        if dropout_factors is not None:
+            h = h * dropout_factors
         nats = linear_cross_entropy(
             h.flatten(0, 1),
             weights.w_out,

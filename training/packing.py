@@ -1,6 +1,7 @@
-"""A run's whole state in one compressed file, and back: a tar of its folder under Zstandard.
+"""What a run needs to resume, in one compressed file, and back: a tar archive under Zstandard.
 
-It contains a run's folder unchanged, except that tensors may be rounded to bfloat16.
+It has the config, one checkpoint (as `step-N`) and the rows of metrics up to it. Tensors may be
+rounded to bfloat16. Not in it: the best model (`model/`), other checkpoints, TensorBoard's events.
 """
 
 import re
@@ -33,7 +34,7 @@ from .metrics import keep_rows
 from .runs.named_checkpoints import rows_until, saved_step, whole_checkpoint
 from .runs.run_directory import LANES_FILE, TRAINING_FILE, PretrainingDirectory
 
-Kept = Literal["fp32", "bf16"]
+SavedDtype = Literal["fp32", "bf16"]
 PIECE = 1 << 20  # bytes read at a time
 REMOVED = "the run has removed it; pack a newer one"
 OTHER_FORMATS = (".gz", ".tgz", ".bz2", ".xz", ".zip", ".7z", ".tar")
@@ -59,7 +60,7 @@ class PackedRun:
     """The content of a packed file."""
 
     step: int
-    bytes_before: int  # of the files that are in it
+    bytes_before: int  # of the packed files, before rounding and compression
     rounding: Mapping[str, float]  # by file: the largest relative change of a tensor, by norm
 
 
@@ -80,12 +81,14 @@ def check_packed_name(output: Path, *, overwrite: bool) -> None:
 
 
 def pack_run(
-    folder: Path, output: Path, name: str | None = None, *, weights: Kept, moments: Kept
+    folder: Path, output: Path, name: str | None = None, *, weights: SavedDtype, moments: SavedDtype
 ) -> PackedRun:
     """Write a checkpoint of a run, with everything needed to continue from it.
 
     The checkpoint is the newest unless named. The run may be training. Raises InputError if
     `folder` is not a run or has no such checkpoint, or if the run removes it meanwhile.
+    weights, moments: the dtype of the model's weights and of all optimizer state; the lanes' states
+    are never rounded.
     """
     run = PretrainingDirectory(folder).check_exists()
     checkpoint = whole_checkpoint(run.checkpoints, name)
@@ -107,8 +110,8 @@ def pack_run(
         for path in files:
             if path.suffix != ".safetensors":
                 continue
-            kept = weights if path.name == "model.safetensors" else moments
-            if kept == "bf16" and path.name != LANES_FILE:
+            dtype = weights if path.name == "model.safetensors" else moments
+            if dtype == "bf16" and path.name != LANES_FILE:
                 rounding[path.relative_to(target).as_posix()] = _round(path)
         write_atomically(output, lambda path: _write(files, copied.folder, path))
     return PackedRun(step, before, rounding)
@@ -116,7 +119,7 @@ def pack_run(
 
 @contextmanager
 def _folder_beside(output: Path) -> Iterator[Path]:
-    """Yield a temporary folder for what goes into `output`, which errors in it name."""
+    """Yield a temporary folder next to `output`; OSErrors inside name `output` instead."""
     with (
         tempfile.TemporaryDirectory(dir=output.parent) as temporary,
         path_in_oserrors(output, Path(temporary)),

@@ -44,8 +44,8 @@ def draw_dropout_mask(
 ) -> Tensor:
     """Return the units that dropout keeps in a window, bool [B, H].
 
-    dropout: the fraction that it hides. The numbers of a lane do not depend on which other lanes
-    are asked for.
+    dropout: the fraction that it hides. window: its number, from the start of the run. The numbers
+    of a lane do not depend on which other lanes are asked for.
     """
     # Each lane has its place in the window's stream; a double takes one step of PCG64.
     stream = np.random.PCG64([seed, window]).advance(lanes.start * units)
@@ -97,9 +97,9 @@ class TrainConfig:
 class PretrainingProgress(Progress):
     """How far a pretraining is; its step is also its place in the data."""
 
-    characters: NonNegativeInt = 0  # trained so far
+    characters: NonNegativeInt = 0  # bytes of text trained so far, over all ranks
     best_bits_per_character: float | None = None  # on valid
-    row_characters: NonNegativeInt = 0  # since the last row of metrics
+    row_characters: NonNegativeInt = 0  # the same, since the last row of metrics
     began_from: dict[str, Any] | None = None  # the origin of the first weights, if another model's
 
     @classmethod
@@ -170,17 +170,17 @@ class Trainer:
         """Take one step on successive windows; nothing here waits for the device.
 
         While the lanes read only a fraction of a full window, as at the end of an epoch, the rate
-        is that fraction of the schedule's, as in the papers' rule below its cap. Otherwise a window
-        of few tokens would move the weights as far as a full one. The gradient is that fraction,
-        too. Otherwise the momentum would become that of the few tokens, and the first steps of the
-        next epoch would follow it at the full rate.
+        is that fraction of the schedule's: below its cap, optim.lr's default is proportional to the
+        lanes, too. Otherwise a window of few tokens would move the weights as far as a full one.
+        The gradient is that fraction, too. Otherwise the momentum would become that of the few
+        tokens, and the first steps of the next epoch would follow it at the full rate.
         """
         self.model.zero_grad(set_to_none=True)
         active_fraction = sum(batch.active_fraction for batch in batches) / len(batches)
         scale = self.exchange.gradient_scale(batches) * active_fraction
         for number, batch in enumerate(batches):
             last = number == len(batches) - 1
-            self._learn(batch, self._dropout_factors(number), scale, last=last)
+            self._accumulate_gradient(batch, self._dropout_factors(number), scale, last=last)
         self._update(active_fraction)
         characters = sum(batch.characters for batch in batches)
         self.progress.step += 1
@@ -188,7 +188,7 @@ class Trainer:
         self.progress.row_characters += characters
         self.line_characters += characters
 
-    def _learn(
+    def _accumulate_gradient(
         self, batch: Batch, factors: Tensor | None, scale: float | Tensor, *, last: bool
     ) -> None:
         """Add the gradient of a window's nats, times `scale`, micro-batch by micro-batch.
@@ -270,7 +270,8 @@ class Trainer:
     def row_nats(self) -> float:
         """Return the loss since the last row of metrics, summed over ranks.
 
-        Raises Diverged, on every rank, if it is not finite, or if no loss scale makes gradients so.
+        Raises Diverged, on every rank, if it is not finite, or if gradients overflow at
+        the lowest loss scale.
         """
         nats = self._sum_over_ranks(self.nats)
         if self.scaler.is_enabled() and self.scaler.get_scale() < LOWEST_SCALE:
@@ -310,7 +311,7 @@ class Trainer:
             raise self.diverged("weights or the optimiser's state are")
 
     def close_line(self) -> dict[str, float]:
-        """Return the console line of the steps since the last one, and begin a new one.
+        """Return what the console line shows of the steps since the last one, and begin a new one.
 
         All ranks call it together. Raises Diverged, on each, if the loss is not finite.
         """
@@ -379,7 +380,7 @@ class Trainer:
         self.load_lanes(state)
 
     def restore_nats(self, by_rank: Tensor) -> None:
-        """Continue with the loss of the row of metrics that was not written yet.
+        """Continue the loss sum of a row of metrics that was not complete at the save.
 
         by_rank: [ranks at the save]. Each rank takes its own if there are as many ranks now; else
         the main rank takes the sum.

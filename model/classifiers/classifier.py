@@ -161,8 +161,8 @@ class Classifier:
     def probabilities_of(self, scores: np.ndarray) -> np.ndarray:
         """Return the same as `probabilities`, from scores."""
         if self.is_binary or self.link == "one_vs_rest":
-            odds = scores.clip(-700, 700)  # where exp neither overflows nor is zero
-            alone = 1 / (1 + np.exp(-odds))
+            log_odds = scores.clip(-700, 700)  # where exp neither overflows nor is zero
+            alone = 1 / (1 + np.exp(-log_odds))
             return alone if self.is_binary else alone / alone.sum(1, keepdims=True)
         powers = np.exp(scores - scores.max(1, keepdims=True))
         return powers / powers.sum(1, keepdims=True)

@@ -53,9 +53,9 @@ class Calibration:
     def __post_init__(self) -> None:
         check_bounds(self, "calibration.")
 
-    def log_odds(self, odds: np.ndarray) -> np.ndarray:
-        """Return the calibrated ones."""
-        return self.slope * odds + self.offset
+    def log_odds(self, uncalibrated: np.ndarray) -> np.ndarray:
+        """Return calibrated log-odds [N] for the head's own log-odds [N]."""
+        return self.slope * uncalibrated + self.offset
 
 
 @dataclass(frozen=True)
@@ -88,20 +88,21 @@ class StarsDescription:
 class StarsClassifier(SeveralUnits):
     """A head of five classes, one star to five; four and five are positive, three half so.
 
-    Its features are 2H of the model's, and, with a bag of n-grams, its log-odds as one more.
+    Features: 2H of the model's; with a bag of n-grams, the bag's log-odds as the last column.
     """
 
     heads: Heads  # linear, on the CPU
-    classes: tuple[str, ...]  # the negative one, the positive one
+    classes: tuple[str, ...]  # two: negative, positive; the head itself has STARS classes
     model_digest: str
     calibration: Calibration
     familiarity: Familiarity | None
-    unsure: tuple[float, float]  # probabilities between which a text is neither
+    # range of the positive class's probability in which the answer is marked unsure
+    unsure: tuple[float, float]
     threshold: float = THRESHOLD  # of the positive one
     ngrams: BagOfNgrams | None = None
     neutral: Calibration | None = None  # of the log-odds of three stars; None: no neutral answers
 
-    kind = FEATURES
+    kind = FEATURES  # a FeatureKind, not KIND, which classifier.json has as "kind"
     is_binary, is_multilabel = True, False
 
     @property
@@ -146,8 +147,8 @@ class StarsClassifier(SeveralUnits):
         """
         if self.neutral is None:
             return None
-        odds = neutral_log_odds(self.of_each_star(features))
-        return 1 / (1 + np.exp(-self.neutral.log_odds(odds)))
+        log_odds = neutral_log_odds(self.of_each_star(features))
+        return 1 / (1 + np.exp(-self.neutral.log_odds(log_odds)))
 
     def choose(self, probabilities: np.ndarray) -> np.ndarray:
         """Return the class, int64 [N], 1 for the positive one."""
@@ -159,8 +160,8 @@ def tilted(of_each_star: np.ndarray, log_odds: np.ndarray) -> np.ndarray:
 
     The ratio of five stars to one changes by all of the log-odds, that to three stars by half.
     """
-    moved = of_each_star * np.exp(np.outer(log_odds, POSITIVE_WEIGHTS - 0.5))
-    return moved / moved.sum(1, keepdims=True)
+    shifted = of_each_star * np.exp(np.outer(log_odds, POSITIVE_WEIGHTS - 0.5))
+    return shifted / shifted.sum(1, keepdims=True)
 
 
 def positive_log_odds(of_each_star: np.ndarray) -> np.ndarray:
@@ -217,9 +218,9 @@ def load_stars(folder: Path, hidden_size: int) -> StarsClassifier:
     bag, version = None, content["format_version"]
     if version == NGRAMS_VERSION or (version == NEUTRAL_VERSION and "ngrams" in content):
         bag = load_ngrams(folder, content.get("ngrams"), place)
-    features = hidden_size * len(FEATURES.poolings)
+    feature_count = hidden_size * len(FEATURES.poolings)
     return StarsClassifier(
-        heads=load_heads(folder / WEIGHTS_FILE, of.heads, features, STARS),
+        heads=load_heads(folder / WEIGHTS_FILE, of.heads, feature_count, STARS),
         classes=of.classes,
         model_digest=of.model_digest,
         calibration=of.calibration,

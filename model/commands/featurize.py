@@ -51,7 +51,7 @@ def add_kind(parser: Parser) -> None:
         "--preset",
         choices=("papers", "pooled"),
         default="papers",
-        help="papers: the cell state after the last byte; pooled: this and its mean, largest and "
+        help="papers: the cell state after the last token; pooled: this and its mean, largest and "
         "smallest value over the text, better for a model of 1,024 units. The options below "
         "override the preset",
     )
@@ -64,9 +64,10 @@ def add_kind(parser: Parser) -> None:
         "--pooling",
         nargs="+",
         choices=("last", "mean", "max", "min"),
-        help="last: the state after the last byte; mean, max, min: over the states after all "
-        "bytes, including the bytes that the text profile adds around the text; several stand side "
-        "by side (default: the preset's)",
+        help="last: the state after the last token; mean, max, min: over the states after all "
+        "tokens, including those that the text profile adds around the text; several are "
+        "concatenated. A token is a byte, or a subword token if the model has a vocabulary "
+        "(default: the preset's)",
     )
     parser.add_argument(
         "--layers",

@@ -27,8 +27,9 @@ class FeatureKind:
     state: StateName = "cell"
     """Part of the state; the papers take the cell. In a GRU or transformer both mean hidden."""
     pooling: Pooling | Sequence[Pooling] = "last"
-    """last: the state after the last byte; mean, max, min: over the states after all bytes,
-    including the bytes that the text profile adds around the text; several are concatenated."""
+    """last: the state after the last token; mean, max, min: over the states after all tokens,
+    including those that the text profile adds around the text; several are concatenated. A token is
+    a byte, or a subword token if the model has a vocabulary."""
     layers: Literal["last", "all"] | Sequence[int] = "last"
     """Numbered from 0, the lowest; several are concatenated."""
     tanh: bool = False
@@ -113,14 +114,14 @@ class FeatureKind:
         return self._finished(torch.cat([chosen[layer][:, columns] for layer in layers], dim=-1))
 
     def read_window(self, h: Tensor, units: list[int]) -> Tensor:
-        """Return the features after each of T bytes, [T, B, F], from a window's h [T, B, H]."""
+        """Return the features [T, B, width] after each of T tokens, from a window's h [T, B, H]."""
         return self._finished(h if self.units is None else h[..., units])
 
     def _finished(self, values: Tensor) -> Tensor:
         values = values.to(torch.promote_types(values.dtype, torch.float32))
         return values.tanh() if self.tanh else values
 
-    def is_of_window(self, config: ModelConfig, state: State) -> bool:
+    def needs_only_h(self, config: ModelConfig, state: State) -> bool:
         """Whether the h that a window returns has every number of a state's features."""
         return state.is_output(self.state) and self.layers_of(config) == [config.layers - 1]
 
@@ -173,18 +174,18 @@ def _as_list(name: str, values: Any) -> list[Any]:
 
 
 class Pool:
-    """Pools the features of rows while the model reads them; those of a row without bytes are 0."""
+    """Pools features of rows while the model reads them; those of a row without tokens are 0."""
 
-    def __init__(self, pooling: Pooling, rows: int, size: int, device: torch.device):
+    def __init__(self, pooling: Pooling, rows: int, width: int, device: torch.device):
         self.pooling = pooling
-        # A mean in fp32 would stop growing after some millions of bytes.
+        # A mean in fp32 would stop growing after some millions of tokens.
         dtype = summation_dtype(device) if pooling == "mean" else torch.float32
-        self._values = torch.zeros(rows, size, dtype=dtype, device=device)
+        self._values = torch.zeros(rows, width, dtype=dtype, device=device)
         self._counts = torch.zeros(rows, 1, dtype=dtype, device=device)
         self._begun = False
 
     def add(self, values: Tensor) -> None:
-        """Take the features [T, active, F] of the first `active` rows after their next T bytes."""
+        """Take features [T, active, width] of the first `active` rows after their next T tokens."""
         T, active, _ = values.shape
         pooled = self._values[:active]
         if self.pooling == "mean":
@@ -194,7 +195,7 @@ class Pool:
         else:
             extreme = values.amax(0) if self.pooling == "max" else values.amin(0)
             choose = torch.maximum if self.pooling == "max" else torch.minimum
-            # All rows that have bytes are active at the first one.
+            # All rows that have tokens are active at the first one.
             pooled.copy_(choose(pooled, extreme) if self._begun else extreme)
         self._counts[:active] += T
         self._begun = True
@@ -263,7 +264,7 @@ def final_states(
     """Yield (indices, features) batch by batch, longest sequences first.
 
     sequences: tokens [n] each; `indices` are positions in this list. kind: which numbers of the
-    state; by default F = H, the last layer's cell state after the last byte, without the tanh of
+    state; by default F = H, the last layer's cell state after the last token, without the tanh of
     Radford et al.'s text, as in both released codes. batch_size, block: rows and tokens processed
     together; they change the speed, not the features. skip: leave out that many batches.
     weights: from `prepare_weights`; None: prepared for this call. advance: called with the number
@@ -333,13 +334,13 @@ def _process_batch(
     device = model.embedding.weight.device
     layers, units = kind.layers_of(model.config), kind.units_of(model.config)
     state = model.initial_state(len(batch.indices))
-    of_window = kind.is_of_window(model.config, state)
+    of_window = kind.needs_only_h(model.config, state)
     width = kind.width(model.config)
     pools = [Pool(pooling, len(batch.indices), width, device) for pooling in kind.poolings]
     for start, stop, active in batch.spans:
         indices = batch.indices[:active]
         tokens = np.stack([sequences[index][start:stop] for index in indices]).astype(np.int64)
-        # The recurrence returns only the last cell state, so cell states are pooled byte by byte.
+        # The recurrence returns only the last cell state, so cell states are pooled token by token.
         piece = stop - start if of_window or kind.poolings == ("last",) else 1
         state = state.select(slice(active))
         for place, part in enumerate(torch.from_numpy(tokens).to(device).split(piece, dim=1)):

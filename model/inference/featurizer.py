@@ -31,10 +31,11 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
     state : "cell" or "hidden"
         Which half of the state is the feature; the papers take the cell.
     pooling : "last", "mean", "max", "min", or a list of them
-        The state after the last byte, or over the states after all bytes, including those that the
-        text profile adds around the text; several are concatenated. With any pooling other than
-        "last", cell states and those of layers below the last are read one byte at a time, which
-        is slower, especially for few texts.
+        The state after the last token, or over the states after all tokens, including those that
+        the text profile adds around the text; several are concatenated. A token is a byte, or a
+        subword token if the model has a vocabulary. With any pooling other than "last", cell states
+        and those of layers below the last are read one token at a time, which is slower, especially
+        for few texts.
     layers : "last", "all", or a list of whole numbers from 0
         Several layers are concatenated: F = layers times units times poolings.
     tanh : bool
@@ -84,7 +85,7 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
     ) -> "SentimentFeaturizer":
         """Load a model and return a featurizer that is ready to transform.
 
-        name_or_dir: as for `load_model`. preset: "papers", the cell state after the last byte, or
+        name_or_dir: as for `load_model`. preset: "papers", the cell state after the last token, or
         "pooled", which adds its mean, largest and smallest value over the text, better for models
         of 1,024 units. parameters: those of the class; they override the preset. Raises InputError
         for a model that cannot be loaded or an unknown preset.

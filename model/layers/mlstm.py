@@ -13,7 +13,7 @@ from ..fused.window import RecurrenceInput, RecurrentWeights
 from ..state import State, accumulation_dtype
 from .config import Backend, ModelConfig
 from .layer import PerGateParameters, RecurrentLayer
-from .recurrence import implementation_name, pack, recur
+from .recurrence import implementation_title, pack, recur
 
 # Largest V whose tokens are all projected once per window. On CUDA, adding up the gradients of
 # their rows costs a product with all of them.
@@ -117,7 +117,7 @@ class MlstmLayer(RecurrentLayer):
     def implementation(self, dtype: torch.dtype, *, integers: bool = False) -> str:
         """Return what computes the recurrence on this machine."""
         w_mh = self.w_mh.new_empty((len(self.w_mh), 0), dtype=dtype)
-        return implementation_name(self.backend, w_mh, integers=integers)
+        return implementation_title(self.backend, w_mh, integers=integers)
 
     def initial_state(self, lanes: int, dtype: torch.dtype, device: torch.device) -> State:
         """Return h in the dtype of the products and c in the wider one."""

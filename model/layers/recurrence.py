@@ -42,9 +42,10 @@ class Implementation:
     title: str  # as printed
     run: Recurrence
     takes: Callable[[Tensor], bool]  # whether it runs for a w_mh of this device, dtype and length
-    pack: Callable[..., Tensor] | None = None  # w_mh and w_h, for later windows; w_x if it projects
-    projects: Callable[[Tensor], bool] = lambda w_x: False  # it does by itself, byte by byte
-    linear: Callable[[Tensor, Tensor], Tensor] = F.linear  # what projects them before a window
+    pack: Callable[..., Tensor] | None = None  # packs w_mh and w_h, and w_x if it projects
+    # whether it multiplies inputs by w_x itself, token by token
+    projects: Callable[[Tensor], bool] = lambda w_x: False
+    linear: Callable[[Tensor, Tensor], Tensor] = F.linear  # the product x_proj = x w_x.T otherwise
 
 
 def _in_triton(w_mh: Tensor) -> bool:
@@ -63,20 +64,28 @@ def _late(module: str, name: str) -> Callable[..., Any]:
 REFERENCE = Implementation("reference", "reference", reference_mlstm, lambda w_mh: True)
 FASTEST_FIRST = (
     Implementation("triton", "Triton", _late("cuda.mlstm", "triton_mlstm"), _in_triton),
-    # By its name only, until a benchmark on a GPU shows at which sizes it is faster.
+    # Chosen only by name: the entry before takes the same weights. Not measured on a GPU yet.
     Implementation(
-        *("triton_products", "Triton with its own products"),
-        *(_late("cuda.mlstm", "two_kernel_mlstm"), _in_triton),
+        name="triton_products",
+        title="Triton with its own products",
+        run=_late("cuda.mlstm", "two_kernel_mlstm"),
+        takes=_in_triton,
     ),
     Implementation(
-        *("amx", "compiled for Intel AMX", _late("tiles.mlstm", "tiled_mlstm")),
+        name="amx",
+        title="compiled for Intel AMX",
+        run=_late("tiles.mlstm", "tiled_mlstm"),
         takes=runs_on_tiles,
         pack=_late("tiles.mlstm", "pack"),
         projects=_late("tiles.mlstm", "projects_on_tiles"),
         linear=linear_into_pooled_buffer,
     ),
     Implementation(
-        *("cpp", "compiled", compiled_mlstm, runs_compiled, pack_for_vectors),
+        name="cpp",
+        title="compiled",
+        run=compiled_mlstm,
+        takes=runs_compiled,
+        pack=pack_for_vectors,
         linear=linear_into_pooled_buffer,
     ),
     Implementation("torch", "plain torch", torch_mlstm, lambda w_mh: True),
@@ -85,15 +94,17 @@ FASTEST_FIRST = (
 # The same for products of 8-bit integers.
 INT8_FASTEST_FIRST = (
     Implementation(
-        *("cpp", "compiled, 8-bit products"),
-        _late("vectors.integers", "compiled_integer_mlstm"),
-        _late("vectors.integers", "runs_compiled_int8"),
-        _late("vectors.integers", "pack"),
+        name="cpp",
+        title="compiled, 8-bit products",
+        run=_late("vectors.integers", "compiled_integer_mlstm"),
+        takes=_late("vectors.integers", "runs_compiled_int8"),
+        pack=_late("vectors.integers", "pack"),
     ),
     Implementation(
-        *("torch", "plain torch, 8-bit products"),
-        _late("vectors.integers", "plain_integer_mlstm"),
-        lambda w_mh: True,
+        name="torch",
+        title="plain torch, 8-bit products",
+        run=_late("vectors.integers", "plain_integer_mlstm"),
+        takes=lambda w_mh: True,
     ),
 )
 
@@ -147,7 +158,7 @@ def _obstacle(backend: Backend, w_mh: Tensor, integers: bool) -> str:
     return f"the processor, the compiler or torch has no fast {products} products"
 
 
-def implementation_name(backend: Backend, w_mh: Tensor, *, integers: bool = False) -> str:
+def implementation_title(backend: Backend, w_mh: Tensor, *, integers: bool = False) -> str:
     """Return the chosen implementation's title, with a hint if one unit more would be faster."""
     title, H = implementation_for(backend, w_mh, integers=integers).title, len(w_mh)
     if integers or H % 2 == 0 or backend not in ("auto", "fused"):
@@ -166,7 +177,7 @@ def recur(backend: Backend, window: RecurrenceInput) -> tuple[Tensor, State]:
 
 
 def projected_for(implementation: Implementation, window: RecurrenceInput) -> RecurrenceInput:
-    """Project the inputs of a window unless the implementation does so byte by byte."""
+    """Project the inputs of a window, unless the implementation does it token by token."""
     by_itself = window.w_x is not None and implementation.projects(window.w_x)
     return window if by_itself else window.projected(implementation.linear)
 

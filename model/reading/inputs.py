@@ -160,7 +160,9 @@ class Input:
 
     @contextmanager
     def open(self, position: Position | None = None) -> Iterator[IO[bytes]]:
-        """Stream the bytes, decompressed.
+        """Stream the decompressed bytes, text as UTF-8 whatever its encoding on disk.
+
+        A UTF-8 byte order mark stays in; the readers drop it. Kinds in BINARY are not changed.
 
         position: updated to the reader's place in a file on disk. Raises InputError if there is
         nothing to read, and if what is read is damaged.
@@ -199,7 +201,7 @@ class Input:
         if (marked := marked_encoding(head)) is not None:
             return marked
         if self.kind in DELIMITED:
-            with suppress(InputError):  # its reader says where it is too long
+            with suppress(InputError):  # raised again as the table is read, or a bad row before it
                 return "cp1252" if _is_cp1252(file if whole else io.BytesIO(head)) else "utf-8"
         return "utf-8"
 
@@ -244,7 +246,7 @@ def marked_encoding(head: bytes) -> str | None:
 def _is_cp1252(file: IO[bytes]) -> bool:
     """Return whether a stream is not UTF-8 but cp1252.
 
-    It is not if most of its characters beyond ASCII are whole ones of UTF-8: then some are broken.
+    Mostly valid UTF-8 with some broken characters still counts as UTF-8.
     """
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     whole = broken = 0
@@ -256,7 +258,8 @@ def _is_cp1252(file: IO[bytes]) -> bool:
         whole += len(text) - len(text.encode("ascii", errors="ignore")) - bad
         broken += bad
         try:
-            piece.decode("cp1252" if bad else "latin-1")
+            if bad:
+                piece.decode("cp1252")
         except UnicodeDecodeError:
             return False
     return broken > whole

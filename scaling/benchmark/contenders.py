@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from model.fused.cuda.graphs import Graphs, ReadingGraphs, captured_by
+from model.fused.cuda.graphs import Graphs, InferenceGraphs, captured_by
 from model.fused.cuda.mlstm import triton_mlstm
 from model.fused.window import RecurrenceInput, RecurrentWeights
 from model.layers.recurrence import Recurrence, fused_mlstm, recur
@@ -86,10 +86,10 @@ def captured_alone(work: Callable[[], Made], device: torch.device) -> Callable[[
     """Return work that has CUDA graphs of its own on a GPU, where other work has other sizes."""
     if device.type != "cuda":
         return work
-    graphs, reading = Graphs(), ReadingGraphs()
+    graphs, inference = Graphs(), InferenceGraphs()
 
     def captured() -> Made:
-        with captured_by(graphs, reading):
+        with captured_by(graphs, inference):
             return work()
 
     captured()  # a window without a gradient is captured when its size comes again

@@ -167,14 +167,14 @@ def test_a_window_that_is_given_up_frees_its_graph():
         for _ in range(3):
             fused_mlstm(window_of(x_proj, h, c, *weights))
     inputs = Inputs(x_proj, None, h, c, *weights)
-    assert len(graphs.idle[graphs.sizes_of(inputs)]) == 1
+    assert len(graphs.idle[graphs.capture_key(inputs)]) == 1
 
 
 @pytest.mark.parametrize("recurrence", [fused_mlstm, own_products])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_captured_read_gives_what_one_without_graphs_gives(dtype, recurrence):
     T, B, H = 64, 16, 128
-    graphs = cuda_graphs.ReadingGraphs()
+    graphs = cuda_graphs.InferenceGraphs()
     for seed in range(4):
         drawn = make_inputs(dtype, T, B, H, seed)
         x_proj, h, c, *weights = (tensor.detach().cuda() for tensor in drawn)
@@ -192,7 +192,7 @@ def test_a_captured_read_gives_what_one_without_graphs_gives(dtype, recurrence):
 def test_an_evaluation_is_captured_and_equals_the_cpus(tmp_path):
     reviews = (review.text for review in synthetic_reviews(300, seed=3))
     split = encode_split(reviews, text_profile("openai"))
-    graphs, found = cuda_graphs.ReadingGraphs(), []
+    graphs, found = cuda_graphs.InferenceGraphs(), []
     for device in ("cpu", "cuda"):
         model = build_model(ModelConfig(hidden_size=64), seed=1).to(device).eval()
         world = World(0, 1, torch.device(device))
@@ -204,7 +204,7 @@ def test_an_evaluation_is_captured_and_equals_the_cpus(tmp_path):
 
 def test_featurizing_is_captured_and_equals_the_cpus():
     texts = [review.text[:90] for review in synthetic_reviews(60, seed=3)]
-    profile, graphs, found = text_profile("openai"), cuda_graphs.ReadingGraphs(), []
+    profile, graphs, found = text_profile("openai"), cuda_graphs.InferenceGraphs(), []
     sequences = [BYTES.encode(profile.encode(text)) for text in texts]
     for device in ("cpu", "cuda"):
         model = build_model(ModelConfig(hidden_size=64), seed=1).to(device).eval()

@@ -50,7 +50,7 @@ class LearningEncoder:
         kind: FeatureKind = FINAL_CELL,
         count: Callable[[np.ndarray], int] = len,
     ):
-        of_window = kind.is_of_window(model.config, model.initial_state(1))
+        of_window = kind.needs_only_h(model.config, model.initial_state(1))
         if not set(kind.poolings) <= ({"last", "mean"} if of_window else {"last"}):
             raise InputError(f"{kind}: fine-tuning cannot learn such features")
         self.model, self.window, self.predicts = model, window, predicts

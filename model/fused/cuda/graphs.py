@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from .triton_products import Tiles
 
 MOST_SIZES = 4  # of windows whose passes are kept captured
-STALE = 64  # windows of other sizes, after which a kept size may make room for a new one
-PIECE = 32  # bytes of a window without a gradient that are captured: a copy of the weights pays
-MOST_READ_SIZES, STALE_READ = 1, 16  # of such windows; each size has a copy of the weights
+STALE = 64  # windows of other sizes after which a kept size may be dropped
+# The same for windows without a gradient; each size kept has a copy of the weights.
+MOST_INFERENCE_SIZES, STALE_INFERENCE = 1, 16
+PIECE = 32  # tokens in their captured piece; shorter windows do not repay copying the weights
 
 
 def graphed_mlstm(
@@ -30,7 +31,7 @@ def graphed_mlstm(
     deferred: DeferredWeightGradients | None = None,
     tiles: "Tiles | None" = None,
 ) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Return h and the last h and c, with their gradient; None if too many sizes are in use.
+    """Return h and the last h and c, with their gradient; None if too many sizes alternate.
 
     deferred: as in `RecurrentWeights`. tiles: as for `run_forward`.
     """
@@ -42,12 +43,12 @@ def graphed_mlstm(
 
 
 def graphed_forward(
-    graphs: "ReadingGraphs", inputs: Inputs, tiles: "Tiles | None" = None
+    graphs: "InferenceGraphs", inputs: Inputs, tiles: "Tiles | None" = None
 ) -> tuple[Tensor, Tensor, Tensor] | None:
     """Return h and the last h and c without a gradient; None if the window is not captured.
 
     Texts have many lengths, so a window replays the pass over a piece of it several times, and its
-    last bytes run without a graph: fewer than a piece has. tiles: as for `run_forward`.
+    last tokens run without a graph: fewer than a piece has. tiles: as for `run_forward`.
     """
     length, piece = inputs.sizes[0], graphs.piece
     captured = graphs.borrow(_part(inputs, 0, piece), tiles) if length >= piece else None
@@ -59,7 +60,7 @@ def graphed_forward(
         _copy(_part(inputs, 0, piece), own)
         for first in range(0, whole, piece):
             if first:
-                _over_bytes(own).copy_(_over_bytes(inputs)[first : first + piece])
+                _over_tokens(own).copy_(_over_tokens(inputs)[first : first + piece])
                 own.h0.copy_(made.h[-1])
                 own.c0.copy_(made.c[-1])
             captured.replay_forward()
@@ -80,7 +81,7 @@ class CapturedForward:
     """The forward pass, captured with its own memory, to be replayed for one window at a time."""
 
     owner: "Graphs"  # which gets it back
-    sizes: Hashable  # of the windows that it fits, from `Graphs.sizes_of`
+    key: Hashable  # of the windows that it fits, from `Graphs.capture_key`
     inputs: Inputs
     made: Activations
     replay_forward: Callable[[], None]
@@ -155,20 +156,20 @@ class Graphs:
         self._windows = 0
 
     def borrow(self, inputs: Inputs, tiles: "Tiles | None" = None) -> Any:
-        """Return passes that are not in use, captured now if necessary; None if there is no room.
+        """Return passes that nobody holds, captured now if necessary; None if there is no room.
 
-        There is none while `most_sizes` other sizes are in use. A capture costs several passes:
-        sizes that alternate must not evict each other, but a size that no longer occurs must not
-        stay for ever.
+        There is no room while each of `most_sizes` other sizes occurred in the last `stale`
+        windows. A capture costs several passes: sizes that alternate must not evict each other, but
+        a size that no longer occurs must not stay for ever.
         """
-        sizes = self.sizes_of(inputs, tiles)
+        key = self.capture_key(inputs, tiles)
         with self._lock:
             self._windows += 1
-            if sizes not in self.idle and not self._make_room():
+            if key not in self.idle and not self._make_room():
                 return None
-            self._last_use[sizes] = self._windows
-            idle = self.idle.setdefault(sizes, [])
-            return idle.pop() if idle else self._captured(inputs, sizes, tiles)
+            self._last_use[key] = self._windows
+            idle = self.idle.setdefault(key, [])
+            return idle.pop() if idle else self._captured(inputs, key, tiles)
 
     def _make_room(self) -> bool:
         """Return whether one more size may be kept; first drop the longest unused one if stale."""
@@ -183,16 +184,16 @@ class Graphs:
     def give_back(self, captured: CapturedForward) -> None:
         """Take back passes whose results are no longer needed; drop those of a size not kept."""
         with self._lock:
-            idle = self.idle.get(captured.sizes)
+            idle = self.idle.get(captured.key)
             if idle is not None:
                 idle.append(captured)
 
-    def sizes_of(self, inputs: Inputs, tiles: "Tiles | None" = None) -> Hashable:
+    def capture_key(self, inputs: Inputs, tiles: "Tiles | None" = None) -> Hashable:
         """Return what a capture fits: sizes, dtypes, the stream of its replay, and its kernels."""
         tensors = tuple(None if t is None else (tuple(t.shape), t.dtype, t.device) for t in inputs)
         return tensors, self._capture.stream(inputs.h0.device), tiles
 
-    def _captured(self, inputs: Inputs, sizes: Hashable, tiles: "Tiles | None") -> CapturedForward:
+    def _captured(self, inputs: Inputs, key: Hashable, tiles: "Tiles | None") -> CapturedForward:
         own, device = _cloned(inputs), inputs.x.device
         made, replay = self._capture(partial(run_forward, own, save=True, tiles=tiles), device)
         given = (torch.zeros_like(made.h), torch.zeros_like(own.h0), torch.zeros_like(own.c0))
@@ -200,70 +201,71 @@ class Graphs:
             lambda: _flat(run_backward(own, made, *given, tiles=tiles)), device
         )
         gradients, factors = Gradients(*backward[:_GRADIENTS]), Factors(*backward[_GRADIENTS:])
-        return Captured(self, sizes, own, made, replay, given, gradients, factors, replay_backward)
+        return Captured(self, key, own, made, replay, given, gradients, factors, replay_backward)
 
 
-class ReadingGraphs(Graphs):
+class InferenceGraphs(Graphs):
     """Captured forward passes without a gradient.
 
-    Windows have many numbers of lanes, as texts end, so a size is captured when it comes again.
-    piece: the bytes that are captured; the others are as for `Graphs`.
+    Windows have many numbers of lanes, as texts end, so a size is captured at the second of two
+    successive windows that have it. piece: the tokens that are captured; the others are as for
+    `Graphs`.
     """
 
     def __init__(
         self,
         capture: Capture | None = None,
-        most_sizes: int = MOST_READ_SIZES,
-        stale: int = STALE_READ,
+        most_sizes: int = MOST_INFERENCE_SIZES,
+        stale: int = STALE_INFERENCE,
         piece: int = PIECE,
     ) -> None:
         super().__init__(capture, most_sizes, stale)
         self.piece = piece
-        self._before: Hashable = None  # the size of the last window
+        self._before: Hashable = None  # the key of the last window
 
     def borrow(self, inputs: Inputs, tiles: "Tiles | None" = None) -> Any:
-        """Return a pass that is not in use; None at the first window of a size in a row."""
-        sizes = self.sizes_of(inputs, tiles)
+        """Return a pass that nobody holds; None without room, and at a new size's first window."""
+        key = self.capture_key(inputs, tiles)
         with self._lock:
-            again, self._before = sizes == self._before, sizes
-            return super().borrow(inputs, tiles) if again or sizes in self.idle else None
+            again, self._before = key == self._before, key
+            return super().borrow(inputs, tiles) if again or key in self.idle else None
 
-    def _captured(self, inputs: Inputs, sizes: Hashable, tiles: "Tiles | None") -> CapturedForward:
+    def _captured(self, inputs: Inputs, key: Hashable, tiles: "Tiles | None") -> CapturedForward:
         # Ordinary tensors, which may be written to in and outside of inference mode.
         with torch.inference_mode(False), torch.no_grad():
             own = _cloned(inputs)
             work = partial(run_forward, own, save=False, tiles=tiles)
             made, replay = self._capture(work, inputs.x.device)
-        return CapturedForward(self, sizes, own, made, replay)
+        return CapturedForward(self, key, own, made, replay)
 
 
 shared_graphs = Graphs()  # of all threads
-shared_reading_graphs = ReadingGraphs()
+shared_inference_graphs = InferenceGraphs()
 
 
 class _Choice(threading.local):
     """The arguments of `captured_by` in this thread."""
 
-    made = False
+    is_set = False
     graphs: Graphs | None = None
-    reading: ReadingGraphs | None = None
+    inference: InferenceGraphs | None = None
 
 
 _choice = _Choice()
 
 
 @contextmanager
-def captured_by(graphs: Graphs | None, reading: ReadingGraphs | None = None) -> Iterator[None]:
+def captured_by(graphs: Graphs | None, inference: InferenceGraphs | None = None) -> Iterator[None]:
     """Let this thread capture its windows in these graphs, on any device; None: in no graphs.
 
-    reading: for windows without a gradient.
+    inference: for windows without a gradient.
     """
-    before = _choice.made, _choice.graphs, _choice.reading
-    _choice.made, _choice.graphs, _choice.reading = True, graphs, reading
+    before = _choice.is_set, _choice.graphs, _choice.inference
+    _choice.is_set, _choice.graphs, _choice.inference = True, graphs, inference
     try:
         yield
     finally:
-        _choice.made, _choice.graphs, _choice.reading = before
+        _choice.is_set, _choice.graphs, _choice.inference = before
 
 
 @contextmanager
@@ -275,16 +277,16 @@ def without_graphs() -> Iterator[None]:
 
 def graphs_for(device: torch.device) -> Graphs | None:
     """Return the graphs in which this thread captures windows on a device, or None."""
-    if _choice.made:
+    if _choice.is_set:
         return _choice.graphs
     return shared_graphs if device.type == "cuda" else None
 
 
-def reading_graphs_for(device: torch.device) -> ReadingGraphs | None:
+def inference_graphs_for(device: torch.device) -> InferenceGraphs | None:
     """Return the graphs in which this thread captures windows without a gradient, or None."""
-    if _choice.made:
-        return _choice.reading
-    return shared_reading_graphs if device.type == "cuda" else None
+    if _choice.is_set:
+        return _choice.inference
+    return shared_inference_graphs if device.type == "cuda" else None
 
 
 _GRADIENTS = len(Gradients._fields)
@@ -352,15 +354,15 @@ def _cloned(inputs: Inputs) -> Inputs:
     )
 
 
-def _over_bytes(inputs: Inputs) -> Tensor:
-    """Return what has a row for each byte."""
+def _over_tokens(inputs: Inputs) -> Tensor:
+    """Return what has a row for each token."""
     return inputs.x if inputs.indices is None else inputs.indices
 
 
 def _part(inputs: Inputs, first: int, end: int) -> Inputs:
-    """Return some bytes of a window, with the state before the whole window."""
+    """Return some tokens of a window, with the state before the whole window."""
     name = "x" if inputs.indices is None else "indices"
-    return inputs._replace(**{name: _over_bytes(inputs)[first:end]})
+    return inputs._replace(**{name: _over_tokens(inputs)[first:end]})
 
 
 def _copy(source: Inputs, target: Inputs) -> None:

@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 from ...state import DTYPES, State
 from ..weight_gradients import DeferredWeightGradients, weight_gradients
 from ..window import Inputs, RecurrenceInput, kernel_inputs
-from .graphs import graphed_forward, graphed_mlstm, graphs_for, reading_graphs_for
+from .graphs import graphed_forward, graphed_mlstm, graphs_for, inference_graphs_for
 from .triton_window import Activations, in_order, run_backward, run_forward
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def triton_mlstm(window: RecurrenceInput, tiles: "Tiles | None" = None) -> tuple
         if inputs.want_gradient:
             h, last_h, last_c = _with_gradient(inputs, window.weights.deferred, tiles)
             return h, State(last_h, last_c)
-        graphs = reading_graphs_for(device)
+        graphs = inference_graphs_for(device)
         if graphs is not None and (replayed := graphed_forward(graphs, inputs, tiles)) is not None:
             h, last_h, last_c = replayed
             return h, State(last_h, last_c)

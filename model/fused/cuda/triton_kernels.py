@@ -127,9 +127,9 @@ def _unmultiply(
     tl.store(m + at, x_m * r, real)
 
 
-def _launch(kernel, lanes: Tensor, *arguments: Tensor | None, **constants: bool) -> None:
-    """Run a kernel over an array [B, H] of lanes."""
-    B, H = lanes.shape
+def _launch(kernel, like: Tensor, *arguments: Tensor | None, **constants: bool) -> None:
+    """Run a kernel over all lanes and units. like: [B, H], for its shape."""
+    B, H = like.shape
     block = min(LARGEST_BLOCK, triton.next_power_of_2(H))
     kernel[(B, triton.cdiv(H, block))](*arguments, H=H, BLOCK=block, **constants)
 

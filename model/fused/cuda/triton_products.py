@@ -28,7 +28,7 @@ ENOUGH = 100  # programs: about one for each multiprocessor of a large GPU
 
 
 class Tiles(NamedTuple):
-    """What one program of each kernel computes, and how."""
+    """Block sizes, warps and stages of the kernels; nothing to do with Intel AMX's tiles."""
 
     lanes: int
     units: int
@@ -94,30 +94,30 @@ def _row(x, indices, lanes, H: tl.constexpr, INDEXED: tl.constexpr):
 
 
 @triton.jit
-def _load(pointers, left, EVEN: tl.constexpr):
-    """Load the next terms of a product: all of them, or those that are left."""
-    return tl.load(pointers) if EVEN else tl.load(pointers, left, other=0.0)
+def _load(pointers, in_range, EVEN: tl.constexpr):
+    """Load the next terms of a product; zeros beyond its end."""
+    return tl.load(pointers) if EVEN else tl.load(pointers, in_range, other=0.0)
 
 
 @triton.jit
 def _product(
-    rows, columns, LANES: tl.constexpr, UNITS: tl.constexpr, K: tl.constexpr, STEP: tl.constexpr,
-    DEPTH: tl.constexpr,
+    rows, columns, LANES: tl.constexpr, UNITS: tl.constexpr, K: tl.constexpr,
+    STRIDE: tl.constexpr, DEPTH: tl.constexpr,
 ):  # fmt: skip
     """Return sums of K products in fp32, [LANES, UNITS].
 
-    rows: pointers [LANES, 1] to dense factors; columns: [1, UNITS] to factors that are STEP apart.
+    rows: pointers [LANES, 1] to dense factors; columns: [1, UNITS] to factors STRIDE apart.
     """
     at = tl.arange(0, DEPTH)
-    rows, columns = rows + at[None, :], columns + at[:, None] * STEP
+    rows, columns = rows + at[None, :], columns + at[:, None] * STRIDE
     total = tl.zeros((LANES, UNITS), tl.float32)
     for first in range(0, K, DEPTH):
-        left = first + at < K
-        a = _load(rows, left[None, :], K % DEPTH == 0)
-        w = _load(columns, left[:, None], K % DEPTH == 0)
+        in_range = first + at < K
+        a = _load(rows, in_range[None, :], K % DEPTH == 0)
+        w = _load(columns, in_range[:, None], K % DEPTH == 0)
         total = tl.dot(a, w, total, input_precision="ieee")
         rows += DEPTH
-        columns += DEPTH * STEP
+        columns += DEPTH * STRIDE
     return total
 
 
@@ -156,12 +156,12 @@ def _advance(
     z_u = tl.zeros((LANES, UNITS), tl.float32)
     z_o = tl.zeros((LANES, UNITS), tl.float32)
     for first in range(0, H, DEPTH):
-        left = first + terms < H
-        a, left_w = _load(rows, left[None, :], H % DEPTH == 0), left[:, None]
-        w_i = _load(columns, left_w, H % DEPTH == 0)
-        w_f = _load(columns + H * H, left_w, H % DEPTH == 0)
-        w_u = _load(columns + 2 * H * H, left_w, H % DEPTH == 0)
-        w_o = _load(columns + 3 * H * H, left_w, H % DEPTH == 0)
+        in_range = first + terms < H
+        a, in_range_w = _load(rows, in_range[None, :], H % DEPTH == 0), in_range[:, None]
+        w_i = _load(columns, in_range_w, H % DEPTH == 0)
+        w_f = _load(columns + H * H, in_range_w, H % DEPTH == 0)
+        w_u = _load(columns + 2 * H * H, in_range_w, H % DEPTH == 0)
+        w_o = _load(columns + 3 * H * H, in_range_w, H % DEPTH == 0)
         z_i = tl.dot(a, w_i, z_i, input_precision="ieee")
         z_f = tl.dot(a, w_f, z_f, input_precision="ieee")
         z_u = tl.dot(a, w_u, z_u, input_precision="ieee")
@@ -216,12 +216,12 @@ def _retreat(
 
 
 def _launch(
-    kernel, tiles: Tiles, lanes: Tensor, *arguments: Tensor | None, **constants: bool
+    kernel, tiles: Tiles, like: Tensor, *arguments: Tensor | None, **constants: bool
 ) -> None:
-    """Run a kernel over an array [B, H] of lanes."""
-    B, H = lanes.shape
+    """Run a kernel over all lanes and units. like: [B, H], for its shape and device."""
+    B, H = like.shape
     grid = triton.cdiv(B, tiles.lanes), triton.cdiv(H, tiles.units)
-    early = launches_early(lanes.device)
+    early = launches_early(like.device)
     kernel[grid](
         *arguments, B, H=H, LANES=tiles.lanes, UNITS=tiles.units, DEPTH=tiles.depth, EARLY=early,
         num_warps=tiles.warps, num_stages=tiles.stages, **constants,

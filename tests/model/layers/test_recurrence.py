@@ -17,7 +17,7 @@ from model.layers.language_model import LanguageModel, build_model
 from model.layers.recurrence import (
     FASTEST_FIRST,
     Implementation,
-    implementation_name,
+    implementation_title,
     recur,
     reference_mlstm,
 )
@@ -180,7 +180,7 @@ def test_a_model_says_why_an_odd_number_of_units_is_slow(monkeypatch, dtype, siz
 
     kinds = Implementation("cpp", "compiled", torch_mlstm, takes), FASTEST_FIRST[-1]
     monkeypatch.setattr(recurrence, "FASTEST_FIRST", kinds)
-    assert re.fullmatch(said, implementation_name("auto", torch.empty(size, 0, dtype=dtype)))
+    assert re.fullmatch(said, implementation_title("auto", torch.empty(size, 0, dtype=dtype)))
     with torch.device("meta"):
         config = ModelConfig(hidden_size=size, embedding_size=2)
         made = LanguageModel(config, compute_dtype=dtype)

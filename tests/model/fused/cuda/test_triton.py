@@ -26,7 +26,7 @@ from model.fused.cuda import triton_window
 from model.fused.cuda.graphs import (
     MOST_SIZES,
     Graphs,
-    ReadingGraphs,
+    InferenceGraphs,
     captured_by,
     without_graphs,
 )
@@ -418,7 +418,7 @@ def read(inputs, mode=torch.inference_mode, recurrence=triton_mlstm, indices=Non
 @pytest.fixture
 def reading(capture):
     """Take the way through graphs for windows without a gradient."""
-    graphs = ReadingGraphs(capture, stale=2, piece=2)
+    graphs = InferenceGraphs(capture, stale=2, piece=2)
     with captured_by(None, graphs):
         yield graphs
 
