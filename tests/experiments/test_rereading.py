@@ -1,0 +1,96 @@
+"""Runs of the rereading study: the base is the trainer's own, and each change does what it says."""
+
+import numpy as np
+import pytest
+import torch
+
+from data_utils.corpus import embedded_corpus
+from experiments.recipe import rereading
+from experiments.recipe.rereading import RUNS, Change, draw_masks, make_trainer
+from training.parallel.batch import as_batch
+
+CORPUS = embedded_corpus()
+
+
+def trained(change, steps=3):
+    lanes = rereading.lanes_of(
+        CORPUS.splits["train"],
+        rereading.DataConfig(lanes=rereading.LANES, window=16, shuffle="balanced"),
+        rereading.LANES,
+        0,
+        slice(None),
+    )
+    trainer = make_trainer(CORPUS, change, 16, steps, seed=0)
+    for step in range(steps):
+        draw_masks(trainer.model, change, np.random.default_rng(step))
+        trainer.train(as_batch(lanes[step], rereading.ALONE.device))
+    return trainer
+
+
+def weights_of(change):
+    return {name: p.detach().clone() for name, p in trained(change).model.named_parameters()}
+
+
+@pytest.fixture(scope="module")
+def base():
+    return weights_of(Change())
+
+
+@pytest.mark.parametrize("name", [name for name in RUNS if name != "base"])
+def test_every_run_changes_the_training(name, base):
+    change = Change(**RUNS[name])
+    if (change.texts, change.passes) == (1, 12):
+        changed = weights_of(change)
+        assert any(not torch.equal(changed[key], base[key]) for key in base)
+
+
+def test_the_base_trains_as_without_masks(base, monkeypatch):
+    monkeypatch.setattr(rereading, "MaskedModel", rereading.LanguageModel)
+    monkeypatch.setattr(rereading, "MaskedLayer", rereading.MlstmLayer)
+    plain = weights_of(Change())
+    assert all(torch.equal(plain[name], base[name]) for name in base)
+
+
+def test_decay_shrinks_only_what_it_names():
+    trainer = make_trainer(CORPUS, Change(weight_decay=0.1, decayed=(".g_",)), 16, 3, seed=0)
+    names = {id(p): name for name, p in trainer.model.named_parameters()}
+    shrunk = [
+        names[id(p)]
+        for optimizer in trainer.optimizers
+        for group in optimizer.param_groups
+        if group["weight_decay"]
+        for p in group["params"]
+    ]
+    assert sorted(shrunk) == [f"layers.0.g_{name}" for name in ("h", "mh", "mx", "x")]
+
+
+def test_masks_are_for_training_alone():
+    change = Change(drop_connect=0.5, embedding_dropout=0.5)
+    model = make_trainer(CORPUS, change, 16, 3, seed=0).model
+    whole = model.prepare_weights()
+    draw_masks(model, change, np.random.default_rng(0))
+    masked = model.prepare_weights()
+    assert (masked.table == 0).all(1).float().mean() == pytest.approx(0.5, abs=0.1)
+    assert (masked.layers[0].recurrent.w_h == 0).float().mean() == pytest.approx(0.5, abs=0.1)
+    model.eval()
+    assert torch.equal(model.prepare_weights().table, whole.table)
+    assert torch.equal(
+        model.prepare_weights().layers[0].recurrent.w_h, whole.layers[0].recurrent.w_h
+    )
+
+
+def test_a_smoothed_loss_is_reported_without_smoothing():
+    tokens = torch.arange(12).reshape(2, 6)
+    nats, gradients = [], []
+    for smoothing in (0.0, 0.5):
+        trainer = make_trainer(CORPUS, Change(label_smoothing=smoothing), 16, 3, seed=0)
+        state = trainer.model.initial_state(2)
+        loss, _ = trainer.objective(tokens, tokens, state, gradient_scale=0.5)
+        loss.backward()
+        nats.append(loss.item())
+        gradients.append(trainer.model.decoder.bias.grad)
+    assert nats[0] == pytest.approx(nats[1], rel=1e-4)
+    # Half of every target's probability is spread over the bytes.
+    unit = torch.full((256,), 12 * 0.5 * 0.5 / 256)
+    unit[:12] -= 0.5 * 0.5
+    torch.testing.assert_close(gradients[0] - gradients[1], unit, atol=1e-3, rtol=0.0)
