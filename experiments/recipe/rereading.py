@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+from matplotlib.figure import Figure
+from scipy.optimize import brentq, curve_fit
 from torch import Tensor
 from torch.optim.swa_utils import AveragedModel
 
@@ -19,8 +21,9 @@ from configs import command
 from data_utils.corpus import Corpus, open_corpus
 from data_utils.lanes import DataConfig, lanes_of, settle_shuffle, taken
 from data_utils.provenance import describe_origin
+from experiments.tables import markdown, origins
 from model.bounds import PositiveInt
-from model.files.storage import write_json
+from model.files.storage import read_json, write_json
 from model.layers.config import ModelConfig
 from model.layers.language_model import LanguageModel, Weights, build_model
 from model.layers.layer import PerGateParameters
@@ -32,9 +35,11 @@ from training.optimizers.optim import OptimConfig
 from training.parallel.batch import as_batch
 from training.parallel.distributed import World
 from training.trainer import TrainConfig, Trainer
+from transfer.plots import drawing, save_png
 
 HERE = Path(__file__).resolve().parent
 RUNS = tomllib.loads(HERE.joinpath("rereading.toml").read_text(encoding="utf-8"))
+RESULTS = HERE / "results" / "rereading"
 ALONE = World(0, 1, torch.device("cpu"))
 RATE: dict[str, Any] = {"name": "muon", "lr": 1e-2, "warmup": 0.02, "hold": 0.6, "clip_norm": 1.0}
 LANES = 64
@@ -54,7 +59,7 @@ class Options:
     """Units; the embedding has a quarter as many."""
     characters: PositiveInt = 1_500_000
     """About how many different characters the base reads."""
-    results: Path = HERE / "results" / "rereading"
+    results: Path = RESULTS
     """The folder of the results."""
 
 
@@ -124,6 +129,9 @@ def main() -> None:
                 result = train(corpus, Change(**RUNS[name]), options, seed)
                 write_json(path, {"run": name, **result, "origin": describe_origin()})
                 print(f"{path.stem}: {result['rows'][-1]}", flush=True)
+    figure = options.results / f"passes_{options.hidden_size}.png"
+    with drawing(figure):
+        save_png(draw(options.results, options.hidden_size), figure)
 
 
 def train(corpus: Corpus, change: Change, options: Options, seed: int) -> dict[str, Any]:
@@ -203,6 +211,77 @@ def score(model: Any, corpus: Corpus) -> float:
     bits, _ = evaluate_split(model, corpus.splits["valid"], lanes=LANES, world=ALONE)
     model.train()
     return bits
+
+
+def results(folder: Path, units: int) -> dict[str, list[dict[str, Any]]]:
+    """Return the results of each run with so many units, a seed each."""
+    found = {n: sorted(folder.glob(f"{n}_units_{units}_seed_*.json")) for n in RUNS}
+    return {name: [read_json(path) for path in paths] for name, paths in found.items() if paths}
+
+
+def bits_of(seeds: list[dict[str, Any]]) -> np.ndarray:
+    """Return train and valid after the last pass, valid after the best, and of mean weights."""
+    rows = [each["rows"] for each in seeds]
+    valid = [[row["valid_bits_per_character"] for row in each] for each in rows]
+    train = [each[-1]["train_bits_per_character"] for each in rows]
+    means = [each["mean_of_last_pass"] for each in seeds]
+    return np.array([train, [v[-1] for v in valid], [min(v) for v in valid], means])
+
+
+def worth(found: dict[str, list[dict[str, Any]]]) -> dict[str, tuple[float, float]]:
+    """Return, for each run of many passes, the texts that it equals, read once, and its R*.
+
+    The bits of fresh text are fitted by E + B texts^-beta. Text that is read R times more counts
+    1 + R* (1 - exp(-R / R*)) times (Muennighoff et al. 2023, arXiv:2305.16264).
+    """
+    bits = {name: float(np.median(bits_of(seeds)[1])) for name, seeds in found.items()}
+    fresh = {Change(**RUNS[name]).texts: bits[name] for name in bits if name.startswith("fresh")}
+    law = curve_fit(
+        lambda n, e, b, beta: e + b * n**-beta, [*fresh], [*fresh.values()], (1, 1, 0.5)
+    )
+    (e, b, beta), worths = law[0], {}
+    for name in (name for name in bits if not name.startswith("fresh")):
+        texts, more = float(((bits[name] - e) / b) ** (-1 / beta)), Change(**RUNS[name]).passes - 1
+
+        def excess(after: float, texts: float = texts, more: int = more) -> float:
+            return 1 + after * (1 - np.exp(-more / after)) - texts
+
+        worths[name] = texts, brentq(excess, 1e-3, 1e4)
+    return worths
+
+
+def table(units: str) -> str:
+    """Return the bits of each run, the median of its seeds, and how much fresh text it equals."""
+    found = results(RESULTS, int(units))
+    worths, base, rows = worth(found), {e["seed"]: bits_of([e])[1, 0] for e in found["base"]}, []
+    for name, seeds in found.items():
+        less = [
+            bits_of([each])[1, 0] - base[each["seed"]] for each in seeds if each["seed"] in base
+        ]
+        cells = [f"{bits:.3f}" for bits in np.median(bits_of(seeds), axis=1)]
+        cells.append(f"{np.median(less):+.3f} ({min(less):+.3f} to {max(less):+.3f}; {len(less)})")
+        cells += [f"{number:.1f}" for number in worths[name]] if name in worths else ["", ""]
+        rows.append([f"`{name}`", *cells])
+    head = ["run", "train", "valid", "valid, best pass", "valid, mean weights"]
+    head += ["valid less the base's, same seed", "equals so many fresh texts", "R*"]
+    origin = {f"{name} {each['seed']}": each for name, seeds in found.items() for each in seeds}
+    return f"{markdown(head, rows)}\n\n{origins(origin)}"
+
+
+def draw(folder: Path, units: int) -> Figure:
+    """Draw the bits of every run by the passes over its text; of fresh text the ends."""
+    figure = Figure(figsize=(8.0, 5.0), layout="constrained")
+    axes = figure.subplots()
+    for name, seeds in results(folder, units).items():
+        valid = np.median(
+            [[r["valid_bits_per_character"] for r in e["rows"]] for e in seeds], axis=0
+        )
+        fresh = Change(**RUNS[name]).texts if name.startswith("fresh") else 0
+        passes = [fresh] if fresh else range(1, len(valid) + 1)
+        axes.plot(passes, valid, "k*" if fresh else ".-", label=name)
+    axes.set(xlabel="passes; of fresh text, how much of it", ylabel="valid, bits per character")
+    axes.legend(fontsize="small", ncols=2)
+    return figure
 
 
 if __name__ == "__main__":

@@ -94,3 +94,17 @@ def test_a_smoothed_loss_is_reported_without_smoothing():
     unit = torch.full((256,), 12 * 0.5 * 0.5 / 256)
     unit[:12] -= 0.5 * 0.5
     torch.testing.assert_close(gradients[0] - gradients[1], unit, atol=1e-3, rtol=0.0)
+
+
+def test_the_worth_of_passes_is_found_again():
+    law = {"e": 1.7, "b": 0.5, "beta": 0.4}
+
+    def run(texts):
+        bits = law["e"] + law["b"] * texts ** -law["beta"]
+        row = {"train_bits_per_character": bits, "valid_bits_per_character": bits}
+        return [{"rows": [row], "mean_of_last_pass": bits}]
+
+    fresh = {f"fresh_{texts}": run(texts) for texts in (1, 2, 4, 12)}
+    equal = 1 + 3.0 * (1 - np.exp(-11 / 3.0))  # of twelve passes, if R* is 3
+    found = rereading.worth(fresh | {"base": run(equal)})
+    assert found == {"base": pytest.approx((equal, 3.0), rel=1e-3)}
