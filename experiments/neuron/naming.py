@@ -226,7 +226,7 @@ def table() -> str:
     """Return how often each rule names the same unit, and how good the named units are on SST."""
     results, rows = results_in(), []
     for title, models in GROUPS.items():
-        found = [each for name in models for each in results[name]["bits"].values()]
+        found = [e for name in models if name in results for e in results[name]["bits"].values()]
         for rule, words in RULES.items():
             by_set = {of: [each["named"][of][rule] for each in found] for of in OTHER}
             names = by_set["sst"]
