@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from matplotlib.figure import Figure
 from scipy.optimize import brentq, curve_fit
 from torch import Tensor
@@ -25,12 +24,9 @@ from experiments.tables import markdown, origins
 from model.bounds import PositiveInt
 from model.files.storage import read_json, write_json
 from model.layers.config import ModelConfig
-from model.layers.language_model import LanguageModel, Weights, build_model
-from model.layers.layer import PerGateParameters
+from model.layers.language_model import build_model
 from model.layers.mlstm import MlstmLayer
-from model.state import IGNORED, State
 from training.evaluation import evaluate_split
-from training.objective import Objective
 from training.optimizers.optim import OptimConfig
 from training.parallel.batch import as_batch
 from training.parallel.distributed import World
@@ -72,50 +68,17 @@ class Change:
     weight_decay: float = 0.0
     decayed: tuple[str, ...] = ("",)  # parts of the names of the parameters that shrink
     drop_connect: float = 0.0  # fraction of the entries of W_h and W_mh, one mask a window
-    embedding_dropout: float = 0.0  # fraction of the vocabulary, drawn for each window
     dropout: float = 0.0  # at the decoder
-    label_smoothing: float = 0.0
 
 
 class MaskedLayer(MlstmLayer):
     """An mLSTM whose recurrent matrices lose some entries while it is trained."""
 
-    masks: dict[str, Tensor] = {}  # noqa: RUF012 - replaced in every window, never changed
+    masks: dict[str, Tensor]
 
     def _normed(self, name: str) -> Tensor:
         w = super()._normed(name)
         return w * self.masks[name] if self.training and name in self.masks else w
-
-
-class MaskedModel(LanguageModel):
-    """A language model that sees nothing of some tokens while it is trained."""
-
-    token_mask: Tensor | None = None  # [V, 1]
-
-    def prepare_weights(self, leaves: PerGateParameters | None = None) -> Weights:
-        """Mask the rows of the table: a row is zero where the token's embedding is."""
-        weights = super().prepare_weights(leaves)
-        if self.token_mask is None or not self.training:
-            return weights
-        return weights._replace(table=weights.table * self.token_mask.to(weights.table.dtype))
-
-
-class SmoothedObjective(Objective):
-    """A loss that spreads a part of every target over the vocabulary; it reports the plain one."""
-
-    smoothing = 0.0
-
-    def forward(self, tokens: Tensor, targets: Tensor, state: State, *_: Any, **kwargs: Any) -> Any:
-        """Return the nats, with the gradient of the smoothed loss, and the state after."""
-        weights = self.model.prepare_weights()
-        h, state = self.model.hidden(tokens, state, weights)
-        args = self.model.decode(h, weights).flatten(0, 1), targets.t().flatten()
-        plain, loss = (
-            F.cross_entropy(*args, reduction="sum", ignore_index=IGNORED, label_smoothing=smoothing)
-            for smoothing in (0.0, self.smoothing)
-        )
-        loss = loss * kwargs["gradient_scale"]
-        return loss + (plain - loss).detach(), state
 
 
 def main() -> None:
@@ -147,7 +110,7 @@ def train(corpus: Corpus, change: Change, options: Options, seed: int) -> dict[s
     ends = [round(steps * (done + 1) / change.passes) for done in range(change.passes)]
     averaged, rows, used = AveragedModel(model), [], process_time()
     for step in range(steps):
-        draw_masks(model, change, np.random.default_rng([seed, step, 1]))
+        draw_masks(model.layers[0], change.drop_connect, np.random.default_rng([seed, step, 1]))
         trainer.train(as_batch(lanes[step], ALONE.device))
         if step >= steps - steps // change.passes:
             averaged.update_parameters(model)
@@ -168,19 +131,16 @@ def train(corpus: Corpus, change: Change, options: Options, seed: int) -> dict[s
 
 
 def make_trainer(corpus: Corpus, change: Change, units: int, steps: int, seed: int) -> Trainer:
-    """Return a trainer of a model whose weights can be masked, with the change's loss and decay."""
+    """Return a trainer of a model whose weights can be masked, with the change's decay."""
     config = ModelConfig(hidden_size=units, embedding_size=units // 4, forget_gate_bias=1.0)
     vocabulary = corpus.tokenizer.vocabulary_size
     model: Any = build_model(config.for_vocabulary(vocabulary), seed, torch.bfloat16)
-    model.__class__, model.layers[0].__class__ = MaskedModel, MaskedLayer
+    model.layers[0].__class__, model.layers[0].masks = MaskedLayer, {}
     optim = OptimConfig(**RATE, weight_decay=change.weight_decay)
     train = TrainConfig(steps=steps, precision="bf16", dropout=change.dropout)
     trainer = Trainer(
         model, optim=optim, train=train, world=ALONE, lanes=LANES, steps=steps, seed=seed
     )
-    if change.label_smoothing:
-        trainer.objective = SmoothedObjective(model)
-        trainer.objective.smoothing = change.label_smoothing
     decayed = {id(p) for n, p in model.named_parameters() if any(d in n for d in change.decayed)}
     for optimizer in trainer.optimizers:
         groups = [{**g, "params": [p]} for g in optimizer.param_groups for p in g["params"]]
@@ -191,18 +151,11 @@ def make_trainer(corpus: Corpus, change: Change, units: int, steps: int, seed: i
     return trainer
 
 
-def draw_masks(model: Any, change: Change, random: np.random.Generator) -> None:
-    """Draw the masks of the next window."""
-
-    def mask(shape: tuple[int, ...], fraction: float) -> Tensor:
-        left = random.random(shape, dtype=np.float32) >= fraction
-        return torch.from_numpy(left / np.float32(1 - fraction))
-
-    layer = model.layers[0]
-    if fraction := change.drop_connect:
-        layer.masks = {n: mask(getattr(layer, f"w_{n}").shape, fraction) for n in ("mh", "h")}
-    if fraction := change.embedding_dropout:
-        model.token_mask = mask((len(model.embedding.weight), 1), fraction)
+def draw_masks(layer: Any, fraction: float, random: np.random.Generator) -> None:
+    """Draw DropConnect's masks of the next window."""
+    for name in ("mh", "h") if fraction else ():
+        left = random.random(getattr(layer, f"w_{name}").shape, dtype=np.float32) >= fraction
+        layer.masks[name] = torch.from_numpy(left / np.float32(1 - fraction))
 
 
 def score(model: Any, corpus: Corpus) -> float:

@@ -22,7 +22,7 @@ def trained(change, steps=3):
     )
     trainer = make_trainer(CORPUS, change, 16, steps, seed=0)
     for step in range(steps):
-        draw_masks(trainer.model, change, np.random.default_rng(step))
+        draw_masks(trainer.model.layers[0], change.drop_connect, np.random.default_rng(step))
         trainer.train(as_batch(lanes[step], rereading.ALONE.device))
     return trainer
 
@@ -45,7 +45,6 @@ def test_every_run_changes_the_training(name, base):
 
 
 def test_the_base_trains_as_without_masks(base, monkeypatch):
-    monkeypatch.setattr(rereading, "MaskedModel", rereading.LanguageModel)
     monkeypatch.setattr(rereading, "MaskedLayer", rereading.MlstmLayer)
     plain = weights_of(Change())
     assert all(torch.equal(plain[name], base[name]) for name in base)
@@ -65,35 +64,13 @@ def test_decay_shrinks_only_what_it_names():
 
 
 def test_masks_are_for_training_alone():
-    change = Change(drop_connect=0.5, embedding_dropout=0.5)
-    model = make_trainer(CORPUS, change, 16, 3, seed=0).model
-    whole = model.prepare_weights()
-    draw_masks(model, change, np.random.default_rng(0))
-    masked = model.prepare_weights()
-    assert (masked.table == 0).all(1).float().mean() == pytest.approx(0.5, abs=0.1)
-    assert (masked.layers[0].recurrent.w_h == 0).float().mean() == pytest.approx(0.5, abs=0.1)
+    model = make_trainer(CORPUS, Change(), 16, 3, seed=0).model
+    whole = model.prepare_weights().layers[0].recurrent.w_h
+    draw_masks(model.layers[0], 0.5, np.random.default_rng(0))
+    masked = model.prepare_weights().layers[0].recurrent.w_h
+    assert (masked == 0).float().mean() == pytest.approx(0.5, abs=0.1)
     model.eval()
-    assert torch.equal(model.prepare_weights().table, whole.table)
-    assert torch.equal(
-        model.prepare_weights().layers[0].recurrent.w_h, whole.layers[0].recurrent.w_h
-    )
-
-
-def test_a_smoothed_loss_is_reported_without_smoothing():
-    tokens = torch.arange(12).reshape(2, 6)
-    nats, gradients = [], []
-    for smoothing in (0.0, 0.5):
-        trainer = make_trainer(CORPUS, Change(label_smoothing=smoothing), 16, 3, seed=0)
-        state = trainer.model.initial_state(2)
-        loss, _ = trainer.objective(tokens, tokens, state, gradient_scale=0.5)
-        loss.backward()
-        nats.append(loss.item())
-        gradients.append(trainer.model.decoder.bias.grad)
-    assert nats[0] == pytest.approx(nats[1], rel=1e-4)
-    # Half of every target's probability is spread over the bytes.
-    unit = torch.full((256,), 12 * 0.5 * 0.5 / 256)
-    unit[:12] -= 0.5 * 0.5
-    torch.testing.assert_close(gradients[0] - gradients[1], unit, atol=1e-3, rtol=0.0)
+    assert torch.equal(model.prepare_weights().layers[0].recurrent.w_h, whole)
 
 
 def test_the_worth_of_passes_is_found_again():
