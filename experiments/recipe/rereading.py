@@ -212,7 +212,8 @@ def table(units: str) -> str:
             bits_of([each])[1, 0] - base[each["seed"]] for each in seeds if each["seed"] in base
         ]
         cells = [f"{bits:.3f}" for bits in np.median(bits_of(seeds), axis=1)]
-        cells.append(f"{np.median(less):+.3f} ({min(less):+.3f} to {max(less):+.3f}; {len(less)})")
+        spread = f" ({min(less):+.3f} to {max(less):+.3f}; {len(less)} seeds)" * (len(less) > 1)
+        cells.append(f"{np.median(less):+.3f}{spread}")
         cells += [f"{number:.1f}" for number in worths[name]] if name in worths else ["", ""]
         rows.append([f"`{name}`", *cells])
     head = ["run", "train", "valid", "valid, best pass", "valid, mean weights"]
