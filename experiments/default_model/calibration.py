@@ -3,8 +3,6 @@
 python -m experiments.default_model.calibration
 """
 
-from dataclasses import dataclass
-
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
@@ -17,13 +15,7 @@ MODELS = {"stars_1024": BLUE, "stars_512": ORANGE}
 FEWEST = 0.01  # of a set's texts in a bin that is drawn
 
 
-@dataclass(frozen=True)
-class Options:
-    """Draw calibration.png from the results of the study."""
-
-
 def main() -> None:
-    command.parse(Options, __doc__)
     with mpl.rc_context(STYLE):
         save_png(draw(), HERE / "calibration.png")
 
@@ -45,4 +37,4 @@ def draw() -> Figure:
 
 
 if __name__ == "__main__":
-    command.run(main)
+    command.run_plain(main, __doc__)

@@ -281,18 +281,6 @@ def with_interval(found: dict[str, Any]) -> str:
     return percent(found["accuracy"], found["accuracy_interval"])
 
 
-def earlier_number(method: str) -> str:
-    """Say how the accuracy came about that pages named before another author wrote remarks."""
-    found = percent(read_result("default_model", method)["everyday"]["accuracy"])
-    return (
-        f"Earlier, this page and the first page of the repository said {found} per cent. That was "
-        "the accuracy on our own sentences, by a rule that favours a model that is often unsure: a "
-        "neutral sentence counted as right if the model was unsure, and a sentence with a side if "
-        "the probability was on its side of a half, unsure or not. The baselines had no such "
-        "range, or a fixed one."
-    )
-
-
 def nearness(method: str) -> str:
     """Return a method's accuracy of three classes on sentences near the grammar, and on others."""
     found = read_result("default_model", "nearness")
@@ -311,22 +299,6 @@ def nearness(method: str) -> str:
 def of_some(right: np.ndarray) -> str:
     """Return the accuracy on some texts, bool [N], with its interval and their number."""
     return f"{accuracy_of(right)}, {len(right)} texts"
-
-
-def weaknesses(method: str) -> str:
-    """Say how often a method is right on everyday remarks, and on the kinds that fool it."""
-    found = read_result("default_model", method)["remarks"]["test"]
-    counts = [
-        f"{row['sided_right']} of {row['sided']} {words}"
-        for kind, words in (("sarcasm", "sarcastic"), ("negation", "negated"))
-        for row in [found["kinds"][kind]]
-    ]
-    return (
-        f"Of {found['sided']} everyday remarks with a side, written by an author who knew neither "
-        f"the models nor their training sentences, `{method}` classifies "
-        f"{percent(found['sided_accuracy'], found['sided_interval'])} per cent correctly: "
-        f"{counts[0]} ones and {counts[1]} ones."
-    )
 
 
 def failures(method: str) -> str:
