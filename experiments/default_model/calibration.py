@@ -16,10 +16,10 @@ FEWEST = 0.01  # of a set's texts in a bin that is drawn
 
 
 def main() -> None:
-    with mpl.rc_context(STYLE):
-        save_png(draw(), HERE / "calibration.png")
+    save_png(draw(), HERE / "calibration.png")
 
 
+@mpl.rc_context(STYLE)
 def draw() -> Figure:
     """Return a panel for each test set: how often labels are right, over their probability."""
     figure = Figure(figsize=(10, 2.9), layout="constrained")

@@ -126,12 +126,12 @@ class Teachers:
         self.classifiers = [SentimentClassifier.from_pretrained(name) for name in names]
         self.minilm = METHODS["minilm"]("minilm", texts)
         rows, labels, sources = sided_rows(val, WEIGHTED_ON)
-        each, odds = self.answers([example.text for example in val])
-        columns = np.column_stack([*map(positive_log_odds, each), odds])  # [N, K + 1]
+        each, log_odds = self.answers([example.text for example in val])
+        columns = np.column_stack([*map(positive_log_odds, each), log_odds])  # [N, K + 1]
         self.slopes = slopes(columns[rows], labels[rows], sources[rows])
         assert min(self.slopes) > 0, f"slopes {self.slopes}: a teacher misleads"
         judged = labels >= 0
-        together = positive_log_odds(self.mixed(each, odds))
+        together = positive_log_odds(self.mixed(each, log_odds))
         titles = ("all", *(Path(name).name for name in names), "minilm")
         self.report = {
             "slopes": self.slopes,
@@ -147,11 +147,11 @@ class Teachers:
         positive = self.minilm.answer(texts).positive.clip(1e-6, 1 - 1e-6)
         return np.stack(each), np.log(positive / (1 - positive))
 
-    def mixed(self, each: np.ndarray, odds: np.ndarray) -> np.ndarray:
+    def mixed(self, each: np.ndarray, log_odds: np.ndarray) -> np.ndarray:
         """Return probabilities of the stars [N, 5] by all."""
         *own, other = self.slopes
         flat = np.exp(np.tensordot(own, np.log(each), 1))
-        return tilted(flat / flat.sum(1, keepdims=True), other * odds)
+        return tilted(flat / flat.sum(1, keepdims=True), other * log_odds)
 
     def label(self, texts: Sequence[str]) -> np.ndarray:
         return self.mixed(*self.answers(texts))

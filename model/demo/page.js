@@ -494,21 +494,21 @@ function controls() {
 
 // -- for the browser's console and for tests: the model without the page
 
-const told = { values: [], odds: [] }; // the worker sends only what differs from the last text
+const received = { values: [], odds: [] }; // the worker sends only what differs from the last text
 
 // Read a text; return the unit's value and the probability as Python does, and those of every byte.
 function read(text) {
   const { bytes, suffix } = encode(text, about.profile);
   return asked("read", { bytes, suffix }, (answer, done) => {
     for (const name of ["values", "odds"])
-      told[name].splice(answer.from, Infinity, ...answer[name]);
+      received[name].splice(answer.from, Infinity, ...answer[name]);
     if (!answer.done) return;
     const { value, odds } = answer.verdict;
     const probability = odds === null ? null : sigmoid(odds);
     const neutral = about.head?.neutral ? sigmoid(answer.verdict.neutral) : null;
     const outcome = odds === null ? null : outcomeOf(text, answer.verdict);
-    const { values } = told;
-    done({ bytes: [...bytes], value, probability, neutral, outcome, values: [...values], odds: [...told.odds] });
+    const { values } = received;
+    done({ bytes: [...bytes], value, probability, neutral, outcome, values: [...values], odds: [...received.odds] });
   });
 }
 
