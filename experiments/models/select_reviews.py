@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Annotated, Any, Literal, get_args
 
 from configs import command
@@ -19,7 +20,7 @@ from data_utils.corpus import open_corpus
 from data_utils.provenance import describe_origin
 from experiments.models.near_copies import reviews_of
 from experiments.models.overlap import HeldOut
-from model.bounds import Argument
+from model.bounds import Argument, Fraction
 from model.files.storage import write_json
 from model.reading.records import read_records
 from model.reading.texts import ReadingReport, read_texts
@@ -54,6 +55,8 @@ class Options:
     """Write + or - after a text that has stars or a label."""
     most_of_a_category: float | None = None
     """Most megabytes of text of one category, in the order of the files. Default: all."""
+    drop_negative: Fraction = 0.0
+    """Fraction of the reviews with few stars or a negative label to leave out, drawn at random."""
     licences: Licences = "allowing"
     """Sources by their licence: those that allow shipped weights, the others, or all. Weights that
     read the others are for a study, not to be shared."""
@@ -135,6 +138,7 @@ def selected(options: Options, held_out: HeldOut, counts: Counter[str]) -> Itera
     """Yield the reviews to keep; count each one by its source, or by the reason to leave it out."""
     most = math.inf if options.most_of_a_category is None else options.most_of_a_category * 1e6
     taken: Counter[str] = Counter()  # characters by category
+    draws = Random(0)
     for path in options.inputs:
         for record in read_records(path, strict=False):
             review = Review.of(record)
@@ -143,6 +147,8 @@ def selected(options: Options, held_out: HeldOut, counts: Counter[str]) -> Itera
             reason = what_bars(review, source, held_out, options.licences)
             if reason is None and taken[category] >= most:
                 reason = "more of its category than asked for"
+            if reason is None and review.mark == "-" and draws.random() < options.drop_negative:
+                reason = "fewer negative reviews asked for"
             counts[f"left out: {reason}" if reason else f"kept: {source}"] += 1
             if reason is None:
                 taken[category] += len(review.text)

@@ -140,6 +140,18 @@ def test_a_category_gives_at_most_as_much_text_as_asked_for(tmp_path):
     assert counts["left out: more of its category than asked for"] == 1
 
 
+def test_a_fraction_of_the_negative_reviews_is_left_out(tmp_path):
+    lines = tmp_path / "in.jsonl"
+    rows = [{"reviewText": "a", "overall": 1 + 4 * (row % 2)} for row in range(2000)]
+    lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    options = select_reviews.Options((lines,), (), tmp_path / "out", drop_negative=0.6)
+    counts = Counter()
+    marks = Counter(review.mark for review in select_reviews.selected(options, HeldOut([]), counts))
+    assert marks["+"] == 1000
+    assert 0.35 < marks["-"] / 1000 < 0.45  # six standard errors are 0.09
+    assert counts["left out: fewer negative reviews asked for"] == 1000 - marks["-"]
+
+
 def test_reviews_of_a_held_out_corpus_are_left_out(tmp_path, write_reviews):
     corpus = tmp_path / "corpus"
     prepare_corpus([write_reviews("reviews.jsonl", 40)], corpus, Preparation(split=(8, 1, 1)))
