@@ -37,7 +37,7 @@ HERE = Path(__file__).resolve().parent
 RUNS = tomllib.loads(HERE.joinpath("rereading.toml").read_text(encoding="utf-8"))
 RESULTS = HERE / "results" / "rereading"
 ALONE = World(0, 1, torch.device("cpu"))
-RATE: dict[str, Any] = {"name": "muon", "lr": 1e-2, "warmup": 0.02, "hold": 0.6, "clip_norm": 1.0}
+RATE: dict[str, Any] = {"name": "muon", "lr": 1e-2, "warmup": 0.02, "clip_norm": 1.0}
 LANES = 64
 
 
@@ -65,6 +65,7 @@ class Change:
 
     texts: int = 1  # how often the base's amount of different text
     passes: int = 12
+    hold: float = 0.6  # fraction of the steps in which the rate is held
     weight_decay: float = 0.0
     decayed: tuple[str, ...] = ("",)  # parts of the names of the parameters that shrink
     drop_connect: float = 0.0  # fraction of the entries of W_h and W_mh, one mask a window
@@ -136,7 +137,7 @@ def make_trainer(corpus: Corpus, change: Change, units: int, steps: int, seed: i
     vocabulary = corpus.tokenizer.vocabulary_size
     model: Any = build_model(config.for_vocabulary(vocabulary), seed, torch.bfloat16)
     model.layers[0].__class__, model.layers[0].masks = MaskedLayer, {}
-    optim = OptimConfig(**RATE, weight_decay=change.weight_decay)
+    optim = OptimConfig(**RATE, hold=change.hold, weight_decay=change.weight_decay)
     train = TrainConfig(steps=steps, precision="bf16", dropout=change.dropout)
     trainer = Trainer(
         model, optim=optim, train=train, world=ALONE, lanes=LANES, steps=steps, seed=seed
