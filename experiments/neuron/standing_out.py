@@ -14,10 +14,11 @@ from matplotlib.figure import Figure
 
 from configs import command
 from data_utils.corpus import Corpus, open_corpus
+from data_utils.labelled import LabelledSet
 from data_utils.provenance import describe_origin
-from experiments.neuron.naming import OTHER, TITLES, read_sets, spread
+from experiments.published_sets import SETS
 from experiments.reproduction.one_unit import features_of
-from experiments.tables import markdown, origins
+from experiments.tables import markdown, origins, spread
 from model.bounds import Argument
 from model.files.storage import read_json, write_json
 from model.files.weights import LoadedModel, load_model
@@ -40,6 +41,9 @@ RUNS = {
     "natural": "fewer negative reviews",
     "bytes": "bytes",
 }
+TITLES = {"sst": "SST", "cr": "CR", "imdb": "IMDB"}
+IMDB_TEXTS = 1000
+SEED = 0
 POOLINGS: tuple[Pooling, ...] = ("last", "mean")
 KIND = FeatureKind(pooling=POOLINGS)
 
@@ -83,6 +87,20 @@ def main() -> None:
     figure = options.results / "areas.png"
     with drawing(figure):
         save_png(draw(options.results), figure)
+
+
+def read_sets(data: Path) -> dict[str, tuple[LabelledSet, list[np.ndarray]]]:
+    """Return each set's texts, and which are for fitting, choosing C and testing.
+
+    Of IMDB a random part of its test split: a fifth of it is for choosing C, all of it for testing.
+    """
+    sets = {}
+    for name in ("sst", "cr"):
+        task = SETS[name].read(data)
+        fold = task.folds[0]
+        sets[name] = task.texts, [fold.train, fold.val, fold.test]
+    imdb, rows = SETS["imdb"].read(data).sets[-1].drawn(IMDB_TEXTS, SEED), np.arange(IMDB_TEXTS)
+    return {**sets, "imdb": (imdb, [rows[rows % 5 > 0], rows[rows % 5 == 0], rows])}
 
 
 def bits_of(loaded: LoadedModel, corpora: dict[int, Corpus]) -> float:
@@ -136,14 +154,14 @@ def table(pooling: str, folder: Path = RESULTS) -> str:
     for name, seeds in results.items():
         cells = [spread([each["bits"] for each in seeds], 3)]
         cells.append(spread([100 * each["all_units"][pooling] for each in seeds], 1))
-        for of in OTHER:
+        for of in TITLES:
             found = [each["areas"][of][pooling] for each in seeds]
             best, second = zip(*(each["areas"] for each in found), strict=True)
             middle = f"{median(best):.3f}, {median(second):.3f}"
             cells.append(f"{middle}; {spread([each['difference'] for each in found], 3)}")
         rows.append([RUNS[name], *cells])
     head = ["run", "valid, bits per character", "SST, all units, %"]
-    head += [f"{TITLES[of]}, areas of best and second; difference" for of in OTHER]
+    head += [f"{TITLES[of]}, areas of best and second; difference" for of in TITLES]
     named = {f"{name} {seed}": each for name in results for seed, each in enumerate(results[name])}
     return f"{markdown(head, rows)}\n\n{origins(named)}"
 
@@ -152,9 +170,9 @@ def draw(folder: Path) -> Figure:
     """Draw the areas of the best and the second unit of every run, a line for each seed."""
     results = results_in(folder)
     figure = Figure(figsize=(10.0, 1.5 + 0.9 * len(results)), layout="constrained")
-    grid = figure.subplots(len(POOLINGS), len(OTHER), sharex=True, sharey=True, squeeze=False)
+    grid = figure.subplots(len(POOLINGS), len(TITLES), sharex=True, sharey=True, squeeze=False)
     for pooling, line in zip(POOLINGS, grid, strict=True):
-        for of, axes in zip(OTHER, line, strict=True):
+        for of, axes in zip(TITLES, line, strict=True):
             for place, seeds in enumerate(results.values()):
                 for number, each in enumerate(seeds):
                     best, second = each["areas"][of][pooling]["areas"]
