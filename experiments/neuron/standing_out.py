@@ -16,7 +16,7 @@ from configs import command
 from data_utils.corpus import Corpus, open_corpus
 from data_utils.labelled import LabelledSet
 from data_utils.provenance import describe_origin
-from experiments.published_sets import SETS
+from experiments.published_sets import SETS, joined
 from experiments.reproduction.one_unit import features_of
 from experiments.tables import markdown, origins, spread
 from model.bounds import Argument
@@ -40,6 +40,13 @@ RUNS = {
     "untitled": "no titles",
     "natural": "fewer negative reviews",
     "bytes": "bytes",
+    "student_0.5": "half from `amazon_subword_1024`",
+    "student_of_two": "half from two seeds of the base",
+    "base_longer": "base, 2.3 times as much text",
+}
+PAGES = {
+    "standing_out": ("base", "dropout_0.1", "dropout_0.2", "untitled", "natural", "bytes"),
+    "student": ("base", "student_of_two", "student_0.5", "base_longer"),
 }
 TITLES = {"sst": "SST", "cr": "CR", "imdb": "IMDB"}
 IMDB_TEXTS = 1000
@@ -76,31 +83,35 @@ def main() -> None:
             loaded = load_model(run, compute_dtype=torch.float32)
             cache = FeatureCache(options.work, KIND)
             parts = {}
-            for name, (texts, (train, val, test)) in sets.items():
+            for name, (texts, rows) in sets.items():
                 examples = features_of(loaded, texts, cache, name)
-                parts[name] = [examples.subset(rows) for rows in (train, val, test)]
+                parts[name] = [examples.subset(each) for each in rows]
             loaded.model.set_precision("fp32")
             result = {"bits": bits_of(loaded, by_vocabulary), **describe(parts)}
             about = {"model": describe_model(loaded), "origin": describe_origin()}
             write_json(path, {**result, **about})
             print(f"{run.name}: {result['bits']:.3f} bits, {result['areas']['sst']}", flush=True)
-    figure = options.results / "areas.png"
-    with drawing(figure):
-        save_png(draw(options.results), figure)
+    for page in PAGES:
+        figure = options.results / f"{page}.png"
+        with drawing(figure):
+            save_png(draw(page, options.results), figure)
 
 
 def read_sets(data: Path) -> dict[str, tuple[LabelledSet, list[np.ndarray]]]:
-    """Return each set's texts, and which are for fitting, choosing C and testing.
+    """Return each set's texts, and which are for choosing units, for choosing C, and for testing.
 
-    Of IMDB a random part of its test split: a fifth of it is for choosing C, all of it for testing.
+    Only SST has some for C. CR's are random halves; of IMDB's two splits a random part is taken.
     """
-    sets = {}
-    for name in ("sst", "cr"):
-        task = SETS[name].read(data)
-        fold = task.folds[0]
-        sets[name] = task.texts, [fold.train, fold.val, fold.test]
-    imdb, rows = SETS["imdb"].read(data).sets[-1].drawn(IMDB_TEXTS, SEED), np.arange(IMDB_TEXTS)
-    return {**sets, "imdb": (imdb, [rows[rows % 5 > 0], rows[rows % 5 == 0], rows])}
+    sst, cr = (SETS[name].read(data) for name in ("sst", "cr"))
+    (fold,) = sst.folds
+    halves = np.array_split(np.random.default_rng(SEED).permutation(len(cr.texts.texts)), 2)
+    splits = SETS["imdb"].read(data).sets
+    imdb = joined([split.drawn(IMDB_TEXTS, SEED) for split in (splits[0], splits[-1])])
+    return {
+        "sst": (sst.texts, [fold.train, fold.val, fold.test]),
+        "cr": (cr.texts, halves),
+        "imdb": (imdb, np.array_split(np.arange(2 * IMDB_TEXTS), 2)),
+    }
 
 
 def bits_of(loaded: LoadedModel, corpora: dict[int, Corpus]) -> float:
@@ -113,7 +124,7 @@ def bits_of(loaded: LoadedModel, corpora: dict[int, Corpus]) -> float:
 def describe(parts: dict[str, list[Examples]]) -> dict[str, Any]:
     """Return how good all units are on SST, and the two best ones of each pooling on every set.
 
-    parts: train, val and test of each set, features [N, 2 H].
+    parts: of each set as read_sets splits it, features [N, 2 H].
     """
     sst = parts["sst"]
     units = sst[0].features.shape[1] // len(POOLINGS)
@@ -123,8 +134,8 @@ def describe(parts: dict[str, list[Examples]]) -> dict[str, Any]:
         train, val, test = (Examples(each.features[:, columns], each.labels) for each in sst)
         accuracies[pooling] = fit_regression(train, val).accuracy(test)
     areas = {
-        name: {p: best_two(train, test, columns) for p, columns in of.items()}
-        for name, (train, _, test) in parts.items()
+        name: {p: best_two(part[0], part[-1], columns) for p, columns in of.items()}
+        for name, part in parts.items()
     }
     return {"all_units": accuracies, "areas": areas}
 
@@ -142,15 +153,15 @@ def best_two(train: Examples, test: Examples, columns: slice) -> dict[str, Any]:
     }
 
 
-def results_in(folder: Path = RESULTS) -> dict[str, list[dict[str, Any]]]:
-    """Return the results of each run, a seed each."""
-    paths = {name: sorted(folder.glob(f"{name}_seed_*.json")) for name in RUNS}
+def results_of(page: str, folder: Path = RESULTS) -> dict[str, list[dict[str, Any]]]:
+    """Return the results of each run of a page, a seed each."""
+    paths = {name: sorted(folder.glob(f"{name}_seed_*.json")) for name in PAGES[page]}
     return {name: [read_json(path) for path in found] for name, found in paths.items() if found}
 
 
-def table(pooling: str, folder: Path = RESULTS) -> str:
+def table(page: str, pooling: str, folder: Path = RESULTS) -> str:
     """Return bits and areas of each run: the median of its seeds, the lowest and the highest."""
-    rows, results = [], results_in(folder)
+    rows, results = [], results_of(page, folder)
     for name, seeds in results.items():
         cells = [spread([each["bits"] for each in seeds], 3)]
         cells.append(spread([100 * each["all_units"][pooling] for each in seeds], 1))
@@ -166,9 +177,9 @@ def table(pooling: str, folder: Path = RESULTS) -> str:
     return f"{markdown(head, rows)}\n\n{origins(named)}"
 
 
-def draw(folder: Path) -> Figure:
+def draw(page: str, folder: Path) -> Figure:
     """Draw the areas of the best and the second unit of every run, a line for each seed."""
-    results = results_in(folder)
+    results = results_of(page, folder)
     figure = Figure(figsize=(10.0, 1.5 + 0.9 * len(results)), layout="constrained")
     grid = figure.subplots(len(POOLINGS), len(TITLES), sharex=True, sharey=True, squeeze=False)
     for pooling, line in zip(POOLINGS, grid, strict=True):
@@ -181,7 +192,7 @@ def draw(folder: Path) -> Figure:
                     axes.scatter([best], [y], color="C0", s=18, zorder=2)
                     axes.scatter([second], [y], color="C1", s=18, zorder=2)
             axes.set_title(f"{TITLES[of]}, {pooling} state", fontsize="medium")
-            axes.set_yticks(range(len(results)), [RUNS[name] for name in results])
+            axes.set_yticks(range(len(results)), [RUNS[name].replace("`", "") for name in results])
     grid[0, 0].invert_yaxis()
     figure.supxlabel("area under the ROC curve: best unit (blue), second unit (orange)")
     return figure

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from experiments.neuron.standing_out import describe, draw, results_in, table
+from experiments.neuron.standing_out import describe, draw, results_of, table
 from model.files.storage import write_json
 from transfer.regression import Examples
 
@@ -44,6 +44,6 @@ def test_the_two_best_units_are_found_with_their_areas(found, pooling):
 def test_results_of_all_seeds_are_in_table_and_figure(found, tmp_path):
     for seed, bits in enumerate((1.5, 1.7, 1.6)):
         write_json(tmp_path / f"base_seed_{seed}.json", {"bits": bits, **found})
-    assert len(results_in(tmp_path)["base"]) == 3
-    assert "| base | 1.600 (1.500 to 1.700) |" in table("last", tmp_path)
-    assert len(draw(tmp_path).axes) == 6
+    assert len(results_of("student", tmp_path)["base"]) == 3
+    assert "| base | 1.600 (1.500 to 1.700) |" in table("student", "last", tmp_path)
+    assert len(draw("student", tmp_path).axes) == 6
