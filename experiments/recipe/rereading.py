@@ -189,13 +189,18 @@ def worth(found: dict[str, list[dict[str, Any]]]) -> dict[str, tuple[float, floa
     1 + R* (1 - exp(-R / R*)) times (Muennighoff et al. 2023, arXiv:2305.16264).
     """
     bits = {name: float(np.median(bits_of(seeds)[1])) for name, seeds in found.items()}
-    fresh = {Change(**RUNS[name]).texts: bits[name] for name in bits if name.startswith("fresh")}
+    changes = {name: Change(**RUNS[name]) for name in bits}
+    fresh = {
+        change.texts: bits[name]
+        for name, change in changes.items()
+        if change == Change(texts=change.texts, passes=1)
+    }
     law = curve_fit(
         lambda n, e, b, beta: e + b * n**-beta, [*fresh], [*fresh.values()], (1, 1, 0.5)
     )
     (e, b, beta), worths = law[0], {}
-    for name in (name for name in bits if not name.startswith("fresh")):
-        texts, more = float(((bits[name] - e) / b) ** (-1 / beta)), Change(**RUNS[name]).passes - 1
+    for name in (name for name in bits if changes[name].passes > 1):
+        texts, more = float(((bits[name] - e) / b) ** (-1 / beta)), changes[name].passes - 1
 
         def excess(after: float, texts: float = texts, more: int = more) -> float:
             return 1 + after * (1 - np.exp(-more / after)) - texts
