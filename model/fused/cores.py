@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from math import ceil, inf
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import torch
@@ -62,7 +62,7 @@ def bound_cores() -> set[int]:
     From then on the system reports only that core for this thread and for those that it starts.
     """
     cores: set[int] = set()
-    openmp = ctypes.CDLL(None) if os.name == "posix" else None
+    openmp: Any = ctypes.CDLL(None) if os.name == "posix" else None
     if hasattr(openmp, "omp_get_place_proc_ids"):
         for place in range(openmp.omp_get_num_places()):
             numbers = (ctypes.c_int * openmp.omp_get_place_num_procs(place))()
