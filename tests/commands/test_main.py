@@ -230,6 +230,12 @@ def test_a_terminal_that_is_closed_ends_no_training(whole, folder):
     assert_same_run(folder, whole[0])
 
 
+def test_an_existing_run_is_refused(whole):
+    before = rows_of(whole[0])
+    assert_refused(run(*small_run(whole[0], STEPS)), "exists already", "--resume")
+    assert rows_of(whole[0]) == before
+
+
 def test_a_second_process_learns_who_holds_the_run_until_that_one_is_killed(whole, folder):
     process = start(*small_run(folder, STEPS))
     wait_for(folder / "metrics.jsonl", lambda text: text.count("\n") >= 1)
