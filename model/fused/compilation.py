@@ -224,13 +224,13 @@ def _folder_to_compile_in(cache: Path | None) -> Path:
 
 
 @contextlib.contextmanager
-def _one_at_a_time(library: Path, timeout: float = SECONDS_TO_COMPILE) -> Iterator[None]:
+def _one_at_a_time(library: Path) -> Iterator[None]:
     """Let one process of a machine compile while the others wait, for a limited time.
 
     The system drops the lock of a killed process, and the library appears whole or not at all, so
     a process that gets no lock compiles for itself.
     """
-    lock = filelock.FileLock(library.with_suffix(".lock"), timeout=timeout)
+    lock = filelock.FileLock(library.with_suffix(".lock"), timeout=SECONDS_TO_COMPILE)
     with contextlib.ExitStack() as stack:
         # A Timeout is an OSError; NotImplementedError: a file system without locks.
         with contextlib.suppress(OSError, NotImplementedError):

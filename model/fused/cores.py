@@ -52,18 +52,17 @@ def core_numbers() -> set[int]:
     return set(range(os.cpu_count() or 1))
 
 
-def bound_cores(openmp: Any = None) -> set[int]:
+def bound_cores() -> set[int]:
     """Return the numbers of the cores that OpenMP binds its threads to.
 
-    There are none unless it was set to bind them. openmp: its library; by default torch's, whose
-    functions are visible in the whole process.
+    There are none unless it was set to bind them. It is torch's OpenMP, whose functions are visible
+    in the whole process.
 
     With OMP_PROC_BIND and the like it also binds the thread that loads it, torch's, to one of them.
     From then on the system reports only that core for this thread and for those that it starts.
     """
     cores: set[int] = set()
-    if openmp is None:
-        openmp = ctypes.CDLL(None) if os.name == "posix" else None
+    openmp: Any = ctypes.CDLL(None) if os.name == "posix" else None
     if hasattr(openmp, "omp_get_place_proc_ids"):
         for place in range(openmp.omp_get_num_places()):
             numbers = (ctypes.c_int * openmp.omp_get_place_num_procs(place))()

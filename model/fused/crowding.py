@@ -9,11 +9,9 @@ only in processes of our own commands (process.py).
 
 import os
 import threading
-from collections.abc import Callable
 from ctypes import c_bool, c_int64
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 import torch
 
@@ -32,31 +30,21 @@ MOST_IDLE_THREADS = 64  # systems that limit threads allow a process more than t
 class Watch:
     """Checks now and then whether this process's threads have to queue for cores."""
 
-    def __init__(
-        self,
-        threads: Path = THREADS,
-        clock: Callable[[], float] = monotonic,
-        library: Callable[[], Any] = window_library,
-        cores: Callable[[], int] = affine_cores,
-        active: Callable[[], bool] = owns_process,
-    ) -> None:
-        """threads: has a folder for each thread. library: the compiled library, None if missing."""
+    def __init__(self) -> None:
         self.crowded = False
-        self._threads, self._clock, self._library, self._cores = threads, clock, library, cores
-        self._active = active
         self._lock = threading.Lock()
-        self._looked_at, self._queued = clock(), queued_seconds(threads)
+        self._looked_at, self._queued = monotonic(), queued_seconds()
 
     def look(self) -> None:
         """Check again if the last check is long enough ago; else this costs nothing."""
-        if not self._active():
+        if not owns_process():
             return
-        now = self._clock()
+        now = monotonic()
         if now - self._looked_at < SECONDS_BETWEEN_LOOKS or torch.get_num_threads() == 1:
             return
         if self._lock.acquire(blocking=False):  # else another thread is checking
             try:
-                self._judge(now, queued_seconds(self._threads))
+                self._judge(now, queued_seconds())
             finally:
                 self._lock.release()
 
@@ -71,32 +59,32 @@ class Watch:
             self._take_short_slices()
 
     def _take_short_slices(self) -> None:
-        library = self._library()
+        library = window_library()
         if library is not None:
-            for thread in map(int, _listed(self._threads)):
+            for thread in map(int, _listed_threads()):
                 library.mlstm_take_short_slices(c_int64(thread))
 
     def _keep_idle_team(self, wanted: bool) -> None:
-        library = self._library()
-        threads = self._cores() - torch.get_num_threads() + 2  # with torch's, one more than cores
+        library = window_library()
+        threads = affine_cores() - torch.get_num_threads() + 2  # with torch's, one more than cores
         # If torch alone has more threads than cores, OpenMP polls only briefly anyway.
         if library is not None and (not wanted or 1 < threads <= MOST_IDLE_THREADS):
             library.mlstm_keep_idle_team(c_bool(wanted), c_int64(threads))
 
 
-def queued_seconds(threads: Path = THREADS) -> float:
+def queued_seconds() -> float:
     """Return how many seconds this process's threads have queued, summed over threads."""
     nanoseconds = 0
-    for thread in _listed(threads):
+    for thread in _listed_threads():
         try:
-            nanoseconds += int((threads / thread / "schedstat").read_text().split()[1])
+            nanoseconds += int((THREADS / thread / "schedstat").read_text().split()[1])
         except (OSError, IndexError, ValueError):
             continue  # the thread has ended, or the system does not report it
     return nanoseconds * 1e-9
 
 
-def _listed(threads: Path) -> list[str]:
-    return os.listdir(threads) if threads.is_dir() else []
+def _listed_threads() -> list[str]:
+    return os.listdir(THREADS) if THREADS.is_dir() else []
 
 
 watch = Watch()

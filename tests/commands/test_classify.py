@@ -1,7 +1,6 @@
 """scripts/classify.py as a process: texts, files and pipes; rows in, the same rows out."""
 
 import csv
-import gzip
 import io
 import json
 import logging
@@ -9,15 +8,11 @@ import select
 import sys
 import tempfile
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas
-import pyarrow
 import pytest
-import torch
-from pyarrow import parquet
 
 from model import SentimentClassifier, SentimentFeaturizer, save_model
 from model.classifiers.classifier import Classifier, save_classifier
@@ -28,6 +23,7 @@ from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.reading.progress import ProgressBar
 from model.text.profiles import text_profile
+from tests.conftest import emphatic
 from tests.support.runs import assert_refused, done, piped, run
 
 ODD = ["I like it.", 'He said "no", twice', "two\nlines, one review", "", "ça — 漢字", " NA "]
@@ -37,11 +33,7 @@ ODD = ["I like it.", 'He said "no", twice', "two\nlines, one review", "", "ça �
 def work(tmp_path_factory):
     """A model with a classifier inside, the same model without one, and a classifier alone."""
     folder = tmp_path_factory.mktemp("classify")
-    model = build_model(ModelConfig(hidden_size=12, embedding_size=6), seed=3).eval()
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if "layers" in name:
-                parameter *= 3
+    model = emphatic(build_model(ModelConfig(hidden_size=12, embedding_size=6), seed=3))
     for name in ("full", "bare"):
         save_model(folder / name, model, text_profile("openai"), {})
     digest = model_digest(load_model(folder / "bare").model)
@@ -63,6 +55,22 @@ def classify(work, run_here):
         return run_here("scripts/classify.py", "--model", work / model, *arguments)
 
     return call
+
+
+@pytest.fixture
+def stream(work):
+    """Return a function that starts the script on standard input; it yields input and output."""
+
+    @contextmanager
+    def begin(*options):
+        words = ("--model", work / "full", "--input", "-", *options)
+        with piped("scripts/classify.py", *words) as (process, source, answers):
+            yield source, answers
+            source.close()
+            process.communicate(60)
+            assert process.returncode == 0, process.errors.read_text()
+
+    return begin
 
 
 @pytest.fixture
@@ -93,6 +101,16 @@ def given(monkeypatch, content):
         yield
 
 
+def csv_rows(path):
+    """Return the rows of a table that the command has written."""
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        return list(csv.DictReader(file))
+
+
+def json_rows(lines):
+    return list(map(json.loads, lines.splitlines()))
+
+
 def test_one_text(work):
     process = done(run(
         "scripts/classify.py", "--model", work / "bare", "--classifier", work / "fitted",
@@ -114,11 +132,6 @@ def test_one_text(work):
     }
 
 
-def test_several_texts(classify):
-    process = done(classify("--text", "I like it.", "--text", "bad"))
-    assert [json.loads(row)["text"] for row in process.stdout.splitlines()] == ["I like it.", "bad"]
-
-
 def test_other_precisions_change_probabilities_a_little(classify):
     exact, *others = (
         json.loads(classify("--text", ODD[1], "--precision", name).stdout)["probability"]
@@ -131,15 +144,13 @@ def test_other_precisions_change_probabilities_a_little(classify):
 def test_unsure_is_what_lies_between_the_two_thresholds_given(classify):
     def verdicts(*thresholds):
         words = [word for text in filter(None, ODD) for word in ("--text", text)]
-        rows = classify(*words, *thresholds).stdout.splitlines()
-        return [(json.loads(row)["probability"], json.loads(row)["unsure"]) for row in rows]
+        rows = json_rows(classify(*words, *thresholds).stdout)
+        return [(row["probability"], row["unsure"]) for row in rows]
 
     low, high = sorted(probability for probability, _ in verdicts())[1:4:2]
     found = verdicts("--unsure", low - 1e-6, high + 1e-6)  # the rows' probabilities are rounded
     assert [unsure for _, unsure in found] == [low <= p <= high for p, _ in found]
     assert sum(unsure for _, unsure in found) == 3
-    refused = classify("--text", "x", "--unsure", "0.7", "0.3")
-    assert_refused(refused, "the lower one comes first")
 
 
 def test_csv_to_csv_and_to_json_lines(classify, work, tmp_path):
@@ -147,8 +158,7 @@ def test_csv_to_csv_and_to_json_lines(classify, work, tmp_path):
         rows = [["id", "review", "label"], *([str(n), text, "x"] for n, text in enumerate(ODD))]
         csv.writer(file).writerows(rows)
     process = done(classify("--input", tmp_path / "in.csv", "--output", tmp_path / "out.csv"))
-    with open(tmp_path / "out.csv", newline="", encoding="utf-8") as file:
-        found = list(csv.DictReader(file))
+    found = csv_rows(tmp_path / "out.csv")
     assert [(r["id"], r["review"], r["input_label"]) for r in found] == [
         (str(n), text, "x") for n, text in enumerate(ODD)
     ]
@@ -157,7 +167,7 @@ def test_csv_to_csv_and_to_json_lines(classify, work, tmp_path):
         label if text else "" for text, label in zip(ODD, expected, strict=True)
     ]
     process = classify("--input", tmp_path / "in.csv", "--threshold", "1")
-    lines = [json.loads(line) for line in process.stdout.splitlines()]
+    lines = json_rows(process.stdout)
     assert [line["review"] for line in lines] == ODD
     for line, row in zip(lines, found, strict=True):
         if not line["review"]:
@@ -181,9 +191,8 @@ def test_what_excel_wrote_opens_in_excel(classify, tmp_path, name, mark):
         frame.to_csv(path, index=False, sep=";", encoding="utf-8-sig" if mark else "utf-8")
     command = ("--input", path, "--output", output)
     assert classify(*command).returncode == 0
-    content = output.read_bytes()
-    assert content.startswith(b"\xef\xbb\xbf") is mark
-    found = list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"), newline="")))
+    assert output.read_bytes().startswith(b"\xef\xbb\xbf") is mark
+    found = csv_rows(output)
     assert [row["Kommentar"] for row in found] == list(frame["Kommentar"])
     assert [row["n"] for row in found] == ["007"] * 3
 
@@ -202,53 +211,7 @@ def test_as_many_rows_come_out_as_go_in(classify, tmp_path, caplog, options, sai
     process = classify("--input", tmp_path / "in.csv", *options)
     assert said in caplog.text + process.stderr
     if options:
-        rows = [json.loads(line) for line in process.stdout.splitlines()]
-        assert len(rows) == int(said.partition(" rows")[0][-1])
-
-
-@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
-def test_shards_have_the_rows_of_the_whole_between_them(classify, tmp_path, suffix):
-    given = tmp_path / "in.csv"
-    given.write_text("id,text\n" + "".join(f"{n},text number {n}\n" for n in range(10)))
-
-    def ids(name, *more):
-        output = tmp_path / f"{name}.{suffix}"
-        assert classify("--input", given, "--output", output, *more).returncode == 0
-        read = pandas.read_csv if suffix == "csv" else partial(pandas.read_json, lines=True)
-        rows = read(output)
-        assert list(rows) == list(read(tmp_path / f"whole.{suffix}"))
-        return list(rows["id"])
-
-    assert ids("whole") == list(range(10))
-    assert [ids(number, "--shard", f"{number}/3") for number in (1, 2, 3)] == [
-        list(range(first, 10, 3)) for first in range(3)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--text", "x", "--shard", "1/2"], "--shard is for the rows of an --input file"),
-        (["--input", "-", "--shard", "1/2"], "--shard is for the rows of an --input file"),
-        (["--input", "in.csv", "--shard", "3/2"], "'3/2' is not i/n, such as 1/8 to 8/8"),
-        (["--input", "in.csv", "--shard", "0/2"], "'0/2' is not i/n"),
-        (["--input", "in.csv", "--shard", "3/3"], "--shard 3/3: the input has only 2 rows"),
-    ],
-)
-def test_a_shard_that_cannot_be_is_refused(classify, tmp_path, monkeypatch, words, said):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "in.csv").write_text("text\ngood\nbad\n")
-    assert_refused(classify(*words), said)
-
-
-def test_the_input_is_never_the_output(classify, tmp_path):
-    given, same = tmp_path / "in.csv", tmp_path / "same.csv"
-    given.write_text("text\ngood\n")
-    same.symlink_to(given)
-    for output in (given, same):
-        words = ("--input", given, "--output", output)
-        assert_refused(classify(*words), "this is the input; name another file")
-    assert given.read_text() == "text\ngood\n"
+        assert len(json_rows(process.stdout)) == int(said.partition(" rows")[0][-1])
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
@@ -271,38 +234,39 @@ def test_what_was_answered_before_an_interruption_is_kept(
     assert output.read_text() == (tmp_path / f"whole.{suffix}").read_text()
 
 
-def test_what_was_answered_with_other_options_is_not_kept(classify, end_after, tmp_path, caplog):
+@pytest.mark.parametrize(
+    ("now", "options"),
+    [
+        pytest.param("text,id\n" + "good,1\n" * 961, ["--threshold", "1"], id="other options"),
+        pytest.param("number,text\n1,good\n", [], id="other columns"),
+    ],
+)
+def test_what_was_answered_in_another_way_is_not_kept(
+    classify, end_after, tmp_path, caplog, now, options
+):
     caplog.set_level(logging.INFO)
-    given, output = tmp_path / "in.txt", tmp_path / "out.csv"
-    given.write_bytes(b"good\n" * 961)
-    end_after(4)
-    assert classify("--input", given, "--output", output).returncode == 130
-    done(classify("--input", given, "--output", output, "--threshold", "1"))
-    assert "continues after 9" not in caplog.text
-    assert "is from another command, or other options" in caplog.text
-    assert (tmp_path / "out.csv.partial.1").read_bytes().count(b"\n") == 961
-    assert ",good," not in output.read_text()
-
-
-def test_a_renamed_column_is_another_input(classify, end_after, tmp_path):
     given, output = tmp_path / "in.csv", tmp_path / "out.csv"
-    rows = "".join(f"review {n},{n}\n" for n in range(70))
-    given.write_text(f"text,id\n{rows}")
-    end_after(1)
-    assert classify("--input", given, "--output", output).returncode == 130
-    given.write_text("number,text\n1,good\n")
-    done(classify("--input", given, "--output", output))
-    assert output.read_text().startswith("number,text,label,")
-    assert (tmp_path / "out.csv.partial.1").read_bytes().count(b"\n") == 65
+    given.write_text("text,id\n" + "good,1\n" * 961)
+    command = ("--input", given, "--output", output)
+    end_after(4)
+    assert classify(*command).returncode == 130
+    given.write_text(now)
+    caplog.clear()
+    done(classify(*command, *options))
+    assert "continues after" not in caplog.text
+    assert (tmp_path / "out.csv.partial.1").read_bytes().count(b"\n") == 961
+    if options:
+        assert "is from another command, or other options" in caplog.text
+        assert ",good," not in output.read_text()
+    else:
+        assert output.read_text().startswith("number,text,label,")
 
 
 @pytest.mark.parametrize(
     ("name", "rows", "said"),
     [
         ("in.csv", b"text,id\n" + b"good,1\n" * 999 + b"one,cell,more\n", "line 1001: 3 cells"),
-        ("in.tsv", b"text\tid\n" + b"good\t1\n" * 999 + b'"open\n', "line 1001: not a table"),
         ("in.txt", b"good\n" * 999 + b"\xff\n", "line 1000: not UTF-8"),
-        ("in.jsonl", b'{"text": "good"}\n' * 999 + b"nothing\n", "line 1000: not JSON"),
         ("in.jsonl", b'{"text": "good"}\n' * 999 + b'{"text": ["good"]}\n', "line 1000: expected"),
     ],
 )
@@ -318,15 +282,14 @@ def test_a_late_faulty_row_of_a_file_is_told_before_a_model_is_loaded(
 
 @pytest.mark.parametrize("name", ["in.jsonl", "in.csv.gz", "in.parquet"])
 def test_the_check_of_a_large_file_shows_its_progress(classify, tmp_path, monkeypatch, name):
-    rows = [{"text": f"review {number}"} for number in range(40)]
-    if name == "in.parquet":
-        parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / name)
-    elif name == "in.jsonl":
-        (tmp_path / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    else:
-        table = "\n".join(["text", *(row["text"] for row in rows)])
-        (tmp_path / name).write_bytes(gzip.compress(table.encode()))
     monkeypatch.chdir(tmp_path)
+    frame = pandas.DataFrame({"text": [f"review {number}" for number in range(40)]})
+    if name == "in.parquet":
+        frame.to_parquet(name)
+    elif name == "in.jsonl":
+        frame.to_json(name, orient="records", lines=True)
+    else:
+        frame.to_csv(name, index=False)
     assert "check" not in classify("--input", name).stderr
     monkeypatch.setitem(ProgressBar.__init__.__kwdefaults__, "line_seconds", 0.0)
     said = classify("--input", name).stderr
@@ -376,86 +339,42 @@ def answer_to(source, answers, content):
 
 
 @pytest.mark.parametrize("text_key", [(), ("--text-key", "text")])
-def test_the_text_may_first_come_when_rows_without_it_are_answered(work, text_key):
-    command = ("scripts/classify.py", "--model", work / "full", *text_key, "--input", "-")
-    with piped(*command) as (process, source, answers):
+def test_the_text_may_first_come_when_rows_without_it_are_answered(stream, text_key):
+    with stream(*text_key) as (source, answers):
         for row in ({"id": 1}, {"text": "good"}):
             answer = answer_to(source, answers, json.dumps(row).encode() + b"\n")
             assert (answer["label"] is None) is ("id" in row)
-        source.close()
-        process.communicate(60)
-        assert process.returncode == 0, process.errors.read_text()
-
-
-def test_an_unfinished_output_goes_on_after_rows_without_text(
-    classify, monkeypatch, tmp_path, caplog
-):
-    rows, path = b'{"id": 1}\n{"id": 2}\n', tmp_path / "out.jsonl"
-    with given(monkeypatch, rows):
-        assert classify("--input", "-", "--output", path).returncode == 2
-    with given(monkeypatch, rows + b'{"text": "good"}\n'), caplog.at_level(logging.INFO):
-        assert classify("--input", "-", "--output", path).returncode == 0
-    assert "continues after 2 rows" in caplog.text
-    labels = [json.loads(line)["label"] for line in path.read_text().splitlines()]
-    assert [label is None for label in labels] == [True, True, False]
 
 
 @pytest.mark.parametrize("text_key", [(), ("--text-key", "text")])
-def test_a_table_without_text_is_refused_before_a_model_is_loaded(
-    classify, monkeypatch, tmp_path, text_key
+@pytest.mark.parametrize(
+    ("name", "content", "place"),
+    [
+        ("in.csv", b"id\n" + b"1\n" * 100, "in.csv, row 2"),
+        ("in.jsonl", b'{"id": 1}\n' * 100, "in.jsonl, line 1"),
+    ],
+)
+def test_a_file_without_text_is_refused_before_a_model_is_loaded(
+    classify, tmp_path, text_key, name, content, place
 ):
     """The model has no classifier, which is an error of its own as soon as it is loaded."""
-    content = b"id\n" + b"1\n" * 100
-    (tmp_path / "in.csv").write_bytes(content)
-    process = classify("--input", tmp_path / "in.csv", *text_key, model="bare")
-    assert_refused(process, "in.csv, row 2: no", "present: 'id'")
-    with given(monkeypatch, content):
-        process = classify("--input", "-", "--input-format", "csv", *text_key)
-    assert_refused(process, "standard input, line 2: no", "present: 'id'")
+    (tmp_path / name).write_bytes(content)
+    process = classify("--input", tmp_path / name, *text_key, model="bare")
+    assert_refused(process, f"{place}: no", "present: 'id'")
 
 
 def test_csv_has_a_column_for_every_key_of_json_lines(classify, tmp_path):
     given = tmp_path / "in.jsonl"
     given.write_text('{"text": "a"}\n{"label": 3, "text": "b"}\n{"text": "c", "id": 7}\n')
     assert classify("--input", given, "--output", tmp_path / "out.csv").returncode == 0
-    with open(tmp_path / "out.csv", newline="", encoding="utf-8") as file:
-        found = list(csv.DictReader(file))
+    found = csv_rows(tmp_path / "out.csv")
     assert [(r["text"], r["input_label"], r["id"]) for r in found] == [
         *(("a", "", ""), ("b", "3", ""), ("c", "", "7"))
     ]
 
 
-@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
-def test_a_column_has_the_values_of_one_key(classify, tmp_path, suffix):
-    given, output = tmp_path / "in.jsonl", tmp_path / f"out.{suffix}"
-    rows = '{"text": "a", "label": "A"}\n{"text": "b", "label": "B", "input_label": "C"}\n'
-    given.write_text(rows)
-    assert classify("--input", given, "--output", output).returncode == 0
-    with open(output, newline="", encoding="utf-8") as file:
-        found = list(csv.DictReader(file) if suffix == "csv" else map(json.loads, file))
-    assert [row["input_input_label"] for row in found] == ["A", "B"]
-    assert [row.get("input_label") or None for row in found] == [None, "C"]
-
-
-@pytest.mark.parametrize("text_key", [(), ("--text-key", "text")])
-def test_a_json_file_without_text_is_refused_before_a_model_is_loaded(classify, tmp_path, text_key):
-    (tmp_path / "in.jsonl").write_text('{"id": 1}\n' * 100)
-    process = classify("--input", tmp_path / "in.jsonl", *text_key, model="bare")
-    assert_refused(process, "in.jsonl, line 1: no", "present: 'id'")
-
-
-def test_a_first_line_that_is_blank_is_answered_at_once_where_the_format_is_given(work):
-    words = ("--model", work / "full", "--input", "-", "--input-format", "txt")
-    with piped("scripts/classify.py", *words) as (process, source, answers):
-        assert answer_to(source, answers, b"\n")["label"] is None
-        source.close()
-        process.communicate(60)
-        assert process.returncode == 0, process.errors.read_text()
-
-
-def test_standard_input_is_answered_line_by_line(work):
-    command = ("scripts/classify.py", "--model", work / "full", "--input", "-")
-    with piped(*command) as (process, source, answers):
+def test_standard_input_is_answered_line_by_line(stream):
+    with stream() as (source, answers):
         for number, text in enumerate(ODD[:3]):
             row = {"id": number, "text": text}
             answer = answer_to(source, answers, json.dumps(row).encode() + b"\n")
@@ -464,20 +383,6 @@ def test_standard_input_is_answered_line_by_line(work):
         source.write(b'{"text": null}\n{"text": "last, without an end"}')
         source.close()
         assert [json.loads(line)["label"] is None for line in answers] == [True, False]
-        process.communicate(60)
-        assert process.returncode == 0, process.errors.read_text()
-
-
-def test_a_row_of_a_table_does_not_wait_for_the_rest_of_the_next_one(work):
-    words = ("--model", work / "full", "--input", "-", "--input-format", "csv")
-    with piped("scripts/classify.py", *words) as (process, source, answers):
-        begun = b'text\nwhole\n"begun\n\n'
-        assert answer_to(source, answers, begun)["text"] == "whole"  # though a quote is open
-        source.write(b'and ended"\n')
-        source.close()
-        assert [json.loads(line)["text"] for line in answers] == ["begun\n\nand ended"]
-        process.communicate(60)
-        assert process.returncode == 0, process.errors.read_text()
 
 
 def test_tables_and_text_through_standard_input(classify, monkeypatch):
@@ -490,7 +395,7 @@ def test_tables_and_text_through_standard_input(classify, monkeypatch):
     assert [row["text"] for row in found] == ["a, b", "two\nlines"]
     with given(monkeypatch, b"good\n\nbad\n"):
         process = classify("--input", "-")
-    rows = [json.loads(line) for line in process.stdout.splitlines()]
+    rows = json_rows(process.stdout)
     assert [row["text"] for row in rows] == ["good", "", "bad"]
     assert [row["label"] is None for row in rows] == [False, True, False]
 
@@ -508,38 +413,65 @@ def test_a_reader_that_leaves_early_is_no_error(work, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("model", "arguments", "words"),
+    ("arguments", "words"),
     [
-        ("bare", ["--text", "x"], ["bare: no classifier in it", "transfer.py"]),
-        ("full", ["--text", "x", "--classifier", "{work}/other"], ["another model", "transfer.py"]),
-        ("full", ["--text", "x", "--threshold", "7"], ["threshold is 7.0", "from 0 to 1"]),
-        ("full", ["--text", "x", "--precision", "fp8"], ["--precision", "fp8", "int8"]),
-        ("full", [], ["--text or --input"]),
-        ("full", ["--input", "{work}/none.csv"], ["none.csv: no such file"]),
-        ("full", ["--input", "{work}/empty.csv", "--output", "{work}/o.csv"], ["no records in it"]),
-        (
-            "full",
-            ["--text", "x", "--output", "{work}/o.parquet"],
-            ["o.parquet", ".csv", "--format"],
-        ),
-        ("full", ["--text", "x", "--output", "{work}", "--format", "csv"], ["is a folder"]),
-        (
-            "full",
-            ["--text", "x", "--output", "{work}/empty.csv/o.csv"],
-            ["is a file, not a folder"],
-        ),
+        ("--text x --classifier {work}/other", ["another model", "transfer.py"]),
+        ("--text x --threshold 7", ["threshold is 7.0", "from 0 to 1"]),
+        ("--text x --unsure 0.7 0.3", ["the lower one comes first"]),
+        ("--text x --precision fp8", ["--precision", "fp8", "int8"]),
     ],
 )
-def test_refusals(classify, work, model, arguments, words):
-    (work / "empty.csv").write_text("text\n")
-    filled = [word.format(work=work) for word in arguments]
-    assert_refused(classify(*filled, model=model), *words)
-    assert not (work / "o.csv").exists()
+def test_what_does_not_fit_the_classifier_is_refused(classify, work, arguments, words):
+    assert_refused(classify(*arguments.format(work=work).split()), *words)
 
 
-def test_a_closed_standard_input_is_refused(classify, monkeypatch):
-    with given(monkeypatch, None):
-        assert_refused(classify("--input", "-"), "standard input is closed")
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("--text x", ["bare: no classifier in it", "transfer.py"]),
+        ("", ["--text or --input"]),
+        ("--input none.csv", ["none.csv: no such file"]),
+        ("--input empty.csv --output o.csv", ["no records in it"]),
+        ("--text x --output o.parquet", ["o.parquet", ".csv", "--format"]),
+        ("--text x --output . --format csv", ["is a folder"]),
+        ("--text x --output empty.csv/o.csv", ["is a file, not a folder"]),
+        ("--text x --output link.csv", ["link.csv: is a broken link to ", "nowhere/x.csv; remove"]),
+        ("--text x --shard 1/2", ["--shard is for the rows of an --input file"]),
+        ("--input - --shard 1/2", ["--shard is for the rows of an --input file"]),
+        ("--input in.csv --shard 3/2", ["'3/2' is not i/n, such as 1/8 to 8/8"]),
+        ("--input in.csv --shard 0/2", ["'0/2' is not i/n"]),
+        ("--input in.csv --shard 2/2", ["--shard 2/2: the input has only 1 rows"]),
+        ("--text x --by a", ["--by is for the rows of an --input"]),
+        ("--input in.csv --by a", ["--by a: no such column; there are 'text', 'id'"]),
+        ("--text x --report page.pdf", ["page.pdf: the name must end in .html"]),
+        (
+            "--text x --output a.html --format csv --report ./a.html",
+            ["a.html: is the --output, too"],
+        ),
+        ("--input in.csv --report in.csv/x.html", ["is a file, not a folder"]),
+    ],
+)
+def test_refusals_before_a_model_is_loaded(classify, tmp_path, monkeypatch, arguments, words):
+    """This one has no classifier, an error of its own."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty.csv").write_text("text\n")
+    (tmp_path / "in.csv").write_text("text,id\ngood,1\n")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "nowhere" / "x.csv")
+    assert_refused(classify(*arguments.split(), model="bare"), *words)
+    assert not (tmp_path / "o.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "standard input is closed"),
+        (b"text\n", "standard input: no records in it"),
+        (b"id\n1\n", "standard input, line 2: no"),
+    ],
+)
+def test_a_standard_input_without_texts_is_refused(classify, monkeypatch, content, said):
+    with given(monkeypatch, content):
+        assert_refused(classify("--input", "-", "--input-format", "csv"), said)
 
 
 @pytest.mark.parametrize("output", [[], ["--output", "o.jsonl"]])
@@ -571,46 +503,27 @@ def test_rows_follow_what_an_open_file_has(classify, tmp_path):
     assert (before, header[:11], row[:5], after) == ("before", "text,label,", "fine,", "after")
 
 
-def test_csv_of_standard_input_goes_on_where_an_error_ended_it(
-    classify, monkeypatch, tmp_path, caplog
+@pytest.mark.parametrize(
+    ("suffix", "rows", "fault"),
+    [
+        ("csv", b'{"text": "a day"}\n{"text": "bad"}\n', b"oops\n"),
+        ("jsonl", b'{"id": 1}\n{"id": 2}\n', b""),  # without a text at all
+    ],
+)
+def test_output_of_standard_input_goes_on_where_an_error_ended_it(
+    classify, monkeypatch, tmp_path, caplog, suffix, rows, fault
 ):
-    rows, path = [b'{"text": "a day"}\n', b'{"text": "bad"}\n'], tmp_path / "out.csv"
-    with given(monkeypatch, b"".join([*rows, b"oops\n"])):
+    caplog.set_level(logging.INFO)
+    path = tmp_path / f"out.{suffix}"
+    with given(monkeypatch, rows + fault):
         assert classify("--input", "-", "--output", path).returncode == 2
-    for name in (path, tmp_path / "whole.csv"):
+    for name in (path, tmp_path / f"whole.{suffix}"):
         caplog.clear()
-        with (
-            given(monkeypatch, b"".join([*rows, b'{"text": "good"}\n'])),
-            caplog.at_level(logging.INFO),
-        ):
-            assert classify("--input", "-", "--output", name).returncode == 0
+        with given(monkeypatch, rows + b'{"text": "good"}\n'):
+            done(classify("--input", "-", "--output", name))
         assert ("continues after 2 rows" in caplog.text) is (name == path)
-    assert path.read_text() == (tmp_path / "whole.csv").read_text()
-    texts = [row["text"] for row in csv.DictReader(io.StringIO(path.read_text()))]
-    assert texts == ["a day", "bad", "good"]
-
-
-def test_rows_whose_text_has_another_key_are_told(classify, tmp_path, caplog):
-    (tmp_path / "in.jsonl").write_text('{"text": "good"}\n{"review": "bad"}\n')
-    process = classify("--input", tmp_path / "in.jsonl")
-    assert [json.loads(row)["label"] for row in process.stdout.splitlines()][1] is None
-    assert "in.jsonl, line 2: has 'review', which is not read, and no 'text'" in caplog.text
-
-
-def test_no_rows_on_standard_input_are_named(classify, monkeypatch):
-    with given(monkeypatch, b"text\n"):
-        process = classify("--input", "-", "--input-format", "csv")
-    assert_refused(process, "standard input: no records in it")
-
-
-def test_a_broken_link_is_named_as_such(classify, tmp_path):
-    (tmp_path / "link.csv").symlink_to(tmp_path / "nowhere" / "x.csv")
-    process = classify("--text", "x", "--output", tmp_path / "link.csv")
-    assert_refused(process, f"is a broken link to {tmp_path / 'nowhere' / 'x.csv'}; remove it")
-
-
-def test_none_is_a_text_like_any_other(classify):
-    assert json.loads(classify("--text", "None").stdout)["text"] == "None"
+    assert path.read_text() == (tmp_path / f"whole.{suffix}").read_text()
+    assert "good" in path.read_text()
 
 
 def export(path, count=60):
@@ -627,7 +540,7 @@ def test_the_end_counts_what_the_rows_say(classify, tmp_path, caplog):
     caplog.set_level(logging.INFO)
     export(tmp_path / "in.csv")
     words = ("--input", tmp_path / "in.csv", "--text-key", "comment", "--by", "product")
-    rows = [json.loads(line) for line in classify(*words).stdout.splitlines()]
+    rows = json_rows(classify(*words).stdout)
     said = caplog.text
     kinds = [
         "empty" if row["label"] is None else "unfamiliar" if row["unfamiliar"]
@@ -683,23 +596,3 @@ def test_neuron_is_written_only_if_asked_for(classify, work):
     (value,) = SentimentClassifier.from_pretrained(work / "full").neuron_values(["I like it."])
     assert asked.pop("neuron") == pytest.approx(value, abs=1e-5)
     assert asked == plain
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--text", "x", "--by", "a"], "--by is for the rows of an --input"),
-        (["--input", "in.csv", "--by", "a"], "--by a: no such column; there are 'text', 'id'"),
-        (["--text", "x", "--report", "page.pdf"], "page.pdf: the name must end in .html"),
-        (
-            ["--text", "x", "--output", "a.html", "--format", "csv", "--report", "./a.html"],
-            "a.html: is the --output, too",
-        ),
-        (["--input", "in.csv", "--report", "in.csv/x.html"], "is a file, not a folder"),
-    ],
-)
-def test_refusals_of_counts_and_reports(classify, tmp_path, monkeypatch, words, said):
-    """Before a model is loaded: this one has no classifier, an error of its own."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "in.csv").write_text("text,id\ngood,1\n")
-    assert_refused(classify(*words, model="bare"), said)

@@ -14,7 +14,7 @@ from model.layers.config import ModelConfig
 from tests.support.runs import assert_refused
 from transfer.finetuning.task import check_learnable
 
-NAMES = ("corpus", "new", "own.json", "packed.tar.zst", "reviews.jsonl")
+NAMES = ("corpus", "new", "own.json", "packed.tar.zst", "reviews.jsonl", "link.jsonl")
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +26,7 @@ def work(tmp_path_factory):
     prepare_corpus([folder / "reviews.jsonl"], folder / "corpus", Preparation(split=(8, 1, 1)))
     (folder / "own.json").write_text('[{"text": "a review of mine"}]')
     (folder / "packed.tar.zst").write_bytes(b"packed")
+    (folder / "link.jsonl").symlink_to(folder / "reviews.jsonl")
     return folder
 
 
@@ -38,25 +39,22 @@ def work(tmp_path_factory):
         ("evaluate.py --data corpus --text-key x", "--text-key is for a file of texts"),
         ("evaluate.py --data own.json --output own.json", "own.json: this is the input"),
         ("heatmap.py --input own.json --output own.json", "own.json: this is the input"),
+        *(
+            (f"classify.py --input reviews.jsonl --output {name}", f"{name}: this is the input")
+            for name in ("reviews.jsonl", "link.jsonl")
+        ),
         ("prepare_corpus.py --check corpus --strict", "--strict is for preparing a corpus"),
         ("prepare_corpus.py --check corpus --split 5,5,5", "--split is for preparing a corpus"),
-        (
-            "prepare_corpus.py reviews.jsonl --output new --vocabulary-size 300",
-            "--vocabulary-size is for --tokenizer bpe or unigram",
+        *(
+            (
+                f"prepare_corpus.py reviews.jsonl --output new {option} 300",
+                f"{option} is for --tokenizer bpe or unigram",
+            )
+            for option in ("--vocabulary-size", "--tokenizer-sample")
         ),
-        (
-            "prepare_corpus.py reviews.jsonl --output new --tokenizer-sample 300",
-            "--tokenizer-sample is for --tokenizer bpe or unigram",
-        ),
-        (
-            "pack_run.py packed.tar.zst --output new --weights bf16",
-            "--weights is for packing a run",
-        ),
+        ("pack_run.py packed.tar.zst --output new --weights bf16", "--weights is for packing"),
         ("benchmark.py step --output corpus", "corpus: is a folder"),
-        (
-            "transfer.py --output packed.tar.zst --train t --val v --test t",
-            "is a file; name a folder",
-        ),
+        ("transfer.py --output own.json --train t --val v --test t", "is a file; name a folder"),
         ("featurize.py --input - --output new", "featurize reads a file, not standard input"),
         ("generate.py --prompt hi --layer 7", "--layer is the layer of a clamped unit"),
         ("heatmap.py --text hi --text-key nope", "--text-key is for the rows of an --input"),
@@ -87,29 +85,25 @@ def test_a_class_whose_texts_were_all_held_out_is_refused():
         check_learnable(rest)
 
 
-SHORT = ("--data.lanes", 4, "--data.window", 16, "--model.hidden_size", 8)
+SHORT = "--run-dir {new} --data.lanes 4 --data.window 16 --model.hidden_size 8 "
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (
-            ("--resume", "tests/fixtures/v1/run", "--if-exists", "refuse"),
+            "--resume tests/fixtures/v1/run --if-exists refuse",
             "--if-exists refuse and --resume exclude",
         ),
         (
-            ("--run-dir", "run", "--optim.decay", "constant", "--optim.decay_steps", 5, *SHORT),
+            f"{SHORT} --optim.decay constant --optim.decay_steps 5",
             "optim.decay_steps is 5, and optim.decay constant never reaches zero",
         ),
         (
-            (
-                *("--run-dir", "run", "--train.steps", 1, *SHORT),
-                *("--evaluate.probe_train", "gone.csv", "--evaluate.probe_val", "gone.csv"),
-            ),
+            f"{SHORT} --train.steps 1 --evaluate.probe_train {{new}} --evaluate.probe_val {{new}}",
             "evaluate.probe_train and probe_val: ",
         ),
     ],
 )
 def test_a_run_says_which_settings_exclude_each_other(run_here, tmp_path, words, said):
-    given = [tmp_path / word if word in ("run", "gone.csv") else word for word in words]
-    assert_refused(run_here("main.py", *given), said)
+    assert_refused(run_here("main.py", *words.format(new=tmp_path / "new").split()), said)

@@ -81,15 +81,10 @@ def test_a_run_writes_what_it_promises(whole):
     assert rows[-1]["train_bits_per_character"] < rows[0]["train_bits_per_character"]
     assert "valid" in output
     assert len(list((folder / "checkpoint").iterdir())) == 2
-
-
-def test_provenance_records_how_the_model_was_made(whole):
-    description = json.loads((whole[0] / "model" / "config.json").read_text())
-    provenance = description["provenance"]
+    provenance = json.loads((folder / "model" / "config.json").read_text())["provenance"]
     assert {"step", "characters", "corpus", "git_revision", "versions", "hardware"} <= set(
         provenance
     )
-    assert description["text_profile"] == "openai"
 
 
 def test_sigterm_saves_and_a_resume_is_exact(whole, folder):
@@ -195,16 +190,7 @@ def test_a_cooldown_ends_the_run_and_the_state_before_it_resumes_exactly(tmp_pat
     assert (cooled / "checkpoint/before-cooldown-00000010").is_dir()
 
 
-def test_precision_may_change_on_resume(tmp_path):
-    shutil.copytree("tests/fixtures/v1/run", tmp_path / "run")
-    changes = ("--train.precision", "bf16", "--train.steps", 12)
-    process = done(run("main.py", "--resume", tmp_path / "run", *changes))
-    assert "bfloat16" in process.stdout
-    assert 'precision = "bf16"' in (tmp_path / "run/config.toml").read_text()  # of the next resume
-    assert rows_of(tmp_path / "run")[-1]["step"] == 12
-
-
-def test_the_device_may_change_on_resume(tmp_path):
+def test_the_device_and_the_precision_may_change_on_resume(tmp_path):
     """As on another machine, where the error for a missing GPU says to set another one."""
     shutil.copytree("tests/fixtures/v1/run", tmp_path / "run")
     config = tmp_path / "run/config.toml"
@@ -212,8 +198,10 @@ def test_the_device_may_change_on_resume(tmp_path):
     command = ("main.py", "--resume", tmp_path / "run", "--train.steps", 12)
     without = {"CUDA_VISIBLE_DEVICES": ""}
     assert_refused(run(*command, env=without), "train.device is cuda", "use auto or cpu")
-    done(run(*command, "--train.device", "cpu", env=without))
+    changes = ("--train.device", "cpu", "--train.precision", "bf16")
+    assert "bfloat16" in done(run(*command, *changes, env=without)).stdout
     assert 'device = "cpu"' in config.read_text()
+    assert 'precision = "bf16"' in config.read_text()  # of the next resume
     assert rows_of(tmp_path / "run")[-1]["step"] == 12
 
 
@@ -275,38 +263,23 @@ def test_a_training_that_diverges_leaves_nothing_that_is_not_finite(folder):
     [
         ({"data.corpus": "/nowhere"}, ["/nowhere", "not a prepared corpus"]),
         ({"data.lanes": 100_000}, ["too few for 100000"]),
-        ({"data.window": 0}, ["data.window is 0"]),
         ({"seed": -1}, ["seed is -1"]),
-        ({"optim.weight_decay": -1}, ["optim.weight_decay is -1"]),
         ({"optim.lr": "inf"}, ["optim.lr is inf; it must be finite"]),
-        ({"model.hidden_size": 0}, ["model.hidden_size is 0"]),
         ({"model.hidden_size": -5}, ["model.hidden_size is -5"]),
-        ({"train.steps": -1}, ["train.steps is -1"]),
+        ({"model.cell": "transformer", "model.hidden_size": 18}, ["needs a multiple of 8"]),
         ({"train.device": "cuda"}, ["no GPU"]),
         ({"data.window": 10**12}, ["data.window is 1000000000000", "at most 2^20"]),
         ({"model.hidden_size": 1_000_000}, ["not enough memory"]),
-        ({"parallel.windows_per_step": 10**9}, ["parallel.windows_per_step", "at most 1,024"]),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(tmp_path, changes, words):
     process = run(*small_run(tmp_path / "run", 2, **changes), env={"CUDA_VISIBLE_DEVICES": ""})
     assert_refused(process, *words)
+    assert not (tmp_path / "run/model").exists()
+    assert not (tmp_path / "run").exists() or "memory" in words[0]
 
 
-def test_a_refused_start_leaves_no_folder(tmp_path):
-    assert_refused(run(*small_run(tmp_path / "run", 2, **{"data.corpus": "/nowhere"})), "/nowhere")
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_run_killed_before_its_first_checkpoint_can_be_resumed(whole, folder):
-    folder.mkdir()
-    (folder / "config.toml").write_text((whole[0] / "config.toml").read_text())
-    (folder / "metrics.jsonl").write_text('{"step": 4, "torn')
-    done(run("main.py", "--resume", folder))
-    assert_same_run(folder, whole[0])
-
-
-@pytest.mark.parametrize("closed", [(2,), (1,), (1, 2), (0, 1, 2)])
+@pytest.mark.parametrize("closed", [(1,), (0, 1, 2)])
 def test_closed_streams_end_no_training_and_get_into_no_file(tmp_path, closed):
     """As of a service that was started with `>&- 2>&-`."""
 

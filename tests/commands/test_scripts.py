@@ -1,11 +1,11 @@
 """The scripts as processes: a corpus prepared, a model trained, scored, featurized, transferred."""
 
 import json
-import shutil
 
 import numpy as np
 import pytest
 
+from model import SentimentFeaturizer
 from tests.support.runs import assert_refused, done, run, small_run
 
 
@@ -39,47 +39,29 @@ def test_evaluate_scores_the_test_split(work):
     assert f"{result['bits_per_character']:.4f}" in process.stdout
 
 
-def test_evaluate_on_a_file_counts_its_bytes_and_pads(work):
-    done(run(
-        "scripts/evaluate.py", "--model", work / "run", "--data", work / "test.csv",
-        "--reset", "review", "--output", work / "file.json",
-    ))  # fmt: skip
-    result = json.loads((work / "file.json").read_text())
-    assert result["reviews"] == 80
-
-
-def test_featurize_writes_rows_in_input_order(work):
-    from model import SentimentFeaturizer
-
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        ([], {}),
+        (
+            [*("--state", "hidden", "--pooling", "max", "--tanh"),
+             *("--layers", "0", "--units", "3", "1")],
+            {"state": "hidden", "pooling": "max", "tanh": True, "layers": [0], "units": [3, 1]},
+        ),
+    ],
+)  # fmt: skip
+def test_featurize_writes_what_the_featurizer_returns_in_input_order(work, words, options):
     texts = ["short", "a much longer text about nothing at all", "short"]
     (work / "texts.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts))
     done(run(
         "scripts/featurize.py", "--model", work / "run", "--input", work / "texts.jsonl",
-        "--output", work / "features.npy", "--batch-size", "2",
+        "--output", work / "features.npy", "--batch-size", "2", *words,
     ))  # fmt: skip
     features = np.load(work / "features.npy", allow_pickle=False)
     assert features.dtype == np.float32
-    assert features.shape == (3, 16)
-    expected = SentimentFeaturizer.from_pretrained(work / "run").transform(texts)
+    expected = SentimentFeaturizer.from_pretrained(work / "run", **options).transform(texts)
     np.testing.assert_allclose(features, expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(features[0], features[2], rtol=1e-5, atol=1e-6)
-
-
-def test_featurize_takes_the_options_of_the_featurizer(work, tmp_path):
-    from model import SentimentFeaturizer
-
-    (tmp_path / "texts.txt").write_text("short\nlonger than that\n")
-    done(run(
-        "scripts/featurize.py", "--model", work / "run", "--input", tmp_path / "texts.txt",
-        "--output", tmp_path / "f.npy", "--state", "hidden", "--pooling", "max", "--tanh",
-        "--layers", "0", "--units", "3", "1",
-    ))  # fmt: skip
-    featurizer = SentimentFeaturizer.from_pretrained(
-        work / "run", state="hidden", pooling="max", tanh=True, layers=[0], units=[3, 1]
-    )
-    expected = featurizer.transform(["short", "longer than that"])
-    features = np.load(tmp_path / "f.npy", allow_pickle=False)
-    np.testing.assert_allclose(features, expected, rtol=1e-5, atol=1e-6)
 
 
 def transfer(work, output, **changes):
@@ -94,27 +76,31 @@ def transfer(work, output, **changes):
     return run("scripts/transfer.py", *pairs)
 
 
-def test_transfer_prints_the_table_and_writes_results(work):
-    process = done(transfer(work, work / "transfer"))
-    results = json.loads((work / "transfer" / "results.json").read_text())
+@pytest.fixture(scope="module")
+def transferred(work):
+    """The folder of a transfer, and what it printed."""
+    return work / "transfer", done(transfer(work, work / "transfer")).stdout
+
+
+def test_transfer_prints_the_table_and_writes_results(work, transferred):
+    folder, printed = transferred
+    results = json.loads((folder / "results.json").read_text())
     assert {"train_accuracy", "val_accuracy", "test_accuracy", "c", "nonzero"} <= set(results)
     assert {"index", "polarity", "test_accuracy"} <= set(results["neuron"])
     for words in ("all units", "TF-IDF", "untrained mLSTM", "majority class"):
-        assert words in process.stdout
-    assert process.stdout.endswith(
-        f"next: python scripts/classify.py --model {work / 'run'} --classifier "
-        f"{work / 'transfer'} --text 'I love it.'\n"
-    )
-    process = done(run(
-        "scripts/classify.py", "--model", work / "run", "--classifier", work / "transfer",
-        "--input", work / "test.csv",
-    ))  # fmt: skip
+        assert words in printed
+    command = ("scripts/classify.py", "--model", work / "run", "--classifier", folder)
+    assert printed.endswith(f"next: python {' '.join(map(str, command))} --text 'I love it.'\n")
+    process = done(run(*command, "--input", work / "test.csv"))
     rows = [json.loads(line) for line in process.stdout.splitlines()]
     right = [row["label"] == row["input_label"] for row in rows]
     assert np.mean(right) == results["threshold"]["test_accuracy"]
 
 
-def test_synthetic_reviews_replace_nothing(tmp_path):
+def test_synthetic_reviews_replace_nothing_but_themselves(work, tmp_path):
+    before = (work / "labelled/val.csv").read_text()
+    done(run("scripts/synthesize_reviews.py", "--output", work / "labelled"))
+    assert (work / "labelled/val.csv").read_text() == before
     mine = tmp_path / "val.csv"
     mine.write_text("mine")
     process = run("scripts/synthesize_reviews.py", "--output", tmp_path)
@@ -125,32 +111,6 @@ def test_synthetic_reviews_replace_nothing(tmp_path):
     assert mine.read_text() == "mine"
 
 
-def test_synthetic_reviews_may_be_written_twice(tmp_path):
-    for _ in range(2):
-        done(run("scripts/synthesize_reviews.py", "--output", tmp_path))
-
-
-def test_three_classes_are_transferred_and_classified(work, tmp_path):
-    files = {}
-    for split in ("train", "val", "test"):
-        lines = (work / f"{split}.csv").read_text()
-        files[split] = tmp_path / f"{split}.csv"
-        files[split].write_text(lines + "".join(f"9,Does it fit {n}?\n" for n in range(60)))
-    process = done(transfer(work, tmp_path / "three", **files))
-    results = json.loads((tmp_path / "three" / "results.json").read_text())
-    process = done(run(
-        "scripts/classify.py", "--model", work / "run", "--classifier", tmp_path / "three",
-        "--input", files["test"],
-    ))  # fmt: skip
-    rows = [json.loads(line) for line in process.stdout.splitlines()]
-    right = [row["label"] == row["input_label"] for row in rows]
-    assert np.mean(right) == results["test_accuracy"]
-    for row in rows:
-        each = [row[f"probability_{name}"] for name in ("0", "1", "9")]
-        assert row["probability"] == max(each)
-        assert sum(each) == pytest.approx(1)
-
-
 def neuron(work, output, *options):
     return run(
         "scripts/neuron.py", "--model", work / "run", "--train", work / "train.csv",
@@ -159,16 +119,17 @@ def neuron(work, output, *options):
     )  # fmt: skip
 
 
-def test_neuron_takes_the_features_of_a_transfer_and_prints_its_table(work, tmp_path):
-    assert transfer(work, tmp_path / "out").returncode == 0
-    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out/features").iterdir()}
-    process = done(neuron(work, tmp_path / "out", "--neuron", "5"))
-    after = {path: path.stat().st_mtime_ns for path in (tmp_path / "out/features").iterdir()}
+def test_neuron_takes_the_features_of_a_transfer_and_prints_its_table(work, transferred):
+    folder, _ = transferred
+    before = {path: path.stat().st_mtime_ns for path in (folder / "features").iterdir()}
+    process = done(neuron(work, folder, "--neuron", "5"))
+    after = {path: path.stat().st_mtime_ns for path in (folder / "features").iterdir()}
     assert before == after  # the untrained model's too, of the same seed
-    results = json.loads((tmp_path / "out/neuron.json").read_text())
-    transferred = json.loads((tmp_path / "out/results.json").read_text())
-    assert results["all_units"]["test_accuracy"] == transferred["test_accuracy"]
-    assert results["baselines"] == transferred["baselines"]
+    results, before = (
+        json.loads((folder / f"{name}.json").read_text()) for name in ("neuron", "results")
+    )
+    assert results["all_units"]["test_accuracy"] == before["test_accuracy"]
+    assert results["baselines"] == before["baselines"]
     assert results["neuron"]["index"] == 5
     for words in ("unit 5 alone, one cut", "all units but 5", "TF-IDF", "neuron.html"):
         assert words in process.stdout
@@ -188,68 +149,57 @@ def test_neuron_refuses(work, tmp_path, options, words):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "words"),
+    ("content", "words"),
     [
-        ("empty.csv", "", ["the file is empty"]),
-        ("no_label.csv", "text\ngood\nbad\n", ["label, sentiment, overall"]),
-        ("one_class.csv", "text,label\ngood,1\nfine,1\n", ["found 1"]),
-        ("broken.csv", b"text,label\n\xc3\xa9t\xc3\xa9 caf\xe9,1\nbad,0\n", ["not UTF-8"]),
-        ("missing.csv", None, ["no such file"]),
+        (b"", "the file is empty"),
+        (b"text\ngood\nbad\n", "label, sentiment, overall"),
+        (b"text,label\ngood,1\nfine,1\n", "found 1"),
+        (b"text,label\n\xc3\xa9t\xc3\xa9 caf\xe9,1\nbad,0\n", "not UTF-8"),
     ],
 )
-def test_transfer_refuses_bad_labelled_files(work, name, content, words):
-    path = work / name
-    if isinstance(content, bytes):
-        path.write_bytes(content)
-    elif content is not None:
-        path.write_text(content)
-    assert_refused(transfer(work, work / "refused", train=path), name, *words)
-
-
-def test_transfer_refuses_a_missing_model(work):
-    assert_refused(transfer(work, work / "refused", model="best"), "'best'", "shipped model")
+def test_transfer_refuses_bad_labelled_files(work, content, words):
+    (work / "bad.csv").write_bytes(content)
+    assert_refused(transfer(work, work / "refused", train=work / "bad.csv"), "bad.csv", words)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("changes", "words"),
     [
-        (["missing.jsonl", "--output", "{tmp}/c"], ["missing.jsonl", "no such file"]),
-        (["{work}/train.csv", "--output", "{work}/corpus"], ["exists already"]),
-        (["{work}/train.csv", "--output", "{tmp}/c", "--text-key", "body"], ["no key 'body'"]),
-        (["{work}/train.csv", "--output", "{tmp}/c", "--split", "a,b"], ["--split a,b"]),
-        (["{work}/train.csv", "--output", "{tmp}/c", "--text-profile", "x"], ["profile 'x'"]),
-        (["{work}/train.csv", "--output", "{tmp}/c", "--workers", "-3"], ["--workers is -3"]),
-        (["--output", "{tmp}/c"], ["no input files"]),
-        (["{work}/train.csv", "--check", "{work}/corpus"], ["--check takes no input files"]),
-        (["--join", "{work}/corpus", "{work}/corpus"], ["no --output FOLDER"]),
-        (["--join", "{work}/corpus", "--output", "{tmp}/c"], ["--join: give two corpora or more"]),
+        ({"model": "best"}, ["'best'", "shipped model"]),
+        ({"train": "missing.csv"}, ["missing.csv", "no such file"]),
+    ],
+)
+def test_transfer_refuses_what_is_not_there(work, changes, words):
+    assert_refused(transfer(work, work / "refused", **changes), *words)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("missing.jsonl --output {new}", "missing.jsonl: no such file"),
+        ("{work}/train.csv --output {work}/corpus", "exists already"),
+        ("{work}/train.csv --output {new} --text-key body", "no key 'body'"),
+        ("{work}/train.csv --output {new} --split a,b", "--split a,b"),
+        ("{work}/train.csv --output {new} --text-profile x", "profile 'x'"),
+        ("{work}/train.csv --output {new} --workers -3", "--workers is -3"),
+        ("--output {new}", "no input files"),
+        ("{work}/train.csv --check {work}/corpus", "--check takes no input files"),
+        ("--join {work}/corpus {work}/corpus", "no --output FOLDER"),
+        ("--join {work}/corpus --output {new}", "--join: give two corpora or more"),
         (
-            ["{work}/train.csv", "--join", "{work}/corpus", "--output", "{tmp}/c"],
-            ["--join takes corpus folders alone"],
+            "{work}/train.csv --join {work}/corpus --output {new}",
+            "--join takes corpus folders alone",
         ),
         (
-            ["--join", "{work}/corpus", "{work}/corpus", "--output", "{tmp}/c", "--strict"],
-            ["--strict is for preparing a corpus, not for --join"],
+            "--join {work}/corpus {work}/corpus --output {new} --strict",
+            "--strict is for preparing a corpus, not for --join",
         ),
     ],
 )
-def test_prepare_corpus_refuses(work, tmp_path, arguments, words):
-    filled = [word.format(work=work, tmp=tmp_path) for word in arguments]
-    assert_refused(run("scripts/prepare_corpus.py", *filled), *words)
-    assert not (tmp_path / "c").exists()
-    assert not (tmp_path / "c.partial").exists()
-
-
-def test_prepare_corpus_checks_one(work, tmp_path):
-    process = done(run("scripts/prepare_corpus.py", "--check", work / "corpus"))
-    assert process.stdout.count("as prepared") == 3
-    folder = tmp_path / "corpus"
-    shutil.copytree(work / "corpus", folder)
-    content = bytearray((folder / "train.bin").read_bytes())
-    content[5] ^= 1
-    (folder / "train.bin").write_bytes(content)
-    process = run("scripts/prepare_corpus.py", "--check", folder)
-    assert_refused(process, "train.bin", "has changed since it was prepared")
+def test_prepare_corpus_refuses(work, tmp_path, arguments, said):
+    words = arguments.format(work=work, new=tmp_path / "new").split()
+    assert_refused(run("scripts/prepare_corpus.py", *words), said)
+    assert not list(tmp_path.iterdir())
 
 
 def test_prepare_corpus_joins_two(work, tmp_path):

@@ -3,7 +3,6 @@
 import json
 import signal
 
-import numpy as np
 import pytest
 
 from data_utils.synthetic import synthetic_reviews
@@ -49,11 +48,8 @@ def test_evaluate_counts_the_bytes_of_text(work):
     found = []
     for data in ("corpus", "texts.jsonl"):
         output = work / f"{data}.json"
-        process = run(
-            *("scripts/evaluate.py", "--model", work / "run", "--data", work / data),
-            *("--output", output),
-        )
-        done(process)
+        words = ("--model", work / "run", "--data", work / data, "--output", output)
+        done(run("scripts/evaluate.py", *words))
         found.append(json.loads(output.read_text()))
     assert found[0]["characters"] == sizes(work)["test"]["bytes"] > sizes(work)["test"]["tokens"]
     texts = [json.loads(line)["text"] for line in (work / "texts.jsonl").read_text().splitlines()]
@@ -80,22 +76,6 @@ def test_two_ranks_count_and_train_what_one_does(work, tmp_path):
     for row, expected in zip(rows_of(tmp_path / "two"), rows_of(work / "run"), strict=True):
         assert row["characters"] == expected["characters"]
         assert row == pytest.approx(expected, rel=2e-5)
-
-
-def test_features_and_texts(work):
-    output = work / "features.npy"
-    process = run(
-        *("scripts/featurize.py", "--model", work / "run", "--input", work / "texts.jsonl"),
-        *("--output", output),
-    )
-    done(process)
-    assert np.load(output).shape == (20, 16)
-    process = run(
-        *("scripts/generate.py", "--model", work / "run", "--prompt", "I thought "),
-        *("--length", 60, "--neuron", 3, "--value", 1),
-    )
-    done(process)
-    assert process.stdout.startswith("I thought")
 
 
 def test_other_tokenizers_are_refused(work):

@@ -12,7 +12,6 @@ from model.errors import InputError
 from model.files.weights import load_model, save_model
 from model.inference.featurizer import SentimentFeaturizer
 from model.inference.sampling import SamplingConfig, generate
-from model.inference.scoring import token_costs
 from model.layers import mlstm
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
@@ -40,21 +39,19 @@ def test_a_model_travels_with_its_vocabulary(tmp_path, subword_model, subwords, 
     assert loaded.tokens("It works.").tolist() == subwords.encode(b"\n It works. ").tolist()
 
 
-def test_the_description_names_the_vocabulary(folder, subwords):
-    description = json.loads((folder / "config.json").read_text())
-    assert description["format_version"] == 3
-    assert description["tokenizer"] == "bpe"
-    assert description["tokenizer_sha256"] == subwords.digest
-    assert description["architecture"]["vocabulary_size"] == 400
-
-
-def test_models_of_bytes_are_written_as_before(tmp_path, small_model):
-    save_model(tmp_path, small_model, PROFILE, {})
-    description = json.loads((tmp_path / "config.json").read_text())
-    assert description["format_version"] == 1
-    assert description["tokenizer"] == "bytes"
-    assert "vocabulary_size" not in description["architecture"]
-    assert not (tmp_path / TOKENIZER_FILE).exists()
+def test_only_the_description_of_a_model_of_subwords_names_a_vocabulary(
+    folder, tmp_path, subwords, small_model
+):
+    save_model(tmp_path / "bytes", small_model, PROFILE, {})
+    of_subwords, of_bytes = (
+        json.loads((path / "config.json").read_text()) for path in (folder, tmp_path / "bytes")
+    )
+    assert (of_subwords["format_version"], of_bytes["format_version"]) == (3, 1)
+    assert (of_subwords["tokenizer"], of_bytes["tokenizer"]) == ("bpe", "bytes")
+    assert of_subwords["tokenizer_sha256"] == subwords.digest
+    assert of_subwords["architecture"]["vocabulary_size"] == 400
+    assert "vocabulary_size" not in of_bytes["architecture"]
+    assert not (tmp_path / "bytes" / TOKENIZER_FILE).exists()
 
 
 def test_another_vocabulary_is_refused(folder):
@@ -76,16 +73,6 @@ def test_without_sentencepiece_the_error_says_how_to_install_it(folder, monkeypa
     monkeypatch.setitem(sys.modules, "sentencepiece", None)
     with pytest.raises(InputError, match="pip install sentencepiece"):
         load_model(folder)
-
-
-def test_costs_are_those_of_the_softmax(subword_model, subwords):
-    sequences = [subwords.encode(PROFILE.encode(text)) for text in TEXTS]
-    for rows, costs in token_costs(subword_model, sequences, batch_size=4, block=7):
-        for row, cost in zip(rows, costs, strict=True):
-            tokens = torch.from_numpy(sequences[row].astype(np.int64))
-            logits, _ = subword_model(tokens[None, :-1], subword_model.initial_state(1))
-            bits = -logits[0].log_softmax(-1).gather(1, tokens[1:, None]).squeeze(1) / np.log(2)
-            np.testing.assert_allclose(cost[1:], bits.detach(), rtol=1e-4, atol=1e-5)
 
 
 def test_features_are_the_state_after_the_tokens(folder, subwords):
@@ -113,11 +100,6 @@ def test_a_projection_token_by_token_changes_nothing(subwords, monkeypatch, back
     assert model.prepare_weights().table.shape == (400, 64)
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
-
-
-def test_tokens_beyond_the_vocabulary_are_refused(subword_model):
-    with pytest.raises(IndexError):
-        subword_model(torch.tensor([[3, 400]]), subword_model.initial_state(1))
 
 
 def write(model, subwords, opening=b"\n I thought", length=150, **options):

@@ -1,6 +1,5 @@
 """A page in headless Chromium: opened once, or driven over WebDriver (W3C's protocol)."""
 
-import base64
 import json
 import re
 import shutil
@@ -19,7 +18,7 @@ FLAGS = (
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
     "--disable-dev-shm-usage",
 )
-KEYS = {"Tab": "\ue004", "Escape": "\ue00c", "Backspace": "\ue003", "Left": "\ue012"}
+KEYS = {"Tab": "\ue004", "Escape": "\ue00c"}
 PATIENCE = 60_000  # milliseconds for one script
 
 
@@ -78,10 +77,6 @@ class Browser:
     def devtools(self, command: str, **parameters: Any) -> Any:
         """Ask for what WebDriver has no word for."""
         return self.ask("goog/cdp/execute", {"cmd": command, "params": parameters})
-
-    def picture(self, path: Path) -> None:
-        """Write what one sees as PNG."""
-        path.write_bytes(base64.b64decode(self.ask("screenshot")))
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 import ctypes
 import logging
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -36,7 +35,7 @@ def runs_on_tiles(w_mh: Tensor) -> bool:
     return on_cpu and tile_library() is not None
 
 
-def build_for_tiles(load: Callable[[Build], ctypes.CDLL] = load) -> ctypes.CDLL | None:
+def build_for_tiles() -> ctypes.CDLL | None:
     """Build the library and ask it whether the processor has AMX; None if not.
 
     None, after a warning, also if the compiler knows no such instructions.

@@ -21,7 +21,7 @@ from model.inference.sampling import Clamp, Stepper
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile
-from model.text.tokenizer import START, Continuations
+from model.text.tokenizer import BYTES, START, Continuations
 from model.units.trace import trace, values_per_byte
 from tests.conftest import small_vocabulary
 
@@ -29,30 +29,21 @@ POOLS = {"last": lambda v: v[-1], "mean": lambda v: v.mean(0), "max": lambda v: 
 POOLS["min"] = lambda v: v.min(0)
 
 
-def small_model(folder, profile="openai", newline=-1e3, **architecture) -> LoadedModel:
+def small_model(
+    folder, profile="openai", newline=-1e3, kind="bytes", **architecture
+) -> LoadedModel:
     """An untrained model that is sure of what it writes, and that it never ends a line.
 
-    Wider recurrent weights would make it chaotic.
+    Wider recurrent weights would make it chaotic. kind: of its tokens; subwords are 400.
     """
-    config = ModelConfig(**{"hidden_size": 20, "embedding_size": 7, **architecture})
-    model = build_model(config, seed=3).eval()
-    model.decoder.weight.data.mul_(20)
-    model.decoder.bias.data[ord("\n")] = newline
-    save_model(folder, model, text_profile(profile), {})
-    return LoadedModel(model, text_profile(profile), folder)
-
-
-def small_subword_model(folder, kind="bpe", **architecture) -> LoadedModel:
-    """The same with a vocabulary of 400 tokens."""
-    tokenizer = small_vocabulary(kind, 400)
-    size = tokenizer.vocabulary_size
-    sizes = {"hidden_size": 20, "embedding_size": 7, "vocabulary_size": size, **architecture}
-    model = build_model(ModelConfig(**sizes), seed=3).eval()
+    tokenizer = BYTES if kind == "bytes" else small_vocabulary(kind, 400)
+    sizes = {"hidden_size": 20, "embedding_size": 7, "vocabulary_size": tokenizer.vocabulary_size}
+    model = build_model(ModelConfig(**sizes | architecture), seed=3).eval()
     model.decoder.weight.data.mul_(20)
     ends = [n for n, spelling in enumerate(tokenizer.spellings) if b"\n" in spelling]
-    model.decoder.bias.data[ends] = -1e3
-    save_model(folder, model, text_profile("openai"), {}, tokenizer=tokenizer)
-    return LoadedModel(model, text_profile("openai"), folder, tokenizer=tokenizer)
+    model.decoder.bias.data[ends] = newline
+    save_model(folder, model, text_profile(profile), {}, tokenizer=tokenizer)
+    return LoadedModel(model, text_profile(profile), folder, tokenizer=tokenizer)
 
 
 def small_classifier(loaded: LoadedModel, pooling: Sequence[Pooling] = ("last",)) -> Classifier:

@@ -19,8 +19,6 @@ from tests.model.demo.models import (
     python_says,
     small_classifier,
     small_model,
-    small_stars_and_ngrams,
-    small_subword_model,
 )
 from tests.support.chromium import CHROMIUM, DRIVER, KEYS, Browser, browser
 
@@ -30,6 +28,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 CLOSE = 1e-3  # what the page promises
+READ = "panels.get(0).verdict !== null"
 TEXTS = [
     "",
     "I loved it.",
@@ -55,6 +54,18 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         yield session
 
 
+@pytest.fixture
+def opened(chromium, tmp_path):
+    """Return a function that writes the page of a model and its classifier, and loads it."""
+
+    def write_and_load(loaded, classifier):
+        write_demo(loaded, classifier, tmp_path / "page.html")
+        load(chromium, (tmp_path / "page.html").as_uri())
+        return chromium
+
+    return write_and_load
+
+
 @pytest.fixture(scope="module")
 def small(tmp_path_factory):
     """A page of a small model, and that model."""
@@ -77,6 +88,12 @@ def load(page: Browser, address: str) -> None:
     page.open(address)
     until(page, "typeof sentimentNeuron === 'object'")
     page.run("await sentimentNeuron.ready")
+
+
+def resize(page: Browser, width: int, height: int) -> None:
+    """Give the page the window of a phone, or of a larger screen."""
+    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
+    page.devtools("Emulation.setDeviceMetricsOverride", **metrics)
 
 
 def until(page: Browser, condition: str):
@@ -113,45 +130,28 @@ def test_texts_become_the_bytes_and_numbers_of_python(page, small):
     compare(page, small[1], small_classifier(small[1]), TEXTS)
 
 
-def test_words_are_counted_in_what_the_model_reads(chromium, tmp_path):
-    """References resolved, by stars whose n-grams have a say."""
-    loaded = small_model(tmp_path / "model")
-    write_demo(loaded, small_stars_and_ngrams(loaded), tmp_path / "page.html")
-    load(chromium, (tmp_path / "page.html").as_uri())
-    rounded = as_8_bit(loaded)
-    compare(
-        chromium,
-        rounded,
-        small_stars_and_ngrams(rounded),
-        [*TEXTS, "It&#39;s R&amp;B, not &#34;pop&#34;"],
-    )
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["stars_1024", "amazon_1024", "amazon_subword_1024"])
-def test_two_hundred_texts_have_the_numbers_of_python(chromium, tmp_path, name):
+def test_two_hundred_texts_have_the_numbers_of_python(opened, name):
     loaded = load_model(name)
     classifier = load_fitted(loaded, find_classifier(loaded), "")
-    write_demo(loaded, classifier, tmp_path / "page.html")
-    load(chromium, (tmp_path / "page.html").as_uri())
-    compare(chromium, loaded, classifier, texts_of_many_kinds(200 - len(TEXTS)))
+    compare(opened(loaded, classifier), loaded, classifier, texts_of_many_kinds(200 - len(TEXTS)))
 
 
-def test_an_answer_is_counted_as_the_command_counts_it(chromium, tmp_path):
+def test_an_answer_is_counted_as_the_command_counts_it(opened):
     """Empty, unfamiliar, neutral, unsure, or one of the two classes; the page says so."""
     loaded = load_model("default_small")
     fitted = load_fitted(loaded, find_classifier(loaded), "")
-    write_demo(loaded, fitted, tmp_path / "page.html")
-    load(chromium, (tmp_path / "page.html").as_uri())
+    page = opened(loaded, fitted)
     texts = ["", " \n\u3000", "a", "&nbsp;", "zxqj vvkw qqqq zzxj kkqx jjzx", "I love it.",
              "It broke at once, a waste of money.", "The parcel came on a Tuesday.",
              "It works, I guess."]  # fmt: skip
     classifier, found = SentimentClassifier(loaded, fitted), []
     for text in texts:
-        outcome = chromium.run("return await sentimentNeuron.read(arguments[0])", text)["outcome"]
+        outcome = page.run("return await sentimentNeuron.read(arguments[0])", text)["outcome"]
         assert outcome == outcome_of(classifier(text), has_neutral=True), repr(text)
-        set_text(chromium, text)
-        found.append((outcome, chromium.run("return document.querySelector('.label').innerText")))
+        set_text(page, text)
+        found.append((outcome, page.run("return document.querySelector('.label').innerText")))
     assert {outcome for outcome, _ in found} == {
         *("empty", "unfamiliar", "neutral", "unsure", "negative", "positive")
     }
@@ -163,31 +163,29 @@ def test_an_answer_is_counted_as_the_command_counts_it(chromium, tmp_path):
         assert label.startswith("label: neutral (") or outcome != "neutral"
 
 
-def test_subwords_colour_the_letters_of_their_tokens(chromium, tmp_path):
-    loaded = small_subword_model(tmp_path / "model")
+def test_subwords_colour_the_letters_of_their_tokens(opened, tmp_path):
+    loaded = small_model(tmp_path / "model", kind="bpe")
     classifier = small_classifier(loaded)
-    write_demo(loaded, classifier, tmp_path / "page.html")
-    load(chromium, (tmp_path / "page.html").as_uri())
+    page = opened(loaded, classifier)
     rounded = as_8_bit(loaded)
-    compare(chromium, rounded, classifier, TEXTS)
+    compare(page, rounded, classifier, TEXTS)
     text = "The lamp works, I love the film."
-    shown = set_text(chromium, text)
+    shown = set_text(page, text)
     assert [letter or " " for letter, _, _ in shown] == list(text)
-    (limit,) = chromium.run("return [limit()]")
+    limit = page.run("return limit()")
     (said,) = python_says(rounded, classifier, [text], classifier.neuron)
     values = said["values"][2 : 2 + len(text)]  # after the opening
     expected = np.clip(-values / limit, -1, 1)  # polarity -1
-    signs = [-1 if name == "low" else 1 for _, name, _ in shown]
-    shares = [sign * float(share) for sign, (_, _, share) in zip(signs, shown, strict=True)]
+    shares = shares_of(shown)
     np.testing.assert_allclose(shares, expected, atol=1e-3)
     assert len(set(shares)) < len(text) - 5  # letters of one token have one colour
-    chromium.run("document.getElementById('write').click()")
-    until(chromium, f"panels.get(0).text.value.length > {len(text) + 20}")
-    chromium.run("stop()")
-    until(chromium, "panels.get(0).verdict !== null")
-    again = chromium.run("return panels.get(0).text.value")
+    page.run("document.getElementById('write').click()")
+    until(page, f"panels.get(0).text.value.length > {len(text) + 20}")
+    page.run("stop()")
+    until(page, READ)
+    again = page.run("return panels.get(0).text.value")
     assert again.startswith(text)
-    compare(chromium, rounded, classifier, [again])
+    compare(page, rounded, classifier, [again])
 
 
 def test_the_curve_lies_under_the_letters_of_every_line(page):
@@ -204,8 +202,7 @@ def test_the_curve_lies_under_the_letters_of_every_line(page):
         "return { lines, letters, zeros: zeros.map((zero) => zero.textContent) }"
     )
     for width in (900, 390):
-        metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600}
-        page.devtools("Emulation.setDeviceMetricsOverride", **metrics)
+        resize(page, width, 800)
         time.sleep(0.3)  # the page draws it again
         drawn = page.run(script)
         points = [point for line in drawn["lines"] for point in line]
@@ -232,23 +229,17 @@ def test_calls_made_together_answer_as_those_made_in_turn(page):
 
 def test_letters_are_coloured_as_one_types(page, small):
     page.type("#text0", "Good: né!")
-    until(page, "panels.get(0).verdict !== null")
-    shown = page.run(
-        "return [...document.querySelectorAll('.mirror span')].map((s) => s.innerText)"
-    )
-    assert shown == list("Good: né!")
-    shares = page.run(
-        "return [...document.querySelectorAll('.mirror span')].map((span) =>"
-        "(span.className === 'low' ? -1 : 1) * span.style.getPropertyValue('--share'))"
-    )
-    loaded, (_, limits) = small[1], page.run("return [about.unit, about.limits]")
+    until(page, READ)
+    shown = colours_of(page)
+    assert [letter or " " for letter, _, _ in shown] == list("Good: né!")
+    loaded, limits = small[1], page.run("return about.limits")
     values = python_says(loaded, None, ["Good: né!"], 4)[0]["values"]
     places = [2, 3, 4, 5, 6, 7, 8, 10, 11]  # of each letter's last byte
     expected = np.clip(-values[places] / limits[4], -1, 1)  # polarity -1: the unit is turned
-    np.testing.assert_allclose(shares, expected, atol=1e-3)
+    np.testing.assert_allclose(shares_of(shown), expected, atol=1e-3)
     before = page.run("return document.querySelector('.probability strong').innerText")
     page.type("#text0", " Bad?")
-    until(page, "panels.get(0).verdict !== null")
+    until(page, READ)
     assert page.run("return document.querySelector('.probability strong').innerText") != before
     until(page, "document.querySelector('.spoken').innerText.includes('positive')")
 
@@ -261,10 +252,15 @@ def colours_of(page: Browser) -> list:
     )
 
 
+def shares_of(colours: list) -> list[float]:
+    """Return each letter's part of the scale, below zero towards the low end."""
+    return [float(share or 0) * (-1 if name == "low" else 1) for _, name, share in colours]
+
+
 def set_text(page: Browser, text: str) -> list:
     """Give the page a text at once; return the colours once it is read."""
     page.run("panels.get(0).set(arguments[0])", text)
-    until(page, "panels.get(0).verdict !== null")
+    until(page, READ)
     time.sleep(0.1)  # a frame
     return colours_of(page)
 
@@ -348,17 +344,13 @@ def test_a_link_holds_both_texts_and_the_unit(page, small):
     assert page.run("return [panels.size, fragment()]") == [1, "text=Three"]
 
 
-def test_equal_texts_are_said_to_be_equal(page):
+def test_equal_texts_are_said_to_be_equal_and_none_is_compared_with_an_empty_one(page):
     set_text(page, "Good")
     page.run("compare('Good')")
     said = until(page, "document.getElementById('difference').innerText")
     assert said == "Both texts are equally likely positive. Unit 4: both texts are equally high."
     page.run("compare('Bad, it broke.')")
     until(page, "document.getElementById('difference').innerText.includes('text is higher by')")
-
-
-def test_a_text_is_not_compared_with_an_empty_one(page):
-    set_text(page, "Good")
     page.run("compare('')")
     until(page, "panels.get(1).verdict !== null")
     assert page.run("return document.getElementById('difference').hidden")
@@ -385,40 +377,37 @@ def test_a_text_that_is_cut_is_said_to_be_cut(page, how):
     assert page.run(status) == ""
 
 
-def test_label_and_colour_turn_at_the_classifiers_threshold(chromium, small, tmp_path):
-    classifier = small_classifier(small[1]).with_threshold(0.64)
-    write_demo(small[1], classifier, tmp_path / "page.html")
-    load(chromium, (tmp_path / "page.html").as_uri())
-    chromium.run("document.querySelector('[value=probability]').click()")
+def test_label_and_colour_turn_at_the_classifiers_threshold(opened, small):
+    page = opened(small[1], small_classifier(small[1]).with_threshold(0.64))
+    page.run("document.querySelector('[value=probability]').click()")
     cases = [("naïve café, 很好, ไม่ชอบ", "negative", "low"), ("emoji 😀", "positive", "high")]
     for text, label, colour in cases:
-        colours = [name for _, name, _ in set_text(chromium, text)]
-        probability = chromium.run("return panels.get(0).probability")
+        colours = [name for _, name, _ in set_text(page, text)]
+        probability = page.run("return panels.get(0).probability")
         assert probability > 0.5
         assert (probability > 0.64) == (label == "positive")
         shown = "const find = (name) => panels.get(0).element.querySelector(name);"
         shown += "return [find('.label').innerText, find('.probability i').className]"
-        said, shown_colour = chromium.run(shown)
+        said, shown_colour = page.run(shown)
         assert said.removesuffix(", but unsure") == f"label: {label} (threshold 0.64)"
         assert said.endswith("unsure") == (0.54 <= probability <= 0.74)
         assert shown_colour == colour
         each = "panels.get(0).pieces.map(({ end }) => sigmoid(panels.get(0).odds[end]))"
-        beyond = ["high" if p >= 0.64 else "low" for p in chromium.run(f"return {each}")]
+        beyond = ["high" if p >= 0.64 else "low" for p in page.run(f"return {each}")]
         assert colours == beyond
 
 
 def test_it_fits_a_phone_and_asks_nobody(page):
     page.run("document.getElementById('compare').click()")
     page.type("#text0", "w" * 60)
-    until(page, "panels.get(0).verdict !== null")
+    until(page, READ)
     lines = (  # of a large number, which may not be broken
         "const number = document.querySelector('.probability strong'), range = new Range();"
         "number.textContent = percent(1); range.selectNodeContents(number);"
         "return range.getClientRects().length"
     )
     for width in (320, 375, 390, 430):
-        metrics = {"width": width, "height": 640, "deviceScaleFactor": 2, "mobile": True}
-        page.devtools("Emulation.setDeviceMetricsOverride", **metrics)
+        resize(page, width, 640)
         assert page.run("return document.documentElement.scrollWidth") <= width
         assert page.run(lines) == 1
     page.devtools("Emulation.clearDeviceMetricsOverride")
@@ -440,36 +429,15 @@ def test_whatever_one_can_use_has_a_name(page):
     assert all(named.values()), named
 
 
-def contrast(page: Browser, palette: str) -> float:
-    """Return the least contrast of a letter with its background, whatever its value."""
-    return page.run(
-        "document.documentElement.dataset.palette = arguments[0];"
-        "const style = getComputedStyle(document.documentElement);"
-        "const hex = (name) => style.getPropertyValue(name).trim().match(/[0-9a-f]{2}/g)"
-        ".map((part) => parseInt(part, 16));"
-        "const light = (rgb) => rgb.map((part) => part / 255).map((part) => part <= 0.04045"
-        "? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)"
-        ".reduce((sum, part, index) => sum + part * [0.2126, 0.7152, 0.0722][index], 0);"
-        "const card = hex('--card'), ink = light(hex('--ink'));"
-        "const most = Number(style.getPropertyValue('--most'));"
-        "return Math.min(...['--high', '--low'].map((name) => {"
-        "const pole = style.getPropertyValue(name).trim().split(' ').map(Number);"
-        "const back = light(card.map((part, index) => part + most * (pole[index] - part)));"
-        "return (Math.max(ink, back) + 0.05) / (Math.min(ink, back) + 0.05); }))",
-        palette,
-    )
-
-
-def test_a_unit_of_unknown_meaning_is_neither_green_nor_red(chromium, small, tmp_path):
-    write_demo(small[1], None, tmp_path / "page.html")
-    load(chromium, (tmp_path / "page.html").as_uri())
-    until(chromium, "panels.get(0).verdict !== null")
-    assert "no probability" in chromium.run("return document.querySelector('header').innerText")
+def test_a_unit_of_unknown_meaning_is_neither_green_nor_red(opened, small):
+    page = opened(small[1], None)
+    until(page, READ)
+    assert "no probability" in page.run("return document.querySelector('header').innerText")
     legend = "return document.querySelector('.legend').innerText.split(/\\s+/)"
-    assert chromium.run(legend) == ["low", "high"]
-    assert chromium.run("return document.documentElement.dataset.palette") == "blue-orange"
+    assert page.run(legend) == ["low", "high"]
+    assert page.run("return document.documentElement.dataset.palette") == "blue-orange"
     hidden = "return document.querySelector('.panel .probability').checkVisibility()"
-    assert chromium.run(hidden) is False
+    assert page.run(hidden) is False
 
 
 def test_a_model_that_cannot_start_reports_it(chromium, small, tmp_path):
@@ -478,13 +446,3 @@ def test_a_model_that_cannot_start_reports_it(chromium, small, tmp_path):
     chromium.open((tmp_path / "page.html").as_uri())
     status = "document.getElementById('status').innerText"
     assert "could not start" in until(chromium, f"!{status}.includes('waking') && {status}")
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("palette", ["", "blue-orange"])
-def test_letters_stay_readable_on_their_colours(page, scheme, palette):
-    features = [{"name": "prefers-color-scheme", "value": scheme}]
-    page.devtools("Emulation.setEmulatedMedia", features=features)
-    least = contrast(page, palette)
-    assert not math.isnan(least)
-    assert least >= 4.5  # WCAG 2.2, AA

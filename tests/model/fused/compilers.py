@@ -1,8 +1,26 @@
 """Compilers in place of the user's: one that is quick, one that fails."""
 
 import shlex
+import subprocess
+
+import pytest
 
 from model.fused import compilation
+
+
+def output_of(source, folder, *options):
+    """Compile a program that includes the headers of model/fused; return the words it prints."""
+    try:
+        compiler = compilation._compiler()
+    except RuntimeError:
+        pytest.skip("no C++ compiler")
+    options = ("-std=c++20", "-pthread", f"-I{compilation.FOLDER}", *options)
+    command = [*compiler, *options, "-x", "c++", "-", "-o", folder / "program"]
+    subprocess.run(command, input=source, text=True, check=True)
+    run = subprocess.run(
+        [folder / "program"], capture_output=True, text=True, check=True, timeout=60
+    )
+    return run.stdout.split()
 
 
 def quick_compiler(folder, before=""):

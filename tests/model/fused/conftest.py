@@ -1,5 +1,6 @@
 """Every kernel in turn, and threads."""
 
+import sys
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -25,3 +26,12 @@ def threads() -> Iterator[Callable[[int], None]]:
     before = torch.get_num_threads()
     yield torch.set_num_threads
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def frequent_switches() -> Iterator[None]:
+    """Let threads take turns as often as Python can."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(usual)

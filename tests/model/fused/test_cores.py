@@ -38,68 +38,45 @@ V1 = {"proc/self/cgroup": "5:memory:/job\n3:cpu,cpuacct:/job\n0::/\n"}
 V2 = {"proc/self/cgroup": "0::/users/job\n"}
 
 
-@pytest.mark.parametrize(
-    ("files", "expected"),
-    [
-        pytest.param({}, inf, id="no cgroups"),
-        pytest.param(V2 | {f"{GROUP}/users/job/cpu.max": "max 100000\n"}, inf, id="no limit"),
-        pytest.param(V2 | {f"{GROUP}/users/job/cpu.max": "150000 100000\n"}, 1.5, id="own"),
-        pytest.param(
-            V2
-            | {f"{GROUP}/users/job/cpu.max": "max 100000", f"{GROUP}/users/cpu.max": "50000 25000"},
-            2.0,
-            id="the group above",
+def limit_1(folder, quota, period="100000"):
+    """The files of a limit in version 1, in microseconds."""
+    files = {"quota": quota, "period": period}
+    return {f"{GROUP}/{folder}/cpu.cfs_{name}_us": value for name, value in files.items()}
+
+
+def mounted_together(folder, path="/job", top="/", named="cpu,cpuacct"):
+    """Version 1, where the controller cpu is mounted with another one."""
+    return {
+        "proc/self/cgroup": f"3:{named}:{path}\n0::/\n",
+        "proc/self/mountinfo": (
+            "31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n"
+            f"36 31 0:32 {top} /{GROUP}/cpu,cpuacct rw shared:9 - cgroup cgroup rw,cpu,cpuacct\n"
         ),
-        pytest.param(V2 | {f"{GROUP}/cpu.max": "300000 100000"}, 3.0, id="a container's root"),
-        pytest.param(
-            V1
-            | {f"{GROUP}/cpu/job/cpu.cfs_{n}_us": v for n, v in (("quota", "-1"), ("period", "1"))},
-            inf,
-            id="version 1, no limit",
-        ),
-        pytest.param(
-            V1
-            | {
-                f"{GROUP}/cpu/cpu.cfs_quota_us": "250000",
-                f"{GROUP}/cpu/cpu.cfs_period_us": "100000",
-            },
-            2.5,
-            id="version 1, a container's root",
-        ),
-        *(
-            pytest.param(
-                {
-                    "proc/self/cgroup": f"3:{named}:{path}\n0::/\n",
-                    "proc/self/mountinfo": (
-                        "31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n"
-                        f"36 31 0:32 {top} /{GROUP}/cpu,cpuacct rw shared:9 - "
-                        "cgroup cgroup rw,cpu,cpuacct\n"
-                    ),
-                    f"{GROUP}/cpu,cpuacct{lies}/cpu.cfs_quota_us": "250000\n",
-                    f"{GROUP}/cpu,cpuacct{lies}/cpu.cfs_period_us": "100000\n",
-                },
-                2.5,
-                id=f"version 1, mounted with another controller, {what}",
-            )
-            for what, named, path, top, lies in (
-                ("own", "cpu,cpuacct", "/job", "/", "/job"),
-                ("in the other order", "cpuacct,cpu", "/job", "/", ""),
-                ("a part of the tree", "cpu,cpuacct", "/docker/9f/job", "/docker/9f", "/job"),
-            )
-        ),
-        pytest.param(
-            {
-                "proc/self/cgroup": "1:cpuset:/\n0::/job\n",
-                "proc/self/mountinfo": (
-                    f"41 31 0:38 / /{GROUP}/unified rw - cgroup2 cgroup2 rw,nsdelegate\n"
-                ),
-                f"{GROUP}/unified/job/cpu.max": "150000 100000\n",
-            },
-            1.5,
-            id="version 2 beside version 1",
-        ),
-    ],
-)
+    } | limit_1(f"cpu,cpuacct{folder}", "250000\n")
+
+
+BESIDE_V1 = {
+    "proc/self/cgroup": "1:cpuset:/\n0::/job\n",
+    "proc/self/mountinfo": f"41 31 0:38 / /{GROUP}/unified rw - cgroup2 cgroup2 rw,nsdelegate\n",
+    f"{GROUP}/unified/job/cpu.max": "150000 100000\n",
+}
+ABOVE = {f"{GROUP}/users/job/cpu.max": "max 100000", f"{GROUP}/users/cpu.max": "50000 25000"}
+QUOTAS = {
+    "no cgroups": ({}, inf),
+    "no limit": (V2 | {f"{GROUP}/users/job/cpu.max": "max 100000\n"}, inf),
+    "own": (V2 | {f"{GROUP}/users/job/cpu.max": "150000 100000\n"}, 1.5),
+    "the group above": (V2 | ABOVE, 2.0),
+    "a container's root": (V2 | {f"{GROUP}/cpu.max": "300000 100000"}, 3.0),
+    "version 1, no limit": (V1 | limit_1("cpu/job", "-1", "1"), inf),
+    "version 1, a container's root": (V1 | limit_1("cpu", "250000"), 2.5),
+    "version 1, with another": (mounted_together("/job"), 2.5),
+    "version 1, in the other order": (mounted_together("", named="cpuacct,cpu"), 2.5),
+    "version 1, a part": (mounted_together("/job", "/docker/9f/job", "/docker/9f"), 2.5),
+    "version 2 beside version 1": (BESIDE_V1, 1.5),
+}
+
+
+@pytest.mark.parametrize(("files", "expected"), QUOTAS.values(), ids=QUOTAS)
 def test_the_least_quota_on_the_way_to_the_root_holds(cgroups, files, expected):
     assert cores.quota(cgroups(files)) == expected
 
@@ -114,35 +91,6 @@ def test_cores_are_counted_without_sched_getaffinity(monkeypatch, counted, expec
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)  # as on macOS
     monkeypatch.setattr(os, "cpu_count", lambda: counted)
     assert cores.affine_cores() == expected
-
-
-class Bound:
-    """An OpenMP that binds its threads to these places."""
-
-    def __init__(self, *places):
-        self.places = places
-
-    def omp_get_num_places(self):
-        return len(self.places)
-
-    def omp_get_place_num_procs(self, place):
-        return len(self.places[place])
-
-    def omp_get_place_proc_ids(self, place, numbers):
-        numbers[:] = self.places[place]
-
-
-@pytest.mark.parametrize(
-    ("openmp", "expected"),
-    [
-        pytest.param(object(), set(), id="no OpenMP"),
-        pytest.param(Bound(), set(), id="not bound"),
-        pytest.param(Bound([7]), {7}, id="bound to one core"),
-        pytest.param(Bound([7, 8], [9, 10]), {7, 8, 9, 10}, id="this thread in one of two places"),
-    ],
-)
-def test_cores_that_openmp_binds_threads_to_count(openmp, expected):
-    assert cores.bound_cores(openmp) == expected
 
 
 @pytest.mark.skipif(cores.affine_cores() < 2, reason="one core is bound to anyway")

@@ -2,11 +2,10 @@
 
 import ctypes
 import os
-import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
+from functools import partial
 
 import pytest
 import torch
@@ -16,6 +15,7 @@ from model.fused.compilation import window_library
 from model.fused.window import RecurrenceInput, RecurrentWeights
 from model.layers.recurrence import fused_mlstm
 from model.state import State
+from tests.model.fused.compilers import output_of
 
 MEETINGS = 4
 # Prints how often the thread that comes first has slept.
@@ -42,22 +42,10 @@ int main() {{
 """
 
 
-@pytest.fixture
-def compiler():
-    try:
-        return compilation._compiler()
-    except RuntimeError:
-        pytest.skip("no C++ compiler")
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="a thread's own sleeps are counted on Linux")
-def test_a_thread_that_waits_long_sleeps(compiler, tmp_path):
-    (tmp_path / "late.cpp").write_text(PROGRAM)
-    folder = Path(crowding.__file__).parent  # has team.h
-    command = [*compiler, "-std=c++20", "-O2", "-pthread", f"-I{folder}", "late.cpp", "-o", "late"]
-    subprocess.run(command, cwd=tmp_path, check=True)
-    run = subprocess.run([tmp_path / "late"], capture_output=True, text=True, check=True)
-    assert int(run.stdout) >= 1  # not all: on a busy machine it may come late itself
+def test_a_thread_that_waits_long_sleeps(tmp_path):
+    (sleeps,) = output_of(PROGRAM, tmp_path, "-O2")
+    assert int(sleeps) >= 1  # not all: on a busy machine it may come late itself
 
 
 class RecordedLibrary:
@@ -77,12 +65,17 @@ class RecordedLibrary:
 class MovedWatch(crowding.Watch):
     """A watch of this thread alone, with a clock and a queue that the test moves."""
 
-    def __init__(self, threads, library, cores=2):
+    def __init__(self, monkeypatch, threads, library, cores=2):
         self.now = 0.0
         self.file = threads / str(threading.get_native_id()) / "schedstat"
         self.file.parent.mkdir()
         self.file.write_text("1 0 1")
-        super().__init__(threads, lambda: self.now, lambda: library, lambda: cores, lambda: True)
+        monkeypatch.setattr(crowding, "THREADS", threads)
+        monkeypatch.setattr(crowding, "monotonic", lambda: self.now)
+        monkeypatch.setattr(crowding, "window_library", lambda: library)
+        monkeypatch.setattr(crowding, "affine_cores", lambda: cores)
+        monkeypatch.setattr(crowding, "owns_process", lambda: True)
+        super().__init__()
 
     def passes(self, seconds, queued):
         self.now += seconds
@@ -92,10 +85,15 @@ class MovedWatch(crowding.Watch):
         return self.crowded
 
 
-def test_crowding_is_noticed_and_forgotten(tmp_path):
+@pytest.fixture
+def moved_watch(monkeypatch, tmp_path):
+    return partial(MovedWatch, monkeypatch, tmp_path)
+
+
+def test_crowding_is_noticed_and_forgotten(moved_watch):
     torch.set_num_threads(2)
     library = RecordedLibrary()
-    watch = MovedWatch(tmp_path, library)
+    watch = moved_watch(library)
     assert not watch.passes(1.0, 0.01)
     assert not watch.passes(0.1, 0.1)  # too soon after the last look
     assert watch.passes(1.0, 0.5)
@@ -104,20 +102,15 @@ def test_crowding_is_noticed_and_forgotten(tmp_path):
     assert library.asked == [(True, 2), "short", "short", (False, 2)]
 
 
-def test_a_single_thread_never_waits(tmp_path):
-    library = RecordedLibrary()
-    assert not MovedWatch(tmp_path, library).passes(1.0, 0.9)
-    assert library.asked == []
-
-
 @pytest.mark.skipif(not crowding.THREADS.is_dir(), reason="the system does not tell")
-def test_time_in_the_queue_is_added_up_over_threads(tmp_path):
+def test_time_in_the_queue_is_added_up_over_threads(monkeypatch, tmp_path):
     assert crowding.queued_seconds() >= 0
+    monkeypatch.setattr(crowding, "THREADS", tmp_path)
     for name, text in (("1", "7 2000000000 3"), ("2", "7 500000000 3"), ("3", "")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "schedstat").write_text(text)
     (tmp_path / "ended").mkdir()
-    assert crowding.queued_seconds(tmp_path) == 2.5
+    assert crowding.queued_seconds() == 2.5
 
 
 def short_slices_are_granted():
@@ -127,7 +120,7 @@ def short_slices_are_granted():
 
 
 @pytest.mark.skipif(not short_slices_are_granted(), reason="Linux from 6.12 on, x86-64")
-def test_the_scheduler_is_asked_for_short_slices_and_nothing_else(tmp_path):
+def test_the_scheduler_is_asked_for_short_slices_and_nothing_else(moved_watch):
     if compilation.window_library() is None:
         pytest.skip("not compiled")
     get_attributes, size = 315, 48
@@ -135,7 +128,7 @@ def test_the_scheduler_is_asked_for_short_slices_and_nothing_else(tmp_path):
     system = ctypes.CDLL(None)
     assert system.syscall(get_attributes, 0, before, size, 0) == 0
     torch.set_num_threads(2)
-    watch = MovedWatch(tmp_path, window_library())
+    watch = moved_watch(window_library())
     assert watch.passes(1.0, 0.5)
     assert system.syscall(get_attributes, 0, after, size, 0) == 0
     watch.passes(1.0, 0)  # lets the idle team go
@@ -144,7 +137,7 @@ def test_the_scheduler_is_asked_for_short_slices_and_nothing_else(tmp_path):
 
 
 @pytest.mark.skipif(crowding.affine_cores() < 2, reason="with one core OpenMP never polls long")
-def test_openmp_polls_for_less_time_while_there_is_an_idle_team(tmp_path):
+def test_openmp_polls_for_less_time_while_there_is_an_idle_team(moved_watch):
     if compilation.window_library() is None:
         pytest.skip("not compiled")
     if {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():
@@ -158,7 +151,7 @@ def test_openmp_polls_for_less_time_while_there_is_an_idle_team(tmp_path):
             time.sleep(0.03)
         return time.process_time() - seconds
 
-    watch = MovedWatch(tmp_path, window_library(), crowding.affine_cores())
+    watch = moved_watch(window_library(), crowding.affine_cores())
     for queued in (0.5, 0):  # another test may have met a crowded machine
         watch.passes(1.0, queued)
     polling()
@@ -174,39 +167,16 @@ def test_openmp_polls_for_less_time_while_there_is_an_idle_team(tmp_path):
     ("cores", "threads", "kept"),
     [(4, 4, 2), (4, 2, 4), (4, 5, None), (4, 6, None), (1, 4, None), (100, 2, None)],
 )
-def test_an_idle_team_is_kept_only_to_fill_cores(tmp_path, cores, threads, kept):
+def test_an_idle_team_is_kept_only_to_fill_cores(moved_watch, cores, threads, kept):
     library = RecordedLibrary()
-    watch = MovedWatch(tmp_path, library, cores)
+    watch = moved_watch(library, cores)
+    assert not watch.passes(1.0, 0.9)  # a single thread never waits
+    assert library.asked == []
     torch.set_num_threads(threads)
     assert watch.passes(1.0, 0.5)
     assert library.asked == [*([] if kept is None else [(True, kept)]), "short"]
     assert not watch.passes(1.0, 0.0)
     assert library.asked[-1][0] is False  # let go, whatever the number of threads is by then
-
-
-# Prints how many threads OpenMP is asked for. It takes 0 for a number of its own choice, and the
-# unsigned number that -4 becomes it cannot start.
-TEAM = """
-#include <cstdio>
-#include "team.h"
-void GOMP_parallel(void (*)(void*), void*, unsigned threads, unsigned) {
-  std::printf("%u ", threads);
-}
-int omp_get_thread_num() { return 0; }
-int omp_get_num_threads() { return 1; }
-int main() {
-  for (int64_t wanted : {-4, 0, 1, 2}) in_team(wanted, [](int64_t, int64_t) {});
-}
-"""
-
-
-def test_openmp_is_asked_for_one_thread_at_least(compiler, tmp_path):
-    (tmp_path / "team.cpp").write_text(TEAM)
-    folder = Path(crowding.__file__).parent
-    command = [*compiler, "-std=c++20", f"-I{folder}", "team.cpp", "-o", "team"]
-    subprocess.run(command, cwd=tmp_path, check=True)
-    run = subprocess.run([tmp_path / "team"], capture_output=True, text=True, check=True)
-    assert run.stdout.split() == ["1", "1", "1", "2"]
 
 
 def test_every_window_on_a_cpu_looks(monkeypatch):

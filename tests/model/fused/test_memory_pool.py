@@ -1,5 +1,8 @@
 """The next step reuses the memory of a step, block by block."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -65,15 +68,56 @@ def test_a_product_into_kept_memory_is_linear(dtype):
     assert linear_into_pooled_buffer(x.double(), w.double()).dtype == torch.float64
 
 
-def test_no_more_memory_is_kept_than_the_slack_allows():
-    pool = MemoryPool()
-    for size in range(1, 40):
-        pool.release(pool.allocate(size * SMALLEST))
-    assert sum(block.numel() for block in pool.idle) <= 1.25 * pool.most_used
+@pytest.fixture
+def pool():
+    return MemoryPool()
 
 
-def test_memory_that_could_not_be_had_does_not_count():
-    pool = MemoryPool()
+def test_memory_is_reused_only_when_nothing_refers_to_it(pool):
+    size = SMALLEST
+    first = pool.empty(size, dtype=torch.uint8)
+    address, view = first.data_ptr(), first[10:20]
+    del first
+    other = pool.empty(size, dtype=torch.uint8)
+    assert other.data_ptr() != address
+    del view
+    again = pool.empty(size // 8, 2, dtype=torch.float32)  # another shape and dtype
+    assert again.data_ptr() == address
+    assert again.shape == (size // 8, 2)
+
+
+def test_little_more_is_idle_than_was_in_use_at_once(pool):
+    size = SMALLEST
+    held = [pool.empty(size, dtype=torch.uint8) for _ in range(5)]
+    del held
+    assert [block.numel() for block in pool.idle] == [size] * 5
+    pool.empty(3 * size, dtype=torch.uint8)  # too large for what is idle; given back at once
+    assert sum(block.numel() for block in pool.idle) == 6 * size  # at most 1.25 times 5 sizes
+    assert pool.used == 0
+
+
+def test_memory_that_is_much_too_large_is_not_reused(pool):
+    pool.idle = [torch.empty(5 * SMALLEST, dtype=torch.uint8)]
+    taken = pool.empty(2 * SMALLEST, dtype=torch.uint8)
+    assert taken.untyped_storage().nbytes() == 2 * SMALLEST
+
+
+@pytest.mark.usefixtures("frequent_switches")
+def test_threads_never_share_memory(pool):
+    def intact(mark):
+        for _ in range(300):
+            mine = pool.empty(SMALLEST, dtype=torch.uint8)
+            mine[:4] = mark
+            time.sleep(0)
+            if not (mine[:4] == mark).all():
+                return False
+        return True
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(intact, range(4)))
+
+
+def test_memory_that_could_not_be_had_does_not_count(pool):
     with pytest.raises(RuntimeError, match="memory"):
         pool.allocate(1 << 60)  # more than any machine has
     assert (pool.used, pool.most_used) == (0, 0)

@@ -19,10 +19,9 @@ from model.layers.recurrence import (
     fastest_for,
     implementation_for,
     recur,
-    reference_mlstm,
 )
 from tests.model.fused.tiles.emulation import emulate_tiles, take_no_tiles
-from tests.model.layers.windows import error, exact, results, scaled_inputs, tolerance
+from tests.model.layers.windows import assert_as_reference, scaled_inputs, tolerance
 
 NAMES = [implementation.name for implementation in (REFERENCE, *FASTEST_FIRST)]
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
@@ -43,10 +42,8 @@ def test_each_available_name_computes_what_the_reference_computes(name, dtype, m
         assert implementation_for(name, inputs[3]).name == name
     except InputError as refusal:
         pytest.skip(str(refusal))
-    expected = results(reference_mlstm, exact(inputs))
     limit = 1e-9 if dtype == torch.float64 else tolerance(dtype, T, H)
-    for a, e in zip(results(partial(recur, name), inputs), expected, strict=True):
-        assert error(a, e) <= limit
+    assert_as_reference(partial(recur, name), inputs, limit)
 
 
 def test_auto_and_its_old_name_take_the_fastest():
@@ -59,13 +56,6 @@ def test_auto_and_its_old_name_take_the_fastest():
     ("backend", "dtype", "size", "integers", "reason"),
     [
         ("triton", torch.float32, 4, False, "it needs a CUDA GPU, and the model is on cpu"),
-        (
-            "triton_products",
-            torch.float32,
-            4,
-            False,
-            "it needs a CUDA GPU, and the model is on cpu",
-        ),
         ("amx", torch.float32, 4, False, "it multiplies in bfloat16, and the model in float32"),
         ("amx", torch.bfloat16, 4, False, "this processor has no Intel AMX"),
         ("cpp", torch.bfloat16, 5, False, "16-bit products take units in pairs, and 5 is odd"),
@@ -106,7 +96,5 @@ def test_int8_takes_the_named_implementation():
     assert model.implementation == "plain torch, 8-bit products"
 
 
-def test_other_cells_have_no_named_implementation():
-    with pytest.raises(InputError, match=r"model\.backend cpp computes the recurrence of an mLSTM"):
-        ModelConfig(cell="lstm", backend="cpp")
+def test_other_cells_take_the_old_name_of_auto():
     assert ModelConfig(cell="lstm", backend="fused").backend == "fused"

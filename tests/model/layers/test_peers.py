@@ -5,7 +5,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from model.errors import InputError
 from model.files.weights import load_model, save_model
 from model.inference.features import FeatureKind, features_in_order
 from model.inference.sampling import Clamp, Stepper
@@ -25,15 +24,18 @@ def peer(cell, **changes):
     return build_model(config_of(cell, **(sizes | changes)), seed=3).eval()
 
 
-def test_gru_equals_torch():
-    model = peer("gru").double()
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_lstm_and_gru_are_torchs(cell):
+    model = peer(cell).double()
     tokens = random_tokens(3, 20)
     _, state = model.hidden(tokens[:, :8], model.initial_state(3))
     h, state = model.hidden(tokens[:, 8:], state)
     x = model.embedding(tokens.t())
     for index, layer in enumerate(model.layers):
-        x, last = layer.gru(x)
-        torch.testing.assert_close(state.features("hidden")[index], last[0], **EXACT)
+        x, last = getattr(layer, cell)(x)
+        last_h, last_c = last if cell == "lstm" else (last, last)
+        torch.testing.assert_close(state.features("hidden")[index], last_h[0], **EXACT)
+        torch.testing.assert_close(state.features("cell")[index], last_c[0], **EXACT)
     torch.testing.assert_close(h, x[8:], **EXACT)
 
 
@@ -133,7 +135,7 @@ def test_the_feature_of_a_cell_of_ones_own_is_its_c_if_it_has_one(pooling):
     np.testing.assert_allclose(feature, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("cell", PEERS)
+@pytest.mark.parametrize("cell", ["mlstm", "lstm", *PEERS])
 def test_a_reset_lane_forgets_even_nan(cell):
     model = peer(cell).double()
     tokens = random_tokens(3, 6)
@@ -192,9 +194,3 @@ def test_a_saved_peer_is_the_same_model(cell, quantized, tmp_path):
     for name, tensor in model.state_dict().items():
         tolerance = float(tensor.abs().max()) / 127 if quantized else 0
         torch.testing.assert_close(loaded.state_dict()[name], tensor, rtol=0, atol=tolerance)
-
-
-@pytest.mark.parametrize(("heads", "hidden_size"), [(3, 16), (16, 16), (4, 18)])
-def test_heads_that_do_not_fit_are_refused(heads, hidden_size):
-    with pytest.raises(InputError, match=f"transformer of {heads} heads needs a multiple"):
-        ModelConfig(cell="transformer", heads=heads, hidden_size=hidden_size)

@@ -70,13 +70,39 @@ def scaled_inputs(dtype, T, B, H):
     return inputs
 
 
+def outputs_of(recurrence, inputs, **more):
+    """h, and the last h and c. more: as for `window_of`."""
+    outputs, state = recurrence(window_of(*inputs, **more))
+    return outputs, *state.tensors().values()
+
+
+def loss_of(outputs):
+    return sum(out.double().square().sum() for out in outputs)
+
+
 def results(recurrence, inputs, indices=None):
     """h, the last h and c, and the gradient of every input."""
-    x_proj, h, c, *weights = inputs
-    outputs, state = recurrence(window_of(x_proj, h, c, *weights, indices=indices))
-    made = (outputs, *state.tensors().values())
-    loss = sum(out.double().square().sum() for out in made)
-    return (*made, *torch.autograd.grad(loss, inputs))
+    outputs = outputs_of(recurrence, inputs, indices=indices)
+    return (*outputs, *torch.autograd.grad(loss_of(outputs), inputs))
+
+
+def assert_equal(found, expected):
+    """Assert that tensors are the same to the bit."""
+    for a, b in zip(found, expected, strict=True):
+        assert torch.equal(a, b)
+
+
+def assert_near(found, expected, limit):
+    """Assert that no tensor's relative error is larger than the limit."""
+    for a, e in zip(found, expected, strict=True):
+        assert a.shape == e.shape
+        assert error(a, e) <= limit
+
+
+def assert_as_reference(recurrence, inputs, limit, indices=None):
+    """Assert that outputs and gradients are those of the reference in float64, up to a limit."""
+    expected = results(reference_mlstm, exact(inputs), indices)
+    assert_near(results(recurrence, inputs, indices), expected, limit)
 
 
 def exact(inputs):

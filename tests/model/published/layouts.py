@@ -4,6 +4,7 @@ Nothing of ours is used: a model is a dictionary of float64 matrices [in, out] a
 has them, its states are what that file computes, and a layout stacks the gates by their letters.
 """
 
+from collections import OrderedDict
 from dataclasses import dataclass
 
 import numpy as np
@@ -97,7 +98,7 @@ def nvidia_language_model(
     def tensor(array):
         return torch.from_numpy(np.ascontiguousarray(array)).to(dtype)
 
-    rnn = {}
+    rnn = OrderedDict()  # as torch's modules have it
     for k, matrices in enumerate(language.layers):
         parts = {"w_ih": stacked(matrices, "x", order), "w_hh": stacked(matrices, "m", order)}
         parts |= {"w_mih": matrices["Wmx"], "w_mhh": matrices["Wmh"]}

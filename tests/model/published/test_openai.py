@@ -97,10 +97,10 @@ def test_other_files_do_not_matter(folder, language):
     assert_same(import_openai(folder).model, language)
 
 
-def pickled():
-    """An array of objects, whose unpickling would run code."""
+def saved(array):
+    """The bytes of a file of an array; one of objects would run code where it is unpickled."""
     buffer = io.BytesIO()
-    np.save(buffer, np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    np.save(buffer, array, allow_pickle=True)
     return buffer.getvalue()
 
 
@@ -122,7 +122,9 @@ DAMAGED = "{'descr': ('<f4',), 'fortran_order': False, 'shape': (10, 10)}"
         (b"", "damaged or cut short"),
         (b"\x93NUMPY\x01\x00", "damaged or cut short"),
         (b"not an array at all", "damaged or cut short"),
-        (pickled(), "not a plain array"),
+        (saved(np.zeros((10, 10), np.float32))[:-8], "cut short"),
+        (saved(np.array([{"a": 1}], dtype=object)), "not a plain array"),
+        (saved(np.zeros((10, 10), np.int64)), "holds int64"),
     ],
 )
 def test_damaged_files_are_refused(folder, content, message):
@@ -131,17 +133,7 @@ def test_damaged_files_are_refused(folder, content, message):
         import_openai(folder)
 
 
-def test_a_file_cut_short_is_refused(folder):
-    path = folder / "7.npy"
-    path.write_bytes(path.read_bytes()[:-8])
-    with pytest.raises(InputError, match=r"7\.npy.*cut short"):
-        import_openai(folder)
-
-
-def test_numbers_that_are_no_weights_are_refused(folder):
-    np.save(folder / "8.npy", np.zeros(40, dtype=np.int64))
-    with pytest.raises(InputError, match=r"8\.npy: holds int64"):
-        import_openai(folder)
+def test_numbers_that_are_not_finite_are_refused(folder):
     np.save(folder / "8.npy", np.full(40, np.nan, dtype=np.float32))
     with pytest.raises(InputError, match="NaN"):
         import_openai(folder)

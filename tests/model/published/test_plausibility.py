@@ -61,7 +61,3 @@ def test_a_uniform_model_costs_eight_bits():
     model.layers[0].g_mx.data.zero_()
     model.layers[0].g_mh.data.zero_()
     assert gains_differ(model) == 0
-
-
-def test_the_plain_english_is_plain():
-    assert all(text.isascii() and text.isprintable() for text in PLAIN_ENGLISH)

@@ -1,11 +1,12 @@
 """Traced values are the model's own state, byte by byte."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 
 from model.errors import InputError
-from model.inference.features import final_states
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile
@@ -53,18 +54,12 @@ def test_one_text_alone_equals_step_to_the_bit(small_model, sequences):
     np.testing.assert_array_equal(values, stepped(small_model, sequences[3], "cell", -1))
 
 
-def test_units_come_in_the_order_asked_for(small_model, sequences):
+@pytest.mark.parametrize("kind", [list, np.array, np.uint8])
+def test_units_come_in_the_order_asked_for(small_model, sequences, kind):
     whole = trace(small_model, sequences)
-    some = trace(small_model, sequences, [7, 0, 7])
+    some = trace(small_model, sequences, kind([7, 0, 7]))
     for all_units, chosen in zip(whole, some, strict=True):
         np.testing.assert_array_equal(chosen, all_units[:, [7, 0, 7]])
-
-
-def test_the_last_values_are_the_features(small_model, sequences):
-    traces = trace(small_model, sequences)
-    for rows, features in final_states(small_model, sequences[:5]):
-        for row, feature in zip(rows, features, strict=True):
-            np.testing.assert_allclose(traces[row][-1], feature, rtol=1e-5, atol=1e-6)
 
 
 def test_the_liveliest_units_vary_most(small_model, sequences):
@@ -80,17 +75,11 @@ def test_units_and_layers_that_are_not_there_are_refused(small_model, sequences)
     for unit in (True, 1.0, "1", -1):
         with pytest.raises(InputError, match=f"unit {unit!r}: the model has units 0 to 11"):
             trace(small_model, sequences, [unit])
-    with pytest.raises(InputError, match="layer -2"):
-        trace(small_model, sequences, layer=-2)
-    with pytest.raises(InputError, match="state is 'Cell'"):
-        trace(small_model, sequences, state="Cell")
-
-
-def test_numpys_whole_numbers_name_units(small_model, sequences):
-    expected = trace(small_model, sequences, [3, 1])
-    for given in (np.array([3, 1]), np.array([3, 1], np.uint8)):
-        for one, other in zip(trace(small_model, sequences, given), expected, strict=True):
-            np.testing.assert_array_equal(one, other)
+    for read in (trace, partial(highest_variance_units, count=3)):
+        with pytest.raises(InputError, match="layer -2: the model has layers 0 to 0"):
+            read(small_model, sequences, layer=-2)
+        with pytest.raises(InputError, match="state is 'Cell'"):
+            read(small_model, sequences, state="Cell")
 
 
 def test_variances_are_those_of_all_bytes_however_many_are_read_at_once(small_model, monkeypatch):
@@ -112,7 +101,7 @@ def test_variances_are_those_of_all_bytes_however_many_are_read_at_once(small_mo
 
 
 def test_progress_is_told_of_every_byte(small_model, sequences):
-    for read in (trace, lambda *given, **more: highest_variance_units(*given, 3, **more)):
+    for read in (trace, partial(highest_variance_units, count=3)):
         told, records = [], []
 
         def advance(count, told=told, records=records):
@@ -122,12 +111,3 @@ def test_progress_is_told_of_every_byte(small_model, sequences):
         read(small_model, sequences, advance=advance)
         assert sum(told) == sum(map(len, sequences))
         assert not any(records)  # the history of every state would stay in memory
-
-
-def test_the_liveliest_units_of_a_layer_or_state_that_is_not_there_are_refused(
-    small_model, sequences
-):
-    with pytest.raises(InputError, match="layer 1: the model has layers 0 to 0"):
-        highest_variance_units(small_model, sequences, 3, layer=1)
-    with pytest.raises(InputError, match="state is 'Cell'"):
-        highest_variance_units(small_model, sequences, 3, state="Cell")

@@ -185,20 +185,8 @@ def test_the_decoder_multiplies_integers_too():
     assert 0 < (rounded - exact).abs().max() < 0.05 * exact.abs().max()
 
 
-def test_a_model_changes_its_precision_and_back():
-    model = build_model(ModelConfig(hidden_size=32), seed=0).eval()
-    tokens, state = torch.arange(12).view(3, 4), model.initial_state(3)
-    with torch.inference_mode():
-        exact, _ = model.hidden(tokens, state)
-        model.set_precision("int8")
-        rounded, _ = model.hidden(tokens, state)
-        assert 0 < (rounded - exact).abs().max() < 0.05
-        model.set_precision("fp32")
-        assert torch.equal(model.hidden(tokens, state)[0], exact)
-
-
 @pytest.mark.parametrize("size", [32, 34])  # 34: in plain torch
-def test_weights_are_multiplied_in_the_precision_that_they_were_folded_for(size):
+def test_a_model_changes_its_precision_and_prepared_weights_keep_theirs(size):
     model = build_model(ModelConfig(hidden_size=size), seed=0).eval()
     tokens, state = torch.arange(12).view(3, 4), model.initial_state(3)
     with torch.inference_mode():
@@ -208,6 +196,10 @@ def test_weights_are_multiplied_in_the_precision_that_they_were_folded_for(size)
             found[precision] = (model.prepare_weights(), model.hidden(tokens, state)[0])
         for weights, expected in found.values():
             assert torch.equal(model.hidden(tokens, state, weights)[0], expected)
+        (_, exact), (_, rounded) = found.values()
+        assert 0 < (rounded - exact).abs().max() < 0.05
+        model.set_precision("fp32")
+        assert torch.equal(model.hidden(tokens, state)[0], exact)
 
 
 @pytest.mark.parametrize(
