@@ -9,8 +9,9 @@ from types import SimpleNamespace
 
 import torch
 
-from data_utils.corpus import embedded_corpus
+from data_utils.corpus import open_corpus
 from model.errors import InputError
+from tests.support.runs import ROOT
 from tests.support.trainers import make_trainer
 from training import evaluation
 from training import monitor as monitor_module
@@ -51,7 +52,7 @@ def scored_slowly(model, sequences, **options):
 if __name__ == "__main__":
     assert PIECES * PIECE > PATIENCE
     monitor_module.generate = written_slowly
-    corpus, trainer = embedded_corpus(), make_trainer()
+    corpus, trainer = open_corpus(ROOT / "tests/fixtures/v1/corpus"), make_trainer()
     with launched("cpu", timeout=PATIENCE) as world:
         log = SimpleNamespace(board=SimpleNamespace(add_text=lambda *_: None))
         assert torch.equal(world.sum(torch.ones(1)), torch.full((1,), 2.0))

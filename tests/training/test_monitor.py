@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from data_utils.corpus import embedded_corpus, open_corpus
+from data_utils.corpus import open_corpus
 from data_utils.synthetic import synthetic_reviews
 from model.errors import InputError
 from model.inference.features import FeatureKind, features_in_order
@@ -25,6 +25,8 @@ from training.monitor import SAMPLE_LENGTH, Monitor
 from training.parallel.distributed import World
 from training.probe import Probe
 from training.trainer import Diverged
+
+CORPUS = ROOT / "tests/fixtures/v1/corpus"
 
 
 def write_set(path, texts, labels):
@@ -95,7 +97,7 @@ def test_finite_weights_that_predict_nothing_finite_have_diverged():
         decoder = trainer.model.decoder.weight
         decoder.copy_(3e38 * decoder.sign())  # sums of a few of them are beyond fp32
     trainer.check_divergence()
-    corpus = open_corpus(ROOT / "tests/fixtures/v1/corpus")
+    corpus = open_corpus(CORPUS)
     monitor = Monitor(EvaluateConfig(), corpus, ALONE)
     with pytest.raises(Diverged, match=r"model predicts is not finite at step 0: .* has diverged"):
         monitor.show(trainer, SimpleNamespace(board=None))
@@ -113,7 +115,7 @@ class Meeting(World):
 def test_ranks_meet_after_every_part_of_an_examination(sets):
     trainer, world = make_trainer(), Meeting(0, 1, CPU)
     config = EvaluateConfig(probe_train=sets[0], probe_val=sets[1])
-    monitor = Monitor(config, embedded_corpus(), world)
+    monitor = Monitor(config, open_corpus(CORPUS), world)
     assert len(monitor.sample(trainer.model)) == world.met <= SAMPLE_LENGTH  # after every character
     before, parts = world.met, []
     monitor.probe.measure(trainer.model, lambda: parts.append(world.met))
@@ -154,7 +156,7 @@ def test_a_probe_names_no_option_that_a_training_does_not_have(tmp_path, header,
     path.write_text("\n".join([header, *rows]))
     config = EvaluateConfig(probe_train=path, probe_val=path)
     with pytest.raises(InputError, match=r"^evaluate\.probe_train and probe_val: .*csv") as refused:
-        Monitor(config, embedded_corpus(), ALONE)
+        Monitor(config, open_corpus(CORPUS), ALONE)
     assert advice in str(refused.value)
     assert "--" not in str(refused.value)
 
