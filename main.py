@@ -60,17 +60,7 @@ def pretrain(run: ResolvedRun) -> int:
     utilization = utilization_of(trainer, corpus.characters_per_token)
     run.begin()
     best_model.forget_lost_model(trainer)
-    announce(
-        world,
-        trainer.model,
-        corpus,
-        run.directory.folder,
-        lanes=run.lanes,
-        step=trainer.progress.step,
-        steps=trainer.steps,
-        steps_per_epoch=steps_per_epoch,
-        cooldown_begin=trainer.schedule.cooldown_begin,
-    )
+    announce(trainer, corpus, run.directory.folder, steps_per_epoch)
 
     def due(every_steps: int) -> bool:
         step = trainer.progress.step

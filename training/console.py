@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from tqdm import tqdm
@@ -16,10 +16,12 @@ from tqdm import tqdm
 from data_utils.corpus import Corpus
 from model.commands.program import drop
 from model.fused.cores import has_fast_bf16
-from model.layers.language_model import LanguageModel
 from model.text.tokenizer import BYTES
 
 from .parallel.distributed import World
+
+if TYPE_CHECKING:
+    from .trainer import Trainer
 
 GONE = (errno.EPIPE, errno.EIO)  # a pipe without a reader, a terminal that was closed
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk of a file for stdout
@@ -52,30 +54,17 @@ def print_main(world: World, line: str) -> None:
             print(line, flush=True)
 
 
-def announce(
-    world: World,
-    model: LanguageModel,
-    corpus: Corpus,
-    folder: Path,
-    *,
-    lanes: int,
-    step: int,
-    steps: int,
-    steps_per_epoch: float,
-    cooldown_begin: int | None,
-) -> None:
-    """Print the sizes of the model, the data and the run, and the run's folder.
-
-    lanes: of all ranks. step: of the checkpoint from which the run of `steps` steps continues.
-    cooldown_begin: the step after which the learning rate cools down, if it does.
-    """
+def announce(trainer: "Trainer", corpus: Corpus, folder: Path, steps_per_epoch: float) -> None:
+    """Print the sizes of the model, the data and the run, and the run's folder."""
+    world, model = trainer.world, trainer.model
+    step, steps = trainer.progress.step, trainer.steps
     parameters = sum(parameter.numel() for parameter in model.parameters())
     train = corpus.splits["train"]
     of_vocabulary = f"tokens of {train.tokenizer.fingerprint}"
     unit = "bytes" if train.tokenizer.kind == BYTES.kind else of_vocabulary
     lines = [
         f"{parameters:,} parameters; {train.reviews:,} reviews, {len(train.tokens):,} {unit}; "
-        f"{lanes} lanes on {world.size} x {world.device.type}, "
+        f"{trainer.lanes} lanes on {world.size} x {world.device.type}, "
         f"{str(model.dtype).removeprefix('torch.')}; {steps:,} steps "
         f"({steps / steps_per_epoch:.2f} epochs) from step {step:,}",
         f"recurrence: {model.implementation}",
@@ -89,7 +78,7 @@ def announce(
     lines.append(f"writing to {folder}")
     if step >= steps:
         more = "--train.steps or --train.epochs asks for more"
-        if cooldown_begin is not None:
+        if (cooldown_begin := trainer.schedule.cooldown_begin) is not None:
             more = (
                 "to go on, name a checkpoint before the cooldown, which began at step "
                 f"{cooldown_begin:,} (--from)"

@@ -9,9 +9,9 @@ import torch
 
 from model.bounds import PositiveInt, check_bounds
 from model.errors import InputError
-from model.inference.scoring import Reset, token_costs
+from model.inference.scoring import token_costs
 from model.layers.language_model import LanguageModel
-from model.text.split import Split, cut_strips, tokens_by_review
+from model.text.split import Split, cut_strips
 
 from .parallel.distributed import WaitingTogether, World
 from .precision import sums_in_fp32
@@ -42,17 +42,15 @@ class EvaluateConfig:
 
 
 def evaluate_split(
-    model: LanguageModel, split: Split, *, lanes: int, world: World, reset: Reset = "strip"
+    model: LanguageModel, split: Split, *, lanes: int, world: World
 ) -> tuple[float, int]:
-    """Return (bits per character, characters) of a split, divided among the ranks by pieces.
+    """Return (bits per character, characters) of a split, divided among the ranks by strips.
 
-    The pieces are the same for any number of ranks. reset: "strip" reads `lanes` pieces, each in
-    file order with the state carried from review to review; "review" starts every review from the
-    zero state.
+    The strips, `lanes` of them, are the same for any number of ranks. Each is read in file order,
+    with the state carried from review to review.
     """
     split.check()
-    pieces = tokens_by_review(split) if reset == "review" else cut_strips(split, lanes)
-    own = pieces[world.rank :: world.size]
+    own = cut_strips(split, lanes)[world.rank :: world.size]
     together = WaitingTogether(world)
 
     def advance(tokens: int) -> None:

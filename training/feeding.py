@@ -14,13 +14,11 @@ from .parallel.batch import Batch, as_batch
 class Prefetcher:
     """The batches from a window on; a thread prepares the next one in advance.
 
-    end: stop before this window; None: never. The window after a run's last one may begin an epoch,
-    and shuffling it would cost every rank time and memory.
+    end: stop before this window. The window after a run's last one may begin an epoch, and
+    shuffling it would cost every rank time and memory.
     """
 
-    def __init__(
-        self, lanes: Lanes | Epochs, device: torch.device, first_window: int, end: int | None = None
-    ):
+    def __init__(self, lanes: Lanes | Epochs, device: torch.device, first_window: int, end: int):
         self.lanes, self.device, self.window, self.end = lanes, device, first_window, end
         self.waited = 0.0  # seconds in which steps waited for their batch
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
@@ -59,7 +57,7 @@ class Prefetcher:
         self._prepare()
 
     def _prepare(self) -> None:
-        over = self.end is not None and self.window >= self.end
+        over = self.window >= self.end
         self.coming: Future[Batch] | None = (
             None if over else self.thread.submit(self._make, self.window)
         )

@@ -32,11 +32,11 @@ def parse_span(span: str) -> tuple[int, int]:
 class StepProfiler:
     """Writes a trace of some steps for each rank; on a GPU also a snapshot of its memory.
 
-    span: FIRST:LAST, both included; None: record nothing. step: the last one taken so far.
+    span: FIRST:LAST, both included. step: the last one taken so far.
     """
 
-    def __init__(self, span: str | None, folder: Path, world: World, step: int):
-        self.first, self.last = (0, 0) if span is None else parse_span(span)
+    def __init__(self, span: str, folder: Path, world: World, step: int):
+        self.first, self.last = parse_span(span)
         self.folder, self.world = folder, world
         self._profile: profile | None = None
         self.advance(step)

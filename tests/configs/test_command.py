@@ -48,27 +48,33 @@ def shell(command):
     )
 
 
+@pytest.fixture
+def run_after(tmp_path):
+    """Return a function that runs a command after some code: Python imports it before all else."""
+
+    def run_words(code, words):
+        (tmp_path / "sitecustomize.py").write_text(code)
+        return shell(f"PYTHONPATH={tmp_path} {sys.executable} {words}")
+
+    return run_words
+
+
 @pytest.mark.parametrize(
     ("words", "package"),
     [
         ("main.py", "torch"),
-        ("main.py", "tensorboard"),
-        ("scripts/prepare_corpus.py", "docstring_parser"),
         ("-m experiments.neuron.run", "docstring_parser"),
     ],
 )
-def test_a_package_that_is_not_installed_is_named(tmp_path, words, package):
-    """Python imports sitecustomize before anything else; None there makes an import fail."""
-    (tmp_path / "sitecustomize.py").write_text(f"import sys; sys.modules[{package!r}] = None")
-    process = shell(f"PYTHONPATH={tmp_path} {sys.executable} {words} --help")
+def test_a_package_that_is_not_installed_is_named(run_after, words, package):
+    process = run_after(f"import sys; sys.modules[{package!r}] = None", f"{words} --help")
     assert_refused(process, package, "pip install -r requirements.txt")
 
 
-def test_the_first_message_after_pip_install_is_on_the_page_about_trouble(tmp_path):
+def test_the_first_message_after_pip_install_is_on_the_page_about_trouble(run_after):
     """Of the packages that scripts need, `pip install .` brings neither of these."""
     missing = "for name in ('docstring_parser', 'tyro'): sys.modules[name] = None"
-    (tmp_path / "sitecustomize.py").write_text(f"import sys\n{missing}")
-    process = shell(f"PYTHONPATH={tmp_path} {sys.executable} scripts/prepare_corpus.py --help")
+    process = run_after(f"import sys\n{missing}", "scripts/prepare_corpus.py --help")
     message = process.stderr.partition(":")[2].partition(":")[0].strip()
     assert message.startswith("the package")
     assert f"`error: {message}`" in (ROOT / "docs/troubleshooting.md").read_text()
@@ -92,9 +98,8 @@ sys.meta_path.insert(0, Interrupting())
         ("-m model models", "numpy"),
     ],
 )
-def test_ctrl_c_during_the_imports_is_one_word(tmp_path, words, imported):
-    (tmp_path / "sitecustomize.py").write_text(INTERRUPTS.format(name=imported))
-    process = shell(f"PYTHONPATH={tmp_path} {sys.executable} {words}")
+def test_ctrl_c_during_the_imports_is_one_word(run_after, words, imported):
+    process = run_after(INTERRUPTS.format(name=imported), words)
     assert (process.returncode, process.stdout, process.stderr) == (130, "", "interrupted\n")
 
 
@@ -124,21 +129,6 @@ from model.commands.program import run; from model.files.storage import write_at
 def write(path): path.write_text("a part"); print("begun", flush=True); time.sleep(60)
 run(lambda: write_atomically(Path("answers"), write))
 """
-
-
-# `timeout` sends its signal twice: the second one comes as early, or as late, as it likes.
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
-def test_a_signal_that_comes_twice_ends_a_command_once(capsys, name):
-    number = getattr(signal, name)
-    before = signal.signal(number, signal.SIG_DFL)  # nohup would ignore SIGHUP
-    try:
-        with pytest.raises(SystemExit) as end:
-            run(lambda: os.kill(os.getpid(), number))
-        assert signal.getsignal(number) is signal.SIG_IGN
-        assert end.value.code == 128 + number
-        assert capsys.readouterr().err == "interrupted\n"
-    finally:
-        signal.signal(number, before)
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])

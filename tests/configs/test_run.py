@@ -11,7 +11,6 @@ from threading import Barrier
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -24,12 +23,13 @@ from model.files.storage import write_json
 from model.text.split import Split
 from tests.support.damage import damaged_bytes
 from tests.support.peers import among_peers
+from tests.support.trainers import ALONE, CPU
 from training.parallel.distributed import World
 from training.runs import run_directory
 from training.runs.run_directory import TRAINING_FILE
 
-ALONE = World(0, 1, torch.device("cpu"))
 AGAIN = ("--if-exists", "resume")
+RESUME = (*AGAIN, "--data.lanes", "5")  # as `folder` was begun
 CORPUS = Corpus(
     {"train": Split(np.zeros(9), np.zeros(2))},
     {"splits": {name: {"sha256": ""} for name in SPLITS}},
@@ -60,6 +60,20 @@ def folder(tmp_path):
     return tmp_path / "run"
 
 
+def add_checkpoint(folder, step, word="step"):
+    checkpoint = folder / "checkpoint" / f"{word}-{step:08d}"
+    checkpoint.mkdir(parents=True)
+    write_json(checkpoint / TRAINING_FILE, {"progress": {"step": step}})
+
+
+def add_model(folder, step):
+    """Add the best model, of a step; return its description."""
+    path = folder / "model/config.json"
+    path.parent.mkdir()
+    write_json(path, {"provenance": {"step": step, "best_valid_bits_per_character": 1.5}})
+    return path
+
+
 @pytest.mark.parametrize(
     ("shards", "told"),
     [("11", "1 of the 5 lanes reads"), ("13", "3 of the 5 lanes read"), ("10", ""), ("4", "")],
@@ -78,24 +92,16 @@ def test_shards_that_leave_lanes_without_text_for_a_whole_shard_are_told(
 
 
 def test_a_run_whose_folder_was_moved_stays_one_to_resume(folder, tmp_path, caplog):
-    with holding(folder, *AGAIN, "--data.lanes", "5") as run:
+    with holding(folder, *RESUME) as run:
         run.keep_resumable()
         assert not caplog.text
         folder.rename(tmp_path / "moved")
         run.keep_resumable()
         assert "was moved or removed" in caplog.text
     add_checkpoint(folder, 30)
-    saved = resolved(folder, *AGAIN, "--data.lanes", "5")
+    saved = resolved(folder, *RESUME)
     assert saved.resumed
     assert saved.config == run.config
-
-
-def test_an_existing_run_is_refused_by_default(folder):
-    with pytest.raises(InputError, match="exists already"):
-        resolved(folder)
-    with pytest.raises(InputError, match="exists already"):
-        resolved(folder, "--if-exists", "refuse")
-    assert resolved(folder, *AGAIN, "--data.lanes", "5").resumed
 
 
 def test_a_folder_whose_name_is_not_utf8_is_refused_before_anything_is_written(tmp_path):
@@ -107,7 +113,7 @@ def test_a_folder_whose_name_is_not_utf8_is_refused_before_anything_is_written(t
 @pytest.mark.parametrize("shares", ["even", "measured"])
 def test_a_rank_for_which_no_lane_is_left_is_refused(tmp_path, shares):
     """No speed would ever be measured of it: it would be idle to the end."""
-    pair, words = World(0, 2, torch.device("cpu")), ("--data.lanes", "1", "--parallel.shares")
+    pair, words = World(0, 2, CPU), ("--data.lanes", "1", "--parallel.shares")
     with among_peers(0, 2):
         with pytest.raises(InputError, match=r"data\.lanes is 1, fewer than the 2 processes"):
             resolved(tmp_path / "run", *words, shares, world=pair)
@@ -115,29 +121,19 @@ def test_a_rank_for_which_no_lane_is_left_is_refused(tmp_path, shares):
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (
-            ("bucket_cap_mb", "1", "--parallel.flat", "True"),
-            "bucket_cap_mb is 1; it is for buckets",
-        ),
-        (("bucket_cap_mb", "1", "--parallel.combine", "adasum"), "are sent in one piece"),
-    ],
-)
-def test_a_setting_of_an_exchange_that_is_not_used_is_refused_in_a_new_run(tmp_path, words, said):
-    words = (f"--parallel.{words[0]}", *words[1:])
-    with pytest.raises(InputError, match=said):
-        resolved(tmp_path / "new", *words)
+@pytest.mark.parametrize("whole", [("flat", "True"), ("combine", "adasum")])
+def test_a_size_of_buckets_is_refused_in_a_new_run_that_has_none(tmp_path, whole):
+    words, (key, value) = ("--parallel.bucket_cap_mb", "1"), whole
+    with pytest.raises(InputError, match=r"bucket_cap_mb is 1; it is for buckets, .* in one piece"):
+        resolved(tmp_path / "new", *words, f"--parallel.{key}", value)
     assert not list((tmp_path / "new").glob("*"))
-
-
-def test_a_setting_of_the_exchange_that_is_used_is_accepted(tmp_path):
-    words = ("--parallel.compression", "fp16", "--parallel.combine", "mean")
-    resolved(tmp_path / "new", "--parallel.bucket_cap_mb", "1", *words)
+    resolved(tmp_path / "other", *words, "--parallel.compression", "fp16")
 
 
 def test_a_launcher_that_restarts_means_the_same_run(folder, tmp_path, monkeypatch):
+    assert resolved(folder, *RESUME).resumed
+    with pytest.raises(InputError, match="exists already"):
+        resolved(folder, "--if-exists", "refuse")
     monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", "3")
     run = resolved(folder, "--data.lanes", "5")
     assert run.resumed
@@ -157,24 +153,25 @@ def test_what_the_command_leaves_open_is_as_at_the_first_start(folder):
     assert run.config == saved
 
 
-def test_a_command_that_names_no_batch_means_the_batch_of_the_first_start(tmp_path):
-    config = tmp_path / "open.toml"
-    config.write_text("[train]\nsteps = 5\n")
-    assert load_config(config).data.lanes is None
-    words = ["--config", str(config), "--run-dir", str(tmp_path / "run"), *AGAIN]
+def test_a_command_that_is_repeated_means_the_batch_and_the_folder_of_the_first_start(
+    tmp_path, monkeypatch
+):
+    """Where it names neither."""
+    monkeypatch.chdir(tmp_path)
+    Path("open.toml").write_text("[train]\nsteps = 5\n")
     for resumed in (False, True):
-        with resolve_run(RunOptions.from_command_line(words), ALONE) as run:
+        options = RunOptions.from_command_line(["--config", "open.toml", *AGAIN])
+        with resolve_run(options, ALONE) as run:
+            assert run.directory.folder.as_posix() == "runs/open"
             assert (run.resumed, run.lanes) == (resumed, 64)
             run.begin()
 
 
 def test_a_cooldown_that_a_command_began_goes_on_when_it_is_repeated(folder):
     """As a launcher repeats it after every interruption."""
-    cooled = (*AGAIN, "--data.lanes", "5", "--optim.cooldown_steps", "20")
+    cooled = (*RESUME, "--optim.cooldown_steps", "20")
     for step in (30, 40):
-        checkpoint = folder / "checkpoint" / f"step-{step:08d}"
-        checkpoint.mkdir(parents=True)
-        write_json(checkpoint / TRAINING_FILE, {"progress": {"step": step}})
+        add_checkpoint(folder, step)
         run = resolved(folder, *cooled)
         assert run.config.optim.cooldown_from == 30
         run.begin()
@@ -186,13 +183,7 @@ def test_a_cooldown_that_a_command_began_goes_on_when_it_is_repeated(folder):
 def test_another_cooldown_than_that_of_a_runs_end_needs_a_checkpoint_before_it(tmp_path):
     begin(tmp_path / "run", "--optim.cooldown_steps", "20")
     with pytest.raises(InputError, match=r"of 20 steps at its end; .* before it \(--from\)$"):
-        resolved(tmp_path / "run", *AGAIN, "--data.lanes", "5", "--optim.cooldown_steps", "21")
-
-
-def add_checkpoint(folder, step, word="step"):
-    checkpoint = folder / "checkpoint" / f"{word}-{step:08d}"
-    checkpoint.mkdir(parents=True)
-    write_json(checkpoint / TRAINING_FILE, {"progress": {"step": step}})
+        resolved(tmp_path / "run", *RESUME, "--optim.cooldown_steps", "21")
 
 
 CHANGES = [
@@ -206,7 +197,7 @@ CHANGES = [
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_cooldown_under_way_is_not_changed(folder, change):
-    cooled = (*AGAIN, "--data.lanes", "5", "--optim.cooldown_steps", "20")
+    cooled = (*RESUME, "--optim.cooldown_steps", "20")
     add_checkpoint(folder, 30)
     resolved(folder, *cooled, *change).begin()  # asked for together with it
     add_checkpoint(folder, 40)
@@ -226,7 +217,7 @@ def test_the_schedule_may_change_before_a_cooldown(folder, change):
     cooled = ("--optim.cooldown_steps", "20")
     add_checkpoint(folder, 30)
     for words in ((), cooled, (*cooled, *change)):
-        resolved(folder, *AGAIN, "--data.lanes", "5", *words).begin()
+        resolved(folder, *RESUME, *words).begin()
 
 
 LENGTHS = [("--train.steps", "100", "200"), ("--train.epochs", "10", "20")]
@@ -240,7 +231,7 @@ def test_a_run_that_began_with_its_cooldown_is_not_lengthened_within_it(
     """Before it, the cooldown moves to the new end."""
     folder, small = tmp_path / "run", ("--model.hidden_size", "8", "--optim.cooldown_steps", "20")
     begin(folder, *small, key, length)
-    resume = (*AGAIN, "--data.lanes", "5", *small)
+    resume = (*RESUME, *small)
     add_checkpoint(folder, step)
     if kept is not None:
         add_checkpoint(folder, kept, "mine")
@@ -256,7 +247,7 @@ def test_a_run_that_began_with_its_cooldown_is_not_lengthened_within_it(
 
 def test_a_new_length_is_refused_where_the_run_is_beyond_it(folder):
     add_checkpoint(folder, 30)
-    resume = (*AGAIN, "--data.lanes", "5", "--model.hidden_size", "8")
+    resume = (*RESUME, "--model.hidden_size", "8")
     path = folder / "config.toml"
     text = path.read_text()
     path.write_text(re.sub("hidden_size = .*", "hidden_size = 8", text))
@@ -285,10 +276,8 @@ def test_a_new_length_is_refused_where_the_run_is_beyond_it(folder):
 def test_a_model_of_steps_that_other_settings_replace_goes_aside(folder, change, aside, step):
     """A kill between an evaluation and the next checkpoint leaves the model of a later step."""
     add_checkpoint(folder, 30)
-    model = folder / "model/config.json"
-    model.parent.mkdir()
-    write_json(model, {"provenance": {"step": step, "best_valid_bits_per_character": 1.5}})
-    resolved(folder, *AGAIN, "--data.lanes", "5", *change).begin()
+    model = add_model(folder, step)
+    resolved(folder, *RESUME, *change).begin()
     moved = aside and step == 35
     assert (folder / "aside-step-00000035/model/config.json").exists() is moved
     assert model.exists() is not moved
@@ -296,11 +285,9 @@ def test_a_model_of_steps_that_other_settings_replace_goes_aside(folder, change,
 
 def test_rows_that_are_refused_leave_everything_in_its_place(folder):
     add_checkpoint(folder, 30)
-    model = folder / "model/config.json"
-    model.parent.mkdir()
-    write_json(model, {"provenance": {"step": 35, "best_valid_bits_per_character": 1.5}})
+    model = add_model(folder, 35)
     (folder / "metrics.jsonl").write_text("12\n")
-    run = resolved(folder, *AGAIN, "--data.lanes", "5", "--optim.cooldown_steps", "20")
+    run = resolved(folder, *RESUME, "--optim.cooldown_steps", "20")
     with pytest.raises(InputError, match="line 1 is not a row of metrics"):
         run.begin()
     assert model.exists()
@@ -317,7 +304,7 @@ def test_the_path_of_the_model_that_a_run_starts_from_is_saved_whole(
     for place in ("mine", "mine/of_a_run/model", "stars_1024/of something else"):
         (tmp_path / place).mkdir(parents=True, exist_ok=True)
         (tmp_path / place / "config.json").write_text("{}")
-    folder, words = tmp_path / "run", (*AGAIN, "--data.lanes", "5", "--train.start_from", name)
+    folder, words = tmp_path / "run", (*RESUME, "--train.start_from", name)
     with holding(folder, *words) as run:
         run.begin()
     expected = str(tmp_path / name) if is_path else name
@@ -341,13 +328,13 @@ def test_a_damaged_config_is_refused_or_resumed_from(folder, data):
 
 
 def test_a_resumed_run_keeps_its_way_of_shuffling(folder):
-    path, resume = folder / "config.toml", (*AGAIN, "--data.lanes", "5")
-    assert resolved(folder, *resume).config.data.shuffle == "balanced"
+    path = folder / "config.toml"
+    assert resolved(folder, *RESUME).config.data.shuffle == "balanced"
     saved = path.read_text()
     path.write_text(saved.replace('shuffle = "balanced"\n', ""))
-    assert resolved(folder, *resume).config.data.shuffle == "shards"  # before there was a choice
+    assert resolved(folder, *RESUME).config.data.shuffle == "shards"  # before there was a choice
     path.write_text(saved.replace("balanced", "reviews"))
-    assert resolved(folder, *resume).config.data.shuffle == "reviews"  # the default of its time
+    assert resolved(folder, *RESUME).config.data.shuffle == "reviews"  # the default of its time
 
 
 def test_a_new_run_takes_the_shuffling_and_the_vocabulary_of_its_corpus(folder, tmp_path):
@@ -372,30 +359,15 @@ def test_a_new_run_has_no_cooldown_that_has_begun(tmp_path):
         resolved(tmp_path / "new", "--config", str(config))
 
 
-def test_another_setting_is_another_run(folder):
-    with pytest.raises(InputError, match=r"cannot change optim\.lr"):
-        resolved(folder, *AGAIN, "--data.lanes", "5", "--optim.lr", "1e-5")
-    with pytest.raises(InputError, match=r"cannot change data\.lanes"):
-        resolved(folder, *AGAIN, "--data.lanes", "6")
-
-
 @pytest.mark.parametrize("begun", [(), ("--optim.cooldown_steps", "20")])
-def test_the_error_names_a_cooldown_among_what_may_change_unless_there_is_one(folder, begun):
+def test_another_setting_is_refused_with_all_that_may_change(folder, begun):
     add_checkpoint(folder, 30)
-    same = (*AGAIN, "--data.lanes", "5", *begun)
+    same = (*RESUME, *begun)
     resolved(folder, *same).begin()
     with pytest.raises(InputError, match=r"may change only .*train\.epochs") as refused:
-        resolved(folder, *same, "--optim.lr", "1e-5")
+        resolved(folder, *same, "--optim.lr", "1e-5", "--data.lanes", "6")
+    assert "cannot change data.lanes, optim.lr;" in str(refused.value)
     assert ("optim.cooldown_steps" in str(refused.value)) == (not begun)
-
-
-def test_the_default_name_gets_no_suffix_then(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for resumed in (False, True):
-        with resolve_run(RunOptions.from_command_line(list(AGAIN)), ALONE) as run:
-            assert run.directory.folder.as_posix() == "runs/tour"
-            assert run.resumed == resumed
-            run.begin()
 
 
 def test_an_interrupted_start_is_repeated_and_a_foreign_folder_not_touched(tmp_path):
@@ -424,7 +396,7 @@ def test_a_rank_that_does_not_see_the_run_reports_it(tmp_path, monkeypatch):
     monkeypatch.setattr(run_directory, "VISIBLE_SECONDS", 0.0)
     run = resolved(tmp_path / "run", *AGAIN)
     monkeypatch.setattr("configs.run.run_on_main", lambda world, act: str(tmp_path / "run"))
-    elsewhere = AmongMany(1, 2, torch.device("cpu"))
+    elsewhere = AmongMany(1, 2, CPU)
     with pytest.raises(InputError, match="file system that all nodes share"):
         replace(run, world=elsewhere).begin()
     with pytest.raises(InputError, match="file system that all nodes share"):
@@ -434,16 +406,16 @@ def test_a_rank_that_does_not_see_the_run_reports_it(tmp_path, monkeypatch):
 @pytest.mark.parametrize("words", [[], AGAIN, ["--if-exists", "refuse"]])
 def test_a_run_under_way_is_not_touched_by_a_second_one(folder, words):
     with (
-        holding(folder, *AGAIN, "--data.lanes", "5"),
+        holding(folder, *RESUME),
         pytest.raises(InputError, match=rf"run: process {os.getpid()} on .* has held it since"),
     ):
         resolved(folder, *words, "--data.lanes", "5")
-    assert resolved(folder, *AGAIN, "--data.lanes", "5").resumed
+    assert resolved(folder, *RESUME).resumed
 
 
 def test_a_launchers_process_waits_for_the_one_before_it(folder, monkeypatch, caplog):
     monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", "3")
-    hasty = World(0, 1, torch.device("cpu"), timeout=timedelta(seconds=0.2))
+    hasty = World(0, 1, CPU, timeout=timedelta(seconds=0.2))
     with (
         holding(folder, "--data.lanes", "5"),
         pytest.raises(InputError, match="wait for it to end"),
@@ -480,7 +452,7 @@ def test_the_next_start_removes_what_a_kill_left_half_written(folder):
     (folder / "model").mkdir()
     (folder / "model/.config.json.partial").write_text("{")
     (folder / "model/config.json").write_text("{}")
-    resolved(folder, *AGAIN, "--data.lanes", "5")
+    resolved(folder, *RESUME)
     left = sorted(path.name for path in folder.rglob("*") if path.is_file())
     assert left == ["config.json", "config.toml"]
     assert not list((folder / "checkpoint").iterdir())

@@ -13,14 +13,10 @@ import torch
 import torch.distributed as dist
 
 from data_utils.lanes import WindowBatch
-from model.layers.config import ModelConfig
-from model.layers.language_model import build_model
-from model.state import DTYPES
-from training.optimizers.optim import OptimConfig
+from tests.support.trainers import make_trainer
 from training.parallel.batch import as_batch
 from training.parallel.buckets import BucketedExchange, BucketSender
 from training.parallel.distributed import World
-from training.trainer import TrainConfig, Trainer
 
 STEPS = 8
 SIZES = {"cuda": (1024, 128, 128), "cpu": (16, 4, 8)}  # units, lanes, bytes
@@ -43,14 +39,14 @@ def main(kind):
     found = {}
     for precision in ("fp32", "bf16", "fp16"):
         for way, sent in SENT.items():
-            trainer = Trainer(
-                build_model(ModelConfig(hidden_size=units), 0, DTYPES[precision]),
-                optim=OptimConfig(lr=1e-3, clip_norm=1.0),
-                train=TrainConfig(precision=precision),
-                world=World(0, 1, device),
-                lanes=lanes,
+            trainer = make_trainer(
+                precision,
+                lanes,
                 steps=100,
-                seed=0,
+                hidden_size=units,
+                world=World(0, 1, device),
+                lr=1e-3,
+                clip_norm=1.0,
             )
             if sent is not None:
                 sender = BucketSender(trainer.world, sent)

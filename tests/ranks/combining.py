@@ -12,23 +12,15 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from data_utils.lanes import WindowBatch
-from model.layers.config import ModelConfig
-from model.layers.language_model import build_model
-from model.state import DTYPES
-from model.text.profiles import text_profile
-from tests.training.parallel.adasum_oracle import pairwise_tree
+from tests.support.trainers import ALONE, CPU, PROFILE, make_trainer, uneven_window
 from training.checkpoint import Checkpoints
-from training.optimizers.optim import OptimConfig
 from training.parallel.batch import as_batch
-from training.parallel.distributed import World, launched
+from training.parallel.distributed import launched
 from training.parallel.exchange import ParallelConfig
 from training.parallel.shares import with_shares
 from training.runs.checkpoint_store import flatten_optimizers
-from training.trainer import TrainConfig, Trainer
 
-LANES, T, STEPS = 8, 12, 3
-LENGTHS = np.array([T, T, 5, T, 1, 9, T, 7])  # unequal: a mean of means would be wrong
+LANES, STEPS = 8, 3
 SGD = {"name": "sgd", "lr": 30.0}
 ADAM = {"name": "adam", "lr": 1e-2}
 
@@ -51,27 +43,35 @@ OVERFLOWING = {
 }
 
 
+def pair(a, b):
+    """Return Adasum of two arrays as its paper writes it, in float64."""
+    a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    inner = float(np.vdot(a, b))
+    of_a = 1 - inner / (2 * float(np.vdot(a, a))) if a.any() else 1.0
+    of_b = 1 - inner / (2 * float(np.vdot(b, b))) if b.any() else 1.0
+    return of_a * a + of_b * b
+
+
+def pairwise_tree(groups):
+    """Return Adasum of several groups' lists of tensors: the halves', then that of the two."""
+    if len(groups) == 1:
+        return [np.asarray(tensor, np.float64) for tensor in groups[0]]
+    half = len(groups) // 2
+    both = pairwise_tree(groups[:half]), pairwise_tree(groups[half:])
+    return [pair(a, b) for a, b in zip(*both, strict=True)]
+
+
 def window(number, own):
     """Return a window of the lanes `own`; its counts are theirs alone."""
-    tokens = np.random.default_rng(number).integers(0, 256, (LANES, T + 1), dtype=np.uint8)
-    lengths = LENGTHS[own]
-    total = int(lengths.sum())
-    reset = np.zeros(len(lengths), bool)
-    return as_batch(WindowBatch(tokens[own], lengths, reset, total, total), torch.device("cpu"))
+    whole = uneven_window(number, own)
+    total = int(whole.lengths.sum())
+    return as_batch(whole._replace(transitions=total, characters=total), CPU)
 
 
-def make_trainer(world, lanes, *, optim, precision="fp32", **parallel):
+def make(world, lanes, *, optim, precision="fp32", **parallel):
     """Return a trainer of a small model from the seed."""
-    return Trainer(
-        build_model(ModelConfig(hidden_size=16), seed=1, compute_dtype=DTYPES[precision]),
-        optim=OptimConfig(**optim),
-        train=TrainConfig(precision=precision),
-        world=world,
-        lanes=lanes,
-        steps=10,
-        seed=0,
-        parallel=ParallelConfig(**parallel),
-    )
+    parallel = ParallelConfig(**parallel)
+    return make_trainer(precision, lanes, hidden_size=16, world=world, parallel=parallel, **optim)
 
 
 def take_steps(trainer, own, steps):
@@ -90,9 +90,8 @@ def weights_of(trainer):
 def expected(world, shares, optim, windows_per_step):
     """Return the weights after the steps, of a process per rank and a tree over what they did."""
     lanes = [with_shares(world, shares).slice_of(rank, LANES) for rank in range(world.size)]
-    alone = World(0, 1, world.device)
     trainers = [
-        make_trainer(alone, own.stop - own.start, optim=optim, windows_per_step=windows_per_step)
+        make(ALONE, own.stop - own.start, optim=optim, windows_per_step=windows_per_step)
         for own in lanes
     ]
     for _ in range(STEPS):
@@ -114,9 +113,7 @@ def expected(world, shares, optim, windows_per_step):
 def train(world, *, optim, shares="even", **parallel):
     """Return what rank 0 prints of a way to train."""
     shares = shares if shares == "even" else shares[: world.size]
-    trainer = make_trainer(
-        with_shares(world, shares), LANES, optim=optim, combine="adasum", **parallel
-    )
+    trainer = make(with_shares(world, shares), LANES, optim=optim, combine="adasum", **parallel)
     start = weights_of(trainer)
     take_steps(trainer, trainer.own, STEPS)
     oracle = expected(world, shares, optim, parallel.get("windows_per_step", 1))
@@ -126,7 +123,7 @@ def train(world, *, optim, shares="even", **parallel):
     norm = np.linalg.norm
     moved = [norm(end - old) for end, old in zip(oracle, start, strict=True)]
     apart = [norm(a - b) for a, b in zip(found, oracle, strict=True)]
-    mean = make_trainer(world, LANES, optim=optim)
+    mean = make(world, LANES, optim=optim)
     take_steps(mean, mean.own, STEPS)
     from_mean = [norm(a - b) for a, b in zip(weights_of(mean), oracle, strict=True)]
     return {
@@ -140,7 +137,7 @@ def train(world, *, optim, shares="even", **parallel):
 
 def overflow(world, *, optim):
     """Let one rank's gradient overflow in fp16; return whether weights moved, and the scale."""
-    trainer = make_trainer(world, LANES, optim=optim, precision="fp16", combine="adasum")
+    trainer = make(world, LANES, optim=optim, precision="fp16", combine="adasum")
     during_backward = trainer.exchange.during_backward
 
     @contextmanager
@@ -174,12 +171,10 @@ def overflow(world, *, optim):
 
 def resume(world, folder, *, optim, **parallel):
     """Train, save, go on; restore, go on: return whether it is the same, bit for bit."""
-    trainers = [
-        make_trainer(world, LANES, optim=optim, combine="adasum", **parallel) for _ in range(2)
-    ]
+    trainers = [make(world, LANES, optim=optim, combine="adasum", **parallel) for _ in range(2)]
     checkpoints = Checkpoints(folder, keep=1, corpus_fingerprint="abc")
     take_steps(trainers[0], trainers[0].own, 2)
-    checkpoints.save(trainers[0], text_profile("openai"), {})
+    checkpoints.save(trainers[0], PROFILE, {})
     world.sum(torch.zeros(1))  # until rank 0 has written
     checkpoints.restore(trainers[1])
     ends = []

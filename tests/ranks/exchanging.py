@@ -1,29 +1,28 @@
 """Ranks that compute the gradient of one step in many ways; test_exchange.py starts and reads them.
 
 Rank 0 prints, as JSON: for each way, the largest relative difference over the tensors from the
-gradient of one process with all lanes, the bytes sent, whether all ranks have the same, and whether
-the first exchange adds up as the second does.
+gradient of one process with all lanes, the bytes sent, the dtype of every piece, whether all ranks
+have the same, and whether the first exchange adds up as the second does.
 """
 
 import json
 import sys
+from contextlib import contextmanager
 from copy import deepcopy
 
-import numpy as np
 import torch
+import torch.distributed as dist
 
-from data_utils.lanes import WindowBatch
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.state import DTYPES
-from training.optimizers.optim import OptimConfig
+from tests.support.trainers import ALONE, CPU, make_trainer, uneven_window
 from training.parallel.batch import as_batch
-from training.parallel.distributed import World, launched
+from training.parallel.distributed import launched
 from training.parallel.exchange import ParallelConfig
 from training.parallel.shares import Shares, with_shares
-from training.trainer import TrainConfig, Trainer
 
-LANES, T = 8, 12
+LANES = 8
 SMALL_BUCKETS = 0.002  # MB: several for this model
 
 # What the one process is told of a way.
@@ -41,7 +40,7 @@ WAYS = {
     "products in bf16": {"precision": "bf16"},
     "groups": {"lane_groups": 3, "bucket_cap_mb": SMALL_BUCKETS},
     "two windows": {"windows_per_step": 2, "bucket_cap_mb": SMALL_BUCKETS},
-    "groups, flat": {"lane_groups": 2, "flat": True},
+    "groups, flat": {"lane_groups": 2, "flat": True, "exchanges": 2},
     "uneven": {"shares": (5.0, 2.0, 0.5, 0.5)},
     "dealt anew": {"exchanges": 2, "deal": (1.0, 4.0, 0.0, 1.0)},
     "a rank without lanes": {"shares": (1.0, 0.0, 2.0, 3.0)},
@@ -52,40 +51,26 @@ WAYS = {
 }  # fmt: skip
 
 
-def windows(own):
-    """Return two windows for lanes of unequal length, so that a mean of means would be wrong."""
-    tokens = np.random.default_rng(0).integers(0, 256, (2, LANES, T + 1), dtype=np.uint8)
-    lengths = np.array([T, T, 5, T, 1, 9, T, 7])
-    reset = np.zeros(LANES, bool)
-    total = int(lengths.sum())
-    return [
-        as_batch(
-            WindowBatch(part[own], lengths[own], reset[own], total, total), torch.device("cpu")
-        )
-        for part in tokens
-    ]
-
-
 def made(world, *, backend="fused", cell="mlstm", precision="fp32", **parallel):
     """Return a trainer that is about to take its first step."""
     shares = parallel.get("shares", "even")
-    config = ParallelConfig(**parallel)
-    world = with_shares(world, shares if shares == "even" else shares[: world.size])
-    return Trainer(
-        build_model(ModelConfig(cell=cell, hidden_size=16, backend=backend), 1, DTYPES[precision]),
-        optim=OptimConfig(name="sgd", lr=1e-12),
-        train=TrainConfig(precision=precision),
-        world=world,
-        lanes=LANES,
-        steps=10,
-        seed=0,
-        parallel=config,
+    return make_trainer(
+        precision,
+        LANES,
+        model=build_model(
+            ModelConfig(cell=cell, hidden_size=16, backend=backend), 1, DTYPES[precision]
+        ),
+        world=with_shares(world, shares if shares == "even" else shares[: world.size]),
+        parallel=ParallelConfig(**parallel),
+        name="sgd",
+        lr=1e-12,
     )
 
 
 def take_step(trainer):
     """Train on as many windows as a step has."""
-    trainer.train(*windows(trainer.own)[: trainer.parallel.windows_per_step])
+    numbers = range(trainer.parallel.windows_per_step)
+    trainer.train(*(as_batch(uneven_window(number, trainer.own), CPU) for number in numbers))
 
 
 def trained(world, *, exchanges=1, deal=None, **way):
@@ -115,11 +100,26 @@ def repeats(world, *, exchanges=1, deal=None, **way):
     return all(tensor.equal(first[name]) for name, tensor in gradient(trainer).items())
 
 
+@contextmanager
+def noted():
+    """Yield a list to which the dtype of every tensor is added that is summed over ranks."""
+    dtypes, all_reduce = [], dist.all_reduce
+
+    def note(tensor, **options):
+        dtypes.append(str(tensor.dtype))
+        return all_reduce(tensor, **options)
+
+    dist.all_reduce = note
+    yield dtypes
+    dist.all_reduce = all_reduce
+
+
 def compare(world, way):
     """Return what rank 0 prints of a way."""
-    found = trained(world, **way)
+    with noted() as dtypes:
+        found = trained(world, **way)
     alone = {key: way[key] for key in ONE_PROCESS if key in way}
-    expected = gradient(trained(World(0, 1, world.device), **alone))
+    expected = gradient(trained(ALONE, **alone))
     mine = gradient(found)
     difference = max(
         float((mine[name] - tensor).norm() / tensor.norm()) for name, tensor in expected.items()
@@ -129,6 +129,7 @@ def compare(world, way):
     return {
         "difference": difference,
         "sent_bytes": found.exchange.sent_bytes,
+        "dtypes": dtypes,
         "exposed": found.exchange.clock.lap(),
         "same": bool((everyone == everyone[0]).all()),
         "repeats": repeats(world, **way),

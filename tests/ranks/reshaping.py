@@ -14,31 +14,20 @@ from safetensors.torch import load_file
 
 from data_utils.lanes import Lanes
 from data_utils.synthetic import synthetic_reviews
-from model.layers.config import ModelConfig
-from model.layers.language_model import build_model
-from model.text.profiles import text_profile
 from model.text.split import encode_split
+from tests.support.trainers import ALONE, PROFILE, make_trainer
 from training.checkpoint import Checkpoints
-from training.optimizers.optim import OptimConfig
 from training.parallel.batch import as_batch
-from training.parallel.distributed import World, launched
-from training.trainer import TrainConfig, Trainer
+from training.parallel.distributed import launched
 
 STARTS = ((4, 8), (2, 16), (4, 24))  # ranks, and the step up to which they train
 LANES = 6  # four ranks have 1, 2, 1 and 2 of them
-PROFILE = text_profile("openai")
 
 
 def train(world, folder, steps):
     """Go on to a step as main.py does; return the losses, and whether the states were the same."""
-    trainer = Trainer(
-        build_model(ModelConfig(hidden_size=16), seed=1),
-        optim=OptimConfig(lr=1e-2, decay="constant"),
-        train=TrainConfig(precision="fp32"),
-        world=world,
-        lanes=LANES,
-        steps=STARTS[-1][1],
-        seed=0,
+    trainer = make_trainer(
+        lanes=LANES, steps=STARTS[-1][1], hidden_size=16, world=world, decay="constant"
     )
     split = encode_split((r.text for r in synthetic_reviews(40, seed=5)), PROFILE)
     lanes = Lanes(split, lanes=LANES, window=16, own=world.own_slice(LANES))
@@ -69,7 +58,7 @@ def main():
             together += losses
             same.append(unchanged)
     if rank == 0:
-        alone, _ = train(World(0, 1, torch.device("cpu")), Path(folder) / "alone", STARTS[-1][1])
+        alone, _ = train(ALONE, Path(folder) / "alone", STARTS[-1][1])
         json.dump({"together": together, "alone": alone, "same": same}, sys.stdout)
 
 

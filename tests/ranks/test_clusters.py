@@ -104,18 +104,26 @@ def test_a_requeued_job_resumes_where_it_stopped(cluster):
     assert rows_of(folder / "run")[-1]["step"] == 400
 
 
+def run_elastic(*words, timeout=60, **environment):
+    """Run scripts/elastic.sh with this interpreter."""
+    return subprocess.run(
+        ["bash", ROOT / "scripts/elastic.sh", *map(str, words)],
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHON": sys.executable, **environment},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+
+
+ONE_PROCESS = ("--standalone", "--nproc-per-node", "1")
+
+
 def test_a_standalone_job_hosts_its_own_store_on_any_node(tmp_path):
     """As where every node of an allocation has a run of its own."""
     script = tmp_path / "hello.py"
     script.write_text("import os; print('rank', os.environ['RANK'])\n")
-    done = subprocess.run(
-        ["bash", ROOT / "scripts/elastic.sh", "--standalone", "--nproc-per-node", "1", script],
-        env={**os.environ, "SLURM_NODEID": "1", "PYTHON": sys.executable},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_elastic(*ONE_PROCESS, script, SLURM_NODEID="1")
     assert done.returncode == 0, done.stderr
     assert "rank 0" in done.stdout
 
@@ -127,14 +135,7 @@ def test_what_a_rank_says_before_it_ends_the_launcher_stays_in_view(tmp_path):
         "import os, signal, sys, time; print('error: bad input', file=sys.stderr, flush=True); "
         "os.kill(os.getppid(), signal.SIGTERM); time.sleep(60)\n"
     )
-    done = subprocess.run(
-        ["bash", ROOT / "scripts/elastic.sh", "--standalone", "--nproc-per-node", "1", script],
-        env={**os.environ, "PYTHON": sys.executable},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_elastic(*ONE_PROCESS, script)
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
     said = done.stderr.splitlines()
@@ -184,15 +185,8 @@ def join(tmp_path):
         (tmp_path / name).write_text(text)
 
     def run(words, **environment):
-        added = {"SLURM_GPUS_ON_NODE": "2", "PYTHON": sys.executable, "PYTHONPATH": str(tmp_path)}
-        return subprocess.run(
-            ["bash", ROOT / "scripts/elastic.sh", *words.split()],
-            env={**os.environ, **added, **environment},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        added = {"SLURM_GPUS_ON_NODE": "2", "PYTHONPATH": str(tmp_path)}
+        return run_elastic(*words.split(), **added, **environment)
 
     return run
 
@@ -274,15 +268,8 @@ def test_the_trainjobs_command_trains(tmp_path):
     own = " ".join(words[: words.index("main.py")]).replace("node=8", "node=2")
     for name, value in (("ADDR", "localhost"), ("PORT", str(free_port()))):
         own = own.replace(f"$(PET_MASTER_{name})", value)
-    command = [*words_of("command"), *own.split(), *map(str, small_run(tmp_path / "run", 8))]
-    environment = {"PYTHON": sys.executable, "JOB_COMPLETION_INDEX": "0", "PET_NNODES": "2"}
-    process = subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
+    assert words_of("command") == ["bash", "scripts/elastic.sh"]
+    pod = {"JOB_COMPLETION_INDEX": "0", "PET_NNODES": "2"}
+    process = run_elastic(*own.split(), *small_run(tmp_path / "run", 8), timeout=240, **pod)
     assert process.returncode == 0, process.stderr
     assert rows_of(Path(tmp_path / "run"))[-1]["step"] == 8

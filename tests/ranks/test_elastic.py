@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from model.files.storage import read_json
-from tests.ranks.reshaping import LANES, STARTS
+from tests.ranks.reshaping import STARTS
 from tests.support.runs import (
     free_port,
     rows_of,
-    run,
     run_ranks,
     small_run,
     start_anew,
@@ -48,21 +47,6 @@ def test_four_ranks_two_and_four_again(tmp_path):
     assert len(result["together"]) == len(result["alone"]) == STARTS[-1][1]
     # fp32: sums in another order
     assert result["together"] == pytest.approx(result["alone"], rel=2e-5)
-
-
-@pytest.mark.slow
-def test_the_same_command_on_four_ranks_two_and_four_again(tmp_path):
-    alone, folder = tmp_path / "alone", tmp_path / "run"
-    settings = {"data.lanes": LANES, "optim.decay": "constant", "evaluate.every_steps": 100}
-    assert run(*small_run(alone, STARTS[-1][1], **settings)).returncode == 0
-    for ranks, steps in STARTS:
-        processes = run_ranks(ranks, *small_run(folder, steps, **settings, **AGAIN))
-        assert not any(process.returncode for process in processes), processes
-        assert f"{LANES} lanes on {ranks} x cpu" in processes[0].stdout
-    together = {row["step"]: row for row in rows_of(folder)}
-    for row in rows_of(alone):
-        for key in ("train_bits_per_character", "characters"):
-            assert together[row["step"]][key] == pytest.approx(row[key], rel=2e-5)
 
 
 def test_sigterm_to_one_rank_stops_all_at_one_step_and_the_same_command_resumes(whole, tmp_path):

@@ -1,7 +1,5 @@
 """Several processes over the same lanes compute what one does."""
 
-import os
-import signal
 from pathlib import Path
 
 import pytest
@@ -14,8 +12,6 @@ from tests.support.runs import (
     run,
     run_ranks,
     small_run,
-    start_anew,
-    wait_for,
 )
 from training.metrics import read_rows
 
@@ -58,35 +54,6 @@ def test_ranks_together_train_what_one_process_trains(processes, changes, alone,
     assert 0 <= clocked["slowest_rank"] < processes
 
 
-@pytest.mark.slow
-def test_a_signal_to_every_process_saves_and_the_same_ranks_go_on_bit_for_bit(tmp_path):
-    """As a terminal or Slurm does it: workers and launcher, which forwards it, at once."""
-    steps, whole, cut = 30, tmp_path / "whole", tmp_path / "cut"
-    assert launch(2, *small_run(whole, steps)).returncode == 0
-    process = start_anew(
-        *("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"),
-        *small_run(cut, steps, **{"checkpoint.every_steps": 1000}),
-    )
-    wait_for(cut / "metrics.jsonl", lambda text: text.count("\n") >= 2)
-    os.killpg(process.pid, signal.SIGTERM)
-    output, _ = process.communicate(timeout=60)
-    assert "stopped and saved" in output, output
-    done(launch(2, "main.py", "--resume", cut))
-    assert rows_of(cut) == rows_of(whole)
-
-
-@pytest.mark.slow
-def test_lanes_per_rank_is_resolved_to_a_total(tmp_path):
-    folder = tmp_path / "run"
-    arguments = [
-        word.replace("--data.lanes", "--data.lanes_per_rank")
-        for word in map(str, small_run(folder, 4))
-    ]
-    done(launch(2, *arguments))
-    assert "lanes = 16" in (folder / "config.toml").read_text()
-    assert rows_of(folder)[-1]["characters"] == 4 * 16 * 16
-
-
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted in /proc")
 def test_no_thread_of_gloo_outlives_the_world():
     """One that does can abort the process when the interpreter exits."""
@@ -109,55 +76,40 @@ def test_ranks_on_unlike_hardware_settle_it_together_and_say_so(alone, tmp_path)
     assert_same_losses(rows_of(tmp_path / "run"), alone)
 
 
+def assert_every_rank_refuses(processes, line):
+    for rank, process in enumerate(processes):
+        assert process.returncode == 2, process.stderr
+        assert f"[rank {rank}] error: {line}" in process.stderr
+        assert "peer" not in process.stderr
+
+
 @pytest.mark.parametrize("setting", ["seed", "train.precision"])
 def test_a_rank_with_another_setting_is_named_on_every_rank(tmp_path, setting):
     command = small_run(tmp_path / "run", 4, **{"train.precision": "auto"})
     other = {"seed": 1, "train.precision": "fp32"}[setting]
-    for rank, process in enumerate(run_ranks(2, *command, last=[f"--{setting}", other])):
-        assert process.returncode == 2, process.stderr
-        assert f"[rank {rank}] error: rank 1 and the main rank do not have the same {setting};" in (
-            process.stderr
-        )
+    processes = run_ranks(2, *command, last=[f"--{setting}", other])
+    line = f"rank 1 and the main rank do not have the same {setting};"
+    assert_every_rank_refuses(processes, line)
     assert not (tmp_path / "run").exists()
 
 
 def test_a_rank_with_other_weights_is_named_on_every_rank(tmp_path):
     command = small_run(tmp_path / "run", 4)[1:]
-    for rank, process in enumerate(run_ranks(2, "-m", "tests.ranks.straying", *command)):
-        assert process.returncode == 2, process.stderr
-        assert f"[rank {rank}] error: rank 1 and the main rank do not have the same weights;" in (
-            process.stderr
-        )
+    processes = run_ranks(2, "-m", "tests.ranks.straying", *command)
+    assert_every_rank_refuses(processes, "rank 1 and the main rank do not have the same weights;")
     assert not (tmp_path / "run").exists()
 
 
 def test_every_rank_reports_why_the_main_one_was_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("")
-    for rank, process in enumerate(run_ranks(2, *small_run(tmp_path, 4))):
-        assert process.returncode == 2, process.stderr
-        assert f"[rank {rank}] error: {tmp_path}: exists already" in process.stderr
-        assert "peer" not in process.stderr
+    processes = run_ranks(2, *small_run(tmp_path, 4))
+    assert_every_rank_refuses(processes, f"{tmp_path}: exists already")
 
 
-def test_every_rank_reports_a_probe_that_only_the_main_one_reads(tmp_path):
-    probe = {"evaluate.probe_train": tmp_path / "a.csv", "evaluate.probe_val": tmp_path / "b.csv"}
-    for rank, process in enumerate(run_ranks(2, *small_run(tmp_path / "run", 4, **probe))):
-        assert process.returncode == 2, process.stderr
-        expected = f"evaluate.probe_train and probe_val: {tmp_path}/a.csv: no such file"
-        assert f"[rank {rank}] error: {expected}" in process.stderr
-        assert "peer" not in process.stderr
-
-
-def test_a_peer_outlives_an_examination_that_takes_longer_than_its_patience():
+def test_a_peer_outlives_work_of_the_main_rank_that_takes_longer_than_its_patience():
     processes = run_ranks(2, "-m", "tests.ranks.waiting")
     assert [process.returncode for process in processes] == [0, 0], processes
     for rank, process in enumerate(processes):
-        assert f"rank {rank} examined" in process.stdout
         assert f"rank {rank} told of the failure" in process.stdout
-
-
-def test_a_rank_without_text_outlives_an_evaluation_that_takes_longer_than_its_patience():
-    processes = run_ranks(2, "-m", "tests.ranks.evaluating")
-    assert [process.returncode for process in processes] == [0, 0], processes
     first, second = (process.stdout.partition("scored ")[2] for process in processes)
     assert first == second != ""

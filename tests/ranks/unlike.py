@@ -10,7 +10,7 @@ import sys
 
 import main
 from configs import command
-from tests.ranks.combining import make_trainer, take_steps
+from tests.ranks.combining import make, take_steps
 from training.parallel import shares
 from training.parallel.agreement import check_same_weights
 
@@ -21,7 +21,7 @@ pretrain = main.pretrain
 def pretrain_and_try_muon(run):
     """Do both in one world: two of them one after the other would need two ports."""
     code, world = pretrain(run), run.world
-    trainer = make_trainer(world, 8, optim={"name": "muon", "lr": 1e-2}, precision="bf16")
+    trainer = make(world, 8, optim={"name": "muon", "lr": 1e-2}, precision="bf16")
     take_steps(trainer, trainer.own, 1)
     check_same_weights(world, trainer.model)
     return code

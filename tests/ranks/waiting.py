@@ -1,6 +1,7 @@
-"""Two ranks, the main one of which writes a sample for longer than the other waits for a peer.
+"""Two ranks, the main one of which works for longer than the other waits for a peer.
 
-Then it fails in the middle of another sample. test_launch.py starts them.
+It writes a sample, fails in the middle of another one, and scores the only strip of a text.
+test_launch.py starts them.
 """
 
 import time
@@ -8,18 +9,21 @@ from types import SimpleNamespace
 
 import torch
 
-from data_utils.corpus import embedded_corpus
+from data_utils.corpus import open_corpus
 from model.errors import InputError
+from tests.support.runs import ROOT
 from tests.support.trainers import make_trainer
+from training import evaluation
 from training import monitor as monitor_module
-from training.evaluation import EvaluateConfig
+from training.evaluation import EvaluateConfig, evaluate_split
 from training.monitor import Monitor
 from training.parallel.distributed import launched
 from training.trainer import Diverged
 
-PATIENCE = 4.0  # seconds
+PATIENCE = 3.0  # seconds
 PIECE = 0.5
-PIECES = 12
+PIECES = 8
+token_costs = evaluation.token_costs
 
 
 def written_slowly(*args, **kwargs):
@@ -36,10 +40,19 @@ def failing(*args, **kwargs):
     raise InputError("the model predicts NaN")
 
 
+def scored_slowly(model, sequences, **options):
+    """Score as `token_costs` does, and pause in between."""
+    for costs in token_costs(model, sequences, **options):
+        for _ in range(PIECES):
+            time.sleep(PIECE)
+            options["advance"](0)
+        yield costs
+
+
 if __name__ == "__main__":
     assert PIECES * PIECE > PATIENCE
     monitor_module.generate = written_slowly
-    corpus, trainer = embedded_corpus(), make_trainer()
+    corpus, trainer = open_corpus(ROOT / "tests/fixtures/v1/corpus"), make_trainer()
     with launched("cpu", timeout=PATIENCE) as world:
         log = SimpleNamespace(board=SimpleNamespace(add_text=lambda *_: None))
         assert torch.equal(world.sum(torch.ones(1)), torch.full((1,), 2.0))
@@ -50,5 +63,8 @@ if __name__ == "__main__":
             Monitor(EvaluateConfig(), corpus, world).show(trainer, log)
         except Diverged:
             print(f"rank {world.rank} told of the failure")
-        world.barrier()
-    print(f"rank {world.rank} examined")
+        evaluation.token_costs = scored_slowly
+        bits, characters = evaluate_split(
+            trainer.model, corpus.splits["valid"], lanes=1, world=world
+        )
+    print(f"rank {world.rank} scored {characters}: {bits:.6f}")

@@ -47,6 +47,14 @@ def make_window(lengths=(6, 6, 6), reset=True, seed=0, active_fraction=1.0):
     return WindowBatch(tokens, lengths, np.full(3, reset), count, count, active_fraction)
 
 
+def uneven_window(number, own):
+    """Return tokens of lanes `own` of 8, of unequal lengths: a mean of means would be wrong."""
+    tokens = np.random.default_rng(number).integers(0, 256, (8, 13), dtype=np.uint8)
+    lengths = np.array([12, 12, 5, 12, 1, 9, 12, 7])
+    total = int(lengths.sum())
+    return WindowBatch(tokens[own], lengths[own], np.zeros(8, bool)[own], total, total)
+
+
 def train(trainer, split, steps):
     stream = Lanes(split, lanes=3, window=11)
     for _ in range(steps):

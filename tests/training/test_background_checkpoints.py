@@ -1,44 +1,38 @@
 """Checkpoints written in the background: exact, whole or absent, awaited, and their errors seen."""
 
-import copy
 import signal
 import threading
 from concurrent.futures import wait
+from types import SimpleNamespace
 
 import pytest
 
 from data_utils.corpus import open_corpus
 from model.files.storage import recover_folders, step_of
 from model.files.weights import load_tensors
-from tests.support.runs import ROOT, rows_of, run, run_code, small_run, start, wait_for
+from tests.support.runs import ROOT, run_code
 from tests.support.trainers import PROFILE, make_trainer, train
 from training import checkpoint
 from training.checkpoint import Checkpoints
-from training.parallel.buckets import OptimizerStates
 from training.runs.checkpoint_store import flatten_optimizers
 from training.runs.run_directory import PretrainingDirectory
 
 FILES = ("model.safetensors", "optimizer.safetensors", "lanes.safetensors")
 
 
-class Gate:
-    """Lets the writer of checkpoints pass when it is opened."""
-
-    def __init__(self, monkeypatch):
-        self.reached, self.opened = threading.Event(), threading.Event()
-        save = checkpoint.save_tensors
-
-        def waiting(path, tensors):
-            self.reached.set()
-            assert self.opened.wait(30)
-            save(path, tensors)
-
-        monkeypatch.setattr(checkpoint, "save_tensors", waiting)
-
-
 @pytest.fixture
 def gate(monkeypatch):
-    return Gate(monkeypatch)
+    """A gate that lets the writer of checkpoints pass when it is opened."""
+    gate = SimpleNamespace(reached=threading.Event(), opened=threading.Event())
+    save = checkpoint.save_tensors
+
+    def waiting(path, tensors):
+        gate.reached.set()
+        assert gate.opened.wait(30)
+        save(path, tensors)
+
+    monkeypatch.setattr(checkpoint, "save_tensors", waiting)
+    return gate
 
 
 @pytest.mark.parametrize("name", ["adam", "muon", "lamb"])
@@ -135,24 +129,6 @@ def test_a_write_that_fails_last_ends_the_command_and_hides_no_other_error(
     assert "No space left" in caplog.text
 
 
-class OfTwoRanks(OptimizerStates):
-    """One rank's of two; the other's arrives later."""
-
-    def receive(self, tensors, world):
-        yield tensors
-        yield copy.deepcopy(tensors)
-
-
-def test_states_of_several_ranks_are_written_as_they_arrive(checkpoints, small_split):
-    trainer = make_trainer()
-    trainer.exchange.states = OfTwoRanks(2, 0)
-    train(trainer, small_split, 1)
-    with checkpoints:
-        checkpoints.save(trainer, PROFILE, {})
-        (folder,) = checkpoints.complete()  # already
-    assert (folder / "optimizer-1.safetensors").is_file()
-
-
 KILLED = """
 import itertools, os, signal, sys, threading
 from pathlib import Path
@@ -200,44 +176,3 @@ def test_a_kill_of_the_writer_leaves_a_whole_checkpoint(tmp_path, number, newest
         assert (restored.model.state_dict()[name] == weight).all(), name
     recover_folders(folder, PretrainingDirectory.files())
     assert load_tensors(checkpoints.complete()[-1] / "lanes.safetensors")
-
-
-SLOW = """
-import sys, time
-from configs import command
-from training import checkpoint
-
-save = checkpoint.save_tensors
-
-def slowly(path, tensors):
-    time.sleep(1.0)
-    save(path, tensors)
-
-checkpoint.save_tensors = slowly
-sys.argv = ARGUMENTS
-import main
-
-command.run(main.main)
-"""
-
-
-def test_sigterm_waits_for_the_write_under_way_and_saves_the_last_step(tmp_path):
-    whole, cut, steps = tmp_path / "whole", tmp_path / "cut", 120
-    settings = {"checkpoint.every_steps": 10, "evaluate.every_steps": 200, "log.every_steps": 1}
-    command = list(map(str, small_run(cut, steps, **settings)))
-    process = start("-c", SLOW.replace("ARGUMENTS", repr(command)))
-    wait_for(cut / "metrics.jsonl", lambda text: text.count("\n") >= 13)
-    assert (cut / "checkpoint" / ".step-00000010.partial").is_dir()  # still being written
-    process.send_signal(signal.SIGTERM)
-    said, _ = process.communicate(timeout=60)
-    assert process.returncode == 0, said
-    assert "stopped and saved at step" in said
-    saved = [step_of(path) for path in sorted((cut / "checkpoint").iterdir())]
-    assert saved[0] % 10 == 0
-    assert len(saved) == 2
-    assert run("main.py", "--resume", cut).returncode == 0
-    assert run(*small_run(whole, steps, **settings)).returncode == 0
-    assert rows_of(cut) == rows_of(whole)
-    for file in FILES:
-        last = f"checkpoint/step-{steps:08d}/{file}"
-        assert (cut / last).read_bytes() == (whole / last).read_bytes()

@@ -35,15 +35,23 @@ def writer(tmp_path, corpus):
 
 
 @pytest.fixture
-def writer_of_scores(tmp_path, corpus, monkeypatch):
+def writer_of_scores(writer, monkeypatch):
     """Return a function that makes a writer of models whose scores are given."""
 
     def make(*scores):
         rows = iter([(score, 1) for score in scores])
         monkeypatch.setattr("training.best_model.evaluate_split", lambda *_, **__: next(rows))
-        return BestModelWriter(PretrainingDirectory(tmp_path), corpus, 4, ALONE)
+        return writer
 
     return make
+
+
+def with_valid(corpus, count):
+    """Return the corpus with a valid split of one review of so many tokens, or of none."""
+    valid = Split(
+        corpus.splits["valid"].tokens[:count], np.array([0, count] if count else [0]), BYTES
+    )
+    return replace(corpus, splits=corpus.splits | {"valid": valid})
 
 
 def trained(**settings):
@@ -67,19 +75,7 @@ def test_weights_that_are_not_finite_are_not_published_over_finite_ones(writer):
     assert trainer.progress.best_bits_per_character == best
 
 
-def test_a_divergence_is_found_without_a_valid_split_too(tmp_path, corpus):
-    empty = Split(np.zeros(0, np.uint8), np.zeros(1, np.int64), BYTES)
-    unscored = replace(corpus, splits=corpus.splits | {"valid": empty})
-    writer, trainer = BestModelWriter(PretrainingDirectory(tmp_path), unscored, 4, ALONE), trained()
-    assert writer.evaluate(trainer) == {}
-    with torch.no_grad():
-        trainer.model.embedding.weight[3, 0] = math.inf
-    with pytest.raises(Diverged, match="the training has diverged"):
-        writer.evaluate(trainer)
-
-
-def test_a_model_is_scored_with_the_state_carried_from_review_to_review(tmp_path, corpus):
-    writer = BestModelWriter(PretrainingDirectory(tmp_path), corpus, 4, ALONE)
+def test_a_model_is_scored_with_the_state_carried_from_review_to_review(writer):
     trainer = trained()
     row = writer.evaluate(trainer)
     expected = score_split(trainer.model.eval(), writer.valid, lanes=4)
@@ -152,13 +148,17 @@ def test_a_run_that_ends_without_its_best_model_scores_the_last_weights(writer):
 
 
 def test_a_run_without_a_valid_split_ends_with_its_last_weights(tmp_path, corpus):
-    empty = Split(np.zeros(0, np.uint8), np.zeros(1, np.int64), BYTES)
-    unscored = replace(corpus, splits=corpus.splits | {"valid": empty})
-    writer, trainer = BestModelWriter(PretrainingDirectory(tmp_path), unscored, 4, ALONE), trained()
+    unscored, trainer = with_valid(corpus, 0), trained()
+    writer = BestModelWriter(PretrainingDirectory(tmp_path), unscored, 4, ALONE)
+    assert writer.evaluate(trainer) == {}
     writer.finish(trainer)
     kept = load_model(writer.directory.model)
     assert torch.equal(kept.model.decoder.weight, trainer.model.decoder.weight)
     assert kept.provenance["best_valid_bits_per_character"] is None
+    with torch.no_grad():
+        trainer.model.embedding.weight[3, 0] = math.inf
+    with pytest.raises(Diverged, match="the training has diverged"):  # found without a score, too
+        writer.evaluate(trainer)
 
 
 @pytest.mark.parametrize("score", [math.nan, math.inf])
@@ -211,14 +211,6 @@ def test_nothing_of_a_checkpoint_may_be_other_than_finite(part):
         trainer.check_divergence()
 
 
-def test_a_step_skipped_for_overflow_is_no_divergence():
-    trainer = trained(precision="fp16", loss_scale=2.0**60)
-    trainer.check_divergence()
-    assert trainer.close_row()["overflows"] == 1
-
-
 def test_a_valid_split_that_cannot_be_scored_is_refused_by_name_at_the_start(tmp_path, corpus):
-    one = Split(corpus.splits["valid"].tokens[:1], np.array([0, 1]), BYTES)
-    unusable = replace(corpus, splits=corpus.splits | {"valid": one})
     with pytest.raises(InputError, match=r"valid split cannot be scored: .* only 1 tokens"):
-        BestModelWriter(PretrainingDirectory(tmp_path), unusable, 4, ALONE)
+        BestModelWriter(PretrainingDirectory(tmp_path), with_valid(corpus, 1), 4, ALONE)

@@ -1,28 +1,24 @@
 """Checkpoints: whole or absent, the newest kept, everything in them exact."""
 
 import copy
-import errno
 from itertools import product
 
 import pytest
 import torch
 
 from model.errors import InputError
-from model.files import storage
 from model.files.storage import read_json, write_json
-from model.files.weights import load_model, load_tensors, save_tensors
+from model.files.weights import load_model, load_tensors, save_model, save_tensors
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from model.state import DTYPES
-from tests.support.peers import among_peers
 from tests.support.trainers import PROFILE, make_trainer, saved_by, train
 from training import checkpoint
-from training.checkpoint import CheckpointConfig, Checkpoints
-from training.parallel.adasum import AdasumStates
+from training.checkpoint import Checkpoints, load_weights
 from training.parallel.buckets import OptimizerStates
 from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig
 from training.runs.checkpoint_store import flatten_optimizers
-from training.runs.named_checkpoints import keep_newest
-from training.runs.run_directory import PretrainingDirectory
 
 
 def assert_same_tensors(ours, theirs):
@@ -51,19 +47,19 @@ EXACT = [
 
 
 @pytest.mark.parametrize(
-    ("precision", "changes"), list(product(["fp32", "bf16", "fp16"], EXACT)), ids=str
+    ("precision", "changes"),
+    [*product(["fp32", "bf16", "fp16"], EXACT), ("fp16", {"loss_scale": 2.0**60})],
+    ids=str,
 )
 def test_a_restored_trainer_continues_exactly(checkpoints, small_split, precision, changes):
-    assert_continues_exactly(checkpoints, small_split, precision, {"clip_norm": 1.0} | changes)
-
-
-def assert_continues_exactly(checkpoints, split, precision, changes):
-    trainer, restored = (make_trainer(precision, **changes) for _ in range(2))
-    saved_by(checkpoints, split, trainer, steps=4)
+    trainer, restored = (make_trainer(precision, **{"clip_norm": 1.0} | changes) for _ in range(2))
+    saved_by(checkpoints, small_split, trainer, steps=4)
     checkpoints.restore(restored)
     for each in (trainer, restored):
-        train(each, split, 3)
-    return assert_same_training(trainer, restored)
+        train(each, small_split, 3)
+    row = assert_same_training(trainer, restored)
+    if "loss_scale" in changes:
+        assert row["overflows"] == 7  # before the save, too
 
 
 @pytest.mark.parametrize(
@@ -108,12 +104,6 @@ def test_after_a_change_a_resume_is_exact_again(checkpoints, small_split, before
     assert_same_training(changed, resumed)
 
 
-def test_overflows_of_an_open_row_are_part_of_it(checkpoints, small_split):
-    overflowing = {"clip_norm": 1.0, "loss_scale": 2.0**60}
-    row = assert_continues_exactly(checkpoints, small_split, "fp16", overflowing)
-    assert row["overflows"] == 7
-
-
 def test_a_checkpoint_without_a_count_of_overflows_is_read(checkpoints, small_split):
     saved_by(checkpoints, small_split, make_trainer("fp16", clip_norm=1.0), 2)
     path = checkpoints.complete()[-1] / checkpoint.LANES_FILE
@@ -149,14 +139,17 @@ def test_the_random_state_is_part_of_it(checkpoints, small_split):
     assert torch.equal(torch.rand(3), expected)
 
 
-def test_the_newest_are_kept_and_each_is_a_model(checkpoints, small_split):
-    trainer = make_trainer()
+def test_the_newest_are_kept_and_each_is_a_model(tmp_path, small_split, subwords, subword_model):
+    checkpoints = Checkpoints(tmp_path, keep=2, corpus_fingerprint="abc", tokenizer=subwords)
+    trainer = make_trainer(model=subword_model)
     for _ in range(4):
         train(trainer, small_split, 1)
         checkpoints.save(trainer, PROFILE, {"step": trainer.progress.step})
     assert [path.name for path in checkpoints.complete()] == ["step-00000003", "step-00000004"]
     loaded = load_model(checkpoints.complete()[-1])
     assert loaded.provenance == {"step": 4}
+    assert loaded.profile == PROFILE
+    assert loaded.tokenizer.fingerprint == subwords.fingerprint
     assert_same_tensors(trainer.model.state_dict(), loaded.model.state_dict())
 
 
@@ -170,25 +163,6 @@ def test_a_failed_save_leaves_the_earlier_ones(checkpoints, small_split):
     restored = make_trainer()
     checkpoints.restore(restored)
     assert_same_tensors(before, restored.model.state_dict())
-
-
-def test_a_save_killed_half_way_is_no_checkpoint(checkpoints, small_split):
-    trainer = saved_by(checkpoints, small_split)
-    (checkpoints.folder / ".step-00000002.partial").mkdir()
-    assert checkpoints.complete()[-1].name == "step-00000001"
-    saved_by(checkpoints, small_split, trainer)
-    assert checkpoints.complete()[-1].name == "step-00000002"
-    assert not list(checkpoints.folder.glob(".*"))
-
-
-def test_a_checkpoint_renamed_by_a_killed_save_is_used(checkpoints, small_split):
-    saved_by(checkpoints, small_split)
-    (newest,) = checkpoints.complete()
-    newest.rename(newest.with_name(f".{newest.name}.{storage.OLD}"))
-    restored = make_trainer()
-    checkpoints.restore(restored)
-    assert restored.progress.step == 1
-    assert checkpoints.complete() == [newest]
 
 
 def test_another_corpus_is_refused(checkpoints, small_split, tmp_path):
@@ -239,21 +213,8 @@ def test_another_number_of_optimiser_states_is_refused(checkpoints, small_split)
         checkpoints.restore(alone)
 
 
-def test_the_ranks_of_a_checkpoint_of_adasum_are_asked_for(checkpoints, small_split):
-    trainer = saved_by(checkpoints, small_split)
-    path = checkpoints.complete()[-1] / "training.json"
-    write_json(path, read_json(path) | {"format_version": 2, "optimizer_states": 2})
-    trainer.world = World(0, 4, torch.device("cpu"))
-    trainer.exchange.states = AdasumStates(trainer.world)
-    with (
-        among_peers(0, 4),
-        pytest.raises(InputError, match="checkpoint has 2, this run 4; start 2 processes"),
-    ):
-        checkpoints.restore(trainer)
-
-
 class OfTwoRanks(OptimizerStates):
-    """One rank's of two; the other's optimiser has twice of everything."""
+    """One rank's of two; the other's optimiser has twice of everything, and arrives later."""
 
     def receive(self, tensors, world):
         yield tensors
@@ -265,34 +226,15 @@ def test_every_rank_finds_its_own_optimiser(checkpoints, small_split, index):
     trainer, restored = make_trainer(), make_trainer()
     for each in (trainer, restored):
         each.exchange.states = OfTwoRanks(2, index)
-    saved_by(checkpoints, small_split, trainer)
-    description = read_json(checkpoints.complete()[-1] / "training.json")
+    with checkpoints:
+        saved_by(checkpoints, small_split, trainer)
+        (folder,) = checkpoints.complete()  # already: the main rank has no memory for all states
+    description = read_json(folder / "training.json")
     assert (description["format_version"], description["optimizer_states"]) == (2, 2)
     checkpoints.restore(restored)
     found = flatten_optimizers(restored.optimizers)
     for name, tensor in flatten_optimizers(trainer.optimizers).items():
         assert torch.equal(found[name], (1 + index) * tensor), name
-
-
-def test_an_old_checkpoint_that_cannot_be_removed_ends_nothing(
-    checkpoints, small_split, monkeypatch
-):
-    """On NFS a file that another process reads keeps its folder; the next save tries again."""
-
-    def refuse(path, ignore_errors=False):
-        if not ignore_errors:
-            raise OSError(errno.ENOTEMPTY, "Directory not empty")
-
-    trainer = make_trainer()
-    rmtree = "model.files.storage.shutil.rmtree"
-    for step in range(1, checkpoints.keep + 3):
-        train(trainer, small_split, 1)
-        with monkeypatch.context() as patched:
-            if step < checkpoints.keep + 2:
-                patched.setattr(rmtree, refuse)
-            checkpoints.save(trainer, PROFILE, {})
-    assert len(checkpoints.complete()) == checkpoints.keep
-    assert not list(checkpoints.folder.glob(".*"))
 
 
 def test_only_the_main_rank_looks_for_a_checkpoint(checkpoints, small_split, monkeypatch):
@@ -326,29 +268,9 @@ def test_a_rank_reads_its_own_lanes_alone(checkpoints, small_split, monkeypatch,
     monkeypatch.setattr(checkpoint, "load_tensors", noting)
     checkpoints.restore(restored)
     assert read == [restored.own_lanes]
+    assert restored.own_fraction == restored.own_lanes / 3
     for name, tensor in restored.state.tensors().items():
         assert torch.equal(tensor, trainer.state.tensors()[name][:, restored.own])
-
-
-def test_a_checkpoint_kept_by_a_name_is_restored(checkpoints, small_split):
-    trainer, restored = make_trainer(), make_trainer()
-    saved_by(checkpoints, small_split, trainer)
-    keep_newest(PretrainingDirectory(checkpoints.folder.parent), "before-cooldown")
-    for _ in range(2):  # removes step-00000001
-        saved_by(checkpoints, small_split, trainer)
-    checkpoints.restore(restored, "before-cooldown-00000001")
-    assert restored.progress.step == 1
-
-
-def test_its_models_have_the_tokenizer_the_profile_and_the_provenance(
-    tmp_path, subwords, subword_model
-):
-    checkpoints = Checkpoints(tmp_path, keep=1, corpus_fingerprint="abc", tokenizer=subwords)
-    checkpoints.save(make_trainer(model=subword_model), PROFILE, {"from": "here"})
-    loaded = load_model(checkpoints.complete()[0])
-    assert loaded.tokenizer.fingerprint == subwords.fingerprint
-    assert loaded.profile == PROFILE
-    assert loaded.provenance == {"from": "here"}
 
 
 class ToldByPeers(World):
@@ -377,13 +299,9 @@ def test_the_main_rank_alone_saves_and_it_saves_the_loss_of_every_rank(
     for folder in saved:
         found = load_tensors(folder / checkpoint.LANES_FILE)["row_nats"].flatten()
         assert torch.equal(found, trainer.nats * torch.tensor([1, 2, 4]))
-
-
-@pytest.mark.parametrize("key", ["every_steps", "keep"])
-def test_numbers_below_one_are_refused_by_name(key):
-    CheckpointConfig()
-    with pytest.raises(InputError, match=rf"^checkpoint\.{key} is 0"):
-        CheckpointConfig(**{key: 0})
+        alone = make_trainer()
+        checkpoints.restore(alone)
+        assert float(alone.nats) == pytest.approx(7 * float(trainer.nats))  # of all that saved it
 
 
 @pytest.mark.parametrize("origin", [{"model": "held", "step": 9}, None])
@@ -410,6 +328,8 @@ def test_a_folder_that_is_no_checkpoint_is_not_touched(checkpoints, small_split)
     restored = make_trainer()
     checkpoints.restore(restored)
     assert restored.progress.step == 3
+    checkpoints.restore(restored, "step-00000002")
+    assert restored.progress.step == 2
     assert all(other.is_dir() for other in others)
 
 
@@ -423,7 +343,47 @@ def test_a_run_whose_every_step_overflowed_is_saved_whole(checkpoints, small_spl
     assert_same_tensors(trainer.model.state_dict(), restored.model.state_dict())
 
 
-def test_a_run_without_a_checkpoint_starts_again(checkpoints):
-    trainer = make_trainer()
-    checkpoints.restore(trainer)
-    assert trainer.progress.step == 0
+CONFIG = ModelConfig(hidden_size=8, embedding_size=4)
+
+
+@pytest.fixture
+def trained(tmp_path):
+    save_model(tmp_path / "trained", build_model(CONFIG, seed=1), PROFILE, {})
+    return str(tmp_path / "trained")
+
+
+def test_a_run_begins_with_the_given_models_weights_and_keeps_their_origin(tmp_path):
+    before = {"model": "older", "step": 3}
+    kept = {"step": 9, "characters": 70, "git_revision": "abc", "began_from": before}
+    given, provenance = build_model(CONFIG, seed=1), {**kept, "hardware": {"cores": 2}}
+    save_model(tmp_path / "held", given, PROFILE, provenance)
+    config = ModelConfig(hidden_size=8, embedding_size=4, forget_gate_bias=2.0)
+    model = build_model(config, seed=5)
+    origin = load_weights(model, str(tmp_path / "held"), "openai")
+    assert origin == {"model": "held", **kept}  # without the folders before
+    assert_same_tensors(model.state_dict(), given.state_dict())
+
+
+@pytest.mark.parametrize(
+    ("changes", "profile", "mend"),
+    [
+        ({"hidden_size": 16}, "openai", r"made with model\.hidden_size 8; set the same"),
+        ({}, "raw", "prepare it with --text-profile openai"),
+        ({"cell": "transformer"}, "openai", r"was made with model\.cell mlstm; set the same$"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_the_cure(trained, changes, profile, mend):
+    config = ModelConfig(**{"hidden_size": 8, "embedding_size": 4} | changes)
+    with pytest.raises(InputError, match=mend):
+        load_weights(build_model(config, seed=0), trained, profile)
+
+
+def test_another_tokenizer_than_the_corpuss_is_refused(tmp_path, subword_model, subwords, trained):
+    save_model(tmp_path / "subwords", subword_model, PROFILE, {}, tokenizer=subwords)
+    with pytest.raises(InputError, match="the corpus: its tokenizer is bytes"):
+        load_weights(build_model(CONFIG, seed=0), str(tmp_path / "subwords"), "openai")
+    with pytest.raises(InputError, match="the corpus: its tokenizer is bpe"):
+        load_weights(subword_model, trained, "openai", subwords)
+    fresh = build_model(subword_model.config, seed=0)
+    load_weights(fresh, str(tmp_path / "subwords"), "openai", subwords)
+    assert torch.equal(fresh.decoder.weight, subword_model.decoder.weight)

@@ -1,34 +1,32 @@
-"""What a run says."""
+"""What a run prints: its sizes at the start, then lines, and how far it is."""
 
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
 from data_utils.corpus import embedded_corpus, open_corpus
-from tests.support.runs import ROOT
+from tests.support.runs import ROOT, rows_of, run, run_ranks, small_run
 from tests.support.trainers import ALONE, make_trainer
 from training import console
-from training.console import announce, print_main
+from training.console import RECENT, Pace, ProgressLines, announce, print_main
+from training.metrics import RunLog
+from training.parallel.distributed import World
+from training.runs.run_directory import PretrainingDirectory
+
+CORPUS = ROOT / "tests/fixtures/v1/corpus"
 
 
 @pytest.fixture
-def corpus():
-    return open_corpus(ROOT / "tests/fixtures/v1/corpus")
+def announced(tmp_path, capsys):
+    """Return a function that starts a run of the trainer and returns what it prints."""
 
+    def read(trainer, corpus=None):
+        announce(trainer, corpus or open_corpus(CORPUS), tmp_path, 1.0)
+        return capsys.readouterr().out
 
-def announce_run(trainer, corpus, folder):
-    announce(
-        trainer.world,
-        trainer.model,
-        corpus,
-        folder,
-        lanes=trainer.lanes,
-        step=trainer.progress.step,
-        steps=trainer.steps,
-        steps_per_epoch=1.0,
-        cooldown_begin=trainer.schedule.cooldown_begin,
-    )
+    return read
 
 
 @pytest.mark.parametrize(
@@ -36,34 +34,29 @@ def announce_run(trainer, corpus, folder):
     [("bf16", False, True), ("bf16", True, False), ("fp32", False, False)],
 )
 def test_bf16_on_hardware_that_multiplies_it_slowly_is_told(
-    corpus, tmp_path, capsys, monkeypatch, precision, fast, told
+    announced, monkeypatch, precision, fast, told
 ):
     monkeypatch.setattr(console, "has_fast_bf16", lambda device: fast)
-    announce_run(make_trainer(precision=precision), corpus, tmp_path)
-    assert ("--train.precision fp32 is faster" in capsys.readouterr().out) is told
+    trainer = make_trainer(precision=precision)
+    assert ("--train.precision fp32 is faster" in announced(trainer)) is told
 
 
-def test_generated_reviews_are_named(corpus, tmp_path, capsys):
-    for read, told in ((corpus, False), (embedded_corpus(), True)):
-        announce_run(make_trainer(), read, tmp_path)
-        assert ("--data.corpus names real ones" in capsys.readouterr().out) is told
+def test_generated_reviews_are_named(announced):
+    named = "--data.corpus names real ones"
+    assert named in announced(make_trainer(), embedded_corpus())
+    assert named not in announced(make_trainer())
 
 
-def test_a_run_that_is_over_says_so(corpus, tmp_path, capsys):
-    trainer = make_trainer()
-    for step, told in ((trainer.steps - 1, False), (trainer.steps, True)):
-        trainer.progress.step = step
-        announce_run(trainer, corpus, tmp_path)
-        assert ("the run has taken its last step" in capsys.readouterr().out) is told
-
-
-def test_a_run_that_has_cooled_down_names_the_way_back(corpus, tmp_path, capsys):
-    trainer = make_trainer(cooldown_steps=2)
-    trainer.progress.step = trainer.steps
-    announce_run(trainer, corpus, tmp_path)
-    shown = capsys.readouterr().out
-    assert f"which began at step {trainer.steps - 2} (--from)" in shown
-    assert "--train.steps" not in shown
+@pytest.mark.parametrize("cooldown_steps", [None, 2])
+def test_a_run_that_is_over_says_so_and_names_the_way_on(announced, cooldown_steps):
+    trainer, over = make_trainer(cooldown_steps=cooldown_steps), "the run has taken its last step"
+    trainer.progress.step = trainer.steps - 1
+    assert over not in announced(trainer)
+    trainer.progress.step += 1
+    shown = announced(trainer)
+    assert over in shown
+    cooled = f"which began at step {trainer.steps - 2} (--from)"
+    assert (cooled in shown, "--train.steps" in shown) == (bool(cooldown_steps), not cooldown_steps)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is full is Linux's")
@@ -74,3 +67,171 @@ def test_a_full_disk_under_stdout_ends_no_training(monkeypatch, capsys):
             print_main(ALONE, "a line")
     told = "stdout takes no more (No space left on device); the training continues"
     assert capsys.readouterr().err.splitlines() == [told]
+
+
+ROW = {"bottleneck": "compute"}  # of metrics
+
+
+class Clock:
+    """Time that passes only when told to."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+def line_of(step, seconds=1.0, **changes):
+    line = {"step": step, "train_bits_per_character": 2.5, "learning_rate": 5e-4}
+    return {**line, "characters_per_second": 1234.4, "seconds": seconds, **changes}
+
+
+def test_a_line_is_due_after_the_first_step_and_then_when_it_was_silent_for_long(clock):
+    lines = ProgressLines(0, 100, clock)
+    due = []
+    for step in range(1, 41):
+        clock.now += 1.0
+        if lines.advance():
+            due.append(step)
+            lines.show(line_of(step), {})
+        elif step == 20:
+            lines.show(line_of(step), ROW)
+    assert due == [1, 16, 35]
+
+
+def test_a_line_is_asked_for_once_although_ranks_answer_a_step_later(clock):
+    lines = ProgressLines(0, 100, clock)
+    assert [lines.advance() for _ in range(3)] == [True, False, False]
+
+
+def test_a_row_answers_what_ranks_were_to_answer_a_step_later(clock, capsys):
+    lines = ProgressLines(0, 100, clock)
+    assert lines.advance()
+    lines.show(line_of(1), ROW)
+    lines.show(line_of(2), {})  # the late answer
+    assert capsys.readouterr().out.count("step") == 1 + 1  # and "100 steps"
+    clock.now += 15.0
+    assert lines.advance()
+    lines.show(line_of(3), {})
+    assert "step      3" in capsys.readouterr().out
+
+
+def test_a_line_adds_how_far_the_run_is_behind_what_it_said_before(clock, capsys):
+    lines = ProgressLines(0, 3000, clock)
+    lines.show(line_of(1), ROW)
+    row = {"valid_bits_per_character": 2.25, "bottleneck": "input 20%"}
+    clock.now += 500.0
+    lines.show(line_of(1001, seconds=500.0), row)
+    clock.now += 1000.0
+    lines.show(line_of(3000, seconds=1000.0), {"bottleneck": "compute"})
+    assert capsys.readouterr().out.splitlines() == [
+        "step      1  train 2.5000 bits/char  lr 5.00e-04  1,234 chars/s  0.0% of 3,000 steps",
+        "step   1001  train 2.5000 bits/char  valid 2.2500  lr 5.00e-04  1,234 chars/s  "
+        "bottleneck: input 20%  33.3% of 3,000 steps  16:39 left",
+        "step   3000  train 2.5000 bits/char  lr 5.00e-04  1,234 chars/s  100.0% of 3,000 steps",
+    ]
+
+
+def test_nearly_all_steps_are_not_all(clock, capsys):
+    ProgressLines(0, 100_000, clock).show(line_of(99_999), ROW)
+    assert capsys.readouterr().out.endswith("99.9% of 100,000 steps\n")
+
+
+def paced(clock, *lines):
+    """Return the estimate at each line, of (step, seconds of training, seconds of a pause)."""
+    pace, estimates = Pace(clock), []
+    for step, seconds, pause in lines:
+        clock.now += seconds + pause
+        estimates.append(pace.seconds_per_step(step, seconds))
+    return estimates
+
+
+def test_the_first_step_which_compiles_does_not_count_nor_does_a_moment(clock):
+    assert paced(clock, (1, 90.0, 0.0), (5, 4.0, 0.0), (11, 6.0, 0.0)) == [None, None, 1.0]
+
+
+def test_the_pace_is_that_of_recent_steps(clock):
+    slow = [(step, 10.0, 0.0) for step in range(2, 100)]
+    fast = [(step, 1.0, 0.0) for step in range(100, 101 + int(RECENT))]
+    assert paced(clock, (1, 1.0, 0.0), *slow, *fast)[-1] == 1.0
+
+
+def test_an_evaluation_counts_for_all_steps_not_only_for_those_beside_it(clock):
+    before = [(step, 10.0, 0.0) for step in range(11, 1001, 10)]
+    *_, undisturbed, after = paced(clock, (1, 1.0, 0.0), *before, (1001, 10.0, 500.0))
+    assert undisturbed == 1.0
+    assert after == pytest.approx(1.5)
+
+
+def test_a_resumed_run_is_as_far_as_all_its_steps(clock, capsys):
+    lines = ProgressLines(600, 1000, clock)
+    assert lines.advance()
+    lines.show(line_of(601), {})
+    clock.now += 20.0
+    lines.show(line_of(701, seconds=20.0), ROW)
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.endswith("  60.1% of 1,000 steps")
+    assert second.endswith("  70.1% of 1,000 steps  00:59 left")
+
+
+def test_only_the_main_rank_prints_and_asks(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("training.metrics.run_on_main", lambda world, act: act())
+    other = World(1, 2, ALONE.device)
+    with RunLog(PretrainingDirectory(tmp_path), 0, 10, world=other) as log:
+        assert not log.advance()
+        log.print_line(line_of(1))
+        log.write({"step": 1}, line_of(1))
+    assert capsys.readouterr().out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+STEP = re.compile(r"^step +(\d+)  train (\d+\.\d+) bits/char.*  (\d+\.\d)% of 8 steps", re.M)
+
+
+def speaking_every(seconds, *command):
+    """Return the command with another time between its lines."""
+    code = (
+        f"from training import console; console.EVERY = {seconds}; "
+        "import runpy; runpy.run_path('main.py', run_name='__main__')"
+    )
+    assert command[0] == "main.py"
+    return "-c", code, *command[1:]
+
+
+@pytest.fixture(scope="module")
+def of_every_step(tmp_path_factory):
+    """The rows of a run that writes one at every step."""
+    folder = tmp_path_factory.mktemp("every_step") / "run"
+    assert run(*small_run(folder, 8, **{"log.every_steps": 1})).returncode == 0
+    return rows_of(folder)
+
+
+def test_lines_between_rows_tell_their_own_steps_and_change_no_row(tmp_path, of_every_step):
+    often, seldom = tmp_path / "often", tmp_path / "seldom"
+    said = run(*speaking_every(1e-6, *small_run(often, 8))).stdout
+    quiet = run(*speaking_every(1e6, *small_run(seldom, 8))).stdout
+    assert rows_of(often) == rows_of(seldom)
+    assert [row["step"] for row in rows_of(often)] == [4, 8]
+    assert [int(step) for step, _, _ in STEP.findall(quiet)] == [1, 4, 8]
+    told = [(int(step), float(bits), float(done)) for step, bits, done in STEP.findall(said)]
+    assert [step for step, _, _ in told] == list(range(1, 9))
+    for (step, bits, done), row in zip(told, of_every_step, strict=True):
+        assert bits == pytest.approx(row["train_bits_per_character"], abs=1e-4)
+        assert done == step * 12.5
+
+
+def test_two_ranks_tell_the_losses_of_both(tmp_path, of_every_step):
+    main_rank, other = run_ranks(2, *speaking_every(1e-6, *small_run(tmp_path / "run", 8)))
+    assert (main_rank.returncode, other.returncode) == (0, 0), (main_rank, other)
+    assert not STEP.findall(other.stdout)
+    told = {int(step): float(bits) for step, bits, _ in STEP.findall(main_rank.stdout)}
+    assert set(told) == set(range(2, 9))  # the first is asked for after step 1
+    for row in of_every_step[2:]:
+        expected = row["train_bits_per_character"]
+        assert told[row["step"]] == pytest.approx(expected, abs=2e-4)  # sums in another order

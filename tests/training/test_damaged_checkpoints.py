@@ -5,7 +5,6 @@ import json
 import shutil
 
 import pytest
-import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import load, save
@@ -42,23 +41,16 @@ FUZZED = settings(
 
 
 def go_on(saved, checkpoints, name, content):
-    """Resume from a checkpoint whose file `name` has another content, and take a step."""
-    (copied(saved, checkpoints) / name).write_bytes(content)
+    """Resume from a checkpoint whose file `name` has another content, or is gone; take a step."""
+    path = copied(saved, checkpoints) / name
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
     trainer = make_trainer(**SAVED)
     checkpoints.restore(trainer)
     train(trainer, saved[0], 1)
     trainer.close_row()
     assert trainer.progress.step == 2
-
-
-def test_the_loss_of_an_open_row_is_that_of_all_ranks_that_saved_it(saved, checkpoints):
-    folder = copied(saved, checkpoints)
-    tensors = load((folder / "lanes.safetensors").read_bytes())
-    tensors["row_nats"] = torch.tensor([[[1.0], [2.0], [4.0]]], dtype=torch.float64)
-    (folder / "lanes.safetensors").write_bytes(save(tensors))
-    trainer = make_trainer("fp16", name="muon")
-    checkpoints.restore(trainer)
-    assert float(trainer.nats) == 7.0
 
 
 def test_a_random_state_that_is_none_is_refused(saved, checkpoints):
@@ -87,7 +79,8 @@ def test_tensors_that_do_not_fit_are_refused(saved, checkpoints, name, data):
     content = data.draw(damaged_tensors((saved[1] / file).read_bytes()))
     if name == "lanes" and "row_overflows" not in load(content):
         return  # as in the oldest checkpoints
-    with pytest.raises(InputError, match=f"{file}: tensor"):
+    authority = "the optimiser has" if name == "optimizer" else "the config asks for"
+    with pytest.raises(InputError, match=f"{file}: tensor .* where {authority}"):
         go_on(saved, checkpoints, file, content)
 
 
@@ -137,29 +130,11 @@ def test_a_torn_file_is_refused_with_the_advice_to_go_back(
 
 
 @pytest.mark.parametrize(
-    ("name", "authority"),
-    [("model", "the config asks for"), ("optimizer", "the optimiser has"),
-     ("lanes", "the config asks for")],
-)  # fmt: skip
-def test_a_file_without_tensors_is_refused(saved, checkpoints, name, authority):
-    absent = f"{name}.safetensors: tensor .* is absent where {authority}"
-    with pytest.raises(InputError, match=absent):
-        go_on(saved, checkpoints, f"{name}.safetensors", save({}))
-
-
-def test_a_description_without_an_architecture_is_damaged(saved, checkpoints):
-    told = r"config\.json: has no architecture section; .*; no earlier checkpoint is left"
-    with pytest.raises(InputError, match=told):
-        go_on(saved, checkpoints, "config.json", b"{}")
-
-
-def test_a_checkpoint_whose_weights_are_no_model_is_refused(saved, checkpoints):
-    folder = copied(saved, checkpoints)
-    (folder / "config.json").unlink()
-    with pytest.raises(
-        InputError, match=r"config\.json: no such file; no earlier checkpoint is left"
-    ):
-        checkpoints.restore(make_trainer(**SAVED))
+    ("content", "said"), [(b"{}", "has no architecture section; .*"), (None, "no such file")]
+)
+def test_a_checkpoint_whose_weights_are_no_model_is_refused(saved, checkpoints, content, said):
+    with pytest.raises(InputError, match=rf"config\.json: {said}; no earlier checkpoint is left"):
+        go_on(saved, checkpoints, "config.json", content)
 
 
 @pytest.mark.parametrize("name", ["model", "optimizer", "lanes"])

@@ -46,14 +46,17 @@ def test_a_copy_to_a_gpu_waits_for_nothing():
     assert copied(Pageable(), torch.device("cuda", 0)) == "queued"
 
 
+def assert_same_batch(batch, window):
+    for found, expected in zip(batch[:3], as_batch(window, CPU)[:3], strict=True):
+        assert torch.equal(found, expected)
+
+
 @pytest.mark.parametrize("first", [0, 3])
 def test_batches_come_in_order_from_the_step_asked_for(small_split, first):
     lanes = Lanes(small_split, lanes=4, window=16)
-    with Prefetcher(lanes, CPU, first) as prefetcher:
+    with Prefetcher(lanes, CPU, first, 99) as prefetcher:
         for step in range(first, first + 5):
-            batch, expected = prefetcher.next(), as_batch(lanes[step], CPU)
-            for mine, theirs in zip(batch[:3], expected[:3], strict=True):
-                assert torch.equal(mine, theirs)
+            assert_same_batch(prefetcher.next(), lanes[step])
 
 
 def test_other_lanes_are_read_from_the_next_batch_on(small_split):
@@ -61,20 +64,21 @@ def test_other_lanes_are_read_from_the_next_batch_on(small_split):
     lanes, others = (
         Lanes(small_split, lanes=4, window=16, own=own) for own in (slice(3), slice(1, 3))
     )
-    with Prefetcher(lanes, CPU, 0) as prefetcher:
+    with Prefetcher(lanes, CPU, 0, 99) as prefetcher:
         prefetcher.next()
         prefetcher.assign(slice(1, 3))
         for step in (1, 2):
-            batch, expected = prefetcher.next(), as_batch(others[step], CPU)
-            for mine, theirs in zip(batch[:3], expected[:3], strict=True):
-                assert torch.equal(mine, theirs)
+            assert_same_batch(prefetcher.next(), others[step])
 
 
-class Slow:
-    """Lanes whose windows take a while."""
+class Noted:
+    """Lanes that note which windows they were asked for, each of which takes a while."""
 
-    def __init__(self, lanes, seconds):
+    def __init__(self, lanes, seconds=0.0):
         self.lanes, self.seconds, self.made = lanes, seconds, []
+
+    def assign(self, own):
+        self.lanes.assign(own)
 
     def __getitem__(self, index):
         time.sleep(self.seconds)
@@ -83,8 +87,8 @@ class Slow:
 
 
 def test_the_next_batch_is_made_while_this_step_runs(small_split):
-    lanes = Slow(Lanes(small_split, lanes=4, window=16), 0.05)
-    with Prefetcher(lanes, CPU, 0) as prefetcher:
+    lanes = Noted(Lanes(small_split, lanes=4, window=16), 0.05)
+    with Prefetcher(lanes, CPU, 0, 99) as prefetcher:
         prefetcher.next()
         first = prefetcher.waited
         for _ in range(4):
@@ -95,24 +99,10 @@ def test_the_next_batch_is_made_while_this_step_runs(small_split):
     assert lanes.made[:5] == [0, 1, 2, 3, 4]
 
 
-class Recorded:
-    """Lanes that note which windows they were asked for."""
-
-    def __init__(self, lanes):
-        self.lanes, self.made = lanes, []
-
-    def assign(self, own):
-        self.lanes.assign(own)
-
-    def __getitem__(self, index):
-        self.made.append(index)
-        return self.lanes[index]
-
-
 @pytest.mark.parametrize("first", [0, 3])
 def test_no_window_beyond_the_last_is_made(small_split, first):
     """It may be the first one of a new epoch."""
-    lanes = Recorded(Lanes(small_split, lanes=4, window=16))
+    lanes = Noted(Lanes(small_split, lanes=4, window=16))
     with Prefetcher(lanes, CPU, first, 3) as prefetcher:
         for _ in range(first, 3):
             prefetcher.next()
@@ -125,12 +115,15 @@ def test_an_error_in_the_thread_is_raised_by_the_step(small_split):
         def __getitem__(self, index):
             raise OSError(5, "Input/output error")
 
-    with Prefetcher(Broken(), CPU, 0) as prefetcher, pytest.raises(OSError, match="Input/output"):
+    with (
+        Prefetcher(Broken(), CPU, 0, 9) as prefetcher,
+        pytest.raises(OSError, match="Input/output"),
+    ):
         prefetcher.next()
 
 
 def test_no_thread_outlives_the_feed(small_split):
-    with Prefetcher(Lanes(small_split, lanes=4, window=16), CPU, 0) as prefetcher:
+    with Prefetcher(Lanes(small_split, lanes=4, window=16), CPU, 0, 9) as prefetcher:
         prefetcher.next()
     assert not [t for t in prefetcher.thread._threads if t.is_alive()]
 
@@ -138,7 +131,11 @@ def test_no_thread_outlives_the_feed(small_split):
 def test_the_thread_uses_the_gpu_of_its_rank(small_split, monkeypatch):
     """CUDA gives each new thread GPU 0: every rank would open a context there, of 0.5 GB."""
     chosen = []
-    monkeypatch.setattr(torch.cuda, "set_device", lambda device: chosen.append((device, name())))
+
+    def set_device(device):
+        chosen.append((device, threading.current_thread().name))
+
+    monkeypatch.setattr(torch.cuda, "set_device", set_device)
     for stand_in in ("Stream", "stream"):
         monkeypatch.setattr(torch.cuda, stand_in, lambda device: nullcontext())
     monkeypatch.setattr(feeding, "as_batch", lambda window, device: window)
@@ -146,7 +143,3 @@ def test_the_thread_uses_the_gpu_of_its_rank(small_split, monkeypatch):
         feed.coming.result()
     assert [device for device, _ in chosen] == [torch.device("cuda", 3)]
     assert chosen[0][1].startswith("feed")
-
-
-def name():
-    return threading.current_thread().name

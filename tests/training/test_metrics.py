@@ -1,37 +1,30 @@
-"""Rows of metrics: kept up to the checkpoint, torn lines dropped."""
+"""What a run writes as it goes on: rows of metrics, TensorBoard's events, traces of steps."""
 
 import contextlib
 import json
 import tracemalloc
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from model.errors import InputError
 from tests.support.damage import damaged_bytes
-from tests.support.trainers import ALONE
-from training.metrics import LogConfig, RunLog, keep_rows, read_rows
+from tests.support.runs import done, rows_of, run, small_run
+from tests.support.trainers import ALONE, make_trainer, make_window
+from training.metrics import Board, LogConfig, RunLog, keep_rows, read_rows
+from training.parallel.batch import as_batch
+from training.parallel.distributed import World
 from training.runs.run_directory import PretrainingDirectory
+from training.step_profiler import StepProfiler
 
 
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "metrics.jsonl"
-
-
-def test_intervals_of_nothing_are_refused():
-    with pytest.raises(InputError, match=r"^log\.every_steps is 0; it must be"):
-        LogConfig(every_steps=0)
-
-
-def test_rows_beyond_the_checkpoint_and_torn_lines_are_dropped(path):
-    rows = [{"step": step, "value": 0.1 * step} for step in (10, 20, 30)]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows) + '{"step": 40, "va')
-    assert read_rows(path) == rows
-    keep_rows(path, 20)
-    assert path.read_text() == "".join(json.dumps(row) + "\n" for row in rows[:2])
 
 
 ROWS = [{"step": step, "value": 0.1 * step} for step in (10, 20, 30)]
@@ -119,3 +112,94 @@ def test_a_row_that_a_full_disk_does_not_take_is_told_by_its_file(tmp_path):
     ):
         log.write({"step": 1}, {})
     assert told.value.filename == str(run.metrics)
+
+
+class GoneWriter:
+    """A writer whose folder was removed: its thread has noticed, and every call says so."""
+
+    def __init__(self, folder, purge_step):
+        self.calls = 0
+
+    def add_scalar(self, *arguments):
+        self.calls += 1
+        raise FileNotFoundError("no such folder")
+
+    add_text = close = add_scalar
+
+
+def test_events_that_cannot_be_written_end_no_training(tmp_path, caplog):
+    board = Board(tmp_path, 0, GoneWriter)
+    board.show("rank_characters_per_second", [1.0, 2.0], 5)
+    board.show("bottleneck", "compute", 5)
+    board.add_text("sample", "a text", 5)
+    board.close()
+    assert caplog.text.count("takes no more events (no such folder); the training continues") == 1
+    assert board._writer.calls == 2  # the first, and the end of the writer's thread
+
+
+def test_events_that_fail_at_the_very_end_are_told_too(tmp_path, caplog):
+    Board(tmp_path, 0, GoneWriter).close()
+    assert caplog.text.count("takes no more events") == 1
+
+
+CPU = torch.device("cpu")
+
+
+def taken(path):
+    """How many optimizer steps a trace has."""
+    events = json.loads(path.read_text())["traceEvents"]
+    return sum(str(event.get("name", "")).startswith("Optimizer.step") for event in events)
+
+
+@pytest.mark.parametrize(
+    ("span", "begins_after", "steps", "recorded"),
+    [("2:3", 0, 5, 2), ("1:1", 0, 2, 1), ("3:9", 2, 2, 2), ("1:2", 2, 2, None)],
+)
+def test_the_steps_that_were_asked_for_are_recorded(tmp_path, span, begins_after, steps, recorded):
+    trainer = make_trainer()
+    with closing(StepProfiler(span, tmp_path / "profile", ALONE, begins_after)) as profiler:
+        for step in range(begins_after + 1, begins_after + 1 + steps):
+            trainer.train(as_batch(make_window(), CPU))
+            profiler.advance(step)
+    trace = tmp_path / "profile" / "trace-rank-0.json"
+    if recorded is None:
+        assert not trace.parent.exists()
+    else:
+        assert taken(trace) == recorded
+
+
+@pytest.mark.parametrize("span", ["", "3", "3:2", "0:2", "a:b", "1:2:3", "-1:2", "1:99999999999"])
+def test_a_malformed_span_is_refused(span):
+    with pytest.raises(InputError, match=r"log\.profile is .*such as 10:13"):
+        LogConfig(profile=span)
+
+
+def test_a_run_writes_its_trace_and_the_same_rows_as_without(tmp_path):
+    for name, more in (("with", {"log.profile": "3:4"}), ("without", {})):
+        done(run(*small_run(tmp_path / name, 6, **more)))
+    assert rows_of(tmp_path / "with") == rows_of(tmp_path / "without")
+    assert taken(tmp_path / "with" / "profile" / "trace-rank-0.json") == 2
+    done(run("main.py", "--resume", tmp_path / "with", "--train.steps", "8",
+                  "--log.profile", "7:7"))  # fmt: skip
+    assert taken(tmp_path / "with" / "profile" / "trace-rank-0.json") == 1
+
+
+def test_a_trace_that_cannot_be_written_ends_no_training(tmp_path, caplog):
+    (tmp_path / "profile").touch()
+    with closing(StepProfiler("1:1", tmp_path / "profile", ALONE, 0)) as profiler:
+        profiler.advance(1)
+    assert "the training continues" in caplog.text
+
+
+def test_on_a_gpu_memory_is_recorded_too(tmp_path, monkeypatch):
+    calls = []
+    memory = torch.cuda.memory
+    monkeypatch.setattr(memory, "_record_memory_history", lambda **call: calls.append(call))
+    monkeypatch.setattr(memory, "_dump_snapshot", lambda path: calls.append(path))
+    with closing(
+        StepProfiler("1:1", tmp_path, World(3, 4, torch.device("cuda", 1)), 0)
+    ) as profiler:
+        profiler.advance(1)
+    expected = [{"max_entries": 100_000}, str(tmp_path / "memory-rank-3.pickle"), {"enabled": None}]
+    assert calls == expected
+    assert (tmp_path / "trace-rank-3.json").is_file()

@@ -11,22 +11,22 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from data_utils.corpus import embedded_corpus, open_corpus
+from data_utils.corpus import open_corpus
 from data_utils.synthetic import synthetic_reviews
 from model.errors import InputError
 from model.inference.features import FeatureKind, features_in_order
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
-from model.text.profiles import text_profile
-from model.text.tokenizer import ByteTokenizer
+from model.text.tokenizer import BYTES
 from tests.support.runs import ROOT, assert_refused, done, rows_of, run, small_run
-from tests.support.trainers import make_trainer
-from training import monitor as monitor_module
+from tests.support.trainers import ALONE, CPU, PROFILE, make_trainer
 from training.evaluation import EvaluateConfig
 from training.monitor import SAMPLE_LENGTH, Monitor
 from training.parallel.distributed import World
 from training.probe import Probe
 from training.trainer import Diverged
+
+CORPUS = ROOT / "tests/fixtures/v1/corpus"
 
 
 def write_set(path, texts, labels):
@@ -45,7 +45,7 @@ def sets(tmp_path):
 
 
 def read_probe(paths, most=1000):
-    return Probe.read(*paths, most, text_profile("openai"), ByteTokenizer())
+    return Probe.read(*paths, most, PROFILE, BYTES)
 
 
 def test_the_unit_that_knows_the_label_is_found(sets, monkeypatch):
@@ -91,21 +91,14 @@ def test_a_probe_needs_two_classes(tmp_path, sets):
         read_probe([three, three])
 
 
-@pytest.mark.parametrize("rank", [0, 1])
-def test_finite_weights_that_predict_nothing_finite_have_diverged_on_every_rank(monkeypatch, rank):
+def test_finite_weights_that_predict_nothing_finite_have_diverged():
     trainer = make_trainer()
     with torch.no_grad():
         decoder = trainer.model.decoder.weight
         decoder.copy_(3e38 * decoder.sign())  # sums of a few of them are beyond fp32
     trainer.check_divergence()
-    corpus = open_corpus(ROOT / "tests/fixtures/v1/corpus")
-    monitor = Monitor(EvaluateConfig(), corpus, World(0, 1, torch.device("cpu")))
-    if rank:
-
-        def refuse(world, act):
-            raise InputError("what the main rank was refused")
-
-        monkeypatch.setattr(monitor_module, "run_on_main", refuse)
+    corpus = open_corpus(CORPUS)
+    monitor = Monitor(EvaluateConfig(), corpus, ALONE)
     with pytest.raises(Diverged, match=r"model predicts is not finite at step 0: .* has diverged"):
         monitor.show(trainer, SimpleNamespace(board=None))
 
@@ -120,9 +113,9 @@ class Meeting(World):
 
 
 def test_ranks_meet_after_every_part_of_an_examination(sets):
-    trainer, world = make_trainer(), Meeting(0, 1, torch.device("cpu"))
+    trainer, world = make_trainer(), Meeting(0, 1, CPU)
     config = EvaluateConfig(probe_train=sets[0], probe_val=sets[1])
-    monitor = Monitor(config, embedded_corpus(), world)
+    monitor = Monitor(config, open_corpus(CORPUS), world)
     assert len(monitor.sample(trainer.model)) == world.met <= SAMPLE_LENGTH  # after every character
     before, parts = world.met, []
     monitor.probe.measure(trainer.model, lambda: parts.append(world.met))
@@ -163,7 +156,7 @@ def test_a_probe_names_no_option_that_a_training_does_not_have(tmp_path, header,
     path.write_text("\n".join([header, *rows]))
     config = EvaluateConfig(probe_train=path, probe_val=path)
     with pytest.raises(InputError, match=r"^evaluate\.probe_train and probe_val: .*csv") as refused:
-        Monitor(config, embedded_corpus(), World(0, 1, torch.device("cpu")))
+        Monitor(config, open_corpus(CORPUS), ALONE)
     assert advice in str(refused.value)
     assert "--" not in str(refused.value)
 

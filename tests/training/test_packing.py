@@ -32,27 +32,37 @@ def packed(tmp_path):
     return tmp_path / "run.tar.zst"
 
 
+def there_and_back(tmp_path, run=RUN, name=None, weights="fp32", moments="fp32"):
+    """Pack a run and unpack it; return what is said of the packed one, and the unpacked one."""
+    packed = pack_run(run, tmp_path / "there.tar.zst", name, weights=weights, moments=moments)
+    unpack_run(tmp_path / "there.tar.zst", tmp_path / "back")
+    return packed, tmp_path / "back"
+
+
+def assert_same_files(folder, expected):
+    for name in [*FILES, *(str(STEP / name) for name in TENSORS)]:
+        assert (folder / name).read_bytes() == (expected / name).read_bytes(), name
+
+
 def tensors_of(folder, name):
     return load_file(folder / STEP / name)
 
 
 def test_without_rounding_every_tensor_comes_back(tmp_path):
-    told = pack_run(RUN, tmp_path / "run.tar.zst", weights="fp32", moments="fp32")
-    unpack_run(tmp_path / "run.tar.zst", tmp_path / "back")
-    assert (told.step, told.rounding) == (10, {})
-    for name in [*FILES, *(str(STEP / name) for name in TENSORS)]:
-        assert (tmp_path / "back" / name).read_bytes() == (RUN / name).read_bytes(), name
+    packed, back = there_and_back(tmp_path)
+    assert (packed.step, packed.rounding) == (10, {})
+    assert_same_files(back, RUN)
 
 
 @pytest.mark.parametrize("weights", ["fp32", "bf16"])
 def test_rounded_tensors_are_the_nearest_in_bfloat16(tmp_path, weights):
-    told = pack_run(RUN, tmp_path / "run.tar.zst", weights=weights, moments="bf16")
-    unpack_run(tmp_path / "run.tar.zst", tmp_path / "back")
+    packed, back = there_and_back(tmp_path, weights=weights, moments="bf16")
     rounded = TENSORS if weights == "bf16" else TENSORS[1:]
-    assert told.rounding.keys() == set(rounded)
-    assert all(0 < change < 2**-8 for change in told.rounding.values())  # 8 bits, half of the last
+    assert packed.rounding.keys() == set(rounded)
+    changes = packed.rounding.values()
+    assert all(0 < change < 2**-8 for change in changes)  # 8 bits, half of the last
     for name in TENSORS:
-        after = tensors_of(tmp_path / "back", name)
+        after = tensors_of(back, name)
         for key, tensor in tensors_of(RUN, name).items():
             expected = tensor.bfloat16() if name in rounded and tensor.ndim else tensor
             assert torch.equal(after[key], expected), key
@@ -102,9 +112,8 @@ def test_a_kept_checkpoint_is_packed_with_the_rows_that_led_to_it(tmp_path):
     shutil.copytree(tmp_path / "run" / STEP, tmp_path / "run/checkpoint/mine")
     row = '{"step": 9, "of": "mine"}\n'
     (tmp_path / "run/metrics-mine.jsonl").write_text(row + '{"step": 11}\n')
-    pack_run(tmp_path / "run", tmp_path / "run.tar.zst", "mine", weights="fp32", moments="fp32")
-    unpack_run(tmp_path / "run.tar.zst", tmp_path / "back")
-    assert (tmp_path / "back/metrics.jsonl").read_text() == row
+    _, back = there_and_back(tmp_path, tmp_path / "run", "mine")
+    assert (back / "metrics.jsonl").read_text() == row
 
 
 def test_an_unpacked_run_resumes(packed, tmp_path):
@@ -144,9 +153,11 @@ def test_what_cannot_be_packed_or_unpacked_is_refused(packed, tmp_path):
 def test_only_the_files_of_a_run_are_packed(tmp_path):
     shutil.copytree(RUN, tmp_path / "run")
     (tmp_path / "run" / STEP / "notes.txt").write_text("mine")
-    pack_run(tmp_path / "run", tmp_path / "run.tar.zst", weights="fp32", moments="fp32")
-    unpack_run(tmp_path / "run.tar.zst", tmp_path / "back")
-    assert not (tmp_path / "back" / STEP / "notes.txt").exists()
+    _, back = there_and_back(tmp_path, tmp_path / "run")
+    assert not (back / STEP / "notes.txt").exists()
+
+
+ONE = str(STEP / "optimizer-1.safetensors")
 
 
 def a_file(name, content=b""):
@@ -155,8 +166,8 @@ def a_file(name, content=b""):
     return entry, content
 
 
-def a_special(kind, name=str(STEP / "optimizer-1.safetensors"), content=b""):
-    entry, _ = a_file(name, content)
+def a_special(kind, content=b""):
+    entry, _ = a_file(ONE, content)
     entry.type = kind
     return entry, content
 
@@ -174,11 +185,9 @@ def entries_of(packed):
         return [a_file(member.name, tar.extractfile(member).read()) for member in tar]
 
 
-ONE = str(STEP / "optimizer-1.safetensors")
 LARGE = 1 << 26  # bytes; zeros of that size take a few KB when packed
 UNWANTED = {
     "a bomb of text": ([a_file("metrics.jsonl", bytes(LARGE))], "more than 1,000 times its size"),
-    "a bomb of tensors": ([a_file(ONE, bytes(LARGE))], "more than 1,000 times its size"),
     "a PAX header": ([a_special(tarfile.XHDTYPE, content=bytes(LARGE))], "does not belong in it"),
     "headers in headers": ([a_special(tarfile.GNUTYPE_LONGNAME)] * 3000, "does not belong in it"),
     "a sparse file": ([a_special(tarfile.GNUTYPE_SPARSE)], "does not belong in it"),
@@ -208,7 +217,7 @@ def test_what_does_not_belong_in_a_packed_run_is_refused(packed, tmp_path, added
     write_packed(tmp_path / "made.tar.zst", [*of_run, *added])
     with pytest.raises(InputError, match=f"made.tar.zst: not a packed run.*{message}"):
         unpack_run(tmp_path / "made.tar.zst", tmp_path / "back")
-    assert not (tmp_path / "back").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"run.tar.zst", "made.tar.zst"}
 
 
 @pytest.mark.parametrize(
@@ -227,14 +236,6 @@ def test_what_follows_the_end_is_refused(packed, tmp_path):
         unpack_run(packed, tmp_path / "back")
 
 
-def test_a_bomb_is_one_line_and_nothing_stays(packed, tmp_path, run_here):
-    bomb = tmp_path / "bomb.tar.zst"
-    write_packed(bomb, [a_file("metrics.jsonl", bytes(LARGE))])
-    process = run_here("scripts/pack_run.py", bomb, "--output", tmp_path / "back")
-    assert_refused(process, f"{bomb}: not a packed run", "more than 1,000 times its size")
-    assert {path.name for path in tmp_path.iterdir()} == {"run.tar.zst", "bomb.tar.zst"}
-
-
 def test_a_run_packed_by_earlier_versions_unpacks(packed, tmp_path):
     """They wrote tar's default format."""
     older = io.BytesIO()
@@ -245,8 +246,7 @@ def test_a_run_packed_by_earlier_versions_unpacks(packed, tmp_path):
         file.write(older.getvalue())
     unpack_run(tmp_path / "older.tar.zst", tmp_path / "back")
     unpack_run(packed, tmp_path / "new")
-    for name in [*FILES, *(str(STEP / name) for name in TENSORS)]:
-        assert (tmp_path / "back" / name).read_bytes() == (tmp_path / "new" / name).read_bytes()
+    assert_same_files(tmp_path / "back", tmp_path / "new")
 
 
 @settings(

@@ -4,14 +4,11 @@ import pytest
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from model.fused.cores import has_fast_bf16
-from tests.support.trainers import make_trainer, make_window
+from tests.support.trainers import ALONE, CPU, make_trainer, make_window
 from training.parallel.batch import as_batch
 from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig
 from training.precision import agreed_precision, make_loss_scaler
-
-CPU = torch.device("cpu")
 
 
 @pytest.mark.parametrize(
@@ -22,18 +19,12 @@ def test_auto_is_bf16_if_the_processor_multiplies_it_fast(monkeypatch, instructi
     capabilities = dict.fromkeys(("amx_bf16", "avx512_bf16", "avx512_f"), False)
     capabilities |= dict.fromkeys(instructions, True)
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
-    assert agreed_precision(World(0, 1, CPU), "auto") == expected
+    assert agreed_precision(ALONE, "auto") == expected
 
 
 def test_auto_is_fp32_if_torch_cannot_tell(monkeypatch):
     monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
-    assert agreed_precision(World(0, 1, CPU), "auto") == "fp32"
-
-
-@pytest.mark.parametrize(("capability", "expected"), [((7, 0), False), ((9, 0), True)])
-def test_auto_on_a_gpu_depends_on_its_generation(monkeypatch, capability, expected):
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
-    assert has_fast_bf16(torch.device("cuda")) is expected
+    assert agreed_precision(ALONE, "auto") == "fp32"
 
 
 @pytest.mark.parametrize(
@@ -53,20 +44,22 @@ def test_auto_says_where_fp16_is_faster(monkeypatch, caplog, capability, expecte
     assert ("fp16 is faster here" in caplog.text) is warned
 
 
-def test_a_given_precision_is_used():
-    for name in ("fp32", "bf16", "fp16"):
-        assert agreed_precision(World(0, 1, CPU), name) == name
-
-
-@pytest.mark.parametrize(("precision", "scaled"), [("fp32", 1.0), ("bf16", 1.0), ("fp16", 65536.0)])
-def test_only_fp16_scales_the_loss(precision, scaled):
-    scaler = make_loss_scaler(precision, World(0, 1, CPU), ParallelConfig())
-    assert scaler.scale(torch.tensor(1.0)).item() == scaled
-
-
-def test_a_scale_doubles_after_as_many_clean_steps_as_in_2018():
-    scaler = make_loss_scaler("fp16", World(0, 1, CPU), ParallelConfig())
-    assert (scaler.get_growth_interval(), scaler.get_growth_factor()) == (1000, 2.0)
+@pytest.mark.parametrize(
+    ("precision", "ranks", "compression", "scale"),
+    [
+        ("fp32", 1, "fp16", 1.0),  # nothing is sent
+        ("bf16", 1, "none", 1.0),
+        ("fp16", 1, "none", 65536.0),
+        ("bf16", 2, "none", 1.0),
+        ("bf16", 2, "fp16", 65536.0),
+    ],
+)
+def test_losses_are_scaled_where_something_is_in_fp16(precision, ranks, compression, scale):
+    config = ParallelConfig(compression=compression)
+    scaler = make_loss_scaler(precision, World(0, ranks, CPU), config)
+    assert scaler.scale(torch.tensor(1.0)).item() == scale
+    if scaler.is_enabled():  # it doubles after as many clean steps as in 2018
+        assert (scaler.get_growth_interval(), scaler.get_growth_factor()) == (1000, 2.0)
 
 
 @pytest.mark.parametrize("before", [(True, True), (False, True), (False, False)])
@@ -88,7 +81,7 @@ def test_sums_in_16_bits_are_off_during_a_step_and_restored_after_it(before):
         for name in names:
             setattr(matmul, name, before)
         with pytest.raises(RuntimeError, match="out of memory"):
-            trainer.train(as_batch(make_window(), torch.device("cpu")))
+            trainer.train(as_batch(make_window(), CPU))
         assert seen == [[(False, before[1])] * 2]
         assert settings() == [before] * 2
     finally:

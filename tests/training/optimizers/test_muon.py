@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from torch.optim._muon import _zeropower_via_newtonschulz as torch_iterations
 
 from tests.model.fused.tiles.emulation import emulate_tiles, take_no_tiles
 from training.optimizers.muon import ITERATIONS, A, B, C, Muon, orthogonalized
@@ -38,22 +37,19 @@ def test_directions_stay_and_singular_values_go_near_one(shape):
     assert 0.65 < inner.diagonal().min() <= inner.diagonal().max() < 1.25
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_torch_does_the_same_in_bfloat16(shape):
-    matrix = torch.randn(shape, generator=torch.Generator().manual_seed(3))
-    theirs = torch_iterations(matrix, (A, B, C), ITERATIONS, 1e-7).float()
-    ours = orthogonalized(matrix)
-    assert (ours - theirs).norm() < 0.05 * ours.norm()  # bfloat16 has 8 bits
+def spread_out(shape, spread):
+    """Return a matrix whose singular values fall from 1 to `spread`."""
+    generator = torch.Generator().manual_seed(5)
+    u, s, v = torch.linalg.svd(torch.randn(shape, generator=generator), full_matrices=False)
+    return u * s.new_tensor(spread).pow(torch.linspace(0, 1, len(s))) @ v
 
 
 @pytest.mark.parametrize("take_tiles", [take_no_tiles, emulate_tiles])
-@pytest.mark.parametrize("spread", [1.0, 0.01])  # the smallest singular value over the largest
+@pytest.mark.parametrize("spread", [1.0, 0.01])
 @pytest.mark.parametrize("shape", [*SHAPES, (100, 33)])
 def test_products_in_bf16_stay_near_float64(take_tiles, shape, spread, monkeypatch):
     take_tiles(monkeypatch)
-    generator = torch.Generator().manual_seed(5)
-    u, s, v = torch.linalg.svd(torch.randn(shape, generator=generator), full_matrices=False)
-    matrix = u * s.new_tensor(spread).pow(torch.linspace(0, 1, len(s))) @ v
+    matrix = spread_out(shape, spread)
     in_bf16, expected = orthogonalized(matrix, torch.bfloat16), as_written(matrix)
     # bf16 rounds by 2^-9, a dozen times; each iteration magnifies the error of small values by A.
     assert (in_bf16 - expected).norm() < 0.06 * expected.norm()
@@ -67,23 +63,6 @@ def test_products_on_matrix_units_are_rounded_less_often(monkeypatch):
         take_tiles(monkeypatch)
         off.append((orthogonalized(matrix, torch.bfloat16) - as_written(matrix)).norm())
     assert off[1] < off[0] / 2
-
-
-def test_an_update_is_torchs_own():
-    settings = {"lr": 0.02, "momentum": 0.9, "weight_decay": 0.1}
-    start = torch.randn(24, 12, generator=torch.Generator().manual_seed(4))
-    ours, theirs = (torch.nn.Parameter(start.clone()) for _ in range(2))
-    pair = (
-        Muon([ours], dtype=torch.float32, **settings),
-        torch.optim.Muon([theirs], **settings, adjust_lr_fn="match_rms_adamw"),
-    )
-    for seed in range(3):
-        gradient = torch.randn(24, 12, generator=torch.Generator().manual_seed(10 + seed))
-        ours.grad, theirs.grad = gradient.clone(), gradient.clone()
-        for optimizer in pair:
-            optimizer.step()
-    # bfloat16 in theirs: one part in 256 of three updates
-    assert (ours - theirs).norm() < 0.02 * (theirs - start).norm()
 
 
 def test_a_matrix_shrinks_by_the_rate_itself_and_moves_by_its_longer_side():
@@ -114,10 +93,6 @@ def test_an_update_is_of_products_in_the_dtype_that_is_asked_for(dtype):
     assert (off <= few_roundings) == (dtype == torch.bfloat16)
 
 
-def test_a_gradient_of_zeros_moves_nothing():
-    assert not orthogonalized(torch.zeros(6, 3)).any()
-
-
 def test_steps_without_a_gradient_leave_zeros_and_weights_as_they_are():
     """As of a recurrent matrix in the first window, if that has a single token."""
     start = torch.randn(6, 3, generator=torch.Generator().manual_seed(8))
@@ -142,9 +117,7 @@ def test_a_matrix_without_a_gradient_stays():
 @pytest.mark.parametrize("shape", [*SHAPES, (100, 33)])
 def test_products_in_fp16_stay_nearer_than_in_bf16(shape, spread, monkeypatch):
     take_no_tiles(monkeypatch)
-    generator = torch.Generator().manual_seed(5)
-    u, s, v = torch.linalg.svd(torch.randn(shape, generator=generator), full_matrices=False)
-    matrix = u * s.new_tensor(spread).pow(torch.linspace(0, 1, len(s))) @ v
+    matrix = spread_out(shape, spread)
     expected = as_written(matrix)
     for scale in (1.0, 1e-6, 1e6):  # of the gradient: only its direction counts
         in_fp16 = orthogonalized(scale * matrix, torch.float16)

@@ -53,7 +53,6 @@ class FusedLAMB(Fused):
         ))
         self.adam_w_mode, self.use_nvlamb = adam_w_mode, use_nvlamb
 """
-IMPOSTOR = "from pyramid.session import that_is_not_here"
 
 
 @pytest.fixture
@@ -133,53 +132,43 @@ def test_its_count_of_steps_is_saved(install, model):
         assert torch.equal(mine["exp_avg"], theirs["exp_avg"])
 
 
-def refusal():
+IMPOSTOR = ("is not NVIDIA's", "PyPI", "pip uninstall apex", "github.com/NVIDIA/apex")
+ABSENT = ("is not installed", "github.com/NVIDIA/apex", "not pip install apex")
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({"__init__": "from pyramid.session import that_is_not_here"}, IMPOSTOR),
+        ({"__init__": ""}, IMPOSTOR),
+        (nvidia(available=False), ["without its kernels"]),
+        (
+            nvidia(optimizers="raise ImportError('undefined symbol')"),
+            ["NVIDIA's apex in", "does not import (undefined symbol)"],
+        ),
+        ({}, ABSENT),
+    ],
+)
+def test_what_is_installed_instead_is_named_in_one_line(install, files, words):
+    folder = install(**files)
+    if not files:  # a folder that happens to have the name
+        folder.mkdir()
+    assert_refused(*words, *([str(folder)] if words is IMPOSTOR else []))
+
+
+def assert_refused(*words):
     with pytest.raises(InputError) as error:
         nvidia_apex.load_optimizers_of_apex()
     assert "\n" not in str(error.value)
-    return str(error.value)
+    for word in words:
+        assert word in str(error.value)
 
 
-def test_the_impostor_is_recognised_and_named(install):
-    folder = install(__init__=IMPOSTOR)
-    message = refusal()
-    assert str(folder) in message
-    assert "is not NVIDIA's" in message
-    assert "PyPI" in message
-    assert "pip uninstall apex" in message
-    assert "github.com/NVIDIA/apex" in message
-
-
-def test_an_impostor_that_imports_is_one_too(install, monkeypatch):
-    install(__init__="")
-    assert "is not NVIDIA's" in refusal()
-    monkeypatch.setitem(sys.modules, "apex", type(sys)("apex"))
-    assert "is not NVIDIA's" in refusal()
-
-
-def test_a_folder_that_happens_to_be_called_apex_is_nothing(install, tmp_path):
-    install()
-    (tmp_path / "apex").mkdir()
-    assert "is not installed" in refusal()
-
-
-def test_without_apex_the_error_says_how_to_get_it(install):
-    message = refusal()
-    assert "not installed" in message
-    assert "github.com/NVIDIA/apex" in message
-    assert "not pip install apex" in message
-
-
-def test_apex_without_kernels_is_refused(install):
-    install(**nvidia(available=False))
-    assert "without its kernels" in refusal()
-
-
-def test_nvidias_apex_that_does_not_import_says_why(install):
-    install(**nvidia(optimizers="raise ImportError('undefined symbol')"))
-    message = refusal()
-    assert "does not import (undefined symbol)" in message
-    assert "PyPI" not in message
+@pytest.mark.usefixtures("install")
+def test_without_apex_the_error_says_how_to_get_it(monkeypatch):
+    assert_refused(*ABSENT)
+    monkeypatch.setitem(sys.modules, "apex", type(sys)("apex"))  # one without a folder
+    assert_refused(*IMPOSTOR)
 
 
 def test_apex_needs_a_gpu(install):

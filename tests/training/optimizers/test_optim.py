@@ -1,7 +1,9 @@
-"""The papers' learning-rate rule, and every optimiser taking a step."""
+"""The optimisers and their settings, the learning rate of every step, LAMB's formula."""
 
 import math
+import sys
 
+import numpy as np
 import pytest
 import torch
 from pytorch_optimizer import Lamb
@@ -12,7 +14,7 @@ from training.optimizers.lamb import make_lamb
 from training.optimizers.muon import Muon
 from training.optimizers.optim import (
     BETAS,
-    MUON_MOMENTUM,
+    MOST_STEPS,
     OptimConfig,
     Schedule,
     make_optimizers,
@@ -25,40 +27,10 @@ from training.runs.checkpoint_store import GROUP_STEP, flatten_optimizers
 
 
 @pytest.mark.parametrize(
-    ("lanes", "peak"),
-    [(64, 2.5e-4), (128, 5e-4), (768, 3e-3), (1024, 3e-3), (2048, 3e-3), (32_768, 3e-3)],
+    ("lanes", "peak"), [(64, 2.5e-4), (128, 5e-4), (768, 3e-3), (1024, 3e-3), (32_768, 3e-3)]
 )
 def test_peak_follows_the_published_rule(lanes, peak):
     assert OptimConfig().peak(lanes) == pytest.approx(peak)
-
-
-def test_a_given_rate_wins():
-    assert OptimConfig(lr=0.1).peak(128) == 0.1
-
-
-def test_puri_schedule_ends_at_27_percent_of_the_peak():
-    config = OptimConfig(decay_steps=100_000)
-    assert config.schedule(73_000, 2048).rate(73_000) == pytest.approx(8.1e-4)
-
-
-def test_a_cooldown_falls_from_the_papers_rate():
-    config = OptimConfig(decay="constant", cooldown_steps=2)
-    assert config.schedule(5, 256).rate(4) == pytest.approx(1e-3 / 2)
-
-
-def test_the_schedule_has_every_field_of_the_config():
-    fields = {
-        "decay": "constant", "decay_steps": 90, "warmup": 0.125, "hold": 0.25,
-        "cooldown_steps": 10,
-    }  # fmt: skip
-    made = OptimConfig(lr=0.5, **fields, cooldown_from=20).schedule(80, lanes=4)
-    assert made == Schedule(peak=0.5, steps=80, **fields, cooldown_begin=20)
-
-
-@pytest.mark.parametrize("begin", [None, 4])
-def test_without_its_cooldown_a_config_is_the_one_that_had_none(begin):
-    cooled = OptimConfig(lr=0.5, warmup=0.25, cooldown_steps=3, cooldown_from=begin)
-    assert cooled.without_cooldown() == OptimConfig(lr=0.5, warmup=0.25)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -88,19 +60,6 @@ def test_every_setting_reaches_its_optimizer(name, expected, small_model):
         assert isinstance(optimizer, kind)
         (group,) = optimizer.param_groups
         assert {name: group.get(name) for name in settings} == settings
-
-
-@pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "muon", "lamb"])
-def test_every_optimizer_takes_a_step_downhill(name, small_model):
-    before = {key: value.clone() for key, value in small_model.state_dict().items()}
-    optimizers = make_optimizers(small_model, OptimConfig(name=name))
-    sum(parameter.square().sum() for parameter in small_model.parameters()).backward()
-    for optimizer in optimizers:
-        for group in optimizer.param_groups:
-            group["lr"] = 1e-3
-        optimizer.step()
-    for key, value in small_model.state_dict().items():
-        assert value.square().sum() < before[key].square().sum() or not before[key].any(), key
 
 
 @pytest.mark.parametrize("name", ["adam", "adamw", "sgd", "muon", "lamb"])
@@ -182,11 +141,6 @@ def test_the_ends_of_the_ranges_are_accepted(right):
     OptimConfig(**right)
 
 
-def test_momenta_are_the_published_ones_unless_told():
-    """Kingma and Ba's for Adam (arXiv:1412.6980), Jordan's for Muon; one rate fits both."""
-    assert (BETAS, MUON_MOMENTUM, OptimConfig().weight_decay) == ((0.9, 0.999), 0.95, 0.0)
-
-
 def test_a_fused_sgd_is_the_same_and_survives_a_first_step_that_overflows():
     """On a GPU it learns of the overflow there; torch's own would leave its momentum undefined."""
     found = []
@@ -247,3 +201,132 @@ def test_a_scaled_step_asks_no_optimizer_whether_it_overflowed(name, monkeypatch
     trainer = make_trainer("fp16", name=name)
     monkeypatch.setattr(torch.amp.GradScaler, "_maybe_opt_step", wait)
     trainer.train(as_batch(make_window(), CPU))
+
+
+def planned(steps, **shape):
+    return OptimConfig(lr=1.0, **shape).schedule(steps, lanes=1)
+
+
+def rates_of(steps, **shape):
+    schedule = planned(steps, **shape)
+    return [schedule.rate(step) for step in range(schedule.last_step)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        ({"decay": "linear"}, [1 - k / 10 for k in range(10)]),
+        ({"decay": "constant"}, [1.0] * 10),
+        ({"warmup": 0.4}, [0.2, 0.4, 0.6, 0.8, *(1 - k / 6 for k in range(6))]),
+        ({"warmup": 0.2, "hold": 0.4}, [1 / 3, 2 / 3, 1, 1, 1, 1, 1, 0.75, 0.5, 0.25]),
+        # counted from the first step of the warm-up
+        ({"warmup": 0.2, "decay_steps": 12}, [1 / 3, 2 / 3, *(1 - k / 10 for k in range(8))]),
+        ({"decay": "constant", "cooldown_steps": 2}, [1.0] * 9 + [0.5]),
+    ],
+)
+def test_rates_are_the_ones_computed_by_hand(shape, expected):
+    assert rates_of(10, **shape) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_any_number_of_steps_is_legal(steps):
+    assert all(0 < rate <= 1 for rate in rates_of(steps, warmup=0.5))
+
+
+@pytest.mark.parametrize("decay", ["constant", "linear"])
+def test_a_cooldown_falls_from_where_the_schedule_is_to_zero(decay):
+    plan = rates_of(10, decay=decay)
+    schedule = planned(10, decay=decay, cooldown_steps=4, cooldown_from=3)
+    assert schedule.last_step == 7
+    fall = [plan[3] * part for part in (0.75, 0.5, 0.25, 0)]
+    assert [schedule.rate(step) for step in range(8)] == pytest.approx([*plan[:4], *fall])
+
+
+@pytest.mark.parametrize("shape", [{"decay": "linear"}, {"cooldown_steps": 1}])
+def test_the_rate_stays_at_zero_after_the_end(shape):
+    schedule = planned(2, hold=0.5, **shape)
+    assert [schedule.rate(step) for step in (1, 2, 3)] == [1, 0, 0]
+
+
+def test_the_last_rate_of_the_longest_run_is_not_zero():
+    schedule = Schedule(peak=1e-3, steps=MOST_STEPS)
+    assert 0 < schedule.rate(MOST_STEPS - 1) < 1e-11
+    assert schedule.rate(MOST_STEPS) == 0
+
+
+def test_a_rate_that_rounds_to_zero_is_refused():
+    with pytest.raises(InputError, match=r"^optim\.lr is .*: so low that the last step"):
+        Schedule(peak=5e-324, steps=10**6)
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ({"cooldown_steps": 11}, "cooldown_steps is 11, more than the 10 steps"),
+        ({"cooldown_steps": 20, "warmup": 0.2}, "cooldown_steps is 20"),
+        ({"cooldown_steps": 4, "cooldown_from": 10}, "begin at step 10, where .* is already zero"),
+        ({"decay_steps": 9}, "decay_steps is 9, of 10 steps"),
+        ({"decay_steps": 2, "warmup": 0.5}, "decay_steps is 2"),
+    ],
+)
+def test_a_schedule_with_steps_that_learn_nothing_is_refused(shape, message):
+    with pytest.raises(InputError, match=message):
+        planned(10, **shape)
+    rest = {key: value for key, value in shape.items() if not key.startswith("cooldown")}
+    assert all(rate > 0 for rate in rates_of(10, **rest, decay="constant"))
+
+
+LAMB_BETAS = (0.9, 0.99)
+SHAPES = [(30, 7), (400,), (3,)]
+SCALES = [1.0, 30.0, 0.0]  # norms of 14, 600 (clamped at 10 by the package's own setting), none
+
+
+def gradients(step):
+    random = np.random.default_rng(step)
+    return [
+        random.standard_normal(shape) * 10.0 ** (index - 1) for index, shape in enumerate(SHAPES)
+    ]
+
+
+def starting_weights():
+    random = np.random.default_rng(99)
+    return [scale * random.standard_normal(s) for scale, s in zip(SCALES, SHAPES, strict=True)]
+
+
+def formula(steps, rate, weight_decay):
+    """You et al. 2020, algorithm 2, without the correction of bias, phi(z) = z."""
+    weights = starting_weights()
+    m = [np.zeros(shape) for shape in SHAPES]
+    v = [np.zeros(shape) for shape in SHAPES]
+    for step in range(steps):
+        for i, g in enumerate(gradients(step)):
+            m[i] = LAMB_BETAS[0] * m[i] + (1 - LAMB_BETAS[0]) * g
+            v[i] = LAMB_BETAS[1] * v[i] + (1 - LAMB_BETAS[1]) * g * g
+            r = m[i] / (np.sqrt(v[i]) + 1e-6) + weight_decay * weights[i]
+            norms = np.linalg.norm(weights[i]), np.linalg.norm(r)
+            ratio = norms[0] / norms[1] if all(norms) else 1.0
+            weights[i] = weights[i] - rate * ratio * r
+    return weights
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_it_is_the_papers_formula(dtype, weight_decay):
+    parameters = [torch.nn.Parameter(torch.tensor(w, dtype=dtype)) for w in starting_weights()]
+    lamb = make_lamb(parameters, betas=LAMB_BETAS, weight_decay=weight_decay)
+    lamb.param_groups[0]["lr"] = 0.02
+    for step in range(5):
+        for parameter, gradient in zip(parameters, gradients(step), strict=True):
+            parameter.grad = torch.tensor(gradient, dtype=dtype)
+        lamb.step()
+    # The package adds its epsilon of 1e-6 to |r| as well, which is 1.7 and more.
+    tolerance = 5 * 0.02 * 1e-6 if dtype == torch.float64 else 10 * torch.finfo(dtype).eps
+    for parameter, expected in zip(parameters, formula(5, 0.02, weight_decay), strict=True):
+        difference = np.linalg.norm(parameter.detach().double().numpy() - expected)
+        assert difference <= tolerance * np.linalg.norm(expected)
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pytorch_optimizer", None)
+    with pytest.raises(InputError, match="pip install pytorch-optimizer"):
+        make_lamb([], betas=LAMB_BETAS, weight_decay=0.0)

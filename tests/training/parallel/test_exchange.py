@@ -1,21 +1,18 @@
-"""All ways to add up the ranks' gradients agree; what is sent, what is lost."""
+"""All ways to add up the ranks' gradients agree; what is sent; which rank computes which lanes."""
 
 import json
-from types import SimpleNamespace
 
 import pytest
 import torch
 
-from configs.options import RunOptions
 from model.errors import InputError
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
+from model.state import DTYPES
 from tests.ranks.exchanging import WAYS
 from tests.support.peers import among_peers
 from tests.support.runs import run_ranks
-from training.parallel import buckets
-from training.parallel.adasum import AdasumExchange
-from training.parallel.buckets import BucketedExchange, BucketSender, broadcast_parameters
+from training.parallel.buckets import broadcast_parameters
 from training.parallel.distributed import World
 from training.parallel.exchange import (
     MEGABYTE,
@@ -24,7 +21,7 @@ from training.parallel.exchange import (
     ParallelConfig,
     make_exchange,
 )
-from training.parallel.shares import apportion
+from training.parallel.shares import apportion, rebalanced_shares, with_shares
 from training.precision import make_loss_scaler
 
 CPU = torch.device("cpu")
@@ -44,23 +41,23 @@ def exchanged(request):
 def test_every_rank_has_the_gradient_of_one_process(exchanged, way):
     result = exchanged[1][way]
     assert result["same"]
+    assert result["repeats"]  # the first exchange adds up as all others do: a resume is exact
     assert result["difference"] <= LOSSY.get(way, 1e-6)
     if way in LOSSY:
         assert result["difference"] > 1e-5  # something was rounded to 16 bits
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_the_first_exchange_adds_up_as_all_others_do(exchanged, way):
-    """So that a resume is exact: three ranks' numbers have another sum in another order."""
-    assert exchanged[1][way]["repeats"]
-
-
-def test_what_is_sent(exchanged):
+def test_what_is_sent(exchanged, way):
     ranks, results = exchanged
-    for way, width in (("one bucket", 4), ("small buckets", 4), ("flat", 4), ("fp16", 2)):
-        result = results[way]
-        assert result["sent_bytes"] == 2 * (ranks - 1) / ranks * width * result["parameters"]
-        assert 0 < result["exposed"] < 60
+    result, settings = results[way], WAYS[way]
+    exchanges = settings.get("exchanges", 1)
+    dtype = DTYPES.get(settings.get("compression"), torch.float32)
+    payload = exchanges * result["parameters"] * dtype.itemsize
+    assert result["sent_bytes"] == 2 * (ranks - 1) / ranks * payload
+    assert set(result["dtypes"]) == {str(dtype)}
+    assert (len(result["dtypes"]) > exchanges) == ("bucket_cap_mb" in settings)
+    assert 0 < result["exposed"] < 60
 
 
 def add_equals(tensor, ranks):
@@ -106,94 +103,6 @@ def test_a_single_process_sends_nothing():
         pass
     assert alone.sent_bytes == 0
     assert alone.clock.lap() == 0
-    assert not make_loss_scaler("fp32", World(0, 1, CPU), config).is_enabled()
-
-
-class RecordedDdp:
-    """Stands for torch's DDP, which would ask the other ranks."""
-
-    def __init__(self, module, **settings):
-        self.leaves, self.settings = list(module.parameters()), settings
-
-    def __call__(self):
-        pass
-
-    def zero_grad(self):
-        pass
-
-    def register_comm_hook(self, state, hook):
-        self.hook = (state, hook)
-
-
-@pytest.fixture
-def choose(monkeypatch):
-    """Return a function that makes the exchange of rank 1 of 4, without the others."""
-    monkeypatch.setattr(buckets, "DistributedDataParallel", RecordedDdp)
-    model = build_model(ModelConfig(hidden_size=8), seed=0)
-
-    def make(**keys):
-        return make_exchange(model, ParallelConfig(**keys), World(1, 4, CPU), sum_of)
-
-    with among_peers(1, 4, all_reduce=add_equals):
-        yield make
-
-
-def test_gradients_of_all_ranks_travel_in_buckets_unless_told_otherwise(choose):
-    exchange = choose(bucket_cap_mb=3.0)
-    assert type(exchange) is BucketedExchange
-    assert exchange.ddp.settings["bucket_cap_mb"] == 3.0
-    assert exchange.ddp.hook == (exchange.sender, BucketSender.send)
-    assert exchange.sender.ranks == 4
-    assert exchange.sender.dtype == torch.float32
-    leaves = exchange.model.per_gate_parameters().all
-    assert [leaf.shape for leaf in exchange.ddp.leaves] == [leaf.shape for leaf in leaves]
-
-
-def test_what_buckets_send_is_that_of_a_ring_and_the_mean_is_per_token(choose):
-    exchange = choose()
-    exchange.sender.payload = 100
-    assert exchange.sent_bytes == 2 * 3 / 4 * 100
-    windows = [SimpleNamespace(transitions=count) for count in (3, 5)]
-    assert exchange.gradient_scale(windows) == 4 / 8
-
-
-@pytest.mark.parametrize(("form", "dtype"), [("fp16", torch.float16), ("bf16", torch.bfloat16)])
-def test_gradients_travel_in_the_dtype_that_is_asked_for(choose, form, dtype):
-    assert choose(compression=form).sender.dtype == dtype
-    assert choose(compression=form, flat=True).dtype == dtype
-    assert choose(flat=True).dtype == torch.float32
-
-
-def test_adasum_combines_single_ranks(choose):
-    exchange = choose(combine="adasum")
-    assert type(exchange) is AdasumExchange
-    assert (exchange.states.count, exchange.states.index) == (4, 1)
-
-
-def test_a_bucket_becomes_the_mean_over_the_ranks():
-    def add_two_others(tensor, ranks):
-        assert ranks == 3
-        tensor.mul_(3).add_(3)  # who have 1 and 2 more
-
-    with among_peers(0, 3, all_reduce=add_two_others):
-        sender = BucketSender(World(0, 3, CPU), torch.float16)
-        buffer = torch.tensor([1.0, -2.0])
-        for mean in ([2.0, -1.0], [3.0, 0.0]):
-            sender.send(SimpleNamespace(buffer=lambda: buffer)).wait()
-            assert buffer.tolist() == mean
-    assert sender.payload == 2 * 2 * torch.float16.itemsize
-
-
-def test_what_a_flat_exchange_sends_adds_up(choose):
-    exchange = choose(flat=True)
-    parameters = list(exchange.model.parameters())
-    for _ in range(3):
-        with exchange.during_backward():
-            for parameter in parameters:
-                parameter.grad = torch.ones_like(parameter)
-    assert all(bool((parameter.grad == 1).all()) for parameter in parameters)
-    ring = 2 * 3 / 4
-    assert exchange.sent_bytes == 3 * ring * sum(p.nbytes for p in parameters)
 
 
 @pytest.mark.parametrize(
@@ -210,34 +119,6 @@ def test_all_ranks_begin_with_the_weights_of_the_main_one(begin):
         begin(model)
     for own, of_main in zip(model.parameters(), main.parameters(), strict=True):
         assert torch.equal(own, of_main)
-
-
-@pytest.mark.parametrize(
-    ("key", "word"),
-    [
-        *(("compression", form) for form in ("none", "fp16", "bf16")),
-        *(("shares", how) for how in ("even", "measured")),
-        *(("combine", how) for how in ("mean", "adasum")),
-    ],
-)
-def test_every_way_has_a_word_on_the_command_line(key, word):
-    options = RunOptions.from_command_line([f"--parallel.{key}", word])
-    assert getattr(options.run.parallel, key) == word
-
-
-def test_by_default_a_step_is_one_window_and_the_mean_of_all_ranks_in_fp32():
-    assert ParallelConfig() == ParallelConfig(
-        compression="none",
-        flat=False,
-        windows_per_step=1,
-        lane_groups=1,
-        shares="even",
-        combine="mean",
-    )
-
-
-def test_shares_may_be_fractions_and_some_of_them_nothing():
-    assert ParallelConfig(shares=(0.0, 0.25, 0.5)).shares == (0.0, 0.25, 0.5)
 
 
 @pytest.mark.parametrize(
@@ -264,7 +145,46 @@ def test_the_largest_shares_and_buckets_are_numbers_to_torch_and_to_a_deal():
     assert most.bucket_cap_mb * MEGABYTE < 2**63
 
 
-def test_losses_are_scaled_where_gradients_travel_in_fp16():
-    pair, fp16 = World(0, 2, CPU), ParallelConfig(compression="fp16")
-    assert make_loss_scaler("bf16", pair, fp16).is_enabled()
-    assert not make_loss_scaler("bf16", pair, ParallelConfig()).is_enabled()
+CPU = torch.device("cpu")
+
+
+def test_only_measured_shares_change_and_only_for_a_better_deal():
+    for shares in ("even", (1.0, 1.0)):
+        assert with_shares(World(0, 2, CPU), shares).lane_split.rebalanced([1.0, 9.0], 16) is None
+    measured = with_shares(World(0, 2, CPU), "measured").lane_split
+    assert [measured(rank, 2, 5) for rank in range(2)] == [slice(0, 2), slice(2, 5)]
+    better = measured.rebalanced([1.0, 3.0], 16)
+    assert [better(rank, 2, 16) for rank in range(2)] == [slice(0, 4), slice(4, 16)]
+    assert better.rebalanced([1.0, 3.0], 16) is None
+
+
+def test_shares_are_one_for_each_rank():
+    with pytest.raises(InputError, match=r"parallel\.shares has 3 numbers for 2"):
+        with_shares(World(0, 2, CPU), (1.0, 1.0, 2.0))
+
+
+@pytest.mark.parametrize(
+    ("speeds", "lanes", "shares"),
+    [
+        ([400.0, 100.0], [8, 8], (400.0, 100.0)),
+        ([400.0, 100.0], [13, 3], None),  # as good as it gets
+        ([1.0, 3.0, 2.0], [8, 8, 0], (1.0, 3.0, 0.0)),  # without lanes, it keeps none
+        ([100.0, 0.0], [8, 0], None),
+        ([0.0, 0.0], [4, 4], None),  # not measured
+    ],
+)
+def test_shares_follow_the_speed_of_computing(speeds, lanes, shares):
+    assert rebalanced_shares(speeds, lanes, sum(lanes)) == shares
+
+
+@pytest.mark.parametrize("items", [0, 1, 7, 64])
+@pytest.mark.parametrize("shares", [(1.0,), (1.0, 1.0, 1.0), (5.0, 0.0, 0.3), (0.1, 0.2, 0.7, 9.0)])
+def test_all_items_are_dealt_in_proportion(items, shares):
+    counts = apportion(items, shares)
+    assert sum(counts) == items
+    for count, share in zip(counts, shares, strict=True):
+        assert abs(count - items * share / sum(shares)) < 1
+    world = with_shares(World(0, len(shares), CPU), shares)
+    slices = [world.slice_of(rank, items) for rank in range(len(shares))]
+    assert [s.stop - s.start for s in slices] == counts
+    assert [s.start for s in slices] == [0, *(s.stop for s in slices[:-1])]

@@ -31,12 +31,6 @@ def test_the_summary_of_the_launcher_ends_with_the_line(error_file, capsys):
     assert summary[-2].endswith(f": {LINE}")
 
 
-def test_without_a_launcher_only_the_line_is_printed(monkeypatch, capsys):
-    monkeypatch.delenv("TORCHELASTIC_ERROR_FILE", raising=False)
-    launcher.report_failure(InputError("nowhere"), LINE)
-    assert capsys.readouterr().err == f"{LINE}\n"
-
-
 def report_failure():
     """Report at once, and answer signals as before afterwards."""
     before = signal.getsignal(signal.SIGTERM)
@@ -85,15 +79,6 @@ def test_an_error_file_that_cannot_be_written_hides_no_line(monkeypatch, capsys,
     monkeypatch.setenv("LOCAL_RANK", rank)
     report_failure()
     assert capsys.readouterr().err == f"{LINE}\n"
-
-
-@pytest.mark.slow
-def test_the_line_of_the_only_rank_that_fails_is_printed():
-    """Its peer ends for the loss of it, and sooner."""
-    process = launch(2, "-m", "tests.ranks.failing")
-    assert process.returncode == 1
-    assert "[rank 0] error: lost a peer" in process.stderr
-    assert "[rank 1] error: not enough memory (of one rank)" in process.stderr, process.stderr
 
 
 @pytest.mark.slow

@@ -100,18 +100,6 @@ def test_another_branchs_checkpoint_of_the_same_step_goes_aside(a_run):
     assert names_in(a_run.folder) == ["aside-step-00000004", "checkpoint", "config.toml"]
 
 
-@pytest.mark.parametrize(("step", "moved"), [(4, False), (6, True)])
-def test_a_model_of_a_later_step_than_any_checkpoint_goes_aside(a_run, step, moved):
-    """As an evaluation of a cooldown writes it, before a kill."""
-    add_checkpoint(a_run, 4, "before-cooldown")
-    write_json(a_run.model / "config.json", {"provenance": {"step": step}})
-    go_back(a_run, "before-cooldown-00000004")
-    assert a_run.model.exists() is not moved
-    aside = a_run.folder / "aside-step-00000006"
-    assert (aside / "model/of").exists() is moved
-    assert "step-00000004" in names_in(a_run.checkpoints)
-
-
 def write_model(folder, step, best):
     folder.mkdir(exist_ok=True)
     (folder / "of").write_text(str(step))
@@ -192,18 +180,21 @@ def test_a_kill_while_going_back_leaves_no_part_under_a_name(a_run, monkeypatch,
     assert (a_run.folder / "aside-step-00000004/model/of").read_text() == "4"
 
 
-def test_a_kept_checkpoint_of_another_branch_stays_under_another_name(a_run):
-    keep_newest(a_run, BEFORE_COOLDOWN)
-    keep_newest(a_run, BEFORE_COOLDOWN)  # of the same branch: one copy is enough
-    (a_run.checkpoints / "step-00000004/ema/model.safetensors").write_text("of another branch")
-    (a_run.model / "of").write_text("another branch")
-    keep_newest(a_run, BEFORE_COOLDOWN)
+@pytest.mark.parametrize("has_rows", [True, False])
+def test_a_kept_checkpoint_of_another_branch_stays_under_another_name(a_run, has_rows):
+    for branch, times in (("one", 2), ("another", 1)):  # of one branch, one copy is enough
+        (a_run.checkpoints / "step-00000004/ema/model.safetensors").write_text(branch)
+        (a_run.model / "of").write_text(branch)
+        if has_rows:
+            a_run.metrics.write_text(branch)
+        for _ in range(times):
+            keep_newest(a_run, BEFORE_COOLDOWN)
     name = f"{BEFORE_COOLDOWN}-00000004"
-    kept, before = a_run.checkpoints / name, a_run.checkpoints / f"{name}-2"
-    assert (kept / "ema/model.safetensors").read_text() == "of another branch"
-    assert (before / "ema/model.safetensors").read_text() == ""
-    assert (a_run.folder / f"model-{name}/of").read_text() == "another branch"
-    assert (a_run.folder / f"model-{name}-2/of").read_text() == "4"
+    for kept, branch in ((name, "another"), (f"{name}-2", "one")):
+        assert (a_run.checkpoints / kept / "ema/model.safetensors").read_text() == branch
+        assert (a_run.folder / f"model-{kept}/of").read_text() == branch
+        rows = rows_until(a_run, kept)
+        assert rows.read_text() == branch if has_rows else rows == a_run.metrics
     assert not (a_run.checkpoints / f"{name}-3").exists()
 
 
@@ -220,14 +211,3 @@ def test_the_rows_that_led_to_a_kept_checkpoint_come_back_from_another_branch(a_
     assert a_run.metrics.read_text() == "rows of this branch"
     aside = a_run.folder / "aside-step-00000004-2"
     assert (aside / "metrics.jsonl").read_text() == "rows of another branch"
-
-
-def test_the_rows_of_a_kept_checkpoint_keep_its_number(a_run):
-    for branch in ("one", "another"):
-        (a_run.checkpoints / "step-00000004/ema/model.safetensors").write_text(branch)
-        a_run.metrics.write_text(branch)
-        keep_newest(a_run, BEFORE_COOLDOWN)
-    name = f"{BEFORE_COOLDOWN}-00000004"
-    for kept, branch in ((name, "another"), (f"{name}-2", "one")):
-        assert (a_run.checkpoints / kept / "ema/model.safetensors").read_text() == branch
-        assert rows_until(a_run, kept).read_text() == branch

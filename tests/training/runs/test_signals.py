@@ -12,11 +12,14 @@ from training.runs.signals import StopRequest
     ("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
 )
 def test_a_signal_is_noted_and_names_the_exit_code(number, code):
+    before = signal.getsignal(number)
     with StopRequest() as stop:
         assert not stop.requested
-        os.kill(os.getpid(), number)
-        assert stop.requested
-        assert stop.exit_code == code
+        for _ in range(2):  # a launcher forwards what a terminal sent to all
+            os.kill(os.getpid(), number)
+            assert stop.requested
+            assert stop.exit_code == code
+    assert signal.getsignal(number) == before
 
 
 def test_who_stops_with_a_signalled_peer_asks_to_be_started_again():
@@ -34,22 +37,8 @@ def test_a_signal_that_nohup_ignores_stays_ignored():
         signal.signal(signal.SIGHUP, before)
 
 
-def test_a_signal_that_arrives_twice_is_one_request():
-    with StopRequest() as stop:
-        os.kill(os.getpid(), signal.SIGTERM)
-        os.kill(os.getpid(), signal.SIGTERM)
-        assert stop.requested
-
-
 def test_a_second_request_ends_the_process(monkeypatch):
     monkeypatch.setattr("training.runs.signals.ECHO_SECONDS", 0.0)
     with pytest.raises(KeyboardInterrupt), StopRequest():  # noqa: PT012
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
-
-
-def test_handlers_are_put_back():
-    before = signal.getsignal(signal.SIGTERM)
-    with StopRequest():
-        assert signal.getsignal(signal.SIGTERM) != before
-    assert signal.getsignal(signal.SIGTERM) == before
