@@ -1,5 +1,7 @@
 """Several processes over the same lanes compute what one does."""
 
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ from tests.support.runs import (
     run,
     run_ranks,
     small_run,
+    start_anew,
+    wait_for,
 )
 from training.metrics import read_rows
 
@@ -52,6 +56,35 @@ def test_ranks_together_train_what_one_process_trains(processes, changes, alone,
     assert clocked["exposed_seconds"] > 0
     assert not {key for key in clocked if f"`{key}`" not in (ROOT / "docs/formats.md").read_text()}
     assert 0 <= clocked["slowest_rank"] < processes
+
+
+@pytest.mark.slow
+def test_a_signal_to_every_process_saves_and_the_same_ranks_go_on_bit_for_bit(tmp_path):
+    """As a terminal or Slurm does it: workers and launcher, which forwards it, at once."""
+    steps, whole, cut = 30, tmp_path / "whole", tmp_path / "cut"
+    assert launch(2, *small_run(whole, steps)).returncode == 0
+    process = start_anew(
+        *("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"),
+        *small_run(cut, steps, **{"checkpoint.every_steps": 1000}),
+    )
+    wait_for(cut / "metrics.jsonl", lambda text: text.count("\n") >= 2)
+    os.killpg(process.pid, signal.SIGTERM)
+    output, _ = process.communicate(timeout=60)
+    assert "stopped and saved" in output, output
+    done(launch(2, "main.py", "--resume", cut))
+    assert rows_of(cut) == rows_of(whole)
+
+
+@pytest.mark.slow
+def test_lanes_per_rank_is_resolved_to_a_total(tmp_path):
+    folder = tmp_path / "run"
+    arguments = [
+        word.replace("--data.lanes", "--data.lanes_per_rank")
+        for word in map(str, small_run(folder, 4))
+    ]
+    done(launch(2, *arguments))
+    assert "lanes = 16" in (folder / "config.toml").read_text()
+    assert rows_of(folder)[-1]["characters"] == 4 * 16 * 16
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted in /proc")
