@@ -90,29 +90,6 @@ def test_a_file_that_unpacks_to_too_many_times_its_size_is_refused(
     assert sum(1 for _ in read_records(path, strict=True)) == 1 << 14
 
 
-@pytest.fixture
-def hole(tmp_path):
-    """A file of a gigabyte of NUL that takes no room."""
-    path = tmp_path / "a.txt"
-    with open(path, "wb") as file:
-        file.truncate(1 << 30)
-    return path
-
-
-@pytest.mark.usefixtures("soon")
-def test_a_plain_file_without_lines_is_refused(tmp_path, hole):
-    with pytest.raises(InputError, match=r"a\.txt, line 1: longer than"):
-        prepare_corpus([hole], tmp_path / "out", Preparation())
-
-
-@pytest.mark.usefixtures("soon")
-def test_standard_input_without_lines_is_refused(hole):
-    descriptor = os.open(hole, os.O_RDONLY)
-    with pytest.raises(InputError, match="standard input: a line is longer than"):
-        ArrivingLines(descriptor).first()
-    os.close(descriptor)
-
-
 def by_pipe(path):
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -148,6 +125,16 @@ def test_a_line_of_too_many_bytes_is_refused(tmp_path, read, last):
     shutil.rmtree(tmp_path / "out", ignore_errors=True)
     with pytest.raises(InputError, match=r"(line 2:|a line is) longer than"):
         read(tmp_path / "a.txt")
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("read", [by_pipe, in_blocks])
+def test_a_gigabyte_without_lines_is_refused(tmp_path, read):
+    path = tmp_path / "a.txt"
+    with open(path, "wb") as file:
+        file.truncate(1 << 30)  # takes no room on the disk
+    with pytest.raises(InputError, match=r"(line 1:|a line is) longer than"):
+        read(path)
 
 
 DIGITS = "1" * 5000

@@ -29,6 +29,7 @@ from tests.data_utils.preparation.interruptions import (
     interrupted_removal,
 )
 from tests.data_utils.splits import make_split
+from tests.support.runs import ROOT
 
 PIECES = PieceSizes(tokenized_bytes=3000)
 EXTRA = ["caf\u00e9 \U0001f600 \u2581 \0 two  spaces", "<s> \ufffd", "line\nbreak", "x"]
@@ -171,14 +172,9 @@ def test_too_little_memory_for_the_trainer_is_said(tmp_path, monkeypatch):
     assert "too little memory" in str(receiver.recv())
 
 
-@pytest.mark.parametrize("place", ["", "train.bin"])
-def test_a_vocabulary_is_taken_from_a_corpus(tmp_path, source, whole, place):
+def test_a_vocabulary_is_taken_from_a_corpus(tmp_path, whole):
     other = tmp_path / "other.jsonl"
     other.write_text(json.dumps({"text": "quite another text"}) + "\n")
-    if place:
-        with pytest.raises(InputError, match="nor the folder of a corpus or a model"):
-            prepare_corpus([other], tmp_path / "out", tokenizer=str(whole / place))
-        return
     prepare_corpus([other], tmp_path / "out", tokenizer=str(whole), split=(1, 0, 0))
     found = open_corpus(tmp_path / "out")
     assert found.tokenizer.fingerprint == open_corpus(whole).tokenizer.fingerprint
@@ -195,12 +191,6 @@ def test_a_second_preparation_writes_the_tokens_of_its_own_vocabulary(tmp_path, 
     assert files_of(tmp_path / "out") == files_of(whole)
 
 
-def test_a_corpus_of_bytes_has_none_to_give(tmp_path, source):
-    prepare_corpus([source], tmp_path / "bytes", tokenizer="bytes")
-    with pytest.raises(InputError, match="it reads bytes; use --tokenizer bytes"):
-        VocabularyConfig(tokenizer=str(tmp_path / "bytes"))
-
-
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -208,6 +198,7 @@ def test_a_corpus_of_bytes_has_none_to_give(tmp_path, source):
         ({"size": 65_537}, "--vocabulary-size 65537"),
         ({"sample_bytes": 0}, "--tokenizer-sample 0"),
         ({"tokenizer": "words"}, "neither bytes, bpe, unigram, nor the folder"),
+        ({"tokenizer": str(ROOT / "tests/fixtures/v1/corpus")}, "it reads bytes; use --tokenizer"),
     ],
 )
 def test_impossible_vocabularies_are_refused_at_once(wrong, message):
@@ -245,29 +236,8 @@ def test_a_long_review_does_not_use_the_sample_up():
     assert len(sample_reviews(split, 20_000, seed=0)) > 100
 
 
-@pytest.mark.parametrize("name", ["train.bin", "test.offsets"])
-def test_a_changed_bit_is_named(whole, name):
-    content = bytearray((whole / name).read_bytes())
-    content[-1] ^= 1
-    (whole / name).write_bytes(content)
-    with pytest.raises(InputError, match=f"{name}: (has changed since|does not rise)"):
-        check_corpus(whole)
-
-
 def test_another_vocabulary_beside_the_corpus_is_named(whole):
     content = (whole / TOKENIZER_FILE).read_bytes()
     (whole / TOKENIZER_FILE).write_bytes(content + b"\0")
     with pytest.raises(InputError, match=r"not the vocabulary that meta\.json names"):
-        open_corpus(whole)
-
-
-def change_meta(folder, **changes):
-    meta = json.loads((folder / "meta.json").read_text())
-    meta["splits"]["train"] |= changes
-    (folder / "meta.json").write_text(json.dumps(meta))
-
-
-def test_a_split_of_another_size_is_named(whole):
-    change_meta(whole, tokens=7)
-    with pytest.raises(InputError, match="14 bytes were prepared"):
         open_corpus(whole)
