@@ -8,11 +8,9 @@ import os
 import shutil
 import time
 from collections import deque
-from itertools import pairwise
 
 import pytest
 
-from data_utils.corpus import open_corpus
 from data_utils.preparation.preparation import Preparation, prepare_corpus
 from model.errors import InputError
 from model.reading.compression import zstandard
@@ -20,6 +18,7 @@ from model.reading.inputs import LONGEST_RECORD
 from model.reading.records import LONGEST_LITERAL, read_records
 from model.reading.row_files import RowWriter
 from model.reading.stdin import ArrivingLines, ArrivingRecords, kind_of
+from tests.data_utils.splits import reviews_in
 
 PIECE = 1 << 24
 PIECES = 96  # 1.5 GB in 1.6 MB of gzip
@@ -46,7 +45,6 @@ ENDLESS = [
     ("a.json.gz", b'[{"text": "fine"},\n{"text": "', b"a", "item 2: not JSON .longer than"),
     ("a.csv.gz", b"text\nfine\n", b"a", "line 3: longer than"),
     ("a.csv.gz", b'text\nfine\n"', b"a" * 127 + b"\n", "longer than .* a quote may be open"),
-    ("a.tsv.gz", b"text\nfine\n", b"a\t", "longer than"),
     ("a.csv.gz", b"", b"a,", "longer than"),
 ]
 
@@ -105,8 +103,7 @@ def by_lines(path):
 def in_blocks(path):
     folder = path.with_name("out")
     prepare_corpus([path], folder, Preparation(split=(1, 0, 0), profile="raw", shuffle=False))
-    split = open_corpus(folder).splits["train"]
-    return [bytes(split.tokens[start:end]) for start, end in pairwise(split.offsets)]
+    return reviews_in(folder)
 
 
 def in_blocks_of_a_stream(path):

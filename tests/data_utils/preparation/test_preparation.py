@@ -2,7 +2,6 @@
 
 import errno
 import gzip
-import hashlib
 import json
 import shutil
 import tracemalloc
@@ -30,22 +29,12 @@ from tests.data_utils.preparation.interruptions import (
     interrupted_at,
     interrupted_removal,
 )
+from tests.data_utils.splits import files_of, reviews_in, reviews_of, write_texts
 from tests.support.terminal import Terminal
 
 
 def prepare_corpus(inputs, output, workers=1, **settings):
     return preparation.prepare_corpus(inputs, output, Preparation(**settings), workers)
-
-
-def write_texts(path, texts):
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-    return path
-
-
-def reviews_of(split):
-    return [
-        bytes(split.tokens[a:b]) for a, b in zip(split.offsets[:-1], split.offsets[1:], strict=True)
-    ]
 
 
 MANY_BLOCKS = PieceSizes(block_bytes=700)
@@ -133,10 +122,6 @@ def test_a_larger_input_takes_no_more_memory(tmp_path):
     assert min(large, again) < 1.5 * small  # of four times the text
 
 
-def files_of(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
 @pytest.mark.parametrize("compress", [False, True])
 def test_the_number_of_processes_changes_nothing(tmp_path, source, compress):
     if compress:
@@ -178,18 +163,6 @@ def test_split_counts_share_out_everything(reviews, parts):
         assert abs(count - reviews * part / sum(parts)) <= 2 + reviews * 1e-15
 
 
-def test_meta_describes_the_corpus(tmp_path, source):
-    meta = prepare_corpus([source], tmp_path / "out", seed=4)
-    assert meta == json.loads((tmp_path / "out" / "meta.json").read_text())
-    assert meta["format_version"] == 1
-    assert meta["text_profile"] == "openai"
-    assert meta["seed"] == 4
-    assert meta["sources"] == ["in.jsonl"]
-    assert meta["reading"]["records"] == 200
-    train = (tmp_path / "out" / "train.offsets").read_bytes()
-    assert meta["splits"]["train"]["offsets_sha256"] == hashlib.sha256(train).hexdigest()
-
-
 def unfinish(folder, blocks):
     """Leave the first blocks of an interrupted preparation as they are, and tear the others."""
     reports = sorted(folder.glob("block-*.json"))
@@ -216,7 +189,7 @@ def test_only_unfinished_blocks_are_encoded_again(tmp_path, source):
     unfinish(tmp_path / "out.partial" / "blocks", 4)
     change_unnoticed(source, b"review", b"REVIEW")
     prepare_corpus([source], tmp_path / "out", **settings)
-    found = reviews_of(open_corpus(tmp_path / "out").splits["train"])
+    found = reviews_in(tmp_path / "out")
     kept = sum(b"review" in review for review in found)
     assert 0 < kept < len(TEXTS)
     assert all(b"REVIEW" in review for review in found[kept:])
@@ -263,21 +236,13 @@ def test_a_corpus_inside_its_input_folder_is_no_input(tmp_path, vocabulary):
     interrupt_while_sorting(folder, folder / "a", **settings)
     prepare_corpus([folder], folder / "a", **settings)
     for argument in (folder, f"{folder}/**/*.json*"):
-        meta = prepare_corpus([argument], folder / "b")
-        assert meta["sources"] == [source.name]
+        meta = prepare_corpus([argument], folder / "b", seed=4)
+        assert meta == json.loads((folder / "b/meta.json").read_text())
+        assert (meta["sources"], meta["seed"]) == ([source.name], 4)
         shutil.rmtree(folder / "b")
 
 
 UNREADABLE = f"&#{'1' * 4301};"  # Python makes a number of 4,300 digits at most
-
-
-def test_an_unreadable_reference_is_counted_and_kept(tmp_path):
-    source = write_texts(tmp_path / "in.jsonl", [*TEXTS[:50], f"&lt; {UNREADABLE}", *TEXTS[50:]])
-    meta = prepare_corpus([source], tmp_path / "out", split=(1, 0, 0), pieces=MANY_BLOCKS)
-    assert meta["reading"]["unreadable_references"] == 1
-    found = reviews_of(open_corpus(tmp_path / "out").splits["train"])
-    assert len(found) == 201
-    assert f"\n &lt; {UNREADABLE} ".encode() in found
 
 
 def test_what_strict_reading_refused_continues_without_it(tmp_path):
@@ -288,7 +253,7 @@ def test_what_strict_reading_refused_continues_without_it(tmp_path):
     assert not (tmp_path / "out").exists()
     change_unnoticed(source, b"review", b"REVIEW")
     prepare_corpus([source], tmp_path / "out", **settings)
-    found = reviews_of(open_corpus(tmp_path / "out").splits["train"])
+    found = reviews_in(tmp_path / "out")
     assert len(found) == 201
     kept = [b"review" in review for review in found]
     assert all(kept[:-20])  # only the block in which line 201 is was left to do
@@ -372,7 +337,7 @@ def test_equal_files_are_shuffled_apart(tmp_path):
     for name in ("a", "b"):
         write_texts(tmp_path / f"{name}.jsonl", [f"{i}" for i in range(300)])
     prepare_corpus([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], tmp_path / "out", split=(1, 0, 0))
-    found = reviews_of(open_corpus(tmp_path / "out").splits["train"])
+    found = reviews_in(tmp_path / "out")
     assert sum(a == b for a, b in pairwise(found)) < 10
 
 

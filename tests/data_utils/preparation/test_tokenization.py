@@ -1,12 +1,10 @@
 """A corpus of a vocabulary's tokens holds the text of the corpus of bytes, whatever interrupts."""
 
-import json
 import multiprocessing
 import re
 import shutil
 import threading
 import time
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -28,7 +26,7 @@ from tests.data_utils.preparation.interruptions import (
     interrupted_at,
     interrupted_removal,
 )
-from tests.data_utils.splits import make_split
+from tests.data_utils.splits import files_of, make_split, reviews_in, reviews_of, write_texts
 from tests.support.runs import ROOT
 
 PIECES = PieceSizes(tokenized_bytes=3000)
@@ -42,15 +40,9 @@ def prepare_corpus(inputs, output, workers=1, tokenizer="bpe", size=330, sample=
     return preparation.prepare_corpus(inputs, output, Preparation(**settings), workers)
 
 
-def files_of(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
 @pytest.fixture
 def source(tmp_path):
-    path = tmp_path / "in.jsonl"
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
-    return path
+    return write_texts(tmp_path / "in.jsonl", TEXTS)
 
 
 @pytest.fixture
@@ -59,21 +51,16 @@ def whole(tmp_path, source):
     return tmp_path / "whole"
 
 
-def reviews_of(split):
-    return [split.tokenizer.decode(split.tokens[a:b]) for a, b in pairwise(split.offsets)]
-
-
 def test_a_split_whose_reviews_are_all_empty_can_be_read(tmp_path):
     """Such as one tweet of which the profile leaves nothing."""
-    path = tmp_path / "in.jsonl"
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in [*TEXTS, "\u6f22"]))
+    path = write_texts(tmp_path / "in.jsonl", [*TEXTS, "\u6f22"])
     config = VocabularyConfig(tokenizer="bpe", size=330, sample_bytes=20_000)
     settings = Preparation(
         split=(len(TEXTS), 0, 1), vocabulary=config, profile="tweet", shuffle=False
     )
     meta = preparation.prepare_corpus([path], tmp_path / "out", settings)
     assert meta["splits"]["test"]["reviews"] == 1
-    assert reviews_of(open_corpus(tmp_path / "out").splits["test"]) == [b""]
+    assert reviews_in(tmp_path / "out", "test") == [b""]
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
@@ -173,8 +160,7 @@ def test_too_little_memory_for_the_trainer_is_said(tmp_path, monkeypatch):
 
 
 def test_a_vocabulary_is_taken_from_a_corpus(tmp_path, whole):
-    other = tmp_path / "other.jsonl"
-    other.write_text(json.dumps({"text": "quite another text"}) + "\n")
+    other = write_texts(tmp_path / "other.jsonl", ["quite another text"])
     prepare_corpus([other], tmp_path / "out", tokenizer=str(whole), split=(1, 0, 0))
     found = open_corpus(tmp_path / "out")
     assert found.tokenizer.fingerprint == open_corpus(whole).tokenizer.fingerprint
