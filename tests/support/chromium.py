@@ -1,6 +1,5 @@
 """A page in headless Chromium: opened once, or driven over WebDriver (W3C's protocol)."""
 
-import base64
 import json
 import re
 import shutil
@@ -78,10 +77,6 @@ class Browser:
     def devtools(self, command: str, **parameters: Any) -> Any:
         """Ask for what WebDriver has no word for."""
         return self.ask("goog/cdp/execute", {"cmd": command, "params": parameters})
-
-    def picture(self, path: Path) -> None:
-        """Write what one sees as PNG."""
-        path.write_bytes(base64.b64decode(self.ask("screenshot")))
 
 
 @contextmanager
