@@ -73,13 +73,6 @@ def test_dependencies_point_inwards(package):
                 assert name in allowed or top in allowed, f"{path} may not import {name}"
 
 
-def test_implementations_of_the_recurrence_know_no_layer():
-    for path in (ROOT / "model/fused").rglob("*.py"):
-        for node in ast.walk(parsed(path)):
-            if isinstance(node, ast.ImportFrom):
-                assert "layers" not in (node.module or "").split("."), path
-
-
 def imported_files(path):
     """Yield the files of the project that a file imports, for type checkers too."""
     for node in ast.walk(parsed(path)):
