@@ -172,14 +172,6 @@ def test_every_shard_has_an_item_and_sums_are_those_of_dealing_one_by_one(drawn)
     assert sorted(sums) == sorted(one_by_one)
 
 
-def test_sums_of_many_items_are_equal_but_for_a_small_one():
-    sizes = np.random.default_rng(0).lognormal(5, 1, 2000).astype(np.int64)
-    sums = np.bincount(balanced(sizes, 64), weights=sizes)
-    assert sums.max() - sizes.sum() / 64 <= np.quantile(sizes, 0.1)
-    giant = np.array([5000, *[10] * 630])
-    assert np.bincount(balanced(giant, 64), weights=giant).tolist() == [5000, *[100] * 63]
-
-
 def first_window(lanes, number):
     """Return where an epoch begins, among the windows of all epochs."""
     if isinstance(lanes, Lanes):
@@ -215,6 +207,3 @@ def test_auto_depends_on_the_size_of_the_split():
     assert settle_shuffle(config, split).shuffle == "balanced"
     assert settle_shuffle(config, Split(Huge(), split.offsets)).shuffle == "shards"
     assert settle_shuffle(DataConfig(shuffle="shards"), split).shuffle == "shards"
-    assert isinstance(lanes_of(split, DataConfig(shuffle="shards"), 4, 0, slice(None)), Lanes)
-    for way in WAYS:
-        assert isinstance(lanes_of(split, DataConfig(shuffle=way), 4, 0, slice(None)), Epochs)

@@ -55,7 +55,6 @@ from model.classifiers.ngrams import BagOfNgrams
 from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.classifiers.stars import Calibration, StarsClassifier, neutral_log_odds, save_stars
 from model.errors import InputError
-from model.files.storage import lock_folder
 from model.files.weights import load_model, load_tensors, model_digest, save_model, save_tensors
 from model.text.profiles import text_profile
 from tests.transfer.finetuning.tasks import StopAfter
@@ -175,30 +174,6 @@ def test_a_training_that_was_killed_goes_on_and_ends_the_same(training, tmp_path
         file.write('{"step": 6, "sst": {"accuracy": 0.0}}\n{"step": 9, "ss')
     train(replace(cut, resume=True), StopRequest())
     assert outcome(cut) == outcome(training)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"head_lr": 0.5}, "was begun with head_lr 0.001"),
-        ({"texts": "other"}, "was begun with other texts or labels"),
-        ({"resume": False}, "exists already"),
-    ],
-)
-def test_a_training_is_resumed_with_what_it_began_with(training, tmp_path, changes, message):
-    train(training, StopAfter(1))
-    (tmp_path / "other").mkdir()
-    for part in ("val", "train"):
-        write_examples(tmp_path / f"other/{part}.jsonl", [Example("good", "5", "sst")])
-    if "texts" in changes:
-        changes = {"texts": tmp_path / "other"}
-    with pytest.raises(InputError, match=message):
-        train(replace(training, **{"resume": True, **changes}), StopRequest())
-
-
-def test_a_folder_has_one_training_at_a_time(training):
-    with lock_folder(training.output), pytest.raises(InputError, match=r"process .* has held it"):
-        train(training, StopRequest())
 
 
 def test_the_slope_undoes_what_overstates_the_log_odds():

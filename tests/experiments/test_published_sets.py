@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from data_utils.published_sets.registry import DATASETS, find_dataset
+from data_utils.published_sets.registry import DATASETS
 from data_utils.synthetic import synthetic_reviews
 from experiments.published_sets import EMOTIONS, FOLDS, SETS, SOURCES, ten_folds
 from model.errors import InputError
@@ -107,11 +107,6 @@ def test_tweets_of_all_parts_are_read_in_the_form_of_train(tmp_path):
     texts = SETS["semeval"].read(tmp_path).texts.texts
     assert set(texts[:20]) == {"so happy : fine"}
     assert set(texts[20:]) == {"I'm 's unhappy friend & foe"}
-
-
-@pytest.mark.parametrize("name", [name for name, source in DATASETS.items() if source.files])
-def test_a_download_goes_to_the_folder_of_its_set(name):
-    assert find_dataset(name).name == name
 
 
 @pytest.mark.parametrize("name", SETS)

@@ -30,12 +30,6 @@ def test_the_loss_is_that_of_the_admitted_stars_or_of_the_teachers_probabilities
     )
 
 
-def test_a_teacher_that_is_certain_teaches_like_a_number_of_stars():
-    logits = torch.randn(1, 1, 5, generator=torch.Generator().manual_seed(1))
-    certain = target_of("0.0000 0.0000 0.0000 0.0000 1.0000").unsqueeze(0)
-    assert stars_loss(logits, certain) == stars_loss(logits, target_of("5").unsqueeze(0))
-
-
 def write_reviews(path, rows):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path

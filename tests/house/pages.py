@@ -6,23 +6,12 @@ from itertools import chain
 from tests.support.runs import ROOT
 
 # In the order in which a reader meets them: later pages use the runs that earlier ones make.
-NAMES = (
-    *(
-        "install",
-        "use",
-        "classify",
-        "report",
-        "featurize",
-        "heatmap",
-        "generate",
-        "demo",
-        "compare",
-        "hub",
-    ),
-    *("your_reviews", "corpus", "pretrain", "transfer", "finetune", "neuron", "resume"),
-    *("published_weights", "scale", "cluster", "elastic", "plan", "speed"),
-)
-FIRST = ["README.md", *(f"docs/{name}.md" for name in NAMES)]
+NAMES = """
+    install use classify report featurize heatmap generate demo compare hub
+    your_reviews corpus pretrain transfer finetune neuron resume
+    published_weights scale cluster elastic plan speed
+"""
+FIRST = ["README.md", *(f"docs/{name}.md" for name in NAMES.split())]
 REST = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md"))
 # The README and the pages of docs/ by their paths in the repository.
 PAGES = {name: (ROOT / name).read_text() for name in dict.fromkeys([*FIRST, *REST])}

@@ -50,7 +50,7 @@ def test_only_the_model_is_installed(installed):
     sources = [
         path
         for path in (ROOT / "model").rglob("*")
-        if path.suffix in (".cpp", ".h", ".html", ".css", ".js", ".wasm")
+        if path.suffix in (".cpp", ".h", ".html", ".css", ".js", ".wasm", ".typed")
     ]
     assert sources
     for source in sources:
@@ -62,8 +62,13 @@ def test_what_is_installed_names_no_script_of_the_checkout():
         assert "scripts/" not in path.read_text(encoding="utf-8"), path
 
 
-def test_type_checkers_read_the_installed_package(installed):
-    assert (installed / "mlstm_sentiment/py.typed").is_file()
+def run_installed(installed, folder, *words):
+    """Run Python outside of the checkout, with the installed package on its path."""
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    return done(subprocess.run(
+        [sys.executable, *map(str, words)], cwd=folder, env=environment, capture_output=True,
+        text=True,
+    ))  # fmt: skip
 
 
 def test_the_installed_featurizer_works_outside_the_checkout(installed, small_model, tmp_path):
@@ -76,14 +81,7 @@ def test_the_installed_featurizer_works_outside_the_checkout(installed, small_mo
         "print(json.dumps([m.__file__, features.shape, features[0, 0] != features[1, 0], "
         "str(shipped.loaded.folder)], default=bool))"
     )
-    process = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "PYTHONPATH": str(installed)},
-    )
+    process = run_installed(installed, tmp_path, "-c", code)
     place, shape, differ, shipped = json.loads(process.stdout)
     assert str(installed) in place
     assert str(installed) in shipped
@@ -91,22 +89,10 @@ def test_the_installed_featurizer_works_outside_the_checkout(installed, small_mo
     assert differ
 
 
-def run_installed(installed, folder, *words):
-    return subprocess.run(
-        [sys.executable, *map(str, words)],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(installed)},
-    )
-
-
 def test_the_installed_command_classifies(installed, tmp_path):
     (tmp_path / "texts.csv").write_text("id,text\n1,I love it.\n2,It broke at once.\n")
-    done(run_installed(
-        installed, tmp_path, installed / "bin/mlstm-sentiment", "classify",
-        "--input", "texts.csv", "--output", "labelled.jsonl",
-    ))  # fmt: skip
+    words = ("classify", "--input", "texts.csv", "--output", "labelled.jsonl")
+    run_installed(installed, tmp_path, installed / "bin/mlstm-sentiment", *words)
     rows = [json.loads(line) for line in (tmp_path / "labelled.jsonl").read_text().splitlines()]
     assert [row["id"] for row in rows] == ["1", "2"]
     assert [row["label"] for row in rows] == ["positive", "negative"]
@@ -114,7 +100,7 @@ def test_the_installed_command_classifies(installed, tmp_path):
 
 def test_the_installed_module_makes_pages(installed, tmp_path):
     words = ("-m", "mlstm_sentiment", "heatmap", "--text", "good", "--output", "page.html")
-    done(run_installed(installed, tmp_path, *words))
+    run_installed(installed, tmp_path, *words)
     assert (tmp_path / "page.html").read_text().count('role="option"') == 4
 
 

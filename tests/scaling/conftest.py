@@ -1,12 +1,11 @@
 """A corpus of pieces of words."""
 
-import json
-
 import pytest
 
 from data_utils.preparation.preparation import Preparation, prepare_corpus
 from data_utils.preparation.vocabulary import VocabularyConfig
 from data_utils.synthetic import synthetic_reviews
+from tests.data_utils.splits import write_texts
 
 PIECES = 320  # V
 
@@ -16,8 +15,8 @@ def pieces(tmp_path_factory):
     """The folder of a corpus whose tokens are `PIECES` pieces of words."""
     folder = tmp_path_factory.mktemp("pieces")
     texts = [review.text for review in synthetic_reviews(200, seed=8)]
-    (folder / "in.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts))
+    source = write_texts(folder / "in.jsonl", texts)
     vocabulary = VocabularyConfig(tokenizer="bpe", size=PIECES)
     settings = Preparation(split=(8, 1, 1), vocabulary=vocabulary)
-    prepare_corpus([folder / "in.jsonl"], folder / "corpus", settings, workers=1)
+    prepare_corpus([source], folder / "corpus", settings)
     return folder / "corpus"

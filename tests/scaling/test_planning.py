@@ -49,19 +49,6 @@ def test_activations_are_what_is_allocated(recycle_into):
     assert (many - few) / 32 == pytest.approx(model.bytes_per_lane - graphs, rel=0.03)
 
 
-def test_memory_grows_by_lane_and_by_parameter():
-    paper = MemoryModel(model=PAPER.model, window=256)
-    one, two = paper.needed(100).total, paper.needed(101).total
-    assert two - one == pytest.approx(paper.bytes_per_lane)
-    # h, W_mh h, c, four gates; of backward seven more; h and its gradient for the graph: fp16
-    assert paper.bytes_per_lane == pytest.approx(36 * 4096 * 256, rel=0.01)
-    weights = paper.needed(0)
-    adam = 2 * 4 * Workload.of(PAPER.model).parameters
-    assert weights.optimizer == adam
-    assert weights.total > 16 * Workload.of(PAPER.model).parameters
-    assert replace(paper, precision="fp32").needed(8).total > paper.needed(8).total
-
-
 @pytest.mark.parametrize("groups", [1, 4])
 @pytest.mark.parametrize("size", [1024, 4096, 8192])
 def test_the_largest_batch_fits_and_one_group_more_does_not(size, groups):
@@ -213,17 +200,7 @@ def test_unequal_gpus_share_by_speed_or_evenly():
 @pytest.mark.parametrize(("gpus", "nodes", "largest"), [(8, 1, 8), (9, 2, 8), (13, 6, 8)])
 def test_unlike_nodes_are_counted_and_the_largest_exchanges_longest(gpus, nodes, largest):
     """Their mean would be three nodes of five GPUs."""
-    kinds = [
-        NodeConfig(
-            device=f"{size} a node",
-            count=count,
-            gpus=size,
-            memory_bytes=24e9,
-            operations_per_second=1e13,
-            link_bytes_per_second=1e10,
-        )
-        for size, count in ((8, 1), (1, 5))
-    ]
+    kinds = [replace(node(1e13), gpus=size, count=count) for size, count in ((8, 1), (1, 5))]
     network = NetworkConfig(name="slow", bytes_per_second=1e9, latency_seconds=1.0, ring="nodes")
     mixed = ClusterConfig(name="mixed", nodes=tuple(kinds), network=network)
     fabric = mixed.fabric(mixed.first_gpus(gpus))
@@ -267,8 +244,6 @@ def test_a_checkpoint_holds_h_as_it_is_and_c_in_fp32(precision, size):
 
 def test_more_gpus_than_there_are():
     assert Plan(cluster("dgx1v_ethernet"), PAPER, 1024, EPOCH).efficiency > 0.7
-    with pytest.raises(InputError, match="has 8 and no network"):
-        Plan(cluster("h200"), PAPER, 16, EPOCH)
 
 
 @pytest.mark.parametrize(
@@ -313,30 +288,15 @@ def test_what_is_written_as_advised_is_a_network(fault, tmp_path):
     text = (CLUSTERS / "h200.toml").read_text().replace("gpus = 8", f"{several}gpus = 8")
     path = tmp_path / "cluster.toml"
     path.write_text(text)
-    with pytest.raises(InputError, match=r"add .*\[network\] with a name, .*bytes_per_second"):
+    with pytest.raises(InputError, match=r"(has 8 and no|needs a).*network.*bytes_per_second"):
         Plan(read_toml(path, ClusterConfig), PAPER, 16, EPOCH)
     path.write_text(f'{text}\n[network]\nname = "InfiniBand"\nbytes_per_second = 50e9\n')
     assert Plan(read_toml(path, ClusterConfig), PAPER, 16, EPOCH).steps > 0
 
 
-def test_nodes_of_h200_are_as_their_data_sheets_say():
-    one, several = cluster("h200"), cluster("h200_nodes")
-    (node,) = several.nodes
-    assert node.operations_per_second == one.nodes[0].operations_per_second < 989e12
-    assert node.memory_bytes_per_second == one.nodes[0].memory_bytes_per_second < 4.8e12
-    assert node.link_bytes_per_second == 900e9 / 2
-    assert several.network.bytes_per_second == node.gpus * 400e9 / 8
-    plans = [Plan(several, PAPER, gpus, EPOCH) for gpus in (8, 16, 128)]
-    assert 1 > plans[0].efficiency > plans[1].efficiency > plans[2].efficiency > 0.8
-
-
-def test_clusters_and_jobs_of_nothing_are_refused():
+def test_a_cluster_without_nodes_is_refused():
     with pytest.raises(InputError, match=r"at least one \[\[nodes\]\]"):
         ClusterConfig(name="none", nodes=())
-    with pytest.raises(InputError, match="0 GPUs; give at least 1"):
-        two(2e13, 2e13).first_gpus(0)
-    with pytest.raises(InputError, match=r"network\.ring is 'star'; known: gpus, nodes"):
-        NetworkConfig(name="wire", bytes_per_second=1e9, ring="star")
 
 
 def test_a_job_has_the_slowest_link_of_its_nodes_alone():

@@ -14,9 +14,7 @@ from scaling.step_time import (
     Fabric,
     Synchronisation,
     exposed_seconds,
-    ring_seconds,
     step_time,
-    straggling_seconds,
 )
 from scaling.workload import Workload
 
@@ -45,18 +43,10 @@ TABLE = [
     (1.21e9, FP32, [9.4, 18.6, 37.0, 73.8]),
     (1.21e9, DEFERRED, [14.5, 28.8, 57.4, 114.5]),
     (1.21e9, EVERY_FOURTH, [14.3, 28.6, 57.1, 114.2]),
-    (2.99e9, Synchronisation(), [13.7, 27.3, 54.5, 108.9]),
-    (2.99e9, FP32, [12.3, 24.4, 48.7, 97.2]),
-    (2.99e9, DEFERRED, [15.1, 30.2, 60.3, 120.5]),
-    (2.99e9, EVERY_FOURTH, [15.0, 30.0, 59.9, 119.7]),
     (11e9, Synchronisation(), [15.0, 29.9, 59.7, 119.4]),
     (11e9, FP32, [14.5, 28.9, 57.7, 115.2]),
     (11e9, DEFERRED, [15.4, 30.7, 61.5, 122.9]),
     (11e9, EVERY_FOURTH, [15.3, 30.7, 61.4, 122.7]),
-    (40e9, Synchronisation(), [15.3, 30.7, 61.3, 122.6]),
-    (40e9, FP32, [15.2, 30.4, 60.7, 121.4]),
-    (40e9, DEFERRED, [15.5, 30.9, 61.8, 123.6]),
-    (40e9, EVERY_FOURTH, [15.4, 30.9, 61.8, 123.5]),
 ]
 
 
@@ -90,13 +80,6 @@ def test_one_ring_through_all_gpus_is_as_fast_as_its_slower_link():
     for link, network in ((1.0, 4.0), (4.0, 1.0)):
         ring = replace(DGX, link_bytes_per_second=link, network_bytes_per_second=network)
         assert ring.all_reduce_seconds(1.0, 16) == 2 * 15 / 16
-
-
-def test_each_rank_of_a_ring_sends_its_chunks_twice_around_but_for_one():
-    for ranks in (2, 3, 8):
-        chunk = 60 / ranks
-        sent = 2 * (ranks - 1) * chunk  # reduce-scatter, then all-gather
-        assert ring_seconds(60, ranks, 1.0) == pytest.approx(sent)
 
 
 def test_limits():
@@ -139,27 +122,6 @@ def test_what_overlap_hides_is_that_of_a_simulated_queue(chunks, overlap, commun
     how = Synchronisation(chunks=chunks, overlap=overlap)
     expected = simulated(communication, 0.8, how)
     assert exposed_seconds(communication, 0.8, how) == pytest.approx(expected)
-
-
-def test_more_bandwidth_helps_and_everything_else_harms():
-    def of(p=64, how=FP32, network=2e9, **costs):
-        fabric = replace(DGX, network_bytes_per_second=network)
-        return step_time(COMPUTING, PARAMETERS, p, fabric, how, **costs).efficiency
-
-    base = of()
-    assert of(network=3e9) > base
-    assert of(how=DEFERRED) > base
-    assert of(how=EVERY_FOURTH) > base
-    assert of(p=128) < base
-    assert of(overhead=0.01) < base
-    assert of(jitter=0.01) < base
-
-
-def test_stragglers_are_bounded_by_the_expected_largest_of_normal_deviations():
-    draws = np.random.default_rng(0).standard_normal((4000, 128)).max(axis=1)
-    bound = straggling_seconds(1.0, 128, jitter=1.0)
-    assert draws.mean() < bound < 1.25 * draws.mean()
-    assert straggling_seconds(1.0, 1, jitter=1.0) == 0
 
 
 def test_gpus_wait_for_each_other_only_when_they_meet():

@@ -1,15 +1,11 @@
 """The feature cache: computed once, resumed where it was interrupted."""
 
-import copy
 from threading import Thread
 
 import numpy as np
 import pytest
 
 from model.errors import InputError
-from model.files.weights import model_digest
-from model.layers.config import ModelConfig
-from model.layers.language_model import build_model
 from model.text.tokenizer import BYTES
 from transfer.features import FeatureCache
 
@@ -68,19 +64,6 @@ class Interrupted:
         return self.model.hidden(*arguments)
 
 
-def test_an_interruption_costs_only_what_was_under_way(tmp_path, small_model):
-    texts = [
-        BYTES.encode(f"text number {i:02d}".encode()) for i in range(30)
-    ]  # a batch: one window
-    expected = FeatureCache(tmp_path / "whole").features(small_model, texts, "a")
-    with pytest.raises(KeyboardInterrupt):
-        FeatureCache(tmp_path / "cut").features(Interrupted(small_model, 4), texts, "a")
-    model = Interrupted(small_model, None)
-    found = FeatureCache(tmp_path / "cut").features(model, texts, "a")
-    np.testing.assert_array_equal(found, expected)
-    assert model.begun == 8 - 3
-
-
 def test_a_note_without_its_file_is_of_no_use(tmp_path, small_model):
     """Else a second kill before the next note would leave zeros for features."""
     texts = [BYTES.encode(f"text number {i:02d}".encode()) for i in range(30)]
@@ -132,27 +115,3 @@ def test_of_two_commands_at_once_one_computes_and_both_have_the_features(tmp_pat
 @pytest.mark.usefixtures("without_file_locks")
 def test_a_cache_works_where_the_file_system_has_no_locks(tmp_path, small_model):
     assert FeatureCache(tmp_path).features(small_model, TEXTS, "a").shape == (30, 12)
-
-
-def test_features_of_other_precisions_are_not_mixed_up(tmp_path, small_model):
-    cache, model = FeatureCache(tmp_path), copy.deepcopy(small_model)
-    plain = cache.features(model, TEXTS, "a")
-    model.set_precision("int8")
-    rounded = cache.features(model, TEXTS, "a")
-    assert not np.array_equal(plain, rounded)
-    np.testing.assert_allclose(plain, rounded, atol=0.1)
-
-
-def test_another_model_or_other_texts_are_other_features(tmp_path, small_model):
-    cache = FeatureCache(tmp_path)
-    cache.features(small_model, TEXTS, "a")
-    cache.features(small_model, TEXTS[:-1], "a")
-    cache.features(build_model(ModelConfig(hidden_size=12), seed=9), TEXTS, "a")
-    assert len(list(tmp_path.iterdir())) == 3
-
-
-def test_digest_sees_every_weight(small_model):
-    before = model_digest(small_model)
-    assert before == model_digest(small_model)
-    small_model.decoder.bias.data[5] += 1e-6
-    assert before != model_digest(small_model)

@@ -1,7 +1,5 @@
 """Figures: labels are shown literally, any values have a histogram, none ends a command."""
 
-import logging
-
 import numpy as np
 import pytest
 
@@ -9,7 +7,6 @@ from transfer.plots import (
     as_svg,
     draw_histogram,
     draw_weights,
-    drawing,
     legend,
     save_png,
     unit_histogram,
@@ -39,16 +36,6 @@ def test_any_values_have_a_histogram(tmp_path, values):
     histogram = unit_histogram(0, examples)
     assert histogram["edges"] == sorted(set(histogram["edges"]))
     assert sum(histogram["negative"]) == sum(histogram["positive"]) == 1
-
-
-def test_what_fails_in_drawing_is_one_line(tmp_path, caplog):
-    with caplog.at_level(logging.WARNING), drawing(tmp_path / "a.png"):
-        raise ValueError("ParseException\n  in a label")
-    (record,) = caplog.records
-    assert record.getMessage() == (
-        f"warning: {tmp_path / 'a.png'} could not be drawn (ValueError: ParseException in a "
-        "label); the results are complete"
-    )
 
 
 def test_figures_name_the_unit_its_pooling_and_its_state():

@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
 from model.errors import InputError
@@ -30,37 +29,6 @@ def test_the_neuron_is_found_with_its_polarity(polarity):
     assert regression.accuracy(test) > 0.95
     assert neuron.regression.accuracy(neuron.column(test)) > 0.95
     assert regression.converged
-
-
-def test_weights_minimise_the_l1_objective():
-    train, val = make_examples(200, 0), make_examples(200, 1)
-    regression = fit_regression(train, val)
-    signs = 2 * train.labels - 1
-
-    def objective(weights):  # liblinear penalises the intercept too
-        margins = signs * (train.features @ weights[:-1] + weights[-1])
-        return np.abs(weights).sum() + regression.c * np.log1p(np.exp(-margins)).sum()
-
-    found = objective(np.append(regression.coefficients, regression.intercept))
-    best = min(
-        minimize(objective, start, method="Powell", options={"maxiter": 20_000, "ftol": 1e-10}).fun
-        for start in (np.zeros(9), np.ones(9))
-    )
-    assert found == pytest.approx(best, rel=1e-3)
-
-
-def test_noise_has_no_weight_at_all():
-    """What tells L1 from L2: weights of exactly zero."""
-    train, val = make_examples(400, 0), make_examples(400, 1)
-    coefficients = fit_regression(train, val).coefficients
-    assert np.flatnonzero(coefficients).tolist() == [3]
-
-
-def test_one_regression_is_the_published_one():
-    asked = {"l1_ratio": 1.0, "solver": "liblinear", "max_iter": 100}
-    for seed, fit in ((7, regression.l1_regression(0.25, 7)), (0, regression.l1_regression(0.25))):
-        expected = asked | {"C": 0.25, "random_state": seed}
-        assert expected.items() <= fit.get_params().items()
 
 
 def test_the_seed_reaches_every_fit():
@@ -122,13 +90,6 @@ def test_a_score_of_zero_is_the_first_class():
     undecided = Regression(1.0, np.zeros(2), 0.0, 0.5, True)
     examples = Examples(np.ones((2, 2)), np.array([0, 1]))
     assert undecided.correct(examples).tolist() == [True, False]
-
-
-def test_examples_are_chosen_by_row():
-    examples = make_examples(5, 0)
-    chosen = examples.subset(np.array([3, 1]))
-    np.testing.assert_array_equal(chosen.features, examples.features[[3, 1]])
-    np.testing.assert_array_equal(chosen.labels, examples.labels[[3, 1]])
 
 
 @pytest.mark.parametrize("polarity", [1.0, -1.0])

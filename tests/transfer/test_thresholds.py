@@ -30,14 +30,9 @@ def test_no_cut_has_a_better_f1(seed):
 def test_the_threshold_is_a_half_unless_another_is_better():
     perfect = np.array([0.1, 0.2, 0.8, 0.9])
     assert choose_threshold(perfect, np.array([0, 0, 1, 1]), "f1") == 0.5
-    for labels in (np.zeros(4, dtype=int), np.ones(4, dtype=int)):
-        assert choose_threshold(perfect, labels, "f1") == 0.5
-
-
-@pytest.mark.parametrize("label", [0, 1])
-def test_labels_that_are_alike_move_no_threshold(label):
-    probabilities, labels = np.linspace(0.2, 0.9, 100), np.full(100, label)
-    assert choose_threshold(probabilities, labels, "accuracy") == 0.5
+    for label in (0, 1):
+        assert choose_threshold(perfect, np.full(4, label), "f1") == 0.5
+        assert choose_threshold(np.linspace(0.2, 0.9, 100), np.full(100, label)) == 0.5
 
 
 @pytest.mark.parametrize(
@@ -69,22 +64,6 @@ def test_a_cut_that_is_surely_better_is_the_best_of_all(truth):
     assert cut == pytest.approx(truth, abs=0.05)
     tried = [accuracy(probabilities, labels, c) for c in np.append(probabilities, [0, 1])]
     assert accuracy(probabilities, labels, cut) == max(tried)
-
-
-def test_a_cut_that_is_hardly_better_is_left():
-    probabilities = np.array([0.1, 0.2, 0.3, 0.45, 0.6, 0.7, 0.8])
-    labels = np.array([0, 0, 0, 1, 1, 1, 1])
-    assert choose_threshold(probabilities, labels) == 0.5
-
-
-def test_noise_moves_nothing():
-    random = np.random.default_rng(1)
-    moved = 0
-    for _ in range(100):
-        probabilities = random.random(200)
-        labels = (random.random(200) < probabilities).astype(int)  # calibrated as they are
-        moved += choose_threshold(probabilities, labels) != 0.5
-    assert moved <= 10
 
 
 @pytest.mark.parametrize("probabilities", [[0.5, 0.5], [0.9, 0.9], [0.3]])

@@ -21,14 +21,6 @@ from model.reading.progress import ProgressBar
 from ..baselines import tfidf_accuracy
 from ..intervals import BAND, over_draws
 from ..regression import Examples, Regression, find_neuron, fit_regression
-from .ablation import round_counts
-
-FEWEST = 10
-
-
-def label_counts(examples: int) -> list[int]:
-    """Return 10, 20, 50, ... and the number of all examples."""
-    return round_counts(examples, FEWEST)
 
 
 def label_efficiency(

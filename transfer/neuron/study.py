@@ -28,13 +28,14 @@ from ..features import FeatureCache
 from ..plots import unit_histogram
 from ..regression import check_classes, regress_on_unit
 from ..task import StudyOptions, check_seeds
-from .ablation import accuracy_by_units, without_unit
-from .label_efficiency import label_counts, label_efficiency
+from .ablation import accuracy_by_units, round_counts, without_unit
+from .label_efficiency import label_efficiency
 from .ranking import Ranking, describe_ranking, describe_unit, rank_units
 from .top_activations import find_top_activations
 
 FORMAT_VERSION = 1
 TOP = 10  # units listed of each order
+FEWEST = 10  # labels to begin with, unless --labels says others
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +107,7 @@ def check_study(
     check_bounds(options, "--")
     check_seeds(options.seed, max(options.draws, options.untrained))
     most = len(sets[0].labels)
-    counts = sorted(set(options.labels)) or label_counts(most)
+    counts = sorted(set(options.labels)) or round_counts(most, FEWEST)
     if counts[0] < 2 or counts[-1] > most:
         raise InputError(f"--labels must be between 2 and {most}, the number of training examples")
     return counts

@@ -90,13 +90,18 @@ def test_the_wrong_line_is_named(tmp_path, size, suffix):
         through_blocks(path, replace(REQUEST, block_bytes=size))
 
 
-def test_strictness_names_the_line_too(tmp_path):
-    strict = replace(REQUEST, strict=True, block_bytes=30)
-    for wrong, message in ((b"caf\xe9", "not UTF-8"), (b"\\ud800", "a lone surrogate")):
-        path = tmp_path / "a.jsonl"
-        path.write_bytes(b'{"text": "a"}\n' * 5 + b'{"text": "' + wrong + b'"}\n')
-        with pytest.raises(InputError, match=f"line 6: {message}"):
-            through_blocks(path, strict)
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.jsonl", b'{"text": "a"}\n\n{"text": "caf\xe9"}\n', "line 3: not UTF-8"),
+        ("a.jsonl", b'{"text": "a"}\n\n{"text": "\\ud800"}\n', "line 3: a lone surrogate"),
+        ("a.json", b'[{"text": "a"}, {"text": "\\ud800"}]', "item 2: a lone surrogate"),
+    ],
+)
+def test_strictness_names_the_place_too(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        through_blocks(tmp_path / name, replace(REQUEST, strict=True, block_bytes=16))
 
 
 @pytest.mark.parametrize("size", [1, 40, 1000])
@@ -143,13 +148,6 @@ def test_many_rows_end_a_part_of_a_table(tmp_path, monkeypatch):
     path = tmp_path / "a.csv"
     path.write_text("text,stars\n" + ",\n" * 5 + "good,\n" * 7)
     assert through_blocks(path)[:2] == ([b"good"] * 7, [(0, n) for n in (0, 1, 2, 3, 4, 0, 1)])
-
-
-def test_a_surrogate_in_a_table_is_named_by_its_row(tmp_path):
-    strict = Request(None, "raw", strict=True, documents=False, digests=False)
-    (tmp_path / "a.json").write_text('[{"text": "a"}, {"text": "\\ud800"}]')
-    with pytest.raises(InputError, match="item 2: a lone surrogate"):
-        through_blocks(tmp_path / "a.json", strict)
 
 
 def test_documents_are_whole_files(tmp_path):

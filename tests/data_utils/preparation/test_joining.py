@@ -1,6 +1,5 @@
 """Joined corpora: all text to learn from, and the first one's held-out reviews, as they were."""
 
-import json
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -13,20 +12,13 @@ from data_utils.preparation.joining import join_corpora
 from data_utils.preparation.preparation import Preparation, prepare_corpus
 from data_utils.preparation.vocabulary import VocabularyConfig
 from model.errors import InputError
+from tests.data_utils.splits import reviews_in, write_texts
 
 
 def prepared(folder, name, texts, **settings):
-    source = folder / f"{name}.jsonl"
-    source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    source = write_texts(folder / f"{name}.jsonl", texts)
     prepare_corpus([source], folder / name, Preparation(**settings))
     return folder / name
-
-
-def reviews_of(folder, name):
-    """The reviews of a split, as text, read without the code that writes them."""
-    corpus = open_corpus(folder)
-    split = corpus.splits[name]
-    return [corpus.tokenizer.decode(split.tokens[a:b]) for a, b in pairwise(split.offsets.tolist())]
 
 
 @pytest.fixture
@@ -42,13 +34,13 @@ def films(tmp_path):
 
 def test_train_is_all_reviews_mixed_and_the_rest_is_the_first_ones(products, films, tmp_path):
     meta = join_corpora([products, films], tmp_path / "both")
-    train = reviews_of(tmp_path / "both", "train")
-    expected = reviews_of(products, "train") + reviews_of(films, "train")
+    train = reviews_in(tmp_path / "both")
+    expected = reviews_in(products) + reviews_in(films)
     assert Counter(train) == Counter(expected)
     switches = sum((b"film" in a) != (b"film" in b) for a, b in pairwise(train))
     assert switches > 20  # of 38 that a random order has on average; 1 if end to end
     for name in ("valid", "test"):
-        assert reviews_of(tmp_path / "both", name) == reviews_of(products, name)
+        assert reviews_in(tmp_path / "both", name) == reviews_in(products, name)
         assert meta["splits"][name] == open_corpus(products).meta["splits"][name]
     assert check_corpus(tmp_path / "both") == meta["splits"]
     assert meta["sources"] == ["products.jsonl", "films.jsonl"]
@@ -66,7 +58,7 @@ def test_what_is_said_of_a_joined_corpus_holds_for_all_of_it(films, tmp_path):
 def test_the_seed_draws_the_order(products, films, tmp_path):
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         join_corpora([products, films], tmp_path / name, seed)
-    orders = [reviews_of(tmp_path / name, "train") for name in "abc"]
+    orders = [reviews_in(tmp_path / name) for name in "abc"]
     assert orders[0] == orders[1] != orders[2]
     assert sorted(orders[0]) == sorted(orders[2])
 
@@ -91,11 +83,11 @@ def test_held_out_reviews_of_the_first_are_not_learned_from(products, tmp_path):
     held_out = [
         review.decode().strip()
         for name in ("valid", "test")
-        for review in reviews_of(products, name)
+        for review in reviews_in(products, name)
     ]
     other = prepared(tmp_path, "other", [*held_out, "a film"], split=(1, 0, 0))
     join_corpora([products, other], tmp_path / "both")
-    found = Counter(review for name in SPLITS for review in reviews_of(tmp_path / "both", name))
+    found = Counter(review for name in SPLITS for review in reviews_in(tmp_path / "both", name))
     assert len(found) == 61
     assert set(found.values()) == {1}
 
@@ -108,9 +100,7 @@ def test_corpora_of_one_vocabulary_are_joined(tmp_path):
     second = prepared(tmp_path, "second", ["a film " * 9] * 3, split=(1, 0, 0), vocabulary=same)
     meta = join_corpora([first, second], tmp_path / "both")
     assert check_corpus(tmp_path / "both") == meta["splits"]  # which counts tokens and bytes
-    assert Counter(reviews_of(tmp_path / "both", "train")) == Counter(
-        reviews_of(first, "train") + reviews_of(second, "train")
-    )
+    assert Counter(reviews_in(tmp_path / "both")) == Counter(reviews_in(first) + reviews_in(second))
     assert meta["splits"]["train"]["tokens"] < meta["splits"]["train"]["bytes"]
 
 

@@ -2,7 +2,6 @@
 
 import errno
 import gzip
-import hashlib
 import json
 import shutil
 import tracemalloc
@@ -30,22 +29,12 @@ from tests.data_utils.preparation.interruptions import (
     interrupted_at,
     interrupted_removal,
 )
+from tests.data_utils.splits import files_of, reviews_in, reviews_of, write_texts
 from tests.support.terminal import Terminal
 
 
 def prepare_corpus(inputs, output, workers=1, **settings):
     return preparation.prepare_corpus(inputs, output, Preparation(**settings), workers)
-
-
-def write_texts(path, texts):
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-    return path
-
-
-def reviews_of(split):
-    return [
-        bytes(split.tokens[a:b]) for a, b in zip(split.offsets[:-1], split.offsets[1:], strict=True)
-    ]
 
 
 MANY_BLOCKS = PieceSizes(block_bytes=700)
@@ -133,16 +122,6 @@ def test_a_larger_input_takes_no_more_memory(tmp_path):
     assert min(large, again) < 1.5 * small  # of four times the text
 
 
-def files_of(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
-def test_the_size_of_the_stretches_changes_nothing(tmp_path, source):
-    prepare_corpus([source], tmp_path / "one")
-    prepare_corpus([source], tmp_path / "many", pieces=PieceSizes(sorted_bytes=500))
-    assert files_of(tmp_path / "one") == files_of(tmp_path / "many")
-
-
 @pytest.mark.parametrize("compress", [False, True])
 def test_the_number_of_processes_changes_nothing(tmp_path, source, compress):
     if compress:
@@ -174,16 +153,6 @@ def test_keys_are_those_of_splitmix64_as_it_is_published():
     assert keys_of(ids, None).tolist() == ids.tolist()
 
 
-def test_shuffled_positions_are_uniform(tmp_path):
-    source = write_texts(tmp_path / "in.jsonl", [f"{i:05d}" for i in range(4000)])
-    prepare_corpus([source], tmp_path / "out", split=(1, 0, 0), profile="raw")
-    order = np.array(
-        [int(review) for review in reviews_of(open_corpus(tmp_path / "out").splits["train"])]
-    )
-    correlation = np.corrcoef(order, np.arange(4000))[0, 1]
-    assert abs(correlation) < 4 / 4000**0.5  # four standard errors
-
-
 @given(st.integers(3, 500), st.tuples(st.floats(0.5, 1000), st.floats(0, 10), st.floats(0, 10)))
 def test_split_counts_share_out_everything(reviews, parts):
     counts = split_counts(reviews, parts)
@@ -192,18 +161,6 @@ def test_split_counts_share_out_everything(reviews, parts):
         assert count > 0 or part == 0
         # One may go to each of two empty parts; the share itself is rounded in its last bits.
         assert abs(count - reviews * part / sum(parts)) <= 2 + reviews * 1e-15
-
-
-def test_meta_describes_the_corpus(tmp_path, source):
-    meta = prepare_corpus([source], tmp_path / "out", seed=4)
-    assert meta == json.loads((tmp_path / "out" / "meta.json").read_text())
-    assert meta["format_version"] == 1
-    assert meta["text_profile"] == "openai"
-    assert meta["seed"] == 4
-    assert meta["sources"] == ["in.jsonl"]
-    assert meta["reading"]["records"] == 200
-    train = (tmp_path / "out" / "train.offsets").read_bytes()
-    assert meta["splits"]["train"]["offsets_sha256"] == hashlib.sha256(train).hexdigest()
 
 
 def unfinish(folder, blocks):
@@ -232,7 +189,7 @@ def test_only_unfinished_blocks_are_encoded_again(tmp_path, source):
     unfinish(tmp_path / "out.partial" / "blocks", 4)
     change_unnoticed(source, b"review", b"REVIEW")
     prepare_corpus([source], tmp_path / "out", **settings)
-    found = reviews_of(open_corpus(tmp_path / "out").splits["train"])
+    found = reviews_in(tmp_path / "out")
     kept = sum(b"review" in review for review in found)
     assert 0 < kept < len(TEXTS)
     assert all(b"REVIEW" in review for review in found[kept:])
@@ -241,14 +198,6 @@ def test_only_unfinished_blocks_are_encoded_again(tmp_path, source):
 def interrupt_while_sorting(source, output, **settings):
     with interrupted_at("records;"):  # the report on the reading, which comes before the sorting
         prepare_corpus([source], output, **settings)
-
-
-def test_an_interruption_while_sorting_costs_only_the_sorting(tmp_path, source):
-    prepare_corpus([source], tmp_path / "whole")
-    interrupt_while_sorting(source, tmp_path / "out")
-    change_unnoticed(source, b"review", b"REVIEW")
-    prepare_corpus([source], tmp_path / "out")
-    assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
 
 
 @pytest.mark.parametrize("name", ["block-*.index", "block-*.json"])
@@ -287,21 +236,13 @@ def test_a_corpus_inside_its_input_folder_is_no_input(tmp_path, vocabulary):
     interrupt_while_sorting(folder, folder / "a", **settings)
     prepare_corpus([folder], folder / "a", **settings)
     for argument in (folder, f"{folder}/**/*.json*"):
-        meta = prepare_corpus([argument], folder / "b")
-        assert meta["sources"] == [source.name]
+        meta = prepare_corpus([argument], folder / "b", seed=4)
+        assert meta == json.loads((folder / "b/meta.json").read_text())
+        assert (meta["sources"], meta["seed"]) == ([source.name], 4)
         shutil.rmtree(folder / "b")
 
 
 UNREADABLE = f"&#{'1' * 4301};"  # Python makes a number of 4,300 digits at most
-
-
-def test_an_unreadable_reference_is_counted_and_kept(tmp_path):
-    source = write_texts(tmp_path / "in.jsonl", [*TEXTS[:50], f"&lt; {UNREADABLE}", *TEXTS[50:]])
-    meta = prepare_corpus([source], tmp_path / "out", split=(1, 0, 0), pieces=MANY_BLOCKS)
-    assert meta["reading"]["unreadable_references"] == 1
-    found = reviews_of(open_corpus(tmp_path / "out").splits["train"])
-    assert len(found) == 201
-    assert f"\n &lt; {UNREADABLE} ".encode() in found
 
 
 def test_what_strict_reading_refused_continues_without_it(tmp_path):
@@ -312,25 +253,11 @@ def test_what_strict_reading_refused_continues_without_it(tmp_path):
     assert not (tmp_path / "out").exists()
     change_unnoticed(source, b"review", b"REVIEW")
     prepare_corpus([source], tmp_path / "out", **settings)
-    found = reviews_of(open_corpus(tmp_path / "out").splits["train"])
+    found = reviews_in(tmp_path / "out")
     assert len(found) == 201
     kept = [b"review" in review for review in found]
     assert all(kept[:-20])  # only the block in which line 201 is was left to do
     assert not any(kept[-2:])
-
-
-def test_a_repaired_input_keeps_the_blocks_of_the_others(tmp_path, source):
-    other = tmp_path / "other.jsonl"
-    other.write_text("not JSON\n")
-    with pytest.raises(InputError, match=r"other\.jsonl, line 1: not JSON"):
-        prepare_corpus([source, other], tmp_path / "out")
-    write_texts(other, ["mended"])
-    change_unnoticed(source, b"review", b"REVIEW")
-    prepare_corpus([source, other], tmp_path / "out", split=(1, 0, 0))
-    found = reviews_of(open_corpus(tmp_path / "out").splits["train"])
-    assert sum(b"review" in review for review in found) == 200
-    assert b"\n mended " in found
-    assert len(found) == 201
 
 
 def test_what_was_not_read_strictly_is_read_again(tmp_path):
@@ -368,28 +295,18 @@ def test_a_work_folder_that_is_a_link_is_refused(tmp_path, source):
     assert (tmp_path / "elsewhere/request.json").read_text() == "{}"
 
 
-def test_duplicates_leave_the_first_of_each(tmp_path):
-    pieces = PieceSizes(digests=7, block_bytes=300)
-    texts = [f"text {i % 23}" for i in range(60)] + ["  text 3 "]  # equal once it is cleaned
-    source = write_texts(tmp_path / "in.jsonl", texts)
-    meta = prepare_corpus(
-        [source], tmp_path / "out", deduplicate=True, split=(1, 0, 0), pieces=pieces
-    )
-    assert meta["reading"]["duplicates"] == 61 - 23
-    found = reviews_of(open_corpus(tmp_path / "out").splits["train"])
-    assert sorted(found) == sorted({text_profile("openai").encode(text) for text in texts})
-
-
-def test_duplicates_are_the_same_ones_however_much_is_sorted_at_a_time(tmp_path):
+def test_of_duplicates_one_stays_however_much_is_sorted_at_a_time(tmp_path):
     """As in a corpus of many megabytes: a stretch begins within the blocks."""
-    source = write_texts(tmp_path / "in.jsonl", [f"text {i * i % 97}" for i in range(300)])
+    texts = [f"text {i * i % 97}" for i in range(300)] + ["  text 3 "]  # equal once it is cleaned
+    source = write_texts(tmp_path / "in.jsonl", texts)
     settings = {"deduplicate": True, "split": (8, 1, 1)}
     for name, sorted_bytes in (("one", 10**6), ("many", 400)):
         pieces = PieceSizes(block_bytes=1500, sorted_bytes=sorted_bytes)
-        prepare_corpus([source], tmp_path / name, pieces=pieces, **settings)
+        meta = prepare_corpus([source], tmp_path / name, pieces=pieces, **settings)
     corpus = open_corpus(tmp_path / "many")
     found = [review for name in SPLITS for review in reviews_of(corpus.splits[name])]
     assert len(found) == len(set(found)) == len({i * i % 97 for i in range(300)})
+    assert meta["reading"]["duplicates"] == len(texts) - len(found)
     assert files_of(tmp_path / "one") == files_of(tmp_path / "many")
 
 
@@ -420,28 +337,24 @@ def test_equal_files_are_shuffled_apart(tmp_path):
     for name in ("a", "b"):
         write_texts(tmp_path / f"{name}.jsonl", [f"{i}" for i in range(300)])
     prepare_corpus([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], tmp_path / "out", split=(1, 0, 0))
-    found = reviews_of(open_corpus(tmp_path / "out").splits["train"])
+    found = reviews_in(tmp_path / "out")
     assert sum(a == b for a, b in pairwise(found)) < 10
 
 
-def test_an_existing_folder_is_refused(tmp_path, source):
-    prepare_corpus([source], tmp_path / "out")
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("old", "old: exists already"),
+        ("link", "link: exists already"),
+        ("/", "name a new folder"),
+        ("in.jsonl/out", r"in\.jsonl is a file, not a folder"),
+    ],
+)
+def test_an_output_that_is_no_new_folder_is_refused(tmp_path, source, output, message):
+    (tmp_path / "old").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "unmounted")
-    with pytest.raises(InputError, match="link: exists already"):
-        prepare_corpus([source], tmp_path / "link")
-    with pytest.raises(InputError, match="exists already"):
-        prepare_corpus([source], tmp_path / "out")
-
-
-@pytest.mark.parametrize("output", [".", "/"])
-def test_a_folder_without_a_name_is_refused(source, output):
-    with pytest.raises(InputError, match="name a new folder"):
-        prepare_corpus([source], Path(output))
-
-
-def test_a_folder_in_a_file_is_refused(source, tmp_path):
-    with pytest.raises(InputError, match=r"in\.jsonl is a file, not a folder"):
-        prepare_corpus([source], source / "out")
+    with pytest.raises(InputError, match=message):
+        prepare_corpus([source], tmp_path / output)
 
 
 def test_it_says_which_key_the_texts_are_from(tmp_path, source, caplog):
@@ -502,27 +415,6 @@ def test_a_corpus_changed_after_preparation_is_refused(tmp_path, source):
     train.unlink()
     with pytest.raises(InputError, match="is missing"):
         open_corpus(tmp_path / "out")
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"format_version": 3}, "format_version 3 is newer"),
-        ({"format_version": None}, "has no format_version"),
-        ({"splits": {}}, r"splits\.train is missing"),
-        ({"text_profile": None}, "text_profile is None"),
-    ],
-)
-def test_meta_of_another_kind_is_refused(tmp_path, source, change, message):
-    meta = prepare_corpus([source], tmp_path / "out")
-    (tmp_path / "out" / "meta.json").write_text(json.dumps(meta | change))
-    with pytest.raises(InputError, match=message):
-        open_corpus(tmp_path / "out")
-
-
-def test_a_folder_that_is_no_corpus(tmp_path):
-    with pytest.raises(InputError, match="not a prepared corpus"):
-        open_corpus(tmp_path)
 
 
 def test_utf16_is_read(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 
 from data_utils.preparation.blocks import Reviews
 from data_utils.preparation.merging import stretches
-from data_utils.preparation.runs import Run, _finished, digests_of, find_repeats, write_run
+from data_utils.preparation.runs import Run, _finished, find_repeats, write_run
 from model.reading.texts import ReadingReport
 
 ORIGIN = {"input": ["in.jsonl", 3, 4], "seed": 0, "strict": False}
@@ -28,28 +28,6 @@ def run(tmp_path):
     return write_run(run, reviews, np.array([0, 1, 4], np.uint64), KEYS, True, ORIGIN)
 
 
-def test_reviews_lie_in_the_order_of_their_keys(run):
-    assert run.path(".bin").read_bytes() == b"twothreeone"
-    entries = run.entries()
-    assert [entries[name].tolist() for name in ("key", "id", "end")] == [
-        [3, 5, 7],
-        [1, 4, 0],
-        [3, 8, 11],
-    ]
-    assert entries["digest"].tolist() == digests_of([b"two", b"three", b"one"]).tolist()
-    assert not entries.flags.writeable
-    report = run.report
-    assert (report["reviews"], report["bytes"]) == (3, 11)
-    assert (report["found_keys"], report["keys"]) == ({"text": 3}, ["a"])
-    assert ReadingReport(**report["reading"]) == ReadingReport(records=5)
-
-
-def test_a_run_is_taken_again_if_it_was_made_of_the_same_in_the_same_way(run):
-    assert _finished(run._replace(report={}), ORIGIN) == run
-    for change in ({"seed": 1}, {"input": ["in.jsonl", 3, 5]}, {"strict": True}):
-        assert _finished(run, {**ORIGIN, **change}) is None
-
-
 @pytest.mark.parametrize("suffix", [".bin", ".index"])
 def test_a_run_that_a_crash_of_the_system_left_short_is_not_finished(run, suffix):
     whole = run.path(suffix).read_bytes()
@@ -59,13 +37,6 @@ def test_a_run_that_a_crash_of_the_system_left_short_is_not_finished(run, suffix
     assert _finished(run, ORIGIN) is None
     run.path(suffix).write_bytes(whole)
     assert _finished(run, ORIGIN) == run
-
-
-def test_digests_have_two_halves():
-    digests = digests_of([b"one", b"one", b"two"])
-    assert (digests[0] == digests[1]).all()
-    assert (digests[0] != digests[2]).all()
-    assert (digests[:, 0] != digests[:, 1]).all()
 
 
 @pytest.mark.parametrize("most", [1, 2, 100])

@@ -1,12 +1,10 @@
 """A corpus of a vocabulary's tokens holds the text of the corpus of bytes, whatever interrupts."""
 
-import json
 import multiprocessing
 import re
 import shutil
 import threading
 import time
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -28,7 +26,8 @@ from tests.data_utils.preparation.interruptions import (
     interrupted_at,
     interrupted_removal,
 )
-from tests.data_utils.splits import make_split
+from tests.data_utils.splits import files_of, make_split, reviews_in, reviews_of, write_texts
+from tests.support.runs import ROOT
 
 PIECES = PieceSizes(tokenized_bytes=3000)
 EXTRA = ["caf\u00e9 \U0001f600 \u2581 \0 two  spaces", "<s> \ufffd", "line\nbreak", "x"]
@@ -41,15 +40,9 @@ def prepare_corpus(inputs, output, workers=1, tokenizer="bpe", size=330, sample=
     return preparation.prepare_corpus(inputs, output, Preparation(**settings), workers)
 
 
-def files_of(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
 @pytest.fixture
 def source(tmp_path):
-    path = tmp_path / "in.jsonl"
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
-    return path
+    return write_texts(tmp_path / "in.jsonl", TEXTS)
 
 
 @pytest.fixture
@@ -58,21 +51,16 @@ def whole(tmp_path, source):
     return tmp_path / "whole"
 
 
-def reviews_of(split):
-    return [split.tokenizer.decode(split.tokens[a:b]) for a, b in pairwise(split.offsets)]
-
-
 def test_a_split_whose_reviews_are_all_empty_can_be_read(tmp_path):
     """Such as one tweet of which the profile leaves nothing."""
-    path = tmp_path / "in.jsonl"
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in [*TEXTS, "\u6f22"]))
+    path = write_texts(tmp_path / "in.jsonl", [*TEXTS, "\u6f22"])
     config = VocabularyConfig(tokenizer="bpe", size=330, sample_bytes=20_000)
     settings = Preparation(
         split=(len(TEXTS), 0, 1), vocabulary=config, profile="tweet", shuffle=False
     )
     meta = preparation.prepare_corpus([path], tmp_path / "out", settings)
     assert meta["splits"]["test"]["reviews"] == 1
-    assert reviews_of(open_corpus(tmp_path / "out").splits["test"]) == [b""]
+    assert reviews_in(tmp_path / "out", "test") == [b""]
 
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
@@ -171,14 +159,8 @@ def test_too_little_memory_for_the_trainer_is_said(tmp_path, monkeypatch):
     assert "too little memory" in str(receiver.recv())
 
 
-@pytest.mark.parametrize("place", ["", "train.bin"])
-def test_a_vocabulary_is_taken_from_a_corpus(tmp_path, source, whole, place):
-    other = tmp_path / "other.jsonl"
-    other.write_text(json.dumps({"text": "quite another text"}) + "\n")
-    if place:
-        with pytest.raises(InputError, match="nor the folder of a corpus or a model"):
-            prepare_corpus([other], tmp_path / "out", tokenizer=str(whole / place))
-        return
+def test_a_vocabulary_is_taken_from_a_corpus(tmp_path, whole):
+    other = write_texts(tmp_path / "other.jsonl", ["quite another text"])
     prepare_corpus([other], tmp_path / "out", tokenizer=str(whole), split=(1, 0, 0))
     found = open_corpus(tmp_path / "out")
     assert found.tokenizer.fingerprint == open_corpus(whole).tokenizer.fingerprint
@@ -195,12 +177,6 @@ def test_a_second_preparation_writes_the_tokens_of_its_own_vocabulary(tmp_path, 
     assert files_of(tmp_path / "out") == files_of(whole)
 
 
-def test_a_corpus_of_bytes_has_none_to_give(tmp_path, source):
-    prepare_corpus([source], tmp_path / "bytes", tokenizer="bytes")
-    with pytest.raises(InputError, match="it reads bytes; use --tokenizer bytes"):
-        VocabularyConfig(tokenizer=str(tmp_path / "bytes"))
-
-
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -208,6 +184,7 @@ def test_a_corpus_of_bytes_has_none_to_give(tmp_path, source):
         ({"size": 65_537}, "--vocabulary-size 65537"),
         ({"sample_bytes": 0}, "--tokenizer-sample 0"),
         ({"tokenizer": "words"}, "neither bytes, bpe, unigram, nor the folder"),
+        ({"tokenizer": str(ROOT / "tests/fixtures/v1/corpus")}, "it reads bytes; use --tokenizer"),
     ],
 )
 def test_impossible_vocabularies_are_refused_at_once(wrong, message):
@@ -245,29 +222,8 @@ def test_a_long_review_does_not_use_the_sample_up():
     assert len(sample_reviews(split, 20_000, seed=0)) > 100
 
 
-@pytest.mark.parametrize("name", ["train.bin", "test.offsets"])
-def test_a_changed_bit_is_named(whole, name):
-    content = bytearray((whole / name).read_bytes())
-    content[-1] ^= 1
-    (whole / name).write_bytes(content)
-    with pytest.raises(InputError, match=f"{name}: (has changed since|does not rise)"):
-        check_corpus(whole)
-
-
 def test_another_vocabulary_beside_the_corpus_is_named(whole):
     content = (whole / TOKENIZER_FILE).read_bytes()
     (whole / TOKENIZER_FILE).write_bytes(content + b"\0")
     with pytest.raises(InputError, match=r"not the vocabulary that meta\.json names"):
-        open_corpus(whole)
-
-
-def change_meta(folder, **changes):
-    meta = json.loads((folder / "meta.json").read_text())
-    meta["splits"]["train"] |= changes
-    (folder / "meta.json").write_text(json.dumps(meta))
-
-
-def test_a_split_of_another_size_is_named(whole):
-    change_meta(whole, tokens=7)
-    with pytest.raises(InputError, match="14 bytes were prepared"):
         open_corpus(whole)

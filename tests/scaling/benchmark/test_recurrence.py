@@ -56,7 +56,7 @@ def interpreted_products(problem):
     "contenders", [(from_table, from_inputs, loop_2018), (interpreted_products,)]
 )
 def test_contenders_do_the_same_work(contenders):
-    problem = small_problem()
+    problem = small_problem(T=2)
     expected, *others = (
         training(contender(problem), problem.parameters(), problem.dh)()
         for contender in (reference, *contenders)
@@ -209,7 +209,7 @@ def test_kernels_that_multiply_are_compared_with_ours_and_with_the_limit(inferen
             hidden_size=16,
             batch=2,
             window=2,
-            rounds=3,
+            rounds=1,
             device="cpu",
             inference=inference,
             skip=("loop_2018", "reference"),

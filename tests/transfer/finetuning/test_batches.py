@@ -14,13 +14,6 @@ def test_every_text_is_in_one_batch():
     assert sorted(map(len, batches))[:2] == [3, 8]
 
 
-def test_epochs_differ_and_are_drawn_again_alike():
-    first, again = (epoch_batches(LENGTHS, 8, seed=1, epoch=0) for _ in range(2))
-    assert all((a == b).all() for a, b in zip(first, again, strict=True))
-    second = epoch_batches(LENGTHS, 8, seed=1, epoch=1)
-    assert {frozenset(b) for b in first}.isdisjoint({frozenset(b) for b in second})
-
-
 def test_lengths_in_a_batch_are_alike_and_batches_are_shuffled():
     batches = epoch_batches(LENGTHS, 8, seed=1, epoch=0)
     spread = [LENGTHS[batch].max() - LENGTHS[batch].min() for batch in batches if len(batch) == 8]

@@ -6,7 +6,6 @@ import torch
 
 from model.errors import InputError
 from model.inference.features import FINAL_CELL, FeatureKind, features_in_order
-from model.inference.scoring import token_costs
 from model.layers.language_model import build_model
 from tests.conftest import emphatic
 from tests.support.cells import config_of
@@ -89,23 +88,8 @@ def test_features_that_cannot_be_learned_are_refused(small_model, kind):
         LearningEncoder(small_model, 8, predicts=False, kind=kind)
 
 
-def test_the_language_models_loss_is_that_of_scoring(small_model, sequences):
-    encoded = encode(sequences, small_model, 100, predicts=True)
-    bits = 0.0
-    for _, costs in token_costs(small_model, sequences, batch_size=2):
-        bits += sum(float(cost[1:].astype(np.float64).sum()) for cost in costs)
-    assert float(encoded.nats.detach()) / np.log(2) == pytest.approx(bits, rel=1e-5)
-
-
 def test_the_language_models_loss_may_be_counted_by_bytes(subword_model, subwords):
     texts = [subwords.encode(text) for text in (b"Good.", b"A much longer text than this.", b"")]
     encoder = LearningEncoder(subword_model, 99, predicts=True, count=subwords.count_bytes)
     counted = encoder.encode(texts, np.arange(3)).tokens
     assert counted == sum(len(subwords.decode(text[1:])) for text in texts)
-
-
-def test_the_order_of_a_batch_changes_nothing(small_model, sequences):
-    order = np.random.default_rng(1).permutation(len(sequences))
-    there = encode([sequences[row] for row in order], small_model, 8, predicts=False).features
-    here = encode(sequences, small_model, 8, predicts=False).features
-    torch.testing.assert_close(there, here[torch.from_numpy(order)], rtol=1e-5, atol=1e-6)

@@ -290,15 +290,6 @@ def test_an_lstm_can_be_fine_tuned_under_cudnn(monkeypatch, tmp_path):
     assert all(moved[name] for name in moved if name.startswith("model.layers."))
 
 
-def test_frozen_and_learning_read_the_same(small_model, tmp_path):
-    frozen = finetuner(small_model, tmp_path, freeze=True, dropout=0.0)
-    learning = finetuner(small_model, tmp_path, dropout=0.0)
-    rows = np.array([3, 0, 7])
-    ours, theirs = (t.encoder.encode(t.task.train, rows).features for t in (frozen, learning))
-    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(frozen.heads.center, learning.heads.center, rtol=1e-5, atol=1e-5)
-
-
 def test_the_statistics_are_those_of_the_training_set(small_model, tmp_path):
     tuner = finetuner(small_model, tmp_path, freeze=True)
     features = tuner.encoder.features("train", tuner.task.train).astype(np.float64)

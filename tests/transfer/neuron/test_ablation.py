@@ -5,7 +5,7 @@ import pytest
 
 from tests.transfer.examples import make_examples
 from transfer.neuron.ablation import accuracy_by_units, round_counts, without_unit
-from transfer.regression import Examples, fit_regression
+from transfer.regression import fit_regression
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +60,3 @@ def test_a_unit_of_noise_is_not_missed(sets):
     whole = fit_regression(sets[0], sets[1])
     low, high = without_unit(0, sets, whole)["refitted"]["lost_interval"]
     assert low <= 0 <= high
-
-
-def test_examples_are_not_changed(sets):
-    copies = [Examples(part.features.copy(), part.labels) for part in sets]
-    without_unit(3, sets, fit_regression(sets[0], sets[1]))
-    for part, copy in zip(sets, copies, strict=True):
-        np.testing.assert_array_equal(part.features, copy.features)

@@ -6,7 +6,6 @@ import pytest
 from data_utils.labelled import LabelledSet
 from tests.transfer.examples import make_examples
 from transfer.neuron.label_efficiency import (
-    label_counts,
     label_efficiency,
     refit_intercept,
     stratified_order,
@@ -25,10 +24,6 @@ def test_every_beginning_of_a_draw_has_the_shares(share):
     again = stratified_order(labels, seed=1)
     np.testing.assert_array_equal(order, again)
     assert (order != stratified_order(labels, seed=2)).mean() > 0.9
-
-
-def test_counts_reach_from_ten_to_all():
-    assert label_counts(6920) == [10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 6920]
 
 
 def test_only_the_intercept_is_fitted_and_it_is_the_likeliest():

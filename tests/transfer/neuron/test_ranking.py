@@ -167,13 +167,3 @@ def test_the_unit_that_knows_the_label_is_first_in_every_ranking(polarity):
     assert low < first["test_accuracy"] < high
     assert (first["test_area"] > 0.9) == (polarity > 0)
     assert len(described["weight"]) == len(described["train_area"]) == 8
-
-
-def test_units_without_weight_follow_by_accuracy():
-    train = coarse_examples(2)
-    ranking = rank_units(train, fit_regression(train, train))
-    weights = np.array([0, 0, 0, 0.1, 0, 0, -0.2])
-    orders = Ranking(ranking.cuts, ranking.accuracies, ranking.areas, weights).orders()
-    assert orders["weight"][:2].tolist() == [6, 3]
-    rest = [unit for unit in orders["accuracy"] if unit not in (3, 6)]
-    assert orders["weight"][2:].tolist() == rest
