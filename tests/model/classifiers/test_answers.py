@@ -4,24 +4,17 @@ import numpy as np
 import pandas
 import pytest
 
-from model import SentimentClassifier, save_model
-from model.classifiers.classifier import Classifier, save_classifier
+from model import SentimentClassifier
 from model.errors import InputError
-from model.files.weights import load_model, model_digest
-from model.text.profiles import TextProfile, text_profile
+from model.text.profiles import TextProfile
 
 TEXTS = ["good", "An awful thing. " * 3, "ça marche"]
 NAMES = ["label", "probability", "sentiment", "unsure", "bits_per_character", "unfamiliar"]
 
 
 @pytest.fixture
-def classifier(small_model, tmp_path):
-    save_model(tmp_path / "model", small_model, text_profile("openai"), {})
-    weights = np.random.default_rng(0).normal(size=12).astype(np.float32)
-    digest = model_digest(load_model(tmp_path / "model").model)
-    fitted = Classifier(weights, 0.0, ("bad", "good"), 4, 1, digest)
-    save_classifier(tmp_path / "model" / "classifier", fitted)
-    return SentimentClassifier.from_pretrained(tmp_path / "model")
+def classifier(folder):
+    return SentimentClassifier.from_pretrained(folder)
 
 
 def test_one_text_gets_one_answer(classifier):

@@ -143,21 +143,15 @@ def test_more_than_two_classes_have_a_probability_each(small_model, tmp_path):
     assert row["label"] == "123"[int(np.argmax(each))]
 
 
-def test_the_key_may_first_come_later(classifier):
-    rows = [{"id": 1}, {"review": "good"}]
-    assert [row["label"] is None for row in classified(classifier, rows)] == [True, False]
-    assert classified(classifier, [{"body": "good"}], "body")[0]["label"]
-
-
 def test_numbers_have_the_digits_that_they_mean(classifier):
     (row,) = classified(classifier, [{"text": "good"}])
     for name in ("probability", "neuron", "bits_per_character"):
         assert len(str(abs(row[name])).replace(".", "").strip("0")) <= 7
 
 
-@pytest.mark.parametrize("text_key", [None, "text"])
-def test_the_key_may_come_in_a_later_batch(classifier, text_key):
-    rows = [*({"id": n} for n in range(70)), {"text": "good"}]
+@pytest.mark.parametrize(("key", "text_key"), [("review", None), ("body", "body")])
+def test_the_key_may_come_in_a_later_batch(classifier, key, text_key):
+    rows = [*({"id": n} for n in range(70)), {key: "good"}]
     *missing, last = classified(classifier, rows, text_key)
     assert {row["label"] for row in missing} == {None}
     assert last["label"]

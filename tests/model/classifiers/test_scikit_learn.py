@@ -17,27 +17,14 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.validation import check_is_fitted
 
-from model import SentimentClassifier, SentimentFeaturizer, save_model
-from model.classifiers.classifier import Classifier, save_classifier
+from model import SentimentClassifier, SentimentFeaturizer
+from model.classifiers.classifier import Classifier
 from model.errors import InputError
-from model.files.weights import LoadedModel, load_model, model_digest
+from model.files.weights import LoadedModel, load_model
 from model.reading import progress
 from model.text.profiles import text_profile
 
 TEXTS = ["good", "", "An awful thing. " * 9, "ça marche", "bad\nnews", "so so"]
-
-
-@pytest.fixture
-def folder(small_model, tmp_path):
-    """A model directory with a classifier inside, whose log-odds are both signs on TEXTS."""
-    save_model(tmp_path / "model", small_model, text_profile("openai"), {})
-    digest = model_digest(load_model(tmp_path / "model").model)
-    weights = np.random.default_rng(0).normal(size=12).astype(np.float32)
-    features = SentimentFeaturizer.from_pretrained(tmp_path / "model").transform(TEXTS)
-    centre = -float(np.median(features @ weights))
-    fitted = Classifier(weights, centre, ("bad", "good"), 4, 1, digest)
-    save_classifier(tmp_path / "model" / "classifier", fitted)
-    return tmp_path / "model"
 
 
 def as_texts(X):

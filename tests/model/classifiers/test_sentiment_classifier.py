@@ -11,28 +11,10 @@ import torch
 from model import SentimentClassifier, SentimentFeaturizer, save_model
 from model.classifiers.classifier import Classifier, save_classifier
 from model.errors import InputError
-from model.files.weights import load_model, model_digest
+from model.files.weights import load_model
 from model.inference.scoring import token_costs
 from model.text.profiles import text_profile
-
-TEXTS = ["good", "", "An awful thing. " * 30, "ça marche — très bien", "bad\nnews"]
-
-
-@pytest.fixture
-def folder(small_model, tmp_path):
-    """A model directory with a classifier inside, whose log-odds are both signs on TEXTS."""
-    save_model(tmp_path / "model", small_model, text_profile("openai"), {})
-    save_classifier(tmp_path / "model" / "classifier", fitted(tmp_path / "model"))
-    return tmp_path / "model"
-
-
-def fitted(folder, classes=("bad", "good")):
-    loaded = load_model(folder)
-    rows = () if len(classes) == 2 else (len(classes),)
-    weights = np.random.default_rng(0).normal(size=(*rows, 12)).astype(np.float32)
-    features = SentimentFeaturizer.from_pretrained(folder).transform(TEXTS)
-    centre = -np.median(features @ weights.T, axis=0)
-    return Classifier(weights, centre, classes, 4, 1, model_digest(loaded.model))
+from tests.model.classifiers.conftest import TEXTS, fitted
 
 
 def test_two_classes(folder):
@@ -168,11 +150,6 @@ def test_parameters_that_are_set_later_take_effect_at_the_next_fit(folder):
     assert classifier.fitted.threshold != 0.99
     assert not np.array_equal(classifier.fit().predict_proba(TEXTS), exact)
     assert classifier.fitted.threshold == 0.99
-
-
-def test_an_unknown_precision_is_refused(folder):
-    with pytest.raises(InputError, match="precision is 'fp8'"):
-        SentimentClassifier.from_pretrained(folder, precision="fp8")
 
 
 def test_a_text_between_two_thresholds_is_unsure(folder):

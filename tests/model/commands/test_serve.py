@@ -96,14 +96,14 @@ def test_a_model_without_a_classifier_has_only_its_page(plain_model):
         assert server.end(signal.SIGINT) == (0, "")
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
-def test_a_signal_ends_it_although_connections_are_open(plain_model, name):
+def test_a_signal_ends_it_although_connections_are_open(plain_model):
+    """SIGTERM ends every other server of this file."""
     with serving("--model", plain_model) as server:
         assert server.client.get("/").status_code == 200  # which stays open
         with socket.create_connection(("127.0.0.1", server.port)) as client:
             client.sendall(b"POST /classify HTTP/1.1\r\n")
             begun = time.monotonic()
-            assert server.end(getattr(signal, name)) == (0, "")
+            assert server.end(signal.SIGHUP) == (0, "")
             assert time.monotonic() - begun < 20
 
 
@@ -140,18 +140,6 @@ def test_twenty_clients_get_what_classify_answers(capsys):
         assert {answer[0]["label"] for answer in answers} == {"positive", "negative"}
         longest = "good " * 2000
         assert server.classify(*["x"] * 127, longest)[-1]["label"] == "positive"
-        assert server.end() == (0, "")
-
-
-def test_a_lone_surrogate_is_refused_as_classify_does():
-    with serving("--model", "default_small") as server:
-        response = server.client.post(
-            "/classify",
-            content=rb'{"texts": ["good \ud800"]}',
-            headers={"Content-Type": "application/json"},
-        )
-        assert response.status_code == 400
-        assert "text 1: a lone surrogate, which UTF-8 cannot encode" in response.json()["error"]
         assert server.end() == (0, "")
 
 

@@ -108,10 +108,8 @@ def change(folder, **updates):
         ({"quantized": "no"}, "quantized is 'no'; it must be true or false"),
         ({"provenance": ["me"]}, r"provenance is \['me'\]"),
         ({"architecture": {"hidden_size": -1}}, "model.hidden_size is -1"),
-        ({"architecture": {"hidden_size": "12"}}, "model.hidden_size is '12'"),
         ({"architecture": {"hidden_size": 12.0}}, "model.hidden_size is 12.0"),
         ({"architecture": {"hidden_size": 2**31}}, "hidden_size is 2147483648; .* to 1,048,576"),
-        ({"architecture": {"vocabulary_size": 2**64}}, "model.vocabulary_size is 18446744073"),
         ({"architecture": {"layers": 3_000_000}}, "layers is 3000000; .* from 1 to 1,024"),
         ({"architecture": {"layers": True}}, "model.layers is True"),
         ({"architecture": {"weight_norm": "no"}}, "model.weight_norm is 'no'"),
@@ -202,17 +200,6 @@ def test_a_pickle_is_never_loaded(folder, small_model):
     torch.save(small_model.state_dict(), folder / "model.safetensors")
     with pytest.raises(InputError, match="damaged or cut short"):
         load_model(folder)
-
-
-def test_config_that_is_not_json(folder):
-    (folder / "config.json").write_text("{")
-    with pytest.raises(InputError, match="not JSON"):
-        load_model(folder)
-
-
-def test_a_gpu_that_is_not_there_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"device cuda:99: (torch sees no|there are).*auto or cpu"):
-        load_model(tmp_path, device="cuda:99")
 
 
 def test_a_loaded_model_does_not_follow_its_file(small_model, tmp_path):

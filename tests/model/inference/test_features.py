@@ -60,25 +60,6 @@ def test_short_texts_do_not_pay_for_long_ones():
     assert work == sum(lengths)
 
 
-def features_of(model, sequences, **options):
-    features = np.full((len(sequences), model.config.hidden_size), np.nan, dtype=np.float32)
-    for rows, values in final_states(model, sequences, **options):
-        features[rows] = values
-    return features
-
-
-@pytest.mark.parametrize("state", ["cell", "hidden"])
-def test_features_are_the_state_after_the_last_byte(small_model, sequences, state):
-    features = features_of(small_model, sequences, kind=FeatureKind(state=state), block=17)
-    for sequence, feature in zip(sequences, features, strict=True):
-        current = small_model.initial_state(1)
-        with torch.no_grad():
-            for byte in sequence:
-                _, current = small_model.step(torch.tensor([int(byte)]), current)
-        expected = (current.c if state == "cell" else current.h)[0, 0]
-        np.testing.assert_allclose(feature, expected.numpy(), rtol=1e-5, atol=1e-6)
-
-
 @pytest.mark.parametrize(
     "kind",
     [
@@ -110,30 +91,6 @@ def test_costs_of_a_long_text_are_added_up_in_double_precision():
     costs = BitCounter([np.array([0, 0, 1])], b_out)
     costs.add(torch.stack([b_out, torch.zeros(2), b_out]).unsqueeze(1), 0)
     assert costs.bits()[0] == pytest.approx(2 * (1 << 25) / math.log(2) + 1, rel=1e-15)
-
-
-def test_hidden_states_are_pooled_over_a_window_as_byte_by_byte(small_model, sequences):
-    poolings = ("mean", "max", "min", "last")
-    kind = FeatureKind(state="hidden", pooling=poolings, units=[3, 1])
-    for sequence in sequences:
-        state, each = small_model.initial_state(1), []
-        for byte in sequence:
-            with torch.no_grad():
-                _, state = small_model.step(torch.tensor([int(byte)]), state)
-            each.append(state.h[0, 0, [3, 1]].numpy())
-        h = np.array(each)
-        expected = np.concatenate([h.mean(0), h.max(0), h.min(0), h[-1]])
-        found = features_in_order(small_model, [sequence], kind=kind)[0]
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
-
-
-def test_features_do_not_depend_on_batch_or_order(small_model, sequences):
-    base = features_of(small_model, sequences, batch_size=1)
-    order = [4, 2, 0, 5, 1, 3]
-    shuffled = features_of(small_model, [sequences[i] for i in order], batch_size=4, block=5)
-    assert np.abs(shuffled - base[order]).max() <= 1e-5 * np.abs(base).max()
-    np.testing.assert_array_equal(base[0], base[5])
-    assert np.abs(base[0] - base[2]).max() > 0.01  # different texts do differ
 
 
 def test_skipping_batches_leaves_out_the_first(small_model, sequences):
@@ -210,9 +167,3 @@ def test_the_callers_mode_is_its_own_between_two_batches(small_model, sequences)
     for _, values in final_states(small_model, sequences, batch_size=2):
         assert not torch.is_inference_mode_enabled()
         assert values.dtype == np.float32
-
-
-def test_a_kind_with_an_array_of_units_equals_the_one_with_a_list():
-    kind = FeatureKind(units=np.arange(3), layers=np.arange(1))
-    assert kind == FeatureKind(units=[0, 1, 2], layers=[0])
-    assert kind != FeatureKind()

@@ -253,11 +253,6 @@ def test_a_clamp_on_one_half_leaves_the_other_and_steps_from_the_value(small_mod
     assert stepper.state.c[-1, 0, 5] == 2.0
 
 
-def test_a_clamp_changes_the_text(small_model):
-    high = text_of(small_model, clamp=Clamp(unit=0, cell=20.0))
-    assert high != text_of(small_model, clamp=Clamp(unit=0, cell=-20.0))
-
-
 def test_it_stops_before_the_next_review(small_model):
     config = SamplingConfig(length=2000, seed=3)
     whole = text_of(small_model, config)

@@ -13,9 +13,7 @@ import threading
 import zipfile
 from pathlib import Path
 
-import pyarrow
 import pytest
-from pyarrow import parquet
 
 from data_utils.preparation.expansion import expand
 from model.errors import InputError
@@ -107,14 +105,6 @@ def test_damage_behind_the_first_stream_of_xz_is_named(tmp_path, second):
         texts_of(tmp_path / "a.jsonl.xz")
 
 
-def test_parquet(tmp_path):
-    table = pyarrow.table({"text": [*TEXTS, None, " "], "overall": [5.0] * 7})
-    parquet.write_table(table, tmp_path / "a.parquet", row_group_size=2)
-    texts, report = texts_of(tmp_path / "a.parquet")
-    assert texts == TEXTS
-    assert report == ReadingReport(records=7, missing_text=1, empty_text=1)
-
-
 def test_the_oldest_dumps_have_single_quotes(tmp_path):
     path = tmp_path / "a.json"
     path.write_text("{'reviewText': \"It's fine\", 'overall': 5.0, 'helpful': [0, 1]}\n" * 2)
@@ -148,13 +138,6 @@ def test_a_text_file_can_be_one_review(tmp_path):
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     (record,) = read_records(tmp_path / "a.txt", strict=True, whole=True)
     assert record["text"] == "one\ntwo\n"
-
-
-def test_broken_bytes_in_an_array_are_replaced_or_refused(tmp_path):
-    (tmp_path / "a.json").write_bytes(b'[{"text": "caf\xe9"}]')
-    with pytest.raises(InputError, match="not UTF-8"):
-        texts_of(tmp_path / "a.json")
-    assert texts_of(tmp_path / "a.json", strict=False)[0] == ["caf\ufffd"]
 
 
 # mtime=0: an id that tells the second it was made in differs between the workers that run these.
@@ -353,6 +336,12 @@ def test_what_is_no_array_is_refused(tmp_path, wrong):
 def test_what_is_not_there_is_called_so(name, tmp_path):
     with pytest.raises(InputError, match=f"{name}: no such file"):
         list(read_records(tmp_path / name, strict=True))
+
+
+def test_a_folder_is_no_file(tmp_path):
+    (tmp_path / "b.jsonl").mkdir()
+    with pytest.raises(InputError, match="is a folder"):
+        list(read_records(tmp_path / "b.jsonl", strict=True))
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.json", "a.txt"])

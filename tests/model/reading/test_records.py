@@ -16,27 +16,11 @@ from model.reading.texts import ReadingReport, read_texts
 
 REQUEST = Request(None, "raw", strict=False, documents=False, digests=False)
 JSON_LINES = '{"text": "good", "label": 1}\n\n{"text": "b\\u00e4d", "label": 0}\n'
-CSV = 'label,text\n1,"two\nlines, quoted"\n0,NA\n1,null\n'
 
 
 def texts_of(path, text_key=None, strict=True):
     report = ReadingReport()
     return list(read_texts([path], text_key, report, strict=strict)), report
-
-
-@pytest.mark.parametrize(
-    ("name", "opener"), [("a.jsonl", open), ("a.json.gz", gzip.open), ("a.ndjson.xz", lzma.open)]
-)
-def test_json_lines_plain_and_compressed(tmp_path, name, opener):
-    with opener(tmp_path / name, "wb") as file:
-        file.write(JSON_LINES.encode())
-    assert texts_of(tmp_path / name)[0] == ["good", "bäd"]
-
-
-def test_csv_keeps_line_breaks_and_words_that_look_missing(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text(CSV)
-    assert texts_of(path)[0] == ["two\nlines, quoted", "NA", "null"]
 
 
 def test_tsv_and_text(tmp_path):
@@ -92,11 +76,17 @@ def test_a_file_of_another_kind_is_named_as_what_it_is(tmp_path, name, head, mes
             texts_of(tmp_path / name, strict=strict)
 
 
-@pytest.mark.parametrize("name", ["a.jsonl", "a.csv"])
-def test_broken_utf8_is_refused_or_replaced_and_counted(tmp_path, name):
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.jsonl", b'{"text": "\xc3\xa9t\xc3\xa9 caf\xe9"}\n'),
+        ("a.json", b'[{"text": "\xc3\xa9t\xc3\xa9 caf\xe9"}]'),
+        ("a.csv", b"text\n\xc3\xa9t\xc3\xa9 caf\xe9\n"),
+    ],
+)
+def test_broken_utf8_is_refused_or_replaced_and_counted(tmp_path, name, content):
     path = tmp_path / name
-    table = "text\n\u00e9t\u00e9, caf".encode().replace(b",", b"") + b"\xe9\n"
-    path.write_bytes(b'{"text": "\xc3\xa9t\xc3\xa9 caf\xe9"}\n' if name == "a.jsonl" else table)
+    path.write_bytes(content)
     with pytest.raises(InputError, match=r"not UTF-8.*give its encoding"):
         texts_of(path)
     texts, report = texts_of(path, strict=False)
@@ -116,8 +106,6 @@ def test_broken_utf8_is_refused_or_replaced_and_counted(tmp_path, name):
         ("a.jsonl", '{"body": "a"}\n', "present: 'body'"),
         ("a.csv", "body,label\na,1\n", "present: 'body', 'label'.*or add a header"),
         ("a.csv", "text,label\n", "no records"),
-        ("a.csv", 'text,label\n"open,1\n', "not a table"),
-        ("a.csv", "label,text\n1,good, really\n0,bad, really\n", "not a table"),
         ("a.csv", "label,text\n1,good\n0,bad, really\n", "not a table"),
         ("a.docx", "text", "unknown kind of file"),
     ],
@@ -161,27 +149,11 @@ def test_a_given_key_must_be_there(tmp_path):
         texts_of(path, "body")
 
 
-def test_missing_files_and_folders(tmp_path):
-    with pytest.raises(InputError, match="no such file"):
-        list(read_records(tmp_path / "a.jsonl", strict=True))
-    (tmp_path / "b.jsonl").mkdir()
-    with pytest.raises(InputError, match="is a folder"):
-        list(read_records(tmp_path / "b.jsonl", strict=True))
-
-
-def test_a_compressed_file_cut_short(tmp_path):
-    whole = gzip.compress(JSON_LINES.encode() * 1000)
-    (tmp_path / "a.jsonl.gz").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(InputError, match="cut short"):
-        texts_of(tmp_path / "a.jsonl.gz")
-
-
 CAFE = "text;n\ncaf\u00e9;1\n"
 
 
-@pytest.mark.parametrize("asked", [None, "right"])
+@pytest.mark.parametrize(("asked", "rest"), [(None, 0), ("right", 0), (None, 400_000)])
 @pytest.mark.parametrize("codec", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "cp1252"])
-@pytest.mark.parametrize("rest", [0, 400_000])
 def test_the_encoding_of_a_table_is_found_or_given(tmp_path, codec, asked, rest):
     """Wherever its first character beyond ASCII is."""
     path = tmp_path / "a.csv"

@@ -100,6 +100,7 @@ def test_columns_of_one_name_are_refused(header):
         ("text, all;n\nso, so;3\nwell;4\n", ",", {"text, all": "so, so", "n": "3"}),
         (",text\n0,a;b\n", ",", {"Unnamed: 0": "0", "text": "a;b"}),
         ("text,n\na;b;c,1\n", ",", {"text": "a;b;c", "n": "1"}),
+        ("text; what was said\na;b\n", ",", {"text; what was said": "a;b"}),
     ],
 )
 def test_the_delimiter_is_that_of_every_record(text, usual, row):
@@ -119,10 +120,6 @@ def test_a_delimiter_that_is_named_is_taken(asked):
 def test_a_delimiter_that_cannot_be_one_is_refused(asked):
     with pytest.raises(InputError, match="--delimiter"):
         TableOptions(delimiter=asked)
-
-
-def test_one_column_is_a_table():
-    assert rows_of("text; what was said\na;b\n") == [(2, {"text; what was said": "a;b"})]
 
 
 @pytest.mark.parametrize("sign", [";", ",", "\t"])

@@ -159,8 +159,3 @@ def test_of_a_missing_text_the_place_is_told(missing):
     message = f"item 2, counted from 0, is of type {type(missing).__name__}; leave out or fill"
     with pytest.raises(InputError, match=message):
         checked_texts(["a", "", missing, None])
-
-
-def test_texts_may_be_anything_that_has_them_in_order():
-    for texts in (["a", "b"], ("a", "b"), iter("ab"), {"a": 0, "b": 0}.keys()):
-        assert checked_texts(texts) == ["a", "b"]

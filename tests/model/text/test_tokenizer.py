@@ -4,6 +4,7 @@ import hashlib
 import io
 import os
 import pickle
+from functools import cache
 
 import numpy as np
 import pytest
@@ -53,9 +54,12 @@ def test_bytes_are_their_own_tokens():
     assert tokens.tolist() == list(range(256))
 
 
+trained = cache(small_vocabulary)
+
+
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_tokens_are_those_of_sentencepiece(kind):
-    tokenizer = small_vocabulary(kind, 350)
+    tokenizer = trained(kind, 350)
     theirs = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.content)
     for text in REVIEWS:
         tokens = tokenizer.encode(text.encode())
@@ -65,8 +69,9 @@ def test_tokens_are_those_of_sentencepiece(kind):
 
 @pytest.mark.parametrize("kind", ["bpe", "unigram"])
 def test_the_same_texts_give_the_same_vocabulary(kind):
-    assert small_vocabulary(kind, 350).content == small_vocabulary(kind, 350).content
-    assert small_vocabulary(kind, 350).fingerprint != small_vocabulary(kind, 360).fingerprint
+    first, again, larger = trained(kind, 350), small_vocabulary(kind, 350), trained(kind, 360)
+    assert first.content == again.content
+    assert first.fingerprint != larger.fingerprint
 
 
 @pytest.mark.parametrize("size", [260, 40_000])
@@ -90,7 +95,7 @@ def test_every_token_but_the_unknown_one_stands_for_text(subwords):
 def test_a_vocabulary_is_of_the_kind_asked_for():
     """SentencePiece scores the merges of BPE 0, -1, -2 and so on, unigram's by probabilities."""
     for kind in ("bpe", "unigram"):
-        content = small_vocabulary(kind, 350).content
+        content = trained(kind, 350).content
         processor = sentencepiece.SentencePieceProcessor(model_proto=content)
         scores = [processor.get_score(n) for n in range(257, 350)]
         assert (scores == [-float(n) for n in range(93)]) == (kind == "bpe")

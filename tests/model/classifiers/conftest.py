@@ -1,0 +1,31 @@
+"""A model directory with a classifier inside, which several files of tests ask."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from model import SentimentFeaturizer, save_model
+from model.classifiers.classifier import Classifier, save_classifier
+from model.files.weights import load_model, model_digest
+from model.layers.language_model import LanguageModel
+from model.text.profiles import text_profile
+
+TEXTS = ["good", "", "An awful thing. " * 30, "ça marche — très bien", "bad\nnews"]
+
+
+def fitted(folder: Path, classes: tuple[str, ...] = ("bad", "good")) -> Classifier:
+    """Return a classifier of a model, whose log-odds are both signs on TEXTS."""
+    rows = () if len(classes) == 2 else (len(classes),)
+    weights = np.random.default_rng(0).normal(size=(*rows, 12)).astype(np.float32)
+    features = SentimentFeaturizer.from_pretrained(folder).transform(TEXTS)
+    centre = -np.median(features @ weights.T, axis=0)
+    return Classifier(weights, centre, classes, 4, 1, model_digest(load_model(folder).model))
+
+
+@pytest.fixture
+def folder(small_model: LanguageModel, tmp_path: Path) -> Path:
+    """A model directory with that classifier inside."""
+    save_model(tmp_path / "model", small_model, text_profile("openai"), {})
+    save_classifier(tmp_path / "model" / "classifier", fitted(tmp_path / "model"))
+    return tmp_path / "model"
