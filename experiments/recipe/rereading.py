@@ -36,6 +36,8 @@ from transfer.plots import drawing, save_png
 HERE = Path(__file__).resolve().parent
 RUNS = tomllib.loads(HERE.joinpath("rereading.toml").read_text(encoding="utf-8"))
 RESULTS = HERE / "results" / "rereading"
+CLOSED = ("label_smoothing_0.05", "embedding_dropout_0.1")  # runs of revision 2cab8f42
+SHOWN = {"base", "weight_decay_0.05", "passes_24", "weight_decay_0.05_passes_24"}
 ALONE = World(0, 1, torch.device("cpu"))
 RATE: dict[str, Any] = {"name": "muon", "lr": 1e-2, "warmup": 0.02, "clip_norm": 1.0}
 LANES = 64
@@ -169,7 +171,8 @@ def score(model: Any, corpus: Corpus) -> float:
 
 def results(folder: Path, units: int) -> dict[str, list[dict[str, Any]]]:
     """Return the results of each run with so many units, a seed each."""
-    found = {n: sorted(folder.glob(f"{n}_units_{units}_seed_*.json")) for n in RUNS}
+    names = (*RUNS, *CLOSED)
+    found = {n: sorted(folder.glob(f"{n}_units_{units}_seed_*.json")) for n in names}
     return {name: [read_json(path) for path in paths] for name, paths in found.items() if paths}
 
 
@@ -189,7 +192,7 @@ def worth(found: dict[str, list[dict[str, Any]]]) -> dict[str, tuple[float, floa
     1 + R* (1 - exp(-R / R*)) times (Muennighoff et al. 2023, arXiv:2305.16264).
     """
     bits = {name: float(np.median(bits_of(seeds)[1])) for name, seeds in found.items()}
-    changes = {name: Change(**RUNS[name]) for name in bits}
+    changes = {name: Change(**RUNS.get(name, {})) for name in bits}
     fresh = {
         change.texts: bits[name]
         for name, change in changes.items()
@@ -229,18 +232,26 @@ def table(units: str) -> str:
 
 
 def draw(folder: Path, units: int) -> Figure:
-    """Draw the bits of every run by the passes over its text; of fresh text the ends."""
+    """Draw the bits of every run by the passes over its text, the main ones in colour."""
     figure = Figure(figsize=(8.0, 5.0), layout="constrained")
     axes = figure.subplots()
     for name, seeds in results(folder, units).items():
         valid = np.median(
             [[r["valid_bits_per_character"] for r in e["rows"]] for e in seeds], axis=0
         )
-        fresh = Change(**RUNS[name]).texts if name.startswith("fresh") else 0
-        passes = [fresh] if fresh else range(1, len(valid) + 1)
-        axes.plot(passes, valid, "k*" if fresh else ".-", label=name)
+        change = Change(**RUNS.get(name, {}))
+        if change.passes > 1:
+            look = {"label": name, "zorder": 3} if name in SHOWN else {"color": "0.8"}
+            axes.plot(range(1, len(valid) + 1), valid, ".-", **look)
+        else:
+            first = change.texts == 1 or change.weight_decay
+            label = "fresh text" + ", weight decay 0.05" * bool(change.weight_decay)
+            color = "red" if change.weight_decay else "black"
+            axes.plot([change.texts], valid, "*", color=color, label=label if first else None)
     axes.set(xlabel="passes; of fresh text, how much of it", ylabel="valid, bits per character")
-    axes.legend(fontsize="small", ncols=2)
+    axes.set_ylim(top=2.3)
+    axes.plot([], [], color="0.8", label="all others")
+    axes.legend()
     return figure
 
 
