@@ -164,9 +164,9 @@ def percent(value: float, interval: Sequence[float] = ()) -> str:
 
 
 def spread(values: Sequence[float], digits: int) -> str:
-    """Return the median of values, and the lowest and highest."""
+    """Return the median of values, and the lowest and highest if there are several."""
     middle, low, high = (f"{n:.{digits}f}" for n in (median(values), min(values), max(values)))
-    return f"{middle} ({low} to {high})"
+    return f"{middle} ({low} to {high})" if len(values) > 1 else middle
 
 
 def accuracy(row: Mapping[str, Any]) -> str:

@@ -97,7 +97,7 @@ def main() -> int | None:
     if options.bits_on is not None and options.output is not None:
         command.prepare_output(options.output)
         bits = bits_of_mean(teachers, open_corpus(options.bits_on).splits["valid"])
-        result = {"teachers": list(map(str, options.teachers)), "bits": bits}
+        result = {"teachers": [Path(name).name for name in options.teachers], "bits": bits}
         write_json(options.output, {**result, "origin": describe_origin()})
         print(f"{bits:.4f} bits per character")
         return None
