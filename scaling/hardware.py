@@ -7,7 +7,7 @@ from typing import Annotated
 from model.bounds import Bound, check_bounds
 from model.errors import InputError
 
-from .step_time import Fabric, Ring
+from .step_time import RINGS, Fabric, Ring
 
 # Far beyond any machine on either side, so that all products and quotients have a float.
 Count = Annotated[int, Bound(min=1, max=1e15)]
@@ -63,6 +63,8 @@ class NetworkConfig:
     """gpus: one ring through all GPUs. nodes: first within each node, then between nodes."""
 
     def __post_init__(self) -> None:
+        if self.ring not in RINGS:
+            raise InputError(f"network.ring is {self.ring!r}; known: {', '.join(RINGS)}")
         check_bounds(self, "network.")
 
 
@@ -95,6 +97,8 @@ class ClusterConfig:
 
     def first_gpus(self, gpus: int) -> list["NodePool"]:
         """Return the first `gpus` GPUs by kind; beyond the last node, more nodes of its kind."""
+        if gpus < 1:
+            raise InputError(f"{gpus} GPUs; give at least 1")
         pools, left = [], gpus
         for node in self.nodes:
             is_last = node is self.nodes[-1] and self.network is not None

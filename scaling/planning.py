@@ -196,6 +196,11 @@ class Plan:
 def exchange_of(run: RunConfig) -> Synchronisation:
     """Return how a run exchanges gradients; Adasum as one all-reduce after backward."""
     parallel = run.parallel
+    if parallel.compression not in GRADIENT_BYTES:
+        known = ", ".join(GRADIENT_BYTES)
+        raise InputError(
+            f"parallel.compression is {parallel.compression}; the planner knows {known}"
+        )
     return replace(
         FLAT if parallel.flat or parallel.combine == "adasum" else OVERLAPPED,
         bytes_per_parameter=GRADIENT_BYTES[parallel.compression],

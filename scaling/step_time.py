@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from model.bounds import Bound, NonNegativeFloat, PositiveInt, check_bounds
 
 Ring = Literal["gpus", "nodes"]
+RINGS = ("gpus", "nodes")
 
 
 @dataclass(frozen=True, kw_only=True)

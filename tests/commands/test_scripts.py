@@ -1,6 +1,7 @@
 """The scripts as processes: a corpus prepared, a model trained, scored, featurized, transferred."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -230,3 +231,15 @@ def test_evaluate_refuses_a_corpus_of_another_profile(work, tmp_path):
     ))  # fmt: skip
     process = run("scripts/evaluate.py", "--model", work / "run", "--data", tmp_path / "raw")
     assert_refused(process, "text profile 'raw'", "'openai'")
+
+
+def test_prepare_corpus_checks_one(work, tmp_path):
+    process = done(run("scripts/prepare_corpus.py", "--check", work / "corpus"))
+    assert process.stdout.count("as prepared") == 3
+    folder = tmp_path / "corpus"
+    shutil.copytree(work / "corpus", folder)
+    content = bytearray((folder / "train.bin").read_bytes())
+    content[5] ^= 1
+    (folder / "train.bin").write_bytes(content)
+    process = run("scripts/prepare_corpus.py", "--check", folder)
+    assert_refused(process, "train.bin", "has changed since it was prepared")

@@ -139,6 +139,13 @@ def test_every_rank_reports_why_the_main_one_was_refused(tmp_path):
     assert_every_rank_refuses(processes, f"{tmp_path}: exists already")
 
 
+def test_every_rank_reports_a_probe_that_only_the_main_one_reads(tmp_path):
+    probe = {"evaluate.probe_train": tmp_path / "a.csv", "evaluate.probe_val": tmp_path / "b.csv"}
+    processes = run_ranks(2, *small_run(tmp_path / "run", 4, **probe))
+    expected = f"evaluate.probe_train and probe_val: {tmp_path}/a.csv: no such file"
+    assert_every_rank_refuses(processes, expected)
+
+
 def test_a_peer_outlives_work_of_the_main_rank_that_takes_longer_than_its_patience():
     processes = run_ranks(2, "-m", "tests.ranks.waiting")
     assert [process.returncode for process in processes] == [0, 0], processes

@@ -151,6 +151,17 @@ def test_every_number_of_a_cluster_has_its_bounds(tmp_path, key, value):
         planned("--model", 64, "--cluster", path)
 
 
+@pytest.mark.parametrize(
+    "key", re.findall(r"^(\w+_per_second|gpus) = ", EVERY_NUMBER, re.MULTILINE)
+)
+def test_speeds_and_counts_of_a_cluster_are_not_nothing(tmp_path, key):
+    path = tmp_path / "cluster.toml"
+    nothing = "0" if key == "gpus" else "1e-308"
+    path.write_text(re.sub(rf"(?m)^{key} = [\d.e-]+", f"{key} = {nothing}", EVERY_NUMBER))
+    with pytest.raises(InputError, match=rf"cluster\.toml: .*{key} is "):
+        planned("--model", 64, "--cluster", path)
+
+
 def made_run(random, *, noise=0.0):
     """Return a run whose seconds are linear in the features, but for noise."""
     operations, gpus = random.uniform(1e12, 9e12), int(random.integers(2, 16))

@@ -314,3 +314,23 @@ def test_a_job_that_takes_a_few_gpus_of_a_large_node_exchanges_among_those():
     mixed = ClusterConfig(name="mixed", nodes=(replace(large, gpus=4), large), network=network)
     assert mixed.fabric(mixed.first_gpus(4 + 2)).gpus_per_node == 4
     assert mixed.fabric(mixed.first_gpus(4 + 8)).gpus_per_node == 8
+
+
+def test_nodes_of_h200_are_as_their_data_sheets_say():
+    one, several = cluster("h200"), cluster("h200_nodes")
+    (node,) = several.nodes
+    assert node.operations_per_second == one.nodes[0].operations_per_second < 989e12
+    assert node.memory_bytes_per_second == one.nodes[0].memory_bytes_per_second < 4.8e12
+    assert node.link_bytes_per_second == 900e9 / 2
+    assert several.network.bytes_per_second == node.gpus * 400e9 / 8
+    plans = [Plan(several, PAPER, gpus, EPOCH) for gpus in (8, 16, 128)]
+    assert 1 > plans[0].efficiency > plans[1].efficiency > plans[2].efficiency > 0.8
+
+
+def test_clusters_and_jobs_of_nothing_are_refused():
+    with pytest.raises(InputError, match=r"at least one \[\[nodes\]\]"):
+        ClusterConfig(name="none", nodes=())
+    with pytest.raises(InputError, match="0 GPUs; give at least 1"):
+        two(2e13, 2e13).first_gpus(0)
+    with pytest.raises(InputError, match=r"network\.ring is 'star'; known: gpus, nodes"):
+        NetworkConfig(name="wire", bytes_per_second=1e9, ring="star")

@@ -186,3 +186,10 @@ def test_labels_that_lack_a_class_are_refused(missing):
 def test_interval_is_wilsons():
     # p = 8/10, z = 1.95996: (p + z^2/2n +- z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n)
     assert accuracy_interval(0.8, 10) == pytest.approx([0.490162, 0.943318], abs=1e-6)
+
+
+def test_one_regression_is_the_published_one():
+    asked = {"l1_ratio": 1.0, "solver": "liblinear", "max_iter": 100}
+    for seed, fit in ((7, regression.l1_regression(0.25, 7)), (0, regression.l1_regression(0.25))):
+        expected = asked | {"C": 0.25, "random_state": seed}
+        assert expected.items() <= fit.get_params().items()

@@ -10,7 +10,7 @@ import pytest
 
 from data_utils.preparation.blocks import Reviews
 from data_utils.preparation.merging import stretches
-from data_utils.preparation.runs import Run, _finished, find_repeats, write_run
+from data_utils.preparation.runs import Run, _finished, digests_of, find_repeats, write_run
 from model.reading.texts import ReadingReport
 
 ORIGIN = {"input": ["in.jsonl", 3, 4], "seed": 0, "strict": False}
@@ -123,3 +123,10 @@ def test_keys_at_both_ends_of_their_range_are_in_the_order(write):
     repeats = [np.array([True, False, False]), np.zeros(0, bool), np.array([False, True])]
     assert list(chain.from_iterable(merged(runs, 3, repeats=repeats))) == [b"b", b"", b"last"]
     assert merged([], 5) == []
+
+
+def test_digests_have_two_halves():
+    digests = digests_of([b"one", b"one", b"two"])
+    assert (digests[0] == digests[1]).all()
+    assert (digests[0] != digests[2]).all()
+    assert (digests[:, 0] != digests[:, 1]).all()

@@ -125,6 +125,7 @@ def test_all_ranks_begin_with_the_weights_of_the_main_one(begin):
     ("keys", "word"),
     [
         ({"windows_per_step": 0}, "windows_per_step"),
+        ({"windows_per_step": 1025}, "windows_per_step"),
         ({"lane_groups": -1}, "lane_groups"),
         ({"bucket_cap_mb": 0.0}, "bucket_cap_mb"),
         ({"bucket_cap_mb": 1e13}, "bucket_cap_mb"),  # 2^63 bytes and more

@@ -87,3 +87,12 @@ def test_the_line_of_the_user_is_the_last_that_the_launcher_prints():
     assert process.returncode == 1
     assert "not a prepared corpus" in process.stderr.splitlines()[-2]
     assert "[rank 1] error" not in process.stderr
+
+
+@pytest.mark.slow
+def test_the_line_of_the_only_rank_that_fails_is_printed():
+    """Its peer ends for the loss of it, and sooner."""
+    process = launch(2, "-m", "tests.ranks.failing")
+    assert process.returncode == 1
+    assert "[rank 0] error: lost a peer" in process.stderr
+    assert "[rank 1] error: not enough memory (of one rank)" in process.stderr, process.stderr
