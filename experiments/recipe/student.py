@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-import main as pretraining
 from configs import command
 from data_utils.corpus import open_corpus
 from data_utils.options import Model
@@ -104,6 +103,8 @@ def main() -> int | None:
     sys.argv[1:] = sys.argv[split + 1 :]
     TaughtObjective.teachers, TaughtObjective.share = teachers, options.share
     trainer.Objective = TaughtObjective  # type: ignore[misc]
+    import main as pretraining  # a command: importing it adapts the process
+
     return pretraining.main()
 
 
