@@ -22,6 +22,7 @@ from data_utils.corpus import open_corpus
 from data_utils.options import Model
 from data_utils.provenance import describe_origin
 from model.bounds import Fraction
+from model.errors import InputError
 from model.files.storage import write_json
 from model.files.weights import load_model
 from model.inference.scoring import token_costs
@@ -93,7 +94,9 @@ def main() -> int | None:
     teachers = [
         load_model(name, compute_dtype=torch.bfloat16).model.eval() for name in options.teachers
     ]
-    if options.bits_on is not None and options.output is not None:
+    if options.bits_on is not None:
+        if options.output is None:
+            raise InputError("--bits-on needs --output, the file for the bits")
         command.prepare_output(options.output)
         bits = bits_of_mean(teachers, open_corpus(options.bits_on).splits["valid"])
         result = {"teachers": [Path(name).name for name in options.teachers], "bits": bits}

@@ -234,7 +234,7 @@ def test_columns_share_texts_and_lack_classes_with_a_warning(tmp_path, caplog):
     train = write(tmp_path / "a.jsonl", [{"text": "x", "a": 1, "b": 1}])
     test = write(tmp_path / "b.jsonl", [{"text": "x", "a": 1, "b": 0}])
     read_label_columns([train, test], None, ["a", "b"])
-    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert len(told) == 2
-    assert told[0].endswith("b.jsonl: has no text of 'b'")
-    assert "1 of its 1 texts are in" in told[1]
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warnings) == 2
+    assert warnings[0].endswith("b.jsonl: has no text of 'b'")
+    assert "1 of its 1 texts are in" in warnings[1]

@@ -1,4 +1,4 @@
-"""Students learn what teachers expect, beside the text."""
+"""Students learn from a text, and from what teachers expect of it."""
 
 import pytest
 import torch

@@ -30,15 +30,15 @@ def announced(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("precision", "fast", "told"),
+    ("precision", "fast", "printed"),
     [("bf16", False, True), ("bf16", True, False), ("fp32", False, False)],
 )
 def test_bf16_on_hardware_that_multiplies_it_slowly_is_told(
-    announced, monkeypatch, precision, fast, told
+    announced, monkeypatch, precision, fast, printed
 ):
     monkeypatch.setattr(console, "has_fast_bf16", lambda device: fast)
     trainer = make_trainer(precision=precision)
-    assert ("--train.precision fp32 is faster" in announced(trainer)) is told
+    assert ("--train.precision fp32 is faster" in announced(trainer)) is printed
 
 
 def test_generated_reviews_are_named(announced):
@@ -65,15 +65,15 @@ def test_a_full_disk_under_stdout_ends_no_training(monkeypatch, capsys):
         monkeypatch.setattr(sys, "stdout", full)
         for _ in range(2):
             print_main(ALONE, "a line")
-    told = "stdout takes no more (No space left on device); the training continues"
-    assert capsys.readouterr().err.splitlines() == [told]
+    printed = "stdout takes no more (No space left on device); the training continues"
+    assert capsys.readouterr().err.splitlines() == [printed]
 
 
 ROW = {"bottleneck": "compute"}  # of metrics
 
 
 class Clock:
-    """Time that passes only when told to."""
+    """Time that passes only where a test advances it."""
 
     def __init__(self):
         self.now = 1000.0
@@ -219,9 +219,9 @@ def test_lines_between_rows_tell_their_own_steps_and_change_no_row(tmp_path, of_
     assert rows_of(often) == rows_of(seldom)
     assert [row["step"] for row in rows_of(often)] == [4, 8]
     assert [int(step) for step, _, _ in STEP.findall(quiet)] == [1, 4, 8]
-    told = [(int(step), float(bits), float(done)) for step, bits, done in STEP.findall(said)]
-    assert [step for step, _, _ in told] == list(range(1, 9))
-    for (step, bits, done), row in zip(told, of_every_step, strict=True):
+    printed = [(int(step), float(bits), float(done)) for step, bits, done in STEP.findall(said)]
+    assert [step for step, _, _ in printed] == list(range(1, 9))
+    for (step, bits, done), row in zip(printed, of_every_step, strict=True):
         assert bits == pytest.approx(row["train_bits_per_character"], abs=1e-4)
         assert done == step * 12.5
 
@@ -230,8 +230,8 @@ def test_two_ranks_tell_the_losses_of_both(tmp_path, of_every_step):
     main_rank, other = run_ranks(2, *speaking_every(1e-6, *small_run(tmp_path / "run", 8)))
     assert (main_rank.returncode, other.returncode) == (0, 0), (main_rank, other)
     assert not STEP.findall(other.stdout)
-    told = {int(step): float(bits) for step, bits, _ in STEP.findall(main_rank.stdout)}
-    assert set(told) == set(range(2, 9))  # the first is asked for after step 1
+    printed = {int(step): float(bits) for step, bits, _ in STEP.findall(main_rank.stdout)}
+    assert set(printed) == set(range(2, 9))  # the first is asked for after step 1
     for row in of_every_step[2:]:
         expected = row["train_bits_per_character"]
-        assert told[row["step"]] == pytest.approx(expected, abs=2e-4)  # sums in another order
+        assert printed[row["step"]] == pytest.approx(expected, abs=2e-4)  # sums in another order

@@ -72,7 +72,7 @@ QUOTAS = {
     "version 1, with another": (mounted_together("/job"), 2.5),
     "version 1, in the other order": (mounted_together("", named="cpuacct,cpu"), 2.5),
     "version 1, a part": (mounted_together("/job", "/docker/9f/job", "/docker/9f"), 2.5),
-    "version 2 beside version 1": (BESIDE_V1, 1.5),
+    "version 2 next to version 1": (BESIDE_V1, 1.5),
 }
 
 

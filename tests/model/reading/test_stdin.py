@@ -210,7 +210,7 @@ def test_a_byte_order_mark_is_no_part_of_a_tables_first_name():
 
 
 @pytest.mark.parametrize(
-    ("line", "mend"),
+    ("line", "remedy"),
     [
         (b"text,label\n", "csv"),
         (b'id,"Review"\r\n', "csv"),
@@ -220,7 +220,7 @@ def test_a_byte_order_mark_is_no_part_of_a_tables_first_name():
         (b"[\n", "jq -c"),
     ],
 )
-def test_a_table_or_an_array_is_not_taken_for_text(line, mend):
-    with pytest.raises(InputError, match=mend) as refusal:
+def test_a_table_or_an_array_is_not_taken_for_text(line, remedy):
+    with pytest.raises(InputError, match=remedy) as refusal:
         kind_of(line)
     assert "--input-format txt" in str(refusal.value)
