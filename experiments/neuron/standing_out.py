@@ -43,10 +43,18 @@ RUNS = {
     "student_0.5": "half from `amazon_subword_1024`",
     "student_of_two": "half from two seeds of the base",
     "base_longer": "base, 2.3 times as much text",
+    "onward": "the shipped weights, not rounded",
+    "all": "all reviews",
+    "short": "reviews of at most 400 bytes",
+    "films": "reviews of films",
+    "sentences": "sentences of the reviews of films",
+    "mean": "mean of weights",
+    "mixed": "Amazon's reviews, those of films, and their sentences; longer",
 }
 PAGES = {
     "standing_out": ("base", "dropout_0.1", "dropout_0.2", "untitled", "natural", "bytes"),
     "student": ("base", "student_of_two", "student_0.5", "base_longer"),
+    "last_text": ("onward", "all", "short", "films", "sentences", "mean", "mixed"),
 }
 TITLES = {"sst": "SST", "cr": "CR", "imdb": "IMDB"}
 IMDB_TEXTS = 1000
