@@ -84,12 +84,12 @@ def check_arguments(arguments: Sequence[str]) -> None:
         _check_value(name, value if equals else following, f"--{name} {value or following}")
 
 
-def _check_value(name: str, value: object, given: str) -> None:
+def _check_value(name: str, value: object, entry: str) -> None:
     page = CLOSED_VALUES.get((name, value)) if isinstance(value, str) else None
     if page is not None:
-        raise _was_closed(given, page)
+        raise _was_closed(entry, page)
 
 
-def _was_closed(given: str, page: str) -> InputError:
+def _was_closed(entry: str, page: str) -> InputError:
     study = f" (see {page})" if page else ""
-    return InputError(f"{given} was closed{study}; leave it out, or check out revision {REVISION}")
+    return InputError(f"{entry} was closed{study}; leave it out, or check out revision {REVISION}")

@@ -20,7 +20,7 @@ from model.commands.program import prepare_output, report
 from model.errors import InputError
 from training.parallel.launcher import report_failure
 
-__all__ = ["parse", "parse_one_of", "prepare_output", "refuse_given", "report", "run", "run_plain"]
+__all__ = ["check_unset", "parse", "parse_one_of", "prepare_output", "report", "run", "run_plain"]
 
 Options = TypeVar("Options")
 METAVARS: dict[Any, str] = {
@@ -44,9 +44,9 @@ def parse(
     """Parse a command line into a dataclass; names of options may use `-` or `_`.
 
     doc: a script's docstring; the examples after its first paragraph end its --help. default: with
-    it, every option takes a value, also True, False and None; without it, booleans are flags, and
-    None is only what an option is that is not given. Raises InputError for a word that is no
-    option, and for a value of another type or out of the bounds of its type.
+    it, every option takes a value, also True, False and None; without it, booleans are flags and no
+    option takes None. Raises InputError for a word that is no option, and for a value of another
+    type or out of the bounds of its type.
     """
     _, _, examples = cleandoc(doc or "").partition("\n\n")
     places = list(_places(options, default))
@@ -59,8 +59,7 @@ def parse(
     )
     for place in places:
         place.add_to(parser, takes_none=default is not None)
-    given = vars(parser.parse_args(arguments))
-    parsed = _built(options, default, given)
+    parsed = _built(options, default, vars(parser.parse_args(arguments)))
     check_bounds(parsed, "--")
     return parsed
 
@@ -77,7 +76,7 @@ def parse_one_of(kinds: Mapping[str, type], doc: str | None = None) -> Any:
     return parse(kinds[kind], arguments=sys.argv[2:], program=f"{parser.prog} {kind}")
 
 
-def refuse_given(options: Any, names: Iterable[str], why: str) -> None:
+def check_unset(options: Any, names: Iterable[str], why: str) -> None:
     """Raise InputError, with `why`, for the first of these options that is not at its default."""
     defaults = {field.name: field.default for field in fields(options)}
     for name in names:
@@ -179,15 +178,15 @@ def _places(
         )
 
 
-def _built(options: type[Options], default: Any, given: Mapping[str, Any], path: str = "") -> Any:
+def _built(options: type[Options], default: Any, parsed: Mapping[str, Any], path: str = "") -> Any:
     """Return the dataclass of the values that the parser has read."""
     hints, values = get_type_hints(options, include_extras=True), {}
     for item in fields(options):  # type: ignore[arg-type]
         hint, value = hints[item.name], _default_of(item, default)
         if is_dataclass(section := _bare(hint)):
-            value = _built(section, value, given, f"{path}{item.name}.")  # type: ignore[arg-type]
-        elif f"{path}{item.name}" in given:
-            value = given[f"{path}{item.name}"]
+            value = _built(section, value, parsed, f"{path}{item.name}.")  # type: ignore[arg-type]
+        elif f"{path}{item.name}" in parsed:
+            value = parsed[f"{path}{item.name}"]
             value = tuple(value) if isinstance(value, list) else value
         values[item.name] = value
     return options(**values)
@@ -197,8 +196,8 @@ def _built(options: type[Options], default: Any, given: Mapping[str, Any], path:
 def _help_of(options: type) -> dict[str, str]:
     """Return the docstrings of a dataclass's fields, each on one line."""
     owners = filter(is_dataclass, reversed(options.__mro__))
-    found = [p for owner in owners for p in docstring_parser.parse_from_object(owner).params]
-    return {p.arg_name: " ".join((p.description or "").split()) for p in found}
+    params = [p for owner in owners for p in docstring_parser.parse_from_object(owner).params]
+    return {p.arg_name: " ".join((p.description or "").split()) for p in params}
 
 
 def _default_of(item: Field[Any], instance: object) -> Any:

@@ -54,19 +54,19 @@ class RunOptions:
         early.add_argument("--resume", type=Path)
         early.add_argument("--from", dest="from_checkpoint")
         try:
-            known, _ = early.parse_known_args(arguments)
+            args, _ = early.parse_known_args(arguments)
         except argparse.ArgumentError:
             return parse(cls, doc, arguments=arguments)  # the full parser reports the mistake
-        if known.config and known.resume:
+        if args.config and args.resume:
             raise InputError("--config and --resume exclude each other; a run keeps its config")
-        file = known.config or TOUR
-        if known.resume:
-            file = PretrainingDirectory(known.resume).check_exists().config
+        file = args.config or TOUR
+        if args.resume:
+            file = PretrainingDirectory(args.resume).check_exists().config
         base = load_config(file)
-        if known.from_checkpoint:
+        if args.from_checkpoint:
             base = replace(base, optim=base.optim.without_cooldown())
         base = without_excluded(base, arguments)
-        default = cls(config=known.config, resume=known.resume, run=base)
+        default = cls(config=args.config, resume=args.resume, run=base)
         return parse(cls, doc, arguments=arguments, default=default)
 
     @property
@@ -83,17 +83,17 @@ def refuse_launcher_options(arguments: Sequence[str]) -> None:
     for names in (("-n", "--nodes"), ("-g", "--gpus"), ("-nr", "--nr"), ("--epochs",)):
         old.add_argument(*names)
     try:
-        given, others = old.parse_known_args(arguments)
+        args, others = old.parse_known_args(arguments)
     except argparse.ArgumentError:
         return  # the full parser reports the mistake
-    if given.nodes is given.gpus is given.nr is None:
+    if args.nodes is args.gpus is args.nr is None:
         return
     words = ["python", "-m", "torch.distributed.run"]
-    if (given.nodes or "1") != "1":
-        words += ["--nnodes", given.nodes, "--node-rank", given.nr or "0", "--master-addr", "HOST"]
-    words += ["--nproc-per-node", given.gpus or "1", "main.py"]
-    if given.epochs is not None:
-        words += ["--train.epochs", given.epochs]
+    if (args.nodes or "1") != "1":
+        words += ["--nnodes", args.nodes, "--node-rank", args.nr or "0", "--master-addr", "HOST"]
+    words += ["--nproc-per-node", args.gpus or "1", "main.py"]
+    if args.epochs is not None:
+        words += ["--train.epochs", args.epochs]
     raise InputError(
         "torch.distributed.run starts the processes, so main.py has no --nodes, --gpus and --nr; "
         f"use: {shlex.join([*words, *others])}"
@@ -102,10 +102,10 @@ def refuse_launcher_options(arguments: Sequence[str]) -> None:
 
 def without_excluded(config: RunConfig, arguments: Sequence[str]) -> RunConfig:
     """Drop a value of the file if the command line gives the key that excludes it."""
-    given = {word.split("=")[0].lstrip("-").replace("-", "_") for word in arguments}
+    names = {word.split("=")[0].lstrip("-").replace("-", "_") for word in arguments}
     for section, one, other in EXCLUSIVE:
         for mine, excluded in ((one, other), (other, one)):
-            if f"{section}.{mine}" in given and f"{section}.{excluded}" not in given:
+            if f"{section}.{mine}" in names and f"{section}.{excluded}" not in names:
                 changed = replace(getattr(config, section), **{excluded: None})
                 config = replace(config, **{section: changed})
     return config

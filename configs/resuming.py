@@ -114,8 +114,8 @@ def resume(
 
 def _keep_start(config: RunConfig, saved: RunConfig) -> RunConfig:
     """Keep the saved path of the model that a run starts from, if a relative path means it."""
-    given = config.train.start_from
-    if given is None or saved.train.start_from != str(Path(given).resolve()):
+    start = config.train.start_from
+    if start is None or saved.train.start_from != str(Path(start).resolve()):
         return config
     return replace(config, train=replace(config.train, start_from=saved.train.start_from))
 
@@ -190,7 +190,7 @@ def _gone(directory: PretrainingDirectory) -> InputError:
 
 def _advice_before(checkpoints: Path, step: int) -> str:
     """Say from which checkpoint of this step, or of an earlier one, the run may continue."""
-    kept = last_until(checkpoints, step)
-    if kept is None:
+    checkpoint = last_until(checkpoints, step)
+    if checkpoint is None:
         return "no earlier checkpoint is kept, so begin a new run for that"
-    return f"go back to a checkpoint before it: --from {kept.name}"
+    return f"go back to a checkpoint before it: --from {checkpoint.name}"

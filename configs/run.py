@@ -189,12 +189,12 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
 
 def _warn_of_idle_lanes(shards: int | None, lanes: int) -> None:
     """Warn if few lanes alone would read a whole shard at the end of every epoch."""
-    turns, left = divmod(shards or 0, lanes)
-    if turns and left:
+    rounds, left = divmod(shards or 0, lanes)
+    if rounds and left:
         log.warning(
-            f"data.shards is {shards}: in the last of the {turns + 1} turns of every epoch only "
+            f"data.shards is {shards}: in the last of the {rounds + 1} turns of every epoch only "
             f"{left} of the {lanes} lanes {'reads' if left == 1 else 'read'}, and the next epoch's "
-            f"first steps are then too large; {turns * lanes} or {(turns + 1) * lanes} leaves no "
+            f"first steps are then too large; {rounds * lanes} or {(rounds + 1) * lanes} leaves no "
             "lane without text"
         )
 

@@ -64,8 +64,8 @@ def read_toml(path: Path, kind: type[Section], shipped: Path | None = None) -> S
     """Read a TOML file into a dataclass of dataclasses.
 
     shipped: the folder of our files of this kind. Raises InputError for a missing file (and
-    suggests the one beside it or in `shipped` that was likely meant) or a malformed one, an unknown
-    key (and suggests the nearest known one), a missing key, or a value of the wrong type or range.
+    suggests a similar name, next to it or in `shipped`) or a malformed one, an unknown key (and
+    suggests the nearest one), a missing key, or a value of the wrong type or range.
     """
     return fill(kind, _parsed(path, shipped), path)
 
@@ -88,9 +88,9 @@ def _parsed(path: Path, shipped: Path | None) -> dict[str, Any]:
 def _near(path: Path, shipped: Path | None) -> str:
     """Return the end of an error: the file that was likely meant by a missing one, or nothing."""
     folders = [path.parent] if shipped is None else [shipped, path.parent]
-    known = {file.stem: file for folder in folders for file in folder.glob("*.toml")}
-    near = difflib.get_close_matches(path.stem, known, n=1)
-    return f"; did you mean {os.path.relpath(known[near[0]])}?" if near else ""
+    configs = {file.stem: file for folder in folders for file in folder.glob("*.toml")}
+    near = difflib.get_close_matches(path.stem, configs, n=1)
+    return f"; did you mean {os.path.relpath(configs[near[0]])}?" if near else ""
 
 
 def save_config(path: Path, config: RunConfig) -> None:

@@ -40,7 +40,7 @@ class Fold:
 SplitRule = Callable[[Sequence[int]], list[Fold]]  # from the number of texts in each part
 
 
-def given_split(counts: Sequence[int]) -> list[Fold]:
+def fixed_split(counts: Sequence[int]) -> list[Fold]:
     """Take the parts as they are: train, val, test."""
     train, val, test = np.split(np.arange(sum(counts)), np.cumsum(counts)[:-1])
     return [Fold(train, val, test)]
@@ -154,13 +154,13 @@ class StarTables:
         return [self._read(path) for path in paths]
 
     def _read(self, path: Path) -> LabelledSet:
-        known = {str(place + 1): place for place in range(len(self.classes))}
+        places = {str(place + 1): place for place in range(len(self.classes))}
         texts, labels = [], []
         for number, row in enumerate(_csv_rows(path), start=1):
-            if len(row) != 2 or row[0] not in known:
-                expected = f"a label from 1 to {len(known)} and a text"
+            if len(row) != 2 or row[0] not in places:
+                expected = f"a label from 1 to {len(places)} and a text"
                 raise InputError(f"{path}, row {number}: expected {expected}")
-            labels.append(known[row[0]])
+            labels.append(places[row[0]])
             texts.append(row[1].replace("\\n", "\n"))
         return LabelledSet(texts, np.array(labels, dtype=np.int64), self.classes)
 
@@ -249,8 +249,8 @@ class PublishedSet:
         return ROWS[self.kind][0]
 
     @property
-    def floor(self) -> str:
-        """The answer without reading, by its key in a result."""
+    def baseline(self) -> str:
+        """The baseline that does not read the text, by its key in a result."""
         return ROWS[self.kind][1]
 
     def read(self, data: Path) -> PublishedTask:
@@ -297,7 +297,7 @@ def _set(name: str, entry: dict[str, Any]) -> PublishedSet:
 
 def _split(rule: str | Mapping[str, Any]) -> SplitRule:
     if isinstance(rule, str):
-        return {"given": given_split, "ten folds": ten_folds}[rule]
+        return {"given": fixed_split, "ten folds": ten_folds}[rule]
     return val_of_train(rule["val_of_train"], shuffled=rule.get("shuffled", False))
 
 

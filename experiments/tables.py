@@ -50,9 +50,9 @@ class NotMeasured(InputError):
 def main() -> None:
     for path in pages():
         text = path.read_text(encoding="utf-8")
-        made = filled(text)
-        if made != text:
-            write_atomically(path, partial(Path.write_text, data=made, encoding="utf-8"))
+        page = filled(text)
+        if page != text:
+            write_atomically(path, partial(Path.write_text, data=page, encoding="utf-8"))
             print(f"{path.relative_to(ROOT)}: made anew")
 
 
@@ -63,10 +63,10 @@ def pages() -> list[Path]:
 
 def filled(text: str) -> str:
     """Return a page with new tables."""
-    return MADE.sub(lambda found: f"{found[1]}{made(found[2], found[3].split())}\n{found[4]}", text)
+    return MADE.sub(lambda m: f"{m[1]}{table(m[2], m[3].split())}\n{m[4]}", text)
 
 
-def made(name: str, words: Sequence[str]) -> str:
+def table(name: str, words: Sequence[str]) -> str:
     """Call a function, named with its module, with these words; return its text.
 
     It is NOT_YET where a result of the table is absent.
@@ -89,9 +89,9 @@ def block(page: str, name: str) -> str:
 
 def with_numbers(lines: Iterable[str]) -> str:
     """Return lines with the numbers that the paths in them lead to."""
-    text = NUMBER.sub(lambda found: format(number(found[1]), found[2]), "\n".join(lines))
+    text = NUMBER.sub(lambda match: format(number(match[1]), match[2]), "\n".join(lines))
     return ORIGINS.sub(
-        lambda found: origins({Path(file).name: _content(file) for file in found[1].split()}), text
+        lambda match: origins({Path(file).name: _content(file) for file in match[1].split()}), text
     )
 
 
@@ -116,13 +116,13 @@ def number(path: str) -> Any:
 
 def _values(paths: Iterable[str]) -> list[Any]:
     parts = (path.partition("#") for path in paths)
-    return [_found(_content(file), keys.split("/")) for file, _, keys in parts]
+    return [_value_at(_content(file), keys.split("/")) for file, _, keys in parts]
 
 
-def _found(value: Any, keys: Sequence[str]) -> Any:
+def _value_at(value: Any, keys: Sequence[str]) -> Any:
     for place, key in enumerate(keys):
         if key == "*":
-            return median(_found(item, keys[place + 1 :]) for item in value)
+            return median(_value_at(item, keys[place + 1 :]) for item in value)
         value = value[int(key)] if isinstance(value, list) else value[key.replace("~1", "/")]
     return value
 
@@ -187,14 +187,14 @@ def origins(results: Mapping[str, Mapping[str, Any]]) -> str:
 
     results: contents by the names of files; those without an origin are ignored.
     """
-    made = {name: result["origin"] for name, result in results.items() if "origin" in result}
-    if not made:
+    measured = {name: result["origin"] for name, result in results.items() if "origin" in result}
+    if not measured:
         return ""
-    revisions = {origin["git_revision"].removesuffix(DIRTY) for origin in made.values()}
-    days = sorted({origin["date"] for origin in made.values()})
+    revisions = {origin["git_revision"].removesuffix(DIRTY) for origin in measured.values()}
+    days = sorted({origin["date"] for origin in measured.values()})
     words = f"Measured at {', '.join(f'`{r}`' for r in sorted(revisions))}, {days[0]}"
     words += f" to {days[-1]}." if len(days) > 1 else "."
-    dirty = [name for name, origin in made.items() if origin["git_revision"].endswith(DIRTY)]
+    dirty = [name for name, origin in measured.items() if origin["git_revision"].endswith(DIRTY)]
     return words + f" **The tree had uncommitted changes**: {', '.join(dirty)}." * bool(dirty)
 
 

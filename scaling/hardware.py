@@ -102,10 +102,10 @@ class ClusterConfig:
         pools, left = [], gpus
         for node in self.nodes:
             is_last = node is self.nodes[-1] and self.network is not None
-            taken = left if is_last else min(left, node.total_gpus)
-            if taken:
-                pools.append(NodePool(node, taken))
-            left -= taken
+            count = left if is_last else min(left, node.total_gpus)
+            if count:
+                pools.append(NodePool(node, count))
+            left -= count
         if left:
             raise InputError(
                 f"{gpus} GPUs: {self.name} has {self.total_gpus} and no network; for more, add to "

@@ -197,9 +197,9 @@ def exchange_of(run: RunConfig) -> Synchronisation:
     """Return how a run exchanges gradients; Adasum as one all-reduce after backward."""
     parallel = run.parallel
     if parallel.compression not in GRADIENT_BYTES:
-        known = ", ".join(GRADIENT_BYTES)
+        names = ", ".join(GRADIENT_BYTES)
         raise InputError(
-            f"parallel.compression is {parallel.compression}; the planner knows {known}"
+            f"parallel.compression is {parallel.compression}; the planner knows {names}"
         )
     return replace(
         FLAT if parallel.flat or parallel.combine == "adasum" else OVERLAPPED,

@@ -19,12 +19,12 @@ KINDS = {"recurrence": RecurrenceOptions, "step": StepOptions, "busy": BusyOptio
 def main() -> None:
     options = command.parse_one_of(KINDS, __doc__)
     command.prepare_output(options.output)
-    result = measured(options)
+    result = measure(options)
     print_speeds(result)
     command.report(result, options.output)
 
 
-def measured(options: Any) -> dict[str, Any]:
+def measure(options: Any) -> dict[str, Any]:
     """Make the measurement that the options ask for."""
     if isinstance(options, BusyOptions):
         return measure_busy(options)
@@ -43,9 +43,9 @@ def print_speeds(result: dict[str, Any]) -> None:
         low, high = result["ratio_ranges"][name]
         print(f"{name:<24} {value:8.2f}   ({low:.2f} to {high:.2f})")
     if "parts" in result:
-        share = result["parts"]["share"]
+        fractions = result["parts"]["share"]
         for name, value in result["parts"]["milliseconds"].items():
-            print(f"{name:<24} {value:8.1f} ms {share.get(name, 1.0):7.1%}")
+            print(f"{name:<24} {value:8.1f} ms {fractions.get(name, 1.0):7.1%}")
 
 
 if __name__ == "__main__":

@@ -109,7 +109,7 @@ def read_sets(options: Options) -> list["LabelledSet"]:
     if options.val is None:
         sets[:1] = hold_out(sets[0], options.val_share, options.seed)
     else:
-        command.refuse_given(options, ("val_share",), "is for a command without --val")
+        command.check_unset(options, ("val_share",), "is for a command without --val")
     return sets
 
 

@@ -63,7 +63,7 @@ def pack(options: Options) -> None:
 
 def unpack(options: Options) -> None:
     of_packing = ("checkpoint", "weights", "moments", "overwrite")
-    command.refuse_given(options, of_packing, "is for packing a run")
+    command.check_unset(options, of_packing, "is for packing a run")
     from training.packing import unpack_run
 
     unpack_run(options.run, options.output)

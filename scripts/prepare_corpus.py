@@ -77,7 +77,7 @@ def main() -> None:
         if options.inputs or options.output is not None:
             raise InputError("--check takes no input files and no --output; give them or --check")
         others = [field.name for field in fields(options) if field.name != "check"]
-        command.refuse_given(options, others, "is for preparing a corpus, not for --check")
+        command.check_unset(options, others, "is for preparing a corpus, not for --check")
         check(options.check)
     elif options.output is None or not (options.inputs or options.join):
         raise InputError("no input files or no --output FOLDER given (or --check FOLDER alone)")
@@ -107,7 +107,7 @@ def prepare(options: Options, output: Path) -> None:
     )
     if not preparation.vocabulary.is_trained:
         of_training = ("vocabulary_size", "tokenizer_sample")
-        command.refuse_given(options, of_training, "is for --tokenizer bpe or unigram")
+        command.check_unset(options, of_training, "is for --tokenizer bpe or unigram")
     started = perf_counter()
     workers = options.workers or usable_cores()
     meta = prepare_corpus(options.inputs, output, preparation, workers)
@@ -118,9 +118,9 @@ def join(options: Options, output: Path) -> None:
     """Join prepared corpora and print the sizes of the new one's splits."""
     if options.inputs:
         raise InputError("--join takes corpus folders alone, no input files")
-    taken = ("join", "output", "seed")
-    others = [field.name for field in fields(options) if field.name not in taken]
-    command.refuse_given(options, others, "is for preparing a corpus, not for --join")
+    of_joining = ("join", "output", "seed")
+    others = [field.name for field in fields(options) if field.name not in of_joining]
+    command.check_unset(options, others, "is for preparing a corpus, not for --join")
     started = perf_counter()
     meta = join_corpora(options.join, output, options.seed)
     print_sizes(meta, output, perf_counter() - started)

@@ -65,7 +65,7 @@ log = logging.getLogger(__name__)
 
 CONFIG = "the config asks for"
 OF_AN_OPTIMISER = re.compile(r"\d+\.\w+")  # the name of a tensor in its file
-MOST_DAMAGED_NAMES = 2  # that damage to a header adds or removes; another optimiser differs in more
+MOST_DAMAGED_NAMES = 2  # by which a damaged header differs; another optimiser differs in more
 # What is kept of the provenance of the model that a run started from.
 ORIGIN_FIELDS = ("step", "characters", "corpus", "git_revision", "date", "began_from")
 
@@ -221,13 +221,13 @@ class Checkpoints(CheckpointStore):
         """
 
         def find() -> str:
-            found = find_checkpoint(self.folder, name)
-            return "" if found is None else found.name
+            checkpoint = find_checkpoint(self.folder, name)
+            return "" if checkpoint is None else checkpoint.name
 
-        found = run_on_main(trainer.world, find)
-        if not found:
+        folder_name = run_on_main(trainer.world, find)
+        if not folder_name:
             return False
-        folder = self.folder / found
+        folder = self.folder / folder_name
         await_visible(folder)
         step = saved_step(folder) if name else step_of(folder)
         content, path = self._describe_of_corpus(folder)
@@ -255,8 +255,8 @@ def _restore_carried(trainer: Trainer, path: Path) -> None:
     complete = all(shapes.get(name) == tuple(whole[name].shape) for name in names)
     columns = dict.fromkeys(names, own) if complete and trainer.own_lanes else {}
     # The first checkpoints of format version 1 did not count overflows.
-    found = load_tensors(path, like=whole, columns=columns)
-    carried = {"row_overflows": trainer.overflows, **found}
+    saved = load_tensors(path, like=whole, columns=columns)
+    carried = {"row_overflows": trainer.overflows, **saved}
     lanes = trainer.own_lanes if columns else trainer.lanes
     check_tensors(path, carried, _expected_carried(trainer, carried, lanes), CONFIG)
     check_not_negative(path, carried, {"row_overflows", "row_nats"})
@@ -302,9 +302,9 @@ def check_settings(trainer: Trainer, checkpoint: Path, lanes: Path, optimizer: P
 
     lanes, optimizer: files of the checkpoint. What is damaged there is left to those who load it.
     """
-    different = list(_of_model(trainer, checkpoint))
+    different = list(_model_differences(trainer, checkpoint))
     if not different:  # in another model the same lanes and optimiser have other tensors
-        different = [*_of_lanes(trainer, lanes), *_of_optimizer(trainer, optimizer)]
+        different = [*_lane_differences(trainer, lanes), *_optim_differences(trainer, optimizer)]
     if different:
         config = PretrainingDirectory(checkpoint.parent.parent).config
         values = "value" if len(different) == 1 else "values"
@@ -314,7 +314,7 @@ def check_settings(trainer: Trainer, checkpoint: Path, lanes: Path, optimizer: P
         )
 
 
-def _of_model(trainer: Trainer, checkpoint: Path) -> Iterator[str]:
+def _model_differences(trainer: Trainer, checkpoint: Path) -> Iterator[str]:
     path = checkpoint / CONFIG_FILE
     with advice_if_damaged(checkpoint):
         saved = read_json(path).get("architecture")
@@ -325,17 +325,17 @@ def _of_model(trainer: Trainer, checkpoint: Path) -> Iterator[str]:
             yield f"model.{name} is {value}, was {saved[name]}"
 
 
-def _of_lanes(trainer: Trainer, path: Path) -> Iterator[str]:
+def _lane_differences(trainer: Trainer, path: Path) -> Iterator[str]:
     state = trainer.model.initial_state(trainer.lanes, device=torch.device("meta")).tensors()
-    found = _shapes_in(path)
-    shapes = {name: found.get(name, ()) for name in state}
+    saved = _shapes_in(path)
+    shapes = {name: saved.get(name, ()) for name in state}
     counts = {shape[1] for shape in shapes.values() if len(shape) == 3}
     for lanes in counts - {trainer.lanes} if len(counts) == 1 else ():
         if all(shapes[name] == (len(t), lanes, t.shape[2]) for name, t in state.items()):
             yield f"data.lanes is {trainer.lanes}, was {lanes}"
 
 
-def _of_optimizer(trainer: Trainer, path: Path) -> Iterator[str]:
+def _optim_differences(trainer: Trainer, path: Path) -> Iterator[str]:
     saved = {name for name in _shapes_in(path) if name.split(".")[-1] not in DISPLAY_ONLY}
     if not saved or not all(map(OF_AN_OPTIMISER.fullmatch, saved)):
         return
@@ -344,7 +344,7 @@ def _of_optimizer(trainer: Trainer, path: Path) -> Iterator[str]:
 
 
 def _shapes_in(path: Path) -> dict[str, Shape]:
-    """Return the shapes of a file's tensors, of which none is read; nothing if it is damaged."""
+    """Return the shapes of a file's tensors without reading them; nothing if it is damaged."""
     if not path.is_file():  # opening a pipe would wait
         return {}
     unreadable = (SafetensorError, OSError, RuntimeError)  # torch cannot map a file far too large
@@ -376,8 +376,8 @@ def load_weights(
     return {"model": Path(start_from).name, **origin}
 
 
-def _check_same_architecture(wanted: ModelConfig, given: ModelConfig, start_from: str) -> None:
-    mine, theirs = wanted.architecture(), given.architecture()
+def _check_same_architecture(config: ModelConfig, loaded: ModelConfig, start_from: str) -> None:
+    mine, theirs = config.architecture(), loaded.architecture()
     # The bias is added only to initial weights, so trained ones fit any value.
     different = [
         f"model.{key} {value}"

@@ -102,7 +102,7 @@ class Pace:
         self._marks: deque[tuple[int, float]] = deque()  # step and seconds of training, of lines
 
     def seconds_per_step(self, step: int, seconds: float) -> float | None:
-        """Return the seconds of a step, with its share of pauses; None while little is known.
+        """Return the seconds of a step, with its part of the pauses; None after too few seconds.
 
         step, seconds: of the present line, and of training since the line before. What comes before
         the first line does not count: the first step also compiles and warms up.
@@ -129,7 +129,7 @@ class ProgressLines:
     def __init__(self, first_step: int, steps: int, clock: Callable[[], float] = time.monotonic):
         self.steps = steps
         self._clock, self._pace = clock, Pace(clock)
-        self._spoke = -math.inf  # when the last line was printed, or asked for
+        self._line_time = -math.inf  # when the last line was printed, or asked for
         self._asked = False  # whether a line was asked for since the last one
         self._bar = tqdm(
             total=steps, initial=first_step, unit=" steps", disable=not sys.stderr.isatty()
@@ -147,9 +147,9 @@ class ProgressLines:
         """
         self._bar.update()
         now = self._clock()
-        due = now - self._spoke >= EVERY
+        due = now - self._line_time >= EVERY
         if due:
-            self._spoke, self._asked = now, True
+            self._line_time, self._asked = now, True
         return due
 
     def show(self, line: Mapping[str, Any], row: Mapping[str, Any]) -> None:
@@ -157,11 +157,11 @@ class ProgressLines:
 
         On several ranks a line comes a step after it was asked for: not if a row has come between.
         """
-        text, is_wanted = self._text(line, row), bool(row) or self._asked
+        text, is_due = self._text(line, row), bool(row) or self._asked
         self._asked = False
-        if not is_wanted:
+        if not is_due:
             return
-        self._spoke = self._clock()
+        self._line_time = self._clock()
         with surviving_closed_stdout():
             if self._bar.disable or sys.stdout is None:
                 print(text, flush=True)
@@ -175,10 +175,10 @@ class ProgressLines:
             + (f"  valid {valid:.4f}" if valid is not None else "")
             + f"  lr {line['learning_rate']:.2e}  {line['characters_per_second']:,.0f} chars/s"
             + ("" if bottleneck == "compute" else f"  bottleneck: {bottleneck}")
-            + self._how_far(line["step"], line["seconds"])
+            + self._progress(line["step"], line["seconds"])
         )
 
-    def _how_far(self, step: int, seconds: float) -> str:
+    def _progress(self, step: int, seconds: float) -> str:
         """Return the part of the run's steps that are done, rounded down, and the time left."""
         done = f"  {1000 * step // self.steps / 10:.1f}% of {self.steps:,} steps"
         each, left = self._pace.seconds_per_step(step, seconds), self.steps - step

@@ -167,8 +167,8 @@ def keep_rows(path: Path, last_step: int) -> None:
     """Drop the rows beyond `last_step`, and incomplete lines; InputError as for `read_rows`."""
     if not path.exists() or os.path.getsize(path) == 0:
         return
-    kept = b"".join(line + b"\n" for line, row in _rows_of(path) if row["step"] <= last_step)
-    write_atomically(path, lambda temporary: temporary.write_bytes(kept))
+    rows = b"".join(line + b"\n" for line, row in _rows_of(path) if row["step"] <= last_step)
+    write_atomically(path, lambda temporary: temporary.write_bytes(rows))
 
 
 def _rows_of(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:

@@ -1,4 +1,4 @@
-"""Shows in TensorBoard, at every evaluation, what the model writes and knows."""
+"""Shows a sample of text and the probe's accuracy in TensorBoard, at every evaluation."""
 
 import re
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ OPTION = re.compile("name ([^;]+) with --(text|label)-key")
 class Monitor:
     """Examines the model on the main rank only; the others wait for it.
 
-    It meets them after every part, so that none takes a long examination for a lost peer.
+    It synchronizes all ranks after every part, so that none mistakes a long one for a lost peer.
     """
 
     def __init__(self, config: EvaluateConfig, corpus: Corpus, world: World):

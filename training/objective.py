@@ -14,7 +14,7 @@ from model.layers.layer import PerGateParameters
 from model.state import IGNORED, State
 
 LOGITS_AT_ONCE = {"cpu": 2048 * 256, "cuda": 32768 * 256}  # on the CPU, as many as stay in cache
-FEWEST_ROWS = {"cpu": 512, "cuda": 2048}  # a piece has: each adds a whole [V, H] gradient
+FEWEST_ROWS = {"cpu": 512, "cuda": 2048}  # of a piece; each adds a whole [V, H] gradient
 
 
 class Objective(nn.Module):
@@ -105,7 +105,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         factor = d_nats * ctx.factor
         d_h, d_w, d_b = ctx.saved_tensors
         # In place: autograd sees the change and refuses a second backward. The large ones take a
-        # pass over memory, which is not worth it for a factor of 1; only a GPU cannot tell in time.
+        # pass over memory, which a factor of 1 does not need; on a GPU, checking would wait.
         is_one = factor.device.type == "cpu" and factor.item() == 1
         for gradient in (d_b,) if is_one else (d_h, d_w, d_b):
             gradient.mul_(factor)

@@ -95,7 +95,7 @@ def pack_run(
     if checkpoint is None:
         raise InputError(f"{folder}: has no checkpoint yet; there is nothing to pack")
     step = saved_step(checkpoint)
-    with _folder_beside(output) as temporary:
+    with _temporary_folder(output) as temporary:
         copied = PretrainingDirectory(temporary)
         shutil.copyfile(run.config, copied.config)
         if (rows := rows_until(run, name)).is_file():
@@ -118,7 +118,7 @@ def pack_run(
 
 
 @contextmanager
-def _folder_beside(output: Path) -> Iterator[Path]:
+def _temporary_folder(output: Path) -> Iterator[Path]:
     """Yield a temporary folder next to `output`; OSErrors inside name `output` instead."""
     with (
         tempfile.TemporaryDirectory(dir=output.parent) as temporary,
@@ -188,10 +188,10 @@ def _extract(file: IO[bytes], folder: Path, most: int) -> None:
 
 def _exactly(file: IO[bytes], size: int) -> bytes:
     """Return the next bytes; EOFError if there are fewer."""
-    found = file.read(size)
-    if len(found) < size:
+    content = file.read(size)
+    if len(content) < size:
         raise EOFError("it is cut short")
-    return found
+    return content
 
 
 def _check_complete(names: Set[str]) -> None:

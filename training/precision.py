@@ -107,16 +107,16 @@ def make_loss_scaler(
 
 
 def overflow_together(
-    gradients: Sequence[Tensor], found_on_any_rank: Callable[[Tensor], Tensor]
+    gradients: Sequence[Tensor], overflow_on_any_rank: Callable[[Tensor], Tensor]
 ) -> None:
     """Make all gradients NaN if one is not finite, so that every optimiser skips the step.
 
     Otherwise a loss scaler would decide for each optimiser alone, from its own gradients.
-    found_on_any_rank: as in `Exchange`.
+    overflow_on_any_rank: as in `Exchange`.
     """
     largest = torch.nn.utils.get_total_norm(gradients, math.inf)
-    found = found_on_any_rank((~largest.isfinite()).float())
-    poison = torch.where(found > 0, math.nan, 0.0)
+    overflow = overflow_on_any_rank((~largest.isfinite()).float())
+    poison = torch.where(overflow > 0, math.nan, 0.0)
     for gradient in gradients:
         gradient.add_(poison)
 

@@ -68,12 +68,12 @@ class Probe:
         signs = 2 * self.train.labels - 1.0
         correlation = (signs - signs.mean()) @ train / len(train)  # [H]
         unit = int(np.abs(correlation).argmax())
-        found: dict[str, float] = {"probe_accuracy": self._accuracy(train, val)}
+        row: dict[str, float] = {"probe_accuracy": self._accuracy(train, val)}
         between()
-        found["probe_last_accuracy"] = self._accuracy(last, last_of_val)
+        row["probe_last_accuracy"] = self._accuracy(last, last_of_val)
         between()
         alone = self._accuracy(train[:, [unit]], val[:, [unit]])
-        return found | {"probe_unit": unit, "probe_unit_accuracy": alone}
+        return row | {"probe_unit": unit, "probe_unit_accuracy": alone}
 
     def _accuracy(self, train: np.ndarray, val: np.ndarray) -> float:
         with warnings.catch_warnings():

@@ -245,7 +245,7 @@ class Trainer:
 
     def _update(self, active_fraction: float) -> None:
         if self.scaler.is_enabled():
-            overflow_together(gradients_of(self.model), self.exchange.found_on_any_rank)
+            overflow_together(gradients_of(self.model), self.exchange.overflow_on_any_rank)
         for optimizer in self.optimizers:
             self.scaler.unscale_(optimizer)
         if self.optim.clip_norm is not None:

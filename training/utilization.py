@@ -45,8 +45,8 @@ PEAKS = {
 
 def peak_of(name: str) -> Peak | None:
     """Return the peak of a GPU by its name; None if it is not listed."""
-    found = (peak for words, peak in PEAKS.items() if re.search(rf"\b{words}\b", name))
-    return next(found, None)
+    peaks = (peak for words, peak in PEAKS.items() if re.search(rf"\b{words}\b", name))
+    return next(peaks, None)
 
 
 def limit_seconds(weights: int, lanes: float, dtype: torch.dtype, peak: Peak) -> float:
@@ -87,8 +87,8 @@ class Utilization:
             weights = 5 * config.layers * config.hidden_size**2
             own[1] = own_lanes / limit_seconds(weights, own_lanes, model.dtype, peak)
         ranks = world.gather(torch.tensor(own, dtype=torch.float64, device=world.device))
-        total, known = ranks.sum(0).tolist(), (ranks > 0).all(0).tolist()
-        operations, tokens = (n * is_known for n, is_known in zip(total, known, strict=True))
+        total, listed = ranks.sum(0).tolist(), (ranks > 0).all(0).tolist()
+        operations, tokens = (n * is_listed for n, is_listed in zip(total, listed, strict=True))
         return cls(world, operations_per_token(model), operations, tokens, characters_per_token)
 
     def row(self, characters_per_second: float) -> dict[str, float]:

@@ -100,13 +100,13 @@ def baseline_choices(
 def fit_baseline(baseline: Baseline, train: LabelledSet, val: LabelledSet) -> FittedBaseline:
     """Return a baseline fitted to train with the C that is best on val; the smallest wins ties."""
     features = baseline.features()
-    known = features.fit_transform(train.texts), train.labels
+    training = features.fit_transform(train.texts), train.labels
     held_out = features.transform(val.texts), val.labels
     more = len(train.classes) > 2
     fits = {}
     for c in baseline.grid:
         regression = baseline.regression(c)
-        fits[c] = (OneVsRestClassifier(regression) if more else regression).fit(*known)
+        fits[c] = (OneVsRestClassifier(regression) if more else regression).fit(*training)
     vals = {c: float(fit.score(*held_out)) for c, fit in fits.items()}
     best = max(vals, key=vals.__getitem__)
     return FittedBaseline(features, fits[best], best, vals)

@@ -119,7 +119,7 @@ def draw_histogram(
     """Draw the spread of a unit's value for every label, the positive one to the right.
 
     histogram: from `unit_histogram`; pooling: of the states; cell: the model's, which decides their
-    name; polarity: -1 if low values are positive, which turns the sign; cut: the value above which
+    name; polarity: -1 if low values are positive, which flips the sign; cut: the value above which
     a text is positive, or below with polarity -1; None: not drawn.
     """
     figure, axes = _axes("The unit by label", size)

@@ -77,7 +77,7 @@ class Neuron:
 
     @property
     def cut(self) -> float | None:
-        """The value at which the regression turns, of two classes; None if it never does."""
+        """The value at which the predicted class of two changes; None if it never does."""
         (weight,) = self.regression.coefficients.ravel()[:1]
         return -float(self.regression.intercept) / float(weight) if weight else None
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-FEW_CHARACTERS = 100e6  # below, no model of ours has had a unit that stands out
+FEW_CHARACTERS = 100e6  # below, none of our models has had a unit that stands out
 
 Accuracy = Mapping[str, Any]
 

@@ -1,4 +1,4 @@
-"""Fit a bag of n-grams to the default model's texts, beside its head.
+"""Fit n-gram features to the default model's texts, to be used with its head.
 
 python -m experiments.default_model.fit_ngrams data/wider --output runs/ngrams
 """
@@ -53,10 +53,10 @@ def main() -> None:
         fits[strength] = bag, accuracies(bag, held)
         print(f"C {strength}: {fits[strength][1]}", flush=True)
     best = max(STRENGTHS, key=lambda c: np.mean([fits[c][1][name] for name in CHOSEN_ON]))
-    bag, found = fits[best]
+    bag, val_accuracy = fits[best]
     options.output.mkdir(parents=True, exist_ok=True)
     description: dict[str, Any] = {**save_ngrams(options.output, bag), "C": best}
-    description |= {"val_accuracy": found, "origin": describe_origin()}
+    description |= {"val_accuracy": val_accuracy, "origin": describe_origin()}
     write_json(options.output / DESCRIPTION, description)
 
 

@@ -58,9 +58,10 @@ class Shipped:
         }
 
     def answer(self, texts: Sequence[str]) -> Answers:
-        found = self.classifier.predict_all(texts)
-        unfamiliar = found.unfamiliar.astype(bool)
-        return Answers(found.probabilities[:, 1], found.unsure, unfamiliar, found.is_neutral)
+        predictions = self.classifier.predict_all(texts)
+        unfamiliar = predictions.unfamiliar.astype(bool)
+        positive = predictions.probabilities[:, 1]
+        return Answers(positive, predictions.unsure, unfamiliar, predictions.is_neutral)
 
 
 class States(Shipped):
@@ -114,11 +115,11 @@ class MiniLM:
         train, val = learned_from(name, texts)
         different = list({example.text: example for example in train}.values())
         train = random.Random(SEED).sample(different, min(EMBEDDED, len(different)))
-        known, held_out = (
+        training, held_out = (
             (np.array(self.embed([example.text for example in part])), sides_of(part))
             for part in (train, val)
         )
-        fits = {c: LogisticRegression(C=c, max_iter=1000).fit(*known) for c in STRENGTHS}
+        fits = {c: LogisticRegression(C=c, max_iter=1000).fit(*training) for c in STRENGTHS}
         vals = {c: float(fit.score(*held_out)) for c, fit in fits.items()}
         best = max(vals, key=vals.__getitem__)
         self.regression = fits[best]

@@ -47,8 +47,8 @@ def main() -> None:
 def nearest(texts: Sequence[str], learned: Iterable[str]) -> np.ndarray:
     """Return each text's largest Jaccard index of words with a learned one, float64 [N]."""
     words = [set(normalized(text).split()) for text in texts]
-    known = {frozenset(normalized(text).split()) for text in learned}
-    return np.array([max(len(own & other) / len(own | other) for other in known) for own in words])
+    others = {frozenset(normalized(text).split()) for text in learned}
+    return np.array([max(len(own & other) / len(own | other) for other in others) for own in words])
 
 
 if __name__ == "__main__":

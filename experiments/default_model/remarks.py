@@ -65,9 +65,9 @@ def main() -> None:
     options = command.parse(Options, __doc__)
     path = RESULTS / f"{options.method}.json"
     result = read_json(path)
-    found = measure_remarks(METHODS["default"](options.method, None), options.data)
-    write_json(path, {**result, "remarks": {**found, "origin": describe_origin()}})
-    print(summary(found))
+    measured = measure_remarks(METHODS["default"](options.method, None), options.data)
+    write_json(path, {**result, "remarks": {**measured, "origin": describe_origin()}})
+    print(summary(measured))
 
 
 def measure_remarks(method: Method, data: Path) -> dict[str, Any]:
@@ -77,9 +77,9 @@ def measure_remarks(method: Method, data: Path) -> dict[str, Any]:
     return describe_remarks(answers, own, remarks)
 
 
-def summary(found: dict[str, Any]) -> str:
+def summary(result: dict[str, Any]) -> str:
     """Return the main numbers in a line."""
-    test, answers = found["test"], found.get("own_answers", {}).get("test")
+    test, answers = result["test"], result.get("own_answers", {}).get("test")
     by_itself = f", by its own answers {answers['accuracy']:.4f}" if answers else ""
     sided, accuracy = test["sided_accuracy"], test["accuracy"]
     return f"everyday remarks: sided {sided:.4f}, of 3 {accuracy:.4f}{by_itself}"

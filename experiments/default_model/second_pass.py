@@ -19,7 +19,7 @@ from configs import command
 from data_utils.provenance import describe_origin
 from experiments.default_model.sentences.examples import (
     Example,
-    counted,
+    counts_of,
     normalized,
     read_examples,
     write_examples,
@@ -30,7 +30,7 @@ from model.bounds import Argument, Fraction, PositiveInt
 from model.files.storage import write_json
 from model.files.weights import load_model, load_tensors, save_model, save_tensors
 
-KEPT = {  # texts, at most
+MOST_TEXTS = {  # by source
     "sst": 7000,
     "imdb": 2000,
     "amazon": 4000,
@@ -93,7 +93,7 @@ def write_texts(options: TextOptions) -> None:
     options.output.mkdir(parents=True, exist_ok=True)
     write_examples(options.output / "train.jsonl", train)
     shutil.copy(options.texts / "val.jsonl", options.output)
-    report = {"train": counted(train), "origin": describe_origin()}
+    report = {"train": counts_of(train), "origin": describe_origin()}
     write_json(options.output / "report.json", report)
     print(f"{options.output}: {len(train):,} texts")
 
@@ -104,7 +104,7 @@ def some_of(examples: Sequence[Example], chooser: random.Random) -> list[Example
     for example in examples:
         by_source[example.source][example.text] = example
     drawn = []
-    for source, count in KEPT.items():
+    for source, count in MOST_TEXTS.items():
         different = list(by_source[source].values())
         drawn += chooser.sample(different, min(count, len(different)))
     return drawn
@@ -112,11 +112,11 @@ def some_of(examples: Sequence[Example], chooser: random.Random) -> list[Example
 
 def new_sentences(count: int, val: Sequence[Example], chooser: random.Random) -> list[Example]:
     """Return different sentences of the grammar, none of which has the wording of one in val."""
-    known = {normalized(example.text) for example in val}
+    wordings = {normalized(example.text) for example in val}
     drawn: dict[str, Example] = {}
     while len(drawn) < count:
         sentence = draw(chooser)
-        if not known & {normalized(sentence.text), normalized(sentence.plain)}:
+        if not wordings & {normalized(sentence.text), normalized(sentence.plain)}:
             drawn[sentence.text] = Example(sentence.text, sentence.label, "grammar")
     return list(drawn.values())
 

@@ -102,37 +102,37 @@ def main() -> None:
         sequences = [shipped.tokens(example.text) for example in val]
         outputs = read_in_order(shipped.model, sequences, kind=FEATURES)
         if stays:
-            known = load_stars(folder / FOLDER, shipped.model.config.hidden_size)
-            outputs = with_log_odds(outputs, known.ngrams, as_read(val))
+            head = load_stars(folder / FOLDER, shipped.model.config.hidden_size)
+            outputs = with_log_odds(outputs, head.ngrams, as_read(val))
             origin = read_json(folder / FOLDER / CONFIG_FILE)["origin"]
         else:
-            known = uncalibrated(shipped, source)
+            head = uncalibrated(shipped, source)
             if options.ngrams is not None:
                 bag = load_ngrams(options.ngrams, read_json(options.ngrams / DESCRIPTION))
-                known, outputs = with_ngrams(known, outputs, bag, as_read(val))
+                head, outputs = with_ngrams(head, outputs, bag, as_read(val))
             sizes = np.array([len(shipped.profile.encode(example.text)) for example in val])
-            known, report = settled(known, outputs, sizes, val)
+            head, report = calibrated(head, outputs, sizes, val)
             data = {part: described(options.texts / f"{part}.jsonl") for part in ("train", "val")}
             origin = {**describe_origin(), "data": data, "val_accuracy": report}
             if options.ngrams is not None:
                 origin["ngrams"] = read_json(options.ngrams / DESCRIPTION)
-        known, errors = with_neutral(known, outputs.features, val)
+        head, errors = with_neutral(head, outputs.features, val)
         origin["neutral"] = {
             **describe_origin(),
             "data": {"val": described(options.texts / "val.jsonl")},
             "val": errors,
         }
-        save_stars(folder / FOLDER, known, origin)
+        save_stars(folder / FOLDER, head, origin)
         if options.report is not None:
             write_json(options.report, {"origin": origin})
         shutil.copy(SHIPPED_MODELS / LICENCE, folder)
         shutil.copytree(folder, options.output / options.name, dirs_exist_ok=True)
         size = (folder / WEIGHTS_FILE).stat().st_size
-    print(f"{options.name}: {size:,} bytes; {known.calibration}, {known.familiarity}")
+    print(f"{options.name}: {size:,} bytes; {head.calibration}, {head.familiarity}")
     print(f"accuracy on val: {origin['val_accuracy']}")
-    print(f"neutral: {known.neutral}")
-    for name, found in errors.items():
-        print(f"{name}: {', '.join(f'{what} {value:.3f}' for what, value in found.items())}")
+    print(f"neutral: {head.neutral}")
+    for name, row in errors.items():
+        print(f"{name}: {', '.join(f'{what} {value:.3f}' for what, value in row.items())}")
 
 
 def described(path: Path) -> dict[str, Any]:
@@ -191,7 +191,7 @@ def sided_rows(
     return (labels >= 0) & np.isin(sources, names), labels, sources
 
 
-def settled(
+def calibrated(
     plain: StarsClassifier, outputs: ModelOutput, lengths: np.ndarray, val: list[Example]
 ) -> tuple[StarsClassifier, dict[str, float]]:
     """Return the head, with calibration and limits from val, and its accuracy there by source.
@@ -203,13 +203,13 @@ def settled(
     odds = positive_log_odds(plain.of_each_star(outputs.features))
     # There is no offset, so that a text at a half stays there.
     (slope,) = slopes(odds[rows, None], labels[rows], sources[rows])
-    known = replace(plain, calibration=Calibration(slope=slope))
-    positive = known.probabilities(outputs.features)
-    known = replace(
-        known, familiarity=familiar(outputs.bits, lengths), unsure=doubt(positive, labels, sources)
+    head = replace(plain, calibration=Calibration(slope=slope))
+    positive = head.probabilities(outputs.features)
+    head = replace(
+        head, familiarity=familiar(outputs.bits, lengths), unsure=doubt(positive, labels, sources)
     )
     right = (positive > 0.5) == (labels == 1)
-    return known, accuracy_by_source(right[labels >= 0], sided(val))
+    return head, accuracy_by_source(right[labels >= 0], sided(val))
 
 
 def slopes(odds: np.ndarray, labels: np.ndarray, sources: np.ndarray) -> list[float]:
@@ -230,7 +230,7 @@ def regression(
 
 
 def with_neutral(
-    known: StarsClassifier, features: np.ndarray, val: Sequence[Example]
+    head: StarsClassifier, features: np.ndarray, val: Sequence[Example]
 ) -> tuple[StarsClassifier, dict[str, dict[str, float]]]:
     """Return the head with calibrated neutral answers, and how good its answers on val are.
 
@@ -239,19 +239,19 @@ def with_neutral(
     """
     sides, sources = sides_of(val), np.array([example.source for example in val])
     classes = np.where(sides < 0, 1, 2 * sides)
-    odds = neutral_log_odds(known.of_each_star(features))[:, None]
+    odds = neutral_log_odds(head.of_each_star(features))[:, None]
     rows = np.isin(sources, NEUTRAL_ON)
     fit = regression(odds[rows], classes[rows] == 1, sources[rows], has_offset=True)
     slope, offset = float(fit.coef_[0, 0]), float(fit.intercept_[0])
-    known = replace(known, neutral=Calibration(slope=slope, offset=offset))
-    positive, neutral = known.probabilities(features), known.neutral_probabilities(features)
+    head = replace(head, neutral=Calibration(slope=slope, offset=offset))
+    positive, neutral = head.probabilities(features), head.neutral_probabilities(features)
     assert neutral is not None
     either = np.column_stack([1 - positive, positive])
     two, three = (three_answers(either, chance) for chance in (np.zeros(len(val)), neutral))
-    found = {}
+    errors = {}
     for name in np.unique(sources).tolist():
         own, before, truth = three[sources == name], two[sources == name], classes[sources == name]
-        found[name] = {
+        errors[name] = {
             "accuracy": float((own.argmax(1) == truth).mean()),
             "calibration_error": error_of_answers(own, truth),
             "before": error_of_answers(before, truth),
@@ -260,7 +260,7 @@ def with_neutral(
                 for c, answer in enumerate(CLASSES)
             },
         }
-    return known, found
+    return head, errors
 
 
 def error_of_answers(probabilities: np.ndarray, classes: np.ndarray) -> float:
@@ -273,8 +273,8 @@ def familiar(bits: np.ndarray, lengths: np.ndarray) -> Familiarity:
     """Return the limits that admit the familiar texts: for long texts, of bits per byte."""
     long = lengths >= LONG
     each = float(np.quantile(bits[long] / lengths[long], ADMITTED))
-    besides = float(np.quantile(bits - each * lengths, ADMITTED))
-    return Familiarity(bits_per_character=each, bits=max(besides, 0.0))
+    offset = float(np.quantile(bits - each * lengths, ADMITTED))
+    return Familiarity(bits_per_character=each, bits=max(offset, 0.0))
 
 
 def doubt(positive: np.ndarray, labels: np.ndarray, sources: np.ndarray) -> tuple[float, float]:

@@ -62,7 +62,7 @@ def main() -> None:
     sets = test_sets(options.data)
     results: dict[str, Any] = {"method": options.method, "megabytes": method.megabytes}
     results["sets"] = {
-        name: describe(method.answer(given.texts), given) for name, given in sets.items()
+        name: describe(method.answer(part.texts), part) for name, part in sets.items()
     }
     results["everyday"] = everyday(method.answer([s.text for s in everyday_sentences()]))
     results["remarks"] = measure_remarks(method, options.data)
@@ -101,27 +101,27 @@ def drawn_films(labels: np.ndarray) -> list[int]:
 
 def tweets(path: Path) -> TestSet:
     """Return the tweets that have only pleasant or only unpleasant emotions."""
-    (found,) = read_label_columns([path], "Tweet", (*PLEASANT, *UNPLEASANT))
-    columns = [list(found.classes).index(name) for name in (*PLEASANT, *UNPLEASANT)]
-    labels = found.labels[:, columns].astype(bool)
+    (emotions,) = read_label_columns([path], "Tweet", (*PLEASANT, *UNPLEASANT))
+    columns = [list(emotions.classes).index(name) for name in (*PLEASANT, *UNPLEASANT)]
+    labels = emotions.labels[:, columns].astype(bool)
     pleasant, unpleasant = labels[:, : len(PLEASANT)], labels[:, len(PLEASANT) :]
     pleasant, unpleasant = np.any(pleasant, axis=1), np.any(unpleasant, axis=1)
     rows = np.flatnonzero(pleasant != unpleasant)
-    return TestSet([found.texts[row] for row in rows], pleasant[rows].astype(float))
+    return TestSet([emotions.texts[row] for row in rows], pleasant[rows].astype(float))
 
 
-def describe(answers: Answers, given: TestSet) -> dict[str, Any]:
+def describe(answers: Answers, test_set: TestSet) -> dict[str, Any]:
     """Return accuracy and calibration on texts that are positive or negative.
 
     The choice is forced: an answer of exactly a half counts as negative.
     """
-    right = is_right(answers.positive, given.labels)
+    right = is_right(answers.positive, test_set.labels)
     accuracy = float(right.mean())
-    bins = reliability(answers.positive, given.labels)
+    bins = reliability(answers.positive, test_set.labels)
     result = {
-        "texts": len(given.texts),
+        "texts": len(test_set.texts),
         "accuracy": accuracy,
-        "accuracy_interval": accuracy_interval(accuracy, len(given.texts)),
+        "accuracy_interval": accuracy_interval(accuracy, len(test_set.texts)),
         "silent": float((answers.positive == 0.5).mean()),
         "calibration_error": calibration_error(bins),
         "reliability": bins,
@@ -182,12 +182,12 @@ def everyday(answers: Answers) -> dict[str, Any]:
         strange = np.array([sentence.kind == "unfamiliar" for sentence in sentences])
         right = np.where(strange, answers.unfamiliar, right)
     kinds = np.array([sentence.kind for sentence in sentences])
-    counted = ~np.isin(kinds, APART)
-    accuracy = float(right[counted].mean())
+    included = ~np.isin(kinds, APART)
+    accuracy = float(right[included].mean())
     result: dict[str, Any] = {
         "accuracy": accuracy,
-        "accuracy_interval": accuracy_interval(accuracy, int(counted.sum())),
-        "sided_accuracy": float(right[counted & (labels != 0.5)].mean()),
+        "accuracy_interval": accuracy_interval(accuracy, int(included.sum())),
+        "sided_accuracy": float(right[included & (labels != 0.5)].mean()),
         "kinds": {
             kind: {
                 "texts": int((kinds == kind).sum()),
@@ -207,7 +207,7 @@ def everyday(answers: Answers) -> dict[str, Any]:
         ],
     }
     if answers.unfamiliar is not None:
-        result["falsely_unfamiliar"] = float(answers.unfamiliar[counted].mean())
+        result["falsely_unfamiliar"] = float(answers.unfamiliar[included].mean())
     return result
 
 

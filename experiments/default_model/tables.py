@@ -57,7 +57,7 @@ SHOWN = 40  # failures that the page lists; the file has all
 
 def results(*more: str) -> dict[str, dict[str, Any]]:
     """Read the results by method, in the order of the table; `more` names others to add."""
-    return {name: found for name in (*NAMES, *more) if (found := kept("default_model", name))}
+    return {name: result for name in (*NAMES, *more) if (result := kept("default_model", name))}
 
 
 def titled(method: str) -> str:
@@ -92,12 +92,12 @@ def comparison() -> str:
     )
 
 
-def on_remarks(found: dict[str, Any]) -> list[str]:
+def on_remarks(result: dict[str, Any]) -> list[str]:
     """Return the accuracies on everyday remarks: with a side, of three classes, and macro-F1."""
     return [
-        percent(found["sided_accuracy"], found["sided_interval"]),
-        with_interval(found),
-        percent(found["macro_f1"], found["macro_f1_interval"]),
+        percent(result["sided_accuracy"], result["sided_interval"]),
+        with_interval(result),
+        percent(result["macro_f1"], result["macro_f1_interval"]),
     ]
 
 
@@ -106,10 +106,10 @@ def in_domain_answers(name: str, part: str) -> np.ndarray | None:
 
     Of IMDB's they are the reviews on which all methods were tested. None: not measured.
     """
-    found = read_result("reproduction", f"tfidf/{part}")
-    if name not in found:
+    result = read_result("reproduction", f"tfidf/{part}")
+    if name not in result:
         return None
-    right = unpacked_answers(found[name]["right"], found["examples"]["test"])
+    right = unpacked_answers(result[name]["right"], result["examples"]["test"])
     return right[drawn_films(np.repeat([1, 0], len(right) // 2))] if part == "imdb" else right
 
 
@@ -157,17 +157,17 @@ def ahead_on_remarks(first: dict[str, Any], other: dict[str, Any], key: str) -> 
     """Return a difference on everyday remarks: on those with a side, or of three classes."""
     if "remarks" not in other:
         return "-"
-    found = [result["remarks"]["test"] for result in (first, other)]
-    count = found[0]["sided" if key == "sided_right" else "texts"]
-    return difference(*(unpacked_answers(row[key], count) for row in found))
+    remarks = [result["remarks"]["test"] for result in (first, other)]
+    count = remarks[0]["sided" if key == "sided_right" else "texts"]
+    return difference(*(unpacked_answers(row[key], count) for row in remarks))
 
 
 def difference(first: np.ndarray, other: np.ndarray | None) -> str:
     """Return a difference of accuracies on the same texts; bool [N] each."""
     if other is None:
         return "-"
-    found = paired_difference(first, other)
-    return percent(found["lost"], found["lost_interval"])
+    change = paired_difference(first, other)
+    return percent(change["lost"], change["lost_interval"])
 
 
 def sided_sentences() -> int:
@@ -184,7 +184,7 @@ def accuracy(method: str, name: str) -> str:
 def front_matter(method: str) -> str:
     """Return the model-index of a card in JSON, which is valid YAML."""
     measured = read_result("default_model", method)["sets"]
-    found = [
+    tasks = [
         task(
             "text-classification",
             f"{SETS[name]}, {measured[name]['texts']:,} texts of the test set",
@@ -193,7 +193,7 @@ def front_matter(method: str) -> str:
         )
         for name in ("sst", "imdb")
     ]
-    return f"model-index: {json.dumps([{'name': method, 'results': found}])}"
+    return f"model-index: {json.dumps([{'name': method, 'results': tasks}])}"
 
 
 def calibration(*more: str) -> str:
@@ -260,14 +260,14 @@ def bands() -> str:
     """Return each method's neutral band, with its accuracy of three classes on both sets."""
     rows = []
     for name, result in results().items():
-        found = result["remarks"]
-        answers = found.get("own_answers", {})
-        own = found.get("as_shipped"), answers.get("validation"), answers.get("test")
+        remarks = result["remarks"]
+        answers = remarks.get("own_answers", {})
+        own = remarks.get("as_shipped"), answers.get("validation"), answers.get("test")
         rows.append([
             titled(name),
-            " to ".join(f"{end:.3f}" for end in found["band"]),
-            percent(found["validation"]["accuracy"]),
-            with_interval(found["test"]),
+            " to ".join(f"{end:.3f}" for end in remarks["band"]),
+            percent(remarks["validation"]["accuracy"]),
+            with_interval(remarks["test"]),
             *(with_interval(each) if each else "-" for each in own),
         ])  # fmt: skip
     heads = ["neutral band", "our own sentences (validation)", "remarks (test)"]
@@ -276,20 +276,20 @@ def bands() -> str:
     return markdown(["three classes, per cent", *heads], rows)
 
 
-def with_interval(found: dict[str, Any]) -> str:
+def with_interval(result: dict[str, Any]) -> str:
     """Return an accuracy with its interval."""
-    return percent(found["accuracy"], found["accuracy_interval"])
+    return percent(result["accuracy"], result["accuracy_interval"])
 
 
 def nearness(method: str) -> str:
     """Return a method's accuracy of three classes on sentences near the grammar, and on others."""
-    found = read_result("default_model", "nearness")
+    overlap = read_result("default_model", "nearness")
     result = read_result("default_model", method)["remarks"]
     rows = []
     for name, title in {"validation": "our own sentences", "test": "the other author's"}.items():
         near, right = (
-            unpacked_answers(packed, found[name]["texts"])
-            for packed in (found[name]["rows"], result[name]["right"])
+            unpacked_answers(packed, overlap[name]["texts"])
+            for packed in (overlap[name]["rows"], result[name]["right"])
         )
         rows.append([title, of_some(right[near]), of_some(right[~near])])
     heads = ["near a sentence of the grammar", "others"]
@@ -303,16 +303,16 @@ def of_some(right: np.ndarray) -> str:
 
 def failures(method: str) -> str:
     """Return the everyday sentences that a method gets wrong, with its probability."""
-    found = read_result("default_model", method)["everyday"]["failures"]
+    sentences = read_result("default_model", method)["everyday"]["failures"]
     rows = [
         [row["kind"], row["label"], row["text"].replace("|", "\\|"), f"{row['positive']:.3f}"]
-        for row in found[:SHOWN]
+        for row in sentences[:SHOWN]
     ]
     table = markdown(["kind", "label", "text", "positive"], rows)
-    if len(found) <= SHOWN:
+    if len(sentences) <= SHOWN:
         return table
     file = f"experiments/default_model/results/{method}.json"
-    return f"{table}\n\nAnd {len(found) - SHOWN} more, in `{file}`."
+    return f"{table}\n\nAnd {len(sentences) - SHOWN} more, in `{file}`."
 
 
 def texts(selection: str) -> str:

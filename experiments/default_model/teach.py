@@ -23,7 +23,7 @@ from experiments.default_model.methods import (
 from experiments.default_model.sentences.everyday import everyday_wordings
 from experiments.default_model.sentences.examples import (
     Example,
-    counted,
+    counts_of,
     normalized,
     read_examples,
     write_examples,
@@ -68,12 +68,12 @@ def main() -> None:
     val = read_examples(options.texts / "val.jsonl")
     others = read_texts(options.held_out, None, ReadingReport(), strict=False)
     held_out = HeldOut([*others, *(example.text for example in val)])
-    taken = set(everyday_wordings())
+    wordings = set(everyday_wordings())
     chooser = random.Random(options.seed)
     drawn = [
         Example(text, "", f"taught_{path.stem}")
         for path in options.inputs
-        for text in sentences_of(path, options.each, held_out, taken, chooser)
+        for text in sentences_of(path, options.each, held_out, wordings, chooser)
     ]
     teachers = Teachers(options.models, options.texts, val)
     each = teachers.label([example.text for example in drawn])  # [N, 5]
@@ -83,24 +83,24 @@ def main() -> None:
     ]
     options.output.mkdir(parents=True, exist_ok=True)
     write_examples(options.output / "train.jsonl", taught)
-    report = {"train": counted(taught), "teachers": teachers.report, "origin": describe_origin()}
+    report = {"train": counts_of(taught), "teachers": teachers.report, "origin": describe_origin()}
     write_json(options.output / "report.json", report)
     print(report["train"], report["teachers"])
 
 
 def sentences_of(
-    path: Path, count: int, held_out: HeldOut, taken: set[str], chooser: random.Random
+    path: Path, count: int, held_out: HeldOut, wordings: set[str], chooser: random.Random
 ) -> list[str]:
-    """Draw different texts of one or two sentences, half of them with a cue; adds to `taken`."""
+    """Draw different texts of one or two sentences, half of them with a cue; adds to `wordings`."""
     plain: list[str] = []
     cued: list[str] = []
     for text in pieces_of(path, chooser):
         wording = normalized(text)
-        kept = plain if cue_of(text) == "neither" else cued
-        if wording in taken or len(kept) == count // 2 or held_out.shares_with(text):
+        group = plain if cue_of(text) == "neither" else cued
+        if wording in wordings or len(group) == count // 2 or held_out.shares_with(text):
             continue
-        taken.add(wording)
-        kept.append(text)
+        wordings.add(wording)
+        group.append(text)
         if len(plain) + len(cued) == 2 * (count // 2):
             break
     return plain + cued

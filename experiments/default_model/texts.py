@@ -25,7 +25,7 @@ from experiments.default_model.sentences.everyday import (
 from experiments.default_model.sentences.examples import (
     STARS,
     Example,
-    counted,
+    counts_of,
     normalized,
     write_examples,
 )
@@ -98,8 +98,8 @@ def main() -> None:
         val += part[:VAL_EACH]
     films, films_val = film_reviews(options, held_out, chooser)
     train, val = train + films, val + films_val
-    taken = {normalized(example.text) for example in (*train, *val)}
-    train += rare_texts(chain(*pool), taken, chooser)
+    wordings = {normalized(example.text) for example in (*train, *val)}
+    train += rare_texts(chain(*pool), wordings, chooser)
     train = apart(train, held_out)  # also the grammar's sentences, and what parts begin with
     train += apart(noisy_copies(train, NOISY, chooser), held_out)
     train += [e for e in train if e.source == "sst"] * (SST_COPIES - 1)
@@ -115,7 +115,7 @@ def write(folder: Path, train: Sequence[Example], val: Sequence[Example], counts
     report = {}
     for name, part in (("train", train), ("val", val)):
         write_examples(folder / f"{name}.jsonl", part)
-        report[name] = counted(part)
+        report[name] = counts_of(part)
     write_json(counts, {**report, "origin": describe_origin()})
     print(json.dumps(report, indent=1))
 
@@ -162,15 +162,15 @@ def rated_texts(
             else:
                 keep(titles, Example(review.title, label, "titles"))
                 keep(longer, Example(one_line(review.text), label, "longer"))
-    for kept in (reviews, titles):
+    for examples in (reviews, titles):
         for wording in everyday_wordings() | {""}:
-            kept.pop(wording, None)
+            examples.pop(wording, None)
     return list(reviews.values()), list(titles.values()), list(longer.values())
 
 
-def keep(kept: dict[str, Example], example: Example) -> None:
+def keep(by_wording: dict[str, Example], example: Example) -> None:
     """Keep an example unless there is one of the same wording."""
-    kept.setdefault(normalized(example.text), example)
+    by_wording.setdefault(normalized(example.text), example)
 
 
 def other_domains(files: Iterable[Path], held_out: HeldOut) -> list[Example]:
@@ -178,7 +178,7 @@ def other_domains(files: Iterable[Path], held_out: HeldOut) -> list[Example]:
 
     Only from sources whose licences keep them out of training.
     """
-    kept: dict[tuple[str, str], list[Example]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[Example]] = defaultdict(list)
     for path in files:
         for record in read_records(path, strict=False):
             review, stars = Review.of(record), record.get("overall")
@@ -187,20 +187,20 @@ def other_domains(files: Iterable[Path], held_out: HeldOut) -> list[Example]:
                 continue
             if what_bars(review, str(record.get("source")), held_out, "others") is not None:
                 continue
-            found = kept[category, f"{stars:.0f}"]
-            if len(found) < VAL_EACH // 2:
-                found.append(Example(one_line(review.text), f"{stars:.0f}", category))
-    return [e for found in kept.values() if len(found) == VAL_EACH // 2 for e in found]
+            group = groups[category, f"{stars:.0f}"]
+            if len(group) < VAL_EACH // 2:
+                group.append(Example(one_line(review.text), f"{stars:.0f}", category))
+    return [e for group in groups.values() if len(group) == VAL_EACH // 2 for e in group]
 
 
 def balanced(examples: Sequence[Example], each: int, chooser: random.Random) -> list[Example]:
-    """Draw equally many examples of every number of stars; the stars take turns."""
+    """Draw equally many examples of every number of stars, and interleave the stars."""
     by_stars = {stars: [e for e in examples if e.label == stars] for stars in STARS}
     fewest = min(map(len, by_stars.values()))
     if fewest < each:
         raise InputError(f"{fewest:,} texts of one number of stars, {each:,} asked for")
     drawn = [chooser.sample(part, each) for part in by_stars.values()]
-    return [example for turn in zip(*drawn, strict=True) for example in turn]
+    return [example for row in zip(*drawn, strict=True) for example in row]
 
 
 def film_reviews(
@@ -250,9 +250,9 @@ def part_of(text: str, longest: int, chooser: random.Random) -> str:
 
 def first_sentences(text: str, longest: int) -> str:
     """Return the first sentences that fit; if none fits, the first words."""
-    kept = text[:longest]
+    head = text[:longest]
     whole = [end.start() for end in SENTENCE_END.finditer(text[: longest + 1])]
-    return kept[: whole[-1]] if whole else kept.rsplit(" ", 1)[0]
+    return head[: whole[-1]] if whole else head.rsplit(" ", 1)[0]
 
 
 def last_sentences(text: str, longest: int) -> str:
@@ -264,8 +264,8 @@ def last_sentences(text: str, longest: int) -> str:
 
 def labelled(path: Path, source: str) -> list[Example]:
     """Read texts that are negative or positive."""
-    (found,) = read_labelled_sets([path])
-    pairs = zip(found.texts, found.labels.tolist(), strict=True)
+    (dataset,) = read_labelled_sets([path])
+    pairs = zip(dataset.texts, dataset.labels.tolist(), strict=True)
     return [Example(text, POLARITY[label], source) for text, label in pairs]
 
 

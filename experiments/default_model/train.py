@@ -159,7 +159,7 @@ class StarsTuner(Finetuner):
         return stars_loss(logits, labels)
 
     def step(self, rows: np.ndarray) -> Step:
-        taken = super().step(rows)
+        result = super().step(rows)
         step, last = self.progress.step, self.progress.step == self.steps
         characters = sum(self.count(self.task.train[row]) for row in rows)
         self.characters += characters
@@ -168,16 +168,16 @@ class StarsTuner(Finetuner):
                 "step": step,
                 "steps": self.steps,
                 "characters": characters,
-                "loss": taken.loss,
-                "bits_per_character": taken.nats / taken.tokens / math.log(2),
+                "loss": result.loss,
+                "bits_per_character": result.nats / result.tokens / math.log(2),
                 "learning_rate": self.schedule.rate(step - 1),
-                "gradient_norm": taken.gradient_norm,
+                "gradient_norm": result.gradient_norm,
                 "characters_per_second": self.characters / (time.monotonic() - self.begun_at),
             }
             self.note(row)
         if last or step % self.evaluated_steps == 0:
             self.note({"step": step, **evaluate(self, self.held)})
-        return taken
+        return result
 
     def conclude_epoch(self) -> None:
         """Choose no epoch: the last step is kept."""

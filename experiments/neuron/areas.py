@@ -40,11 +40,11 @@ def main() -> None:
     test = SETS["sst"].read(options.data).sets[2]
     features = SentimentFeaturizer.from_pretrained(options.model).transform(list(test.texts))
     best = best_units(ranking)
-    turned = [unit["polarity"] * features[:, unit["unit"]] for unit in best]
+    oriented = [unit["polarity"] * features[:, unit["unit"]] for unit in best]
     result: dict[str, Any] = {
         "units": [unit["unit"] for unit in best],
         "texts": len(test.labels),
-        "apart": [area_difference(*pair, test.labels) for pair in pairwise(turned)],
+        "apart": [area_difference(*pair, test.labels) for pair in pairwise(oriented)],
         "origin": describe_origin(),
     }
     write_json(options.output, result)

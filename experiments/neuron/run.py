@@ -55,8 +55,8 @@ def study(options: Options) -> None:
     command.prepare_output(work / "neuron.json")
     sets = SETS["sst"].read(options.data).sets
     loaded = load_model(options.model, compute_dtype=torch.float32)
-    given = StudyOptions(neuron=options.neuron, draws=options.draws, untrained=options.untrained)
-    results = run_study(loaded, sets, work, given)
+    settings = StudyOptions(neuron=options.neuron, draws=options.draws, untrained=options.untrained)
+    results = run_study(loaded, sets, work, settings)
     page = write_report(results, work)
     keep(results, work / "figures", folder)
     print(f"numbers and figures in {folder}, the texts in {page}")
@@ -64,15 +64,15 @@ def study(options: Options) -> None:
 
 def keep(results: dict[str, Any], figures: Path, folder: Path) -> None:
     """Write all results except the sentences of SST, which this repository may not publish."""
-    kept = {key: value for key, value in results.items() if key != "extremes"}
+    numbers = {key: value for key, value in results.items() if key != "extremes"}
     extremes = results["extremes"]
-    kept["extremes"] = {
+    numbers["extremes"] = {
         "searched": extremes["searched"],
         "texts": _only(("row", "value", "label"), extremes["texts"]),
         "moments": _only(("row", "word", "change", "label"), extremes["moments"]),
         "words": extremes["words"],
     }
-    write_json(folder / "neuron.json", kept)
+    write_json(folder / "neuron.json", numbers)
     shutil.copytree(figures, folder, dirs_exist_ok=True)
 
 

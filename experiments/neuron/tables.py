@@ -20,7 +20,7 @@ BASELINES = {
     "tfidf": "TF-IDF",
     "untrained": "untrained, mean of seeds",
 }
-CLEAR = 0.9  # area from which a unit tells sentiment clearly
+CLEAR = 0.9  # area from which a unit separates sentiment clearly
 WORDS = 8  # words that the table names in each direction
 
 
@@ -58,17 +58,17 @@ def accuracies(model: str) -> str:
     ]
     rows += [[BASELINES[name], accuracy(row)] for name, row in result["baselines"].items()]
     head = ["SST, test, per cent", named(result, model)]
-    made = {"neuron.json": result, "areas.json": compared}
-    return f"{markdown(head, rows)}\n\n{origins(made)}"
+    files = {"neuron.json": result, "areas.json": compared}
+    return f"{markdown(head, rows)}\n\n{origins(files)}"
 
 
 def of_largest_weight(unit: dict[str, Any]) -> str:
-    """Say so of a unit if it is the one; another was chosen by name."""
+    """Return a remark for the unit of largest weight; another was chosen by name."""
     return ", the one of largest weight" if unit["rank"]["weight"] == 1 else ""
 
 
 def area_of(unit: dict[str, Any]) -> str:
-    """Return a unit's area under the ROC curve on test, turned as on train, with its interval."""
+    """Return a unit's area under the ROC curve on test, mirrored as on train, with its interval."""
     areas = [unit["test_area"], *unit["test_area_interval"]]
     low, area, high = sorted(areas if unit["polarity"] > 0 else [1 - area for area in areas])
     return f"{area:.3f} ({low:.3f} to {high:.3f})"
@@ -92,13 +92,13 @@ def lost(row: dict[str, Any]) -> str:
 
 def by_labels(model: str) -> str:
     """Return accuracies with few labels: means over draws, and the interval of a single draw."""
-    found = read_result("neuron", f"{model}/neuron")["by_labels"]
-    places = [found["counts"].index(count) for count in LABELS]
+    result = read_result("neuron", f"{model}/neuron")["by_labels"]
+    places = [result["counts"].index(count) for count in LABELS]
     rows = []
     for curve, words in CURVES.items():
-        points = [found["curves"][curve][place] for place in places]
+        points = [result["curves"][curve][place] for place in places]
         rows.append([words, *(with_draws(point) for point in points)])
-    return markdown([f"labels, {found['draws']} draws", *(f"{n:,}" for n in LABELS)], rows)
+    return markdown([f"labels, {result['draws']} draws", *(f"{n:,}" for n in LABELS)], rows)
 
 
 def with_draws(point: dict[str, Any]) -> str:
@@ -121,9 +121,9 @@ def words(model: str) -> str:
     return markdown(["", f"mean change +- standard error; {of_moments}"], rows)
 
 
-def beyond_chance(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def beyond_chance(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the first words whose change exceeds two standard errors."""
-    return [w for w in found if abs(w["mean_change"]) > 2 * w["standard_error"]][:WORDS]
+    return [w for w in rows if abs(w["mean_change"]) > 2 * w["standard_error"]][:WORDS]
 
 
 def changed(word: dict[str, Any]) -> str:
@@ -131,6 +131,6 @@ def changed(word: dict[str, Any]) -> str:
     return f"*{word['word']}* {word['mean_change']:+.2f} +- {word['standard_error']:.2f}"
 
 
-def moment(found: dict[str, Any]) -> str:
+def moment(row: dict[str, Any]) -> str:
     """Return a word, the change at it and the label of its text."""
-    return f"`{found['word']}` {found['change']:+.1f} ({found['label']})"
+    return f"`{row['word']}` {row['change']:+.1f} ({row['label']})"

@@ -1,4 +1,4 @@
-"""Measure the accuracy on a task of classes, fold by fold, and its floors."""
+"""Measure the accuracy on a task of classes, fold by fold, and its baselines."""
 
 from pathlib import Path
 from typing import Any
@@ -32,11 +32,11 @@ def measure_accuracy(
         regression = fit_regression(train, val)
         neuron = find_neuron(regression, train, val)
         neurons.append(neuron)
-        found = {
+        correct = {
             "all_units": regression.correct(test),
             "one_unit": neuron.regression.correct(neuron.column(test)),
         }
-        for name, answers in found.items():
+        for name, answers in correct.items():
             right.setdefault(name, []).append(answers)
     first = examples.subset(task.folds[0].test)
     shown = neurons[0]

@@ -43,8 +43,8 @@ def main() -> None:
     options = command.parse(Options, __doc__)
     texts = {name: SETS[name].read(options.data).texts.texts for name in options.tasks}
     reviews = read_texts([options.reviews], None, ReadingReport(), strict=False)
-    found = shared_runs(texts, reviews)
-    write_json(options.results / "contamination.json", {**found, "origin": describe_origin()})
+    result = shared_runs(texts, reviews)
+    write_json(options.results / "contamination.json", {**result, "origin": describe_origin()})
     print(table())
 
 
@@ -58,16 +58,16 @@ def shared_runs(texts: dict[str, list[str]], reviews: Iterable[str]) -> dict[str
         )
         for size in RUNS
     }
-    seen = {size: np.zeros(len(known), bool) for size, known in runs.items()}
+    seen = {size: np.zeros(len(targets), bool) for size, targets in runs.items()}
     for review in reviews:
         own = read(review)
-        for size, known in runs.items():
+        for size, targets in runs.items():
             hashes = run_hashes(own, size)
-            places = np.searchsorted(known, hashes).clip(max=len(known) - 1)
-            seen[size][places[known[places] == hashes]] = True
+            places = np.searchsorted(targets, hashes).clip(max=len(targets) - 1)
+            seen[size][places[targets[places] == hashes]] = True
     result: dict[str, Any] = {name: {"texts": len(own)} for name, own in texts.items()}
-    for size, known in runs.items():
-        shared = known[seen[size]]
+    for size, targets in runs.items():
+        shared = targets[seen[size]]
         for name in words:
             rows = np.array([bool(np.isin(run_hashes(w, size), shared).any()) for w in words[name]])
             result[name][str(size)] = {
@@ -80,10 +80,10 @@ def shared_runs(texts: dict[str, list[str]], reviews: Iterable[str]) -> dict[str
 
 def table(*models: str) -> str:
     """Return how many texts are shared, and the accuracy of all units on the others."""
-    found = read_result("reproduction", "contamination")
+    result = read_result("reproduction", "contamination")
     rows = []
-    for name in (task for task in TASKS if task in found):
-        row = found[name]
+    for name in (task for task in TASKS if task in result):
+        row = result[name]
         cells = [
             f"{row[str(size)]['shared']:,} of {row[str(size)]['long_enough']:,}" for size in RUNS
         ]
@@ -91,7 +91,7 @@ def table(*models: str) -> str:
         rows.append([f"{SETS[name].title}, {row['texts']:,} texts", *cells, *of_models])
     heads = [f"share {size} words in a row" for size in RUNS]
     heads += [f"`{model}`, all units: all texts, without those of {RUNS[-1]}" for model in models]
-    return f"{markdown(['set', *heads], rows)}\n\n{origins({'contamination.json': found})}"
+    return f"{markdown(['set', *heads], rows)}\n\n{origins({'contamination.json': result})}"
 
 
 def on_the_others(row: dict[str, Any], model: str, name: str) -> str:

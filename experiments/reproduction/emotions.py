@@ -37,11 +37,11 @@ def measure_f1(
     labels = tweets.texts.labels[fold.test]
     sequences = list(map(loaded.tokens, tweets.texts.texts))
     models = [untrained_like(loaded.model, seed) for seed in range(untrained)]
-    said = [
+    predictions = [
         by_features(cache.features(model, sequences, tweets.name), tweets)
         for model in (loaded.model, *models)
     ]
-    scores = [scores_of(labels, answers) for answers in said]
+    scores = [scores_of(labels, answers) for answers in predictions]
     return {
         **summary(tweets, scores, sum(map(len, tweets.texts.texts))),
         "emotions": list(EMOTIONS),
@@ -88,46 +88,46 @@ def _predictions(
 ) -> np.ndarray:
     train, val, test = features
     columns = []
-    for known, choosing in zip(sets[0].labels.T, sets[1].labels.T, strict=True):
+    for train_labels, val_labels in zip(sets[0].labels.T, sets[1].labels.T, strict=True):
         chosen: tuple[float, float, Any] = (-1.0, 0.0, None)
         for c in grid:
             with warnings.catch_warnings():  # as in fit_regression, 100 iterations have to do
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                fitted = regression(c).fit(train, known)
+                fitted = regression(c).fit(train, train_labels)
             probabilities = fitted.predict_proba(val)[:, 1]
-            threshold = choose_threshold(probabilities, choosing, "f1")
-            told = probabilities > threshold
-            f1 = float(f1_score(choosing, told, zero_division=0.0))
+            threshold = choose_threshold(probabilities, val_labels, "f1")
+            predicted = probabilities > threshold
+            f1 = float(f1_score(val_labels, predicted, zero_division=0.0))
             if f1 > chosen[0]:
                 chosen = (f1, threshold, fitted)
         columns.append(chosen[2].predict_proba(test)[:, 1] > chosen[1])
     return np.stack(columns, axis=1).astype(np.int64)
 
 
-def scores_of(labels: np.ndarray, said: np.ndarray) -> dict[str, Any]:
-    """Return the measures of the task, each with its 95 % interval; labels, said [N, 11].
+def scores_of(labels: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
+    """Return the measures of the task, each with its 95 % interval; labels, predicted [N, 11].
 
     jaccard: the mean over tweets of the shared emotions over those in either, 1 if there are none;
     f1 over all decisions (micro), over emotions (macro), and over Plutchik's eight.
     """
-    found = describe_choices(labels, said, EMOTIONS, SEED)
+    metrics = describe_choices(labels, predicted, EMOTIONS, SEED)
     measures = {"jaccard": "jaccard_samples", "micro_f1": "f1_micro", "macro_f1": "f1_macro"}
     return {
         **{
-            name: {"value": found[key], "interval": found[f"{key}_interval"]}
+            name: {"value": metrics[key], "interval": metrics[f"{key}_interval"]}
             for name, key in measures.items()
         },
-        "plutchik_f1": plutchik_f1(labels, said),
+        "plutchik_f1": plutchik_f1(labels, predicted),
     }
 
 
-def plutchik_f1(labels: np.ndarray, said: np.ndarray) -> dict[str, Any]:
-    """Return the mean F1 of Plutchik's eight emotions and its interval; labels, said [N, 11]."""
+def plutchik_f1(labels: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
+    """Return the mean F1 of Plutchik's eight emotions and its interval; both arrays [N, 11]."""
     eight = [EMOTIONS.index(name) for name in PLUTCHIK]
-    truth, told = labels[:, eight], said[:, eight]
+    truth, choices = labels[:, eight], predicted[:, eight]
     return {
-        "value": float(f1_score(truth, told, average="macro", zero_division=0.0)),
-        "interval": bootstrap_intervals(truth, told, SEED)["f1_macro_interval"],
+        "value": float(f1_score(truth, choices, average="macro", zero_division=0.0)),
+        "interval": bootstrap_intervals(truth, choices, SEED)["f1_macro_interval"],
     }
 
 

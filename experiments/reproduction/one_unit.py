@@ -83,18 +83,18 @@ def main() -> None:
     examples = features_of(loaded, sst.texts, cache, "sst")
     train, val = examples.subset(fold.train), examples.subset(fold.val)
     rules = chosen_units(rank_units(train, fit_regression(train, val)))
-    known = HeldOut(sst.texts.texts[row] for row in (*fold.train, *fold.val))
+    learned = HeldOut(sst.texts.texts[row] for row in (*fold.train, *fold.val))
     for name in options.tasks:
-        texts = tested_texts(name, options.data, known)
+        texts = tested_texts(name, options.data, learned)
         tested = features_of(loaded, texts, cache, name)
         for rule in rules.values():
             rule["sets"][name] = describe_unit(rule, tested)
     folder = options.results / (options.name or Path(options.model).name)
     about = {"model": describe_model(loaded), "origin": describe_origin()}
     write_json(folder / FILE, {"rules": rules, **about})
-    for title, found in rules.items():
-        accuracies = {name: row["test_accuracy"] for name, row in found["sets"].items()}
-        print(f"{title}: unit {found['unit']}, {accuracies}")
+    for title, rule in rules.items():
+        accuracies = {name: row["test_accuracy"] for name, row in rule["sets"].items()}
+        print(f"{title}: unit {rule['unit']}, {accuracies}")
 
 
 def features_of(
@@ -121,10 +121,10 @@ def chosen_units(ranking: Ranking) -> dict[str, dict[str, Any]]:
     }
 
 
-def tested_texts(name: str, data: Path, known: HeldOut) -> LabelledSet:
+def tested_texts(name: str, data: Path, learned: HeldOut) -> LabelledSet:
     """Return the test texts of a set, all texts where it has folds.
 
-    SST's sentences come from MR: those of MR that share wording with `known` are left out, except
+    SST's sentences come from MR: those of MR that share wording with `learned` are left out, except
     from mr_all.
     """
     task = SETS[name.removesuffix("_all")].read(data)
@@ -132,7 +132,7 @@ def tested_texts(name: str, data: Path, known: HeldOut) -> LabelledSet:
         return task.sets[-1]
     if name != "mr":
         return task.texts
-    new = [row for row, text in enumerate(task.texts.texts) if not known.shares_with(text)]
+    new = [row for row, text in enumerate(task.texts.texts) if not learned.shares_with(text)]
     return task.texts.subset(np.array(new))
 
 
@@ -156,9 +156,9 @@ def table(*models: str) -> str:
     rows, results = [], {}
     for model in models:
         results[model] = read_result("reproduction", f"{model}/{FILE.removesuffix('.json')}")
-        for rule, found in results[model]["rules"].items():
-            cells = [cell_of(found["sets"].get(name)) for name in TESTS]
-            rows.append([f"`{model}`, {RULES[rule]}", str(found["unit"]), *cells])
+        for rule, choice in results[model]["rules"].items():
+            cells = [cell_of(choice["sets"].get(name)) for name in TESTS]
+            rows.append([f"`{model}`, {RULES[rule]}", str(choice["unit"]), *cells])
     counts = {
         name: row["tested"]
         for result in results.values()
@@ -179,9 +179,9 @@ def instability() -> str:
     """Return the unit of largest weight on SST, and its accuracy, by bits and by seed."""
     rows, results = [], {}
     for name, words in WEIGHTS.items():
-        found = results[f"{name}/sst.json"] = read_result("reproduction", f"{name}/sst")
-        accuracies = (accuracy(found[row]) for row in ("one_unit", "all_units"))
-        rows.append([words, str(found["neurons"][0]), *accuracies])
+        result = results[f"{name}/sst.json"] = read_result("reproduction", f"{name}/sst")
+        accuracies = (accuracy(result[row]) for row in ("one_unit", "all_units"))
+        rows.append([words, str(result["neurons"][0]), *accuracies])
     head = ["weights", "unit of largest weight", "that unit alone", "all units"]
     return f"{markdown(head, rows)}\n\n{origins(results)}"
 

@@ -86,7 +86,7 @@ def measure(
 
 def line(result: dict[str, Any]) -> str:
     """Return the main numbers of a task in one line."""
-    columns = ("all_units", "one_unit", *BASELINES, "untrained", SETS[result["task"]].floor)
+    columns = ("all_units", "one_unit", *BASELINES, "untrained", SETS[result["task"]].baseline)
     measure = SETS[result["task"]].rows[0].measure
     cells = [f"{n} {number(result[n], measure)['value']:.4f}" for n in columns if n in result]
     return f"{result['task']:<8} {', '.join(cells)}"

@@ -29,7 +29,7 @@ from transfer.intervals import (
 )
 from transfer.plots import BLUE, GREY, ORANGE, STYLE, save_png
 
-from .words import kept_words
+from .words import saved_words
 
 HERE = Path(__file__).resolve().parent
 BASELINE_MARKS = (("x", "tfidf"), ("+", "nb"), ("1", "words_and_characters"))
@@ -72,7 +72,7 @@ def measured(folder: Path) -> dict[str, Any]:
 def with_words(path: Path) -> dict[str, Any]:
     """Read a model's result; its bag of words is the one that is kept for all models."""
     result = {name: value for name, value in read_json(path).items() if name not in BASELINES}
-    words = kept_words(path.parent.parent, path.stem)
+    words = saved_words(path.parent.parent, path.stem)
     if words is None or words["examples"] != result["examples"]:
         return result
     of_words = {name: words[name] for name in BASELINES if name in words}
@@ -112,9 +112,9 @@ def differences(*models: str) -> str:
             if SETS[task].kind == "classes":
                 again = kept("reproduction", f"{model}_answers/{task}") or {}
                 for row in ("all_units", "one_unit"):
-                    known = {**result, row: again.get(row, result[row])}
+                    answers = {**result, row: again.get(row, result[row])}
                     cells = [
-                        ahead(known, row, name) if name in result else "-" for name in BASELINES
+                        ahead(answers, row, name) if name in result else "-" for name in BASELINES
                     ]
                     rows.append([f"{title(task)}, {row.replace('_', ' ')}", f"`{model}`", *cells])
     heads = [f"less {baseline.title}" for baseline in BASELINES.values()]
@@ -126,11 +126,11 @@ def ahead(result: dict[str, Any], row: str, baseline: str) -> str:
     ours, other = result[row], result[baseline]
     if "right" in ours:
         answers = (unpacked_answers(part["right"], result["tested"]) for part in (ours, other))
-        found = paired_difference(*answers)
-        return percent(found["lost"], found["lost_interval"])
+        change = paired_difference(*answers)
+        return percent(change["lost"], change["lost_interval"])
     sides = ((cell["value"], cell["interval"]) for cell in (number(ours), number(other)))
-    found = separate_difference(*sides)
-    return f"{percent(found['difference'], found['difference_interval'])} \\*"
+    gap = separate_difference(*sides)
+    return f"{percent(gap['difference'], gap['difference_interval'])} \\*"
 
 
 def rows_of(results: dict[str, Any]) -> list[dict[str, Any]]:
@@ -140,7 +140,7 @@ def rows_of(results: dict[str, Any]) -> list[dict[str, Any]]:
         entry = SETS[task]
         for row in entry.rows:
             # Untrained models were measured with all units only.
-            names = (*BASELINES, *(["untrained"] * (row.of != "one_unit")), entry.floor)
+            names = (*BASELINES, *(["untrained"] * (row.of != "one_unit")), entry.baseline)
             others = {n: number(result[n], row.measure) for n in names if n in result}
             rows.append({
                 **row_of(entry, row),
@@ -180,11 +180,11 @@ def as_markdown(rows: list[dict[str, Any]], results: dict[str, Any]) -> str:
         for task, result in results.items()
         if "words_origin" in result
     }
-    made = [
+    commands = [
         f"- {title}: `python {origin['command']}`, revision {revision(origin)}"
         for title, origin in origins.items()
     ]
-    return "\n".join([*lines, "", *made, "", NOTES])
+    return "\n".join([*lines, "", *commands, "", NOTES])
 
 
 def cells_of(row: dict[str, Any]) -> list[str]:
@@ -193,7 +193,7 @@ def cells_of(row: dict[str, Any]) -> list[str]:
     values = ", ".join(map(quoted, row["published"]))
     ours = [
         in_words(row[name]) if name in row else "-"
-        for name in ("ours", *BASELINES, "untrained", entry.floor)
+        for name in ("ours", *BASELINES, "untrained", entry.baseline)
     ]
     sizes = " / ".join(f"{count:,}" for count in row.get("examples", {}).values())
     return [title(entry.name), named.title, values or "-", *ours, sizes or "-"]
@@ -297,7 +297,7 @@ def draw(rows: list[dict[str, Any]]) -> Figure:
 
 
 def name_sizes(axes: Axes, published: list[Published], place: int) -> None:
-    """Write the number of units of a published model above its mark, turned by 90 degrees.
+    """Write the number of units of a published model above its mark, rotated by 90 degrees.
 
     Each size is written once, at the value that is listed last, and only where there is room.
     """

@@ -40,11 +40,11 @@ class Options:
 def main() -> None:
     options = command.parse(Options, __doc__)
     for name in options.tasks or present(options.data):
-        found = measure_words(SETS[name].read(options.data), options.results)
+        result = measure_words(SETS[name].read(options.data), options.results)
         numbers = {
-            row: {key: value for key, value in found[row].items() if key != "right"}
+            row: {key: value for key, value in result[row].items() if key != "right"}
             for row in BASELINES
-            if row in found
+            if row in result
         }
         print(name, numbers, flush=True)
 
@@ -54,16 +54,16 @@ def words_of(task: PublishedTask, results: Path) -> dict[str, Any]:
 
     A kept result counts only if it is of the same texts, labels and folds.
     """
-    kept = kept_words(results, task.name)
-    if kept is not None and kept.get("digest") == digest_of(task):
-        return kept
+    saved = saved_words(results, task.name)
+    if saved is not None and saved.get("digest") == digest_of(task):
+        return saved
     return measure_words(task, results)
 
 
 def measure_words(task: PublishedTask, results: Path) -> dict[str, Any]:
     """Measure the baselines on a task; return and keep the results."""
     started = perf_counter()
-    found = {
+    result = {
         "task": task.name,
         "examples": sizes(task.folds[0]),
         **by_kind(task),
@@ -73,11 +73,11 @@ def measure_words(task: PublishedTask, results: Path) -> dict[str, Any]:
     }
     path = path_of(results, task.name)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, found)
-    return found
+    write_json(path, result)
+    return result
 
 
-def kept_words(results: Path, name: str) -> dict[str, Any] | None:
+def saved_words(results: Path, name: str) -> dict[str, Any] | None:
     """Return the kept result of a task, or None."""
     path = path_of(results, name)
     return read_json(path) if path.is_file() else None

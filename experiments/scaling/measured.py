@@ -46,8 +46,8 @@ def explain(options: Options) -> None:
     result = describe(model, model.fit(), measured)
     print(tables(result))
     if options.output is not None:
-        given = {key: str(value) for key, value in vars(options).items()}
-        write_json(options.output, {**result, "options": given, "origin": describe_origin()})
+        values = {key: str(value) for key, value in vars(options).items()}
+        write_json(options.output, {**result, "options": values, "origin": describe_origin()})
 
 
 if __name__ == "__main__":

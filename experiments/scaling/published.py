@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# A script finds only the modules beside it.
+# A script finds only the modules next to it.
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from configs import command

@@ -81,9 +81,9 @@ def main() -> int:
     return measure(command.parse(Options, __doc__))
 
 
-def measure(given: Options) -> int:
+def measure(requested: Options) -> int:
     """Launch what is missing, and print the table of all points; return the exit code."""
-    options = settled(given, affine_cores())
+    options = with_threads(requested, affine_cores())
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends ranks first
     points = options.points
     for point in points:
@@ -95,7 +95,7 @@ def measure(given: Options) -> int:
     return 1 if any(result["failure"] for result in measured) else 0
 
 
-def settled(options: Options, cores: int) -> Options:
+def with_threads(options: Options, cores: int) -> Options:
     """Give every rank the same number of a node's cores, whatever the number of ranks."""
     if options.threads is not None:
         return options
@@ -106,20 +106,20 @@ def settled(options: Options, cores: int) -> Options:
 def sweep(
     points: Sequence[Point], options: Options, launch: Callable[[Point, Options, int], Outcome]
 ) -> None:
-    """Launch all points in turns until each has its repeats; keep each failure with its reason.
+    """Launch the points round by round until each has its repeats; keep each failure's reason.
 
     The other load of the machines then falls on all points alike.
     """
     folder = options.output
-    known = {point: results.known(folder, point, options) for point in points}
-    failed = {point for point in points if known[point]["failure"] and not options.retry}
-    done = {point: len(known[point]["repeats"]) for point in points if point not in failed}
-    turns = [p for turn in range(options.repeats) for p in done if done[p] <= turn]
-    print(f"{len(points)} points, {len(turns)} launches", flush=True)
-    for number, point in enumerate(turns, start=1):
+    existing = {point: results.existing_result(folder, point, options) for point in points}
+    failed = {point for point in points if existing[point]["failure"] and not options.retry}
+    done = {point: len(existing[point]["repeats"]) for point in points if point not in failed}
+    launches = [p for repeat in range(options.repeats) for p in done if done[p] <= repeat]
+    print(f"{len(points)} points, {len(launches)} launches", flush=True)
+    for number, point in enumerate(launches, start=1):
         if point in failed:
             continue
-        print(f"[{number}/{len(turns)}] {point.name:<28} ", end="", flush=True)
+        print(f"[{number}/{len(launches)}] {point.name:<28} ", end="", flush=True)
         outcome = launch(point, options, number)
         results.add(folder, point, options, outcome)
         if isinstance(outcome, str):
@@ -143,8 +143,8 @@ def launch_words(point: Point, options: Options, number: int) -> list[str]:
     try:
         return [word.format(**facts) for word in shlex.split(options.launcher)]
     except (KeyError, IndexError, ValueError) as error:
-        known = ", ".join(f"{{{name}}}" for name in facts)
-        raise InputError(f"--launcher {options.launcher}: {error!r}; known: {known}") from error
+        names = ", ".join(f"{{{name}}}" for name in facts)
+        raise InputError(f"--launcher {options.launcher}: {error!r}; known: {names}") from error
 
 
 def launch(point: Point, options: Options, number: int) -> Outcome:
@@ -178,11 +178,11 @@ def blocks(rows: Sequence[Mapping[str, Any]], settings: Settings) -> list[dict[s
 
     `exposed` is the wait for gradients, the mean over ranks; `data_wait` that of the slowest rank.
     """
-    found, before = [], 0
+    measured, before = [], 0
     for row in rows:
         seconds = (row["characters"] - before) / row["characters_per_second"] / settings.steps
         exposed, data_wait = row.get("exposed_seconds", 0.0), row["data_wait_seconds"]
-        found.append(
+        measured.append(
             {
                 "seconds": seconds,
                 "computing": seconds - exposed - data_wait,
@@ -193,7 +193,7 @@ def blocks(rows: Sequence[Mapping[str, Any]], settings: Settings) -> list[dict[s
             }
         )
         before = row["characters"]
-    return found
+    return measured
 
 
 def line(repeat: results.Repeat) -> str:

@@ -20,7 +20,7 @@ def gpu_limit() -> str:
         weights, lanes = 5 * units**2, options["batch"]
         limit = lanes / limit_seconds(weights, lanes, torch.bfloat16, peak)
         measured = result["chars_per_second"]["fused"]
-        floor = result["chars_per_second"]["gemm_floor"]
+        cublas = result["chars_per_second"]["gemm_floor"]
         reading = 1e6 * 2 * weights / peak.bytes
         products = 1e6 * 2 * weights * lanes / peak.operations
         rows.append(
@@ -29,7 +29,7 @@ def gpu_limit() -> str:
                 f"{products:.1f}",
                 f"{reading:.1f}",
                 f"{limit / 1e6:.2f}",
-                f"{floor / 1e6:.2f}",
+                f"{cublas / 1e6:.2f}",
                 f"{measured / 1e6:.2f}",
                 f"{measured / limit:.0%}",
             )

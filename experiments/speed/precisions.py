@@ -32,7 +32,7 @@ PRECISIONS = ("fp32", "bf16", "int8")
 WINDOW = 32  # bytes
 UNITS = (512, 1024)  # H of the models that are timed
 LANES = (1, 8, 64)  # texts that they read side by side
-BATCH = 128  # texts that are classified in a turn
+BATCH = 128  # texts that are classified together
 LONGEST = 500  # characters of these
 SEED = 0  # draws the texts
 
@@ -54,7 +54,7 @@ def main() -> None:
     torch.set_num_threads(1)
     drawn = {path.name.split(".")[0]: draw(path, options) for path in options.data}
     classifiers = {p: SentimentClassifier.from_pretrained(precision=p) for p in PRECISIONS}
-    agreement = {name: compare(classifiers, *found) for name, found in drawn.items()}
+    agreement = {name: compare(classifiers, *part) for name, part in drawn.items()}
     result = {
         "microseconds": time_windows(options.rounds),
         "classify": time_classifying(classifiers, next(iter(drawn.values()))[0], options),
@@ -64,37 +64,37 @@ def main() -> None:
         "origin": describe_origin(),
     }
     write_json(RESULT, result)
-    for name, found in agreement.items():
-        for precision, changes in found.items():
+    for name, row in agreement.items():
+        for precision, changes in row.items():
             print(f"{name}, {precision}: {changes}")
 
 
 def draw(path: Path, options: Options) -> tuple[list[str], np.ndarray]:
     """Return texts of a file, drawn at random, and their labels [N]."""
-    (found,) = read_labelled_sets([path])
-    drawn = np.random.default_rng(SEED).permutation(len(found.texts))
-    sizes = np.cumsum([len(found.texts[index]) for index in drawn])
+    (dataset,) = read_labelled_sets([path])
+    drawn = np.random.default_rng(SEED).permutation(len(dataset.texts))
+    sizes = np.cumsum([len(dataset.texts[index]) for index in drawn])
     drawn = drawn[: int((sizes <= options.characters).sum())]
-    return [found.texts[index] for index in drawn], found.labels[drawn]
+    return [dataset.texts[index] for index in drawn], dataset.labels[drawn]
 
 
 @torch.inference_mode()
 def time_windows(rounds: int) -> dict[str, dict[str, dict[str, float]]]:
     """Return microseconds for a byte of all lanes, by units, lanes and precision."""
-    found: dict[str, dict[str, dict[str, float]]] = {}
+    times: dict[str, dict[str, dict[str, float]]] = {}
     for H in UNITS:
         models = {precision: untrained(H, precision) for precision in PRECISIONS}
         for lanes in LANES:
             work = {name: window(model, lanes) for name, model in models.items()}
             seconds = processor_time(work, rounds)
-            found.setdefault(f"{H}", {})[f"{lanes}"] = {
+            times.setdefault(f"{H}", {})[f"{lanes}"] = {
                 name: value / WINDOW for name, value in seconds.items()
             }
-    return found
+    return times
 
 
 def processor_time(work: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Run each in turns; return the median microseconds of the processor's time for one run."""
+    """Run all alternately; return the median microseconds of the processor's time for one run."""
     seconds = interleave(work, rounds, clock=process_time)
     return {name: 1e6 * median(of_rounds) for name, of_rounds in seconds.items()}
 
@@ -128,18 +128,18 @@ def compare(
     """Return each precision's accuracy and distance from fp32: of probabilities, and in labels."""
     read = {name: classifiers[name].predict_all(texts) for name in PRECISIONS}
     exact = read[PRECISIONS[0]]
-    found = {}
-    for name, verdicts in read.items():
-        differences = np.abs(verdicts.probabilities - exact.probabilities).max(1)
-        found[name] = {
+    result = {}
+    for name, predictions in read.items():
+        differences = np.abs(predictions.probabilities - exact.probabilities).max(1)
+        result[name] = {
             "texts": len(texts),
             "characters": sum(map(len, texts)),
-            "accuracy": float((verdicts.choices == labels).mean()),
+            "accuracy": float((predictions.choices == labels).mean()),
             "largest": float(differences.max()),
             "median": float(np.median(differences)),
-            "changed": int((verdicts.choices != exact.choices).sum()),
+            "changed": int((predictions.choices != exact.choices).sum()),
         }
-    return found
+    return result
 
 
 if __name__ == "__main__":

@@ -44,14 +44,14 @@ def measurements() -> dict[str, tuple[object, ...]]:
 
 
 def main() -> None:
-    known = measurements()
+    runs = measurements()
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of a result: {', '.join(known)}")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of a result: {', '.join(runs)}")
     names = parser.parse_args().names
-    if unknown := set(names) - set(known):
-        parser.error(f"no result is called {min(unknown)!r}; known: {', '.join(known)}")
-    for name in names or known:
-        arguments, output = known[name], HERE / "results" / f"{name}.json"
+    if unknown := set(names) - set(runs):
+        parser.error(f"no result is called {min(unknown)!r}; known: {', '.join(runs)}")
+    for name in names or runs:
+        arguments, output = runs[name], HERE / "results" / f"{name}.json"
         if names or not output.exists():
             print(f"== {name}", flush=True)
             words = [str(word) for word in (*arguments, "--output", output)]

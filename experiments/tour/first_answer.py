@@ -80,8 +80,8 @@ def processor_seconds() -> float:
 
 def folder_bytes(folder: Path) -> int:
     """Return the bytes of all files below a folder; a link counts as itself."""
-    found = (path for path in folder.rglob("*") if path.is_symlink() or path.is_file())
-    return sum(path.lstat().st_size for path in found)
+    files = (path for path in folder.rglob("*") if path.is_symlink() or path.is_file())
+    return sum(path.lstat().st_size for path in files)
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Speed: our recurrence, its peers and the floor, interleaved in one process."""
+"""Speed: our recurrence, its peers and the lower bound, interleaved in one process."""

@@ -34,7 +34,7 @@ from training.parallel.distributed import launched
 from training.trainer import TrainConfig, Trainer
 
 LANES, WINDOW, UNITS = 32, 128, 128  # as in configs/tour.toml
-TEXTS = 16  # read at once
+TEXTS = 16  # of a batch
 WorkPiece = Callable[[], int]  # does some work, returns its characters
 
 
@@ -84,15 +84,15 @@ def describe_turns(
         for name, both in speeds.items()
     }
     named = {
-        f"{name} {how}": turns
+        f"{name} {how}": rates
         for name, both in speeds.items()
-        for how, turns in zip(("alone", "busy"), both, strict=True)
+        for how, rates in zip(("alone", "busy"), both, strict=True)
     }
-    medians = {name: statistics.median(turns) for name, turns in named.items()}
+    medians = {name: statistics.median(rates) for name, rates in named.items()}
     return {
         "chars_per_second": medians,
         "spread": {
-            name: (max(turns) - min(turns)) / medians[name] for name, turns in named.items()
+            name: (max(rates) - min(rates)) / medians[name] for name, rates in named.items()
         },
         "ratios": {name: statistics.median(values) for name, values in relative.items()},
         "ratio_ranges": {name: [min(values), max(values)] for name, values in relative.items()},
@@ -107,7 +107,7 @@ def take_turns(
     options: BusyOptions,
     busy_processes: Callable[[int], AbstractContextManager[None]],
 ) -> dict[str, tuple[list[float], list[float]]]:
-    """Return each worker's characters per second in its turns alone, and next to the others.
+    """Return each worker's characters per second in every round, alone and next to the others.
 
     workers: each is sent seconds to work for, and answers with its characters per second.
     busy_processes: a context in which so many of them run.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from model.fused.cuda.triton_products import Tiles
 
 Forward = Callable[[], Tensor]
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 SHORT = 16  # bytes of the windows in which tiles are compared
 
 
@@ -82,13 +82,13 @@ def fastest_tiles(problem: Problem, *, backward: bool) -> "Tiles":
     return next(tiles for tiles, one in work.items() if one is best)
 
 
-def captured_alone(work: Callable[[], Made], device: torch.device) -> Callable[[], Made]:
+def captured_alone(work: Callable[[], Result], device: torch.device) -> Callable[[], Result]:
     """Return work that has CUDA graphs of its own on a GPU, where other work has other sizes."""
     if device.type != "cuda":
         return work
     graphs, inference = Graphs(), InferenceGraphs()
 
-    def captured() -> Made:
+    def captured() -> Result:
         with captured_by(graphs, inference):
             return work()
 

@@ -1,4 +1,4 @@
-"""The physical floor: the products that a window needs, and nothing else.
+"""The lower bound: the products that a window needs, and nothing else.
 
 Sequential, per byte: h W_mh and m W_h, and their gradients. Batched over the window: the input
 projections, their gradients, and the weight gradients. Each product gets its best layout at no cost

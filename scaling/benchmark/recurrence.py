@@ -63,7 +63,7 @@ def measure_recurrence(options: RecurrenceOptions) -> dict[str, Any]:
     shape = options.shape(options.embedding_size)
     problem = Problem.draw(shape)
     limit = None if options.inference else characters_at_limit(shape)
-    with sums_in_fp32():  # as in training; for the floor alike
+    with sums_in_fp32():  # as in training; for the lower bound alike
         tiles = None
         if "own_products" not in options.skip and runs_in_triton(problem.w_mh):
             tiles = fastest_tiles(problem, backward=not options.inference)
@@ -127,9 +127,9 @@ def _contenders(
     if "nn_lstm" not in options.skip:
         forwards["nn_lstm"], parameters["nn_lstm"] = nn_lstm(problem)
     work: dict[str, Callable[[], object]] = {
-        "gemm_floor": _floor(problem, options, None, ours=True),
-        "gemm_floor_table": _floor(problem, options, TOKENS, ours=True),
-        "library_floor": _floor(problem, options, None, ours=False),
+        "gemm_floor": _lower_bound(problem, options, None, ours=True),
+        "gemm_floor_table": _lower_bound(problem, options, TOKENS, ours=True),
+        "library_floor": _lower_bound(problem, options, None, ours=False),
     }
     for name, forward in forwards.items():
         one: Callable[[], object] = inference(forward)
@@ -139,15 +139,15 @@ def _contenders(
     return work
 
 
-def _floor(
+def _lower_bound(
     problem: Problem, options: RecurrenceOptions, inputs: int | None, *, ours: bool
 ) -> Callable[[], object]:
     with torch.inference_mode():
-        floor = gemm_floor(problem, backward=not options.inference, inputs=inputs, ours=ours)
+        products = gemm_floor(problem, backward=not options.inference, inputs=inputs, ours=ours)
 
     def work() -> None:
         with torch.inference_mode():
-            floor()
+            products()
 
     return work
 

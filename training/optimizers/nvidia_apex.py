@@ -44,9 +44,9 @@ def make_fused(
             "set optim.fused torch"
         )
     settings = {"lr": 0.0, "betas": betas, "weight_decay": weight_decay}
-    made: torch.optim.Optimizer
+    optimizer: torch.optim.Optimizer
     if name == "lamb":
-        made = optimizers.FusedLAMB(
+        optimizer = optimizers.FusedLAMB(
             parameters,
             **settings,
             eps=EPSILON,
@@ -55,8 +55,8 @@ def make_fused(
             use_nvlamb=True,  # steps in proportion to norms also without weight decay
         )
     else:
-        made = optimizers.FusedAdam(parameters, **settings, adam_w_mode=name == "adamw")
-    return made
+        optimizer = optimizers.FusedAdam(parameters, **settings, adam_w_mode=name == "adamw")
+    return optimizer
 
 
 def load_optimizers_of_apex() -> ModuleType:

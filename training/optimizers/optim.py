@@ -222,8 +222,8 @@ def make_optimizers(
         momentum=MUON_MOMENTUM,
         weight_decay=config.weight_decay,
     )
-    taken = {id(matrix) for matrix in matrices}
-    rest = [p for _, p in named if id(p) not in taken]
+    of_muon = {id(matrix) for matrix in matrices}
+    rest = [p for _, p in named if id(p) not in of_muon]
     return [muon, _make_optimizer("adamw", rest, config)]
 
 

@@ -17,10 +17,10 @@ class SkipsOverflows:
     def overflowed(self) -> bool | Tensor:
         """Return whether the step is to change nothing; on a GPU a tensor, not waited for."""
         assert self.grad_scale is None
-        found = self.found_inf
-        if found is None:
+        overflow = self.found_inf
+        if overflow is None:
             return False
-        return bool(found) if found.device.type == "cpu" else found > 0
+        return bool(overflow) if overflow.device.type == "cpu" else overflow > 0
 
 
 @contextmanager

@@ -5,8 +5,8 @@ Maleki et al. 2020 (arXiv:2006.02924), as in Horovod: a pair (a, b) becomes
     (1 - a.b / 2|a|^2) a + (1 - a.b / 2|b|^2) b
 
 for each tensor separately, with dot products in float64. Ranks 0 and 1, 2 and 3, ... are pairs;
-their results are paired in turn, until one is left. Horovod halves the vectors between each two
-ranks. Here every rank takes an equal part of all vectors at once, and the dot products are summed
+their results are paired again, until one is left. Horovod halves the vectors between each two
+ranks. Here every rank takes an equal part of all vectors, and the dot products are summed
 over all ranks. A rank sends as much as in a ring, 2 (p - 1) / p of a vector. Every element is
 computed by only one rank, so all ranks end with the same bits, whatever their hardware.
 """
@@ -57,10 +57,10 @@ class AdasumExchange(Exchange):
         tokens = torch.stack([(batch.targets != IGNORED).sum() for batch in batches]).sum()
         return 1 / tokens.clamp(min=1)
 
-    def found_on_any_rank(self, found: Tensor) -> Tensor:
+    def overflow_on_any_rank(self, overflow: Tensor) -> Tensor:
         """Ask the other ranks, whose gradients differ."""
-        dist.all_reduce(found, op=dist.ReduceOp.MAX)
-        return found
+        dist.all_reduce(overflow, op=dist.ReduceOp.MAX)
+        return overflow
 
     @contextmanager
     def update(self) -> Iterator[None]:

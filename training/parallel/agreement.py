@@ -44,7 +44,7 @@ def _text_from_main(world: World, text: str) -> str:
     """Return the main rank's text, which is ASCII and not empty."""
     content = torch.frombuffer(bytearray(text, "ascii"), dtype=torch.uint8)
     size = world.broadcast_int(len(content))
-    while not size:  # the main rank has met the others, and is still at work
+    while not size:  # 0 is only a barrier: the main rank is still at work
         size = world.broadcast_int(0)
     buffer = content.to(world.device) if world.is_main else content.new_empty(size).to(world.device)
     dist.broadcast(buffer, src=0)

@@ -93,7 +93,7 @@ class OptimizerStates:
     def receive(
         self, tensors: Mapping[str, Tensor], world: World
     ) -> Iterator[Mapping[str, Tensor]]:
-        """Yield every state's tensors on the main rank, one state at a time, the given ones first.
+        """Yield every state's tensors on the main rank, one state at a time, `tensors` first.
 
         In all states the tensors have the same names, shapes and dtypes.
         """
@@ -112,7 +112,7 @@ class Exchange:
 
     The trainer computes forward and backward itself and calls the methods in this order:
     `gradient_scale` before the first loss, `during_backward` around the last backward pass of a
-    step, `found_on_any_rank` if losses are scaled, `update` around the optimisers.
+    step, `overflow_on_any_rank` if losses are scaled, `update` around the optimisers.
     """
 
     leaves: PerGateParameters | None = None
@@ -141,12 +141,12 @@ class Exchange:
         """Within it, run a step's last backward pass; then every gradient is the ranks' mean."""
         yield
 
-    def found_on_any_rank(self, found: Tensor) -> Tensor:
-        """Return whether something was found on any rank, given whether it was on this one.
+    def overflow_on_any_rank(self, overflow: Tensor) -> Tensor:
+        """Return whether gradients overflowed on any rank, given whether they did on this one.
 
-        found: 0 or 1, fp32 []. After `during_backward` all ranks have the same gradient.
+        overflow: 0 or 1, fp32 []. After `during_backward` all ranks have the same gradient.
         """
-        return found
+        return overflow
 
     @contextmanager
     def update(self) -> Iterator[None]:

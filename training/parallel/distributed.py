@@ -91,7 +91,7 @@ class World:
         self.broadcast_int(0)
 
     def finish(self, work: dist.Work | None) -> None:
-        """Wait for a collective whose result is read at once.
+        """Wait for a collective whose result is read immediately.
 
         Plain `wait` only makes a GPU's stream wait, not this process. If a peer is lost, this
         process would hang when it reads the result, until NCCL's watchdog aborts it. Here it raises
@@ -152,11 +152,11 @@ class WaitingTogether:
     def __init__(self, world: World):
         self.world = world
         self._every = world.timeout.total_seconds() / 4
-        self._met = time.monotonic()
+        self._barrier_time = time.monotonic()
 
     def working(self) -> None:
         """Synchronize if that is due."""
-        if self.world.size > 1 and time.monotonic() - self._met > self._every:
+        if self.world.size > 1 and time.monotonic() - self._barrier_time > self._every:
             self._all_finished(False)
 
     def finished(self) -> None:
@@ -167,7 +167,7 @@ class WaitingTogether:
     def _all_finished(self, own: bool) -> bool:
         flag = torch.tensor(int(own), device=self.world.device)
         everyone = int(self.world.sum(flag)) == self.world.size
-        self._met = time.monotonic()
+        self._barrier_time = time.monotonic()
         return everyone
 
 
@@ -251,7 +251,7 @@ def launched(device: TrainingDevice, timeout: float = 300.0) -> Iterator[World]:
 
 
 def _join(device: torch.device, timeout: timedelta) -> None:
-    """Meet the other ranks, in a store without keys from earlier attempts."""
+    """Join the other ranks, in a store without keys from earlier attempts."""
     store, rank, size = next(dist.rendezvous("env://", timeout=JOIN))
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == str(True) and may_restart():
         if os.environ.get("GROUP_WORLD_SIZE") == "1":  # each node counts its own restarts
@@ -281,7 +281,7 @@ def _compare_cores(store: dist.Store, rank: int, size: int, bound: Collection[in
 
 
 def _share_cores(store: dist.Store, rank: int, size: int) -> None:
-    """Give each of our processes on the machine its part of the cores, unless a number was chosen.
+    """Give this process as many threads as its part of the machine's cores, unless a number is set.
 
     torch.distributed.run sets OMP_NUM_THREADS=1 if it is not set, which leaves cores idle. torch's
     own default takes all cores in every process, which is worse.
@@ -311,7 +311,7 @@ def own_part(
     bound to cores of its own (taskset, srun --cpu-bind).
 
     places: each rank's machine, and the cores on which it may run, as bits. processes: the ranks of
-    a machine, if the launcher tells. quota: of time, in cores, for all of them together; infinity
+    a machine, if the launcher sets it. quota: of time, in cores, for all of them together; infinity
     without one.
     """
     machine, own = places[rank]
@@ -373,7 +373,7 @@ def _temporary(error: Exception) -> str:
 
 
 def _leave_at_once(line: str) -> NoReturn:
-    """Print why and end at once: clean-up code could wait for a peer that is lost."""
+    """Print why and end immediately: clean-up code could wait for a peer that is lost."""
     print_error(f"[rank {os.environ.get('RANK', '0')}] error: {line}")
     with suppress(OSError, ValueError):
         if sys.stdout is not None:

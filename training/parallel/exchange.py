@@ -54,7 +54,7 @@ class ParallelConfig:
         self._check_adasum()
 
     def check_effects(self) -> None:
-        """Raise InputError for a setting that is not read beside the others."""
+        """Raise InputError for a setting without effect."""
         whole = self.flat or self.combine == "adasum"
         if whole and self.bucket_cap_mb != type(self).bucket_cap_mb:
             raise InputError(

@@ -1,4 +1,4 @@
-"""What torch.distributed.run, if it started this process, must know of how it ends."""
+"""Reports to torch.distributed.run, if it started this process, how it ends."""
 
 import os
 import signal

@@ -41,7 +41,7 @@ class MeasuredShares(LaneSplit):
 
 
 def with_shares(world: World, shares: str | tuple[float, ...]) -> World:
-    """Return the world with the division of parallel.shares: by its word, or by a number per rank.
+    """Return the world with its lanes split as parallel.shares says: a word, or a number per rank.
 
     Raises InputError unless there are as many numbers as ranks.
     """

@@ -86,8 +86,8 @@ class CheckpointStore:
         for outdated in self.complete()[: -self.keep]:
             if outdated.is_symlink():
                 continue
-            if found := foreign_files(outdated, self.CONTENTS):
-                log.warning("%s: holds %s, not ours; kept", outdated, listed(found))
+            if foreign := foreign_files(outdated, self.CONTENTS):
+                log.warning("%s: holds %s, not ours; kept", outdated, listed(foreign))
             else:
                 remove_folder(outdated)
 
@@ -159,15 +159,15 @@ def load_optimizers(
     Raises InputError, naming the file `source`, if they do not fit these optimisers: a kernel would
     read and write beyond a tensor that is too small.
     """
-    kept = {name: t for name, t in tensors.items() if name.split(".")[-1] not in DISPLAY_ONLY}
-    check_tensors(source, kept, flatten_optimizers(optimizers), "the optimiser has")
-    counts = {name for name in kept if name.split(".")[-1] in NEVER_NEGATIVE}
-    check_not_negative(source, kept, counts)
+    needed = {name: t for name, t in tensors.items() if name.split(".")[-1] not in DISPLAY_ONLY}
+    check_tensors(source, needed, flatten_optimizers(optimizers), "the optimiser has")
+    never_negative = {name for name in needed if name.split(".")[-1] in NEVER_NEGATIVE}
+    check_not_negative(source, needed, never_negative)
     for name, tensor in _named_tensors(optimizers):
-        tensor.copy_(kept[name])
+        tensor.copy_(needed[name])
     for first, optimizer in zip(_first_indices(optimizers), optimizers, strict=True):
         if "step" in optimizer.param_groups[0]:
-            optimizer.param_groups[0]["step"] = int(kept[f"{first}.{GROUP_STEP}"])
+            optimizer.param_groups[0]["step"] = int(needed[f"{first}.{GROUP_STEP}"])
 
 
 def _named_tensors(optimizers: Sequence[torch.optim.Optimizer]) -> Iterator[tuple[str, Tensor]]:

@@ -55,9 +55,9 @@ def whole_checkpoint(folder: Path, name: str | None) -> Path | None:
     """Find a checkpoint as `find_checkpoint` does, read-only: safe while a run is writing."""
     if name is None:
         return next(reversed(step_folders(folder)), None)
-    found = checkpoints_in(folder)
-    if name not in found:
-        raise InputError(f"{folder}: no checkpoint {name}; there are: {', '.join(found) or 'none'}")
+    names = checkpoints_in(folder)
+    if name not in names:
+        raise InputError(f"{folder}: no checkpoint {name}; there are: {', '.join(names) or 'none'}")
     return folder / name
 
 
@@ -69,8 +69,8 @@ def checkpoints_in(folder: Path) -> list[str]:
 def last_until(folder: Path, step: int) -> Path | None:
     """Return the last checkpoint up to a step; of two, the one kept before a cooldown."""
     steps = {folder / name: saved_step(folder / name) for name in checkpoints_in(folder)}
-    found = [path for path, at in steps.items() if at <= step]
-    return max(found, key=lambda path: (steps[path], BEFORE_COOLDOWN in path.name), default=None)
+    earlier = [path for path, at in steps.items() if at <= step]
+    return max(earlier, key=lambda path: (steps[path], BEFORE_COOLDOWN in path.name), default=None)
 
 
 def saved_step(checkpoint: Path | None) -> int:
@@ -94,9 +94,9 @@ def keep_newest(run: PretrainingDirectory, word: str) -> None:
         name = newest.name.replace("step", word)
         _make_room(run, name, newest)
         if run.model.is_dir():
-            _copy(run.model, _model_beside(run, name))
+            _copy(run.model, _model_copy(run, name))
         if run.metrics.is_file():
-            _copy_rows(run.metrics, _rows_beside(run, name))
+            _copy_rows(run.metrics, _rows_copy(run, name))
         _copy(newest, run.checkpoints / name)
 
 
@@ -105,29 +105,29 @@ def rows_until(run: PretrainingDirectory, name: str | None) -> Path:
 
     Those kept with it, since the run may have gone on from elsewhere; else the run's own.
     """
-    kept = None if name is None else _rows_beside(run, name)
-    return kept if kept is not None and kept.is_file() else run.metrics
+    rows = None if name is None else _rows_copy(run, name)
+    return rows if rows is not None and rows.is_file() else run.metrics
 
 
 def _make_room(run: PretrainingDirectory, name: str, newest: Path) -> None:
-    kept = run.checkpoints / name
-    if kept.is_dir() and not _same_files(kept, newest):
-        free = _free(kept)
-        for beside in (_model_beside, _rows_beside):
-            if (path := beside(run, name)).exists():
-                path.rename(beside(run, free.name))
-        kept.rename(free)
-        log.info("%s: from another branch; now %s", kept, free.name)
+    copy = run.checkpoints / name
+    if copy.is_dir() and not _same_files(copy, newest):
+        free = _free(copy)
+        for path_for in (_model_copy, _rows_copy):
+            if (path := path_for(run, name)).exists():
+                path.rename(path_for(run, free.name))
+        copy.rename(free)
+        log.info("%s: from another branch; now %s", copy, free.name)
 
 
 def go_back(run: PretrainingDirectory, name: str) -> None:
-    """Make a checkpoint the newest of its run, and what came after it a separate run beside it.
+    """Make a checkpoint the newest of its run, and what came after it a separate run in its folder.
 
     `aside-step-N/`, N the last step there, has the config, the rows, the model and the later
     checkpoints; if that name is taken, `aside-step-N-2/`. Another checkpoint of the same step is
     from another branch, and counts as later; so do all where the run has not come as far. The model
-    stays only if it was the best at the checkpoint; if it was not, the one kept beside the
-    checkpoint may be. Rows kept there come back. A kill loses nothing.
+    stays only if it was the best at the checkpoint; if it was not, the copy kept with the
+    checkpoint may be. Rows kept with it come back. A kill loses nothing.
     """
     checkpoint = run.checkpoints / name
     step, own = saved_step(checkpoint), step_folders(run.checkpoints)
@@ -142,8 +142,8 @@ def go_back(run: PretrainingDirectory, name: str) -> None:
         _copy_run(run, _free(run.folder / f"aside-{aside}"), other + later)
         if not _is_best_of(run.model, checkpoint):  # first, in case of a kill
             remove_folder(run.model)
-    if not run.model.is_dir() and _is_best_of(_model_beside(run, name), checkpoint):
-        _copy(_model_beside(run, name), run.model)
+    if not run.model.is_dir() and _is_best_of(_model_copy(run, name), checkpoint):
+        _copy(_model_copy(run, name), run.model)
     if name != newest.name:
         _copy(checkpoint, newest)
     for path in later:
@@ -152,12 +152,12 @@ def go_back(run: PretrainingDirectory, name: str) -> None:
         _copy_rows(rows, run.metrics)  # last: until then, a repetition would take them aside
 
 
-def _model_beside(run: PretrainingDirectory, name: str) -> Path:
+def _model_copy(run: PretrainingDirectory, name: str) -> Path:
     """Return the folder of the best model from the time of a named checkpoint."""
     return run.folder / f"model-{name}"
 
 
-def _rows_beside(run: PretrainingDirectory, name: str) -> Path:
+def _rows_copy(run: PretrainingDirectory, name: str) -> Path:
     """Return the file of the rows of metrics from the time of a named checkpoint."""
     return run.folder / f"metrics-{name}.jsonl"
 

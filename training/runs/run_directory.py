@@ -32,7 +32,7 @@ class RunDirectory:
     """The folder of a run; a subclass adds the other files of its kind of run."""
 
     CONFIG_FILE: ClassVar[str]  # a folder that has it holds a run
-    TAKEN: ClassVar[str]  # remedy if a new run's folder holds a run
+    EXISTS: ClassVar[str]  # remedy if a new run's folder holds a run
     ABSENT: ClassVar[str]  # remedy if a folder to resume has no run
     CHECKPOINT_FILES: ClassVar[Contents]
     MODEL_FILES: ClassVar[Contents]
@@ -81,15 +81,15 @@ class RunDirectory:
 
     def check_empty(self) -> None:
         """Raise InputError if something is in the folder that a new run would mix with."""
-        found = sorted(path.name for path in self.folder.iterdir() if path.name[0] != ".")
-        if not found:  # but what an interrupted start may leave
+        names = sorted(path.name for path in self.folder.iterdir() if path.name[0] != ".")
+        if not names:  # but what an interrupted start may leave
             return
         if self.config.is_file():
-            remedy = self.TAKEN.format(folder=self.folder)
+            remedy = self.EXISTS.format(folder=self.folder)
             raise InputError(f"{self.folder}: exists already; {remedy}")
         raise InputError(
             f"{self.folder}: exists already and is no run's: it holds "
-            f"{listed(found)}; name a new or an empty folder"
+            f"{listed(names)}; name a new or an empty folder"
         )
 
 
@@ -98,7 +98,7 @@ class PretrainingDirectory(RunDirectory):
 
     ROOT = Path("runs")  # of runs without --run-dir
     CONFIG_FILE = "config.toml"
-    TAKEN = "continue with --resume {folder}, or name another --run-dir"
+    EXISTS = "continue with --resume {folder}, or name another --run-dir"
     ABSENT = "not a run directory (no config.toml); cannot resume it"
     MODEL_FILES = MODEL_FILES
     CHECKPOINT_FILES = (

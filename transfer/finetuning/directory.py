@@ -49,7 +49,7 @@ class FinetuningDirectory(RunDirectory):
     """`finetuning.json`, `checkpoint/`, `model/` with `classifier/` inside, `results.json`."""
 
     CONFIG_FILE = "finetuning.json"
-    TAKEN = "continue with --resume, or name another --output"
+    EXISTS = "continue with --resume, or name another --output"
     ABSENT = "no fine-tuning was begun there; leave out --resume"
     CHECKPOINT_FILES = (WEIGHTS_FILE, OPTIMIZER_FILE, "progress.json")
     MODEL_FILES = MODEL_FILES + inside(FOLDER, CLASSIFIER_FILES)

@@ -22,7 +22,7 @@ from model.state import IGNORED, State
 from model.text.split import ragged_batches
 from training.objective import linear_cross_entropy
 
-BLOCK = 128  # tokens that are read at once without a gradient
+BLOCK = 128  # tokens per call without a gradient
 
 
 class Encoded(NamedTuple):
@@ -74,7 +74,7 @@ class FrozenEncoder:
         self, compute: Callable[[str, Sequence[np.ndarray]], np.ndarray], device: torch.device
     ):
         self._compute, self._device = compute, device
-        self._known: dict[str, np.ndarray] = {}
+        self._cache: dict[str, np.ndarray] = {}
 
     def encode(self, sequences: Sequence[np.ndarray], rows: np.ndarray) -> Encoded:
         """Look up the features of training texts."""
@@ -83,9 +83,9 @@ class FrozenEncoder:
 
     def features(self, name: str, sequences: Sequence[np.ndarray]) -> np.ndarray:
         """Return float32 [N, F] of the part of this name."""
-        if name not in self._known:
-            self._known[name] = self._compute(name, sequences)
-        return self._known[name]
+        if name not in self._cache:
+            self._cache[name] = self._compute(name, sequences)
+        return self._cache[name]
 
 
 def read_features(

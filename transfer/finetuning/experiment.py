@@ -109,17 +109,17 @@ def learn(
 ) -> None:
     """Run the remaining epochs, saving now and then; end after a step if asked to stop."""
     saved_at = time.monotonic()
-    counted = tuner.progress.step
-    bar = ProgressBar("fine-tuning", tuner.steps, unit=" steps", done=counted)
+    shown = tuner.progress.step
+    bar = ProgressBar("fine-tuning", tuner.steps, unit=" steps", done=shown)
 
-    def count() -> None:
-        nonlocal counted
-        bar.advance(tuner.progress.step - counted)
-        counted = tuner.progress.step
+    def show_progress() -> None:
+        nonlocal shown
+        bar.advance(tuner.progress.step - shown)
+        shown = tuner.progress.step
 
     def after_step() -> bool:
         nonlocal saved_at
-        count()
+        show_progress()
         if time.monotonic() - saved_at > save_seconds:
             checkpoints.save(tuner)
             saved_at = time.monotonic()
@@ -129,7 +129,7 @@ def learn(
         while not tuner.is_done and not stop.requested:
             finished = len(tuner.progress.history)
             best = tuner.run_epoch(after_step)
-            count()
+            show_progress()
             if best is not None:
                 directory.publish(best, tuner, source)
             checkpoints.save(tuner)

@@ -125,11 +125,11 @@ class Finetuner:
         after_step, called between steps, returns whether to continue; an epoch that it ends early
         is not evaluated.
         """
-        epoch, begun = self.epoch, self.progress.step % self.epoch_steps
+        epoch, done = self.epoch, self.progress.step % self.epoch_steps
         batches = epoch_batches(
             self.lengths, self.config.batch_size, seed=self.config.seed, epoch=epoch
         )
-        for rows in batches[begun:]:
+        for rows in batches[done:]:
             with self._timed():
                 self.step(rows)
             if self.progress.step % self.epoch_steps and not after_step():
@@ -162,13 +162,13 @@ class Finetuner:
             total = loss + self.config.lm_weight * encoded.nats / encoded.tokens
         (total * fraction).backward()
         norm = self._update()
-        taken = Step(loss.item(), encoded.nats.item(), encoded.tokens, norm)
+        step = Step(loss.item(), encoded.nats.item(), encoded.tokens, norm)
         progress = self.progress
-        progress.head_loss += taken.loss
-        progress.nats += taken.nats
-        progress.symbols += taken.tokens
+        progress.head_loss += step.loss
+        progress.nats += step.nats
+        progress.symbols += step.tokens
         progress.step += 1
-        return taken
+        return step
 
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
         return head_loss(logits, labels)
@@ -200,7 +200,7 @@ class Finetuner:
         if is_best:
             progress.best_epoch, progress.best_value = len(progress.history), value
             if isinstance(self.encoder, LearningEncoder):
-                # The units' spread has changed, and it tells which unit influences the heads most.
+                # The units' spread has changed; it decides which unit influences the heads most.
                 tuned.heads.restandardize_by(self._features_of_train().cpu())
         return tuned if is_best else None
 

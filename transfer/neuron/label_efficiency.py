@@ -47,8 +47,8 @@ def label_efficiency(
             drawn = orders if count < whole else orders[:1]  # with all labels there is one draw
             points = []
             for rows in (order[:count] for order in drawn):
-                known = refit_intercept(on_all_labels, examples[0].subset(rows).units([unit]))
-                by_unit = {"known_unit": known.accuracy(examples[2].units([unit]))}
+                refit = refit_intercept(on_all_labels, examples[0].subset(rows).units([unit]))
+                by_unit = {"known_unit": refit.accuracy(examples[2].units([unit]))}
                 points.append({**by_unit, **_accuracies(sets, examples, rows, seed)})
             for name in points[0]:
                 row = over_draws([point[name] for point in points], tested)
@@ -96,7 +96,7 @@ def refit_intercept(regression: Regression, examples: Examples) -> Regression:
 def _accuracies(
     sets: Sequence[LabelledSet], examples: Sequence[Examples], rows: np.ndarray, seed: int
 ) -> dict[str, float]:
-    """Fit on some rows of train, each method in turn; return the accuracies on test."""
+    """Fit each method on some rows of train; return the accuracies on test."""
     _, val, test = examples
     train = examples[0].subset(rows)
     regression = fit_regression(train, val, seed)

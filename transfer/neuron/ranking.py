@@ -104,7 +104,7 @@ def area_interval(values: np.ndarray, labels: np.ndarray) -> list[float]:
 def area_difference(first: np.ndarray, second: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
     """Return the first unit's area less the second's, with its 95 % interval on the same examples.
 
-    first, second, labels [N]; turn values so that high means positive. DeLong et al. (1988): for
+    first, second, labels [N]; high values must mean positive. DeLong et al. (1988): for
     units that err on the same examples, the difference is more certain than their two intervals
     suggest.
     """

@@ -90,14 +90,14 @@ def choose_texts(
     SHOWN strongest, the strongest first. values, labels: [N].
     """
     order = np.argsort(values, kind="stable")
-    speaks = polarity * values
-    says = (values > cut) == (polarity > 0)
-    wrong = {label: np.flatnonzero((labels == label) & (says != label)) for label in (0, 1)}
+    sentiment = polarity * values
+    predicted = (values > cut) == (polarity > 0)
+    wrong = {label: np.flatnonzero((labels == label) & (predicted != label)) for label in (0, 1)}
     return {
         "highest": order[::-1][:SHOWN],
         "lowest": order[:SHOWN],
-        "positive_though_negative": wrong[0][np.argsort(-speaks[wrong[0]])][:SHOWN],
-        "negative_though_positive": wrong[1][np.argsort(speaks[wrong[1]])][:SHOWN],
+        "positive_though_negative": wrong[0][np.argsort(-sentiment[wrong[0]])][:SHOWN],
+        "negative_though_positive": wrong[1][np.argsort(sentiment[wrong[1]])][:SHOWN],
     }
 
 
@@ -133,7 +133,7 @@ def _largest(jumps: list[Jump]) -> dict[str, list[Jump]]:
 
 
 def average_words(jumps: Sequence[Jump], texts: dict[int, str]) -> dict[str, list[dict[str, Any]]]:
-    """Return the words, lower-cased and met RARE times or more, that move the unit most."""
+    """Return the words, lower-cased, that occur RARE times or more and move the unit most."""
     cores = [CORE.search(texts[jump.row][jump.start : jump.stop].lower()) for jump in jumps]
     words = pd.DataFrame({
         "word": [core[0] if core else None for core in cores],

@@ -20,7 +20,7 @@ class EverydaySentence(NamedTuple):
 
 
 def content(name: str) -> dict[str, Any]:
-    """Return what a TOML file beside this module holds."""
+    """Return what a TOML file next to this module holds."""
     return tomllib.loads(Path(__file__).with_name(name).read_text(encoding="utf-8"))
 
 

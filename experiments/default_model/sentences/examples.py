@@ -26,7 +26,7 @@ def normalized(text: str) -> str:
     return " ".join(words) or "".join(text.split())
 
 
-def counted(examples: Sequence[Example]) -> dict[str, dict[str, int]]:
+def counts_of(examples: Sequence[Example]) -> dict[str, dict[str, int]]:
     """Return texts and characters by source."""
     texts = Counter(example.source for example in examples)
     characters: Counter[str] = Counter()

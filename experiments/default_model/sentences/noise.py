@@ -27,8 +27,8 @@ def noisy(text: str, chooser: random.Random) -> str:
         (shouted, 0.12),
         (with_marks, 0.2),
     )
-    for manner, share in manners:
-        if chooser.random() < share:
+    for manner, probability in manners:
+        if chooser.random() < probability:
             text = manner(text, chooser)
     return text.lower() if chooser.random() < 0.35 else text
 
@@ -43,7 +43,7 @@ def mistyped(text: str, chooser: random.Random) -> str:
 
 
 def slipped(word: str, chooser: random.Random) -> str:
-    """Return a word with a letter missing, doubled, swapped, or of the key beside it.
+    """Return a word with a letter missing, doubled, swapped, or of the key next to it.
 
     The first letter stays.
     """
@@ -64,10 +64,10 @@ def misspelled(text: str, chooser: random.Random) -> str:
     """Return a text in which some words are written as many people write them."""
 
     def spelled(word: re.Match[str]) -> str:
-        known = BY_EAR.get(word[0].lower())
-        if known is None or chooser.random() < 0.55:
+        misspellings = BY_EAR.get(word[0].lower())
+        if misspellings is None or chooser.random() < 0.55:
             return word[0]
-        wrong = chooser.choice(known)
+        wrong = chooser.choice(misspellings)
         if len(word[0]) > 1 and word[0].isupper():
             return wrong.upper()
         return wrong[0].upper() + wrong[1:] if word[0][0].isupper() else wrong
@@ -82,7 +82,7 @@ def without_apostrophes(text: str, chooser: random.Random) -> str:
 
 def stretched(text: str, chooser: random.Random) -> str:
     """Return a text with a vowel of one word repeated."""
-    places = [found.start() for found in re.finditer(r"(?<=[a-z])[aeiou](?=[a-z]{2})", text)]
+    places = [match.start() for match in re.finditer(r"(?<=[a-z])[aeiou](?=[a-z]{2})", text)]
     if not places:
         return text
     place = chooser.choice(places)

@@ -49,21 +49,21 @@ CUES = {  # what makes a text rare; a text belongs to the first that it has
 
 
 def rare_texts(
-    pool: Iterable[Example], taken: set[str], chooser: random.Random, most: Mapping[str, int] = MOST
+    pool: Iterable[Example], skip: set[str], chooser: random.Random, most: Mapping[str, int] = MOST
 ) -> list[Example]:
     """Draw single sentences with every cue, as equally over the stars as there are such texts.
 
-    Their words agree with their stars. taken: wordings, as `normalized` returns them, to leave out.
+    Their words agree with their stars. skip: wordings, as `normalized` returns them, to leave out.
     """
     parts: dict[tuple[str, str], list[Example]] = defaultdict(list)
     for example in pool:
-        if is_sentence(example.text) and normalized(example.text) not in taken:
+        if is_sentence(example.text) and normalized(example.text) not in skip:
             parts[cue_of(example.text), example.label].append(example._replace(source="rare"))
     result = []
     for cue, count in most.items():
         for stars in STARS:
-            found = [e for e in parts[cue, stars] if not contradicts(e.text, int(stars))]
-            result += chooser.sample(found, min(count // len(STARS), len(found)))
+            fitting = [e for e in parts[cue, stars] if not contradicts(e.text, int(stars))]
+            result += chooser.sample(fitting, min(count // len(STARS), len(fitting)))
     return result
 
 
@@ -80,15 +80,15 @@ def cue_of(text: str) -> str:
 def contradicts(text: str, stars: int) -> bool:
     """Return whether all words of a text that take a side take that opposite to its stars.
 
-    A word is turned by a negator at most three words before. A contrast may do anything.
+    A negator at most three words before a word flips its side. A contrast may do anything.
     """
     if stars == 3 or CONTRAST.search(text):
         return False
-    found = {
+    sides = {
         SIDES[word[0].lower()] * (-1 if negated(text[: word.start()]) else 1)
         for word in SIDED.finditer(text)
     }
-    return found == {-1 if stars > 3 else 1}
+    return sides == {-1 if stars > 3 else 1}
 
 
 def negated(before: str) -> bool:

@@ -76,7 +76,7 @@ def run_to_end(
         start_new_session=True,  # one group, which a signal ends as a whole
     )
     try:
-        _, said = process.communicate(timeout=timeout)
+        _, stderr = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
         return f"took longer than {timeout:g} s"
     finally:
@@ -85,7 +85,7 @@ def run_to_end(
         process.stderr.close()
     if process.returncode == 0:
         return None
-    return reason_in(said) or f"exit code {process.returncode}"
+    return reason_in(stderr) or f"exit code {process.returncode}"
 
 
 def reason_in(text: str) -> str:
@@ -94,9 +94,9 @@ def reason_in(text: str) -> str:
     An empty text gives an empty reason.
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    found = [match[1] for line in lines for error in ERRORS if (match := re.match(error, line))]
-    causes = [reason for reason in found if not reason.startswith(CONSEQUENCES)]
-    return next(iter([*causes, *found, *lines[-1:]]), "")
+    errors = [match[1] for line in lines for error in ERRORS if (match := re.match(error, line))]
+    causes = [reason for reason in errors if not reason.startswith(CONSEQUENCES)]
+    return next(iter([*causes, *errors, *lines[-1:]]), "")
 
 
 def end(process: "subprocess.Popen[str]", grace: float = GRACE) -> None:

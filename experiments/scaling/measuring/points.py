@@ -55,8 +55,8 @@ class Settings:
     @property
     def settings(self) -> dict[str, Any]:
         """The settings for a result, which does not publish where the corpus lies."""
-        given = {item.name: getattr(self, item.name) for item in fields(Settings)}
-        return {**given, "corpus": None if self.corpus is None else self.corpus.name}
+        values = {item.name: getattr(self, item.name) for item in fields(Settings)}
+        return {**values, "corpus": None if self.corpus is None else self.corpus.name}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +78,8 @@ class Point:
         ParallelConfig(bucket_cap_mb=bucket_cap_mb, windows_per_step=windows)
         ModelConfig(hidden_size=hidden_size)
         if world < 1 or exchange not in EXCHANGES:
-            known = ", ".join(EXCHANGES)
-            raise InputError(f"{exchange!r} on {world} ranks: at least 1 rank, and one of {known}")
+            names = ", ".join(EXCHANGES)
+            raise InputError(f"{exchange!r} on {world} ranks: at least 1 rank, and one of {names}")
         exchange = exchange if world > 1 else ALONE
         return cls(
             world=world,

@@ -39,7 +39,7 @@ def read_sweep(folder: Path) -> list[dict[str, Any]]:
     return [read_point(path) for path in paths]
 
 
-def known(folder: Path, point: Point, settings: Settings) -> dict[str, Any]:
+def existing_result(folder: Path, point: Point, settings: Settings) -> dict[str, Any]:
     """Return what the file of a point holds, or an empty result.
 
     Raises InputError where the point was measured with other settings, which do not compare.
@@ -47,11 +47,11 @@ def known(folder: Path, point: Point, settings: Settings) -> dict[str, Any]:
     path = path_of(folder, point)
     if not path.exists():
         return {"repeats": [], "failure": None}
-    content, given = read_point(path), settings.settings
+    content, current = read_point(path), settings.settings
     for name, value in content["settings"].items():
-        if given.get(name, value) != value:
+        if current.get(name, value) != value:
             raise InputError(
-                f"{path}: measured with {name} {value}, not {given[name]}; keep it, or name "
+                f"{path}: measured with {name} {value}, not {current[name]}; keep it, or name "
                 "another folder"
             )
     return content
@@ -60,7 +60,7 @@ def known(folder: Path, point: Point, settings: Settings) -> dict[str, Any]:
 def add(folder: Path, point: Point, settings: Settings, outcome: Repeat | str) -> dict[str, Any]:
     """Add a launch to the file of a point, or the reason why it failed; return the content."""
     failure = outcome if isinstance(outcome, str) else None
-    repeats = known(folder, point, settings)["repeats"]
+    repeats = existing_result(folder, point, settings)["repeats"]
     repeats = [*repeats, *([] if isinstance(outcome, str) else [outcome])]
     content = {
         "format_version": FORMAT_VERSION,
@@ -82,5 +82,5 @@ def summary(repeats: Sequence[Repeat]) -> dict[str, dict[str, dict[str, float]]]
 
 def quartiles(rows: list[Mapping[str, float]]) -> dict[str, dict[str, float]]:
     """Return the median, the lower and the upper quartile of each column."""
-    found = pd.DataFrame(rows).quantile([0.5, 0.25, 0.75])
-    return found.set_axis(["median", "low", "high"]).to_dict()
+    table = pd.DataFrame(rows).quantile([0.5, 0.25, 0.75])
+    return table.set_axis(["median", "low", "high"]).to_dict()

@@ -98,8 +98,8 @@ def fit_curves(
 
 def fit_model(constants: Constants | None = None, points: int | None = None) -> Fit:
     """Fit the model with its four parameters."""
-    settled = constants or Constants()
-    return fit_curves(lambda values: predict(values, settled), STARTS, points=points)
+    declared = constants or Constants()
+    return fit_curves(lambda values: predict(values, declared), STARTS, points=points)
 
 
 def errors_of(curves: Mapping[str, Sequence[float]]) -> Curves:
