@@ -151,9 +151,7 @@ def asked_clamp(options: Namespace, loaded: "LoadedModel") -> "Clamp | None":
     from ..inference.sampling import Clamp
 
     if options.sentiment is not None:
-        if any(
-            given is not None for given in (options.neuron, options.value, options.hidden_value)
-        ):
+        if any(each is not None for each in (options.neuron, options.value, options.hidden_value)):
             raise InputError(
                 "--sentiment clamps the sentiment unit; give it or --neuron and --value"
             )

@@ -81,7 +81,7 @@ def run(options: Namespace) -> None:
     counts = Counts(classifier, options, names, key, added)
     with ProgressBar("classify", shown=not is_answered) as progress:
         classifier.advance = progress.advance
-        tagged = counts.tags_counted(batches)
+        tagged = counts.counting_tags(batches)
         rows: Iterable[Sequence[Mapping[str, Any]]]
         if is_answered:
             rows = ([answered(row, classifier.classes) for row in batch] for batch in tagged)
