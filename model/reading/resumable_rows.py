@@ -125,8 +125,8 @@ class WrittenRows:
             row = json.loads(line)
             return {name: row.get(name) for name in self._added}
         cells = next(csv.reader([line], strict=False))
-        found = zip(self._added, cells[-len(self._added) :], strict=True)
-        return {name: value_of(cell, is_text=name == "label") for name, cell in found}
+        pairs = zip(self._added, cells[-len(self._added) :], strict=True)
+        return {name: value_of(cell, is_text=name == "label") for name, cell in pairs}
 
     def finish(self) -> None:
         """Cut off the remaining kept rows; the file is then at its end."""
