@@ -149,7 +149,7 @@ def run(options: Namespace) -> None:
     prepare_output(options.output, options.report)
     check_apart([Path(options.input or "-")], [options.output, options.report])
     key, position = KeyChooser(options.text_key, TEXT_KEYS, "--text-key"), Position()
-    batches, keys = begun(options, key, position)
+    batches, keys = batches_and_keys(options, key, position)
     classifier = load(options)
 
     from ..classifiers.answers import added_names
@@ -159,7 +159,7 @@ def run(options: Namespace) -> None:
     names = OwnNames(added_names(classifier.fitted, neuron=options.neuron), keys)
     columns = [*names.of(keys), *names.added] if keys else []
     counts = Counts(classifier, options, names, key, names.added)
-    with opened(options, row_format, columns, names, classifier, key.key) as (writer, written):
+    with open_output(options, row_format, columns, names, classifier, key.key) as (writer, written):
         # On a terminal, rows and a bar would write over each other.
         shown = options.output is not None or sys.stdout is None or not sys.stdout.isatty()
         with ProgressBar("classify", shown=shown) as progress:
@@ -169,14 +169,14 @@ def run(options: Namespace) -> None:
                 counts.counting_tags(batches),
                 names,
                 None if written is None else answered_in(written, counts.add),
-                expectation(position, progress),
+                progress_updater(position, progress),
                 neutral=options.neutral,
             )
             write_rows(rows, writer, progress, counts.add)
     counts.conclude(PLACE if options.input == "-" else options.input or "--text")
 
 
-def begun(
+def batches_and_keys(
     options: Namespace, key: KeyChooser, position: Position
 ) -> tuple[Iterator[list[InputRow]], list[str]]:
     """Return the batches of the input and the keys of its rows, as far as they are known.
@@ -257,7 +257,7 @@ def answered_in(written: WrittenRows, count: Callable[[Mapping[str, Any]], None]
     return is_answered
 
 
-def expectation(position: Position, progress: ProgressBar) -> Callable[[int], None]:
+def progress_updater(position: Position, progress: ProgressBar) -> Callable[[int], None]:
     """Return a function that reports how much there is to do, by the position in the file."""
     tokens = 0
 
@@ -305,7 +305,7 @@ def keys_of(options: Namespace, first: list[InputRow], key: KeyChooser) -> list[
 
 
 @contextmanager
-def opened(
+def open_output(
     options: Namespace,
     row_format: RowFormat,
     columns: list[str],

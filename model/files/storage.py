@@ -236,7 +236,7 @@ def whole_folder(final: Path, ours: Contents) -> Iterator[Path]:
     name, which `recover_folders` undoes.
     """
     partial, old = _hidden_sibling(final, PARTIAL), _hidden_sibling(final, OLD)
-    _put_away(partial, final, ours)
+    _remove_or_rename(partial, final, ours)
     try:
         with path_in_oserrors(final, partial):
             partial.mkdir(parents=True)
@@ -297,12 +297,12 @@ def step_of(folder: Path) -> int:
 def _recover(old: Path, final: Path, ours: Contents) -> None:
     """Remove the old folder if its successor exists, else rename it back."""
     if os.path.lexists(final):
-        _put_away(old, final, ours)
+        _remove_or_rename(old, final, ours)
     elif os.path.lexists(old):
         old.rename(final)
 
 
-def _put_away(old: Path, final: Path, ours: Contents) -> None:
+def _remove_or_rename(old: Path, final: Path, ours: Contents) -> None:
     """Remove a folder; if it is a link or holds a file that is not ours, rename it instead."""
     if not os.path.lexists(old):
         return

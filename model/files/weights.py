@@ -154,7 +154,7 @@ def load_model(
             f"{path}: {config.resolved_vocabulary_size} tokens, but its tokenizer has "
             f"{tokenizer.vocabulary_size}"
         )
-    with torch.device("meta"), _LeftAsTheyAre():
+    with torch.device("meta"), _SkipInitialization():
         expected = LanguageModel(config, compute_dtype)
     tensors = _load_weights(folder / WEIGHTS_FILE, expected, rest.bits if quantized else None)
     weights = {name: tensor.float() for name, tensor in tensors.items()}
@@ -183,7 +183,7 @@ def adapted(
     return replace(loaded, model=model)
 
 
-class _LeftAsTheyAre(TorchFunctionMode):
+class _SkipInitialization(TorchFunctionMode):
     """Makes torch.nn.init do nothing.
 
     For tensors on the meta device, torch would draw numbers in Python code that imports its

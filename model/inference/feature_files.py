@@ -142,7 +142,7 @@ def compute(
     """
     partial, progress = path.with_suffix(".partial.npy"), path.with_suffix(".progress.json")
     done = _batches_done(reading, partial, progress, digest)
-    array = _opened(partial, reading.shape, anew=not done)
+    array = _open_array(partial, reading.shape, anew=not done)
     saved_at = time.monotonic()
     try:
         advance(reading.tokens_in(done))
@@ -173,12 +173,12 @@ def _batches_done(
         return 0
     noted = read_json(progress)
     if noted.get("digest", digest) != digest:
-        _set_aside(partial, progress)
+        _rename_to_free_name(partial, progress)
         return 0
     return checked_whole(f"{progress}: batches", noted.get("batches"), 0, reading.batches)
 
 
-def _set_aside(*files: Path) -> None:
+def _rename_to_free_name(*files: Path) -> None:
     """Give the part of another command a free name: it may have taken hours."""
     free = first_free(lambda n: [path.with_suffix(f".{n}{path.suffix}") for path in files])
     for path, name in zip(files, free, strict=True):
@@ -186,7 +186,7 @@ def _set_aside(*files: Path) -> None:
     log.info("%s: is of other texts or options; it is now %s", files[0], free[0])
 
 
-def _opened(partial: Path, shape: tuple[int, int], *, anew: bool) -> np.memmap:
+def _open_array(partial: Path, shape: tuple[int, int], *, anew: bool) -> np.memmap:
     """Map the file that is being written; a full disk raises OSError now."""
     try:
         if anew:

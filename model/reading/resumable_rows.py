@@ -62,7 +62,7 @@ def _begin(partial: Path, request: Mapping[str, Any]) -> Path:
         raise InputError(f"{partial}: is a folder, but its name is needed for a file; move it away")
     if partial.is_file() and not _is_request(asked, request):
         if partial.stat().st_size:
-            _set_aside(partial, "is from another command, or other options")
+            _copy_to_free_name(partial, "is from another command, or other options")
         partial.unlink()
     if not partial.is_file():
         write_json(asked, request)
@@ -76,7 +76,7 @@ def _is_request(path: Path, request: Mapping[str, Any]) -> bool:
     return False
 
 
-def _set_aside(partial: Path, why: str) -> None:
+def _copy_to_free_name(partial: Path, why: str) -> None:
     """Copy the rows to a free name: they may have taken hours."""
     (free,) = first_free(lambda number: [partial.with_name(f"{partial.name}.{number}")])
     with path_in_oserrors(free):
@@ -143,7 +143,7 @@ class WrittenRows:
             return True
         self._is_over = True
         if line:  # more than a row that a kill has cut short
-            _set_aside(Path(self._file.name), "differs from the input")
+            _copy_to_free_name(Path(self._file.name), "differs from the input")
         if not self._count:
             self.header, self._end = [], 0
         self._file.truncate(self._end)
