@@ -282,7 +282,7 @@ class Epochs:
         split, cuts = self.split, None
         if number:
             order, cuts = self._order_of(number)
-            split = reordered(split, order)
+            split = taken(split, order)
         self.lanes = self._lanes_of(split, cuts)
 
     def _lanes_of(self, split: Split, cuts: np.ndarray | None) -> Lanes:
@@ -339,7 +339,7 @@ def balanced(costs: np.ndarray, shards: int) -> np.ndarray:
     return shard_of
 
 
-def reordered(split: Split, order: np.ndarray) -> Split:
+def taken(split: Split, order: np.ndarray) -> Split:
     """Copy a split into memory, its reviews in this order, by index."""
     source, starts = np.asarray(split.tokens), np.asarray(split.offsets)
     offsets = _offsets(split, order)
