@@ -149,8 +149,8 @@ def warn_of_shared_texts(sets: Sequence[LabelledSet], names: Sequence[str]) -> N
     """
     stripped = [[text.strip() for text in part.texts] for part in sets]
     for later, earlier in combinations(reversed(range(len(sets))), 2):
-        known = set(stripped[earlier]) - {""}
-        shared = sum(text in known for text in stripped[later])
+        earlier_texts = set(stripped[earlier]) - {""}
+        shared = sum(text in earlier_texts for text in stripped[later])
         if shared:
             log.warning(
                 "%s: %s of its %s texts are in %s, too; results on these say nothing about new "

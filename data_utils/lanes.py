@@ -1,8 +1,8 @@
 """A split as lanes: contiguous streams of text whose state is carried from window to window.
 
 The split is cut into shards of nearly equal length; each begins where a review begins. A lane reads
-whole shards, one after the other. In a turn every lane reads one shard. All lanes start the next
-turn together, so lanes with shorter shards read padding until the longest shard ends.
+whole shards, one after the other. In a round every lane reads one shard. All lanes start the next
+round together, so lanes with shorter shards read padding until the longest shard ends.
 
 What a lane reads in a window depends only on the corpus, the numbers of lanes and shards, how later
 epochs are shuffled, the window's length, the seed and the index of the window. It does not depend
@@ -82,8 +82,8 @@ class _Epoch(NamedTuple):
     """The schedule of one pass over the shards; windows are counted from the start of the run."""
 
     begin: int
-    order: np.ndarray  # shards in the order of reading, `lanes` of them in each turn
-    turn_ends: np.ndarray  # window at which each turn ends
+    order: np.ndarray  # shards in the order of reading, `lanes` of them in each round
+    round_ends: np.ndarray  # window at which each round ends
 
 
 class Lanes:
@@ -221,21 +221,21 @@ class Lanes:
     @property
     def windows_per_epoch(self) -> int:
         """Windows of the first epoch; later ones have another order, and a few more or fewer."""
-        return int(self._epochs[0].turn_ends[-1])
+        return int(self._epochs[0].round_ends[-1])
 
     def locate(self, index: int) -> tuple[np.ndarray, int]:
         """Return the shards that the lanes read in window `index`, and the window within them."""
-        while self._epochs[-1].turn_ends[-1] <= index:
-            self._epochs.append(self._plan(len(self._epochs), int(self._epochs[-1].turn_ends[-1])))
-        epoch = self._epochs[bisect_right(self._epochs, index, key=lambda e: e.turn_ends[-1])]
-        turn = int(np.searchsorted(epoch.turn_ends, index, side="right"))
-        begin = int(epoch.turn_ends[turn - 1]) if turn else epoch.begin
-        return epoch.order[turn * self.lanes : (turn + 1) * self.lanes], index - begin
+        while self._epochs[-1].round_ends[-1] <= index:
+            self._epochs.append(self._plan(len(self._epochs), int(self._epochs[-1].round_ends[-1])))
+        epoch = self._epochs[bisect_right(self._epochs, index, key=lambda e: e.round_ends[-1])]
+        number = int(np.searchsorted(epoch.round_ends, index, side="right"))
+        begin = int(epoch.round_ends[number - 1]) if number else epoch.begin
+        return epoch.order[number * self.lanes : (number + 1) * self.lanes], index - begin
 
     def _plan(self, epoch: int, begin: int) -> _Epoch:
         order = self.shard_order(epoch)
-        first_of_turn = np.arange(0, len(order), self.lanes)
-        longest = np.maximum.reduceat(self.shard_windows[order], first_of_turn)
+        first_of_round = np.arange(0, len(order), self.lanes)
+        longest = np.maximum.reduceat(self.shard_windows[order], first_of_round)
         return _Epoch(begin, order, begin + longest.cumsum())
 
     def shard_order(self, epoch: int) -> np.ndarray:
@@ -246,8 +246,8 @@ class Lanes:
         return order
 
 
-class _Deal(NamedTuple):
-    """What an epoch reads."""
+class _EpochOrder(NamedTuple):
+    """The order in which an epoch reads the reviews."""
 
     order: np.ndarray  # reviews of the split, by index, int64 [n]
     cuts: np.ndarray | None  # between shards, places in the order, int64 [S + 1]; None: equal spans
@@ -281,7 +281,7 @@ class Epochs:
         self.number, self.first = number, first  # of the epoch, and its first window
         split, cuts = self.split, None
         if number:
-            order, cuts = self._deal(number)
+            order, cuts = self._order_of(number)
             split = taken(split, order)
         self.lanes = self._lanes_of(split, cuts)
 
@@ -289,17 +289,17 @@ class Epochs:
         bounds = None if cuts is None else np.asarray(split.offsets)[cuts]
         return Lanes.configured(split, self.config, self.total_lanes, self.seed, self.own, bounds)
 
-    def _deal(self, number: int) -> _Deal:
-        """Return what epoch `number` reads."""
+    def _order_of(self, number: int) -> _EpochOrder:
+        """Return the order of epoch `number`."""
         order = np.random.default_rng([self.seed, number]).permutation(self.split.reviews)
         if self.config.shuffle != "balanced":
-            return _Deal(order, None)
+            return _EpochOrder(order, None)
         costs = np.diff(np.asarray(self.split.offsets))[order]
         shards = self.config.shards or self.total_lanes
         shard_of = balanced(costs, shards)
         by_shard = np.argsort(shard_of, kind="stable")
         cuts = np.searchsorted(shard_of[by_shard], np.arange(shards + 1))
-        return _Deal(order[by_shard], cuts)
+        return _EpochOrder(order[by_shard], cuts)
 
     def _epoch_of(self, index: int) -> tuple[int, int]:
         """Return the number of a window's epoch, and the epoch's first window."""
@@ -314,21 +314,21 @@ class Epochs:
             return self.lanes.windows_per_epoch
         if number == 0:
             return self.windows_per_epoch
-        order, cuts = self._deal(number)
+        order, cuts = self._order_of(number)
         tokens = np.broadcast_to(self.split.tokens[:1], len(self.split.tokens))  # takes no memory
         split = Split(tokens, _offsets(self.split, order), self.split.tokenizer)
         return self._lanes_of(split, cuts).windows_per_epoch
 
 
 def balanced(costs: np.ndarray, shards: int) -> np.ndarray:
-    """Deal items to shards so that the sums of their costs are nearly equal.
+    """Assign items to shards so that the sums of their costs are nearly equal.
 
     costs: of at least `shards` items, int64 [n]. Returns the shard of each, int64 [n]; every shard
     has one. The largest items come first, each to the shard with the smallest sum (Graham 1969).
     """
     shard_of, sums = np.empty(len(costs), np.int64), np.zeros(shards, np.int64)
     left = np.argsort(-costs, kind="stable")
-    while len(left):  # as many at once as go to different shards
+    while len(left):  # as many together as go to different shards
         part = left[:shards]
         lowest = np.argsort(sums, kind="stable")[: len(part)]
         smallest_after = np.minimum.accumulate(sums[lowest] + costs[part])
@@ -340,7 +340,7 @@ def balanced(costs: np.ndarray, shards: int) -> np.ndarray:
 
 
 def taken(split: Split, order: np.ndarray) -> Split:
-    """Return these reviews of a split, by index, in memory."""
+    """Copy a split into memory, its reviews in this order, by index."""
     source, starts = np.asarray(split.tokens), np.asarray(split.offsets)
     offsets = _offsets(split, order)
     tokens = np.empty(offsets[-1], source.dtype)
@@ -360,7 +360,7 @@ def _offsets(split: Split, order: np.ndarray) -> np.ndarray:
 
 
 def settle_shuffle(config: DataConfig, split: Split) -> DataConfig:
-    """Settle `data.shuffle auto`: balanced if a copy of the split fits in memory, else shards."""
+    """Resolve `data.shuffle auto`: balanced if a copy of the split fits in memory, else shards."""
     if config.shuffle != "auto":
         return config
     fits = split.tokens.nbytes <= MOST_BYTES
@@ -368,7 +368,7 @@ def settle_shuffle(config: DataConfig, split: Split) -> DataConfig:
 
 
 def lanes_of(split: Split, config: DataConfig, lanes: int, seed: int, own: slice) -> Lanes | Epochs:
-    """Return the lanes of a run whose global batch and `data.shuffle` are settled."""
+    """Return the lanes of a run whose global batch and `data.shuffle` are resolved."""
     if config.shuffle in ("balanced", "reviews"):
         return Epochs(split, config, lanes, seed, own)
     return Lanes.configured(split, config, lanes, seed, own)

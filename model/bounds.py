@@ -87,8 +87,8 @@ def _filled(kind: type[Filled], content: object, prefix: str) -> Filled:
     if not isinstance(content, Mapping):
         section = prefix.removesuffix(".")
         raise InputError(f"{section} is {reprlib.repr(content)}; it must be a section")
-    known = {item.name for item in fields(kind)}  # type: ignore[arg-type]
-    hints = {name: hint for name, hint in get_type_hints(kind).items() if name in known}
+    names = {item.name for item in fields(kind)}  # type: ignore[arg-type]
+    hints = {name: hint for name, hint in get_type_hints(kind).items() if name in names}
     values = {}
     for key, value in content.items():
         name = key.replace("-", "_")
@@ -100,9 +100,9 @@ def _filled(kind: type[Filled], content: object, prefix: str) -> Filled:
         required = item.default is item.default_factory is MISSING
         if required and item.name not in values:
             raise InputError(f"{prefix}{item.name} is missing")
-    made = kind(**values)
-    check_bounds(made, prefix)
-    return made
+    config = kind(**values)
+    check_bounds(config, prefix)
+    return config
 
 
 def _converted(hint: Any, value: Any, key: str) -> Any:
@@ -156,7 +156,7 @@ def _fits(value: Any, hint: Any) -> bool:
     if origin in (Union, UnionType):
         return any(_fits(value, option) for option in args)
     if origin is Literal:
-        return any(type(value) is type(known) and value == known for known in args)
+        return any(type(value) is type(choice) and value == choice for choice in args)
     if hint in (int, float):
         return isinstance(value, (int, hint)) and not isinstance(value, bool)
     if not isinstance(value, origin or hint):
@@ -187,13 +187,13 @@ def check_bounds(config: Any, section: str = "") -> None:
 
 
 def _check(name: str, value: Any, number: Any, bounds: list[Bound], *, whole: bool) -> None:
-    wanted = " and ".join(map(str, bounds))
+    allowed = " and ".join(map(str, bounds))
     if not isinstance(number, Real) or isinstance(number, bool):
-        raise InputError(f"{name} is {value!r}; it must be a number, {wanted}")
+        raise InputError(f"{name} is {value!r}; it must be a number, {allowed}")
     if whole and not is_whole(number):
-        raise InputError(f"{name} is {value}; it must be a whole number, {wanted}")
+        raise InputError(f"{name} is {value}; it must be a whole number, {allowed}")
     if not all(bound.admits(number) for bound in bounds):
-        raise InputError(f"{name} is {value}; it must be {wanted}")
+        raise InputError(f"{name} is {value}; it must be {allowed}")
     if isinstance(number, int) and number.bit_length() > MOST_BITS:
         raise InputError(f"{name} is too large a number; it must be below 2^{MOST_BITS}")
 

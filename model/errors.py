@@ -46,15 +46,15 @@ def checked_number(name: str, value: Any) -> float:
     return number
 
 
-def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """Return the end of an error: the known word that was likely meant, else all of them."""
-    near = get_close_matches(word, list(known), n=1, cutoff=cutoff)
-    return f"; did you mean {near[0]}?" if near else f"; known: {', '.join(known)}"
+def nearest(word: str, candidates: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """Return the end of an error: the candidate most like the word, else all candidates."""
+    near = get_close_matches(word, list(candidates), n=1, cutoff=cutoff)
+    return f"; did you mean {near[0]}?" if near else f"; known: {', '.join(candidates)}"
 
 
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """Return the end of an error: which of the known words was likely meant, or nothing."""
-    near = get_close_matches(word, list(known), n=1)
+def suggestion(word: str, candidates: Iterable[str]) -> str:
+    """Return the end of an error: the candidate most like the word, or nothing."""
+    near = get_close_matches(word, list(candidates), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

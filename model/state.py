@@ -57,7 +57,7 @@ class State:
     def dtype_of_products(tensors: Mapping[str, Tensor]) -> torch.dtype | None:
         """Return the dtype of products with which a state was saved; None if it is unclear.
 
-        The state's parts tell it: in every cell, products read h.
+        It is the dtype of h, which the products of every cell read.
         """
         h = tensors.get("h")
         return h.dtype if h is not None and h.dtype in DTYPES.values() else None

@@ -140,9 +140,9 @@ def _fetch(file: RemoteFile, part: PartialFile, path: Path, page: str) -> None:
         failures = 1 if part.size > furthest else failures + 1
         furthest = max(furthest, part.size)
         if final or failures >= ATTEMPTS:
-            kept = f"{part.size:,} bytes are kept, the same command continues there; "
+            size = f"{part.size:,} bytes are kept, the same command continues there; "
             raise InputError(
-                f"{file.url}: {reason}; {kept * bool(part.size)}if the address is dead, find the "
+                f"{file.url}: {reason}; {size * bool(part.size)}if the address is dead, find the "
                 f"file from {page} and name its folder with --mirror, or save it as {path} yourself"
             )
         pause = PAUSE_SECONDS * 2 ** (failures - 1)

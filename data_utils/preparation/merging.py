@@ -82,9 +82,9 @@ def stretches(
             ends = entries["end"][first:last].astype(np.int64)
             begin = int(entries["end"][first - 1]) if first else 0
             starts = np.concatenate([[begin], ends[:-1]])
-            kept = slice(None) if repeats is None else ~repeats[numbers[row]][first:last]
-            keys.append(entries["key"][first:last][kept])
-            spans.append(np.stack([starts, ends], axis=1)[kept] + (start - begin))
+            selected = slice(None) if repeats is None else ~repeats[numbers[row]][first:last]
+            keys.append(entries["key"][first:last][selected])
+            spans.append(np.stack([starts, ends], axis=1)[selected] + (start - begin))
             with open(run.path(DATA), "rb") as file:
                 file.seek(begin)
                 parts.append(file.read(int(ends[-1]) - begin))

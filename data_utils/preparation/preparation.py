@@ -129,7 +129,7 @@ class Preparation:
 
 
 def check_seed(seed: int) -> None:
-    """Raise InputError unless a seed can be drawn from and kept."""
+    """Raise InputError unless a seed is from 0 to 2^63 - 1."""
     if not 0 <= seed < 2**63:
         raise InputError(f"--seed {seed}: it must be between 0 and 2^63")
 
@@ -198,7 +198,7 @@ def _prepare(
     meta = _describe(sources, preparation, tokenizer, sizes, reading)
     write_json(partial / META_FILE, meta)
     for name in (BLOCK_FOLDER, TEXT_FOLDER):
-        remove_folder(partial / name)  # at once: no rerun could continue half of one
+        remove_folder(partial / name)  # immediately: no rerun could continue half of one
     partial.rename(output)
     return meta
 

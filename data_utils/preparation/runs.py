@@ -141,11 +141,11 @@ def keys_of(ids: np.ndarray, seed: int | None) -> np.ndarray:
     """
     if seed is None:
         return ids
-    z = ids * np.uint64(0x9E3779B97F4A7C15) + mixed(np.array([seed], np.uint64))
-    return mixed(z)
+    z = ids * np.uint64(0x9E3779B97F4A7C15) + splitmix64_finalizer(np.array([seed], np.uint64))
+    return splitmix64_finalizer(z)
 
 
-def mixed(z: np.ndarray) -> np.ndarray:
+def splitmix64_finalizer(z: np.ndarray) -> np.ndarray:
     """Return the finaliser's output for uint64 [n]."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -94,7 +94,7 @@ def make_tokenizer(
         f"{config.size:,}",
         f"{len(reviews):,}",
     )
-    return SubwordTokenizer(config.tokenizer, _train_apart(config, text, reviews, log_file))
+    return SubwordTokenizer(config.tokenizer, _train_in_process(config, text, reviews, log_file))
 
 
 def borrowed_tokenizer(folder: Path) -> Tokenizer:
@@ -136,7 +136,7 @@ def sample_reviews(split: Split, most_bytes: int, seed: int) -> np.ndarray:
     return np.sort(chosen)
 
 
-def _train_apart(
+def _train_in_process(
     config: VocabularyConfig, text: TrainText, reviews: np.ndarray, log_file: Path
 ) -> bytes:
     """Train in a separate process, which can be stopped at any time and shows its progress."""

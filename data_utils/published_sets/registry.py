@@ -53,9 +53,9 @@ def find_dataset(name: str, release: str | None = None, mirror: str | None = Non
     elif name in DATASETS and DATASETS[name].files:
         dataset = DATASETS[name]
     else:
-        known = [name for name, entry in DATASETS.items() if entry.files]
+        names = [name for name, entry in DATASETS.items() if entry.files]
         why = how_to_get(name) if name in DATASETS else f"data set {name!r} is unknown"
-        raise InputError(f"{why}; known: {', '.join(known)}, amazon:<category>")
+        raise InputError(f"{why}; known: {', '.join(names)}, amazon:<category>")
     return dataset if mirror is None else _mirrored(dataset, mirror)
 
 

@@ -25,12 +25,12 @@ class Predictions(NamedTuple):
     unfamiliar: "np.ndarray"
     """Whether too short, or unlike what the model was trained on: bool [N].
 
-    If the classifier cannot tell the second, object [N]: True if too short, else None.
+    If the classifier cannot say the second, object [N]: True if too short, else None.
     """
     neutral: "np.ndarray | None" = None
     """The probability that a text takes no side, float64 [N], if the classifier predicts it.
 
-    Those of its two classes are given that it takes a side.
+    The probabilities of the two classes assume that it takes a side.
     """
 
     @property
@@ -116,40 +116,40 @@ def added_names(fitted: "Fitted", *, neuron: bool = False) -> list[str]:
 
 
 def answers_of(
-    fitted: "Fitted", found: Predictions, names: Sequence[str], *, neutral: bool = False
+    fitted: "Fitted", predicted: Predictions, names: Sequence[str], *, neutral: bool = False
 ) -> Iterator[dict[str, Any]]:
     """Yield the results for each text, those named, by name.
 
     neutral: the label of an unsure text is `NEUTRAL`, too.
     """
-    is_neutral = found.is_neutral
-    for row in range(len(found.choices)):
-        values = _values(fitted, found, row)
+    is_neutral = predicted.is_neutral
+    for row in range(len(predicted.choices)):
+        values = _values(fitted, predicted, row)
         if (is_neutral is not None and is_neutral[row]) or (neutral and values["unsure"]):
             values["label"] = NEUTRAL
         yield {name: values[name] for name in names}
 
 
-def _values(fitted: "Fitted", found: Predictions, row: int) -> dict[str, Any]:
+def _values(fitted: "Fitted", predicted: Predictions, row: int) -> dict[str, Any]:
     """Return the results for a text, by name; None for those that do not apply."""
-    choice, probabilities = found.choices[row], list(map(_rounded, found.probabilities[row]))
-    bits, unfamiliar = float(found.bits_per_character[row]), found.unfamiliar[row]
+    choice, bits = predicted.choices[row], float(predicted.bits_per_character[row])
+    probabilities, unfamiliar = predicted.probabilities[row], predicted.unfamiliar[row]
     values: dict[str, Any] = {
         "bits_per_character": None if math.isnan(bits) else _rounded(bits),
         "unfamiliar": None if unfamiliar is None else bool(unfamiliar),
     }
     for name in ("neutral", "unsure", "stars", "neuron"):
-        results = getattr(found, name)
+        results = getattr(predicted, name)
         values[name] = None if results is None else _rounded(results[row].item())
     for name, probability in zip(fitted.classes, probabilities, strict=True):
-        values[f"probability_{name}"] = probability
+        values[f"probability_{name}"] = _rounded(probability)
     if fitted.is_multilabel:
         values["labels"] = [n for n, c in zip(fitted.classes, choice, strict=True) if c]
     else:
         values["label"] = fitted.classes[choice]
-        values["probability"] = probabilities[1 if fitted.is_binary else choice]
+        values["probability"] = _rounded(probabilities[1 if fitted.is_binary else choice])
     if fitted.is_binary:
-        values["sentiment"] = _rounded(2 * found.probabilities[row, 1].item() - 1)
+        values["sentiment"] = _rounded(2 * probabilities[1].item() - 1)
     return values
 
 

@@ -11,32 +11,32 @@ from .rows import InputRow, OwnNames
 if TYPE_CHECKING:  # reading rows needs no torch
     from .sentiment_classifier import EncodedTexts, SentimentClassifier
 
-IsKnown = Callable[[Mapping[str, Any]], bool]  # whether a row with these values was answered
+IsAnswered = Callable[[Mapping[str, Any]], bool]  # whether a row with these values was answered
 
 
 def classify_batches(
     classifier: "SentimentClassifier",
     batches: Iterable[list[InputRow]],
     names: OwnNames,
-    is_known: IsKnown | None = None,
+    is_answered: IsAnswered | None = None,
     on_size: Callable[[int], object] = lambda tokens: None,
     *,
     neutral: bool = False,
 ) -> Iterator[list[Record]]:
     """Yield every batch with its rows' results, `names.added`, added; all None without a text.
 
-    names: of the rows' own values. is_known: called with these, by name. Rows that are known, the
-    first ones, are left out. on_size: called with the tokens of a batch before it is classified.
-    neutral: as for `answers_of`.
+    names: of the rows' own values. is_answered: called with these, by name. First rows that
+    were answered before are left out. on_size: called with the tokens of a batch before it is
+    classified. neutral: as for `answers_of`.
     """
     for batch in batches:
         own = [names.values(row.record) for row in batch]
         encoded = classifier.encode([row.text for row in batch if row.text is not None])
         on_size(encoded.size)
-        known = 0 if is_known is None else sum(1 for _ in takewhile(is_known, own))
-        if known < len(batch):
+        answered = 0 if is_answered is None else sum(1 for _ in takewhile(is_answered, own))
+        if answered < len(batch):
             rows = _with_answers(classifier, batch, own, encoded, names, neutral)
-            yield rows[known:]  # digits as if uninterrupted
+            yield rows[answered:]  # digits as if uninterrupted
         elif classifier.advance is not None:
             classifier.advance(encoded.size)
 
@@ -49,8 +49,8 @@ def _with_answers(
     names: OwnNames,
     neutral: bool,
 ) -> list[Record]:
-    found = classifier.predict_all(encoded)
-    answers = answers_of(classifier.fitted, found, names.added, neutral=neutral)
+    predictions = classifier.predict_all(encoded)
+    answers = answers_of(classifier.fitted, predictions, names.added, neutral=neutral)
     nothing = dict.fromkeys(names.added)
     rows = []
     for row, values in zip(batch, own, strict=True):

@@ -209,8 +209,8 @@ def write_files(
     """Write a classifier's weights and description, each file whole; origin: how it was made."""
     folder.mkdir(parents=True, exist_ok=True)
     save_tensors(folder / WEIGHTS_FILE, tensors)
-    kept = {} if origin is None else {"origin": dict(origin)}
-    write_json(folder / CONFIG_FILE, {**description, **kept})
+    extra = {} if origin is None else {"origin": dict(origin)}
+    write_json(folder / CONFIG_FILE, {**description, **extra})
 
 
 def read_description(path: Path, newest: int) -> dict[str, Any]:
@@ -256,11 +256,11 @@ def checked_threshold(value: Any, name: str = "threshold") -> float:
     return float(value)
 
 
-def checked_between(given: Any) -> tuple[float, float]:
+def checked_between(unsure: Any) -> tuple[float, float]:
     """Return two probabilities, the lower one first; InputError if they are anything else."""
-    if not isinstance(given, Collection) or len(given) != 2:
-        raise InputError(f"unsure is {given!r}; it must be two numbers from 0 to 1")
-    low, high = (checked_threshold(end, "an end of unsure") for end in given)
+    if not isinstance(unsure, Collection) or len(unsure) != 2:
+        raise InputError(f"unsure is {unsure!r}; it must be two numbers from 0 to 1")
+    low, high = (checked_threshold(end, "an end of unsure") for end in unsure)
     if low > high:
         raise InputError(f"unsure is {low} to {high}; the lower one comes first")
     return low, high

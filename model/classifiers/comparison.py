@@ -49,7 +49,7 @@ class Compared(NamedTuple):
 def compare_model(
     name: str,
     loaded: LoadedModel,
-    given: ComparedTexts,
+    data: ComparedTexts,
     *,
     precision: Precision = "fp32",
     device: DeviceName = "auto",
@@ -64,10 +64,10 @@ def compare_model(
     fitted = None if folder is None else load_fitted(loaded, folder, f"fit it again. {HOW_TO_FIT}")
     loaded = adapted(loaded, precision, device)
     kind = FINAL_CELL if fitted is None else fitted.kind
-    drawn = drawn_rows(given)
+    drawn = drawn_rows(data)
     characters, bits, choices, features = 0, 0.0, [], []
     start = 0
-    for size, output, chosen in _outputs(loaded, fitted, given.texts, advance):
+    for size, output, chosen in _outputs(loaded, fitted, data.texts, advance):
         rows = drawn[(start <= drawn) & (drawn < start + len(output.bits))] - start
         features.append(output.features[rows])
         start += len(output.bits)
@@ -83,11 +83,11 @@ def compare_model(
         "bits_per_character": bits / characters,
         "characters": characters,
     }
-    if given.labels is not None:
-        right = None if answers is None else answers == given.labels
+    if data.labels is not None:
+        right = None if answers is None else answers == data.labels
         result["accuracy"], result["accuracy_interval"] = accuracy_of(right)
         names = kind.names(loaded.model.config)
-        result["best_unit"] = best_unit(np.concatenate(features), given.labels[drawn], names)
+        result["best_unit"] = best_unit(np.concatenate(features), data.labels[drawn], names)
     return Compared(result, answers)
 
 
@@ -113,9 +113,9 @@ def _outputs(
         yield sum(map(len, bytes_of)), output, np.zeros(len(tokens), np.int64)
 
 
-def drawn_rows(given: ComparedTexts) -> np.ndarray:
+def drawn_rows(data: ComparedTexts) -> np.ndarray:
     """Return the rows on which the best unit is found, in order: none without labels."""
-    count = 0 if given.labels is None else len(given.texts)
+    count = 0 if data.labels is None else len(data.texts)
     if count <= MOST:
         return np.arange(count)
     return np.sort(np.random.default_rng(SEED).choice(count, MOST, replace=False))
@@ -173,7 +173,7 @@ def agreement(models: Sequence[Compared]) -> list[list[float | None]]:
     ]
 
 
-def reading_warnings(name: str, loaded: LoadedModel, given: ComparedTexts, path: Path) -> list[str]:
+def reading_warnings(name: str, loaded: LoadedModel, data: ComparedTexts, path: Path) -> list[str]:
     """Return what is known about whether a model has read the texts before.
 
     Its corpus is not part of the package: only a labelled set that its classifier was fitted on is
@@ -183,17 +183,17 @@ def reading_warnings(name: str, loaded: LoadedModel, given: ComparedTexts, path:
     folder = find_classifier(loaded)
     fitted_on = {} if folder is None else read_json(folder / CONFIG_FILE).get("origin", {})
     for split, described in fitted_on.get("data", {}).items():
-        if given.digest is not None and described.get("sha256") == given.digest:
+        if data.digest is not None and described.get("sha256") == data.digest:
             use = "fitted" if split == "train" else "tuned"
             warnings.append(f"{name}: its classifier was {use} on exactly these texts and labels")
     if loaded.folder.parent != SHIPPED_MODELS:
         return warnings
     words = words_of(path.name.partition(".")[0]) | words_of(path.resolve().parent.name)
-    found = [source for source in sources_of(loaded.folder) if words & (words_of(source) - PLAIN)]
-    if found:
-        more = f" and {len(found) - 3} more sources" if len(found) > 3 else ""
+    sources = [source for source in sources_of(loaded.folder) if words & (words_of(source) - PLAIN)]
+    if sources:
+        more = f" and {len(sources) - 3} more sources" if len(sources) > 3 else ""
         warnings.append(
-            f"{name}: was trained on {', '.join(found[:3])}{more} ({SOURCES_FILE}), and the name "
+            f"{name}: was trained on {', '.join(sources[:3])}{more} ({SOURCES_FILE}), and the name "
             f"of {path} has the same word: are these texts among them?"
         )
     return warnings

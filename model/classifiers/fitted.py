@@ -35,15 +35,15 @@ LOADERS: dict[int, Callable[[Path, int], Fitted]] = {
 }
 
 
-def find_classifier(loaded: LoadedModel, given: str | Path | None = None) -> Path | None:
+def find_classifier(loaded: LoadedModel, path: str | Path | None = None) -> Path | None:
     """Return the folder of a classifier, None if there is none.
 
-    given: the folder itself, the output folder of transfer.py or finetune.py, or a run directory.
+    path: the folder itself, the output folder of transfer.py or finetune.py, or a run directory.
     None: `classifier/` of the model, else the one that was transferred into the model's run
     directory.
     """
-    if given is not None:
-        run = Path(given)
+    if path is not None:
+        run = Path(path)
         places = [run, run / FOLDER, run / "model" / FOLDER]
     else:
         run = loaded.folder.parent
@@ -52,24 +52,24 @@ def find_classifier(loaded: LoadedModel, given: str | Path | None = None) -> Pat
     return next((place for place in places if (place / CONFIG_FILE).is_file()), None)
 
 
-def shown_classifier(loaded: LoadedModel, given: str | Path | None = None) -> Path | None:
-    """Return what `find_classifier` does; InputError if the folder that was given holds none."""
-    folder = find_classifier(loaded, given)
-    if folder is None and given is not None:
+def shown_classifier(loaded: LoadedModel, path: str | Path | None = None) -> Path | None:
+    """Return what `find_classifier` does; InputError if the folder `path` holds none."""
+    folder = find_classifier(loaded, path)
+    if folder is None and path is not None:
         raise InputError(
-            f"{given}: no classifier in it ({FOLDER}/{CONFIG_FILE}); name the folder of "
+            f"{path}: no classifier in it ({FOLDER}/{CONFIG_FILE}); name the folder of "
             "one, or leave out --classifier"
         )
     return folder
 
 
-def fitted_digest(loaded: LoadedModel, given: str | Path | None = None) -> str:
-    """Return a digest of a model's weights and its classifier's; given: see `find_classifier`."""
+def fitted_digest(loaded: LoadedModel, path: str | Path | None = None) -> str:
+    """Return a digest of a model's weights and its classifier's; path: see `find_classifier`."""
     digest = hashlib.sha256(model_digest(loaded.model).encode())
-    folder = find_classifier(loaded, given)
-    for path in sorted(folder.iterdir() if folder else ()):
-        if path.is_file():
-            digest.update(path.name.encode() + path.read_bytes())
+    folder = find_classifier(loaded, path)
+    for file in sorted(folder.iterdir() if folder else ()):
+        if file.is_file():
+            digest.update(file.name.encode() + file.read_bytes())
     return digest.hexdigest()
 
 
@@ -84,10 +84,10 @@ def load_fitted(loaded: LoadedModel, folder: Path, fix: str) -> Fitted:
     return load(folder, loaded.model.config.hidden_size)
 
 
-def own_classifier(loaded: LoadedModel, layer: int = -1, given: str | Path | None = None) -> Fitted:
-    """Load the classifier of a model, or the one given, for its neuron in a layer.
+def own_classifier(loaded: LoadedModel, layer: int = -1, path: str | Path | None = None) -> Fitted:
+    """Load the classifier of a model, or the one in `path`, for its neuron in a layer.
 
-    given: as for `find_classifier`. Raises InputError, which names --neuron, if there is none, if
+    path: as for `find_classifier`. Raises InputError, which names --neuron, if there is none, if
     it belongs to other weights, or if the layer is not the last, the only one that a classifier
     knows.
     """
@@ -96,7 +96,7 @@ def own_classifier(loaded: LoadedModel, layer: int = -1, given: str | Path | Non
         raise InputError(
             f"layer {layer}: a classifier knows the units of the last layer; name one with --neuron"
         )
-    folder = shown_classifier(loaded, given)
+    folder = shown_classifier(loaded, path)
     if folder is None:
         raise InputError(
             f"{loaded.folder}: has no {FOLDER}/ that would say which unit to take; name one with "

@@ -49,9 +49,9 @@ class BagOfNgrams:
         The sum of the weights of its n distinct n-grams, over the square root of n: a long text is
         surer than a short one, but not in proportion to its length.
         """
-        found = [buckets_of(text, len(self.weights)) for text in texts]
-        sums = np.array([self.weights[buckets].sum() for buckets in found], np.float64)
-        roots = np.sqrt([max(len(buckets), 1) for buckets in found])
+        buckets_by_text = [buckets_of(text, len(self.weights)) for text in texts]
+        sums = np.array([self.weights[buckets].sum() for buckets in buckets_by_text], np.float64)
+        roots = np.sqrt([max(len(buckets), 1) for buckets in buckets_by_text])
         return (self.scale * sums / roots).clip(-LARGEST, LARGEST).astype(np.float32)
 
 
@@ -64,10 +64,10 @@ class Characters(dict[int, str]):
 
     def __missing__(self, code: int) -> str:
         parts = unicodedata.normalize("NFKD", chr(code))
-        found = "".join(_simplified(part) for part in parts.lower())
+        simplified = "".join(_simplified(part) for part in parts.lower())
         if len(self) < MOST_CHARACTERS:
-            self[code] = found
-        return found
+            self[code] = simplified
+        return simplified
 
 
 def _simplified(character: str) -> str:

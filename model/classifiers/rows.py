@@ -53,9 +53,9 @@ class OwnNames:
         if key not in self.added and not key.startswith(RENAMED):
             return key  # which no other key can become; a stream may have ever more of these
         if key not in self._names:
-            taken = {*self.added, *self._names.values()}
+            used = {*self.added, *self._names.values()}
             name = key
-            while name in taken or (name != key and name in others):
+            while name in used or (name != key and name in others):
                 name = RENAMED + name
             self._names[key] = name
         return self._names[key]

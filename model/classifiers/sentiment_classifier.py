@@ -116,10 +116,10 @@ class SentimentClassifier:
         parameters: those of the class. advance: called with the number of tokens just processed,
         for a progress bar of the caller.
         """
-        found = cls(name_or_dir, classifier, **parameters).fit()
+        estimator = cls(name_or_dir, classifier, **parameters).fit()
         if advance is not None:
-            found.advance = advance
-        return found
+            estimator.advance = advance
+        return estimator
 
     def fit(self, texts: object = None, y: Any = None) -> "SentimentClassifier":
         """Load the model and its classifier, which stays as it is; texts are ignored.
@@ -144,29 +144,29 @@ class SentimentClassifier:
         return self
 
     def _fitted(self, loaded: LoadedModel) -> Fitted:
-        given = self.classifier
-        if given is None or isinstance(given, str | Path):
-            folder = find_classifier(loaded, given)
+        classifier = self.classifier
+        if classifier is None or isinstance(classifier, str | Path):
+            folder = find_classifier(loaded, classifier)
             if folder is None:
                 raise InputError(
-                    f"{given or loaded.folder}: no classifier in it ({FOLDER}/{CONFIG_FILE}); name "
-                    f"the folder of one with --classifier, or take the shipped model `default`, "
-                    f"which has one. {HOW_TO_FIT}"
+                    f"{classifier or loaded.folder}: no classifier in it ({FOLDER}/{CONFIG_FILE}); "
+                    f"name the folder of one with --classifier, or take the shipped model "
+                    f"`default`, which has one. {HOW_TO_FIT}"
                 )
             fix = f"name that model, or fit one on this. {HOW_TO_FIT}"
-            found = load_fitted(loaded, folder, fix)
+            fitted = load_fitted(loaded, folder, fix)
         else:
-            folder, found = loaded.folder, given
+            folder, fitted = loaded.folder, classifier
         for name, value in (("threshold", self.threshold), ("unsure", self.unsure)):
-            if value is not None and not found.is_binary:
-                how = "each has its own" if found.is_multilabel else "the likeliest is taken"
+            if value is not None and not fitted.is_binary:
+                how = "each has its own" if fitted.is_multilabel else "the likeliest is taken"
                 raise InputError(
-                    f"{name} {value}: {folder} has {len(found.classes)} classes, {how}; a "
+                    f"{name} {value}: {folder} has {len(fitted.classes)} classes, {how}; a "
                     "threshold is for two"
                 )
         if self.threshold is None:
-            return found
-        return found.with_threshold(checked_threshold(self.threshold))
+            return fitted
+        return fitted.with_threshold(checked_threshold(self.threshold))
 
     @property
     def loaded(self) -> LoadedModel:
@@ -257,10 +257,10 @@ class SentimentClassifier:
         """
         if isinstance(texts, str) or not isinstance(texts, Iterable):
             return self([texts])[0]
-        given = listed_texts(texts)
+        items = listed_texts(texts)
         rows = [
             InputRow.of(Record(), None if _is_missing(text) else unicode_text(text, f"text {n}"))
-            for n, text in enumerate(given, start=1)
+            for n, text in enumerate(items, start=1)
         ]
         present = self.predict_all(row.text for row in rows if row.text is not None)
         names = added_names(self.fitted)
@@ -268,7 +268,7 @@ class SentimentClassifier:
         return Answers(
             [
                 Answer({"text": text, **(nothing if row.text is None else next(answers))})
-                for text, row in zip(given, rows, strict=True)
+                for text, row in zip(items, rows, strict=True)
             ],
             index=getattr(texts, "index", None) if hasattr(texts, "iloc") else None,
         )
@@ -300,12 +300,12 @@ class SentimentClassifier:
         probabilities: float64 [N, C]. neuron: float32 [N], as `neuron_values`. stars: float64 [N],
         1 to 5; None unless the classifier predicts them. bits_per_character: float64 [N], NaN for a
         text without bytes. unsure: bool [N]; None unless there are two classes. unfamiliar: bool
-        [N]; of a classifier that cannot tell, object [N]: True for a text that is too short, else
+        [N]; of a classifier that cannot say, object [N]: True for a text that is too short, else
         None. neutral: float64 [N], the probability that the text takes no side, and is_neutral:
         bool [N]; None unless the classifier predicts it.
         """
-        found = [predictions for _, predictions in self.outputs(texts)]
-        return Predictions._make(map(_joined, zip(*found, strict=True)))
+        batches = [predictions for _, predictions in self.outputs(texts)]
+        return Predictions._make(map(_joined, zip(*batches, strict=True)))
 
     def outputs(
         self, texts: Iterable[str] | EncodedTexts
@@ -457,14 +457,14 @@ def _joined(parts: Sequence[np.ndarray | None]) -> np.ndarray | None:
     return np.concatenate(arrays) if arrays else None
 
 
-def checked_labels(given: Any) -> np.ndarray:
+def checked_labels(labels: Any) -> np.ndarray:
     """Return labels as an array; InputError if one is missing: None, NaN or pandas's NA."""
-    objects = np.asarray(given, dtype=object)  # NumPy turns NaN among words into a word
+    objects = np.asarray(labels, dtype=object)  # NumPy turns NaN among words into a word
     if objects.ndim and any(map(_is_missing, objects.ravel())):
         raise InputError("a label is missing (None or NaN); leave out its text, or label it")
-    labels = np.asarray(given)
+    array = np.asarray(labels)
     # Such as whole numbers in a pandas column.
-    return np.array(objects.tolist()) if labels.dtype == object else labels
+    return np.array(objects.tolist()) if array.dtype == object else array
 
 
 def _is_missing(label: Any) -> bool:
@@ -488,17 +488,17 @@ def named_classes(classes: Sequence[str], labels: Any) -> np.ndarray:
 
     Raises InputError if the labels do not fit the classes, or if one is missing.
     """
-    given = None if labels is None else checked_labels(labels)
-    if given is None or given.ndim != 1:  # for several labels per text, or for no labels
+    checked = None if labels is None else checked_labels(labels)
+    if checked is None or checked.ndim != 1:  # for several labels per text, or for no labels
         return np.array(classes)
-    found = np.unique(given)
-    if found.dtype.kind in "biuf" and len(found) == len(classes):
-        return found
-    if set(map(str, found)) <= set(classes):
+    distinct = np.unique(checked)
+    if distinct.dtype.kind in "biuf" and len(distinct) == len(classes):
+        return distinct
+    if set(map(str, distinct)) <= set(classes):
         names = np.array(classes)
-        are_numbers = found.dtype.kind in "iu" and all(map(WHOLE.fullmatch, classes))
+        are_numbers = distinct.dtype.kind in "iu" and all(map(WHOLE.fullmatch, classes))
         return np.array(list(map(int, classes))) if are_numbers else names
     raise InputError(
-        f"the labels are {', '.join(map(str, found[:5]))}, the classifier's classes "
+        f"the labels are {', '.join(map(str, distinct[:5]))}, the classifier's classes "
         f"{', '.join(classes)}; name them so, or as so many numbers in their order"
     )

@@ -15,7 +15,7 @@ from ..files.weights import check_header, load_tensors, save_tensors
 from .classifier import AREAS_FILE
 
 NAME = "areas"
-CHANCE = 0.5  # the AUC of a unit that knows nothing
+CHANCE = 0.5  # the AUC of a unit that does not separate them
 
 
 def save_areas(folder: Path, areas: np.ndarray) -> None:

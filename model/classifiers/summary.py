@@ -151,8 +151,8 @@ class DateColumn:
         rows = list(rows)
         for name in sorted(names, key=lambda name: not DATE_NAME.search(name)):
             values = [row[name] for row in rows if row.get(name) not in (None, "")]
-            slashed = [found for value in values if (found := WITH_SLASHES.fullmatch(str(value)))]
-            column = cls(name, any(int(found[1]) > 12 for found in slashed))
+            slashed = [match for value in values if (match := WITH_SLASHES.fullmatch(str(value)))]
+            column = cls(name, any(int(match[1]) > 12 for match in slashed))
             dated = sum(column.month({name: value}) is not None for value in values)
             if values and dated >= LEAST_DATES * len(values):
                 return column
@@ -167,14 +167,14 @@ def month_of(value: object, day_first: bool | None = False) -> str | None:
     if hasattr(value, "year") and hasattr(value, "month"):
         return _month(value.year, value.month)
     text = str(value).strip()
-    if found := YEAR_FIRST.fullmatch(text):
-        return _month(found[1], found[2])
-    if found := DAY_FIRST.fullmatch(text) or MONTH_FIRST.fullmatch(text):
-        return _month(found[2], found[1])
-    if day_first is not None and (found := WITH_SLASHES.fullmatch(text)):
-        return _month(found[3], found[2 if day_first else 1])
-    if (found := IN_WORDS.fullmatch(text)) and found[1].lower() in MONTHS:
-        return _month(found[2], MONTHS.index(found[1].lower()) + 1)
+    if match := YEAR_FIRST.fullmatch(text):
+        return _month(match[1], match[2])
+    if match := DAY_FIRST.fullmatch(text) or MONTH_FIRST.fullmatch(text):
+        return _month(match[2], match[1])
+    if day_first is not None and (match := WITH_SLASHES.fullmatch(text)):
+        return _month(match[3], match[2 if day_first else 1])
+    if (match := IN_WORDS.fullmatch(text)) and match[1].lower() in MONTHS:
+        return _month(match[2], MONTHS.index(match[1].lower()) + 1)
     return None
 
 

@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from ..classifiers.classified_rows import IsKnown, classify_batches
+from ..classifiers.classified_rows import IsAnswered, classify_batches
 from ..classifiers.rows import InputRow, OwnNames, in_batches, rows_of
 from ..classifiers.summary import Summary
 from ..errors import InputError
@@ -149,7 +149,7 @@ def run(options: Namespace) -> None:
     prepare_output(options.output, options.report)
     check_apart([Path(options.input or "-")], [options.output, options.report])
     key, position = KeyChooser(options.text_key, TEXT_KEYS, "--text-key"), Position()
-    batches, keys = begun(options, key, position)
+    batches, keys = batches_and_keys(options, key, position)
     classifier = load(options)
 
     from ..classifiers.answers import added_names
@@ -159,29 +159,29 @@ def run(options: Namespace) -> None:
     names = OwnNames(added_names(classifier.fitted, neuron=options.neuron), keys)
     columns = [*names.of(keys), *names.added] if keys else []
     counts = Counts(classifier, options, names, key, names.added)
-    with opened(options, row_format, columns, names, classifier, key.key) as (writer, kept):
+    with open_output(options, row_format, columns, names, classifier, key.key) as (writer, written):
         # On a terminal, rows and a bar would write over each other.
         shown = options.output is not None or sys.stdout is None or not sys.stdout.isatty()
         with ProgressBar("classify", shown=shown) as progress:
             classifier.advance = progress.advance
             rows = classify_batches(
                 classifier,
-                counts.tags_counted(batches),
+                counts.counting_tags(batches),
                 names,
-                None if kept is None else known_to(kept, counts.add),
-                expectation(position, progress),
+                None if written is None else answered_in(written, counts.add),
+                progress_updater(position, progress),
                 neutral=options.neutral,
             )
             write_rows(rows, writer, progress, counts.add)
     counts.conclude(PLACE if options.input == "-" else options.input or "--text")
 
 
-def begun(
+def batches_and_keys(
     options: Namespace, key: KeyChooser, position: Position
 ) -> tuple[Iterator[list[InputRow]], list[str]]:
     """Return the batches of the input and the keys of its rows, as far as they are known.
 
-    The first batch is read here, before a model is loaded, so that its faults are reported at once.
+    The first batch is read here, before a model is loaded, so that its faults are reported early.
     Standard input is not waited for. Raises InputError if the column of groups is not a key.
     """
     batches, first = read_batches(options, key, position), list[InputRow]()
@@ -230,7 +230,7 @@ class Counts:
         if self._report is not None:
             self._report.add(row, outcome)
 
-    def tags_counted(self, batches: Iterable[list[InputRow]]) -> Iterator[list[InputRow]]:
+    def counting_tags(self, batches: Iterable[list[InputRow]]) -> Iterator[list[InputRow]]:
         """Yield the batches; count the texts that had HTML tags."""
         for batch in batches:
             self.summary.tagged += sum(row.had_tags for row in batch)
@@ -245,19 +245,19 @@ class Counts:
             log.info("%s: open it in a browser", self._page)
 
 
-def known_to(kept: WrittenRows, count: Callable[[Mapping[str, Any]], None]) -> IsKnown:
-    """Return a function: was this row already answered? Such a row is counted."""
+def answered_in(written: WrittenRows, count: Callable[[Mapping[str, Any]], None]) -> IsAnswered:
+    """Return a function that says whether a row was answered before, and counts such a row."""
 
-    def is_known(values: Mapping[str, Any]) -> bool:
-        is_next = kept.begins_next(values)
+    def is_answered(values: Mapping[str, Any]) -> bool:
+        is_next = written.begins_next(values)
         if is_next:
-            count({**values, **kept.last_results()})
+            count({**values, **written.last_results()})
         return is_next
 
-    return is_known
+    return is_answered
 
 
-def expectation(position: Position, progress: ProgressBar) -> Callable[[int], None]:
+def progress_updater(position: Position, progress: ProgressBar) -> Callable[[int], None]:
     """Return a function that reports how much there is to do, by the position in the file."""
     tokens = 0
 
@@ -291,8 +291,8 @@ def keys_of(options: Namespace, first: list[InputRow], key: KeyChooser) -> list[
     if options.input == "-" or not path.is_file():
         return list(first[0].record) if first else []
     position, keys = Position(), dict[str, None]()
-    given = as_input(path, TableOptions.from_options(options))
-    records = read_records(given, strict=True, position=position)
+    source = as_input(path, TableOptions.from_options(options))
+    records = read_records(source, strict=True, position=position)
     with ProgressBar("check", unit=" rows", delay=CHECK_SECONDS) as progress:
         for number, record in enumerate(records, start=1):
             unicode_text(key.value(record), record.place)  # finds the key; refuses no text
@@ -305,7 +305,7 @@ def keys_of(options: Namespace, first: list[InputRow], key: KeyChooser) -> list[
 
 
 @contextmanager
-def opened(
+def open_output(
     options: Namespace,
     row_format: RowFormat,
     columns: list[str],
@@ -333,9 +333,9 @@ def opened(
             yield make(file), None
     else:
         with resumable_output(output, request(options, row_format, classifier, key)) as file:
-            kept = WrittenRows(file, row_format, names.added, columns)
-            yield make(file, written_header=lambda: kept.header), kept
-            kept.finish()
+            written = WrittenRows(file, row_format, names.added, columns)
+            yield make(file, written_header=lambda: written.header), written
+            written.finish()
 
 
 def request(
@@ -399,11 +399,11 @@ def read_batches(
     elif options.input == "-":
         yield from read_stream(options, key)
     else:
-        given = as_input(options.input, TableOptions.from_options(options))
-        records = read_records(given, strict=True, position=position)
-        are_alike = given.kind not in JSON_KINDS
+        source = as_input(options.input, TableOptions.from_options(options))
+        records = read_records(source, strict=True, position=position)
+        are_alike = source.kind not in JSON_KINDS
         records = options.shard.of(records)
-        yield from in_batches(rows_of(records, key, given.location, are_alike=are_alike))
+        yield from in_batches(rows_of(records, key, source.location, are_alike=are_alike))
 
 
 def read_stream(options: Namespace, key: KeyChooser) -> Iterator[list[InputRow]]:

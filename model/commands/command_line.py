@@ -1,4 +1,4 @@
-"""The command `mlstm-sentiment`: its parts by name, their options, and options of several."""
+"""The command `mlstm-sentiment`: its subcommands, and the options that several of them have."""
 
 import argparse
 import re
@@ -99,7 +99,7 @@ def call(
     add_options(parser)
     options = parser.parse_args(words)
     if hasattr(options, "model"):
-        # Refused at once if there is none, before torch is loaded; fetched once.
+        # Refused before torch is loaded if there is none; fetched once.
         options.model = find_model(options.model)
     command(options)
 

@@ -68,34 +68,34 @@ def run(options: Namespace) -> None:
     folders = list(map(find_model, options.models))
     check_apart([options.data], [options.output])
     prepare_output(options.output)
-    given = read_test_texts(options)
+    data = read_test_texts(options)
 
     import torch
 
     from ..classifiers.comparison import agreement, compare_model, reading_warnings
     from ..files.weights import load_model
 
-    found: list[Compared] = []
+    comparisons: list[Compared] = []
     for name, folder in zip(options.models, folders, strict=True):
         loaded = load_model(folder, compute_dtype=torch.float32, device=options.device)
-        said = reading_warnings(name, loaded, given, options.data)
+        said = reading_warnings(name, loaded, data, options.data)
         for line in said:
             log.warning("warning: %s", line)
-        size = sum(map(len, map(loaded.tokens, given.texts)))
+        size = sum(map(len, map(loaded.tokens, data.texts)))
         with ProgressBar(name, size) as progress:
             compared = compare_model(
                 name,
                 loaded,
-                given,
+                data,
                 precision=options.precision,
                 device=options.device,
                 advance=progress.advance,
             )
         compared.result["warnings"] = said
-        found.append(compared)
-    agreements = agreement(found)
-    print("\n".join(table([each.result for each in found], agreements)))
-    forced = [each.result["model"] for each in found if each.result["never_neutral"]]
+        comparisons.append(compared)
+    agreements = agreement(comparisons)
+    print("\n".join(table([each.result for each in comparisons], agreements)))
+    forced = [each.result["model"] for each in comparisons if each.result["never_neutral"]]
     if forced:
         log.info("%s: never neutral here, but the likelier of two classes", ", ".join(forced))
     shipped = [
@@ -110,9 +110,9 @@ def run(options: Namespace) -> None:
         )
     if options.output is not None:
         result = {
-            "texts": len(given.texts),
-            "labelled": given.labels is not None,
-            "models": [each.result for each in found],
+            "texts": len(data.texts),
+            "labelled": data.labels is not None,
+            "models": [each.result for each in comparisons],
             "agreement": agreements,
             "origin": {"version": installed_version()},
         }
@@ -125,7 +125,7 @@ def read_test_texts(options: Namespace) -> "ComparedTexts":
 
     text_key = KeyChooser(options.text_key, TEXT_KEYS, "--text-key")
     label_key = KeyChooser(options.label_key, LABEL_KEYS, "--label-key")
-    texts, labels, kept = [], [], []
+    texts, labels, cleaned = [], [], []
     for record in read_records(
         as_input(options.data, TableOptions.from_options(options)), strict=True
     ):
@@ -134,7 +134,7 @@ def read_test_texts(options: Namespace) -> "ComparedTexts":
         if options.label_key is not None or label_key.key is not None:
             labels.append(label_of(record, label_key))
         texts.append(text)
-        kept.append(InputRow.of(record, text).text)
+        cleaned.append(InputRow.of(record, text).text)
     text_key.require(options.data)
     if 0 < len(labels) < len(texts):
         raise InputError(
@@ -144,13 +144,13 @@ def read_test_texts(options: Namespace) -> "ComparedTexts":
     counts = Counter(labels)
     keys = {"label": (label_key.key, label_key.option)} if labels else {}
     log_set(options.data, texts, counts, text_key, keys)
-    present = [row for row, text in enumerate(kept) if text is not None]
+    present = [row for row, text in enumerate(cleaned) if text is not None]
     if not present:
         raise InputError(f"{options.data}: no text to compare models on")
 
     from ..classifiers.comparison import ComparedTexts
 
-    plain = [text for text in kept if text is not None]
+    plain = [text for text in cleaned if text is not None]
     if len(counts) != 2:
         if options.label_key is not None:
             raise InputError(

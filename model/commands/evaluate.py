@@ -67,9 +67,9 @@ def run(options: Namespace, origin: Mapping[str, Any] | None = None) -> None:
 
 def texts_of(path: Path, text_key: str | None, table: TableOptions) -> list[str]:
     """Return the texts of a file; InputError if there are none."""
-    found = ReadingReport()
-    texts = list(read_texts([as_input(path, table)], text_key, found, strict=False))
-    log.info(found.summary())
+    report = ReadingReport()
+    texts = list(read_texts([as_input(path, table)], text_key, report, strict=False))
+    log.info(report.summary())
     if not texts:
         raise InputError(f"{path}: no reviews to score")
     return texts

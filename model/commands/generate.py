@@ -122,7 +122,7 @@ def run(options: Namespace) -> None:
         opening,
         config,
         samples=options.samples,
-        clamp=asked_clamp(options, loaded),
+        clamp=clamp_of(options, loaded),
         stop=review_start(loaded.profile) if options.stop else "",
         tokenizer=loaded.tokenizer,
     )
@@ -145,15 +145,13 @@ def show(prompt: str, pieces: Iterator[tuple[int, str]], samples: int) -> None:
         print(label.format(number) + text)
 
 
-def asked_clamp(options: Namespace, loaded: "LoadedModel") -> "Clamp | None":
+def clamp_of(options: Namespace, loaded: "LoadedModel") -> "Clamp | None":
     """Return the clamp that the options define, or None."""
     from ..classifiers.fitted import own_classifier
     from ..inference.sampling import Clamp
 
     if options.sentiment is not None:
-        if any(
-            given is not None for given in (options.neuron, options.value, options.hidden_value)
-        ):
+        if any(each is not None for each in (options.neuron, options.value, options.hidden_value)):
             raise InputError(
                 "--sentiment clamps the sentiment unit; give it or --neuron and --value"
             )

@@ -1,4 +1,4 @@
-"""How all our commands read their words: argparse, and its mistakes as one line."""
+"""The argument parser of all our commands: argparse, with each error on one line."""
 
 import argparse
 import os
@@ -36,10 +36,10 @@ class Parser(argparse.ArgumentParser):
 
     def parse_args(self, words: Any = None, namespace: Any = None) -> Any:
         """Return the options; InputError for an unknown word, and for text that is not UTF-8."""
-        given = map(_with_dashes, sys.argv[1:] if words is None else words)
-        options, unknown = self.parse_known_args(list(given), namespace)
+        words = map(_with_dashes, sys.argv[1:] if words is None else words)
+        options, unknown = self.parse_known_args(list(words), namespace)
         if unknown:
-            self.error(f"unknown: {unknown[0]}{self._meant(unknown)}")
+            self.error(f"unknown: {unknown[0]}{self._hint(unknown)}")
         for dest in TEXT_OPTIONS & vars(options).keys():
             value, name = getattr(options, dest), f"--{dest.replace('_', '-')}"
             if isinstance(value, list):
@@ -48,7 +48,7 @@ class Parser(argparse.ArgumentParser):
                 setattr(options, dest, utf8_argument(value, name))
         return options
 
-    def _meant(self, unknown: Sequence[str]) -> str:
+    def _hint(self, unknown: Sequence[str]) -> str:
         """Return a question about what unknown words may mean, or nothing."""
         if unknown[0].startswith("-"):
             return suggestion(unknown[0].partition("=")[0], self.names)

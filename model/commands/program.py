@@ -111,10 +111,10 @@ def _named() -> Iterator[None]:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Within it, raise Ended for the signals that would end the process at once.
+    """Within it, raise Ended for the signals that would end the process immediately.
 
-    So no file is left half-written. An ignored signal, as by nohup, stays ignored. A rank ends at
-    once: it may wait for its peers in C++, where Python handles no signal.
+    So no file is left half-written. An ignored signal, as by nohup, stays ignored. A rank ends
+    immediately: it may wait for its peers in C++, where Python handles no signal.
     """
     numbers = [getattr(signal, name) for name in ENDINGS if hasattr(signal, name)]
     if os.environ.get("RANK") or threading.current_thread() is not threading.main_thread():

@@ -22,7 +22,7 @@ from ..reading.inputs import Position
 from ..reading.progress import ProgressBar
 from ..reading.row_files import value_of
 from ..reading.texts import TEXT_KEYS, KeyChooser
-from .classify import Counts, begun, expectation, load
+from .classify import Counts, batches_and_keys, load, progress_updater
 from .command_line import (
     KINDS_HELP,
     Parser,
@@ -70,7 +70,7 @@ def run(options: Namespace) -> None:
     check_apart([Path(options.input)], [options.report])
     prepare_output(options.report)
     key, position = KeyChooser(options.text_key, TEXT_KEYS, "--text-key"), Position()
-    batches, keys = begun(options, key, position)
+    batches, keys = batches_and_keys(options, key, position)
     classifier = load(options)
 
     from ..classifiers.answers import added_names
@@ -81,12 +81,12 @@ def run(options: Namespace) -> None:
     counts = Counts(classifier, options, names, key, added)
     with ProgressBar("classify", shown=not is_answered) as progress:
         classifier.advance = progress.advance
-        tagged = counts.tags_counted(batches)
+        tagged = counts.counting_tags(batches)
         rows: Iterable[Sequence[Mapping[str, Any]]]
         if is_answered:
             rows = ([answered(row, classifier.classes) for row in batch] for batch in tagged)
         else:
-            on_size = expectation(position, progress)
+            on_size = progress_updater(position, progress)
             rows = classify_batches(classifier, tagged, names, on_size=on_size)
         for batch in rows:
             for row in batch:

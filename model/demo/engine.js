@@ -214,8 +214,8 @@ class Place {
   odds(tilt) {
     const { head, H } = this.engine, features = new Float64Array(this.pools.length * H);
     this.pools.forEach(({ kind, values }, index) => {
-      const share = kind === "mean" ? 1 / Math.max(this.count, 1) : 1;
-      for (let k = 0; k < H; k++) features[index * H + k] = values[k] * share;
+      const factor = kind === "mean" ? 1 / Math.max(this.count, 1) : 1;
+      for (let k = 0; k < H; k++) features[index * H + k] = values[k] * factor;
     });
     return head.odds(features, tilt);
   }
@@ -247,8 +247,8 @@ class Reading {
   restart() {
     this.values = [];
     this.odds = [];
-    this.kept = [new Place(this.engine)]; // every 64 tokens
-    this.here = this.kept[0].copy();
+    this.saved = [new Place(this.engine)]; // every 64 tokens
+    this.here = this.saved[0].copy();
     this.bag = null; // the n-grams of the words that have ended
   }
 
@@ -264,7 +264,7 @@ class Reading {
     this.bag = null;
     if (same < this.here.count) {
       this.here = this.before(same).copy();
-      this.kept.length = Math.floor(same / KEEP_EVERY) + 1;
+      this.saved.length = Math.floor(same / KEEP_EVERY) + 1;
       this.values.length = this.odds.length = this.end(this.here.count);
     }
     return this.values.length;
@@ -272,7 +272,7 @@ class Reading {
 
   // The last saved position that is not beyond a token.
   before(token) {
-    return this.kept[Math.floor(token / KEEP_EVERY)];
+    return this.saved[Math.floor(token / KEEP_EVERY)];
   }
 
   // How many bytes the first `count` tokens stand for.
@@ -290,7 +290,7 @@ class Reading {
       const from = this.here.count;
       const next = Math.min(this.tokens.length, (Math.floor(from / 16) + 1) * 16);
       this.here.read(this.tokens.subarray(from, next), (place) => this.note(place, unit));
-      if (next % KEEP_EVERY === 0) this.kept.push(this.here.copy());
+      if (next % KEEP_EVERY === 0) this.saved.push(this.here.copy());
     }
     return this.done;
   }
@@ -347,8 +347,8 @@ const CONTINUATIONS = [
 
 function afterByte(state, byte) {
   if (state < 0) return -1;
-  const found = CONTINUATIONS[state].find(([first, last]) => first <= byte && byte <= last);
-  return found ? found[2] : -1;
+  const range = CONTINUATIONS[state].find(([first, last]) => first <= byte && byte <= last);
+  return range ? range[2] : -1;
 }
 
 // The state after each token in each state, [8][V]; -1 if it may not follow, or has no bytes.
@@ -390,11 +390,11 @@ class Writer {
   }
 }
 
-function draw(logits, after, temperature, share) {
+function draw(logits, after, temperature, uniform) {
   const allowed = Array.from(logits.keys()).filter((token) => after[token] >= 0);
   const best = allowed.reduce((one, other) => (logits[other] > logits[one] ? other : one));
   if (temperature === 0) return best;
   const chances = allowed.map((token) => Math.exp((logits[token] - logits[best]) / temperature));
-  let left = share * chances.reduce((sum, chance) => sum + chance, 0);
+  let left = uniform * chances.reduce((sum, chance) => sum + chance, 0);
   return allowed[chances.findIndex((chance) => (left -= chance) < 0)] ?? best;
 }

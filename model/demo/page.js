@@ -114,7 +114,7 @@ class Panel {
   }
 
   // The position on the colour scale, -1 to 1, of a byte's letter.
-  share(byte) {
+  level(byte) {
     if (shadedBy === "unit") return clipped((polarity() * this.values[byte]) / limit());
     return beyond(sigmoid(this.odds[byte]), about.head.threshold);
   }
@@ -124,10 +124,10 @@ class Panel {
       const span = this.mirror.children[index];
       if (end < 0) return uncolour(span); // never read
       if (end < from) return;
-      const share = this.share(end);
-      if (Number.isNaN(share)) return uncolour(span); // not read yet
-      span.className = share < 0 ? "low" : "high";
-      span.style.setProperty("--share", Math.abs(share).toFixed(3));
+      const level = this.level(end);
+      if (Number.isNaN(level)) return uncolour(span); // not read yet
+      span.className = level < 0 ? "low" : "high";
+      span.style.setProperty("--share", Math.abs(level).toFixed(3));
     });
     this.draw();
   }
@@ -138,16 +138,16 @@ class Panel {
     const lines = [];
     let line, place;
     this.pieces.forEach(({ end }, index) => {
-      const share = end < 0 ? NaN : this.share(end);
+      const level = end < 0 ? NaN : this.level(end);
       const rect = [...this.mirror.children[index].getClientRects()].at(-1);
-      if (Number.isNaN(share) || !rect?.width) return;
+      if (Number.isNaN(level) || !rect?.width) return;
       const x = rect.left + rect.width / 2 - box.left, zero = rect.bottom - box.top + DOWN * size;
       // Another line of the text; or where its direction turns, a jump.
       const isApart = !line || Math.abs(zero - line.zero) > size / 2 || Math.abs(x - place) > 4 * size;
       if (isApart) lines.push((line = { zero, xs: [], ys: [] }));
       place = x;
       line.xs.push(x);
-      line.ys.push(zero - UP * size * share);
+      line.ys.push(zero - UP * size * level);
     });
     const paths = { zero: "", area: "", line: "" };
     for (const { zero, xs, ys } of lines) {
@@ -248,7 +248,7 @@ function percent(probability) {
   return `${(100 * probability).toFixed(1)} %`;
 }
 
-// How far a probability lies beyond the threshold, at which label and colour turn: -1 to 1.
+// How far a probability lies beyond the threshold, at which label and colour change: -1 to 1.
 function beyond(probability, threshold) {
   const gap = probability - threshold;
   return gap / ((gap > 0 ? 1 - threshold : threshold) || 1);
@@ -362,9 +362,9 @@ function difference() {
   const words = [`Unit ${unit}: the ${higher(gap)} text is higher by ${by}.`];
   if (!Number(by)) words[0] = `Unit ${unit}: both texts are equally high.`;
   if (about.head) {
-    const share = one.probability - other.probability, likely = `likely ${about.head.poles[1]}`;
-    const points = (100 * Math.abs(share)).toFixed(1);
-    const more = `The ${higher(share)} text is more ${likely}, by ${points} points.`;
+    const difference = one.probability - other.probability, likely = `likely ${about.head.poles[1]}`;
+    const points = (100 * Math.abs(difference)).toFixed(1);
+    const more = `The ${higher(difference)} text is more ${likely}, by ${points} points.`;
     words.unshift(Number(points) ? more : `Both texts are equally ${likely}.`);
   }
   line.textContent = words.join(" ");
@@ -413,9 +413,9 @@ async function share() {
 
 // -- settings
 
-function look(wanted) {
-  if (!Number.isInteger(wanted) || wanted < 0 || wanted >= about.units) return;
-  unit = wanted;
+function look(number) {
+  if (!Number.isInteger(number) || number < 0 || number >= about.units) return;
+  unit = number;
   find("unit").value = unit;
   find("clamped-unit").textContent = unit;
   find("note").textContent = isKnown()

@@ -34,11 +34,11 @@ class Subwords {
     this.lengths = Uint8Array.from(this.spellings, ({ length }) => length);
     this.blanks = Uint8Array.from(this.spellings, (bytes) =>
       Math.max(bytes.findIndex((byte) => !WHITE_SPACE.includes(byte)), 0)); // before a letter
-    const known = [...this.tokens.keys()];
-    this.longest = Math.max(...known.map((piece) => Array.from(piece).length));
-    this.unknown = Math.min(...known.map((piece) => this.score(piece))) - UNKNOWN_PENALTY;
+    const texts = [...this.tokens.keys()];
+    this.longest = Math.max(...texts.map((piece) => Array.from(piece).length));
+    this.unknown = Math.min(...texts.map((piece) => this.score(piece))) - UNKNOWN_PENALTY;
     // Where no piece goes beyond the space that begins it, words are split one by one.
-    this.words = known.some((piece) => piece.lastIndexOf(" ") > 0) ? /[^]+/gu : /[^ ]+| [^ ]*/gu;
+    this.words = texts.some((piece) => piece.lastIndexOf(" ") > 0) ? /[^]+/gu : /[^ ]+| [^ ]*/gu;
     this.cache = new Map();
     this.encoder = encoder;
     this.decoder = new TextDecoder("utf-8", { ignoreBOM: true });

@@ -5,7 +5,7 @@ const PACE = 18; // milliseconds between two written characters, so that one can
 
 let engine, unit, pumping = false;
 let writer = null; // the one at work
-const slots = new Map(); // name: {reading, serial, suffix, told}
+const slots = new Map(); // name: {reading, serial, suffix, sent}
 
 const pause = (milliseconds = 0) => new Promise((done) => setTimeout(done, milliseconds));
 
@@ -17,9 +17,9 @@ const ORDERS = {
   },
   // Read this text; the beginning that was read before is not read again.
   read({ slot, serial, bytes, suffix }) {
-    const found = slots.get(slot) ?? { reading: new Reading(engine) };
-    const told = found.reading.aim(bytes);
-    slots.set(slot, Object.assign(found, { serial, suffix, told, pending: true }));
+    const state = slots.get(slot) ?? { reading: new Reading(engine) };
+    const sent = state.reading.aim(bytes);
+    slots.set(slot, Object.assign(state, { serial, suffix, sent, pending: true }));
     pump();
   },
   // The next text of this slot is read from its beginning.
@@ -31,7 +31,7 @@ const ORDERS = {
     unit = order.unit;
     for (const slot of slots.values()) {
       slot.reading.restart();
-      Object.assign(slot, { told: 0, pending: true });
+      Object.assign(slot, { sent: 0, pending: true });
     }
     pump();
   },
@@ -72,7 +72,7 @@ onmessage = ({ data }) => {
 async function pump() {
   if (pumping) return;
   pumping = true;
-  for (let found; (found = nextPending()); await pause()) advance(...found);
+  for (let next; (next = nextPending()); await pause()) advance(...next);
   pumping = false;
 }
 
@@ -83,8 +83,8 @@ function nextPending() {
 function advance(name, slot) {
   const { reading, suffix, serial } = slot;
   const done = reading.advance(performance.now() + SLICE, unit);
-  const from = slot.told;
-  slot.told = reading.values.length;
+  const from = slot.sent;
+  slot.sent = reading.values.length;
   slot.pending = !done;
   postMessage({
     slot: name, serial, from, done,

@@ -26,11 +26,11 @@ def missing_kernels(index: int) -> str:
 
     torch calls a GPU available even if it was built without kernels for it.
     """
-    found = list(filter(None, map(KERNELS.fullmatch, torch.cuda.get_arch_list())))
-    if torch.version.cuda is None or not found:  # on AMD's GPUs the names are others
+    kernels = list(filter(None, map(KERNELS.fullmatch, torch.cuda.get_arch_list())))
+    if torch.version.cuda is None or not kernels:  # on AMD's GPUs the names are others
         return ""
     capability = torch.cuda.get_device_capability(index)
-    for kind, major, minor in (match.groups() for match in found):
+    for kind, major, minor in (match.groups() for match in kernels):
         built = int(major), int(minor)
         # Machine code runs on later GPUs of the same generation, PTX is compiled for any later one.
         if built <= capability and (kind == "compute" or built[0] == capability[0]):
@@ -73,8 +73,8 @@ def choose_device(name: DeviceName, machine: Machine | None = None) -> torch.dev
         if machine.gpus:
             warn_if_unused(machine.missing_kernels(0))
         kinds = ("cuda", "mps")
-        found = (kind for kind in kinds if not reason_against(torch.device(kind), machine))
-        return torch.device(next(found, "cpu"))
+        usable = (kind for kind in kinds if not reason_against(torch.device(kind), machine))
+        return torch.device(next(usable, "cpu"))
     try:
         device = torch.device(name)
     except (RuntimeError, TypeError) as error:

@@ -66,8 +66,8 @@ def quantized_shapes(
 def pack(integers: Tensor, bits: int) -> Tensor:
     """Put the lowest bits of int8 [..., n] side by side, uint8 [..., bits n / 8 rounded up]."""
     spread = np.unpackbits(integers.cpu().numpy().view(np.uint8)[..., None], axis=-1)  # [..., n, 8]
-    kept = spread[..., 8 - bits :].reshape(*integers.shape[:-1], -1)
-    return torch.from_numpy(np.packbits(kept, axis=-1))
+    lowest = spread[..., 8 - bits :].reshape(*integers.shape[:-1], -1)
+    return torch.from_numpy(np.packbits(lowest, axis=-1))
 
 
 def unpack(packed: Tensor, count: int, bits: int) -> Tensor:

@@ -52,8 +52,8 @@ def find_model(name_or_folder: str | Path) -> Path:
     if path.name == str(name_or_folder):  # a bare name, not a path that ends in one
         places.append(SHIPPED_MODELS / ALIASES.get(path.name, path.name))
     for folder in places:
-        if (found := model_in(folder)) is not None:
-            return found
+        if (model := model_in(folder)) is not None:
+            return model
     if str(name_or_folder) in FORMER:
         raise InputError(
             f"model {str(name_or_folder)!r}: no longer shipped; take default, or get it with git "

@@ -70,13 +70,11 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, sweep: bool
     path = path.resolve() if path.is_symlink() else path
     if sweep:
         _remove_abandoned(path)
-    temporary = _beside(path, f"{secrets.token_hex(4)}.{PARTIAL}")
+    temporary = _hidden_sibling(path, f"{secrets.token_hex(4)}.{PARTIAL}")
     try:
         with path_in_oserrors(path, temporary):
             temporary.touch()
-            mode = stat.S_IMODE(
-                temporary.stat().st_mode
-            )  # reading the umask would change it for all
+            mode = stat.S_IMODE(temporary.stat().st_mode)  # to read the umask is to change it
             write(temporary)
             os.chmod(temporary, mode)  # safetensors makes files that only the owner reads
             flush_to_disk(temporary)
@@ -175,13 +173,13 @@ def _remove_abandoned(path: Path) -> None:
 
 def foreign_files(folder: Path, ours: Contents) -> list[str]:
     """Return the relative paths of files in a folder that we did not write, and of all links."""
-    found = []
+    foreign = []
     for place, folders, files in os.walk(folder):
         for path in (Path(place, name) for name in [*folders, *files]):
             name = path.relative_to(folder)
             if path.is_symlink() or (not path.is_dir() and not _is_ours(name, ours)):
-                found.append(name.as_posix())
-    return sorted(found)
+                foreign.append(name.as_posix())
+    return sorted(foreign)
 
 
 def _is_ours(path: Path, ours: Contents) -> bool:
@@ -219,10 +217,10 @@ def check_replaceable(folder: Path, ours: Contents) -> None:
     check_no_link(folder)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file, but a folder of this name is needed; move it away")
-    if found := foreign_files(folder, ours):
+    if foreign := foreign_files(folder, ours):
         raise InputError(
-            f"{folder}: is replaced as a whole, but holds what is not ours: {listed(found)}; move "
-            "that away"
+            f"{folder}: is replaced as a whole, but holds what is not ours: {listed(foreign)}; "
+            "move that away"
         )
 
 
@@ -237,8 +235,8 @@ def whole_folder(final: Path, ours: Contents) -> Iterator[Path]:
     folder or the new one whole. After a kill between the two renames, the old one has a temporary
     name, which `recover_folders` undoes.
     """
-    partial, old = _beside(final, PARTIAL), _beside(final, OLD)
-    _put_away(partial, final, ours)
+    partial, old = _hidden_sibling(final, PARTIAL), _hidden_sibling(final, OLD)
+    _remove_or_rename(partial, final, ours)
     try:
         with path_in_oserrors(final, partial):
             partial.mkdir(parents=True)
@@ -258,7 +256,7 @@ def remove_folder(folder: Path) -> None:
     Removal is tried again with the next folder removed next to it.
     """
     with suppress(OSError):
-        folder.rename(_beside(folder, f"{secrets.token_hex(4)}.{REMOVED}.{PARTIAL}"))
+        folder.rename(_hidden_sibling(folder, f"{secrets.token_hex(4)}.{REMOVED}.{PARTIAL}"))
     for left in folder.parent.glob(f".*.{REMOVED}.{PARTIAL}"):
         if REMOVED_FOLDER.fullmatch(left.name):
             shutil.rmtree(left, ignore_errors=True)
@@ -288,8 +286,8 @@ def step_folder(parent: Path, step: int) -> Path:
 
 def step_folders(parent: Path) -> list[Path]:
     """Return the checkpoints in a folder, oldest first; other names are ignored."""
-    found = (path for path in parent.glob("step-*") if STEP_FOLDER.fullmatch(path.name))
-    return sorted((path for path in found if path.is_dir()), key=step_of)
+    paths = (path for path in parent.glob("step-*") if STEP_FOLDER.fullmatch(path.name))
+    return sorted((path for path in paths if path.is_dir()), key=step_of)
 
 
 def step_of(folder: Path) -> int:
@@ -299,27 +297,27 @@ def step_of(folder: Path) -> int:
 def _recover(old: Path, final: Path, ours: Contents) -> None:
     """Remove the old folder if its successor exists, else rename it back."""
     if os.path.lexists(final):
-        _put_away(old, final, ours)
+        _remove_or_rename(old, final, ours)
     elif os.path.lexists(old):
         old.rename(final)
 
 
-def _put_away(old: Path, final: Path, ours: Contents) -> None:
+def _remove_or_rename(old: Path, final: Path, ours: Contents) -> None:
     """Remove a folder; if it is a link or holds a file that is not ours, rename it instead."""
     if not os.path.lexists(old):
         return
     is_folder = old.is_dir() and not old.is_symlink()
-    found = foreign_files(old, ours) if is_folder else []
-    if is_folder and not found:
+    foreign = foreign_files(old, ours) if is_folder else []
+    if is_folder and not foreign:
         remove_folder(old)
         return
     (free,) = first_free(lambda n: [final.with_name(f"{final.name}-kept{f'-{n}' * (n > 1)}")])
     old.rename(free)
-    what = f"held {listed(found)}, which is not ours" if found else "was a link or a file"
+    what = f"held {listed(foreign)}, which is not ours" if foreign else "was a link or a file"
     log.warning("%s: %s; that is now %s", final, what, free)
 
 
-def _beside(path: Path, word: str) -> Path:
+def _hidden_sibling(path: Path, word: str) -> Path:
     return path.with_name(f".{path.name}.{word}")
 
 
@@ -448,14 +446,14 @@ def lock_folder(folder: Path, timeout: float = 0.0, *, new: bool = False) -> Ite
         if place.is_symlink() and not place.exists():
             raise InputError(f"{place}: is a broken link; is its disk mounted?")
     lock = _lock_of(folder / LOCK_FILE)
-    made = _acquire(lock, folder, timeout, new, MOST_TRIES)
+    created = _acquire(lock, folder, timeout, new, MOST_TRIES)
     try:
         write_json(folder / HOLDER_FILE, _description())
         yield
     finally:
         for name in (HOLDER_FILE, LOCK_FILE):  # while they are this process's
             (folder / name).unlink(missing_ok=True)
-        if made:
+        if created:
             with suppress(OSError):  # it holds something
                 folder.rmdir()
         lock.release()
@@ -473,7 +471,7 @@ def _acquire(
     lock: filelock.BaseFileLock, folder: Path, timeout: float, new: bool, tries: int
 ) -> bool:
     """Return whether the folder had to be created."""
-    made = not folder.exists()
+    created = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=not new)
     except FileExistsError:
@@ -494,7 +492,7 @@ def _acquire(
         if error.errno not in NO_LOCKS:
             raise
         _warn(folder, error.strerror)
-    return made
+    return created
 
 
 def _lock(lock: filelock.BaseFileLock, folder: Path, timeout: float) -> None:

@@ -38,7 +38,7 @@ FORMAT_VERSION = 4
 FLOATS = {"F64", "F32", "F16", "BF16"}  # safetensors' words for what weights may be, and
 INTEGERS = {8: "I8", 6: "U8", 5: "U8"}  # for what is kept as integers of so many bits
 GET_AGAIN = "; get it again"  # the remedy for a model that was copied or downloaded
-MOST_HEADER_BYTES = 1 << 20  # of a file of ours: names and shapes
+MOST_HEADER_BYTES = 1 << 20  # of our files: names and shapes
 
 Shape = tuple[int, ...]
 LAYOUT = "the layout, by the sizes of its other tensors, has"
@@ -154,7 +154,7 @@ def load_model(
             f"{path}: {config.resolved_vocabulary_size} tokens, but its tokenizer has "
             f"{tokenizer.vocabulary_size}"
         )
-    with torch.device("meta"), _LeftAsTheyAre():
+    with torch.device("meta"), _SkipInitialization():
         expected = LanguageModel(config, compute_dtype)
     tensors = _load_weights(folder / WEIGHTS_FILE, expected, rest.bits if quantized else None)
     weights = {name: tensor.float() for name, tensor in tensors.items()}
@@ -183,7 +183,7 @@ def adapted(
     return replace(loaded, model=model)
 
 
-class _LeftAsTheyAre(TorchFunctionMode):
+class _SkipInitialization(TorchFunctionMode):
     """Makes torch.nn.init do nothing.
 
     For tensors on the meta device, torch would draw numbers in Python code that imports its
@@ -216,8 +216,8 @@ def _read_architecture(description: Mapping[str, Any], backend: str, path: Path)
     if not isinstance(architecture, dict):
         raise InputError(f"{path}: has no architecture section")
     cell = architecture.get("cell")
-    known = architecture_fields(cell)
-    unknown, missing = set(architecture) - known, known - {"vocabulary_size"} - set(architecture)
+    keys = architecture_fields(cell)
+    unknown, missing = set(architecture) - keys, keys - {"vocabulary_size"} - set(architecture)
     try:
         check_not_closed(cell)
         if unknown or missing:
@@ -333,9 +333,9 @@ def check_header(
     """
     with _clear_read_errors(path), safe_open(path, framework="pt") as file:
         slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
-        found = {name: tuple(part.get_shape()) for name, part in slices.items()}
+        shapes = {name: tuple(part.get_shape()) for name, part in slices.items()}
         dtypes = {name: part.get_dtype() for name, part in slices.items()}
-    check_shapes(path, found, dict(sorted(expected.items())), "the description asks for")
+    check_shapes(path, shapes, dict(sorted(expected.items())), "the description asks for")
     for name, dtype in sorted(dtypes.items()):
         bits = integers.get(name)
         if dtype not in (FLOATS if bits is None else {INTEGERS[bits]}):
@@ -344,32 +344,32 @@ def check_header(
 
 
 def check_shapes(
-    source: Path, found: Mapping[str, Shape], expected: Mapping[str, Shape], authority: str
+    source: Path, actual: Mapping[str, Shape], expected: Mapping[str, Shape], authority: str
 ) -> None:
     """Raise InputError for the first tensor that is missing, unknown, or of another shape.
 
     authority: where the expected shapes come from, with a verb, for the message.
     """
-    for name in [*expected, *sorted(set(found) - set(expected))]:
-        if found.get(name) != expected.get(name):
-            wanted = _text(expected[name]) if name in expected else "none of that name"
+    for name in [*expected, *sorted(set(actual) - set(expected))]:
+        if actual.get(name) != expected.get(name):
+            required = _text(expected[name]) if name in expected else "none of that name"
             raise InputError(
-                f"{source}: tensor {name} is {_text(found.get(name))} where {authority} {wanted}"
+                f"{source}: tensor {name} is {_text(actual.get(name))} where {authority} {required}"
             )
 
 
 def check_tensors(
-    source: Path, found: Mapping[str, Tensor], expected: Mapping[str, Tensor], authority: str
+    source: Path, actual: Mapping[str, Tensor], expected: Mapping[str, Tensor], authority: str
 ) -> None:
     """Raise InputError for the first tensor that is missing, unknown, of another shape or dtype.
 
     bfloat16 passes for float32: packed runs may be rounded to it. authority: as for `check_shapes`.
     """
-    check_shapes(source, _shapes_of(found), _shapes_of(expected), authority)
-    for name, tensor in found.items():
-        wanted = expected[name].dtype
-        rounded = wanted == torch.float32 and tensor.dtype == torch.bfloat16
-        if tensor.dtype != wanted and not rounded:
+    check_shapes(source, _shapes_of(actual), _shapes_of(expected), authority)
+    for name, tensor in actual.items():
+        dtype = expected[name].dtype
+        rounded = dtype == torch.float32 and tensor.dtype == torch.bfloat16
+        if tensor.dtype != dtype and not rounded:
             raise InputError(
                 f"{source}: tensor {name} is {_word(tensor)} where {authority} "
                 f"{_word(expected[name])}"

@@ -122,9 +122,9 @@ def _name_of(build: Build) -> str:
 
 def _announce(build: Build) -> None:
     """Announce the wait, as a warning: Python shows warnings by default."""
-    if (wanted := os.environ.get("CXX")) and not _chosen_compiler():
+    if (cxx := os.environ.get("CXX")) and not _chosen_compiler():
         _log.warning(
-            "CXX names %s, which is not a program here; using %s", wanted, shlex.join(_compiler())
+            "CXX names %s, which is not a program here; using %s", cxx, shlex.join(_compiler())
         )
     _log.warning(
         "compiling the recurrence for this machine, once (%s); this takes about ten seconds, on a "
@@ -199,11 +199,11 @@ def _is_private(path: Path, is_kind: Callable[[int], bool]) -> bool:
 
     A link is neither. is_kind: stat.S_ISREG or stat.S_ISDIR.
     """
-    found = path.lstat()
+    status = path.lstat()
     if not hasattr(os, "getuid"):
-        return is_kind(found.st_mode)
-    writable_by_others = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    return is_kind(found.st_mode) and found.st_uid in (0, os.getuid()) and not writable_by_others
+        return is_kind(status.st_mode)
+    writable_by_others = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return is_kind(status.st_mode) and status.st_uid in (0, os.getuid()) and not writable_by_others
 
 
 @cache

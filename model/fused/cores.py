@@ -108,8 +108,8 @@ def _mount(controller: str, root: Path) -> tuple[Path, str]:
     with suppress(OSError):
         for line in (root / "proc/self/mountinfo").read_text().splitlines():
             place, _, system = line.partition(" - ")
-            found, _, options = system.split(" ", 2)
-            if found == kind and (not controller or controller in options.split(",")):
+            file_system, _, options = system.split(" ", 2)
+            if file_system == kind and (not controller or controller in options.split(",")):
                 top, point = place.split(" ")[3:5]
                 return root / point.lstrip("/"), top
     return root / "sys/fs/cgroup" / controller, "/"

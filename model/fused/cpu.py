@@ -181,7 +181,7 @@ def call(name: str, sizes: tuple[int, int, int], **tensors: Tensor | None) -> No
     name = f"mlstm_{name}_{_name(packed.dtype)}"
     dtype = torch.float32 if packed.dtype == INTEGERS else packed.dtype
     narrow, wide = (pooled_empty(B, n * H + PAD, dtype=dtype) for n in (1, 4))
-    given = {"narrow": narrow, "wide": wide, **tensors}
-    pointers = {key: tensor.data_ptr() for key, tensor in given.items() if tensor is not None}
+    fields = {"narrow": narrow, "wide": wide, **tensors}
+    pointers = {key: tensor.data_ptr() for key, tensor in fields.items() if tensor is not None}
     window = _Window(*sizes, torch.get_num_threads(), **pointers)
     getattr(window_library(), name)(ctypes.byref(window))

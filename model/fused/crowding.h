@@ -40,20 +40,20 @@ inline void take_short_slices([[maybe_unused]] int64_t thread) {
 // Keep, or let go, a team of threads that only sleep. libgomp polls for milliseconds as long as
 // each of its threads can have a core, and for microseconds while there are more of them than
 // cores: this makes them more. Nothing else changes it once torch is loaded.
-inline void keep_idle_team(bool wanted, int64_t threads) {
-  static std::atomic<bool> kept{false};
-  if (kept.exchange(wanted) == wanted) return;
-  kept.notify_all();
-  if (!wanted) return;
+inline void keep_idle_team(bool crowded, int64_t threads) {
+  static std::atomic<bool> keeping{false};
+  if (keeping.exchange(crowded) == crowded) return;
+  keeping.notify_all();
+  if (!crowded) return;
   std::thread([threads] {
     in_team(threads, [](int64_t, int64_t) {});
-    kept.wait(true);
+    keeping.wait(true);
   }).detach();
 }
 
 }  // namespace crowding
 
 extern "C" void mlstm_take_short_slices(int64_t thread) { crowding::take_short_slices(thread); }
-extern "C" void mlstm_keep_idle_team(bool wanted, int64_t threads) {
-  crowding::keep_idle_team(wanted, threads);
+extern "C" void mlstm_keep_idle_team(bool crowded, int64_t threads) {
+  crowding::keep_idle_team(crowded, threads);
 }

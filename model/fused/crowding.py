@@ -1,6 +1,6 @@
 """Notices other programs on our cores; crowding.h has the reaction of our threads.
 
-Threads that wait for each other poll, which is fastest if each has its own core. Beside other
+Threads that wait for each other poll, which is fastest if each has its own core. Next to other
 programs, a polling thread takes time from the thread that it waits for, and a sleeping one gets a
 core back late. So while our threads queue for cores, OpenMP's threads sleep soon, and all threads
 ask the scheduler for short slices of time. This changes every thread of the process, so it happens
@@ -64,12 +64,12 @@ class Watch:
             for thread in map(int, _listed_threads()):
                 library.mlstm_take_short_slices(c_int64(thread))
 
-    def _keep_idle_team(self, wanted: bool) -> None:
+    def _keep_idle_team(self, crowded: bool) -> None:
         library = window_library()
         threads = affine_cores() - torch.get_num_threads() + 2  # with torch's, one more than cores
         # If torch alone has more threads than cores, OpenMP polls only briefly anyway.
-        if library is not None and (not wanted or 1 < threads <= MOST_IDLE_THREADS):
-            library.mlstm_keep_idle_team(c_bool(wanted), c_int64(threads))
+        if library is not None and (not crowded or 1 < threads <= MOST_IDLE_THREADS):
+            library.mlstm_keep_idle_team(c_bool(crowded), c_int64(threads))
 
 
 def queued_seconds() -> float:

@@ -1,9 +1,9 @@
 """What this package changes in the process that it runs in.
 
-In a program that imports the package: nothing. In a process of one of our commands, which calls
-`own_process` at its start: the number of torch's threads follows the quota of cores, and threads
-make room for other programs (crowding.py). In a forked process that uses a model: see
-`follow_fork`.
+It changes nothing in a program that imports it. In a process of one of our commands, which calls
+`own_process` at its start, the number of torch's threads follows the quota of cores, and threads
+make room for other programs (crowding.py). `follow_fork` changes a forked process that uses a
+model.
 """
 
 import os
@@ -28,7 +28,7 @@ def owns_process() -> bool:
 
 
 def follow_quota() -> None:
-    """In a process of ours, let torch use at most as many threads as usable cores."""
+    """In a process of our commands, let torch use at most as many threads as usable cores."""
     if _owned:
         limit_threads()
 

@@ -19,12 +19,12 @@ int omp_get_num_threads();
 // Call work(thread, threads) on each of so many threads at once; on fewer where there are no more,
 // and on one at least: none would let OpenMP choose, and it ends the process for less than none.
 template <typename Work>
-void in_team(int64_t wanted, Work work) {
+void in_team(int64_t count, Work work) {
   const auto call = [](void* data) {
     (*static_cast<Work*>(data))(omp_get_thread_num(), omp_get_num_threads());
     std::atomic_thread_fence(std::memory_order_seq_cst);  // what was streamed is seen by all
   };
-  GOMP_parallel(call, &work, static_cast<unsigned>(std::max<int64_t>(wanted, 1)), 0);
+  GOMP_parallel(call, &work, static_cast<unsigned>(std::max<int64_t>(count, 1)), 0);
 }
 
 // Polls before a thread sleeps. A partner with a core to itself comes within microseconds, and
@@ -76,8 +76,8 @@ class Counts {
   explicit Counts(int64_t things) : done_(things) {}
 
   uint32_t times(int64_t thing) const { return done_[thing].load(); }
-  void wait(int64_t thing, uint32_t wanted) {
-    for (uint32_t seen; (seen = times(thing)) < wanted;) done_[thing].wait(seen);
+  void wait(int64_t thing, uint32_t target) {
+    for (uint32_t seen; (seen = times(thing)) < target;) done_[thing].wait(seen);
   }
   void add(int64_t thing) {
     ++done_[thing];

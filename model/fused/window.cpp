@@ -49,7 +49,7 @@ struct Window {
   float* c;               // [T, B, H]; [1, B, H], the last, where nothing is saved
   void* recurrent;        // S [T, B, H]: W_mh h, the other factor of m; null: not saved
   void* gates;            // S [T, B, 4H] after their non-linearities; null: not saved
-  void* packed;           // W [5H * H]: what mlstm_pack made of the weights; scratch backward.
+  void* packed;           // W [5H * H]: the weights, as packed by mlstm_pack; scratch backward.
                           // Of integers then float scales [5H] and int32_t offsets [5H]
   void* narrow;           // S [B, H + kPad] scratch: h forward, d_recurrent backward
   void* wide;             // S [B, 4H + kPad] scratch: m forward, d z backward
@@ -159,8 +159,8 @@ class Pass {
   const Window& w;
   Assignment my;
   const int64_t H;
-  std::vector<Sum> tile;  // what one panel made: [lanes, columns of the panel]
-  std::vector<uint8_t> rounded;  // [lanes, H + kPad], what `left` made, of integers
+  std::vector<Sum> tile;  // the product with one panel: [lanes, columns of the panel]
+  std::vector<uint8_t> rounded;  // [lanes, H + kPad], the output of `left`, as integers
   std::vector<float> lane_scales;
 
   int64_t width(int64_t block) const { return std::min(kUnits, H - block * kUnits); }
@@ -229,9 +229,9 @@ class Pass {
              a.rows + k, panel + k * columns, tile.data(), kInterleaved > 1);
   }
 
-  // n numbers of what a product made, from `column` on. unit: the row of the weights, of w_mh and
+  // n numbers of a product, from `column` on. unit: the row of the weights, of w_mh and
   // then of w_h.
-  Vec made(int64_t row, int64_t column, int64_t columns, int64_t unit, int64_t n) const {
+  Vec product_at(int64_t row, int64_t column, int64_t columns, int64_t unit, int64_t n) const {
     const Sum* from = &tile[row * columns + column];
     if constexpr (kIntegers) {
       return integers::widened(from, offsets() + unit, n) * load(scales() + unit, n) *
@@ -254,7 +254,7 @@ class Pass {
     const int64_t columns = width(block);
     product(h, H, panel_mh(block), columns);
     for_each_vector(block, [&](int64_t row, int64_t j, int64_t unit, int64_t n) {
-      const Vec r = made(row, j, columns, unit, n);
+      const Vec r = product_at(row, j, columns, unit, n);
       store(at(w.wide, row, 4 * H + kPad) + unit, load(x_row(t, row) + unit, n) * r, n);
       if (w.recurrent) stream(at(w.recurrent, t, row, H) + unit, r, n);
     });
@@ -267,7 +267,7 @@ class Pass {
     for_each_vector(block, [&](int64_t row, int64_t j, int64_t unit, int64_t n) {
       const S* x = x_row(t, row) + H + unit;
       const auto sum = [&](int64_t gate) {
-        const Vec z = made(row, gate * columns + j, 4 * columns, (1 + gate) * H + unit, n);
+        const Vec z = product_at(row, gate * columns + j, 4 * columns, (1 + gate) * H + unit, n);
         return load(x + gate * H, n) + z + load(w.b + gate * H + unit, n);
       };
       const Vec i = sigmoid(sum(0)), f = sigmoid(sum(1)), u = tanh_of(sum(2)), o = sigmoid(sum(3));
@@ -392,15 +392,15 @@ template <typename S>
 bool multiplies() {
   const S a[2] = {S(1.f), S(2.f)};
   const S panel[4] = {S(3.f), S(5.f), S(7.f), S(11.f)};  // two columns, two rows
-  float made[2] = {};
+  float sums[2] = {};
   try {
-    brgemm(1, 2, 2, 2, 2, 2, false, a, panel, made, sizeof(S) == 2);
+    brgemm(1, 2, 2, 2, 2, 2, false, a, panel, sums, sizeof(S) == 2);
     at::native::cpublas::brgemm_release(sizeof(S) == 2);
   } catch (const std::exception&) {
     return false;
   }
-  return sizeof(S) == 2 ? made[0] == 13.f && made[1] == 29.f   // rows interleaved
-                        : made[0] == 17.f && made[1] == 27.f;
+  return sizeof(S) == 2 ? sums[0] == 13.f && sums[1] == 29.f   // rows interleaved
+                        : sums[0] == 17.f && sums[1] == 27.f;
 }
 
 }  // namespace

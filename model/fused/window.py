@@ -163,20 +163,20 @@ def kernel_inputs(window: RecurrenceInput, *, projects: bool = False) -> Inputs:
     """
     x, indices, state, weights = window.x_proj, window.indices, window.state, window.weights
     (B, H), dtype, E = state.h.shape, weights.w_mh.dtype, _width_of_x(window, projects)
-    given = (x, state.h, state.c, weights.w_mh, weights.w_h, weights.b)
+    operands = (x, state.h, state.c, weights.w_mh, weights.w_h, weights.b)
     sequence = (x.shape[0], B, E) if indices is None else (x.shape[0], 5 * H)
     shapes = (sequence, (B, H), (B, H), (H, H), (4 * H, H), (4 * H,))
-    fits = all(tensor.shape == shape for tensor, shape in zip(given, shapes, strict=True))
+    fits = all(tensor.shape == shape for tensor, shape in zip(operands, shapes, strict=True))
     if not fits or (indices is not None and (indices.dim() != 2 or indices.shape[1] != B)):
-        found = [tuple(tensor.shape) for tensor in given]
+        actual = [tuple(tensor.shape) for tensor in operands]
         read = "" if indices is None else f", indices {tuple(indices.shape)} instead of (T, {B})"
-        raise ValueError(f"x, h, c, w_mh, w_h, b are {found} instead of {list(shapes)}{read}")
-    tensors = [*given, *([] if indices is None else [indices])]
+        raise ValueError(f"x, h, c, w_mh, w_h, b are {actual} instead of {list(shapes)}{read}")
+    tensors = [*operands, *([] if indices is None else [indices])]
     if any(tensor.device != weights.w_mh.device for tensor in tensors):
         devices = ", ".join(str(tensor.device) for tensor in tensors)
         raise ValueError(f"x, h, c, w_mh, w_h, b and indices are on {devices}; they must be on one")
     dtypes = (dtype, dtype, torch.float32, dtype, dtype, torch.float32)
-    dense, *rest = (t.to(wanted).contiguous() for t, wanted in zip(given, dtypes, strict=True))
+    dense, *rest = (t.to(target).contiguous() for t, target in zip(operands, dtypes, strict=True))
     return Inputs(dense, _dense_indices(indices, len(x)), *rest)
 
 
@@ -187,8 +187,8 @@ def _width_of_x(window: RecurrenceInput, projects: bool) -> int:
     if not projects or window.indices is not None:
         raise ValueError("x must be projected before: neither these kernels nor tables take w_x")
     if w_x.dim() != 2 or len(w_x) != 5 * len(w_mh) or w_x.device != w_mh.device:
-        found = f"{tuple(w_x.shape)} on {w_x.device}"
-        raise ValueError(f"w_x is {found} instead of ({5 * len(w_mh)}, E) on {w_mh.device}")
+        actual = f"{tuple(w_x.shape)} on {w_x.device}"
+        raise ValueError(f"w_x is {actual} instead of ({5 * len(w_mh)}, E) on {w_mh.device}")
     return w_x.shape[1]
 
 

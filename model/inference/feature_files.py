@@ -79,13 +79,13 @@ class Reading:
     def tokens_in(self, batches: int) -> int:
         """Return how many tokens the first batches have."""
         lengths = list(map(len, self.sequences))
-        found = ragged_batches(lengths, self.batch_size, block=max(lengths, default=1))
-        first = (batch.indices for batch, _ in zip(found, range(batches), strict=False))
+        ragged = ragged_batches(lengths, self.batch_size, block=max(lengths, default=1))
+        first = (batch.indices for batch, _ in zip(ragged, range(batches), strict=False))
         return sum(lengths[index] for indices in first for index in indices)
 
 
 class LongReading:
-    """A reading of more texts than fit into memory: part after part, each made anew for its turn.
+    """A reading of more texts than fit into memory, in parts that are made one at a time.
 
     parts: returns the readings of the parts, one after the other, the same at every call.
     """
@@ -123,12 +123,12 @@ class LongReading:
 
     def tokens_in(self, batches: int) -> int:
         """Return about how many tokens the first batches have."""
-        found = 0.0
+        total = 0.0
         for _, in_part, tokens in self._sizes:
             done = min(batches, in_part)
-            found += tokens * done / in_part
+            total += tokens * done / in_part
             batches -= done
-        return round(found)
+        return round(total)
 
 
 def compute(
@@ -138,11 +138,11 @@ def compute(
 
     A call for the same path and `digest` continues where an interrupted one stopped. Only one
     process may write a path. Raises InputError for damaged files of an interrupted call, and
-    OSError at once if the disk is too small. advance: called with the number of tokens read.
+    OSError early if the disk is too small. advance: called with the number of tokens read.
     """
     partial, progress = path.with_suffix(".partial.npy"), path.with_suffix(".progress.json")
     done = _batches_done(reading, partial, progress, digest)
-    array = _opened(partial, reading.shape, anew=not done)
+    array = _open_array(partial, reading.shape, anew=not done)
     saved_at = time.monotonic()
     try:
         advance(reading.tokens_in(done))
@@ -173,12 +173,12 @@ def _batches_done(
         return 0
     noted = read_json(progress)
     if noted.get("digest", digest) != digest:
-        _set_aside(partial, progress)
+        _rename_to_free_name(partial, progress)
         return 0
     return checked_whole(f"{progress}: batches", noted.get("batches"), 0, reading.batches)
 
 
-def _set_aside(*files: Path) -> None:
+def _rename_to_free_name(*files: Path) -> None:
     """Give the part of another command a free name: it may have taken hours."""
     free = first_free(lambda n: [path.with_suffix(f".{n}{path.suffix}") for path in files])
     for path, name in zip(files, free, strict=True):
@@ -186,7 +186,7 @@ def _set_aside(*files: Path) -> None:
     log.info("%s: is of other texts or options; it is now %s", files[0], free[0])
 
 
-def _opened(partial: Path, shape: tuple[int, int], *, anew: bool) -> np.memmap:
+def _open_array(partial: Path, shape: tuple[int, int], *, anew: bool) -> np.memmap:
     """Map the file that is being written; a full disk raises OSError now."""
     try:
         if anew:

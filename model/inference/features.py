@@ -61,10 +61,10 @@ class FeatureKind:
     def layers_of(self, config: ModelConfig) -> list[int]:
         """Return the layers read; InputError for one that the model does not have."""
         if isinstance(self.layers, str):
-            known = {"last": [config.layers - 1], "all": list(range(config.layers))}
-            if self.layers not in known:
+            choices = {"last": [config.layers - 1], "all": list(range(config.layers))}
+            if self.layers not in choices:
                 raise InputError(f"layers is {self.layers!r}; known: last, all, or a list")
-            return known[self.layers]
+            return choices[self.layers]
         chosen = _as_list("layers", self.layers)
         if not chosen or not all(is_whole(n) and 0 <= n < config.layers for n in chosen):
             raise InputError(
@@ -148,10 +148,10 @@ def preset(name: str, **overrides: Any) -> dict[str, Any]:
 
 def check_poolings(poolings: Sequence[str]) -> None:
     """Raise InputError unless these are known poolings, each once, and at least one."""
-    known = get_args(Pooling)
+    names = get_args(Pooling)
     for pooling in poolings:
-        if pooling not in known:
-            raise InputError(f"pooling is {pooling!r}; known: {', '.join(known)}")
+        if pooling not in names:
+            raise InputError(f"pooling is {pooling!r}; known: {', '.join(names)}")
     if not poolings or len(set(poolings)) != len(poolings):
         raise InputError(f"pooling is {list(poolings)}; name each once, and at least one")
 

@@ -27,7 +27,7 @@ TrainingPrecision = Literal["auto", FloatPrecision]
 VOCABULARY_SIZE = 256  # V where bytes are the tokens
 MOST_BIAS = 100  # of the forget gate, which is open or shut far below that
 # Far above any real model. Below these limits shapes fit torch's integers, and even a malicious
-# description is checked against its file at once.
+# description is checked against its file immediately.
 MOST = {
     **dict.fromkeys(("hidden_size", "embedding_size", "vocabulary_size"), 1 << 20),
     **dict.fromkeys(("heads", "context"), 1 << 20),
@@ -80,14 +80,14 @@ class ModelConfig:
             raise InputError(f"model.cell is {self.cell!r}; known: {', '.join(get_args(Cell))}")
         self._check_fields_of_other_cells()
         if self.cell == "transformer" and self.hidden_size % (2 * self.heads):
-            # Heads divide H, and rotary positions turn pairs of units.
+            # Heads divide H, and rotary positions rotate pairs of units.
             raise InputError(
                 f"model.hidden_size is {self.hidden_size}; a transformer of {self.heads} heads "
                 f"needs a multiple of {2 * self.heads}"
             )
         if self.backend not in get_args(Backend):
-            known = ", ".join(get_args(Backend))
-            raise InputError(f"model.backend is {self.backend!r}; known: {known}")
+            backends = ", ".join(get_args(Backend))
+            raise InputError(f"model.backend is {self.backend!r}; known: {backends}")
         if self.cell != "mlstm" and self.backend not in ANY_CELL:
             raise InputError(
                 f"model.backend {self.backend} computes the recurrence of an mLSTM, and model.cell "

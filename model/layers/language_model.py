@@ -57,7 +57,7 @@ class LanguageModel(nn.Module):
         layer = layer_of(config.cell)
         self.layers = nn.ModuleList(layer.make(config, index) for index in range(config.layers))
         self.decoder = nn.Linear(config.hidden_size, config.resolved_vocabulary_size)
-        if not self.embedding.weight.is_meta:  # there, weights to come have no values yet
+        if not self.embedding.weight.is_meta:  # weights on the meta device have no values
             self.reset_parameters()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -71,9 +71,9 @@ class LanguageModel(nn.Module):
         multiply 8-bit integers, and all other products are in fp32. Raises InputError for an
         unknown precision, or one that the model's cell lacks.
         """
-        known = get_args(Precision)
-        if precision not in known:
-            raise InputError(f"precision is {precision!r}; known: {', '.join(known)}")
+        precisions = get_args(Precision)
+        if precision not in precisions:
+            raise InputError(f"precision is {precision!r}; known: {', '.join(precisions)}")
         if precision == "int8" and not layer_of(self.config.cell).supports_int8:
             raise InputError(
                 f"precision int8 is for the products of an mLSTM, the model's cell is "
@@ -226,7 +226,7 @@ def _check_window(tokens: Tensor, state: State) -> None:
     """Raise TypeError or ValueError unless a state of B lanes can read tokens [B, T].
 
     torch's LSTM and GRU would read and write memory beyond a smaller state, and the reference
-    would read every row from the state of a single lane.
+    would start every row from the state of a single lane.
     """
     if tokens.dtype.is_floating_point or tokens.dtype.is_complex or tokens.dtype == torch.bool:
         raise TypeError(f"tokens are {tokens.dtype}; they must be whole numbers, such as int64")

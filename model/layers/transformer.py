@@ -127,21 +127,21 @@ class TransformerLayer(RecurrentLayer):
         return F.layer_norm(x, weight.shape, weight, bias)
 
     def _with_past(self, past: Tensor, new: Tensor) -> Tensor:
-        """Join what was kept [B, C * H] and what is new [T, B, H] as [B, C + T, H]."""
+        """Join the past [B, C * H] and the new positions [T, B, H] as [B, C + T, H]."""
         past = past.view(len(past), self.context, self.hidden_size)
         return torch.cat([past, new.transpose(0, 1)], dim=1)
 
     def _attention(self, queries: Tensor, keys: Tensor, values: Tensor, count: Tensor) -> Tensor:
         """Return [B, T, H] of queries [B, T, H] over keys and values [B, C + T, H]."""
         C, S = self.context, keys.shape[1]
-        key = torch.arange(S, device=keys.device)  # positions, from the first one kept on
+        key = torch.arange(S, device=keys.device)  # positions, from the oldest of the past on
         query = key[C:, None]  # [T, 1]
         near = (key <= query) & (key >= query - C)  # [T, S]
         there = key >= C - count  # [B, S]
-        turns = _rotations(S, keys.shape[-1] // self.heads, keys)  # [S, D]
+        rotations = _rotations(S, keys.shape[-1] // self.heads, keys)  # [S, D]
         attended = F.scaled_dot_product_attention(
-            _rotated(self._by_head(queries), turns[C:]),
-            _rotated(self._by_head(keys), turns),
+            _rotated(self._by_head(queries), rotations[C:]),
+            _rotated(self._by_head(keys), rotations),
             self._by_head(values),
             attn_mask=(near & there[:, None])[:, None],  # [B, 1, T, S]
         )
@@ -161,9 +161,9 @@ def _rotations(positions: int, width: int, like: Tensor) -> Tensor:
     return torch.cat([angles.cos(), angles.sin()], dim=-1)
 
 
-def _rotated(x: Tensor, turns: Tensor) -> Tensor:
-    """Turn each pair of units of x [..., S, D] by its angle at its position."""
-    first, second = x.to(turns.dtype).chunk(2, dim=-1)
-    cos, sin = turns.chunk(2, dim=-1)
-    turned = torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1)
-    return turned.to(x.dtype)
+def _rotated(x: Tensor, rotations: Tensor) -> Tensor:
+    """Rotate each pair of units of x [..., S, D] by its angle at its position."""
+    first, second = x.to(rotations.dtype).chunk(2, dim=-1)
+    cos, sin = rotations.chunk(2, dim=-1)
+    rotated = torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1)
+    return rotated.to(x.dtype)

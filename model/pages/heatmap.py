@@ -64,10 +64,10 @@ def heatmap(
     """
     if not isinstance(model, LoadedModel):
         model = load_model(model, compute_dtype=torch.float32, device=device)
-    given = [texts] if isinstance(texts, str) else checked_texts(texts)
+    texts = [texts] if isinstance(texts, str) else checked_texts(texts)
     units = [] if neuron is None else [neuron]
     options: dict[str, Any] = {"classifier": classifier, "show_progress": False}
-    return Heatmap(sentiment_traces(model, given, units, **options), palette)
+    return Heatmap(sentiment_traces(model, texts, units, **options), palette)
 
 
 def letters(trace: UnitTrace, limit: float) -> str:

@@ -28,10 +28,10 @@ TINTS: dict[Palette, tuple[Color, Color]] = {
 }
 
 
-def tint(share: float, palette: Palette = "green-red") -> tuple[float, float, float]:
-    """Return the colour behind a letter whose value is `share`, -1 to 1, of the largest."""
+def tint(value: float, palette: Palette = "green-red") -> tuple[float, float, float]:
+    """Return the colour behind a letter; value: -1 to 1, as a fraction of the largest."""
     red, green, blue = (
-        1 + STRONGEST * abs(share) * (part / 255 - 1) for part in TINTS[palette][share > 0]
+        1 + STRONGEST * abs(value) * (part / 255 - 1) for part in TINTS[palette][value > 0]
     )
     return red, green, blue
 

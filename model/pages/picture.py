@@ -75,13 +75,13 @@ def _lines(characters: Iterable[tuple[str, float | None]]) -> Iterator[list[Char
     """Yield lines of at most COLUMNS columns; letters of East Asian scripts take two."""
     row: list[Character] = []
     column = 0
-    for character, share in characters:
+    for character, value in characters:
         width = 2 if unicodedata.east_asian_width(character) in "WF" else 1
         if character == "\n" or column + width > COLUMNS:
             yield row
             row, column = [], 0
         if character != "\n":
-            row.append(Character(column, width, glyph(character), share))
+            row.append(Character(column, width, glyph(character), value))
             column += width
     yield row
 
@@ -104,10 +104,10 @@ def _draw(rows: list[list[Character]], palette: Palette) -> Any:
     grounds, colors = [], []
     for place, cells in zip(places, rows, strict=True):
         is_text = _is_text(cells)
-        for column, width, shown, share in cells:
-            if share is not None:
+        for column, width, shown, value in cells:
+            if value is not None:
                 grounds.append(Rectangle((column, place - 0.5), width, 1.0))
-                colors.append(tint(share, palette))
+                colors.append(tint(value, palette))
             if not shown.isspace():
                 own: Any = {
                     "color": INK if is_text else QUIET,

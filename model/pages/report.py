@@ -221,8 +221,8 @@ class Report:
         loaded, fitted = self._classifier.loaded, self._classifier.fitted
         if not texts or not all(map(loaded.profile.clean, texts)):
             return map(html.escape, texts)
-        known = orientation_of(fitted, areas=None)
-        traces = read_texts(loaded, texts, [fitted.neuron], show_progress=False, **known).oriented()
+        options = {"show_progress": False, **orientation_of(fitted, areas=None)}
+        traces = read_texts(loaded, texts, [fitted.neuron], **options).oriented()
         return map(partial(letters, limit=traces.ranges()[0]), traces.traces)
 
     def _set_apart(self) -> str:

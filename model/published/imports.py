@@ -114,15 +114,15 @@ def _find_order(path: Path, weights: NvidiaWeights) -> tuple[GateOrder, str]:
 def order_by_bits(path: Path, bits: Mapping[GateOrder, float]) -> tuple[GateOrder, str]:
     """Return the better order and a remark; InputError, naming the file, if neither is better."""
     better, worse = sorted(GATE_ORDERS, key=lambda order: bits[order])
-    found = ", ".join(f"{bits[order]:.2f} as {order}" for order in (better, worse))
+    measured = ", ".join(f"{bits[order]:.2f} as {order}" for order in (better, worse))
     # Written so that NaN fails.
     if not (bits[better] <= PLAUSIBLE_BITS and bits[worse] - bits[better] >= DISTINCT_BITS):
         raise InputError(
             f"{path}: cannot determine the gate order: bits per character on plain English are "
-            f"{found}; to decide, one must be at most {PLAUSIBLE_BITS:.0f} and at least "
+            f"{measured}; to decide, one must be at most {PLAUSIBLE_BITS:.0f} and at least "
             f"{DISTINCT_BITS} below the other; give --gate-order ifou or ifuo"
         )
-    return better, f"bits per character on plain English are {found}"
+    return better, f"bits per character on plain English are {measured}"
 
 
 def _describe(weights: NvidiaWeights) -> list[str]:

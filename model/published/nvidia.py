@@ -51,17 +51,17 @@ def read_nvidia(path: Path) -> NvidiaWeights:
     if path.is_dir():
         raise InputError(f"{path}: is a folder; give NVIDIA's .pt file, or say openai")
     content = load_tensor_file(path)
-    found, has_classifier = _flatten(path, content)
-    has_decoder = "decoder.weight" in found or "decoder.bias" in found
-    tokens, layers = _check(path, found, has_decoder)
-    tensors = {"embedding.weight": found["encoder.weight"]}
+    weights, has_classifier = _flatten(path, content)
+    has_decoder = "decoder.weight" in weights or "decoder.bias" in weights
+    tokens, layers = _check(path, weights, has_decoder)
+    tensors = {"embedding.weight": weights["encoder.weight"]}
     for layer in range(layers):
-        tensors |= _convert_layer(found, f"rnns.{layer}.", f"layers.{layer}.")
+        tensors |= _convert_layer(weights, f"rnns.{layer}.", f"layers.{layer}.")
     H = tensors["layers.0.w_mh"].shape[0]
     # A missing decoder becomes zeros; a random one, as in the original loader, would look like a
     # bad model.
-    tensors["decoder.weight"] = found.get("decoder.weight", torch.zeros(tokens, H))
-    tensors["decoder.bias"] = found.get("decoder.bias", torch.zeros(tokens))
+    tensors["decoder.weight"] = weights.get("decoder.weight", torch.zeros(tokens, H))
+    tensors["decoder.bias"] = weights.get("decoder.bias", torch.zeros(tokens))
     if tokens > VOCABULARY_SIZE:
         # The pad was masked out of the loss, so it was never a target, and it never changed a
         # state. Dropping it changes no state, and divides its probability among the bytes: the
@@ -107,12 +107,12 @@ def _flatten(path: Path, content: Any) -> tuple[dict[str, Tensor], bool]:
     return flat, has_classifier
 
 
-def _is_tied(found: Mapping[str, Tensor]) -> bool:
+def _is_tied(weights: Mapping[str, Tensor]) -> bool:
     """Return whether the decoder's weight is the embedding, in the same memory.
 
     No other tensors may share memory: a small file could claim any number of large ones.
     """
-    embedding, decoder = found.get("encoder.weight"), found.get("decoder.weight")
+    embedding, decoder = weights.get("encoder.weight"), weights.get("decoder.weight")
     if embedding is None or decoder is None or embedding.shape != decoder.shape:
         return False
     return embedding.data_ptr() == decoder.data_ptr()
@@ -120,12 +120,12 @@ def _is_tied(found: Mapping[str, Tensor]) -> bool:
 
 def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return tensors that share no memory: a model trains and saves each separately."""
-    taken: set[int] = set()
+    seen: set[int] = set()
     apart = {}
     for name, tensor in tensors.items():
         place = tensor.untyped_storage().data_ptr()
-        apart[name] = tensor.clone() if place in taken else tensor
-        taken.add(place)
+        apart[name] = tensor.clone() if place in seen else tensor
+        seen.add(place)
     return apart
 
 
@@ -135,9 +135,9 @@ def _keys(content: Any) -> str:
     return f"a {type(content).__name__}"
 
 
-def _check(path: Path, found: Mapping[str, Tensor], has_decoder: bool) -> tuple[int, int]:
+def _check(path: Path, weights: Mapping[str, Tensor], has_decoder: bool) -> tuple[int, int]:
     """Check every shape against the others; return the number of tokens and of layers."""
-    shapes = {name: tuple(tensor.shape) for name, tensor in found.items()}
+    shapes = {name: tuple(tensor.shape) for name, tensor in weights.items()}
     embedding, bias = shapes.get("encoder.weight", ()), shapes.get("rnns.0.b_ih", ())
     if len(embedding) != 2 or len(bias) != 1 or bias[0] % 4 or not bias[0]:
         raise InputError(
@@ -149,8 +149,8 @@ def _check(path: Path, found: Mapping[str, Tensor], has_decoder: bool) -> tuple[
         raise InputError(
             f"{path}: {V} tokens; only bytes can be imported, 256 of them or 257 with the pad"
         )
-    layers = len({name.split(".")[1] for name in found if name.startswith("rnns.")})
-    folded = "rnns.0.w_ih" in found
+    layers = len({name.split(".")[1] for name in weights if name.startswith("rnns.")})
+    folded = "rnns.0.w_ih" in weights
     expected: dict[str, Shape] = {"encoder.weight": embedding}
     for layer in range(layers):
         expected |= _layer_shapes(f"rnns.{layer}.", H if layer else E, H, folded)
@@ -171,12 +171,12 @@ def _layer_shapes(prefix: str, width: int, H: int, folded: bool) -> dict[str, Sh
     return expected
 
 
-def _convert_layer(found: Mapping[str, Tensor], theirs: str, ours: str) -> dict[str, Tensor]:
-    tensors = {f"{ours}b": found[f"{theirs}b_ih"].float() + found[f"{theirs}b_hh"].float()}
+def _convert_layer(weights: Mapping[str, Tensor], theirs: str, ours: str) -> dict[str, Tensor]:
+    tensors = {f"{ours}b": weights[f"{theirs}b_ih"].float() + weights[f"{theirs}b_hh"].float()}
     for name, short in MATRICES.items():
-        if f"{theirs}{name}" in found:
-            tensors[f"{ours}w_{short}"] = found[f"{theirs}{name}"]
+        if f"{theirs}{name}" in weights:
+            tensors[f"{ours}w_{short}"] = weights[f"{theirs}{name}"]
         else:
-            tensors[f"{ours}w_{short}"] = found[f"{theirs}{name}_v"]
-            tensors[f"{ours}g_{short}"] = found[f"{theirs}{name}_g"].squeeze(1)
+            tensors[f"{ours}w_{short}"] = weights[f"{theirs}{name}_v"]
+            tensors[f"{ours}g_{short}"] = weights[f"{theirs}{name}_g"].squeeze(1)
     return tensors

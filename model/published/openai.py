@@ -115,9 +115,9 @@ def _name_files(folder: Path, shapes: dict[str, Shape]) -> dict[str, str]:
         "gmh": (H,), "out_w": (H, VOCABULARY_SIZE), "out_b": (VOCABULARY_SIZE,),
     }  # fmt: skip
     pairs = list(zip(rest, tail, strict=True))
-    found = {f"{file} ({name})": shapes[file] for file, name in pairs}
+    actual = {f"{file} ({name})": shapes[file] for file, name in pairs}
     expected = {f"{file} ({name})": sizes[name] for file, name in pairs}
-    check_shapes(folder, found, expected, LAYOUT)
+    check_shapes(folder, actual, expected, LAYOUT)
     return dict(zip(files, ["embedding", "wx", *["wh"] * blocks, *tail], strict=True))
 
 

@@ -18,7 +18,7 @@ KNOWN = re.compile(
     r"|torch\._utils _rebuild_(tensor|tensor_v2|parameter)"
 )
 PICKLES = 5  # one after the other in torch's container before 1.6; after them come the numbers
-ZIP_MAGIC = b"PK\x03\x04"  # by which torch, too, tells its containers apart
+ZIP_MAGIC = b"PK\x03\x04"  # by which torch, too, recognises its newer containers
 TUPLES = ("TUPLE", "TUPLE1", "TUPLE2", "TUPLE3")
 MOST_TENSORS = 1000  # the published models have a few dozen, including their optimiser's
 MOST_PARTS = 1000  # of a tuple, including nested tuples: hashing it as a key visits them all
@@ -103,8 +103,8 @@ class _TupleSizes:
         elif code.name in ("BINGET", "LONG_BINGET"):
             self.stack.append(self.memo[arg])
         else:
-            taken = [self.stack.pop() for _ in range(self._operands(code))]
-            parts = 1 + sum(taken) if code.name in TUPLES else 1
+            operands = [self.stack.pop() for _ in range(self._operands(code))]
+            parts = 1 + sum(operands) if code.name in TUPLES else 1
             self.stack += [parts] * len(code.stack_after)
         return self.stack[-1] if self.stack else 0
 

@@ -31,8 +31,8 @@ class ProgressBar:
         stderr, self._started = sys.stderr, time.monotonic()
         self._bar: Any = None
         if stderr is None or not shown:
-            return  # even a disabled bar of tqdm's settles how the process starts others
-        from tqdm import tqdm  # imported late: a command that ends at once need not load it
+            return  # even a disabled bar of tqdm's sets how the process starts others
+        from tqdm import tqdm  # imported late: short commands need not load it
 
         options: dict[str, Any] = {"desc": what, "total": total, "initial": done, "unit": unit}
         options |= {"unit_scale": unit == "B", "delay": delay}

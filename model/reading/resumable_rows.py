@@ -62,7 +62,7 @@ def _begin(partial: Path, request: Mapping[str, Any]) -> Path:
         raise InputError(f"{partial}: is a folder, but its name is needed for a file; move it away")
     if partial.is_file() and not _is_request(asked, request):
         if partial.stat().st_size:
-            _set_aside(partial, "is from another command, or other options")
+            _copy_to_free_name(partial, "is from another command, or other options")
         partial.unlink()
     if not partial.is_file():
         write_json(asked, request)
@@ -76,7 +76,7 @@ def _is_request(path: Path, request: Mapping[str, Any]) -> bool:
     return False
 
 
-def _set_aside(partial: Path, why: str) -> None:
+def _copy_to_free_name(partial: Path, why: str) -> None:
     """Copy the rows to a free name: they may have taken hours."""
     (free,) = first_free(lambda number: [partial.with_name(f"{partial.name}.{number}")])
     with path_in_oserrors(free):
@@ -125,8 +125,8 @@ class WrittenRows:
             row = json.loads(line)
             return {name: row.get(name) for name in self._added}
         cells = next(csv.reader([line], strict=False))
-        found = zip(self._added, cells[-len(self._added) :], strict=True)
-        return {name: value_of(cell, is_text=name == "label") for name, cell in found}
+        pairs = zip(self._added, cells[-len(self._added) :], strict=True)
+        return {name: value_of(cell, is_text=name == "label") for name, cell in pairs}
 
     def finish(self) -> None:
         """Cut off the remaining kept rows; the file is then at its end."""
@@ -143,7 +143,7 @@ class WrittenRows:
             return True
         self._is_over = True
         if line:  # more than a row that a kill has cut short
-            _set_aside(Path(self._file.name), "differs from the input")
+            _copy_to_free_name(Path(self._file.name), "differs from the input")
         if not self._count:
             self.header, self._end = [], 0
         self._file.truncate(self._end)

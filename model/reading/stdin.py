@@ -40,9 +40,9 @@ class ArrivingLines:
     def first(self) -> bytes:
         """Return the next line that is not blank, and take none; InputError if there is none."""
         while not self.waiting:
-            known = len(self._lines)
+            before = len(self._lines)
             self._fill()
-            if len(self._lines) == known:
+            if len(self._lines) == before:
                 raise InputError(f"{PLACE}: the input is empty")
         return next(filter(bytes.strip, self._lines))
 

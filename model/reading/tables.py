@@ -345,8 +345,8 @@ class DelimitedRows:
                 continue
             for column in range(width):
                 values = {each[column] for each in cells}
-                known = {row[column] for row in others}
-                if values <= known - {""} or all(map(NUMBER.fullmatch, values)):
+                column_values = {row[column] for row in others}
+                if values <= column_values - {""} or all(map(NUMBER.fullmatch, values)):
                     place = self._place(batch[number].line - len(lines) + 1)
                     raise InputError(
                         f"{place}: a cell in quotes goes over {len(lines)} lines, each of which "

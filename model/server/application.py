@@ -111,9 +111,9 @@ class Guard:
     def _has_token(self, headers: Headers, query: bytes) -> bool:
         assert self._token is not None
         scheme, _, sent = headers.get("authorization", "").partition(" ")
-        given = [sent.strip()] if scheme.lower() == "bearer" else []
-        given += parse_qs(query.decode("latin-1")).get("token", [])
-        return any(secrets.compare_digest(g.encode(), self._token.encode()) for g in given)
+        tokens = [sent.strip()] if scheme.lower() == "bearer" else []
+        tokens += parse_qs(query.decode("latin-1")).get("token", [])
+        return any(secrets.compare_digest(g.encode(), self._token.encode()) for g in tokens)
 
 
 def refusal(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
@@ -173,15 +173,15 @@ def application(
 def texts_in(body: bytes, limits: Limits) -> list[str]:
     """Return the texts of a request's body; HTTPException 400 or 413 unless they are all right."""
     try:
-        given = json.loads(body)
+        payload = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise HTTPException(400, f"the body is not JSON: {error}") from None
-    if not isinstance(given, dict):
+    if not isinstance(payload, dict):
         raise HTTPException(400, 'the body must be an object: {"texts": ["I like it."]}')
-    for key in given:
+    for key in payload:
         if key != "texts":
             raise HTTPException(400, f"unknown key {key[:50]!r}{suggestion(key[:50], ['texts'])}")
-    texts = given.get("texts")
+    texts = payload.get("texts")
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise HTTPException(400, '"texts" must be a list of strings')
     if len(texts) > limits.texts:

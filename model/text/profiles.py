@@ -134,14 +134,14 @@ def text_profile(name: str) -> TextProfile:
 
 def checked_texts(texts: Iterable[str]) -> list[str]:
     """Return the texts as a list; InputError if they are not a sequence of strings."""
-    given = listed_texts(texts)
-    for place, text in enumerate(given):
+    items = listed_texts(texts)
+    for place, text in enumerate(items):
         if not isinstance(text, str):
             raise InputError(
                 f"every text must be a string; item {place}, counted from 0, is of type "
                 f"{type(text).__name__}; leave out or fill what is missing"
             )
-    return given
+    return items
 
 
 def listed_texts(texts: Iterable[Any]) -> list[Any]:

@@ -26,7 +26,7 @@ class Split:
     check: Callable[[], None] = _check_nothing
     """Raises InputError if the files that the arrays are mapped from have shrunk.
 
-    A read beyond the end of a mapped file ends the process without a word (SIGBUS). So a long
+    A read beyond the end of a mapped file ends the process silently (SIGBUS). So a long
     reading calls this before each window."""
 
     @property

@@ -59,8 +59,8 @@ class SubwordTokenizer(Tokenizer):
             tokens = [self._processor.piece_to_id(f"<0x{value:02X}>") for value in range(256)]
         except (RuntimeError, ValueError) as error:  # also pieces that are not UTF-8
             raise InputError(f"{TOKENIZER_FILE}: not SentencePiece's ({error})") from error
-        known = dict(enumerate(spellings))
-        says_bytes = b"".join(known.get(token, b"") for token in tokens) == bytes(range(256))
+        spelling_of = dict(enumerate(spellings))
+        says_bytes = b"".join(spelling_of.get(token, b"") for token in tokens) == bytes(range(256))
         if not says_bytes or len(spellings) > LARGEST_VOCABULARY:
             raise InputError(
                 f"{TOKENIZER_FILE}: cannot encode every byte, or has {len(spellings):,} tokens, "

@@ -66,12 +66,12 @@ def sentiment_traces(
 
 def verdicts_of(loaded: LoadedModel, fitted: Fitted, texts: Sequence[str]) -> list[str]:
     """Return the classifier's answer for each text: a label and its probability."""
-    found = SentimentClassifier(loaded, fitted).predict_all(texts)
-    answers = zip(found.choices, found.probabilities, strict=True)
+    predicted = SentimentClassifier(loaded, fitted).predict_all(texts)
+    answers = zip(predicted.choices, predicted.probabilities, strict=True)
     said = [_verdict(fitted, *answer) for answer in answers]
-    if found.neutral is not None and found.is_neutral is not None:
-        for row in np.flatnonzero(found.is_neutral):
-            said[row] = f"classifier: {NEUTRAL} (probability of {NEUTRAL} {found.neutral[row]:.3f})"
+    if predicted.neutral is not None and predicted.is_neutral is not None:
+        for n in np.flatnonzero(predicted.is_neutral):
+            said[n] = f"classifier: {NEUTRAL} (probability of {NEUTRAL} {predicted.neutral[n]:.3f})"
     return said
 
 
@@ -79,7 +79,7 @@ def _verdict(fitted: Fitted, chosen: Any, probabilities: Any) -> str:
     """chosen: a class's index, or 0 or 1 for each [C]; probabilities: of each class [C]."""
     named = dict(zip(fitted.classes, probabilities, strict=True))
     if fitted.is_multilabel:
-        labels = [name for name, given in zip(fitted.classes, chosen, strict=True) if given]
+        labels = [name for name, is_chosen in zip(fitted.classes, chosen, strict=True) if is_chosen]
     else:
         labels = [fitted.classes[chosen]]
     said = fitted.classes[-1:] if fitted.is_binary else labels
@@ -106,9 +106,9 @@ def orientation_of(fitted: Fitted | None, areas: np.ndarray | None) -> dict[str,
     """Return the options of `read_texts` that say what is positive: poles and polarities."""
     if fitted is None:
         return {}
-    known: dict[int, int] = {}
+    polarities: dict[int, int] = {}
     if areas is not None and fitted.is_binary:
-        leans = areas - CHANCE
+        gaps = areas - CHANCE
         least = MIN_AUC - CHANCE
-        known = {n: 1 if lean > 0 else -1 for n, lean in enumerate(leans) if abs(lean) >= least}
-    return {"poles": poles_of(fitted), "polarities": {**known, fitted.neuron: fitted.polarity}}
+        polarities = {n: 1 if gap > 0 else -1 for n, gap in enumerate(gaps) if abs(gap) >= least}
+    return {"poles": poles_of(fitted), "polarities": {**polarities, fitted.neuron: fitted.polarity}}

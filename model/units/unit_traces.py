@@ -74,8 +74,8 @@ class UnitTraces:
         """Return for each unit what low and high values mean; None where that is not known."""
         if self.poles is None:
             return [None] * len(self.units)
-        known = {1: self.poles, -1: (self.poles[1], self.poles[0]), 0: None}
-        return [known[sign] for sign in self.signs()]
+        by_sign = {1: self.poles, -1: (self.poles[1], self.poles[0]), 0: None}
+        return [by_sign[sign] for sign in self.signs()]
 
     def oriented(self) -> "UnitTraces":
         """Return the traces as shown: each unit that is known is high for positive texts."""
@@ -126,7 +126,7 @@ def read_texts(
     texts = checked_texts(texts)
     if not texts:
         raise InputError("no texts to read")
-    traced, missing = _units_known(units, top, ranking)
+    traced, missing = _first_units(units, top, ranking)
     profile, config = loaded.profile, loaded.model.config
     shown = [_shown(profile, text, number) for number, text in enumerate(texts, start=1)]
     sequences = [loaded.tokens(text) for text in texts]
@@ -150,8 +150,8 @@ def read_texts(
     return UnitTraces(traces, numbers, *where_from, poles, polarities or {})
 
 
-def _units_known(units: Sequence[int], top: int, ranking: Sequence[int]) -> tuple[list[int], int]:
-    """Return the units to trace before any text is read, and how many more are then to be found."""
+def _first_units(units: Sequence[int], top: int, ranking: Sequence[int]) -> tuple[list[int], int]:
+    """Return the units that are known before any text is read, and how many are still to find."""
     if not is_whole(top) or top < 0:
         raise InputError(f"top is {top}; it must be 0 or above")
     named = list(dict.fromkeys(units))

@@ -38,8 +38,8 @@ def graphed_mlstm(
     captured = graphs.borrow(inputs, tiles)
     if captured is None:
         return None
-    made: tuple[Tensor, Tensor, Tensor] = _GraphedMlstm.apply(captured, deferred, *inputs)
-    return made
+    outputs: tuple[Tensor, Tensor, Tensor] = _GraphedMlstm.apply(captured, deferred, *inputs)
+    return outputs
 
 
 def graphed_forward(
@@ -56,23 +56,23 @@ def graphed_forward(
         return None
     h, whole = inputs.h0.new_empty(length, *inputs.h0.shape), length - length % piece
     try:
-        own, made = captured.inputs, captured.made
+        own, activations = captured.inputs, captured.activations
         _copy(_part(inputs, 0, piece), own)
         for first in range(0, whole, piece):
             if first:
                 _over_tokens(own).copy_(_over_tokens(inputs)[first : first + piece])
-                own.h0.copy_(made.h[-1])
-                own.c0.copy_(made.c[-1])
+                own.h0.copy_(activations.h[-1])
+                own.c0.copy_(activations.c[-1])
             captured.replay_forward()
-            h[first : first + piece].copy_(made.h)
-        last_h, last_c = made.h[-1].clone(), made.c[-1].clone()
+            h[first : first + piece].copy_(activations.h)
+        last_h, last_c = activations.h[-1].clone(), activations.c[-1].clone()
     finally:
         graphs.give_back(captured)
     if whole < length:
         rest = _part(inputs, whole, length)._replace(h0=last_h, c0=last_c)
-        made = run_forward(rest, save=False, tiles=tiles)
-        h[whole:].copy_(made.h)
-        last_h, last_c = made.h[-1].clone(), made.c[-1].clone()
+        activations = run_forward(rest, save=False, tiles=tiles)
+        h[whole:].copy_(activations.h)
+        last_h, last_c = activations.h[-1].clone(), activations.c[-1].clone()
     return h, last_h, last_c
 
 
@@ -83,7 +83,7 @@ class CapturedForward:
     owner: "Graphs"  # which gets it back
     key: Hashable  # of the windows that it fits, from `Graphs.capture_key`
     inputs: Inputs
-    made: Activations
+    activations: Activations
     replay_forward: Callable[[], None]
 
 
@@ -91,7 +91,7 @@ class CapturedForward:
 class Captured(CapturedForward):
     """Both passes, captured in the same way."""
 
-    given: tuple[Tensor, Tensor, Tensor]  # dh, dh_last, dc_last
+    output_grads: tuple[Tensor, Tensor, Tensor]  # dh, dh_last, dc_last
     gradients: Gradients
     factors: Factors
     replay_backward: Callable[[], None]
@@ -127,8 +127,8 @@ class CudaCapture:
         graph = torch.cuda.CUDAGraph()
         # Other threads, NCCL's among them, may call CUDA meanwhile.
         with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
-            made = work()
-        return made, graph.replay
+            result = work()
+        return result, graph.replay
 
 
 @cache
@@ -195,13 +195,13 @@ class Graphs:
 
     def _captured(self, inputs: Inputs, key: Hashable, tiles: "Tiles | None") -> CapturedForward:
         own, device = _cloned(inputs), inputs.x.device
-        made, replay = self._capture(partial(run_forward, own, save=True, tiles=tiles), device)
-        given = (torch.zeros_like(made.h), torch.zeros_like(own.h0), torch.zeros_like(own.c0))
+        forward, replay = self._capture(partial(run_forward, own, save=True, tiles=tiles), device)
+        grads = (torch.zeros_like(forward.h), torch.zeros_like(own.h0), torch.zeros_like(own.c0))
         backward, replay_backward = self._capture(
-            lambda: _flat(run_backward(own, made, *given, tiles=tiles)), device
+            lambda: _flat(run_backward(own, forward, *grads, tiles=tiles)), device
         )
         gradients, factors = Gradients(*backward[:_GRADIENTS]), Factors(*backward[_GRADIENTS:])
-        return Captured(self, key, own, made, replay, given, gradients, factors, replay_backward)
+        return Captured(self, key, own, forward, replay, grads, gradients, factors, replay_backward)
 
 
 class InferenceGraphs(Graphs):
@@ -235,8 +235,8 @@ class InferenceGraphs(Graphs):
         with torch.inference_mode(False), torch.no_grad():
             own = _cloned(inputs)
             work = partial(run_forward, own, save=False, tiles=tiles)
-            made, replay = self._capture(work, inputs.x.device)
-        return CapturedForward(self, key, own, made, replay)
+            activations, replay = self._capture(work, inputs.x.device)
+        return CapturedForward(self, key, own, activations, replay)
 
 
 shared_graphs = Graphs()  # of all threads
@@ -292,8 +292,8 @@ def inference_graphs_for(device: torch.device) -> InferenceGraphs | None:
 _GRADIENTS = len(Gradients._fields)
 
 
-def _flat(made: tuple[Gradients, Factors]) -> tuple[Tensor, ...]:
-    return (*made[0], *made[1])
+def _flat(results: tuple[Gradients, Factors]) -> tuple[Tensor, ...]:
+    return (*results[0], *results[1])
 
 
 class _Lease:
@@ -327,13 +327,14 @@ class _GraphedMlstm(torch.autograd.Function):
         _copy(Inputs(*tensors), captured.inputs)
         captured.replay_forward()
         ctx.set_materialize_grads(False)
-        return captured.made.h.clone(), captured.made.h[-1].clone(), captured.made.c[-1].clone()
+        h, c = captured.activations.h, captured.activations.c
+        return h.clone(), h[-1].clone(), c[-1].clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         captured, factors = ctx.lease.captured, _LeasedFactors.under(ctx.lease)
-        for own, grad in zip(captured.given, grads, strict=True):
+        for own, grad in zip(captured.output_grads, grads, strict=True):
             own.zero_() if grad is None else own.copy_(grad)
         captured.replay_backward()
         if not torch._C._autograd._get_current_graph_task_keep_graph():

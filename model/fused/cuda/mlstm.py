@@ -24,8 +24,8 @@ _log = logging.getLogger(__name__)
 
 def runs_in_triton(w_mh: Tensor) -> bool:
     """Return whether the Triton kernels can take a w_mh of this device and dtype."""
-    known = w_mh.device.type == "cuda" and w_mh.dtype in DTYPES.values()
-    return known and _launches(w_mh.device)
+    supported = w_mh.device.type == "cuda" and w_mh.dtype in DTYPES.values()
+    return supported and _launches(w_mh.device)
 
 
 @cache
@@ -65,8 +65,8 @@ def triton_mlstm(window: RecurrenceInput, tiles: "Tiles | None" = None) -> tuple
         if graphs is not None and (replayed := graphed_forward(graphs, inputs, tiles)) is not None:
             h, last_h, last_c = replayed
             return h, State(last_h, last_c)
-        made = run_forward(inputs, save=False, tiles=tiles)
-    return made.h, State(made.h[-1].clone(), made.c[-1].clone())
+        activations = run_forward(inputs, save=False, tiles=tiles)
+    return activations.h, State(activations.h[-1].clone(), activations.c[-1].clone())
 
 
 def two_kernel_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
@@ -79,12 +79,12 @@ def two_kernel_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
 def _with_gradient(
     inputs: Inputs, deferred: DeferredWeightGradients | None, tiles: "Tiles | None"
 ) -> tuple[Tensor, ...]:
-    made: tuple[Tensor, ...] | None = None
+    outputs: tuple[Tensor, ...] | None = None
     if (graphs := graphs_for(inputs.x.device)) is not None:
-        made = graphed_mlstm(graphs, inputs, deferred, tiles)
-    if made is None:
-        made = _TritonMlstm.apply(deferred, tiles, *inputs)
-    return made
+        outputs = graphed_mlstm(graphs, inputs, deferred, tiles)
+    if outputs is None:
+        outputs = _TritonMlstm.apply(deferred, tiles, *inputs)
+    return outputs
 
 
 class _TritonMlstm(torch.autograd.Function):
@@ -98,17 +98,17 @@ class _TritonMlstm(torch.autograd.Function):
         *tensors: Tensor,
     ) -> tuple[Tensor, ...]:
         inputs = Inputs(*tensors)
-        made = run_forward(inputs, save=True, tiles=tiles)
+        activations = run_forward(inputs, save=True, tiles=tiles)
         ctx.deferred, ctx.tiles = deferred, tiles
-        ctx.save_for_backward(*inputs, *made)
-        return made.h, made.h[-1].clone(), made.c[-1].clone()
+        ctx.save_for_backward(*inputs, *activations)
+        return activations.h, activations.h[-1].clone(), activations.c[-1].clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         saved = ctx.saved_tensors
         size = len(Inputs._fields)
-        inputs, made = Inputs(*saved[:size]), Activations(*saved[size:])
+        inputs, activations = Inputs(*saved[:size]), Activations(*saved[size:])
         dh, dh_last, dc_last = (grad.contiguous() for grad in grads)
-        gradients, factors = run_backward(inputs, made, dh, dh_last, dc_last, ctx.tiles)
+        gradients, factors = run_backward(inputs, activations, dh, dh_last, dc_last, ctx.tiles)
         return None, None, *in_order(gradients, *weight_gradients(factors, ctx.deferred))

@@ -1,7 +1,7 @@
 """The arithmetic between the products of one byte, for CUDA, in Triton.
 
 Letters as in cell.py. Each program takes one lane and BLOCK units. Arrays are in the compute
-dtype, the cell state and all arithmetic in fp32. x has rows of 5H: the input's part of m, then of
+dtype, the cell state and all arithmetic in fp32. x has rows of 5H: the input's term of m, then of
 the gates i f u o; lane b reads row indices[b] of it, or row b where INDEXED is false.
 """
 

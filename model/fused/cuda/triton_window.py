@@ -44,10 +44,10 @@ def run_forward(inputs: Inputs, *, save: bool, tiles: "Tiles | None" = None) -> 
     from . import triton_products as products
 
     T, B, H = inputs.sizes
-    kept = T if save else 1
+    steps = T if save else 1
     new = inputs.h0.new_empty
-    made = Activations(
-        new(T, B, H), new(kept, B, H, dtype=torch.float32), new(kept, B, H), new(kept, B, 4 * H)
+    activations = Activations(
+        new(T, B, H), new(steps, B, H, dtype=torch.float32), new(steps, B, H), new(steps, B, 4 * H)
     )
     m = new(B, H)
     in_fp32 = tiles is None and keeps_fp32(inputs.w_h)  # W_h m: rounded with what is added to it
@@ -55,8 +55,8 @@ def run_forward(inputs: Inputs, *, save: bool, tiles: "Tiles | None" = None) -> 
     h, c = inputs.h0, inputs.c0
     for t in range(T):
         at = t if save else 0
-        byte, recurrent, gates = _byte(inputs, t), made.recurrent[at], made.gates[at]
-        state = c, made.c[at], made.h[t]
+        byte, recurrent, gates = _byte(inputs, t), activations.recurrent[at], activations.gates[at]
+        state = c, activations.c[at], activations.h[t]
         if tiles is not None:
             products.multiply(tiles, h, inputs.w_mh, *byte, recurrent, m)
             products.advance(tiles, m, inputs.w_h, *byte, gates, inputs.b, *state)
@@ -68,13 +68,13 @@ def run_forward(inputs: Inputs, *, save: bool, tiles: "Tiles | None" = None) -> 
             else:
                 torch.mm(m, inputs.w_h.t(), out_dtype=torch.float32, out=z)
             kernels.advance(*byte, gates if z is None else z, gates, inputs.b, *state)
-        h, c = made.h[t], made.c[at]
-    return made
+        h, c = activations.h[t], activations.c[at]
+    return activations
 
 
 def run_backward(
     inputs: Inputs,
-    made: Activations,
+    activations: Activations,
     dh: Tensor,
     dh_last: Tensor,
     dc_last: Tensor,
@@ -87,14 +87,14 @@ def run_backward(
     from . import triton_kernels as kernels
     from . import triton_products as products
 
-    T, B, H = made.h.shape
-    new = made.h.new_empty
+    T, B, H = activations.h.shape
+    new = activations.h.new_empty
     dx, d_recurrent, m = new(T, B, 5 * H), new(T, B, H), new(T, B, H)
     dm, dh_next, dc = new(B, H), dh_last.clone(), dc_last.clone()
     for t in reversed(range(T)):
-        c_before = made.c[t - 1] if t > 0 else inputs.c0
-        gates = made.gates[t], c_before, made.c[t], dc, dx[t]
-        factors = *_byte(inputs, t), made.recurrent[t]
+        c_before = activations.c[t - 1] if t > 0 else inputs.c0
+        gates = activations.gates[t], c_before, activations.c[t], dc, dx[t]
+        factors = *_byte(inputs, t), activations.recurrent[t]
         if tiles is None or t == T - 1:  # of the last byte's h, there is no product
             kernels.retreat(dh[t], dh_next, *gates)
         else:
@@ -108,7 +108,7 @@ def run_backward(
             torch.mm(d_recurrent[t], inputs.w_mh, out=dh_next)
     dz = dx.view(T * B, 5 * H)[:, H:]
     gradients = Gradients(_of_x(dx, inputs), dh_next, dc, dz.sum(0, dtype=torch.float32))
-    return gradients, Factors(dz, m.view(T * B, H), d_recurrent, made.h, inputs.h0)
+    return gradients, Factors(dz, m.view(T * B, H), d_recurrent, activations.h, inputs.h0)
 
 
 def _byte(inputs: Inputs, t: int) -> tuple[Tensor, Tensor | None]:

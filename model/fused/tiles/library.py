@@ -23,10 +23,10 @@ _log = logging.getLogger(__name__)
 @cache
 def tile_library() -> ctypes.CDLL | None:
     """Return the library for Intel AMX; None if the processor or the system lacks it."""
-    found = build_for_tiles() if has_amx() else None
-    if found is not None:
+    library = build_for_tiles() if has_amx() else None
+    if library is not None:
         window_library()  # needed by the watch for other programs; not to be built in a step
-    return found
+    return library
 
 
 def runs_on_tiles(w_mh: Tensor) -> bool:

@@ -40,8 +40,8 @@ class TiledFactors(NamedTuple):
         H = self.sizes[2]
         start, stop, _ = rows.indices(4 * H)
         gates = range(start // H, -(-stop // H))
-        made = self._product(self.dz, self.m, gates, 4)
-        return made[start - gates.start * H :][: stop - start]
+        product = self._product(self.dz, self.m, gates, 4)
+        return product[start - gates.start * H :][: stop - start]
 
     def grad_w_mh(self, rows: slice = slice(None)) -> Tensor:
         """Return these rows of d W_mh [H, H]."""
@@ -102,7 +102,7 @@ class Table(NamedTuple):
     x: Tensor
     R: int  # rows
     x_row: int  # from row to row
-    x_part: int  # from the part of m to that of i, and on to f u o
+    x_part: int  # from the term of m to that of i, and on to f u o
     x_block: int  # from one block of units to the next
 
 
@@ -152,10 +152,10 @@ def pack(w_mh: Tensor, w_h: Tensor, w_x: Tensor | None = None) -> Tensor:
 def count_workgroups(B: int, H: int, threads: int) -> int:
     """Return into how many workgroups, each with its own lanes, the threads are divided.
 
-    The threads of a workgroup share the units and meet twice a byte. The thread with the most work
-    should have as little as possible. Among equals, the fewest workgroups are chosen, so that
+    The threads of a workgroup share the units and synchronize twice a byte. The thread with most
+    work should have as little as possible. Among equals, the fewest workgroups are chosen, so that
     weights are read less often; but if the weights fit into every core's cache, the most, which
-    meet least.
+    synchronize least.
     """
     lanes, units = blocks_of(B), blocks_of(H)
 
@@ -286,8 +286,8 @@ class _TiledMlstm(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         ctx.deferred, ctx.sizes, ctx.read_as = deferred, inputs.sizes, type(read)
         ctx.strides = read[1:] if isinstance(read, Table) else ()
-        kept = (read.x,) if isinstance(read, Table) else read
-        ctx.save_for_backward(inputs.indices, inputs.w_mh, inputs.w_h, *saved, *kept)
+        read_tensors = (read.x,) if isinstance(read, Table) else read
+        ctx.save_for_backward(inputs.indices, inputs.w_mh, inputs.w_h, *saved, *read_tensors)
         return h, last_h, last_c
 
     @staticmethod
@@ -295,9 +295,9 @@ class _TiledMlstm(torch.autograd.Function):
     def backward(
         ctx: Any, dh: Tensor | None, dh_last: Tensor | None, dc_last: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        indices, w_mh, w_h, *kept = ctx.saved_tensors
+        indices, w_mh, w_h, *rest = ctx.saved_tensors
         fields = len(Saved._fields)
-        saved, read = Saved(*kept[:fields]), ctx.read_as(*kept[fields:], *ctx.strides)
+        saved, read = Saved(*rest[:fields]), ctx.read_as(*rest[fields:], *ctx.strides)
         (T, B, H), K = ctx.sizes, blocks_of(ctx.sizes[2])
         dz, m, d_recurrent = (empty_factor(T, B, n * K) for n in (4, 1, 1))
         factors = TiledFactors(ctx.sizes, dz, m, d_recurrent, saved.h_before)
@@ -343,20 +343,20 @@ def _empty_gradients_of_x(
         shape = (workgroups, K, read.R, 5, BLOCK)
         return {"sums": pooled_empty(*shape, dtype=torch.float32).zero_()}
     columns = read.x.shape[-1]
-    made = {
+    buffers = {
         "dx": pooled_empty(T, B, columns, dtype=torch.bfloat16),
         "db": torch.zeros(blocks_of(B), 4, K, BLOCK, dtype=torch.float32),
     }
     if isinstance(read, Projected):
-        made |= {"d_x_m": empty_factor(T, B, K), **read.scratch()}
-    return made
+        buffers |= {"d_x_m": empty_factor(T, B, K), **read.scratch()}
+    return buffers
 
 
-def _gradients_of_x(made: dict[str, Tensor], H: int) -> tuple[Tensor, Tensor]:
+def _gradients_of_x(buffers: dict[str, Tensor], H: int) -> tuple[Tensor, Tensor]:
     """Return d x and d b [4H] from backward's results."""
-    if "dx" in made:
-        return made["dx"], made["db"].sum(0).flatten(1)[:, :H].flatten()
-    sums = made["sums"].sum(0).permute(1, 2, 0, 3)  # [R, 5, K, 32]
+    if "dx" in buffers:
+        return buffers["dx"], buffers["db"].sum(0).flatten(1)[:, :H].flatten()
+    sums = buffers["sums"].sum(0).permute(1, 2, 0, 3)  # [R, 5, K, 32]
     dx = sums.flatten(2)[..., :H].flatten(1)  # [R, 5H]
     return dx.to(torch.bfloat16), dx[:, H:].sum(0)
 
@@ -373,18 +373,18 @@ def _call(
     """
     T, B, H = sizes[:3]
     lanes, units, threads = 2 * blocks_of(B), blocks_of(H), torch.get_num_threads()
-    given = dict(tensors)
+    fields = dict(tensors)
     numbers: dict[str, Any] = {"E": sizes[3]} if len(sizes) > 3 else {}
-    given["narrow"], given["wide"] = (
+    fields["narrow"], fields["wide"] = (
         pooled_empty(lanes * n * units * TILE, dtype=torch.bfloat16) for n in (1, 4)
     )
-    given["state"] = pooled_empty(units * B * BLOCK, dtype=torch.float32)
+    fields["state"] = pooled_empty(units * B * BLOCK, dtype=torch.float32)
     if isinstance(read, Projected):
-        given |= {"inputs": read.inputs, "w_x": read.w_x}
+        fields |= {"inputs": read.inputs, "w_x": read.w_x}
         numbers["E"] = read.x.shape[-1]
     elif read is not None:
         numbers = read._asdict()
-        given["x"] = numbers.pop("x")
-    pointers = {key: tensor.data_ptr() for key, tensor in given.items() if tensor is not None}
+        fields["x"] = numbers.pop("x")
+    pointers = {key: tensor.data_ptr() for key, tensor in fields.items() if tensor is not None}
     window = _Window(T, B, H, threads, count_workgroups(B, H, threads), **numbers, **pointers)
     library.call(name, window)

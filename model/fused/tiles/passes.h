@@ -48,7 +48,7 @@ class Forward : Pass {
     if (w.w_x) project(t, panels.of_x(block, 0), 1, false);
     const Mask real = units(block);
     for_my_lanes([&](int64_t lane) {
-      const Units r = load(made(lane));
+      const Units r = load(product_row(lane));
       const Row m = narrow(x_m_at(t, lane, block, real) * r);
       store_row(tile_row(w.wide, K, lane, block), m);
       if (w.recurrent) stream_row(in_blocks(w.recurrent, t, lane, block), narrow(r));
@@ -73,7 +73,7 @@ class Forward : Pass {
           const bf16* x = w.w_x ? nullptr : x_at(t, lane, block) + w.x_part;
           const auto z = [&](int64_t gate) {
             const Units input = w.w_x ? Units{} : load(x + gate * w.x_part, real);
-            return input + load(made(lane, gate)) + bias[gate];
+            return input + load(product_row(lane, gate)) + bias[gate];
           };
           const Units i = sigmoid(z(0)), f = sigmoid(z(1)), u = tanh_of(z(2)), o = sigmoid(z(3));
           const Units c = fused(f, load(state_at(lane, block)), i * u);
@@ -140,13 +140,14 @@ class Backward : Pass {
     return w.sums + ((my.workgroup * K + block) * w.R + row) * 5 * kBlock;
   }
 
-  // The gradient of h after byte t that comes from byte t + 1, into made.
+  // The gradient of h after byte t that comes from byte t + 1, into product_row.
   void state_gradient(int64_t t, int64_t block) {
     if (t + 1 < w.T)
       return product(w.narrow, K, panels.of_mh(block),
                      block < last_block() ? panels.of_mh(block + 1) : panels.of_h(my.block0));
     for_my_lanes([&](int64_t lane) {
-      store(made(lane), w.dh_last ? load(at(w.dh_last, lane, block), units(block)) : Units{});
+      store(product_row(lane),
+            w.dh_last ? load(at(w.dh_last, lane, block), units(block)) : Units{});
     });
   }
 
@@ -155,7 +156,7 @@ class Backward : Pass {
     state_gradient(t, block);
     for_my_lanes(
         [&](int64_t lane) {
-          Units dh = load(made(lane));
+          Units dh = load(product_row(lane));
           if (w.dh) dh = dh + load(at(w.dh, t, lane, block), units(block));
           const bf16* gates = in_blocks(w.gates, t, lane, block, 4 * kBlock);
           const Units i = load(gates), f = load(gates + kBlock);
@@ -203,7 +204,7 @@ class Backward : Pass {
     alignas(64) bf16 m[kBlock][kBlock] = {};
     for_my_lanes(
         [&](int64_t lane) {
-          const Units dm = load(made(lane)), x_m = x_m_at(t, lane, block, real);
+          const Units dm = load(product_row(lane)), x_m = x_m_at(t, lane, block, real);
           const Units r = load(in_blocks(w.recurrent, t, lane, block)), dx = dm * r;
           if (w.w_x) {
             store_row(tile_row(w.d_x_m_rows, K, lane, block), narrow(dx));
@@ -257,7 +258,7 @@ class Backward : Pass {
   void end(int64_t block) {
     state_gradient(-1, block);
     for_my_lanes([&](int64_t lane) {
-      store_row(at(w.dh0, lane, block), narrow(load(made(lane))), units(block));
+      store_row(at(w.dh0, lane, block), narrow(load(product_row(lane))), units(block));
       store(at(w.dc, lane, block), load(state_at(lane, block)), units(block));
     });
   }

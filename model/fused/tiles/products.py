@@ -47,7 +47,7 @@ class StreamedProduct:
     """The product of a [M, K] and w.T, for w [N, K], which a window needs for every byte.
 
     Both are arranged once. Each 32 columns of the result are overwritten by the next, as in a
-    window, which uses them at once. `result` keeps them.
+    window, which uses each immediately. `result` keeps them.
     """
 
     def __init__(self, a: Tensor, w: Tensor):

@@ -51,16 +51,16 @@ inline Block transposed(const Block& block) {
 struct ToRows {
   const Summed& s;
 
-  void operator()(int64_t row_block, int64_t column_block, const Block& made) const {
+  void operator()(int64_t row_block, int64_t column_block, const Block& sums) const {
     const int64_t blocks = blocks_of(s.rows), part = row_block / blocks;
     const int64_t row = row_block % blocks * kBlock;
     const Mask width = first(s.columns - column_block * kBlock);
     for (int64_t i = 0; i < std::min(kBlock, s.rows - row); ++i) {
       const int64_t place = (part * s.rows + row + i) * s.columns + column_block * kBlock;
       if (s.single)
-        store(static_cast<float*>(s.out) + place, load(made.rows[i]), width);
+        store(static_cast<float*>(s.out) + place, load(sums.rows[i]), width);
       else
-        stream_row(static_cast<bf16*>(s.out) + place, narrow(load(made.rows[i])), width);
+        stream_row(static_cast<bf16*>(s.out) + place, narrow(load(sums.rows[i])), width);
     }
   }
 };
@@ -127,11 +127,11 @@ class SummedProduct {
     const int64_t next = row + 1 < row_blocks_ ? row + 1 : row;
     const char* next_factor = reinterpret_cast<const char*>(left(chunk, next).tiles);
     const char* next_sums = reinterpret_cast<const char*>(&sums(next, begin));
-    int64_t turn = 0;
+    int64_t step = 0;
     for (int64_t depth = chunk; depth < deepest; depth += kDeep)
       for (int64_t column = symmetric_ ? std::max(begin, row) : begin; column < end; ++column) {
-        Ahead ahead{(turn % 2 ? next_factor : next_sums) + turn / 2 * sizeof(Block), 4};
-        ++turn;
+        Ahead ahead{(step % 2 ? next_factor : next_sums) + step / 2 * sizeof(Block), 4};
+        ++step;
         multiply<2>(tile_, left(depth, row), right(depth, column), std::min(kDeep, deepest - depth),
                     sums(row, column), depth > 0, ahead);
         if (depth + kDeep >= s.depth) hand_over(row, column);

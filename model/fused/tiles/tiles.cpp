@@ -19,10 +19,10 @@ namespace {
 
 // Call work(member) on each of so many threads, which share it.
 template <typename Work>
-void together(int64_t wanted, Work work) {
+void together(int64_t count, Work work) {
   Barrier barrier;
-  std::vector<Hand> hands(std::max<int64_t>(wanted, 1));
-  in_team(wanted, [&](int64_t thread, int64_t threads) {
+  std::vector<Hand> hands(std::max<int64_t>(count, 1));
+  in_team(count, [&](int64_t thread, int64_t threads) {
     Member member(thread, threads, barrier, hands.data());
     work(member);
   });

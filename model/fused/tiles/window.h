@@ -34,8 +34,8 @@ struct Window {
   const float* b;                  // [4H]
   const bf16* h0;                  // [B, H]
   const float* c0;                 // [B, H]
-  bf16* packed;                    // 5 K K 1024: what pack made of the weights; scratch backward
-  bf16* packed_x;                  // 5 K D 1024: what pack made of w_x; backward 6 K D, scratch
+  bf16* packed;                    // 5 K K 1024: the weights, as packed by pack; scratch backward
+  bf16* packed_x;                  // 5 K D 1024: w_x, as packed by pack; backward 6 K D, scratch
   bf16* narrow;                    // tiles [2 blocks of B, K] scratch: h forward, d W_mh h backward
   bf16* wide;                      // tiles [2 blocks of B, 4K] scratch: m forward, d z backward
   bf16* d_x_m_rows;                // tiles [2 blocks of B, K] scratch: d of the input's term of m
@@ -201,9 +201,9 @@ class Pass {
     const int64_t byte = t * w.B + my.lane0 + lane;
     return w.x + (w.indices ? w.indices[byte] : byte) * w.x_row + block * w.x_block;
   }
-  // The input's term of m: as `project` just made it at index 1, or as it was given.
+  // The input's term of m: from `project`, at index 1, or read from x.
   Units x_m_at(int64_t t, int64_t lane, int64_t block, Mask real) {
-    return w.w_x ? load(made(lane, 1)) : load(x_at(t, lane, block), real);
+    return w.w_x ? load(product_row(lane, 1)) : load(x_at(t, lane, block), real);
   }
   // The row of one of my lanes in tiles [B / 16, depth].
   bf16* tile_row(bf16* tiles, int64_t depth, int64_t lane, int64_t k) const {
@@ -234,8 +234,8 @@ class Pass {
     product(w.inputs + t * 2 * blocks_of(w.B) * D * kTile, D, panel, panel + D * 2 * kTile, index,
             add);
   }
-  // What the product of this index made for a lane.
-  float* made(int64_t lane, int64_t index = 0) {
+  // A lane's row of the product of this index.
+  float* product_row(int64_t lane, int64_t index = 0) {
     return sums_[index * blocks_of(my.lanes) + lane / kBlock].rows[lane % kBlock];
   }
 

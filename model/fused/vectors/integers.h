@@ -41,14 +41,14 @@ inline Vec widened(const int32_t* sums, const int32_t* offsets, int64_t n) {
 inline bool multiplies() {
   const uint8_t a[4] = {255, 255, 255, 255};
   const int8_t panel[8] = {127, 127, 127, 127, -127, -127, -127, 127};  // two columns, four rows
-  int32_t made[2] = {};
+  int32_t sums[2] = {};
   try {
-    at::native::cpublas::brgemm(1, 2, 4, 4, 2, 2, false, a, panel, made, true);
+    at::native::cpublas::brgemm(1, 2, 4, 4, 2, 2, false, a, panel, sums, true);
     at::native::cpublas::brgemm_release(true);
   } catch (const std::exception&) {
     return false;
   }
-  return made[0] == 4 * 255 * 127 && made[1] == -2 * 255 * 127;
+  return sums[0] == 4 * 255 * 127 && sums[1] == -2 * 255 * 127;
 }
 #endif
 

@@ -79,7 +79,7 @@ def _forward(inputs: Inputs, *, packed: Tensor | None) -> tuple[Any, ...]:
 
 class _WithoutGradient(Function):
     @staticmethod
-    def forward(ctx: Any, *given: Any) -> Tensor:
+    def forward(ctx: Any, *tensors: Any) -> Tensor:
         raise RuntimeError(NO_GRADIENT)
 
 

@@ -58,7 +58,7 @@ def cross_entropy_on_tiles(
     _check(of_rows, b)
     if N and (largest := int(targets.max())) >= V:
         raise IndexError(f"target {largest} is not below the vocabulary's {V} tokens")
-    given = {
+    weights = {
         "w_forward": lay_right(w.t(), summed=False),
         "w_backward": lay_right(w.contiguous(), summed=False),
         "b": F.pad(b, (0, -V % BLOCK), value=float("-inf")),
@@ -69,18 +69,18 @@ def cross_entropy_on_tiles(
     rows = rows or min(MOST_ROWS, max(MOST_LOGITS // V // GROUP, 1) * GROUP)
     for start in range(0, N, rows):
         part = {name: tensor[start : start + rows] for name, tensor in of_rows.items()}
-        part_d_w, part_d_b = _differentiate(given | part, H, V)
+        part_d_w, part_d_b = _differentiate(weights | part, H, V)
         d_w += part_d_w
         d_b += part_d_b
     return Loss(nats.sum(), d_h, d_w, d_b)
 
 
 def _check(of_rows: dict[str, Tensor], b: Tensor) -> None:
-    wanted = {"h": torch.bfloat16, "b": torch.float32, "targets": torch.int64}
-    wanted["factors"] = torch.float32
+    dtypes = {"h": torch.bfloat16, "b": torch.float32, "targets": torch.int64}
+    dtypes["factors"] = torch.float32
     for name, tensor in (of_rows | {"b": b}).items():
-        if tensor.dtype != wanted[name]:
-            raise TypeError(f"{name} of the loss is {tensor.dtype}, not {wanted[name]}")
+        if tensor.dtype != dtypes[name]:
+            raise TypeError(f"{name} of the loss is {tensor.dtype}, not {dtypes[name]}")
 
 
 def _differentiate(tensors: dict[str, Tensor], H: int, V: int) -> tuple[Tensor, Tensor]:
@@ -89,8 +89,8 @@ def _differentiate(tensors: dict[str, Tensor], H: int, V: int) -> tuple[Tensor, 
     depth, blocks = blocks_of(rows), blocks_of(V)
     d_logits, h_right = empty_factor(depth, blocks), empty_factor(depth, blocks_of(H))
     d_b = torch.empty(-(-rows // GROUP), blocks * BLOCK, dtype=torch.float32)
-    made = {"d_logits": d_logits, "h_right": h_right, "d_b": d_b}
-    pointers = {name: tensor.data_ptr() for name, tensor in (tensors | made).items()}
+    buffers = {"d_logits": d_logits, "h_right": h_right, "d_b": d_b}
+    pointers = {name: tensor.data_ptr() for name, tensor in (tensors | buffers).items()}
     arguments = _CrossEntropy(torch.get_num_threads(), rows, H, V, **pointers)
     library.call("cross_entropy", arguments)
     d_w = pooled_empty(V, H, dtype=torch.float32)

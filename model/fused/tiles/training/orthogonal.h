@@ -29,7 +29,7 @@ struct Added {
   Counts gram, square, product;
 };
 
-// One thread's part. Whatever a product makes is laid out at once as the factors that it will be.
+// One thread's part. Products are stored directly in the layout of the factors that they become.
 class Orthogonalization {
  public:
   Orthogonalization(const Orthogonal& orthogonal, Member& member, Added& added)
@@ -39,7 +39,7 @@ class Orthogonalization {
   void run() {
     member_.split(M, [&](int64_t row) {
       for (int64_t column = 0; column < N; ++column)
-        lay_x(row, column, given(row, column), o.right[0]);
+        lay_x(row, column, normalized(row, column), o.right[0]);
     });
     member_.meet();
     for (int64_t done = 0; done < o.iterations; ++done) iterate(done);
@@ -54,15 +54,15 @@ class Orthogonalization {
 
   void iterate(int64_t done) {
     multiply(added_.gram, done, N, o.rows, true, o.left, o.across,
-             [&](const auto&... made) { lay_gram(made...); });
+             [&](const auto&... arguments) { lay_gram(arguments...); });
     multiply(added_.square, done, M, o.rows, true, o.gram_left, o.gram_right,
-             [&](const auto&... made) { lay_polynomial(made...); });
+             [&](const auto&... arguments) { lay_polynomial(arguments...); });
     multiply(added_.product, done, M, o.columns, false, o.polynomial, o.right[done % 2],
-             [&](int64_t row, int64_t column, const Block& made) {
+             [&](int64_t row, int64_t column, const Block& product) {
                if (done + 1 < o.iterations)
-                 lay_x(row, column, made, o.right[(done + 1) % 2]);
+                 lay_x(row, column, product, o.right[(done + 1) % 2]);
                else
-                 put(row, column, made);
+                 put(row, column, product);
              });
   }
 
@@ -90,13 +90,13 @@ class Orthogonalization {
   }
   void lay_polynomial(int64_t row, int64_t column, const Block& square) {
     const Panel gram = summed_panel(o.gram_left, column, row, M);
-    Block made;
+    Block polynomial;
     for (int64_t i = 0; i < kBlock; ++i) {
       const Units linear = load(gram.at(0, i / 16) + i % 16 * 32);
-      store(made.rows[i], all(o.c) * load(square.rows[i]) + all(o.b) * linear);
-      if (row == column) made.rows[i][i] += o.a;
+      store(polynomial.rows[i], all(o.c) * load(square.rows[i]) + all(o.b) * linear);
+      if (row == column) polynomial.rows[i][i] += o.a;
     }
-    narrow_rows(made);
+    narrow_rows(polynomial);
     lay_left(rows_[0], kBlock, kBlock, kBlock, summed_panel(o.polynomial, column, row, M));
   }
   static Units all(float value) { return {splat(value), splat(value)}; }
@@ -104,8 +104,8 @@ class Orthogonalization {
     for (int64_t i = 0; i < kBlock; ++i) store_row(rows_[i], narrow(load(block.rows[i])));
   }
 
-  // A block of the matrix that is given, over its norm; zeros beyond its edges.
-  Block given(int64_t row, int64_t column) const {
+  // A block of the matrix, divided by its norm; zeros beyond its edges.
+  Block normalized(int64_t row, int64_t column) const {
     if (o.turned) std::swap(row, column);
     Block block;
     for_rows(row, column, [&](int64_t i, int64_t place, Mask mask) {
@@ -114,8 +114,8 @@ class Orthogonalization {
     });
     return o.turned ? transposed(block) : block;
   }
-  void put(int64_t row, int64_t column, const Block& made) {
-    narrow_rows(o.turned ? transposed(made) : made);
+  void put(int64_t row, int64_t column, const Block& block) {
+    narrow_rows(o.turned ? transposed(block) : block);
     if (o.turned) std::swap(row, column);
     for_rows(row, column, [&](int64_t i, int64_t place, Mask mask) {
       if (place >= 0) store(o.to + place, load(rows_[i]), mask);
