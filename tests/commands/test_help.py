@@ -85,8 +85,8 @@ def test_every_example_runs(tmp_path, monkeypatch, run_here):
 
 
 def test_no_script_is_forgotten():
-    found = {f"scripts/{path.name}" for path in (ROOT / "scripts").glob("*.py")} | {"main.py"}
-    assert found == {*SCRIPTS, *NETWORK, "scripts/command.py"}
+    scripts = {f"scripts/{path.name}" for path in (ROOT / "scripts").glob("*.py")}
+    assert scripts | {"main.py"} == {*SCRIPTS, *NETWORK, "scripts/command.py"}
 
 
 @pytest.mark.parametrize("script", [*SCRIPTS, *NETWORK])

@@ -305,7 +305,7 @@ def test_a_run_without_the_checkpoints_it_had_is_not_begun_again(whole, tmp_path
     if left == "a link to nothing":
         (folder / "checkpoint").symlink_to(tmp_path / "unmounted")
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    told = {
+    message = {
         "nothing": f"the run has reached step {STEPS}",
         "a named one": "name one with --from: mine-0",
         "a link to nothing": "is a link",
@@ -314,7 +314,7 @@ def test_a_run_without_the_checkpoints_it_had_is_not_begun_again(whole, tmp_path
         ["main.py", "--resume", folder],
         [*small_run(folder, STEPS), "--if-exists", "resume"],
     ):
-        assert_refused(run(*words), "checkpoint: ", told)
+        assert_refused(run(*words), "checkpoint: ", message)
     assert {path: path.read_bytes() for path in before} == before
 
 
@@ -359,7 +359,7 @@ def as_folder_with_notes(part, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("part", "change", "told"),
+    ("part", "change", "message"),
     [
         ("model", as_link, "model: is a link, and nothing is written through a link"),
         ("checkpoint", as_link, "checkpoint: is a link"),
@@ -370,14 +370,14 @@ def as_folder_with_notes(part, tmp_path):
     ],
 )
 def test_what_a_run_did_not_write_is_neither_changed_nor_deleted(
-    whole, tmp_path, part, change, told, folder
+    whole, tmp_path, part, change, message, folder
 ):
     shutil.copytree(whole[0], folder)
     change(folder / part, tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     newest = max(path.name for path in (folder / "checkpoint").iterdir())
     for words in (["--train.steps", STEPS + 5], ["--from", newest]):
-        assert_refused(run("main.py", "--resume", folder, *words), told)
+        assert_refused(run("main.py", "--resume", folder, *words), message)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
@@ -403,8 +403,8 @@ def test_a_run_from_another_models_weights_killed_before_its_first_checkpoint(wh
         json.loads((folder / "model" / "config.json").read_text())["provenance"]
         for folder in (whole[0], runs[0])
     )
-    told = {key: first[key] for key in ("step", "characters", "corpus", "git_revision", "date")}
-    assert then["began_from"] == {"model": whole[0].name, **told}
+    origin = {key: first[key] for key in ("step", "characters", "corpus", "git_revision", "date")}
+    assert then["began_from"] == {"model": whole[0].name, **origin}
 
 
 def test_resuming_what_is_no_run(tmp_path):

@@ -259,13 +259,13 @@ def test_what_is_refused_is_not_started_again(monkeypatch, capsys, restarts, err
     assert killed == ended
 
 
-@pytest.mark.parametrize(("given", "code"), [([], 0), (["--help"], 0), (["--seed", "1"], 2)])
-def test_a_command_without_options_runs_only_without_arguments(given, code, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["draw", *given])
+@pytest.mark.parametrize(("words", "code"), [([], 0), (["--help"], 0), (["--seed", "1"], 2)])
+def test_a_command_without_options_runs_only_without_arguments(words, code, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["draw", *words])
     with pytest.raises(SystemExit) as end:
         run_plain(lambda: print("drawn"), "Draw 100 % of it.")
     printed = capsys.readouterr()
     assert end.value.code == code
-    assert ("drawn" in printed.out) == (not given)
-    assert ("Draw 100 % of it." in printed.out) == (given == ["--help"])
+    assert ("drawn" in printed.out) == (not words)
+    assert ("Draw 100 % of it." in printed.out) == (words == ["--help"])
     assert ("unknown: --seed" in printed.err) == (code == 2)

@@ -75,18 +75,18 @@ def add_model(folder, step):
 
 
 @pytest.mark.parametrize(
-    ("shards", "told"),
+    ("shards", "warning"),
     [("11", "1 of the 5 lanes reads"), ("13", "3 of the 5 lanes read"), ("10", ""), ("4", "")],
 )
-def test_shards_that_leave_lanes_without_text_for_a_whole_shard_are_told(
-    shards, told, tmp_path, caplog
+def test_shards_that_leave_lanes_without_text_for_a_whole_shard_are_reported(
+    shards, warning, tmp_path, caplog
 ):
     words = ("--data.lanes", "5", "--data.shards", shards)
     resolved(tmp_path / "run", *words, world=replace(ALONE, rank=1))
-    assert not caplog.text  # the main rank tells it
+    assert not caplog.text  # the main rank reports it
     resolved(tmp_path / "other", *words)
-    assert (told in caplog.text) if told else not caplog.text
-    if told:
+    assert (warning in caplog.text) if warning else not caplog.text
+    if warning:
         assert f"data.shards is {shards}" in caplog.text
         assert "10 or 15" in caplog.text
 
@@ -224,23 +224,23 @@ LENGTHS = [("--train.steps", "100", "200"), ("--train.epochs", "10", "20")]
 
 
 @pytest.mark.parametrize(("key", "length", "more"), LENGTHS)
-@pytest.mark.parametrize(("step", "kept"), [(80, None), (90, 40), (100, None)])
+@pytest.mark.parametrize(("step", "earlier"), [(80, None), (90, 40), (100, None)])
 def test_a_run_that_began_with_its_cooldown_is_not_lengthened_within_it(
-    tmp_path, key, length, more, step, kept
+    tmp_path, key, length, more, step, earlier
 ):
     """Before it, the cooldown moves to the new end."""
     folder, small = tmp_path / "run", ("--model.hidden_size", "8", "--optim.cooldown_steps", "20")
     begin(folder, *small, key, length)
     resume = (*RESUME, *small)
     add_checkpoint(folder, step)
-    if kept is not None:
-        add_checkpoint(folder, kept, "mine")
+    if earlier is not None:
+        add_checkpoint(folder, earlier, "mine")
     resolved(folder, *resume, key, length).make_trainer(10.0)  # as it was begun
     longer = resolved(folder, *resume, key, more)
     if step == 80:
         assert longer.make_trainer(10.0).schedule.cooldown_begin == 180
         return
-    advice = "--from mine-00000040$" if kept is not None else "no earlier checkpoint is kept"
+    advice = "--from mine-00000040$" if earlier is not None else "no earlier checkpoint is kept"
     with pytest.raises(InputError, match=f"cannot change {key[2:]} .* at step 80; .*{advice}"):
         longer.make_trainer(10.0)
 

@@ -51,12 +51,12 @@ def check_complete(read, shards):
 
 
 def windows_by_epoch(epochs, count):
-    found = {}
+    windows = {}
     for index in itertools.count():
         window = epochs[index]
         if epochs.number == count:
-            return [found[number] for number in range(count)]
-        found.setdefault(epochs.number, []).append(window)
+            return [windows[number] for number in range(count)]
+        windows.setdefault(epochs.number, []).append(window)
 
 
 @pytest.mark.parametrize("shuffle", WAYS)

@@ -22,7 +22,7 @@ def examples(count, seed):
 
 
 @pytest.fixture(scope="module")
-def found():
+def result():
     return describe({
         name: [examples(300, seed + part) for part in range(3)]
         for name, seed in (("sst", 0), ("cr", 10), ("imdb", 20))
@@ -30,20 +30,20 @@ def found():
 
 
 @pytest.mark.parametrize("pooling", KNOWN)
-def test_the_two_best_units_are_found_with_their_areas(found, pooling):
-    for areas in found["areas"].values():
+def test_the_two_best_units_are_found_with_their_areas(result, pooling):
+    for areas in result["areas"].values():
         best = areas[pooling]
         assert best["units"] == KNOWN[pooling]
         assert best["areas"][0] > 0.95 > best["areas"][1] > 0.65
         assert best["difference"] == pytest.approx(best["areas"][0] - best["areas"][1])
         low, high = best["difference_interval"]
         assert 0 < low < best["difference"] < high
-    assert found["all_units"][pooling] > 0.9
+    assert result["all_units"][pooling] > 0.9
 
 
-def test_results_of_all_seeds_are_in_table_and_figure(found, tmp_path):
+def test_results_of_all_seeds_are_in_table_and_figure(result, tmp_path):
     for seed, bits in enumerate((1.5, 1.7, 1.6)):
-        write_json(tmp_path / f"base_seed_{seed}.json", {"bits": bits, **found})
+        write_json(tmp_path / f"base_seed_{seed}.json", {"bits": bits, **result})
     assert len(results_of("student", tmp_path)["base"]) == 3
     assert "| base | 1.600 (1.500 to 1.700) |" in table("student", "last", tmp_path)
     assert len(draw("student", tmp_path).axes) == 6

@@ -244,9 +244,9 @@ def test_results_of_other_weights_are_not_said_to_be_of_the_shipped_ones(monkeyp
 
 def test_every_source_that_was_kept_has_terms_and_an_address():
     counts = read_json(ROOT / "experiments/models/results/selection.json")["reviews"]
-    kept = {name[6:] for name in counts if name.startswith("kept: ")}
+    names = {name[6:] for name in counts if name.startswith("kept: ")}
     sources = read_json(ROOT / "experiments/models/sources.json")
-    assert set(sources["amazon"]) == kept
+    assert set(sources["amazon"]) == names
     assert set(sources["amazon"]) | set(sources["other"]) == set(shipped.kept_reviews())
     for source in (row for part in sources.values() for row in part.values()):
         assert source["terms"]
@@ -254,7 +254,7 @@ def test_every_source_that_was_kept_has_terms_and_an_address():
             re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+", a) for a in source["addresses"]
         )
     assert (
-        f"| kept | {sum(n for name, n in counts.items() if name[6:] in kept):,} |"
+        f"| kept | {sum(n for name, n in counts.items() if name[6:] in names):,} |"
         in shipped.selection()
     )
 

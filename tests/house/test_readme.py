@@ -66,10 +66,10 @@ def check_printed(expected, printed, *, exact):
     """
     lines = iter(printed.splitlines())
     for line in filter(str.strip, expected.splitlines()):
-        found = next((each for each in lines if words_of(each) == words_of(line)), None)
-        assert found is not None, f"not printed: {line!r}\n{printed}"
+        match = next((each for each in lines if words_of(each) == words_of(line)), None)
+        assert match is not None, f"not printed: {line!r}\n{printed}"
         if exact:
-            assert numbers_of(found) == pytest.approx(numbers_of(line), rel=5e-3, abs=5e-3), line
+            assert numbers_of(match) == pytest.approx(numbers_of(line), rel=5e-3, abs=5e-3), line
 
 
 @pytest.mark.slow

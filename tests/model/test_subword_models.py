@@ -90,15 +90,15 @@ def test_a_projection_token_by_token_changes_nothing(subwords, monkeypatch, back
     """Large vocabularies are not tabulated: the same losses and gradients, up to rounding."""
     config = ModelConfig(hidden_size=8, vocabulary_size=400, backend=backend)
     tokens = torch.from_numpy(subwords.encode("".join(TEXTS).encode()).astype(np.int64))[None, :60]
-    found = []
+    results = []
     for most in (1024, 10):
         monkeypatch.setattr(mlstm, "MOST_TABULATED", most)
         model = build_model(config, seed=2)
         logits, _ = model(tokens, model.initial_state(1))
         logits.logsumexp(-1).sum().backward()
-        found.append([logits.detach(), *(p.grad for p in model.parameters())])
+        results.append([logits.detach(), *(p.grad for p in model.parameters())])
     assert model.prepare_weights().table.shape == (400, 64)
-    for one, other in zip(*found, strict=True):
+    for one, other in zip(*results, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 

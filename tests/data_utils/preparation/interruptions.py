@@ -51,11 +51,11 @@ def interrupted_removal(folder, name):
     remove = shutil.rmtree
 
     def remove_one(path, **options):
-        found = next(path.glob(name), None) if folder in path.name else None
-        if found is None:
+        file = next(path.glob(name), None) if folder in path.name else None
+        if file is None:
             remove(path, **options)
             return
-        found.unlink()
+        file.unlink()
         raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:

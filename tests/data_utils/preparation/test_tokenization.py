@@ -67,14 +67,14 @@ def test_a_split_whose_reviews_are_all_empty_can_be_read(tmp_path):
 def test_the_text_is_that_of_the_corpus_of_bytes(tmp_path, source, kind):
     meta = prepare_corpus([source], tmp_path / "out", tokenizer=kind)
     of_bytes = prepare_corpus([source], tmp_path / "bytes", tokenizer="bytes")
-    found, expected = (open_corpus(tmp_path / name) for name in ("out", "bytes"))
-    assert (found.tokenizer.kind, found.tokenizer.vocabulary_size) == (kind, 330)
+    corpus, expected = (open_corpus(tmp_path / name) for name in ("out", "bytes"))
+    assert (corpus.tokenizer.kind, corpus.tokenizer.vocabulary_size) == (kind, 330)
     for name in SPLITS:
-        assert reviews_of(found.splits[name]) == reviews_of(expected.splits[name])
+        assert reviews_of(corpus.splits[name]) == reviews_of(expected.splits[name])
         size = meta["splits"][name]
         assert size["bytes"] == of_bytes["splits"][name]["bytes"]
-        assert size["tokens"] == len(found.splits[name].tokens) < size["bytes"]
-    assert found.splits["train"].tokens.dtype == np.uint16
+        assert size["tokens"] == len(corpus.splits[name].tokens) < size["bytes"]
+    assert corpus.splits["train"].tokens.dtype == np.uint16
     assert meta["format_version"] == 2
     assert check_corpus(tmp_path / "out") == meta["splits"]
 
@@ -162,9 +162,9 @@ def test_too_little_memory_for_the_trainer_is_said(tmp_path, monkeypatch):
 def test_a_vocabulary_is_taken_from_a_corpus(tmp_path, whole):
     other = write_texts(tmp_path / "other.jsonl", ["quite another text"])
     prepare_corpus([other], tmp_path / "out", tokenizer=str(whole), split=(1, 0, 0))
-    found = open_corpus(tmp_path / "out")
-    assert found.tokenizer.fingerprint == open_corpus(whole).tokenizer.fingerprint
-    assert reviews_of(found.splits["train"]) == [b"\n quite another text "]
+    corpus = open_corpus(tmp_path / "out")
+    assert corpus.tokenizer.fingerprint == open_corpus(whole).tokenizer.fingerprint
+    assert reviews_of(corpus.splits["train"]) == [b"\n quite another text "]
 
 
 def test_a_second_preparation_writes_the_tokens_of_its_own_vocabulary(tmp_path, source, whole):

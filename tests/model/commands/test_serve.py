@@ -157,8 +157,8 @@ def test_an_address_that_is_none_is_refused(words, message):
 
 
 def test_a_port_that_is_taken_is_named():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
         with pytest.raises(InputError, match=rf"port {port} .* in use; name another with --port"):
             dispatch(["serve", "--port", str(port)])
 
@@ -200,7 +200,7 @@ def test_the_commands_on_the_page_print_what_it_shows(tmp_path):
         process = run_shell(f"TOKEN={server.token}; {curl} --silent --show-error", cwd=tmp_path)
         done(process)
         (shown,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
-        found, expected = json.loads(process.stdout), json.loads(shown)
-        for row, expected_row in zip(found["results"], expected["results"], strict=True):
+        answer, expected = json.loads(process.stdout), json.loads(shown)
+        for row, expected_row in zip(answer["results"], expected["results"], strict=True):
             assert row == close_to(expected_row)
         assert server.end() == (0, "")

@@ -57,8 +57,8 @@ def test_every_command_shows_the_same_unit_of_the_default():
     own = replace(own_classifier(loaded), ngrams=None)
     center, spread = own.heads.center.numpy(), own.heads.scale.numpy()
     H = loaded.model.config.hidden_size
-    shares = np.tile(np.eye(H, dtype=np.float32), (1, len(own.kind.poolings)))  # [H, F]
-    moved = own.decide(center + 0.1 * spread * shares) - own.decide(center[None])
+    one_hot = np.tile(np.eye(H, dtype=np.float32), (1, len(own.kind.poolings)))  # [H, F]
+    moved = own.decide(center + 0.1 * spread * one_hot) - own.decide(center[None])
     unit = int(np.abs(moved).argmax())
     head = page_head(own)
     assert (own.neuron, own.polarity) == (head.unit, head.polarity) == (unit, np.sign(moved[unit]))
@@ -79,16 +79,16 @@ def default():
 
 def test_the_default_separates_praise_from_blame_in_a_few_words(default):
     """Sentences of no set: the everyday sentences are for measuring, not for pinning."""
-    found = default.predict_all(PRAISE + BLAME)
-    assert not found.is_neutral.any()
-    assert found.choices.tolist() == [1] * len(PRAISE) + [0] * len(BLAME)
-    assert (found.stars[: len(PRAISE)] > 3).all()
-    assert (found.stars[len(PRAISE) :] < 3).all()
-    assert not found.unfamiliar.any()
+    answers = default.predict_all(PRAISE + BLAME)
+    assert not answers.is_neutral.any()
+    assert answers.choices.tolist() == [1] * len(PRAISE) + [0] * len(BLAME)
+    assert (answers.stars[: len(PRAISE)] > 3).all()
+    assert (answers.stars[len(PRAISE) :] < 3).all()
+    assert not answers.unfamiliar.any()
 
 
 def test_the_default_flags_texts_that_it_should_not_be_trusted_on(default):
-    found = default.predict_all([*FACTS, *STRANGE])
-    assert found.unsure[: len(FACTS)].all()
-    assert found.is_neutral[: len(FACTS)].all()
-    assert found.unfamiliar[len(FACTS) :].all()
+    answers = default.predict_all([*FACTS, *STRANGE])
+    assert answers.unsure[: len(FACTS)].all()
+    assert answers.is_neutral[: len(FACTS)].all()
+    assert answers.unfamiliar[len(FACTS) :].all()

@@ -226,11 +226,11 @@ def test_a_folder_with_a_file_that_is_not_ours_is_refused_and_if_it_comes_late_k
             (final / "late.txt").write_text("mine")
     assert "'classifier/notes.txt', 'late.txt', which is not ours; that is now " in caplog.text
     assert (final / "config.json").read_text() == "3"
-    kept, again = tmp_path / "model-kept", tmp_path / "model-kept-2"
-    assert (kept / "config.json").read_text() == "1"
-    assert (kept / "classifier/notes.txt").read_text() == "mine"
-    assert (again / "late.txt").read_text() == "mine"
-    assert sorted(tmp_path.iterdir()) == [final, kept, again]
+    first, second = tmp_path / "model-kept", tmp_path / "model-kept-2"
+    assert (first / "config.json").read_text() == "1"
+    assert (first / "classifier/notes.txt").read_text() == "mine"
+    assert (second / "late.txt").read_text() == "mine"
+    assert sorted(tmp_path.iterdir()) == [final, first, second]
 
 
 def test_a_link_is_never_followed(tmp_path):
@@ -279,10 +279,10 @@ def test_an_old_folder_that_cannot_be_removed_yet_is_in_no_later_ones_way(tmp_pa
 
 
 def test_an_error_names_the_file_that_was_asked_for(tmp_path):
-    wanted = tmp_path / "nowhere" / "answers.csv"
+    output = tmp_path / "nowhere" / "answers.csv"
     with pytest.raises(FileNotFoundError) as error:
-        write_atomically(wanted, lambda path: path.write_text("a"))
-    assert error.value.filename == str(wanted)
+        write_atomically(output, lambda path: path.write_text("a"))
+    assert error.value.filename == str(output)
 
 
 def test_a_link_stays_one_and_what_it_names_is_written(tmp_path):
@@ -332,7 +332,7 @@ FULL = (errno.ENOSPC, "No space left on device")
 
 
 @pytest.mark.parametrize(
-    ("kind_of_error", "words", "told"),
+    ("kind_of_error", "words", "message"),
     [
         (OSError, FULL, "No space left on device: '{}'"),
         (OSError, (*FULL, "there"), "No space left on device: 'there'"),
@@ -342,10 +342,10 @@ FULL = (errno.ENOSPC, "No space left on device")
     ],
 )
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_what_could_not_be_written_is_named(tmp_path, kind, kind_of_error, words, told):
+def test_what_could_not_be_written_is_named(tmp_path, kind, kind_of_error, words, message):
     path = tmp_path / "a"
 
-    def fail(*given):
+    def fail(*arguments):
         raise kind_of_error(*words)
 
     def fill():
@@ -356,8 +356,8 @@ def test_what_could_not_be_written_is_named(tmp_path, kind, kind_of_error, words
 
     with pytest.raises(OSError, match=r"\w") as caught:
         fill()
-    assert told.format(path) in str(caught.value)
-    assert ("is the disk full" in str(caught.value)) == ("be written" in told)
+    assert message.format(path) in str(caught.value)
+    assert ("is the disk full" in str(caught.value)) == ("be written" in message)
     assert caught.value.filename in (None, "there", str(path))
     assert not list(tmp_path.iterdir())
 

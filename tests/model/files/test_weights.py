@@ -242,8 +242,8 @@ def test_weights_of_16_bits_are_widened(small_model, tmp_path):
 def test_weights_that_do_not_fit_are_named(tmp_path):
     """Of a stream, the temporary file is: the stream is not full."""
     os.mkfifo(tmp_path / "pipe")
-    for name, told in (("a", re.escape(f"'{tmp_path}/a'")), ("pipe", "'/.*/tmp[^/]+/pipe'")):
-        with pytest.raises(OSError, match=rf"not be written \(.*is the disk full\?: {told}$"):
+    for name, file in (("a", re.escape(f"'{tmp_path}/a'")), ("pipe", "'/.*/tmp[^/]+/pipe'")):
+        with pytest.raises(OSError, match=rf"not be written \(.*is the disk full\?: {file}$"):
             save_tensors(tmp_path / name, {"a": torch.zeros(1000)})
 
 

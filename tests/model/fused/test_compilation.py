@@ -146,7 +146,7 @@ def test_a_cache_that_cannot_be_made_is_done_without(tmp_path, monkeypatch):
 
 def test_what_is_in_the_cache_needs_neither_a_compiler_nor_the_right_to_write(built, monkeypatch):
     build, library = built
-    monkeypatch.setattr(os, "access", lambda *given: False)
+    monkeypatch.setattr(os, "access", lambda *arguments: False)
     assert Path(compilation.load(build)._name) == library
 
 

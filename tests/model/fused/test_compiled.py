@@ -98,8 +98,8 @@ def test_states_depend_neither_on_threads_nor_on_the_other_lanes(kernel, threads
     for count, lanes in ((2, B), (4, B), (4, 1), (4, 5), (4, 67)):
         threads(count)
         few = [x_proj[:, :lanes], h[:lanes], c[:lanes], *weights]
-        found, _, found_c = outputs_of(kernel.run, few)
-        assert_equal((found, found_c), (expected[:, :lanes], last_c[:lanes]))
+        outputs, _, c_T = outputs_of(kernel.run, few)
+        assert_equal((outputs, c_T), (expected[:, :lanes], last_c[:lanes]))
 
 
 def test_inference_gives_what_training_gives(kernel):
@@ -114,9 +114,9 @@ def test_inference_gives_what_training_gives(kernel):
 def test_the_gradient_of_only_one_output(kernel, used):
     inputs = scaled_inputs(kernel.dtype, 4, 3, 34)
 
-    def gradients(recurrence, given):
-        outputs = outputs_of(recurrence, given)
-        return torch.autograd.grad(loss_of(outputs[used : used + 1]), given)
+    def gradients(recurrence, inputs):
+        outputs = outputs_of(recurrence, inputs)
+        return torch.autograd.grad(loss_of(outputs[used : used + 1]), inputs)
 
     expected = gradients(reference_mlstm, exact(inputs))
     assert_near(gradients(kernel.run, inputs), expected, kernel.tolerance(4, 34))
@@ -138,8 +138,8 @@ def test_strided_gradients(kernel):
 
     def gradients(recurrence, inputs):
         outputs, *last = outputs_of(recurrence, inputs)
-        made = (outputs[-1], outputs[0], *last)
-        loss = sum((tensor.double().t().square() * places).sum() for tensor in made)
+        transposed = (outputs[-1], outputs[0], *last)
+        loss = sum((tensor.double().t().square() * places).sum() for tensor in transposed)
         return torch.autograd.grad(loss, inputs)
 
     expected = gradients(reference_mlstm, exact(inputs))
@@ -192,14 +192,14 @@ def test_windows_alive_at_once_keep_their_own_memory(kernel):
 def test_calls_from_several_threads_at_once(kernel):
     inputs = [scaled_inputs(kernel.dtype, 6, 33, 40) for _ in range(4)]
     with torch.no_grad():
-        for index, given in enumerate(inputs):
-            given[0].mul_(index + 1)
-    alone = [results(kernel.run, given) for given in inputs]
+        for index, tensors in enumerate(inputs):
+            tensors[0].mul_(index + 1)
+    alone = [results(kernel.run, tensors) for tensors in inputs]
     with ThreadPoolExecutor(4) as pool:
         for _ in range(5):
-            together = list(pool.map(lambda given: results(kernel.run, given), inputs))
-            for made, expected in zip(together, alone, strict=True):
-                assert_equal(made, expected)
+            together = list(pool.map(lambda tensors: results(kernel.run, tensors), inputs))
+            for actual, expected in zip(together, alone, strict=True):
+                assert_equal(actual, expected)
 
 
 def test_backward_twice(kernel):
@@ -250,10 +250,10 @@ def test_gradients_do_not_depend_on_the_callers_default_dtype(kernel, default):
     expected = [results(kernel.run, *case) for case in cases]
     torch.set_default_dtype(default)
     try:
-        found = [results(kernel.run, *case) for case in cases]
+        actual = [results(kernel.run, *case) for case in cases]
     finally:
         torch.set_default_dtype(torch.float32)
-    assert_equal(chain(*found), chain(*expected))
+    assert_equal(chain(*actual), chain(*expected))
 
 
 def test_tensors_of_several_devices_are_refused(kernel):

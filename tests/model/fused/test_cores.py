@@ -86,10 +86,10 @@ def test_a_part_of_a_core_counts_as_one_and_affinity_still_holds(quota, usable):
     assert cores.Allowance(4, quota).cores == usable
 
 
-@pytest.mark.parametrize(("counted", "expected"), [(6, 6), (None, 1)])
-def test_cores_are_counted_without_sched_getaffinity(monkeypatch, counted, expected):
+@pytest.mark.parametrize(("reported", "expected"), [(6, 6), (None, 1)])
+def test_cores_are_counted_without_sched_getaffinity(monkeypatch, reported, expected):
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)  # as on macOS
-    monkeypatch.setattr(os, "cpu_count", lambda: counted)
+    monkeypatch.setattr(os, "cpu_count", lambda: reported)
     assert cores.affine_cores() == expected
 
 

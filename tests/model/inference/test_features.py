@@ -72,17 +72,17 @@ def test_short_texts_do_not_pay_for_long_ones():
 )
 def test_one_reading_gives_features_and_what_predicting_costs(small_model, sequences, kind):
     torch.nn.init.normal_(small_model.decoder.bias)  # by which the first token is predicted
-    sequences, told = [*sequences, np.empty(0, np.uint8)], []
-    options = {"kind": kind, "advance": told.append}
-    found = read_in_order(small_model, sequences, batch_size=3, block=17, **options)
+    sequences, counts = [*sequences, np.empty(0, np.uint8)], []
+    options = {"kind": kind, "advance": counts.append}
+    result = read_in_order(small_model, sequences, batch_size=3, block=17, **options)
     expected = features_in_order(small_model, sequences, kind=kind, batch_size=2)
-    assert found.features.dtype == np.float32
-    assert sum(told) == sum(map(len, sequences))
-    np.testing.assert_allclose(found.features, expected, rtol=1e-5, atol=1e-6)
+    assert result.features.dtype == np.float32
+    assert sum(counts) == sum(map(len, sequences))
+    np.testing.assert_allclose(result.features, expected, rtol=1e-5, atol=1e-6)
     bits = np.empty(len(sequences))
     for rows, costs in token_costs(small_model, sequences, batch_size=2):
         bits[rows] = [cost.sum(dtype=np.float64) for cost in costs]
-    np.testing.assert_allclose(found.bits, bits, rtol=1e-5)
+    np.testing.assert_allclose(result.bits, bits, rtol=1e-5)
 
 
 def test_costs_of_a_long_text_are_added_up_in_double_precision():
@@ -103,11 +103,11 @@ def test_skipping_batches_leaves_out_the_first(small_model, sequences):
 
 
 def test_progress_counts_every_byte_also_within_a_text(small_model, sequences):
-    told = []
-    for _ in final_states(small_model, sequences, batch_size=2, block=100, advance=told.append):
+    counts = []
+    for _ in final_states(small_model, sequences, batch_size=2, block=100, advance=counts.append):
         pass
-    assert sum(told) == sum(map(len, sequences))
-    assert max(told) <= 2 * 100 < len(sequences[2])
+    assert sum(counts) == sum(map(len, sequences))
+    assert max(counts) <= 2 * 100 < len(sequences[2])
 
 
 def test_costs_are_the_bits_of_every_byte(small_model, sequences):
@@ -146,9 +146,9 @@ def test_few_logits_of_many_tokens_exist_at_once(monkeypatch):
     monkeypatch.setattr(language_model, "MOST_LOGITS", V * sum(lengths))
     at_once = costs_of(model, sequences)
     assert max(decoded) > MOST_LOGITS
-    for found, expected in zip(in_pieces, at_once, strict=True):
+    for costs, expected in zip(in_pieces, at_once, strict=True):
         # The sum of V numbers may have been added up in another order: a step per halving of them.
-        np.testing.assert_allclose(found, expected, rtol=math.log2(V) * 2**-24)
+        np.testing.assert_allclose(costs, expected, rtol=math.log2(V) * 2**-24)
 
 
 def test_logits_of_bytes_are_made_at_once_and_nothing_is_added(small_model):

@@ -139,10 +139,10 @@ def test_weights_are_prepared_once_or_never_if_they_are_given(small_model, seque
     assert len(model.prepared) == 1
     assert len(model.used) > 3
     assert all(weights is model.prepared[0] for weights in model.used)
-    given, model = model.prepared[0], Watched(small_model)
-    read(model, sequences, batch_size=2, weights=given)
+    prepared, model = model.prepared[0], Watched(small_model)
+    read(model, sequences, batch_size=2, weights=prepared)
     assert not model.prepared
-    assert all(weights is given for weights in model.used)
+    assert all(weights is prepared for weights in model.used)
 
 
 @pytest.mark.parametrize(
@@ -257,12 +257,12 @@ def test_a_state_of_16_bits_is_squashed_in_fp32():
     torch.testing.assert_close(squashed, h.float().tanh())
 
 
-def test_what_is_given_beside_a_preset_wins_unless_it_is_none():
+def test_what_is_given_next_to_a_preset_wins_unless_it_is_none():
     assert preset("papers", units=[], tanh=None) == {**PRESETS["papers"], "units": []}
 
 
 def test_a_kind_has_one_spelling():
     assert FeatureKind(pooling=["last"]) == FeatureKind()
     assert FeatureKind(pooling=["mean"]).pooling == "mean"
-    listed, given = (FeatureKind(pooling=kind(("last", "mean"))) for kind in (list, tuple))
-    assert repr(listed) == repr(given)
+    listed, tupled = (FeatureKind(pooling=kind(("last", "mean"))) for kind in (list, tuple))
+    assert repr(listed) == repr(tupled)

@@ -34,7 +34,7 @@ BACKENDS = ("reference", "fused")
 def test_gradient_is_the_derivative(backend):
     inputs = make_inputs(torch.float64, T=4, B=2, H=3)
     recurrence = partial(recur, backend)
-    assert torch.autograd.gradcheck(lambda *given: outputs_of(recurrence, given), inputs)
+    assert torch.autograd.gradcheck(lambda *arguments: outputs_of(recurrence, arguments), inputs)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

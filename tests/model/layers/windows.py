@@ -86,15 +86,15 @@ def results(recurrence, inputs, indices=None):
     return (*outputs, *torch.autograd.grad(loss_of(outputs), inputs))
 
 
-def assert_equal(found, expected):
+def assert_equal(actual, expected):
     """Assert that tensors are the same to the bit."""
-    for a, b in zip(found, expected, strict=True):
+    for a, b in zip(actual, expected, strict=True):
         assert torch.equal(a, b)
 
 
-def assert_near(found, expected, limit):
+def assert_near(actual, expected, limit):
     """Assert that no tensor's relative error is larger than the limit."""
-    for a, e in zip(found, expected, strict=True):
+    for a, e in zip(actual, expected, strict=True):
         assert a.shape == e.shape
         assert error(a, e) <= limit
 

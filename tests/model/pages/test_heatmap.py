@@ -186,8 +186,8 @@ def test_what_is_shown_has_a_character_for_each(text):
 
 
 def test_a_control_has_its_picture_and_an_override_a_stand_in():
-    given = "a\x00\x07\x1b\x1f \x7f\x85\u202e\u2066\t\n\u05d0"
-    assert visible(given) == "a\u2400\u2407\u241b\u241f \u2421\ufffd\ufffd\ufffd\t\n\u05d0"
+    text = "a\x00\x07\x1b\x1f \x7f\x85\u202e\u2066\t\n\u05d0"
+    assert visible(text) == "a\u2400\u2407\u241b\u241f \u2421\ufffd\ufffd\ufffd\t\n\u05d0"
 
 
 @pytest.mark.parametrize("palette", PALETTES)
@@ -211,8 +211,8 @@ def contrast(one, other):
     """The contrast of two colours, as WCAG 2.2 defines it."""
     luminances = []
     for color in (one, other):
-        shares = np.array(color) / 255
-        linear = np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
+        srgb = np.array(color) / 255
+        linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
         luminances.append(linear @ [0.2126, 0.7152, 0.0722] + 0.05)
     return max(luminances) / min(luminances)
 
@@ -229,14 +229,14 @@ def rgb(color):
 def test_letters_of_a_page_can_be_read_on_every_tint():
     light, dark, *_ = page_style().split("@media")
     for scheme in (light, dark):
-        found = dict(re.findall(r"--(card|ink|most): ([^;]+);", light))
-        found |= dict(re.findall(r"--(card|ink|most): ([^;]+);", scheme))
+        style = dict(re.findall(r"--(card|ink|most): ([^;]+);", light))
+        style |= dict(re.findall(r"--(card|ink|most): ([^;]+);", scheme))
         poles = re.findall(r"--(?:high|low): (\d+) (\d+) (\d+)", scheme)
         assert len(poles) == 4
         for pole in poles:
-            tinted = np.array(rgb(found["card"])) * (1 - float(found["most"]))
-            tinted = tinted + np.array(pole, float) * float(found["most"])
-            assert contrast(rgb(found["ink"]), tinted) >= 4.5
+            tinted = np.array(rgb(style["card"])) * (1 - float(style["most"]))
+            tinted = tinted + np.array(pole, float) * float(style["most"])
+            assert contrast(rgb(style["ink"]), tinted) >= 4.5
 
 
 def test_a_unit_that_is_always_zero_has_a_scale():
@@ -321,14 +321,14 @@ def test_what_is_positive_is_shown_high_whatever_the_units_sign(loaded):
 def test_a_unit_that_hardly_separates_the_classes_has_no_known_end():
     own = Classifier(np.ones(6, np.float32), 0.0, ("bad", "good"), 5, -1, "")
     areas = np.array([0.551, 0.549, 0.449, 0.451, 0.5, 0.9], np.float32)
-    known = orientation_of(own, areas)
-    assert known == {"poles": POLES, "polarities": {0: 1, 2: -1, 5: -1}}  # its neuron by itself
+    ends = orientation_of(own, areas)
+    assert ends == {"poles": POLES, "polarities": {0: 1, 2: -1, 5: -1}}  # its neuron by itself
     assert orientation_of(own, None)["polarities"] == {5: -1}
 
 
 def test_further_units_are_turned_where_their_ends_are_known(loaded):
-    known = {"poles": POLES, "polarities": {1: -1, 4: 1}}
-    result = read_texts(loaded, ["good"], [3, 1, 4, 2], **known)
+    orientation = {"poles": POLES, "polarities": {1: -1, 4: 1}}
+    result = read_texts(loaded, ["good"], [3, 1, 4, 2], **orientation)
     shown = result.oriented()
     values = result.traces[0].values * np.float32([1, -1, 1, 1])
     np.testing.assert_array_equal(shown.traces[0].values, values)
@@ -356,15 +356,15 @@ def test_the_lines_of_a_picture_hold_every_character_on_its_colour(loaded):
     first, second, third = _lines(_painted(result.traces[0], values, 2.0))
     assert [cell.shown for cell in (*first, *second, *third)] == [*"x" * letters, "漢", "y", "z"]
     assert [(cell.column, cell.width) for cell in second] == [(0, 2), (2, 1)]
-    shares = [cell.share for cell in (*first, *second)]
-    assert shares == list(np.clip(np.array(values[: letters + 2]) / 2.0, -1, 1))
+    strengths = [cell.share for cell in (*first, *second)]
+    assert strengths == list(np.clip(np.array(values[: letters + 2]) / 2.0, -1, 1))
 
 
 def test_a_picture_has_the_colours_of_the_page():
     light, _, _ = page_style().partition("@media")
-    found = dict(re.findall(r"--(card|ink|quiet|most): ([^;]+);", light))
-    assert (found["card"], found["ink"], found["quiet"]) == (CARD, INK, QUIET)
-    assert float(found["most"]) == STRONGEST
+    style = dict(re.findall(r"--(card|ink|quiet|most): ([^;]+);", light))
+    assert (style["card"], style["ink"], style["quiet"]) == (CARD, INK, QUIET)
+    assert float(style["most"]) == STRONGEST
     poles = re.findall(r"--(high|low): (\d+) (\d+) (\d+)", light)
     colors = [(name, tuple(map(int, color))) for name, *color in poles]
     for palette, pair in zip(TINTS, (dict(colors[:2]), dict(colors[2:])), strict=True):

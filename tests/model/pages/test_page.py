@@ -97,8 +97,8 @@ def seen(result, tmp_path):
     page = page.replace("</body>", f"<script>{PROBE}</script></body>")
     process = browse(page, tmp_path, "--dump-dom")
     assert messages(process) == []
-    (found,) = re.findall(r'data-seen="(.*?)"', process.stdout.decode())
-    return json.loads(html.unescape(found))
+    (content,) = re.findall(r'data-seen="(.*?)"', process.stdout.decode())
+    return json.loads(html.unescape(content))
 
 
 def test_the_page_runs_under_its_own_policy(result, tmp_path):

@@ -72,8 +72,8 @@ def test_missing_files_are_named_first_and_alone(folder, missing):
     listed = ", ".join(f"{number}.npy" for number in missing)
     with pytest.raises(InputError) as refused:
         import_openai(folder)
-    told = f"{folder}: of 0.npy to 14.npy not there: {listed}; get them again"
-    assert str(refused.value) == told
+    message = f"{folder}: of 0.npy to 14.npy not there: {listed}; get them again"
+    assert str(refused.value) == message
 
 
 @pytest.mark.parametrize("number", range(15))

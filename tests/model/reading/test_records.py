@@ -48,8 +48,8 @@ def test_utf16_is_read_as_utf8_is(tmp_path, name, encoding):
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     for strict in (True, False):
         assert texts_of(tmp_path / name, strict=strict)[0][-1] == "caf\u00e9"
-    (given,) = expand([tmp_path / name])
-    blocks = [read_block(block, REQUEST) for block in cut(0, given, REQUEST)]
+    (source,) = expand([tmp_path / name])
+    blocks = [read_block(block, REQUEST) for block in cut(0, source, REQUEST)]
     encoded = [text for block in blocks for reviews in block for text in reviews.encoded]
     assert encoded[-1] == "caf\u00e9".encode()
 
@@ -159,17 +159,17 @@ def test_the_encoding_of_a_table_is_found_or_given(tmp_path, codec, asked, rest)
     path = tmp_path / "a.csv"
     text = CAFE.replace("caf\u00e9;1\n", "so good;1\n" * (rest // 10) + "caf\u00e9;1\n")
     path.write_bytes(text.encode(codec))
-    given = as_input(path, TableOptions(encoding=codec if asked else None))
-    assert [record["text"] for record in read_records(given, strict=True)][-1] == "caf\u00e9"
-    assert given.is_for_excel is (codec in ("utf-8-sig", "utf-16"))
+    source = as_input(path, TableOptions(encoding=codec if asked else None))
+    assert [record["text"] for record in read_records(source, strict=True)][-1] == "caf\u00e9"
+    assert source.is_for_excel is (codec in ("utf-8-sig", "utf-16"))
 
 
 def test_a_table_that_is_not_of_the_encoding_given_is_refused(tmp_path):
     (tmp_path / "a.csv").write_bytes(CAFE.encode("cp1252"))
     for codec in ("utf-8", "utf-16", "ascii"):
-        given = as_input(tmp_path / "a.csv", TableOptions(encoding=codec))
+        source = as_input(tmp_path / "a.csv", TableOptions(encoding=codec))
         with pytest.raises(InputError, match=r"a\.csv: not .*encoding"):
-            list(read_records(given, strict=True))
+            list(read_records(source, strict=True))
     with pytest.raises(InputError, match="--encoding nonsense: no encoding that is known"):
         TableOptions(encoding="nonsense")
 

@@ -32,8 +32,8 @@ cells = st.text("ab,;\"\t\r\n é\x00'", min_size=1).filter(lambda cell: cell.str
 def test_what_is_written_is_read(rows, delimiter):
     file = io.StringIO(newline="")
     csv.writer(file, delimiter=delimiter).writerows([("one", "two"), *rows])
-    found = rows_of(file.getvalue(), delimiter, quoting="standard")
-    assert [row for _, row in found] == [{"one": a, "two": b} for a, b in rows]
+    read = rows_of(file.getvalue(), delimiter, quoting="standard")
+    assert [row for _, row in read] == [{"one": a, "two": b} for a, b in rows]
 
 
 @pytest.mark.parametrize(

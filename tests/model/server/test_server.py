@@ -229,7 +229,7 @@ def test_what_waits_at_the_end_is_refused_and_what_was_given_up_is_left_out():
             refused_rows.result()
 
 
-def test_a_request_that_takes_too_long_is_told_so_and_the_next_is_answered():
+def test_a_request_that_takes_too_long_gets_an_error_and_the_next_is_answered():
     gate = Gate()
     with served(gate, limits=Limits(seconds=0.2)) as server:
         refused(server.post(["slow"]), 503, "no answer in 0.2 seconds")

@@ -164,8 +164,8 @@ def test_products_of_int8_are_those_in_plain_torch(monkeypatch):
     factors = [integers.integer_factor(weights)]
     monkeypatch.setattr(integers, "_has_instructions", lambda: False)
     factors.append(integers.integer_factor(weights))
-    found, plain = (integers.integer_linear(x, factor) for factor in factors)
-    assert torch.equal(found, plain)
+    compiled, plain = (integers.integer_linear(x, factor) for factor in factors)
+    assert torch.equal(compiled, plain)
     for part in (x[0, 0], x[:0]):  # a vector, an empty batch
         assert torch.equal(*(integers.integer_linear(part, factor) for factor in factors))
     with pytest.raises(RuntimeError, match="no gradient"):
@@ -190,13 +190,13 @@ def test_a_model_changes_its_precision_and_prepared_weights_keep_theirs(size):
     model = build_model(ModelConfig(hidden_size=size), seed=0).eval()
     tokens, state = torch.arange(12).view(3, 4), model.initial_state(3)
     with torch.inference_mode():
-        found = {}
+        by_precision = {}
         for precision in ("fp32", "int8"):
             model.set_precision(precision)
-            found[precision] = (model.prepare_weights(), model.hidden(tokens, state)[0])
-        for weights, expected in found.values():
+            by_precision[precision] = (model.prepare_weights(), model.hidden(tokens, state)[0])
+        for weights, expected in by_precision.values():
             assert torch.equal(model.hidden(tokens, state, weights)[0], expected)
-        (_, exact), (_, rounded) = found.values()
+        (_, exact), (_, rounded) = by_precision.values()
         assert 0 < (rounded - exact).abs().max() < 0.05
         model.set_precision("fp32")
         assert torch.equal(model.hidden(tokens, state)[0], exact)
