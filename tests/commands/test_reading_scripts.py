@@ -25,7 +25,7 @@ def folder(small_model, tmp_path):
 
 
 def give_classifier(folder, digest=None, place=None, units=(4, 2, 9)):
-    """Put a classifier that leans on the first unit most beside the model, or into a place."""
+    """Save a classifier, with the model or in a place; its first unit has the largest weight."""
     digest = digest or model_digest(load_model(folder).model)
     weights = np.zeros(12, np.float32)
     weights[list(units)] = 1, -0.5, 0.25

@@ -42,7 +42,7 @@ def holding(folder, *words, world=ALONE):
 
 
 def resolved(folder, *words, world=ALONE):
-    """Resolve a run that is over at once."""
+    """Resolve a run and end it."""
     with holding(folder, *words, world=world) as run:
         return run
 

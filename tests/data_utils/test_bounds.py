@@ -1,4 +1,4 @@
-"""Inputs made to use endless memory or time: each is refused at once, in one line."""
+"""Inputs made to use endless memory or time: each is refused immediately, in one line."""
 
 import gzip
 import io

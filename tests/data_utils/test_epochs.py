@@ -27,7 +27,7 @@ WAYS = ["balanced", "reviews"]
 
 
 def make_split():
-    """Reviews each of one token, its number, so that a window tells what it read."""
+    """Reviews each of one token, its number, so that a window shows what it read."""
     offsets = np.cumsum([0, *SIZES], dtype=np.int64)
     return Split(np.repeat(np.arange(len(SIZES), dtype=np.uint8), SIZES), offsets)
 
@@ -127,7 +127,7 @@ def test_one_shuffled_copy_is_in_memory_at_a_time(monkeypatch):
     assert len(copies) == 1  # as after a resume
 
 
-def dealt_in(number, **settings):
+def lanes_of_epoch(number, **settings):
     """Return the lanes of an epoch, which hold the copy that it reads."""
     epochs = make_epochs(**settings)
     epochs[first_window(epochs, number)]
@@ -137,11 +137,11 @@ def dealt_in(number, **settings):
 @pytest.mark.parametrize("shuffle", WAYS)
 def test_reviews_stay_whole_and_the_seed_decides(shuffle):
     drawn = ((0, 1), (0, 1), (0, 2), (1, 1))
-    orders = [dealt_in(number, seed=seed, shuffle=shuffle) for seed, number in drawn]
-    for dealt in orders:
-        texts = [len(list(text)) for _, text in itertools.groupby(dealt.tokens.tolist())]
+    epochs = [lanes_of_epoch(number, seed=seed, shuffle=shuffle) for seed, number in drawn]
+    for lanes in epochs:
+        texts = [len(list(text)) for _, text in itertools.groupby(lanes.tokens.tolist())]
         assert sorted(texts) == sorted(SIZES)
-    contents = [dealt.tokens.tobytes() for dealt in orders]
+    contents = [lanes.tokens.tobytes() for lanes in epochs]
     assert contents[0] == contents[1]
     assert len(set(contents)) == 3
     if shuffle == "reviews":

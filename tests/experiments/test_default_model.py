@@ -1,4 +1,4 @@
-"""The sentences that the default model is trained on and held against."""
+"""The sentences that the default model is trained on and compared on."""
 
 import copy
 import json

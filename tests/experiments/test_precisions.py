@@ -5,8 +5,8 @@ import numpy as np
 from experiments.speed.precisions import Options, compare, draw
 
 
-class Known:
-    """A classifier whose answers are known."""
+class Fixed:
+    """A classifier with fixed answers."""
 
     def __init__(self, positive):
         self.probabilities = np.array([[1 - p, p] for p in positive])
@@ -17,7 +17,7 @@ class Known:
 
 
 def test_changes_are_those_from_fp32():
-    classifiers = {"fp32": Known([0.9, 0.4]), "bf16": Known([0.8, 0.4]), "int8": Known([0.9, 0.6])}
+    classifiers = {"fp32": Fixed([0.9, 0.4]), "bf16": Fixed([0.8, 0.4]), "int8": Fixed([0.9, 0.6])}
     rows = compare(classifiers, ["a", "bcd"], np.array([1, 0]))
     assert [rows[name]["accuracy"] for name in ("fp32", "bf16", "int8")] == [1, 1, 0.5]
     assert rows["bf16"]["changed"] == 0

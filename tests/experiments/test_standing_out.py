@@ -8,14 +8,14 @@ from model.files.storage import write_json
 from transfer.regression import Examples
 
 BEST, SECOND = 3, 1  # of eight units; of the mean state they change places
-KNOWN = {"last": [BEST, SECOND], "mean": [SECOND, BEST]}
+EXPECTED = {"last": [BEST, SECOND], "mean": [SECOND, BEST]}
 
 
 def examples(count, seed):
     random = np.random.default_rng(seed)
     labels = random.integers(0, 2, count)
     features = random.normal(size=(count, 16)).astype(np.float32)
-    for first, (strong, weak) in zip((0, 8), KNOWN.values(), strict=True):
+    for first, (strong, weak) in zip((0, 8), EXPECTED.values(), strict=True):
         features[:, first + strong] -= 3 * labels  # a unit may be high for negative texts
         features[:, first + weak] += labels
     return Examples(features, labels)
@@ -29,11 +29,11 @@ def result():
     })  # fmt: skip
 
 
-@pytest.mark.parametrize("pooling", KNOWN)
+@pytest.mark.parametrize("pooling", EXPECTED)
 def test_the_two_best_units_are_found_with_their_areas(result, pooling):
     for areas in result["areas"].values():
         best = areas[pooling]
-        assert best["units"] == KNOWN[pooling]
+        assert best["units"] == EXPECTED[pooling]
         assert best["areas"][0] > 0.95 > best["areas"][1] > 0.65
         assert best["difference"] == pytest.approx(best["areas"][0] - best["areas"][1])
         low, high = best["difference_interval"]

@@ -61,7 +61,7 @@ def words_of(line):
 
 
 def numbers_of(line):
-    """Return the numbers of a line; none of one that tells a time, a speed or a size on disk."""
+    """Return the numbers of a line; none of one with a time, a speed or a size on disk."""
     return (
         []
         if TIME.search(line)

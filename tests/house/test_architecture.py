@@ -13,7 +13,7 @@ import model
 from tests.house.sources import PACKAGES, SOURCES, TOP, imports_of, parsed
 from tests.support.runs import ROOT
 
-# What each package may import of ours; data_utils takes only these modules of model, transfer
+# Which of our packages each may import; data_utils takes only these modules of model, transfer
 # these of training: fine-tuning has a step, a schedule, a loss, a stop and a folder of its own as
 # pretraining has.
 ALLOWED = {

@@ -65,7 +65,7 @@ def described(way):
 
 
 def files_called_by(work):
-    """Our files in the order in which work first calls a function of theirs."""
+    """Our files in the order in which work first calls a function from them."""
     files = {}
 
     def note(frame, event, argument):

@@ -116,7 +116,7 @@ def test_what_is_written_is_utf8_of_the_length_asked_for(subword_model, subwords
 
 
 def test_the_first_token_carries_the_space_of_the_opening(subword_model, subwords):
-    """The likeliest token that begins with a space, its own space not told again."""
+    """The likeliest token that begins with a space, without its space."""
     _, state = subword_model.hidden(
         torch.from_numpy(subwords.encode(b"\n I thought").astype(np.int64))[None],
         subword_model.initial_state(1),

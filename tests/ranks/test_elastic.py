@@ -39,7 +39,7 @@ def begun(folder, lines):
 
 
 def test_four_ranks_two_and_four_again(tmp_path):
-    """The losses of a process alone, the carried states dealt anew without a change."""
+    """The losses of a process alone, the carried states split anew without a change."""
     ports = [free_port() for _ in STARTS]
     first, *others = run_ranks(4, "-m", "tests.ranks.reshaping", tmp_path, *ports)
     assert not any(process.returncode for process in (first, *others)), (first, others)

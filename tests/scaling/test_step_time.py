@@ -18,7 +18,7 @@ from scaling.step_time import (
 )
 from scaling.workload import Workload
 
-COMPUTING, OVERHEAD = 0.807, 0.027  # seconds: a V100's step at 4,096 units, and beside it
+COMPUTING, OVERHEAD = 0.807, 0.027  # seconds: a V100's step at 4,096 units, and the rest
 PARAMETERS = 86_300_000
 DGX = Fabric(gpus_per_node=8, link_bytes_per_second=60e9, network_bytes_per_second=1.21e9)
 FP32 = Synchronisation(bytes_per_parameter=4)

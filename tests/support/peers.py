@@ -19,7 +19,7 @@ _heard: dict[str, Hears] = {}
 
 
 class Peers(dist.ProcessGroup):
-    """Exchanges that are over at once."""
+    """Exchanges that are over immediately."""
 
     def getBackendName(self) -> str:
         """Say what torch is to call the group."""

@@ -59,15 +59,15 @@ def test_the_unit_that_knows_the_label_is_found(sets, monkeypatch):
     means = iter([features(probe.train.labels), features(probe.val.labels)])
     pooled = (np.pad(mean, ((0, 0), (0, 6))) for mean in means)  # last states of zero
     monkeypatch.setattr("training.probe.features_in_order", lambda *_, **__: next(pooled))
-    found = probe.measure(None)
-    assert found["probe_last_accuracy"] == pytest.approx(0.5, abs=0.1)
-    assert (found["probe_unit"], found["probe_unit_accuracy"]) == (4, 1.0)
-    assert found["probe_accuracy"] >= 0.9
+    row = probe.measure(None)
+    assert row["probe_last_accuracy"] == pytest.approx(0.5, abs=0.1)
+    assert (row["probe_unit"], row["probe_unit_accuracy"]) == (4, 1.0)
+    assert row["probe_accuracy"] >= 0.9
 
 
-def test_the_mean_and_the_last_state_of_a_model_are_told_apart(sets):
+def test_the_mean_and_the_last_state_of_a_model_differ(sets):
     probe, model = read_probe(sets), build_model(ModelConfig(hidden_size=8), seed=3)
-    found = probe.measure(model)
+    row = probe.measure(model)
     for pooling, key in (("mean", "probe_accuracy"), ("last", "probe_last_accuracy")):
         train, val = (
             features_in_order(model, sequences, kind=FeatureKind(pooling=pooling))
@@ -75,8 +75,8 @@ def test_the_mean_and_the_last_state_of_a_model_are_told_apart(sets):
         )
         fitted = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=200))
         expected = fitted.fit(train, probe.train.labels).score(val, probe.val.labels)
-        assert found[key] == pytest.approx(expected)
-    assert found["probe_accuracy"] != found["probe_last_accuracy"]
+        assert row[key] == pytest.approx(expected)
+    assert row["probe_accuracy"] != row["probe_last_accuracy"]
 
 
 def test_no_more_texts_are_read_than_asked_for(sets):

@@ -74,7 +74,7 @@ def test_sums_in_16_bits_are_off_during_a_step_and_restored_after_it(before):
         seen.append(settings())
         raise RuntimeError("out of memory")
 
-    seen, found = [], settings()
+    seen, original = [], settings()
     trainer = make_trainer()
     hook = register_module_forward_pre_hook(fail)
     try:
@@ -86,5 +86,5 @@ def test_sums_in_16_bits_are_off_during_a_step_and_restored_after_it(before):
         assert settings() == [before] * 2
     finally:
         hook.remove()
-        for name, setting in zip(names, found, strict=True):
+        for name, setting in zip(names, original, strict=True):
             setattr(matmul, name, setting)

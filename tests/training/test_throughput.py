@@ -166,9 +166,9 @@ def test_the_limit_is_that_of_the_products_or_of_reading_the_weights():
 
 @pytest.mark.parametrize("config", [{}, {"layers": 2}, {"weight_norm": False}])
 def test_operations_are_those_of_the_performance_model(config):
-    made = ModelConfig(hidden_size=32, **config)
-    expected = Workload.of(made).operations_per_token
-    assert operations_per_token(build_model(made, 0)) == expected
+    model = ModelConfig(hidden_size=32, **config)
+    expected = Workload.of(model).operations_per_token
+    assert operations_per_token(build_model(model, 0)) == expected
 
 
 class Gpus(World):

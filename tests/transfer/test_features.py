@@ -96,18 +96,18 @@ class Overtaken(Interrupted):
 
 def test_of_two_commands_at_once_one_computes_and_both_have_the_features(tmp_path, small_model):
     expected = FeatureCache(tmp_path / "alone").features(small_model, TEXTS, "a")
-    second, found = Interrupted(small_model, None), []
+    second, results = Interrupted(small_model, None), []
 
     def command():
-        found.append(FeatureCache(tmp_path / "shared").features(second, TEXTS, "a"))
+        results.append(FeatureCache(tmp_path / "shared").features(second, TEXTS, "a"))
 
     other = Thread(target=command)
     first = Overtaken(small_model, 3, other)
-    found.append(FeatureCache(tmp_path / "shared").features(first, TEXTS, "a"))
+    results.append(FeatureCache(tmp_path / "shared").features(first, TEXTS, "a"))
     other.join(timeout=60)
     assert second.begun == 0
-    assert len(found) == 2
-    for features in found:
+    assert len(results) == 2
+    for features in results:
         np.testing.assert_array_equal(features, expected)
     assert len(list((tmp_path / "shared").iterdir())) == 1
 

@@ -222,7 +222,7 @@ def test_a_long_review_does_not_use_the_sample_up():
     assert len(sample_reviews(split, 20_000, seed=0)) > 100
 
 
-def test_another_vocabulary_beside_the_corpus_is_named(whole):
+def test_another_vocabulary_next_to_the_corpus_is_named(whole):
     content = (whole / TOKENIZER_FILE).read_bytes()
     (whole / TOKENIZER_FILE).write_bytes(content + b"\0")
     with pytest.raises(InputError, match=r"not the vocabulary that meta\.json names"):

@@ -37,7 +37,7 @@ def repeat_of(seconds):
 
 
 class StandIn:
-    """Measures at once, and fails where it is told to."""
+    """Measures without delay, and fails for the names in `fails`."""
 
     def __init__(self, *, fails=(), stops_after=None):
         self.fails, self.stops_after = fails, stops_after

@@ -101,7 +101,7 @@ def test_a_column_with_a_taken_name_is_renamed_and_reported(classifier, caplog):
     rows = [
         {"text": "good", "label": "x", "input_label": "y"},
         {"text": "bad", "label": "x", "neuron": 1},
-        {"text": "fine", "label": "x"},  # of which nothing new is to be told
+        {"text": "fine", "label": "x"},  # of which nothing new is to be reported
     ]
     first, second, _ = classified(classifier, rows)
     assert (first["input_input_label"], first["input_label"]) == ("x", "y")
@@ -162,8 +162,8 @@ def test_the_key_may_come_in_a_later_batch(classifier, key, text_key):
 def test_rows_without_the_key_are_refused(text_key, are_alike, count):
     """At the end, or at the first one if all have the same keys."""
     rows = with_texts([{"id": 1}, {"id": 2}], text_key, are_alike)
-    found = itertools.islice(rows, count)
-    assert [row.text for row in found] == [None] * count
+    read = itertools.islice(rows, count)
+    assert [row.text for row in read] == [None] * count
     with pytest.raises(InputError, match=r"'id'.*--text-key"):
         next(rows)
 

@@ -35,8 +35,8 @@ def test_two_classes(folder):
 
 
 def test_more_classes(folder, tmp_path):
-    known = fitted(folder, ("1", "2", "3"))
-    save_classifier(tmp_path / "stars" / "classifier", known)
+    of_three = fitted(folder, ("1", "2", "3"))
+    save_classifier(tmp_path / "stars" / "classifier", of_three)
     classifier = SentimentClassifier.from_pretrained(folder, tmp_path / "stars")
     probabilities = classifier.predict_proba(TEXTS)
     assert probabilities.shape == (5, 3)
@@ -204,8 +204,8 @@ def test_a_classifier_of_another_model_is_refused(folder, tmp_path):
 
 
 def test_a_classifier_for_another_size_is_another_models(folder, tmp_path):
-    known = fitted(folder)
-    longer = replace(known, coefficients=np.zeros(13, np.float32), model_digest="0" * 64)
+    own = fitted(folder)
+    longer = replace(own, coefficients=np.zeros(13, np.float32), model_digest="0" * 64)
     save_classifier(tmp_path / "longer", longer)
     with pytest.raises(InputError, match=r"longer: was fitted on another model.*transfer\.py"):
         SentimentClassifier.from_pretrained(folder, tmp_path / "longer")

@@ -258,7 +258,7 @@ def strengths_of(colours: list) -> list[float]:
 
 
 def set_text(page: Browser, text: str) -> list:
-    """Give the page a text at once; return the colours once it is read."""
+    """Set the text of the page; return the colours once it is read."""
     page.run("panels.get(0).set(arguments[0])", text)
     until(page, READ)
     time.sleep(0.1)  # a frame

@@ -35,7 +35,7 @@ NODE, CLANG = shutil.which("node"), shutil.which("clang-14")
 # fp32 sums in another order, over some hundred steps whose states are about 1.
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 PROMISED = 1e-3  # what the page promises of any model
-PATIENCE = 60  # seconds for all orders, after which the worker has to be at rest
+TIMEOUT = 60  # seconds for all orders, after which the worker has to be at rest
 TEXT = "It came in March, and I have worn it every day since. 😀 رائع جدا! " * 3
 ARCHITECTURES = {
     "one layer": {},
@@ -72,7 +72,7 @@ def answers_of(page: str, tmp_path: Path, orders: list[dict]) -> list[list[dict]
     path.write_text(page, encoding="utf-8")
     command = [NODE, Path(__file__).with_name("worker.mjs"), path]
     process = subprocess.run(
-        command, input=json.dumps(orders), capture_output=True, text=True, timeout=PATIENCE
+        command, input=json.dumps(orders), capture_output=True, text=True, timeout=TIMEOUT
     )
     done(process)
     return json.loads(process.stdout)

@@ -1,4 +1,4 @@
-"""Every shipped model loads offline, says where it comes from, and tells good from bad."""
+"""Every shipped model loads offline, says where it comes from, and separates good from bad."""
 
 import socket
 from dataclasses import replace

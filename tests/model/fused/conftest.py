@@ -30,7 +30,7 @@ def threads() -> Iterator[Callable[[int], None]]:
 
 @pytest.fixture
 def frequent_switches() -> Iterator[None]:
-    """Let threads take turns as often as Python can."""
+    """Switch between threads as often as Python can."""
     usual = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield

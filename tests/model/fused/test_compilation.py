@@ -48,7 +48,7 @@ def libraries(cache):
 
 
 def compiled_aloud(cache, **environment):
-    """Compile, and return what was said beside that it takes its time."""
+    """Compile, and return the messages but the one that it takes its time."""
     compiled, stderr = use(cache, **environment)
     assert compiled
     said = stderr.splitlines()

@@ -164,7 +164,7 @@ def test_what_does_not_fit_is_refused(kernel):
 
 
 def test_mixed_dtypes_are_brought_to_the_weights(kernel):
-    """As under autocast, which makes x_proj and h 16-bit beside fp32 weights, or the reverse."""
+    """As under autocast, which makes x_proj and h 16-bit with fp32 weights, or the reverse."""
     inputs = scaled_inputs(kernel.dtype, 4, 3, 34)
     other = torch.bfloat16 if kernel.dtype == torch.float32 else torch.float32
     mixed = [t.detach().to(other) if i < 2 else t.detach() for i, t in enumerate(inputs)]

@@ -86,7 +86,7 @@ def test_one_reading_gives_features_and_what_predicting_costs(small_model, seque
 
 
 def test_costs_of_a_long_text_are_added_up_in_double_precision():
-    """fp32 would lose one bit beside 2^25 nats."""
+    """fp32 would lose one bit added to 2^25 nats."""
     b_out = torch.tensor([-float(1 << 25), 0.0])
     costs = BitCounter([np.array([0, 0, 1])], b_out)
     costs.add(torch.stack([b_out, torch.zeros(2), b_out]).unsqueeze(1), 0)

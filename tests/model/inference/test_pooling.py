@@ -233,7 +233,7 @@ def mean_of(*windows):
 
 @pytest.mark.parametrize("lengths", [(1, 1, 1), (3,)])
 def test_a_mean_over_many_bytes_is_added_up_in_double_precision(lengths):
-    """fp32 would lose ones beside 2^24."""
+    """fp32 would lose ones added to 2^24."""
     values = torch.tensor([2.0**24, 1.0, 1.0])
     assert mean_of(*values.split(lengths)) == (2**24 + 2) / 3
 

@@ -302,9 +302,9 @@ POLES = ("label bad", "label good")
 def test_what_is_positive_is_shown_high_whatever_the_units_sign(loaded):
     result = read_texts(loaded, ["good"], [3, 1], poles=POLES, polarities={3: -1})
     shown = result.oriented()
-    for own, turned in zip(result.traces, shown.traces, strict=True):
-        np.testing.assert_array_equal(turned.values, own.values * np.float32([-1, 1]))
-        np.testing.assert_array_equal(turned.before, own.before * np.float32([-1, 1]))
+    for own, oriented in zip(result.traces, shown.traces, strict=True):
+        np.testing.assert_array_equal(oriented.values, own.values * np.float32([-1, 1]))
+        np.testing.assert_array_equal(oriented.before, own.before * np.float32([-1, 1]))
     assert as_json(result)["poles"] == POLES[::-1]  # the model's own
     assert as_json(result)["texts"][0]["characters"][0]["values"][0] == pytest.approx(
         result.traces[0].values[0, 0], rel=1e-5

@@ -140,7 +140,7 @@ def test_a_text_file_can_be_one_review(tmp_path):
     assert record["text"] == "one\ntwo\n"
 
 
-# mtime=0: an id that tells the second it was made in differs between the workers that run these.
+# mtime=0: an id that holds the time of its making differs between the workers that run these.
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -246,7 +246,7 @@ def test_test_files_are_read_only_where_they_are_named(tmp_path, caplog):
 
 
 def test_hidden_files_of_a_folder_are_read_only_where_they_are_named(tmp_path, caplog):
-    """JupyterLab keeps copies in one, macOS writes bytes into the other beside every file."""
+    """JupyterLab keeps copies in one, macOS writes bytes into the other for every file."""
     data = tmp_path / ".cache" / "data"
     copy, fork = data / ".ipynb_checkpoints" / "a-checkpoint.txt", data / "b" / "._b.csv"
     for path in (data / "a.txt", copy, data / "b" / "b.csv", fork, data / ".git" / "HEAD"):

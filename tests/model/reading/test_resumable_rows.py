@@ -21,7 +21,7 @@ VALUES = st.one_of(
     st.text(st.sampled_from("a\",\r\n'\\é\ud800漢{}"), max_size=6),
     *(st.none(), st.booleans(), st.integers(-9, 9), st.floats(), st.lists(st.text(max_size=2))),
 )
-# JSON has null for NaN and infinity: a file cannot tell such a text from none.
+# JSON has null for NaN and infinity: in a file such a text equals none.
 TEXTS = VALUES.filter(lambda value: not isinstance(value, float) or math.isfinite(value))
 ROW = st.fixed_dictionaries({"text": TEXTS}, optional={"x": VALUES})
 ROWS = st.lists(ROW, min_size=1, max_size=6)

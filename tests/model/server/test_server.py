@@ -27,7 +27,7 @@ def _quick_to_end(monkeypatch):
 
 
 class Gate:
-    """A classifier that begins when it is let, and notes what it is given at once."""
+    """A classifier that waits until it may begin, and records the texts of each call."""
 
     def __init__(self):
         self.calls, self.begun, self.opened = [], threading.Event(), threading.Event()

@@ -83,7 +83,7 @@ def test_units_and_layers_that_are_not_there_are_refused(small_model, sequences)
 
 
 def test_variances_are_those_of_all_bytes_however_many_are_read_at_once(small_model, monkeypatch):
-    """Bytes come in batches of other sizes and means; the order of units tells them apart."""
+    """Bytes come in batches of other sizes and means; the order of units distinguishes them."""
     random = np.random.default_rng(0)
     sizes, units = (1, 7, 2, 5, 1), small_model.config.hidden_size
     batches = [random.normal(random.normal(size=units), 1.0, (n, units)) for n in sizes]

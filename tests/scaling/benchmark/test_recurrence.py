@@ -82,7 +82,7 @@ def test_the_floor_may_take_our_products_on_matrix_units(monkeypatch):
         with torch.inference_mode():
             floor.gemm_floor(problem, ours=ours, choose=candidates.append)
         assert len(candidates) == 9
-        assert {type(found[-1]) for found in candidates} == kinds
+        assert {type(products[-1]) for products in candidates} == kinds
 
 
 def test_a_replayed_floor_keeps_its_tensors():
@@ -269,6 +269,6 @@ def test_the_limit_is_known_of_gpus_of_the_list_alone(monkeypatch):
     gpu = Sizes(256, 256, 1024, 64, torch.bfloat16, torch.device("cuda", 0))
     for name, expected in (("NVIDIA H200", 31.44e6), ("NVIDIA Thing", None)):
         monkeypatch.setattr(torch.cuda, "get_device_name", lambda device, name=name: name)
-        found = characters_at_limit(gpu)
-        assert found == (expected and pytest.approx(expected, rel=1e-3))
+        limit = characters_at_limit(gpu)
+        assert limit == (expected and pytest.approx(expected, rel=1e-3))
     assert characters_at_limit(replace(gpu, device=torch.device("cpu"))) is None

@@ -67,7 +67,7 @@ def test_products_on_matrix_units_are_rounded_less_often(monkeypatch):
 
 
 def test_a_matrix_shrinks_by_the_rate_itself_and_moves_by_its_longer_side():
-    """Of 12 rows and 40 columns, at a rate large enough to tell the order of the two."""
+    """Of 12 rows and 40 columns, at a rate at which the order of the two shows."""
     random = torch.Generator().manual_seed(6)
     weight = torch.nn.Parameter(torch.randn(12, 40, generator=random))
     expected, momentum = weight.detach().double(), 0.0

@@ -32,7 +32,7 @@ def test_the_summary_of_the_launcher_ends_with_the_line(error_file, capsys):
 
 
 def report_failure():
-    """Report at once, and answer signals as before afterwards."""
+    """Report without delay, and answer signals as before afterwards."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         launcher.report_failure(OSError("nowhere"), LINE, grace=0.0)

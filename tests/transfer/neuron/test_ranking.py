@@ -31,10 +31,10 @@ def coarse_examples(seed, count=41):
 
 def best_by_trying(values, labels):
     """The highest accuracy over every cut that can be made, both ways round."""
-    found = np.unique(values)
-    cuts = [found[0] - 1, *((found[:-1] + found[1:]) / 2)]
-    shares = [((values > cut) == labels).mean() for cut in cuts]
-    return max(*shares, *(1 - share for share in shares))
+    distinct = np.unique(values)
+    cuts = [distinct[0] - 1, *((distinct[:-1] + distinct[1:]) / 2)]
+    accuracies = [((values > cut) == labels).mean() for cut in cuts]
+    return max(*accuracies, *(1 - accuracy for accuracy in accuracies))
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -99,10 +99,10 @@ def test_the_difference_of_two_areas_is_delongs_on_the_same_examples():
         high, low = values[labels == 1][:, None], values[labels == 0][None]
         kernel = kernel + sign * ((high > low) + 0.5 * (high == low))
     variance = sum(kernel.mean(axis).var(ddof=1) / kernel.shape[1 - axis] for axis in (0, 1))
-    found = area_difference(first, second, labels)
-    assert found["difference"] == pytest.approx(kernel.mean())
+    result = area_difference(first, second, labels)
+    assert result["difference"] == pytest.approx(kernel.mean())
     ends = kernel.mean() + 1.959964 * np.sqrt(variance) * np.array([-1, 1])
-    np.testing.assert_allclose(found["difference_interval"], ends, atol=1e-6)
+    np.testing.assert_allclose(result["difference_interval"], ends, atol=1e-6)
     # A unit that is the other, but for one example, differs by little, and surely.
     nearly = first.copy()
     nearly[0] += 0.25
@@ -115,9 +115,9 @@ def test_the_difference_of_two_areas_is_delongs_on_the_same_examples():
 def test_a_unit_that_separates_few_texts_is_not_known_to_separate_all(high, right):
     labels = np.array([1, 1, 1, 0, 0, 0, 0])
     wilson = binomtest(right, 3).proportion_ci(0.95, method="wilson")  # of the smaller class
-    found = area_interval(high * labels, labels)
-    assert found == pytest.approx([wilson.low, wilson.high], abs=1e-12)
-    assert found[0] < found[1]
+    interval = area_interval(high * labels, labels)
+    assert interval == pytest.approx([wilson.low, wilson.high], abs=1e-12)
+    assert interval[0] < interval[1]
     low, high = area_interval(np.zeros(7), labels)  # of a constant unit
     assert low < 0.5 < high
 

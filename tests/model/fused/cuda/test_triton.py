@@ -350,7 +350,7 @@ def run_lengths(graphs, lengths):
 
 @pytest.mark.parametrize("limits", [{"stale": 6}])
 def test_a_size_that_comes_no_more_makes_room(graphs):
-    """As after lanes were dealt anew: what is read from now on must not run without graphs."""
+    """As after a new split of the lanes: what is read from now on must not run without graphs."""
     assert run_lengths(graphs, [1, 2, 3, 4]) == [1, 2, 3, 4]
     assert run_lengths(graphs, [5, 5, 5]) == [1, 2, 3, 4]  # as yet
     assert run_lengths(graphs, [5]) == [2, 3, 4, 5]

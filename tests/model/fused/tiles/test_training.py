@@ -26,14 +26,14 @@ def drawn(*shape, seed=0):
 def by_whole_products(matrix, iterations):
     """The same iterations by one product after the other, none of them halved."""
     a, b, c = COEFFICIENTS
-    turned = matrix.shape[0] > matrix.shape[1]
-    x = ((matrix.t() if turned else matrix) / matrix.norm()).bfloat16()
+    is_tall = matrix.shape[0] > matrix.shape[1]
+    x = ((matrix.t() if is_tall else matrix) / matrix.norm()).bfloat16()
     for _ in range(iterations):
         gram = SummedProduct(x, x.t(), torch.bfloat16)().clone()
         polynomial = c * SummedProduct(gram, gram)() + b * gram.float()
         polynomial.diagonal().add_(a)
         x = SummedProduct(polynomial.bfloat16(), x, torch.bfloat16)().clone()
-    return (x.t() if turned else x).float()
+    return (x.t() if is_tall else x).float()
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
