@@ -62,8 +62,6 @@ from training.metrics import read_rows
 from training.runs.signals import StopRequest
 from transfer.intervals import paired_difference
 
-LABELS = {"positive", "negative", "neutral", "1", "2", "3", "4", "5"}
-
 
 @pytest.mark.parametrize("file", [TEST, VALIDATION])
 def test_everyday_sentences_are_many_different_and_balanced(file):

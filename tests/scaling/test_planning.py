@@ -294,11 +294,6 @@ def test_what_is_written_as_advised_is_a_network(fault, tmp_path):
     assert Plan(read_toml(path, ClusterConfig), PAPER, 16, EPOCH).steps > 0
 
 
-def test_a_cluster_without_nodes_is_refused():
-    with pytest.raises(InputError, match=r"at least one \[\[nodes\]\]"):
-        ClusterConfig(name="none", nodes=())
-
-
 def test_a_job_has_the_slowest_link_of_its_nodes_alone():
     slow, fast = node(1e13), replace(node(2e13), link_bytes_per_second=3e10)
     network = NetworkConfig(name="wire", bytes_per_second=1e9)

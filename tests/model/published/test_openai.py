@@ -57,18 +57,13 @@ def test_a_gate_order_that_is_asked_for_is_used(folder, language):
     assert not np.allclose(cell, language.read(TEXT)[1][-1], atol=0.1)
 
 
-@pytest.mark.parametrize("number", range(15))
-def test_a_missing_file_is_named(folder, number):
-    (folder / f"{number}.npy").unlink()
-    with pytest.raises(InputError, match=rf"\b{number}.npy"):
-        import_openai(folder)
-
-
-@pytest.mark.parametrize("missing", [(0,), (3,), (2, 9), (10, 11), (0, 1, 2, 3)])
+@pytest.mark.parametrize(
+    "missing", [*((number,) for number in range(15)), (2, 9), (10, 11), (0, 1, 2, 3)]
+)
 def test_missing_files_are_named_first_and_alone(folder, missing):
     for number in missing:
         (folder / f"{number}.npy").unlink()
-    (folder / "14.npy").write_bytes(b"damaged")
+    (folder / f"{min(set(range(15)) - set(missing))}.npy").write_bytes(b"damaged")
     listed = ", ".join(f"{number}.npy" for number in missing)
     with pytest.raises(InputError) as refused:
         import_openai(folder)
