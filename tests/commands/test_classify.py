@@ -181,7 +181,7 @@ def test_csv_to_csv_and_to_json_lines(classify, work, tmp_path):
     ("name", "mark"), [("in.csv", True), ("in.xlsx", True), ("plain.csv", False)]
 )
 def test_what_excel_wrote_opens_in_excel(classify, tmp_path, name, mark):
-    """Excel takes UTF-8 without a byte order mark for another encoding."""
+    """Without a byte order mark, Excel reads UTF-8 as another encoding."""
     text = "Ein sch\u00f6nes Ger\u00e4t, sehr gut"
     frame = pandas.DataFrame({"Kommentar": [text] * 3, "n": ["007"] * 3})
     path, output = tmp_path / name, tmp_path / "out.csv"
@@ -453,7 +453,7 @@ def test_what_does_not_fit_the_classifier_is_refused(classify, work, arguments, 
     ],
 )
 def test_refusals_before_a_model_is_loaded(classify, tmp_path, monkeypatch, arguments, words):
-    """This one has no classifier, an error of its own."""
+    """The model has no classifier, which would be another error."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty.csv").write_text("text\n")
     (tmp_path / "in.csv").write_text("text,id\ngood,1\n")

@@ -38,7 +38,7 @@ def examples_of(script):
 
 
 def prepared(script, folder):
-    """Put there what the examples of a script take for granted."""
+    """Write the files that the examples of a script need."""
     if script == "scripts/prepare_corpus.py":
         (folder / "reviews.jsonl.gz").write_bytes(
             gzip.compress((folder / "reviews.jsonl").read_bytes())

@@ -247,7 +247,7 @@ def test_a_classifier_of_other_weights_is_not_trusted(folder):
     ],
 )
 def test_text_on_the_command_line_that_is_not_utf8_is_refused(folder, run_here, script, words):
-    """It was read with a `?` in the place of each of its bytes."""
+    """Such a text used to be read with a `?` for each of its bytes."""
     process = run_here(f"scripts/{script}.py", "--model", folder, *words)
     assert_refused(process, r"udce9", ": not UTF-8; put it into a file, and give its --encoding")
 
@@ -262,7 +262,7 @@ def test_text_on_the_command_line_is_utf8_in_any_locale(folder):
 
 @pytest.mark.parametrize("script", ["classify", "featurize"])
 def test_a_lone_surrogate_is_refused_by_its_place(folder, run_here, tmp_path, script):
-    """It was read as `?`."""
+    """It used to be read as `?`."""
     give_classifier(folder)
     (tmp_path / "in.jsonl").write_text('{"text": "good"}\n{"text": "\\ud800"}\n')
     words = ("--input", tmp_path / "in.jsonl", "--output", tmp_path / "out.npy")

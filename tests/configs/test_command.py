@@ -72,7 +72,7 @@ def test_a_package_that_is_not_installed_is_named(run_after, words, package):
 
 
 def test_the_first_message_after_pip_install_is_on_the_page_about_trouble(run_after):
-    """Of the packages that scripts need, `pip install .` brings neither of these."""
+    """`pip install .` installs neither of these packages, which scripts need."""
     missing = "for name in ('docstring_parser', 'tyro'): sys.modules[name] = None"
     process = run_after(f"import sys\n{missing}", "scripts/prepare_corpus.py --help")
     message = process.stderr.partition(":")[2].partition(":")[0].strip()

@@ -76,7 +76,7 @@ def test_the_first_epoch_is_the_files_and_every_epoch_reads_all(shuffle, shards)
 
 @pytest.mark.parametrize("shuffle", WAYS)
 def test_a_token_weighs_the_same_in_every_window(shuffle):
-    """Also in the last one of an epoch, where lanes that end together read a few tokens each."""
+    """The last window of an epoch counts as others do, though its lanes read few tokens."""
     windows = list(itertools.chain(*windows_by_epoch(make_epochs(shuffle=shuffle), 3)))
     for window in windows:
         # The gradient is the mean over the tokens that count, times this fraction.
@@ -150,7 +150,7 @@ def test_reviews_stay_whole_and_the_seed_decides(shuffle):
 
 
 def test_balanced_lanes_end_together():
-    """All but the rounding of a lane's last window, or its share of the last review."""
+    """They differ by the rounding of a lane's last window, or by its part of the last review."""
     _, windows = windows_by_epoch(make_epochs(), 2)
     active = [(window.lengths > 0).sum() for window in windows]
     assert active[:-1] == [4] * (len(active) - 1)
@@ -199,7 +199,7 @@ def test_another_shuffling_changes_no_first_epoch_and_the_epoch_after_it_is_comp
 
 def test_auto_depends_on_the_size_of_the_split():
     class Huge:
-        """As many bytes as no test has."""
+        """A split that says it has more bytes than a test could hold."""
 
         nbytes = MOST_BYTES + 1
 

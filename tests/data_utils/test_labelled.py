@@ -178,7 +178,7 @@ def test_a_folder_with_pos_and_neg_is_a_set(tmp_path):
 
 
 def test_texts_that_sets_share_are_reported(tmp_path, caplog):
-    """An accuracy on texts that a model learned from says nothing; a slip of a file is enough."""
+    """The accuracy on texts that a model learned from says nothing."""
     train = write(tmp_path / "train.jsonl", rows_of(0, 1, 0))
     val = write(tmp_path / "val.jsonl", [{"text": " t1\n", "label": 1}, {"text": "", "label": 0}])
     test = write(tmp_path / "test.jsonl", rows_of(1, 0))

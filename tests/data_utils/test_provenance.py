@@ -9,7 +9,7 @@ from data_utils.provenance import describe_origin, git_revision
 
 
 def started(monkeypatch, module):
-    """As if Python had started a module by its name, or a script where there is none."""
+    """Make this process look started as a module by its name, or as a script without one."""
     main = ModuleType("__main__")
     main.__spec__ = module and ModuleSpec(module, None)
     monkeypatch.setitem(sys.modules, "__main__", main)

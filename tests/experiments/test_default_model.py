@@ -84,7 +84,7 @@ def test_models_are_chosen_by_other_sentences_than_they_are_tested_on():
 
 @pytest.mark.parametrize("dressed", [False, True])
 def test_the_grammar_makes_no_everyday_sentence(dressed):
-    """Neither as it stands nor with mistakes."""
+    """Its sentences are checked as they stand, and with mistakes."""
     chooser = random.Random(0)
 
     def wording(sentence):
@@ -155,7 +155,7 @@ def training(small_model, tmp_path):
 
 
 def outcome(options):
-    """What two trainings have to agree on: all but the clock."""
+    """Return what two equal trainings share: all but the clock."""
     rows = read_rows(options.output / "metrics.jsonl")
     last = options.output / "step-00000010"
     weights = [(last / name).read_bytes() for name in ("model.safetensors", HEADS_FILE)]

@@ -94,7 +94,7 @@ def test_emotions_are_read_and_split(tmp_path):
 
 
 def test_tweets_of_all_parts_are_read_in_the_form_of_train(tmp_path):
-    """That has neither names nor marks; a model must not be tested on them."""
+    """The train part has neither names nor marks; a model must not be tested on them."""
     (tmp_path / "semeval").mkdir()
     tweets = {
         "train": "so #happy @you: \U0001f600 fine",

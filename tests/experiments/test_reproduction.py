@@ -30,7 +30,7 @@ def jsonl(count, seed):
 
 
 def tweets(count):
-    """Reviews for tweets: joy where they are positive, anger where not, love never."""
+    """Reviews in place of tweets: joy if positive, anger if not, love only in the first."""
     lines = [",".join(("ID", "Tweet", *EMOTIONS))]
     for row, review in enumerate(synthetic_reviews(count, seed=count)):
         flags = dict.fromkeys(EMOTIONS, row % 3 == 0)
@@ -209,7 +209,7 @@ def test_sets_that_other_weights_were_measured_on_say_so():
 
 
 def test_published_values_from_memory_are_marked_in_every_table():
-    """Of Radford et al. those of SST, CR and SUBJ alone were read somewhere."""
+    """Of the values of Radford et al., those of SST, CR and SUBJ alone were verified."""
     recalled, read = (
         {n for n, e in SETS.items() for v in e.published if (v.source, v.unchecked) == which}
         for which in (("radford", True), ("radford", False))

@@ -20,7 +20,7 @@ MODELS = sorted(path.name for path in SHIPPED_MODELS.glob("*/"))
 
 @pytest.mark.parametrize("page", PAGES)
 def test_tables_are_made_from_the_results(page):
-    """`python -m experiments.tables` makes them anew."""
+    """`python -m experiments.tables` writes the tables again."""
     text = PAGES[page].read_text()
     assert tables.filled(text) == text
     assert text.count(" /made") == len(re.findall(r"^(?:<!--|#) made: ", text, re.MULTILINE))
@@ -37,7 +37,7 @@ WRITTEN = [written(path) for path in sorted(tables.EXPERIMENTS.rglob("*.tables.j
 
 @pytest.mark.parametrize(("page", "blocks"), WRITTEN, ids=[page for page, _ in WRITTEN])
 def test_the_numbers_of_a_page_equal_those_of_the_results(page, blocks):
-    """Also on the pages of closed studies, whose tables nothing makes any more."""
+    """This includes closed studies, whose tables no code writes any more."""
     text = PAGES[page].read_text()
     assert [block for block in blocks if block not in text] == []
 
@@ -163,7 +163,7 @@ def test_results_of_a_changed_tree_are_marked():
 
 
 def test_results_of_changed_trees_are_listed():
-    """A new one is repeated on a clean tree instead."""
+    """New results are not listed but measured again on a clean tree."""
     page = (tables.EXPERIMENTS / "README.md").read_text()
     section = re.search(r"^## Results from changed trees\n(.*?)^## ", page, re.M | re.S)[1]
     files = [path for path in tables.EXPERIMENTS.rglob("*.json") if "results" in path.parts]

@@ -214,7 +214,7 @@ def test_featurizing_is_captured_and_equals_the_cpus():
 
 
 def test_weight_gradients_of_16_bits_are_in_fp32():
-    """As cuBLAS adds them up: rounded once, after all parts of a gradient are added."""
+    """cuBLAS adds up all parts of a gradient in fp32 and rounds once."""
     drawn = torch.Generator().manual_seed(0)
     a, b = (torch.randn(4096, 64, generator=drawn).bfloat16() for _ in range(2))
     gradient = summed_product(a.cuda(), b.cuda())
@@ -249,7 +249,7 @@ def test_lane_groups_share_a_window_and_dropout_is_the_cpus():
 
 @pytest.mark.parametrize("inference", [False, True])
 def test_the_benchmark_of_the_recurrence_runs(inference):
-    """Captures give unused memory back; each floor's graph must have kept its own."""
+    """Captures free unused memory; each lower bound's graph must keep its own."""
     options = RecurrenceOptions(
         hidden_size=64, batch=8, window=16, dtype="bf16", rounds=2, device="cuda",
         inference=inference,

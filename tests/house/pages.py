@@ -31,14 +31,14 @@ COMMANDS = list(dict.fromkeys(chain.from_iterable(map(commands_of, PAGES.values(
 
 
 def printed_on(page):
-    """Yield each block of commands that what they print follows on a page, with that output."""
+    """Yield each block of commands that a page shows with its output, and that output."""
     blocks = r"```bash\n((?:(?!```).)*)```\n((?:(?!```|\n## ).)*)```text\n((?:(?!```).)*)```"
     for block, _, printed in re.findall(blocks, page, flags=re.DOTALL):
         yield tuple(commands_of(f"```bash\n{block}```")), printed
 
 
 def held_on(page):
-    """Return what a page says that files hold, by name: each file's contents, in order."""
+    """Return the contents of files that a page shows, in order, by the name of the file."""
     files = {}
     for name, held in re.findall(r"`([\w.]+)` holds\n\n```text\n(.*?)```", page, flags=re.DOTALL):
         files.setdefault(name, []).append(held)

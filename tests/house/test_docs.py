@@ -48,7 +48,7 @@ def test_the_installed_command_has_a_section_for_every_part():
 
 
 def test_the_figure_names_every_folder():
-    """Of a package the subfolders; tests are described by their own folders alone."""
+    """For a package these are its subfolders; for tests, the folder of tests alone."""
     figure = re.search(r"```\n(main\.py .*?)```", ARCHITECTURE, re.DOTALL)[1]
     parts = dict(re.findall(r"^(\w+)/(.*?)(?=^\S|\Z)", figure, re.M | re.S))
     shown = {part for part in parts if (ROOT / part / "__init__.py").is_file()}
@@ -100,7 +100,7 @@ def test_a_text_runs_through_the_described_files():
 
 @pytest.mark.parametrize("kind", [SentimentClassifier, SentimentFeaturizer])
 def test_what_the_page_of_python_lists_as_parameters_are_the_parameters(kind):
-    """Every paragraph of that section is taken for one."""
+    """The parser reads every paragraph of that section as a parameter."""
     listed = docstring_parser.parse(kind.__doc__, docstring_parser.DocstringStyle.NUMPYDOC).params
     assert sorted(each.arg_name for each in listed) == sorted(signature(kind).parameters)
 

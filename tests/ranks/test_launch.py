@@ -60,7 +60,7 @@ def test_ranks_together_train_what_one_process_trains(processes, changes, alone,
 
 @pytest.mark.slow
 def test_a_signal_to_every_process_saves_and_the_same_ranks_go_on_bit_for_bit(tmp_path):
-    """As a terminal or Slurm does it: to workers and launcher, which forwards it."""
+    """A terminal or Slurm signals workers and launcher, which forwards the signal."""
     steps, whole, cut = 30, tmp_path / "whole", tmp_path / "cut"
     assert launch(2, *small_run(whole, steps)).returncode == 0
     process = start_anew(
@@ -89,7 +89,7 @@ def test_lanes_per_rank_is_resolved_to_a_total(tmp_path):
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted in /proc")
 def test_no_thread_of_gloo_outlives_the_world():
-    """One that does can abort the process when the interpreter exits."""
+    """Such a thread can abort the process when the interpreter exits."""
     for rank, process in enumerate(run_ranks(2, "-m", "tests.ranks.leaving")):
         assert process.returncode == 0, process.stderr
         assert f"rank {rank}: within True, left []" in process.stdout, process.stdout

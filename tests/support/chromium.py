@@ -75,7 +75,7 @@ class Browser:
         self.ask(f"element/{next(iter(element.values()))}/value", {"text": text})
 
     def devtools(self, command: str, **parameters: Any) -> Any:
-        """Ask for what WebDriver has no word for."""
+        """Send a command of the DevTools protocol, for what WebDriver lacks."""
         return self.ask("goog/cdp/execute", {"cmd": command, "params": parameters})
 
 

@@ -12,7 +12,7 @@ Hears = Callable[[Tensor, int], object]
 
 
 def nothing(tensor: Tensor, ranks: int) -> None:
-    """What is heard of peers that have zeros to add, and have the tensors that are sent."""
+    """Stand for peers that add zeros and already have the tensors that are sent."""
 
 
 _heard: dict[str, Hears] = {}

@@ -123,7 +123,7 @@ def test_a_kill_between_the_files_of_a_better_model_leaves_the_one_before(
 def test_the_model_of_abandoned_steps_is_replaced_by_the_next_one(
     writer_of_scores, at_checkpoint, best
 ):
-    """As after a kill between an evaluation and the next checkpoint: the run takes them again."""
+    """A kill between an evaluation and the next checkpoint makes the run repeat these steps."""
     writer, trainer = writer_of_scores(2.0, 2.5), trained()
     writer.evaluate(trainer)
     trainer.progress.best_bits_per_character = at_checkpoint
@@ -135,7 +135,7 @@ def test_the_model_of_abandoned_steps_is_replaced_by_the_next_one(
 
 
 def test_a_run_that_ends_without_its_best_model_scores_the_last_weights(writer):
-    """As where a finished run, whose `model/` was removed, is resumed: it takes no step."""
+    """A finished run whose `model/` was removed takes no step when it is resumed."""
     trainer = trained()
     writer.evaluate(trainer)
     best = trainer.progress.best_bits_per_character

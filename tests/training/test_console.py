@@ -144,7 +144,7 @@ def test_nearly_all_steps_are_not_all(clock, capsys):
 
 
 def paced(clock, *lines):
-    """Return the estimate at each line, of (step, seconds of training, seconds of a pause)."""
+    """Return the estimate after each (step, seconds of training, seconds of a pause)."""
     pace, estimates = Pace(clock), []
     for step, seconds, pause in lines:
         clock.now += seconds + pause

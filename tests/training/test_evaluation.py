@@ -71,7 +71,7 @@ def test_review_reset_starts_every_review_from_zero(small_model, smaller_split):
 
 @pytest.mark.parametrize("reset", ["strip", "review"])
 def test_reviews_that_are_empty_cost_nothing(small_model, small_split, reset):
-    """First, in a row, and last, as the tweet profile leaves of texts without ASCII."""
+    """They come first, in a row, and last. The tweet profile makes them of texts without ASCII."""
     offsets = np.array(small_split.offsets)
     empty = Split(small_split.tokens, np.r_[[0, 0], offsets, [offsets[-1]]], BYTES)
     expected = score_split(small_model, small_split, reset=reset, lanes=1)
@@ -168,7 +168,7 @@ def test_texts_of_which_nothing_is_left_are_refused(small_model):
 
 @pytest.mark.parametrize("options", [{}, {"lanes": 1}, {"reset": "review"}])
 def test_progress_ends_at_the_size_of_the_split(small_model, small_split, options):
-    """With short strips more is read, of every review without its first token less."""
+    """Short strips read more than the split; reviews without their first token read less."""
     counts = []
     score_split(small_model, small_split, **options, advance=counts.append)
     assert sum(counts) == pytest.approx(len(small_split.tokens))
@@ -176,7 +176,7 @@ def test_progress_ends_at_the_size_of_the_split(small_model, small_split, option
 
 
 def test_an_evaluation_adds_up_16_bit_products_in_fp32(smaller_split, monkeypatch):
-    """As training does: by default torch lets a GPU add them up in 16 bits."""
+    """Training does so, too; by default torch lets a GPU add them up in 16 bits."""
     seen, matmul = [], torch.backends.cuda.matmul
     before, costs = matmul.allow_bf16_reduced_precision_reduction, evaluation.token_costs
 

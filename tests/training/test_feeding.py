@@ -60,7 +60,7 @@ def test_batches_come_in_order_from_the_step_asked_for(small_split, first):
 
 
 def test_other_lanes_are_read_from_the_next_batch_on(small_split):
-    """Also by the one that was made ahead, of the lanes before."""
+    """The batch that was made ahead, of the earlier lanes, is replaced."""
     lanes, others = (
         Lanes(small_split, lanes=4, window=16, own=own) for own in (slice(3), slice(1, 3))
     )

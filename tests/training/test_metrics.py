@@ -146,7 +146,7 @@ CPU = torch.device("cpu")
 
 
 def steps_in(path):
-    """How many optimizer steps a trace has."""
+    """Return how many optimizer steps a trace has."""
     events = json.loads(path.read_text())["traceEvents"]
     return sum(str(event.get("name", "")).startswith("Optimizer.step") for event in events)
 

@@ -104,7 +104,7 @@ def test_finite_weights_that_predict_nothing_finite_have_diverged():
 
 
 class Meeting(World):
-    """A world alone that counts its meetings."""
+    """A world of one rank that counts its barriers."""
 
     met = 0
 

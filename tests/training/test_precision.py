@@ -37,7 +37,7 @@ def test_auto_is_fp32_if_torch_cannot_tell(monkeypatch):
     ],
 )
 def test_auto_says_where_fp16_is_faster(monkeypatch, caplog, capability, expected, warned):
-    """On V100 and T4, whose tensor cores multiply fp16 and no bf16."""
+    """Tensor cores of V100 and T4 multiply fp16, but not bf16."""
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     monkeypatch.setattr(torch, "tensor", lambda value, **_: torch.as_tensor(value))
     assert agreed_precision(World(0, 1, torch.device("cuda")), "auto") == expected

@@ -101,7 +101,7 @@ def test_a_row_has_the_speeds_since_the_one_before():
 
 
 def test_ranks_leave_a_pause_together():
-    """So none counts another's evaluation as its own computing, nor as waiting."""
+    """No rank counts another's evaluation as its own computing or waiting."""
     events = []
     world = SimpleNamespace(barrier=lambda: events.append("met"))
     meter = ThroughputMeter(world, exchange=None, prefetcher=None)
@@ -154,7 +154,7 @@ def test_a_gpu_is_known_by_its_name(name, expected):
 
 
 def test_the_limit_is_that_of_the_products_or_of_reading_the_weights():
-    """Microseconds for a byte of all lanes on an H200, from its data sheet."""
+    """The limits are microseconds for a byte of all lanes on an H200, from its data sheet."""
 
     def limit(units, lanes, dtype=torch.bfloat16):
         return 1e6 * limit_seconds(5 * units**2, lanes, dtype, H200)

@@ -68,7 +68,7 @@ def test_a_row_is_the_mean_over_its_steps_their_windows_and_micro_batches():
 
 
 class Asking(World):
-    """A world that counts how often ranks are asked for something."""
+    """A world that counts its gathers."""
 
     asked = 0
 
@@ -247,14 +247,14 @@ def test_ranks_together_draw_the_mask_of_one_process():
 
 
 def test_a_rank_draws_only_the_mask_of_its_own_lanes():
-    """All before them would be numbers for a day, and for terabytes."""
+    """Drawing the masks of all lanes before them would take a day and terabytes."""
     far = slice(10**9, 10**9 + 3)
     assert draw_dropout_mask(0.5, seed=0, window=0, lanes=far, units=1024).shape == (3, 1024)
 
 
 @pytest.mark.parametrize("lanes", [slice(0, 7), slice(2, 5), slice(5, 5)])
 def test_the_mask_is_the_one_that_earlier_runs_drew(lanes):
-    """For all lanes together, with the generator that numpy gives for the seed and the window."""
+    """Those drew for all lanes together, with NumPy's generator of the seed and the window."""
     whole = np.random.default_rng([3, 11]).random((7, 8)) >= 0.4
     mask = draw_dropout_mask(0.4, seed=3, window=11, lanes=lanes, units=8)
     assert mask.tolist() == whole[lanes].tolist()

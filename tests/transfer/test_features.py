@@ -65,7 +65,7 @@ class Interrupted:
 
 
 def test_a_note_without_its_file_is_of_no_use(tmp_path, small_model):
-    """Else a second kill before the next note would leave zeros for features."""
+    """Otherwise a second kill before the next note would leave zeros for features."""
     texts = [BYTES.encode(f"text number {i:02d}".encode()) for i in range(30)]
     expected = FeatureCache(tmp_path / "whole").features(small_model, texts, "a")
     cut = FeatureCache(tmp_path / "cut")
@@ -79,7 +79,7 @@ def test_a_note_without_its_file_is_of_no_use(tmp_path, small_model):
 
 
 class Overtaken(Interrupted):
-    """A model in the midst of whose batch another command begins, and has a while to run."""
+    """A model during whose batch another command starts and runs for a while."""
 
     def __init__(self, model, batch, other):
         super().__init__(model, batch)

@@ -32,7 +32,7 @@ def test_the_neuron_is_found_with_its_polarity(polarity):
 
 
 def test_the_seed_reaches_every_fit():
-    """It shows in the last digits: liblinear takes the examples in an order that it draws."""
+    """It changes the last digits: liblinear draws the order of the examples."""
     rng = np.random.default_rng(0)
     labels = np.arange(60) % 2
     features = rng.normal(1, 1, (60, 8)) + labels[:, None] * [0, 0, 0.8, 1, 0, 0, 0, 0]
@@ -50,7 +50,7 @@ def test_the_seed_reaches_every_fit():
 
 
 def test_a_fit_that_was_stopped_has_not_converged(monkeypatch):
-    """scikit-learn's warning of it goes no further; any other does."""
+    """scikit-learn's warning of it is caught; any other is not."""
     train, val = make_examples(60, 0), make_examples(60, 1)
     monkeypatch.setattr(regression, "MAX_ITERATIONS", 1)
     assert fit_regression(train, val).converged is False
@@ -94,7 +94,7 @@ def test_a_score_of_zero_is_the_first_class():
 
 @pytest.mark.parametrize("polarity", [1.0, -1.0])
 def test_correlation_looks_past_means_and_scales(polarity):
-    """Of a class of a tenth, so that a mean that is left in would weigh."""
+    """One text in ten is positive, so that a mean that is not removed would show."""
     rng = np.random.default_rng(0)
     labels = (np.arange(200) % 10 == 0).astype(int)
     features = rng.normal(size=(200, 8))

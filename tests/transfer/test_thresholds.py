@@ -8,7 +8,7 @@ from transfer.thresholds import choose_threshold
 
 
 def draw(seed, count=40):
-    """Probabilities, some of them equal, that lean on labels of which few are positive."""
+    """Probabilities, some of them equal, that follow labels of which few are positive."""
     generator = np.random.default_rng(seed)
     labels = (generator.random(count) < 0.25).astype(np.int64)
     return np.round((0.5 * labels + generator.random(count)) / 1.5, 1), labels

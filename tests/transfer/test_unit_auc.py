@@ -53,7 +53,7 @@ def test_a_unit_separates_as_its_best_pooling_does_its_best_class():
 
 
 def test_of_two_classes_the_area_says_which_end_means_the_last():
-    """Of two poolings, that of the one farther from one half."""
+    """With two poolings, it is the area farther from one half."""
     features, classes = coarse(11)
     last = classes == 2
     each = np.array([area(column, last) for column in features.T]).reshape(2, 3)

@@ -9,7 +9,7 @@ import pytest
 
 
 class Acting(logging.Handler):
-    """Acts, as Ctrl-C or another process may, when the log says certain words."""
+    """Calls a function when the log says certain words; it may act as Ctrl-C or another process."""
 
     def __init__(self, words, act):
         super().__init__()

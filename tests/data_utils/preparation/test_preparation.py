@@ -141,7 +141,7 @@ def test_the_seed_decides_the_order(tmp_path, source):
 
 
 def test_keys_are_those_of_splitmix64_as_it_is_published():
-    """Else the same command would make another corpus, which no run could resume on."""
+    """With other keys the same command would make a corpus on which no run could resume."""
     keys = keys_of(np.arange(1, 4, dtype=np.uint64), seed=0)
     assert [f"{key:016x}" for key in keys.tolist()] == [
         "e220a8397b1dcdaf",
@@ -296,7 +296,7 @@ def test_a_work_folder_that_is_a_link_is_refused(tmp_path, source):
 
 
 def test_of_duplicates_one_stays_however_much_is_sorted_at_a_time(tmp_path):
-    """As in a corpus of many megabytes: a stretch begins within the blocks."""
+    """A stretch begins within the blocks, as in a corpus of many megabytes."""
     texts = [f"text {i * i % 97}" for i in range(300)] + ["  text 3 "]  # equal once it is cleaned
     source = write_texts(tmp_path / "in.jsonl", texts)
     settings = {"deduplicate": True, "split": (8, 1, 1)}
@@ -333,7 +333,7 @@ def test_the_order_of_the_input_can_be_kept(tmp_path, source):
 
 
 def test_equal_files_are_shuffled_apart(tmp_path):
-    """A review's place decides, not its words."""
+    """The place of a review decides its order, not its words."""
     for name in ("a", "b"):
         write_texts(tmp_path / f"{name}.jsonl", [f"{i}" for i in range(300)])
     prepare_corpus([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], tmp_path / "out", split=(1, 0, 0))
@@ -382,7 +382,7 @@ def test_it_warns_where_one_input_has_its_texts_under_several_keys(tmp_path, sou
 
 
 def test_many_files_take_no_look_at_the_folder_each(tmp_path, monkeypatch):
-    """Else a hundred thousand files of one review would take hours."""
+    """With a look for each, a hundred thousand files of one review would take hours."""
     for number in range(30):
         (tmp_path / f"{number}.txt").write_text(f"review {number}")
     looks, glob = [], Path.glob
@@ -424,7 +424,7 @@ def test_utf16_is_read(tmp_path):
 
 
 def test_a_table_is_read_with_its_options(tmp_path, caplog):
-    """A file of Windows without a header was called one without a text."""
+    """A file from Windows without a header used to be refused as one without a text."""
     rows = "1;Ein sch\u00f6nes Ger\u00e4t, das mir sehr gut gef\u00e4llt und lange h\u00e4lt\n" * 3
     path, corpus = tmp_path / "a.csv", tmp_path / "corpus"
     path.write_text(f"Nr;Kommentar\n{rows}", encoding="cp1252")

@@ -54,7 +54,7 @@ def test_of_reviews_with_both_halves_equal_the_first_in_the_input_stays(run, mos
 
 @pytest.fixture
 def folder():
-    """A folder in memory where the system has one: to flush thousands of files takes minutes."""
+    """A folder in memory if the system has one: flushing thousands of files takes minutes."""
     memory = "/dev/shm"
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as name:
         yield Path(name)

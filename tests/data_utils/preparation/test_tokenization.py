@@ -52,7 +52,7 @@ def whole(tmp_path, source):
 
 
 def test_a_split_whose_reviews_are_all_empty_can_be_read(tmp_path):
-    """Such as one tweet of which the profile leaves nothing."""
+    """The profile may leave nothing of the only tweet."""
     path = write_texts(tmp_path / "in.jsonl", [*TEXTS, "\u6f22"])
     config = VocabularyConfig(tokenizer="bpe", size=330, sample_bytes=20_000)
     settings = Preparation(
@@ -168,7 +168,7 @@ def test_a_vocabulary_is_taken_from_a_corpus(tmp_path, whole):
 
 
 def test_a_second_preparation_writes_the_tokens_of_its_own_vocabulary(tmp_path, source, whole):
-    """In one process, into a folder of the same name, and from one of the same name."""
+    """One process prepares twice into the same folder, with two vocabularies."""
     prepare_corpus([source], tmp_path / "other", size=400)
     prepare_corpus([source], tmp_path / "out", tokenizer=str(tmp_path / "other"))
     shutil.rmtree(tmp_path / "out")

@@ -75,7 +75,7 @@ def test_rows_keep_their_columns(classifier):
 
 
 def test_what_a_head_of_stars_adds_is_of_the_kinds_that_json_has(small_model, tmp_path):
-    """True where a row is unsure or unfamiliar, not 1.0 and not NumPy's own."""
+    """`unsure` and `unfamiliar` are Python's booleans, neither 1.0 nor NumPy's."""
     fitted = StarsClassifier(
         heads=build_heads(HeadsConfig(), 24, 5, seed=1),
         classes=("negative", "positive"),
@@ -160,7 +160,7 @@ def test_the_key_may_come_in_a_later_batch(classifier, key, text_key):
 @pytest.mark.parametrize("text_key", [None, "body"])
 @pytest.mark.parametrize(("are_alike", "count"), [(False, 2), (True, 0)])
 def test_rows_without_the_key_are_refused(text_key, are_alike, count):
-    """At the end, or at the first one if all have the same keys."""
+    """They are refused at the end, or at the first row if all have the same keys."""
     rows = with_texts([{"id": 1}, {"id": 2}], text_key, are_alike)
     read = itertools.islice(rows, count)
     assert [row.text for row in read] == [None] * count
@@ -174,7 +174,7 @@ def test_a_row_with_a_list_for_a_text_is_refused(classifier):
 
 
 def test_rows_of_a_stream_before_a_list_for_a_text_are_a_batch():
-    """A file repeats them: its batches are those that it has without the list."""
+    """A file is read again, and has the batches that it has without the list."""
     rows = [{"text": "good"}, {"text": "bad"}, {"text": ["x"]}]
     for waiting, texts in ((lambda: True, [["good", "bad"]]), (None, [])):
         batches = []
@@ -212,7 +212,7 @@ def test_no_batch_waits_for_what_has_not_come():
     ],
 )
 def test_a_batch_holds_few_rows_with_many_values(row, monkeypatch):
-    """A row of nothing takes memory, too."""
+    """An empty row takes memory, too."""
     monkeypatch.setattr("model.classifiers.rows.BATCH_CHARACTERS", 1_000_000)
     batches = list(in_batches([InputRow(Record(row), "a")] * 20))
     assert max(map(len, batches)) <= 4

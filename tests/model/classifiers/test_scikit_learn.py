@@ -114,7 +114,7 @@ def test_numbers_take_the_place_of_its_classes(folder):
 
 
 def test_a_fold_may_lack_a_class_whose_name_is_a_number(small_model, tmp_path):
-    """Then, too, the classes are numbers, so that labels can be compared with predictions."""
+    """The classes are still numbers, so that labels can be compared with predictions."""
     fitted = Classifier(np.ones(12, np.float32), np.zeros(1), ("0", "1"), 4, 1, "")
     loaded = LoadedModel(small_model, text_profile("openai"), tmp_path)
     classifier = SentimentClassifier(loaded, fitted).fit(TEXTS, [1] * 6)
@@ -131,7 +131,7 @@ def test_labels_of_which_none_is_a_class_are_refused(folder):
 
 @pytest.mark.parametrize("labels", [[0, 1] * 3, [["bad"]] * 6, [True] * 6, ["bad"] * 5])
 def test_labels_that_cannot_be_compared_are_refused(folder, labels):
-    """Where nothing was said of numbers: every one of them would count as wrong."""
+    """It was fitted without labels, so every number would count as wrong."""
     classifier = SentimentClassifier(folder).fit(TEXTS)
     with pytest.raises(InputError, match="give labels from classes_, one a text"):
         classifier.score(TEXTS, labels)
@@ -150,7 +150,7 @@ MISSING = [
 
 @pytest.mark.parametrize("labels", MISSING)
 def test_missing_labels_are_refused(folder, labels):
-    """They counted as wrong."""
+    """They used to count as wrong."""
     for learned in (["bad", "good"] * 3, [0, 1] * 3):
         classifier = SentimentClassifier(folder).fit(TEXTS, learned)
         with pytest.raises(InputError, match="a label is missing"):

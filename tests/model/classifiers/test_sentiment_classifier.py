@@ -60,7 +60,7 @@ def test_a_given_threshold_replaces_the_classifiers_own(folder, tmp_path):
 
 
 class Watched(Classifier):
-    """Remembers of how many texts it got the features."""
+    """Records how many texts each call got the features of."""
 
     sizes: ClassVar[list[int]] = []
 
@@ -91,7 +91,7 @@ def test_features_of_all_texts_are_never_in_memory_together(folder):
 
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
 def test_a_precision_changes_probabilities_a_little(folder, precision):
-    """The classifier was fitted on the model in fp32, and is that model's still."""
+    """The classifier was fitted on the model in fp32, and still belongs to it."""
     exact = SentimentClassifier.from_pretrained(folder).predict_proba(TEXTS)
     rounded = SentimentClassifier.from_pretrained(folder, precision=precision, batch_size=2)
     probabilities = rounded.predict_proba(TEXTS)

@@ -248,7 +248,7 @@ def test_what_costs_too_many_bits_is_unfamiliar(folder):
 
 @pytest.mark.parametrize("kind", [Familiarity, Calibration])
 def test_whole_numbers_of_a_description_become_floats(kind):
-    """In a file 10^30 may stand without a point, and NumPy cannot multiply by it."""
+    """A file may hold 10^30 without a point, by which NumPy cannot multiply."""
     names = [field.name for field in fields(kind)]
     values = vars(fill(kind, dict.fromkeys(names, 10**30), "a.json"))
     assert values == dict.fromkeys(names, 1e30)
@@ -278,7 +278,7 @@ def test_a_description_that_does_not_fit_is_refused(folder, change, message):
 
 
 def test_it_works_in_a_callers_inference_mode(small_model, tmp_path):
-    """Which unit leads is found by a gradient; there none is recorded."""
+    """The leading unit is found by a gradient, and inference mode records none."""
     expected = make().influence
     with torch.inference_mode():
         stars = make()  # of tensors that autograd does not know

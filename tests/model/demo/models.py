@@ -47,7 +47,7 @@ def small_model(
 
 
 def small_classifier(loaded: LoadedModel, pooling: Sequence[Pooling] = ("last",)) -> Classifier:
-    """A binary classifier that leans on every unit."""
+    """A binary classifier with a weight for every unit."""
     size = loaded.model.config.hidden_size * len(pooling)
     coefficients = np.random.default_rng(5).normal(size=size).astype(np.float32)
     poles = ("negative", "positive")

@@ -84,7 +84,7 @@ def page(chromium, small):
 
 
 def load(page: Browser, address: str) -> None:
-    """Load a page and wake its model; on a busy machine, `open` is back before its script ran."""
+    """Load a page and its model; on a loaded machine, `open` returns before the script ran."""
     page.open(address)
     until(page, "typeof sentimentNeuron === 'object'")
     page.run("await sentimentNeuron.ready")

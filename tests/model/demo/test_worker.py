@@ -237,7 +237,7 @@ def test_another_unit_reads_the_text_again(tmp_path, loaded):
 
 
 def written(messages: list[dict]) -> str:
-    """Join what a writing order was answered with."""
+    """Return the text that a writing order was answered with."""
     return "".join(message.get("written", "") for message in messages)
 
 

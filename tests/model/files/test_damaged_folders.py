@@ -86,7 +86,7 @@ def as_json(content):
 
 
 def read_whole(folder):
-    """Do with a folder what users do; whatever is not refused must be sound."""
+    """Use a folder as users do: what is not refused must work."""
     loaded = load_model(folder)
     features = features_in_order(loaded.model, [loaded.tokens(text) for text in TEXTS])
     assert np.isfinite(features).all()

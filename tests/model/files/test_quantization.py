@@ -60,7 +60,7 @@ def test_every_weight_moves_by_at_most_half_a_step_of_its_row(bits, columns):
 
 @pytest.mark.parametrize("bits", BITS)
 def test_a_tensor_of_three_dimensions_is_many_matrices(bits):
-    """Such as the tables of n-grams: each vector has a scale of its own."""
+    """In tables of n-grams, for example, each vector has its own scale."""
     generator = torch.Generator().manual_seed(0)
     tables = torch.randn(2, 5, 3, generator=generator) * torch.logspace(-3, 3, 5).unsqueeze(1)
     stored, back = quantize({"t": tables}, bits), rounded({"t": tables}, bits)["t"]

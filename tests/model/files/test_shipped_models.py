@@ -52,7 +52,7 @@ def test_it_records_how_it_was_made(name):
 
 
 def test_every_command_shows_the_same_unit_of_the_default():
-    """That whose usual spread, at the end and in the mean, moves a middling text farthest."""
+    """It is the unit whose usual spread, last and mean, moves an average text the most."""
     loaded = load_model("default")
     own = replace(own_classifier(loaded), ngrams=None)
     center, spread = own.heads.center.numpy(), own.heads.scale.numpy()
@@ -78,7 +78,7 @@ def default():
 
 
 def test_the_default_separates_praise_from_blame_in_a_few_words(default):
-    """Sentences of no set: the everyday sentences are for measuring, not for pinning."""
+    """These sentences are of no set: the everyday sentences are for measuring only."""
     answers = default.predict_all(PRAISE + BLAME)
     assert not answers.is_neutral.any()
     assert answers.choices.tolist() == [1] * len(PRAISE) + [0] * len(BLAME)

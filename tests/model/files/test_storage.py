@@ -49,7 +49,7 @@ def test_files_are_as_readable_as_any_other(tmp_path):
 
 
 def test_writing_leaves_the_umask_alone(tmp_path):
-    """It belongs to all threads: of two that set it and set it back, one can undo the other."""
+    """All threads share it: two that set it and restore it could undo each other."""
     called = []
     sys.setprofile(lambda frame, event, called_one: called.append(called_one))
     try:
@@ -210,7 +210,7 @@ def test_what_a_kill_left_half_written_is_cleared_and_nothing_else(tmp_path):
 def test_a_folder_with_a_file_that_is_not_ours_is_refused_and_if_it_comes_late_kept(
     tmp_path, caplog
 ):
-    """As notes that a user writes into model/ while the run trains."""
+    """A user may write notes into model/ while the run trains."""
     final, ours = tmp_path / "model", ("config.json", "classifier/*.json")
     with whole_folder(final, ours) as partial:
         (partial / "config.json").write_text("1")
@@ -234,7 +234,7 @@ def test_a_folder_with_a_file_that_is_not_ours_is_refused_and_if_it_comes_late_k
 
 
 def test_a_link_is_never_followed(tmp_path):
-    """What it names may be another run's, or on a disk that is not there."""
+    """Its target may belong to another run, or be on a disk that is not mounted."""
     link, target = tmp_path / "model", tmp_path / "disk/model"
     target.mkdir(parents=True)
     (target / "config.json").write_text("another's")
@@ -259,7 +259,7 @@ def test_a_link_in_a_folder_is_not_ours(tmp_path):
 
 
 def test_an_old_folder_that_cannot_be_removed_yet_is_in_no_later_ones_way(tmp_path, monkeypatch):
-    """As on NFS, while someone reads the best model that is replaced."""
+    """On NFS this happens while someone reads the model that is replaced."""
     final, rmtree = tmp_path / "model", shutil.rmtree
 
     def remove(path, **options):
@@ -297,7 +297,7 @@ def test_a_link_stays_one_and_what_it_names_is_written(tmp_path):
 
 
 def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
-    """As a device is: /dev/null stays what it is, also for root."""
+    """Devices stay, too: /dev/null is not replaced, even by root."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -310,7 +310,7 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
 
 @pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no /dev/fd")
 def test_what_others_write_into_an_open_file_stays(tmp_path):
-    """As of `(echo before; command --output /dev/stdout; echo after) > log`."""
+    """An example is `(echo before; command --output /dev/stdout; echo after) > log`."""
     log = os.open(tmp_path / "log", os.O_RDWR | os.O_CREAT)
     os.write(log, b"before\n")
     write_json(Path(f"/dev/fd/{log}"), {"a": 1})

@@ -50,7 +50,7 @@ def test_the_cell_state_is_kept_in_fp32(kernel):
 
 
 def test_weight_gradients_as_matrix_units_want_them(monkeypatch):
-    """As torch's own products want them, where there is AMX and the tiles do not run."""
+    """Torch's products need this layout where there is AMX and the tiles do not run."""
     if not runs_compiled(torch.empty(2, 2, dtype=torch.bfloat16)):
         pytest.skip("this processor has no products in bf16")
     inputs = scaled_inputs(torch.bfloat16, 5, 40, 48)
@@ -147,7 +147,7 @@ def test_strided_gradients(kernel):
 
 
 def test_what_does_not_fit_is_refused(kernel):
-    """C++ would read beyond the end."""
+    """C++ would read beyond the end of a tensor."""
     x_proj, h, c, *weights = (t.detach() for t in scaled_inputs(kernel.dtype, 2, 3, 32))
     with pytest.raises(ValueError, match="instead of"):
         kernel.run(window_of(x_proj, h[:2], c, *weights))
@@ -164,7 +164,7 @@ def test_what_does_not_fit_is_refused(kernel):
 
 
 def test_mixed_dtypes_are_brought_to_the_weights(kernel):
-    """As under autocast, which makes x_proj and h 16-bit with fp32 weights, or the reverse."""
+    """Autocast makes x_proj and h 16-bit with fp32 weights, or the reverse."""
     inputs = scaled_inputs(kernel.dtype, 4, 3, 34)
     other = torch.bfloat16 if kernel.dtype == torch.float32 else torch.float32
     mixed = [t.detach().to(other) if i < 2 else t.detach() for i, t in enumerate(inputs)]
@@ -179,7 +179,7 @@ def test_mixed_dtypes_are_brought_to_the_weights(kernel):
 
 
 def test_windows_alive_at_once_keep_their_own_memory(kernel):
-    """Two layers, or two passes before their backwards: no buffer may serve twice."""
+    """With two layers, or two passes before their backwards, no buffer may be used twice."""
     first, second = (scaled_inputs(kernel.dtype, 40, 70, 64) for _ in range(2))
     with torch.no_grad():
         second[0].mul_(-1)
@@ -213,7 +213,7 @@ def test_backward_twice(kernel):
 
 
 def test_gradients_have_no_gradient(kernel):
-    """What only the reference has is refused, instead of being wrong."""
+    """Second derivatives exist only in the reference; kernels refuse them."""
     inputs = scaled_inputs(kernel.dtype, 3, 2, 32)
     loss = kernel.run(window_of(*inputs))[0].square().sum()
     gradients = torch.autograd.grad(loss, inputs, create_graph=True)
@@ -267,7 +267,7 @@ def test_tensors_of_several_devices_are_refused(kernel):
 
 
 def test_without_onednn_16_bit_products_are_plain_torchs(monkeypatch):
-    """It may be turned off between two windows; the compiled code would end the process."""
+    """oneDNN may be turned off between two windows; compiled code would end the process."""
     monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
     assert not runs_compiled(torch.empty(2, 2, dtype=torch.bfloat16))
     assert not runs_compiled_int8(torch.empty(8, 8))

@@ -49,7 +49,7 @@ def test_a_thread_that_waits_long_sleeps(tmp_path):
 
 
 class RecordedLibrary:
-    """In place of the compiled library: what it was asked for."""
+    """Stands in for the compiled library and records its calls."""
 
     def __init__(self):
         self.asked = []

@@ -81,7 +81,7 @@ def test_a_file_of_another_reading_is_begun_anew(tmp_path, reading, caplog):
 
 
 def test_readings_of_other_features_have_other_digests(reading, small_model):
-    """Else one would go on with a part of the other's features."""
+    """With equal digests one would continue the features of the other."""
     kinds = [
         FeatureKind(state="hidden"),
         FeatureKind(pooling="mean"),
@@ -109,7 +109,7 @@ def test_readings_of_other_features_have_other_digests(reading, small_model):
 
 @pytest.mark.parametrize("seconds", [-1.0, 3600.0])
 def test_what_is_done_is_noted_from_time_to_time(tmp_path, reading, monkeypatch, seconds):
-    """A kill, after which nothing can be saved, then loses only what came after the last note."""
+    """A kill then loses only what came after the last note."""
     monkeypatch.setattr("model.inference.feature_files.SECONDS_BETWEEN_SAVES", seconds)
     note, noted = tmp_path / "x.progress.json", set()
 

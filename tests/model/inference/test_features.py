@@ -44,7 +44,7 @@ def test_every_position_of_every_row_is_walked_once_in_order(lengths, batch_size
 
 
 def test_rows_of_one_length_keep_their_order():
-    """What a resume skips by number is the same then on every machine."""
+    """A resume skips batches by number, so their order must be the same on every machine."""
     lengths = [5, 7, 3, 7] * 100
     rows = np.concatenate([batch.indices for batch in ragged_batches(lengths, 32, 8)])
     assert rows.tolist() == sorted(range(400), key=lambda row: (-lengths[row], row))
@@ -152,7 +152,7 @@ def test_few_logits_of_many_tokens_exist_at_once(monkeypatch):
 
 
 def test_logits_of_bytes_are_made_at_once_and_nothing_is_added(small_model):
-    """Bit for bit the costs that the logits of a whole span have."""
+    """The costs are, bit for bit, those of the logits of a whole span."""
     rng = np.random.default_rng(0)
     sequences = [rng.integers(256, size=129) for _ in range(64)]
     tokens = torch.from_numpy(np.stack(sequences))

@@ -37,7 +37,7 @@ def sequences():
 
 
 def by_the_byte(model, sequence, state_name, pooling, layers, tanh):
-    """The definition: every byte a step, every state kept, pooled by NumPy in fp64."""
+    """The definition: one step per byte; all states are stored and pooled by NumPy in fp64."""
     state, seen = model.initial_state(1), []
     with torch.no_grad():
         for byte in sequence:
@@ -118,7 +118,7 @@ class Watched:
     [("cell", "last", 128), ("cell", "mean", 1), ("hidden", "last", 128), ("hidden", "mean", 128)],
 )
 def test_a_long_text_is_read_in_windows(small_model, state, pooling, most):
-    """No tensor of the size of the text: the model never sees more than a window of it.
+    """The model never sees more than a window, so no tensor is as long as the text.
 
     Cell states alone, where each of them counts, are read byte by byte.
     """

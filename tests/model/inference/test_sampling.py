@@ -140,7 +140,7 @@ def test_the_automaton_is_utf8():
     "first", ["é", "\u0800", "€", "\ud7ff", "\ue000", "𐀀", "\U00040000", "\U0010ffff"]
 )
 def test_a_character_is_begun_only_where_it_fits(first):
-    """And wherever it fits; one for each way in which UTF-8 begins a character."""
+    """It begins wherever it fits; there is a case for each first byte of UTF-8."""
     state, spelled = START, first.encode()
     for place, byte in enumerate(spelled):
         room = len(spelled) - place
@@ -167,7 +167,7 @@ def decodes(data):
 
 
 def wild_model():
-    """A model that is as happy with any byte as with any other."""
+    """A model that gives all bytes nearly equal probabilities."""
     return build_model(ModelConfig(hidden_size=4, embedding_size=3), seed=1).eval()
 
 
@@ -232,7 +232,7 @@ def test_a_clamped_unit_has_its_value_at_every_step(layer):
 
 
 def test_nothing_is_kept_for_gradients_while_bytes_are_read(small_model):
-    """It would be as much again with every byte."""
+    """Memory would grow with every byte."""
     stepper = follow(small_model, b"abc")
     stepper.spread(2)
     assert stepper.state.h.grad_fn is None
@@ -241,7 +241,7 @@ def test_nothing_is_kept_for_gradients_while_bytes_are_read(small_model):
 
 
 def test_a_clamp_on_one_half_leaves_the_other_and_steps_from_the_value(small_model):
-    """Against `model.step` with the value put in by hand."""
+    """It is compared with `model.step`, with the value set by hand."""
     stepper = follow(small_model, b"abc", Clamp(unit=5, cell=2.0))
     state = small_model.initial_state(1).each(torch.clone)  # its halves are one tensor at first
     with torch.no_grad():

@@ -146,7 +146,7 @@ def test_building_does_not_change_the_global_generator():
 
 @pytest.mark.parametrize("cell", ["mlstm", "lstm", "gru"])
 def test_the_forget_gate_bias_is_added_to_the_forget_gate(cell):
-    """The second of the gates; torch has two biases for each, which add up."""
+    """It is the second gate; torch has two biases for each, which add up."""
     plain, biased = (
         build_model(ModelConfig(cell=cell, hidden_size=4, forget_gate_bias=bias), seed=1).layers[0]
         for bias in (0.0, 1.0)

@@ -50,7 +50,7 @@ def window_of(x_proj, h, c, *weights, indices=None, packed=None, deferred=None) 
 
 
 def hold_cell_state_in_fp32(recurrence, dtype, device="cpu"):
-    """Hold c to the roundings of fp32 where all products are 0, and so as exact in 16 bits."""
+    """Check that c rounds as fp32: all products are 0, which 16 bits hold exactly."""
     inputs = [tensor.detach().to(device) for tensor in make_inputs(dtype, T=12, B=3, H=34)]
     for weight in inputs[3:5]:
         weight.zero_()

@@ -396,7 +396,7 @@ def test_a_character_has_the_value_of_the_token_that_covers_it(tmp_path, subword
 
 
 def test_a_notebook_shows_a_coloured_text(tmp_path):
-    """Of HTML that needs no style sheet, with nothing of the text in it that acts."""
+    """The HTML needs no style sheet, and no part of the text acts in it."""
     shown = heatmap("I love it. <script>\x1b[31m", "default_small")
     page = shown._repr_html_()
     letters = re.findall(r'<span style="color:#fff;background:rgb\((\d+, ){2}\d+\)">', page)

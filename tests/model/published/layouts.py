@@ -15,7 +15,7 @@ from tests.model.layers import numpy_mlstm
 
 @dataclass
 class Language:
-    """A model as mathematics: weight norm folded, gates apart."""
+    """A model as mathematics: weight norm applied, one matrix per gate."""
 
     embedding: np.ndarray  # [256, E]
     layers: list[dict[str, np.ndarray]]

@@ -99,7 +99,7 @@ PACKED = lzma.compress(LINES.encode())
     ],
 )
 def test_damage_behind_the_first_stream_of_xz_is_named(tmp_path, second):
-    """Python's own reader takes it for the end of the file."""
+    """Python's own reader treats it as the end of the file."""
     (tmp_path / "a.jsonl.xz").write_bytes(PACKED + second)
     with pytest.raises(InputError, match=r"a\.jsonl\.xz: damaged or cut short"):
         texts_of(tmp_path / "a.jsonl.xz")
@@ -220,7 +220,7 @@ LABELLED = ["train.jsonl", "unlabelled.jsonl", "test.jsonl", "latest.csv", "test
 
 
 def test_test_files_are_read_only_where_they_are_named(tmp_path, caplog):
-    """Else a corpus would hold the texts that its model is to be tested on, and nobody knew."""
+    """Otherwise a corpus could silently hold the texts that its model is tested on."""
     data = tmp_path / "imdb"
     for name in (*LABELLED, "part-test_2.csv", "tests/a.csv"):
         (data / name).parent.mkdir(parents=True, exist_ok=True)
@@ -390,7 +390,7 @@ def test_the_address_of_a_file_is_shown_as_its_path():
 
 
 def test_only_the_reviews_of_a_folder_with_classes_are_read(tmp_path, caplog):
-    """As of the archive of IMDB's film reviews."""
+    """The archive of IMDB's film reviews is such a folder."""
     data = tmp_path / "aclImdb"
     for name in ("train/pos/0_9.txt", "train/neg/0_2.txt", "train/unsup/0_0.txt"):
         (data / name).parent.mkdir(parents=True, exist_ok=True)

@@ -41,7 +41,7 @@ def test_missing_and_empty_texts_are_counted(tmp_path):
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.csv", "a.txt", "a.txt.gz"])
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-16-le", "utf-16-be"])
 def test_utf16_is_read_as_utf8_is(tmp_path, name, encoding):
-    """By its mark, or by the NULs of a text without one."""
+    """It is recognised by its mark, or by the NULs of a text without one."""
     bodies = {"jsonl": '{"text": "caf\u00e9"}\n', "json": '[{"text": "caf\u00e9"}]\n'}
     body = bodies.get(name.split(".")[1], "text\ncaf\u00e9\n")
     content = body.encode(encoding)
@@ -155,7 +155,7 @@ CAFE = "text;n\ncaf\u00e9;1\n"
 @pytest.mark.parametrize(("asked", "rest"), [(None, 0), ("right", 0), (None, 400_000)])
 @pytest.mark.parametrize("codec", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "cp1252"])
 def test_the_encoding_of_a_table_is_found_or_given(tmp_path, codec, asked, rest):
-    """Wherever its first character beyond ASCII is."""
+    """The first character beyond ASCII may be anywhere."""
     path = tmp_path / "a.csv"
     text = CAFE.replace("caf\u00e9;1\n", "so good;1\n" * (rest // 10) + "caf\u00e9;1\n")
     path.write_bytes(text.encode(codec))
@@ -175,7 +175,7 @@ def test_a_table_that_is_not_of_the_encoding_given_is_refused(tmp_path):
 
 
 def test_a_comma_behind_the_object_of_a_line_is_named(tmp_path):
-    """A line of a JSON array was called a tuple."""
+    """A line of a JSON array used to be reported as a tuple."""
     (tmp_path / "a.jsonl").write_text('{"text": "a"},\n{"text": "b"}\n')
     with pytest.raises(InputError, match="line 1: has a comma behind its object; remove it"):
         texts_of(tmp_path / "a.jsonl")
@@ -183,7 +183,7 @@ def test_a_comma_behind_the_object_of_a_line_is_named(tmp_path):
 
 @pytest.mark.parametrize("name", ["a.xlsx", "a.parquet", "a.feather", "a.csv"])
 def test_cells_are_text_as_they_are_written(tmp_path, name):
-    """And a missing one is missing: neither "nan" nor "None"."""
+    """A missing cell is missing, neither "nan" nor "None"."""
     frame = pandas.DataFrame({"text": ["007", "NA", None, "1.50"], "raw": [b"caf\xc3\xa9"] * 4})
     if name in ("a.xlsx", "a.csv"):
         frame["raw"] = frame["raw"].str.decode("utf-8")

@@ -121,7 +121,7 @@ def test_a_byte_order_mark_stays(path):
 def test_columns_that_are_not_known_before_the_first_row_are_those_of_the_file(
     count, tmp_path, path
 ):
-    """As of standard input, which is not waited for."""
+    """Standard input is an example: its first row is not waited for."""
     rows = [{"text": "a", "x": 1}, {"text": "b"}, {"text": "c", "x": 2}]
     path.write_bytes(whole("csv", rows[:count]) if count else b"")
     assert write(path, "csv", rows, columns=[]) == list(range(count, 3))

@@ -37,7 +37,7 @@ def test_lines_come_before_the_end(pipe):
 
 
 def test_a_blank_line_is_not_waited_for(pipe):
-    """Else the answer to the line before it would come one question late."""
+    """Otherwise the answer to the line before it would come one question late."""
     lines, sink = pipe
     sink.write(b"one\n\n \t\r\n")
     assert next(lines) == b"one\n"

@@ -150,7 +150,7 @@ def test_quotes_that_are_characters_swallow_no_rows(sign, options):
 
 
 def test_a_quoted_cell_that_swallows_rows_is_refused():
-    """Of seven rows four were answered."""
+    """Such a table of seven rows used to get four answers."""
     with pytest.raises(
         InputError, match=r"a\.csv, line 3: a cell in quotes goes over 3 lines.*none"
     ):

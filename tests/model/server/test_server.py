@@ -102,7 +102,7 @@ def test_a_body_that_is_wrong_is_refused(server, body, words):
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", None])
 def test_another_type_than_json_is_refused(server, kind):
-    """A foreign page may send these without asking first."""
+    """A foreign page may send these types without a preflight request."""
     headers = {"Content-Type": kind} if kind else {}
     body = b'{"texts": []}'
     response = server.client.post("/classify", content=body, headers=headers)

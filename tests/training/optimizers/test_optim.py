@@ -142,7 +142,7 @@ def test_the_ends_of_the_ranges_are_accepted(right):
 
 
 def test_a_fused_sgd_is_the_same_and_survives_a_first_step_that_overflows():
-    """On a GPU it learns of the overflow there; torch's own would leave its momentum undefined."""
+    """On a GPU, torch's own SGD would leave its momentum undefined after such a step."""
     results = []
     for fused in (False, True):
         weight = torch.nn.Parameter(torch.ones(5))
@@ -162,7 +162,7 @@ def test_a_fused_sgd_is_the_same_and_survives_a_first_step_that_overflows():
 @pytest.mark.parametrize("overflows", [False, True])
 @pytest.mark.parametrize("first", [False, True])
 def test_a_step_that_overflowed_is_undone_on_the_device(name, overflows, first, monkeypatch):
-    """Without a copy to the host: as `found_inf` on a GPU."""
+    """The flag is not copied to the host; `found_inf` on a GPU works so, too."""
     matrices = [torch.nn.Parameter(torch.randn(8, 4, generator=torch.Generator().manual_seed(1)))
                 for _ in range(2)]  # fmt: skip
     optimizers = [_one_optimizer(name, matrix) for matrix in matrices]
@@ -193,7 +193,7 @@ def _one_optimizer(name, matrix):
 
 @pytest.mark.parametrize("name", ["adam", "adamw", "muon", "lamb"])
 def test_a_scaled_step_asks_no_optimizer_whether_it_overflowed(name, monkeypatch):
-    """That would wait for the GPU in every step."""
+    """Asking would wait for the GPU in every step."""
 
     def wait(*arguments):
         raise AssertionError("waits")

@@ -102,7 +102,7 @@ def test_what_does_not_go_together_is_refused_by_both_names(key, value):
 
 @pytest.fixture(scope="module", params=[2, pytest.param(4, marks=pytest.mark.slow)])
 def ranks(request, tmp_path_factory):
-    """What ranks that train with Adasum found: their number, and a result for each way."""
+    """The number of ranks that train with Adasum, and their results by way of training."""
     folder = tmp_path_factory.mktemp("ranks")
     for process in run_ranks(request.param, "-m", "tests.ranks.combining", folder):
         assert process.returncode == 0, process.stderr

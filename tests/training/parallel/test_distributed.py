@@ -46,7 +46,7 @@ def show_gpus(monkeypatch):
 
 
 def meet(show_gpus, ranks, device="auto"):
-    """Let ranks meet, each with the GPUs visible to it; return their devices, or the refusal."""
+    """Start ranks, each with its visible GPUs; return their devices, or the refusal."""
     devices, names = [], []
     for rank, uuids in enumerate(ranks):
         show_gpus(*uuids)

@@ -134,7 +134,7 @@ def test_one_label_each_on_frozen_features(folder, tmp_path, classes):
 
 
 def bytes_of(folder):
-    """What two runs have to agree on, but for the clock."""
+    """Return what two equal runs share: all but the clock."""
     names = ("model/model.safetensors", "model/classifier/classifier.safetensors")
     weights = {name: (folder / name).read_bytes() for name in names}
     results = json.loads((folder / "results.json").read_text())
@@ -187,7 +187,7 @@ def test_a_kill_between_an_epoch_and_its_checkpoint_can_be_resumed(folder, tmp_p
     run(folder, tmp_path / "whole", epochs=2)
 
     class Killed(Exception):
-        """Ends the process, in a test."""
+        """Stands for a kill of the process."""
 
     def kill(self, tuner):
         if len(tuner.progress.history) == 2:

@@ -179,7 +179,7 @@ def test_the_best_epoch_is_chosen_by_f1_of_several_labels_and_by_accuracy_of_one
 def test_a_text_weighs_the_same_in_an_epochs_smallest_batch(
     batch_size, part, small_model, tmp_path
 ):
-    """Of 24 training texts, against a batch that is full; a batch holds 24 at most."""
+    """Its gradients are compared with those of a full batch; there are 24 training texts."""
     settings = {"lm_weight": 0.5, "clip_norm": 1e9}
     full, tuner = (
         finetuner(copy.deepcopy(small_model), tmp_path / str(size), batch_size=size, **settings)

@@ -30,7 +30,7 @@ def coarse_examples(seed, count=41):
 
 
 def best_by_trying(values, labels):
-    """The highest accuracy over every cut that can be made, both ways round."""
+    """Return the highest accuracy over all cuts, in both directions."""
     distinct = np.unique(values)
     cuts = [distinct[0] - 1, *((distinct[:-1] + distinct[1:]) / 2)]
     accuracies = [((values > cut) == labels).mean() for cut in cuts]
@@ -80,7 +80,7 @@ def test_a_cut_keeps_to_its_side_on_other_texts():
 
 
 def test_the_interval_of_an_area_is_delongs():
-    """From all pairs, as DeLong et al. 1988 define the two components of the variance."""
+    """All pairs give the two components of the variance that DeLong et al. 1988 define."""
     examples = coarse_examples(3)
     values, labels = examples.features[:, 1], examples.labels
     high, low = values[labels == 1][:, None], values[labels == 0][None]
@@ -123,7 +123,7 @@ def test_a_unit_that_separates_few_texts_is_not_known_to_separate_all(high, righ
 
 
 def test_one_text_of_a_class_tells_next_to_nothing_of_the_others():
-    """Its fraction's variance is taken as the largest there is, 1/4; an area ends at 0 and 1."""
+    """The variance of its fraction is set to the largest possible, 1/4; areas end at 0 and 1."""
     assert area_interval(np.arange(4.0), np.array([0, 0, 1, 0])) == [0.0, 1.0]
 
 

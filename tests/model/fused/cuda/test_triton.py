@@ -210,7 +210,7 @@ def test_inference_gives_what_training_gives(recurrence):
     ],
 )
 def test_the_kernels_compile_for_gpus(capability, dtype, B, H, tmp_path):
-    """Each that multiplies does so on tensor cores, and waits, on Hopper, before it reads."""
+    """Products run on tensor cores; on Hopper, kernels wait before they read."""
     arguments = (capability, dtype, B, H)
     environment = {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
     process = run_anew("-m", "tests.model.fused.cuda.compiling", *arguments, env=environment)
@@ -301,7 +301,7 @@ def test_windows_alive_at_once_have_graphs_of_their_own(graphs):
 
 @pytest.mark.parametrize("postponing", [False, True])
 def test_a_window_whose_loss_is_held_serves_the_next(graphs, capture, postponing):
-    """As in a loop over lane groups, where `loss` names the former one during the next forward."""
+    """In a loop over lane groups, `loss` still names the earlier loss during the next forward."""
     inputs = scaled_inputs(torch.float32, 4, 3, 16)
     expected = results(reference_mlstm, exact(inputs))[3:]
     for _ in range(3):
@@ -342,7 +342,7 @@ def test_a_window_returns_to_its_stream_even_if_freed_on_another(graphs, capture
 
 
 def run_lengths(graphs, lengths):
-    """Learn from a window of each of these lengths; return the lengths that are kept captured."""
+    """Learn from a window of each of these lengths; return the lengths that stay captured."""
     for T in lengths:
         results(triton_mlstm, scaled_inputs(torch.float32, T, 2, 8))
     return [tensors[0][0][0] for tensors, *_ in graphs.idle]

@@ -118,7 +118,7 @@ def test_threads_share_units_and_lanes(B, H, threads, groups):
 
 
 def test_fewer_threads_than_asked_for(emulated, monkeypatch):
-    """The system may give fewer, which may not be divided as was meant."""
+    """The system may give fewer threads, which then share the work in another way."""
     _, *rest = scaled_inputs(torch.bfloat16, 6, 70, 40)
     table = torch.randn(11, 5 * 40).bfloat16().requires_grad_()
     rows = torch.randint(0, 11, (6, 70))
@@ -236,7 +236,7 @@ def test_a_compiler_that_knows_no_tiles_is_done_without(caplog, monkeypatch):
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="instructions of x86-64")
 @pytest.mark.skipif(library.has_amx(), reason="this processor may have AMX")
 def test_the_real_build_asks_the_processor_itself():
-    """It compiles anywhere, and where torch is wrong about the processor, it is not used."""
+    """It compiles anywhere, and is not used where torch is wrong about the processor."""
     if window_library() is None:
         pytest.skip("no compiler")
     assert library.build_for_tiles() is None

@@ -53,7 +53,7 @@ def test_iterations_are_those_of_whole_products(shape, count, threads):
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_matrices_of_several_chunks_each_way(count, threads):
-    """Beyond 1,024 either way a square is added up chunk by chunk, too."""
+    """Beyond 1,024 rows or columns, squares are also summed chunk by chunk."""
     matrix = drawn(1060, 1030)
     threads(count)
     iterated = iterate(matrix, matrix.norm(), COEFFICIENTS, 1)

@@ -75,7 +75,7 @@ def test_equals_integers_in_numpy(integer_mlstm, count, T, B, H, threads):
 
 
 def test_rounding_is_seen(integer_mlstm):
-    """As far from fp32 as 8 bits explain, so that the test above compares integers."""
+    """Results differ from fp32 as 8 bits explain, so the test above does compare integers."""
     inputs = [tensor.detach() for tensor in scaled_inputs(torch.float32, 4, 5, 64)]
     h, _ = integer_mlstm(window_of(*inputs))
     exact, _ = recur("reference", window_of(*inputs))
@@ -109,7 +109,7 @@ def test_packed_weights_and_tables_change_nothing(integer_mlstm):
 
 
 def test_weights_that_were_integers_stay_them():
-    """Those of shipped models, whose rows are integers times a scale."""
+    """Rows of shipped models are integers times a scale."""
     whole = torch.randint(-127, 128, (6, 50), generator=torch.Generator().manual_seed(0))
     whole[:, 7] = 127
     rows = integers.round_rows(whole * torch.linspace(1e-3, 3, 6).unsqueeze(1))
@@ -126,7 +126,7 @@ def test_what_is_not_finite_is_not_swallowed(integer_mlstm, value):
 
 
 def test_lanes_of_zeros(integer_mlstm):
-    """The state before the first byte."""
+    """The state is zero before the first byte."""
     x_proj, h, c, w_mh, w_h, b = (t.detach() for t in scaled_inputs(torch.float32, 1, 2, 32))
     actual, _ = integer_mlstm(window_of(x_proj, h * 0, c, w_mh, w_h, b))
     expected, _ = recur("reference", window_of(x_proj, h * 0, c, w_mh, w_h, b))
@@ -147,7 +147,7 @@ def test_without_a_compiler_or_in_odd_sizes_plain_torch_computes_them(monkeypatc
 
 
 def test_sums_beyond_fp32_are_exact():
-    """Of so many units that fp32 could not add their products up exactly."""
+    """There are so many units that fp32 could not add their products up exactly."""
     x = torch.ones(1, 2000)
     x[0, 0] = 0.5
     rows = integers._as_factor(integers.round_rows(torch.ones(1, 2000)))
