@@ -180,8 +180,8 @@ def test_the_config_that_was_likely_meant_is_named(tmp_path, monkeypatch, asked,
     (tmp_path / "mine.toml").write_text("")
     with pytest.raises(InputError) as refused:
         load_config(Path(asked.format(tmp_path)))
-    path = os.path.relpath(suggestion.format(tmp_path))
-    assert str(refused.value).endswith(f": no such config; did you mean {path}?")
+    config = os.path.relpath(suggestion.format(tmp_path))
+    assert str(refused.value).endswith(f": no such config; did you mean {config}?")
 
 
 def test_whole_numbers_are_fine_for_fractions(path):

@@ -242,10 +242,10 @@ def test_texts_that_change_while_they_are_read_are_refused(folder, little_memory
 def test_memory_does_not_grow_with_the_file(folder, monkeypatch):
     monkeypatch.setattr(featurize, "IN_MEMORY", 1 << 20)
     (folder / "texts.txt").write_text("a review of a lamp\n" * 300_000)  # 5.7 MB, 60 in memory
-    words = ["--model", "m", "--input", str(folder / "texts.txt"), "--output", "x.npy"]
+    arguments = ["--model", "m", "--input", str(folder / "texts.txt"), "--output", "x.npy"]
     parser = Parser()
     featurize.add_options(parser)
-    options = parser.parse_args(words)
+    options = parser.parse_args(arguments)
     tracemalloc.start()
     try:
         texts = featurize.Texts(options)
