@@ -35,7 +35,7 @@ from model.text.subwords import SubwordTokenizer, train_vocabulary
 from model.text.tokenizer import BYTES, Tokenizer
 from tests.support.runs import ROOT
 
-# No deadline: on a busy machine, an example may take a second. long: for whoever looks for more.
+# No deadline: on a loaded machine, an example may take a second. long: for whoever looks for more.
 settings.register_profile("default", deadline=None)
 settings.register_profile("long", deadline=None, max_examples=20_000)
 settings.load_profile("default")

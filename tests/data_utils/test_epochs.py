@@ -161,7 +161,7 @@ def test_balanced_lanes_end_together():
         lambda costs: st.tuples(st.just(costs), st.integers(1, len(costs)))
     )
 )
-def test_every_shard_has_an_item_and_sums_are_those_of_dealing_one_by_one(drawn):
+def test_every_shard_has_an_item_and_sums_are_those_of_assigning_one_by_one(drawn):
     costs, shards = np.array(drawn[0]), drawn[1]
     shard_of = balanced(costs, shards)
     assert set(shard_of) == set(range(shards))

@@ -169,7 +169,7 @@ def test_a_bag_of_words_of_other_examples_is_not_shown(data, reproduce):
 
 @pytest.fixture
 def yelp(tmp_path):
-    """A small set in the layout of one that was not at hand."""
+    """A small set in the layout of one that was not available."""
     (tmp_path / "yelp").mkdir()
     for part in ("train", "test"):
         rows = [f'"{1 + r.label}","{r.text}"\n' for r in synthetic_reviews(60, seed=3)]

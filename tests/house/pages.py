@@ -5,7 +5,7 @@ from itertools import chain
 
 from tests.support.runs import ROOT
 
-# In the order in which a reader meets them: later pages use the runs that earlier ones make.
+# In the order in which a reader sees them: later pages use the runs that earlier ones make.
 NAMES = """
     install use classify report featurize heatmap generate demo compare hub
     your_reviews corpus pretrain transfer finetune neuron resume

@@ -95,7 +95,7 @@ def test_no_thread_of_gloo_outlives_the_world():
         assert f"rank {rank}: within True, left []" in process.stdout, process.stdout
 
 
-def test_ranks_on_unlike_hardware_settle_it_together_and_say_so(alone, tmp_path):
+def test_ranks_on_unlike_hardware_agree_and_say_so(alone, tmp_path):
     """A new split of the lanes within the run changes only which rank computes them."""
     settings = {"train.precision": "auto", "parallel.shares": "measured"}
     command = small_run(tmp_path / "run", STEPS, **settings)[1:]
@@ -146,7 +146,7 @@ def test_every_rank_reports_a_probe_that_only_the_main_one_reads(tmp_path):
     assert_every_rank_refuses(processes, expected)
 
 
-def test_a_peer_outlives_work_of_the_main_rank_that_takes_longer_than_its_patience():
+def test_a_peer_outlives_work_of_the_main_rank_that_takes_longer_than_its_timeout():
     processes = run_ranks(2, "-m", "tests.ranks.waiting")
     assert [process.returncode for process in processes] == [0, 0], processes
     for rank, process in enumerate(processes):

@@ -1,4 +1,4 @@
-"""scripts/plan.py as a user meets it, and the regression of step times."""
+"""scripts/plan.py as a user runs it, and the regression of step times."""
 
 import json
 import re

@@ -124,8 +124,8 @@ def test_what_overlap_hides_is_that_of_a_simulated_queue(chunks, overlap, commun
     assert exposed_seconds(communication, 0.8, how) == pytest.approx(expected)
 
 
-def test_gpus_wait_for_each_other_only_when_they_meet():
-    """Draw every window of every GPU; who meets after k windows waits for the slowest sum."""
+def test_gpus_wait_for_each_other_only_when_they_synchronize():
+    """Draw every window of every GPU; after k windows all wait for the slowest sum."""
     windows, gpus, jitter = 4, 64, 0.1
     draws = 1 + jitter * np.random.default_rng(0).standard_normal((4000, windows, gpus))
     slowest = draws.sum(axis=1).max(axis=1).mean() / windows

@@ -188,7 +188,7 @@ def test_another_corpus_is_refused(checkpoints, small_split, tmp_path):
         ),
     ],
 )
-def test_a_config_that_an_intact_checkpoint_contradicts_is_what_is_to_be_mended(
+def test_a_config_that_an_intact_checkpoint_contradicts_is_what_is_to_be_fixed(
     checkpoints, small_split, now, said
 ):
     saved_by(checkpoints, small_split)

@@ -103,27 +103,28 @@ def test_finite_weights_that_predict_nothing_finite_have_diverged():
         monitor.show(trainer, SimpleNamespace(board=None))
 
 
-class Meeting(World):
+class CountingWorld(World):
     """A world of one rank that counts its barriers."""
 
-    met = 0
+    barriers = 0
 
     def barrier(self):
-        object.__setattr__(self, "met", self.met + 1)
+        object.__setattr__(self, "barriers", self.barriers + 1)
 
 
-def test_ranks_meet_after_every_part_of_an_examination(sets):
-    trainer, world = make_trainer(), Meeting(0, 1, CPU)
+def test_ranks_synchronize_after_every_part_of_an_examination(sets):
+    trainer, world = make_trainer(), CountingWorld(0, 1, CPU)
     config = EvaluateConfig(probe_train=sets[0], probe_val=sets[1])
     monitor = Monitor(config, open_corpus(CORPUS), world)
-    assert len(monitor.sample(trainer.model)) == world.met <= SAMPLE_LENGTH  # after every character
-    before, parts = world.met, []
-    monitor.probe.measure(trainer.model, lambda: parts.append(world.met))
+    characters = len(monitor.sample(trainer.model))
+    assert characters == world.barriers <= SAMPLE_LENGTH
+    before, parts = world.barriers, []
+    monitor.probe.measure(trainer.model, lambda: parts.append(world.barriers))
     longest = max(len(sequence) for part in monitor.probe.sequences for sequence in part)
     assert len(parts) >= 2 + longest / 128  # two regressions; blocks of bytes
     board = SimpleNamespace(add_text=lambda *_: None)
     monitor.show(trainer, SimpleNamespace(board=board))
-    assert world.met - before > len(parts)
+    assert world.barriers - before > len(parts)
 
 
 def test_a_run_shows_what_it_writes_and_knows(tmp_path, sets):

@@ -55,7 +55,7 @@ def test_a_gradient_scale_changes_the_gradient_and_not_the_value(dtype):
 
 
 @pytest.mark.parametrize("scale", [1.0, 1 / 50])
-def test_on_matrix_units_it_is_the_same(scale, monkeypatch):
+def test_on_amx_it_is_the_same(scale, monkeypatch):
     emulate_tiles(monkeypatch)
     inputs, targets = make_inputs(torch.bfloat16)
     inputs = [tensor.requires_grad_() for tensor in inputs]

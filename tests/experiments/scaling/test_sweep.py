@@ -1,4 +1,4 @@
-"""The sweep: its points, its turns, failures, interruptions; two ranks for real where slow."""
+"""The sweep: its points, its rounds, failures, interruptions; two ranks for real where slow."""
 
 import sys
 from dataclasses import replace

@@ -49,7 +49,7 @@ def test_the_cell_state_is_kept_in_fp32(kernel):
     hold_cell_state_in_fp32(kernel.run, kernel.dtype)
 
 
-def test_weight_gradients_as_matrix_units_want_them(monkeypatch):
+def test_weight_gradients_with_the_layout_that_amx_needs(monkeypatch):
     """Torch's products need this layout where there is AMX and the tiles do not run."""
     if not runs_compiled(torch.empty(2, 2, dtype=torch.bfloat16)):
         pytest.skip("this processor has no products in bf16")

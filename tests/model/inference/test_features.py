@@ -32,7 +32,7 @@ def sequences():
 
 
 @given(st.lists(st.integers(0, 40), max_size=12), st.integers(1, 5), st.integers(1, 16))
-def test_every_position_of_every_row_is_walked_once_in_order(lengths, batch_size, block):
+def test_every_position_of_every_row_is_processed_once_in_order(lengths, batch_size, block):
     walked = [[] for _ in lengths]
     for batch in ragged_batches(lengths, batch_size, block):
         assert len(batch.indices) <= batch_size

@@ -110,13 +110,13 @@ def test_white_space_is_the_texts_own_where_it_aligns(small_model, tmp_path, pro
     assert read_texts(loaded, [text], [0]).traces[0].text == shown
 
 
-def test_the_liveliest_units_follow_those_named(loaded):
+def test_the_units_of_highest_variance_follow_those_named(loaded):
     result = read_texts(loaded, ["one text", "another"], [3, 3, 1], top=4)
     assert result.units[:2] == [3, 1]
     assert len(set(result.units)) == len(result.units) == 6
 
 
-def test_ranked_units_come_before_the_liveliest(loaded):
+def test_ranked_units_come_before_those_of_highest_variance(loaded):
     plain = read_texts(loaded, ["one text"], [3], top=4).units
     assert read_texts(loaded, ["one text"], [3], top=2, ranking=[5, 3, 5, 1, 0]).units == [3, 5, 1]
     mixed = read_texts(loaded, ["one text"], [3], top=4, ranking=[5, 3]).units

@@ -62,7 +62,7 @@ def test_units_come_in_the_order_asked_for(small_model, sequences, kind):
         np.testing.assert_array_equal(chosen, all_units[:, [7, 0, 7]])
 
 
-def test_the_liveliest_units_vary_most(small_model, sequences):
+def test_the_units_of_highest_variance_vary_most(small_model, sequences):
     values = np.concatenate(trace(small_model, sequences)).astype(np.float64)
     expected = np.argsort(-values.var(axis=0))
     assert highest_variance_units(small_model, sequences, 12) == expected.tolist()

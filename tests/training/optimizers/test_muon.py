@@ -56,7 +56,7 @@ def test_products_in_bf16_stay_near_float64(take_tiles, shape, spread, monkeypat
     assert (in_bf16 - expected).norm() < 0.06 * expected.norm()
 
 
-def test_products_on_matrix_units_are_rounded_less_often(monkeypatch):
+def test_products_on_amx_are_rounded_less_often(monkeypatch):
     """torch rounds every product to bf16; ours stay in fp32 until they are factors."""
     matrix = torch.randn(96, 24, generator=torch.Generator().manual_seed(5))
     off = []

@@ -45,7 +45,7 @@ def show_gpus(monkeypatch):
     return show
 
 
-def meet(show_gpus, ranks, device="auto"):
+def devices_of(show_gpus, ranks, device="auto"):
     """Start ranks, each with its visible GPUs; return their devices, or the refusal."""
     devices, names = [], []
     for rank, uuids in enumerate(ranks):
@@ -65,8 +65,8 @@ def meet(show_gpus, ranks, device="auto"):
     ],
 )
 def test_every_rank_uses_its_own_gpu(show_gpus, ranks, indices):
-    assert meet(show_gpus, ranks) == [torch.device("cuda", index) for index in indices]
-    assert meet(show_gpus, ranks, "cpu") == [CPU] * len(ranks)
+    assert devices_of(show_gpus, ranks) == [torch.device("cuda", index) for index in indices]
+    assert devices_of(show_gpus, ranks, "cpu") == [CPU] * len(ranks)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_every_rank_uses_its_own_gpu(show_gpus, ranks, indices):
 )
 def test_devices_that_do_not_go_together_are_refused(show_gpus, ranks, message):
     with pytest.raises(MissingGpu, match=message):
-        meet(show_gpus, ranks)
+        devices_of(show_gpus, ranks)
 
 
 def test_a_gpu_is_refused_if_there_is_none(show_gpus):

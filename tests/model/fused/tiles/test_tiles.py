@@ -199,7 +199,7 @@ def test_windows_that_are_not_worth_it_are_projected_first(emulated, monkeypatch
         assert projected("auto").w_x is None
 
 
-def test_bf16_runs_on_matrix_units_and_nothing_else_does(emulated):
+def test_bf16_runs_on_amx_and_nothing_else_does(emulated):
     x_proj, h, c, *weights = (t.detach() for t in scaled_inputs(torch.bfloat16, 3, 5, 33))
     hidden, _ = recurrence.fused_mlstm(window_of(x_proj, h, c, *weights))
     assert torch.equal(hidden, tiled_mlstm(window_of(x_proj, h, c, *weights))[0])
@@ -243,7 +243,7 @@ def test_the_real_build_asks_the_processor_itself():
     assert library.tile_library() is None
 
 
-def test_matrix_units_compute_what_their_emulation_does(monkeypatch):
+def test_amx_computes_what_its_emulation_does(monkeypatch):
     inputs = scaled_inputs(torch.bfloat16, 5, 67, 74)
     if not runs_on_tiles(inputs[3]):
         pytest.skip("this processor has no AMX")
