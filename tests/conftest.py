@@ -35,14 +35,14 @@ from model.text.subwords import SubwordTokenizer, train_vocabulary
 from model.text.tokenizer import BYTES, Tokenizer
 from tests.support.runs import ROOT
 
-# No deadline: on a busy machine, an example may take a second. long: for whoever looks for more.
+# No deadline: on a loaded machine, an example may take a second. long: for whoever looks for more.
 settings.register_profile("default", deadline=None)
 settings.register_profile("long", deadline=None, max_examples=20_000)
 settings.load_profile("default")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest tests, so that no worker waits at the end for another's."""
+    """Start the longest tests first, so that no worker waits for another at the end."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
@@ -68,7 +68,7 @@ def subwords() -> SubwordTokenizer:
 
 @pytest.fixture(scope="session", params=["bytes", "bpe", "unigram"])
 def tokenizer(request: pytest.FixtureRequest) -> Tokenizer:
-    """Every kind of tokenizer in turn."""
+    """Each kind of tokenizer."""
     return BYTES if request.param == "bytes" else small_vocabulary(request.param, 350)
 
 
@@ -162,7 +162,7 @@ def largest_file(request: pytest.FixtureRequest) -> Iterator[int]:
 
 @pytest.fixture
 def without_file_locks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file system that has no locks."""
+    """Simulate a file system without locks."""
     fcntl = pytest.importorskip("fcntl")
 
     def fail(*call: object) -> None:

@@ -92,7 +92,7 @@ def end_after(monkeypatch):
 
 
 @contextmanager
-def given(monkeypatch, content):
+def standard_input(monkeypatch, content):
     """Make standard input a file with this content; with None, a closed one (`<&-`)."""
     with tempfile.TemporaryFile() as file:
         file.write(content or b"")
@@ -148,9 +148,9 @@ def test_unsure_is_what_lies_between_the_two_thresholds_given(classify):
         return [(row["probability"], row["unsure"]) for row in rows]
 
     low, high = sorted(probability for probability, _ in verdicts())[1:4:2]
-    found = verdicts("--unsure", low - 1e-6, high + 1e-6)  # the rows' probabilities are rounded
-    assert [unsure for _, unsure in found] == [low <= p <= high for p, _ in found]
-    assert sum(unsure for _, unsure in found) == 3
+    answers = verdicts("--unsure", low - 1e-6, high + 1e-6)  # the rows' probabilities are rounded
+    assert [unsure for _, unsure in answers] == [low <= p <= high for p, _ in answers]
+    assert sum(unsure for _, unsure in answers) == 3
 
 
 def test_csv_to_csv_and_to_json_lines(classify, work, tmp_path):
@@ -158,18 +158,18 @@ def test_csv_to_csv_and_to_json_lines(classify, work, tmp_path):
         rows = [["id", "review", "label"], *([str(n), text, "x"] for n, text in enumerate(ODD))]
         csv.writer(file).writerows(rows)
     process = done(classify("--input", tmp_path / "in.csv", "--output", tmp_path / "out.csv"))
-    found = csv_rows(tmp_path / "out.csv")
-    assert [(r["id"], r["review"], r["input_label"]) for r in found] == [
+    table = csv_rows(tmp_path / "out.csv")
+    assert [(r["id"], r["review"], r["input_label"]) for r in table] == [
         (str(n), text, "x") for n, text in enumerate(ODD)
     ]
     expected = SentimentClassifier.from_pretrained(work / "full").predict(ODD)
-    assert [r["label"] for r in found] == [
+    assert [r["label"] for r in table] == [
         label if text else "" for text, label in zip(ODD, expected, strict=True)
     ]
     process = classify("--input", tmp_path / "in.csv", "--threshold", "1")
     lines = json_rows(process.stdout)
     assert [line["review"] for line in lines] == ODD
-    for line, row in zip(lines, found, strict=True):
+    for line, row in zip(lines, table, strict=True):
         if not line["review"]:
             assert line["label"] is line["probability"] is line["unsure"] is None
             continue
@@ -181,7 +181,7 @@ def test_csv_to_csv_and_to_json_lines(classify, work, tmp_path):
     ("name", "mark"), [("in.csv", True), ("in.xlsx", True), ("plain.csv", False)]
 )
 def test_what_excel_wrote_opens_in_excel(classify, tmp_path, name, mark):
-    """Excel takes UTF-8 without a byte order mark for another encoding."""
+    """Without a byte order mark, Excel reads UTF-8 as another encoding."""
     text = "Ein sch\u00f6nes Ger\u00e4t, sehr gut"
     frame = pandas.DataFrame({"Kommentar": [text] * 3, "n": ["007"] * 3})
     path, output = tmp_path / name, tmp_path / "out.csv"
@@ -192,9 +192,9 @@ def test_what_excel_wrote_opens_in_excel(classify, tmp_path, name, mark):
     command = ("--input", path, "--output", output)
     assert classify(*command).returncode == 0
     assert output.read_bytes().startswith(b"\xef\xbb\xbf") is mark
-    found = csv_rows(output)
-    assert [row["Kommentar"] for row in found] == list(frame["Kommentar"])
-    assert [row["n"] for row in found] == ["007"] * 3
+    rows = csv_rows(output)
+    assert [row["Kommentar"] for row in rows] == list(frame["Kommentar"])
+    assert [row["n"] for row in rows] == ["007"] * 3
 
 
 @pytest.mark.parametrize(
@@ -220,9 +220,9 @@ def test_what_was_answered_before_an_interruption_is_kept(
 ):
     """Five batches are read; of these the first four, 960 rows, are answered."""
     caplog.set_level(logging.INFO)
-    given, output = tmp_path / "in.txt", tmp_path / f"out.{suffix}"
-    given.write_text("".join(f"review {n}\n" for n in range(1300)))
-    command = ("--input", given, "--output", output)
+    source, output = tmp_path / "in.txt", tmp_path / f"out.{suffix}"
+    source.write_text("".join(f"review {n}\n" for n in range(1300)))
+    command = ("--input", source, "--output", output)
     partial = tmp_path / f"out.{suffix}.partial"
     end_after(4)
     assert classify(*command).returncode == 130
@@ -230,7 +230,7 @@ def test_what_was_answered_before_an_interruption_is_kept(
     done(classify(*command))
     assert f"{partial}: continues after 960 rows" in caplog.text
     assert not partial.exists()
-    done(classify("--input", given, "--output", tmp_path / f"whole.{suffix}"))
+    done(classify("--input", source, "--output", tmp_path / f"whole.{suffix}"))
     assert output.read_text() == (tmp_path / f"whole.{suffix}").read_text()
 
 
@@ -245,12 +245,12 @@ def test_what_was_answered_in_another_way_is_not_kept(
     classify, end_after, tmp_path, caplog, now, options
 ):
     caplog.set_level(logging.INFO)
-    given, output = tmp_path / "in.csv", tmp_path / "out.csv"
-    given.write_text("text,id\n" + "good,1\n" * 961)
-    command = ("--input", given, "--output", output)
+    source, output = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text("text,id\n" + "good,1\n" * 961)
+    command = ("--input", source, "--output", output)
     end_after(4)
     assert classify(*command).returncode == 130
-    given.write_text(now)
+    source.write_text(now)
     caplog.clear()
     done(classify(*command, *options))
     assert "continues after" not in caplog.text
@@ -270,7 +270,7 @@ def test_what_was_answered_in_another_way_is_not_kept(
         ("in.jsonl", b'{"text": "good"}\n' * 999 + b'{"text": ["good"]}\n', "line 1000: expected"),
     ],
 )
-def test_a_late_faulty_row_of_a_file_is_told_before_a_model_is_loaded(
+def test_a_late_faulty_row_of_a_file_is_reported_before_a_model_is_loaded(
     classify, tmp_path, name, rows, said
 ):
     """The model has no classifier, which is an error of its own as soon as it is loaded."""
@@ -297,16 +297,17 @@ def test_the_check_of_a_large_file_shows_its_progress(classify, tmp_path, monkey
 
 
 def test_a_fault_leaves_earlier_answers_where_they_are(classify, end_after, tmp_path, caplog):
-    given, output = tmp_path / "in.csv", tmp_path / "out.csv"
+    source, output = tmp_path / "in.csv", tmp_path / "out.csv"
     rows = "text,id\n" + "".join(f"review {n},{n}\n" for n in range(70))
-    given.write_text(rows)
+    source.write_text(rows)
+    command = ("--input", source, "--output", output)
     end_after(1)
-    assert classify("--input", given, "--output", output).returncode == 130
-    given.write_text(f"{rows}one,cell,more\n")
-    assert_refused(classify("--input", given, "--output", output), "3 cells where the header has 2")
-    given.write_text(f"{rows}another,70\n")
+    assert classify(*command).returncode == 130
+    source.write_text(f"{rows}one,cell,more\n")
+    assert_refused(classify(*command), "3 cells where the header has 2")
+    source.write_text(f"{rows}another,70\n")
     with caplog.at_level(logging.INFO):
-        assert classify("--input", given, "--output", output).returncode == 0
+        done(classify(*command))
     assert "continues after 64 rows" in caplog.text
 
 
@@ -364,11 +365,11 @@ def test_a_file_without_text_is_refused_before_a_model_is_loaded(
 
 
 def test_csv_has_a_column_for_every_key_of_json_lines(classify, tmp_path):
-    given = tmp_path / "in.jsonl"
-    given.write_text('{"text": "a"}\n{"label": 3, "text": "b"}\n{"text": "c", "id": 7}\n')
-    assert classify("--input", given, "--output", tmp_path / "out.csv").returncode == 0
-    found = csv_rows(tmp_path / "out.csv")
-    assert [(r["text"], r["input_label"], r["id"]) for r in found] == [
+    source = tmp_path / "in.jsonl"
+    source.write_text('{"text": "a"}\n{"label": 3, "text": "b"}\n{"text": "c", "id": 7}\n')
+    assert classify("--input", source, "--output", tmp_path / "out.csv").returncode == 0
+    rows = csv_rows(tmp_path / "out.csv")
+    assert [(r["text"], r["input_label"], r["id"]) for r in rows] == [
         *(("a", "", ""), ("b", "3", ""), ("c", "", "7"))
     ]
 
@@ -388,12 +389,12 @@ def test_standard_input_is_answered_line_by_line(stream):
 def test_tables_and_text_through_standard_input(classify, monkeypatch):
     content = io.StringIO()
     csv.writer(content).writerows([["text"], ["a, b"], ["two\nlines"]])
-    with given(monkeypatch, content.getvalue().encode()):
+    with standard_input(monkeypatch, content.getvalue().encode()):
         process = classify("--input", "-", "--input-format", "csv", "--format", "csv")
     assert process.returncode == 0, process.stderr
-    found = list(csv.DictReader(io.StringIO(process.stdout, newline="")))
-    assert [row["text"] for row in found] == ["a, b", "two\nlines"]
-    with given(monkeypatch, b"good\n\nbad\n"):
+    table = list(csv.DictReader(io.StringIO(process.stdout, newline="")))
+    assert [row["text"] for row in table] == ["a, b", "two\nlines"]
+    with standard_input(monkeypatch, b"good\n\nbad\n"):
         process = classify("--input", "-")
     rows = json_rows(process.stdout)
     assert [row["text"] for row in rows] == ["good", "", "bad"]
@@ -452,7 +453,7 @@ def test_what_does_not_fit_the_classifier_is_refused(classify, work, arguments, 
     ],
 )
 def test_refusals_before_a_model_is_loaded(classify, tmp_path, monkeypatch, arguments, words):
-    """This one has no classifier, an error of its own."""
+    """The model has no classifier, which would be another error."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty.csv").write_text("text\n")
     (tmp_path / "in.csv").write_text("text,id\ngood,1\n")
@@ -470,7 +471,7 @@ def test_refusals_before_a_model_is_loaded(classify, tmp_path, monkeypatch, argu
     ],
 )
 def test_a_standard_input_without_texts_is_refused(classify, monkeypatch, content, said):
-    with given(monkeypatch, content):
+    with standard_input(monkeypatch, content):
         assert_refused(classify("--input", "-", "--input-format", "csv"), said)
 
 
@@ -515,11 +516,11 @@ def test_output_of_standard_input_goes_on_where_an_error_ended_it(
 ):
     caplog.set_level(logging.INFO)
     path = tmp_path / f"out.{suffix}"
-    with given(monkeypatch, rows + fault):
+    with standard_input(monkeypatch, rows + fault):
         assert classify("--input", "-", "--output", path).returncode == 2
     for name in (path, tmp_path / f"whole.{suffix}"):
         caplog.clear()
-        with given(monkeypatch, rows + b'{"text": "good"}\n'):
+        with standard_input(monkeypatch, rows + b'{"text": "good"}\n'):
             done(classify("--input", "-", "--output", name))
         assert ("continues after 2 rows" in caplog.text) is (name == path)
     assert path.read_text() == (tmp_path / f"whole.{suffix}").read_text()
@@ -567,7 +568,7 @@ def test_counts_and_report_are_those_of_all_rows_after_an_interruption(
     caplog.set_level(logging.INFO)
     export(tmp_path / "in.csv", count=130)
     words = ("--input", tmp_path / "in.csv", "--text-key", "comment", "--by", "product")
-    found = {}
+    reports = {}
     for name in ("whole", "cut"):
         outputs = ("--output", tmp_path / f"{name}.{suffix}", "--report", tmp_path / "page.html")
         if name == "cut":
@@ -576,9 +577,9 @@ def test_counts_and_report_are_those_of_all_rows_after_an_interruption(
         caplog.clear()
         assert classify(*words, *outputs).returncode == 0
         said = caplog.text[caplog.text.index("130 rows: ") :]
-        found[name] = (said, (tmp_path / "page.html").read_text())
+        reports[name] = (said, (tmp_path / "page.html").read_text())
     assert "continues after" in caplog.text
-    assert found["whole"] == found["cut"]
+    assert reports["whole"] == reports["cut"]
 
 
 def test_unsure_texts_are_neutral_if_asked_for(classify):

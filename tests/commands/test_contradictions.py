@@ -62,8 +62,8 @@ def work(tmp_path_factory):
 )
 def test_an_option_that_would_do_nothing_is_refused(run_here, work, words, said):
     script, *rest = words.split()
-    given = [str(work / word) if word.split("/")[0] in NAMES else word for word in rest]
-    assert_refused(run_here(f"scripts/{script}", *given), said)
+    arguments = [str(work / word) if word.split("/")[0] in NAMES else word for word in rest]
+    assert_refused(run_here(f"scripts/{script}", *arguments), said)
     assert not (work / "new").exists()
     assert "mine" in (work / "own.json").read_text()
 

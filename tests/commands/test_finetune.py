@@ -60,9 +60,9 @@ def test_from_labels_to_labels(work, call):
     assert "asking" in process.stdout
     done(call(
         "classify", "--model", work / "out", "--input", work / "moods-val.csv",
-        "--output", work / "told.jsonl",
+        "--output", work / "labelled.jsonl",
     ))  # fmt: skip
-    rows = [json.loads(row) for row in (work / "told.jsonl").read_text().splitlines()]
+    rows = [json.loads(row) for row in (work / "labelled.jsonl").read_text().splitlines()]
     for row in rows:
         thresholds = dict(zip(CLASSES, results["thresholds"], strict=True))
         likely = [name for name in CLASSES if row[f"probability_{name}"] > thresholds[name]]

@@ -38,7 +38,7 @@ def examples_of(script):
 
 
 def prepared(script, folder):
-    """Put there what the examples of a script take for granted."""
+    """Write the files that the examples of a script need."""
     if script == "scripts/prepare_corpus.py":
         (folder / "reviews.jsonl.gz").write_bytes(
             gzip.compress((folder / "reviews.jsonl").read_bytes())
@@ -85,8 +85,8 @@ def test_every_example_runs(tmp_path, monkeypatch, run_here):
 
 
 def test_no_script_is_forgotten():
-    found = {f"scripts/{path.name}" for path in (ROOT / "scripts").glob("*.py")} | {"main.py"}
-    assert found == {*SCRIPTS, *NETWORK, "scripts/command.py"}
+    scripts = {f"scripts/{path.name}" for path in (ROOT / "scripts").glob("*.py")}
+    assert scripts | {"main.py"} == {*SCRIPTS, *NETWORK, "scripts/command.py"}
 
 
 @pytest.mark.parametrize("script", [*SCRIPTS, *NETWORK])

@@ -122,7 +122,7 @@ def test_kill_9_and_a_resume_go_on_bit_for_bit(whole, folder):
 
 
 def test_several_windows_a_step_resume_where_a_checkpoint_was(tmp_path):
-    """With what a kill leaves: rows beyond the last checkpoint. The run is 0.55 epochs long."""
+    """A kill leaves rows beyond the last checkpoint. The run is 0.55 epochs long."""
     whole, killed, windows = tmp_path / "whole", tmp_path / "killed", 5
     changes = {"parallel.windows_per_step": windows, "train.epochs": 0.55}
     done(run(*runs.small_run(whole, None, **changes)))
@@ -169,7 +169,7 @@ def test_a_longer_resume_is_allowed_other_changes_are_not(whole, folder):
 
 
 def test_a_cooldown_ends_the_run_and_the_state_before_it_resumes_exactly(tmp_path):
-    """The version-1 run is at step 10; the rate falls from there, then the plan is gone on with."""
+    """The version-1 run is at step 10; the rate falls from there, then the first plan goes on."""
     whole, cooled = tmp_path / "whole", tmp_path / "cooled"
     for folder in (whole, cooled):
         shutil.copytree("tests/fixtures/v1/run", folder)
@@ -191,7 +191,7 @@ def test_a_cooldown_ends_the_run_and_the_state_before_it_resumes_exactly(tmp_pat
 
 
 def test_the_device_and_the_precision_may_change_on_resume(tmp_path):
-    """As on another machine, where the error for a missing GPU says to set another one."""
+    """A run may go on on another machine; the error for a missing GPU says to set a device."""
     shutil.copytree("tests/fixtures/v1/run", tmp_path / "run")
     config = tmp_path / "run/config.toml"
     config.write_text(config.read_text().replace('device = "cpu"', 'device = "cuda"'))
@@ -207,7 +207,7 @@ def test_the_device_and_the_precision_may_change_on_resume(tmp_path):
 
 @pytest.mark.parametrize("errors_too", [False, True])
 def test_a_reader_that_leaves_ends_no_training(whole, tmp_path, errors_too):
-    """As `| tee log` does when a terminal is closed, also `2>&1 | tee log`."""
+    """`| tee log` leaves when a terminal is closed, and so does `2>&1 | tee log`."""
     folder, pipe, errors = (tmp_path / name for name in ("run", "pipe", "errors"))
     os.mkfifo(pipe)
     streams = [str(pipe), str(pipe if errors_too else errors)]
@@ -221,7 +221,7 @@ def test_a_reader_that_leaves_ends_no_training(whole, tmp_path, errors_too):
 
 
 def test_a_terminal_that_is_closed_ends_no_training(whole, folder):
-    """Where SIGHUP is ignored, as by nohup, but the output is a terminal's."""
+    """SIGHUP is ignored, as with nohup, but the output goes to the terminal."""
     with terminal() as (path, reader):
         process = start(*small_run(folder, STEPS), streams=[path, path])
         os.read(reader, 1)  # the process has opened it and written
@@ -281,7 +281,7 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path, changes, words):
 
 @pytest.mark.parametrize("closed", [(1,), (0, 1, 2)])
 def test_closed_streams_end_no_training_and_get_into_no_file(tmp_path, closed):
-    """As of a service that was started with `>&- 2>&-`."""
+    """A service may be started with `>&- 2>&-`."""
 
     def close():
         for number in closed:
@@ -305,7 +305,7 @@ def test_a_run_without_the_checkpoints_it_had_is_not_begun_again(whole, tmp_path
     if left == "a link to nothing":
         (folder / "checkpoint").symlink_to(tmp_path / "unmounted")
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    told = {
+    message = {
         "nothing": f"the run has reached step {STEPS}",
         "a named one": "name one with --from: mine-0",
         "a link to nothing": "is a link",
@@ -314,7 +314,7 @@ def test_a_run_without_the_checkpoints_it_had_is_not_begun_again(whole, tmp_path
         ["main.py", "--resume", folder],
         [*small_run(folder, STEPS), "--if-exists", "resume"],
     ):
-        assert_refused(run(*words), "checkpoint: ", told)
+        assert_refused(run(*words), "checkpoint: ", message)
     assert {path: path.read_bytes() for path in before} == before
 
 
@@ -359,7 +359,7 @@ def as_folder_with_notes(part, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("part", "change", "told"),
+    ("part", "change", "message"),
     [
         ("model", as_link, "model: is a link, and nothing is written through a link"),
         ("checkpoint", as_link, "checkpoint: is a link"),
@@ -370,14 +370,14 @@ def as_folder_with_notes(part, tmp_path):
     ],
 )
 def test_what_a_run_did_not_write_is_neither_changed_nor_deleted(
-    whole, tmp_path, part, change, told, folder
+    whole, tmp_path, part, change, message, folder
 ):
     shutil.copytree(whole[0], folder)
     change(folder / part, tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     newest = max(path.name for path in (folder / "checkpoint").iterdir())
     for words in (["--train.steps", STEPS + 5], ["--from", newest]):
-        assert_refused(run("main.py", "--resume", folder, *words), told)
+        assert_refused(run("main.py", "--resume", folder, *words), message)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
@@ -403,8 +403,8 @@ def test_a_run_from_another_models_weights_killed_before_its_first_checkpoint(wh
         json.loads((folder / "model" / "config.json").read_text())["provenance"]
         for folder in (whole[0], runs[0])
     )
-    told = {key: first[key] for key in ("step", "characters", "corpus", "git_revision", "date")}
-    assert then["began_from"] == {"model": whole[0].name, **told}
+    origin = {key: first[key] for key in ("step", "characters", "corpus", "git_revision", "date")}
+    assert then["began_from"] == {"model": whole[0].name, **origin}
 
 
 def test_resuming_what_is_no_run(tmp_path):
@@ -424,4 +424,4 @@ def test_a_full_disk_during_a_checkpoint(folder):
     assert_refused(process)
     assert not list((folder / "checkpoint").glob("*"))
     steps = [row["step"] for row in rows_of(folder)]
-    assert steps in ([4], [4, 8])  # on a busy machine a step may end before the write has failed
+    assert steps in ([4], [4, 8])  # on a loaded machine a step may end before the write has failed

@@ -25,7 +25,7 @@ def folder(small_model, tmp_path):
 
 
 def give_classifier(folder, digest=None, place=None, units=(4, 2, 9)):
-    """Put a classifier that leans on the first unit most beside the model, or into a place."""
+    """Save a classifier, with the model or in a place; its first unit has the largest weight."""
     digest = digest or model_digest(load_model(folder).model)
     weights = np.zeros(12, np.float32)
     weights[list(units)] = 1, -0.5, 0.25
@@ -150,8 +150,8 @@ def test_heatmap_leaves_out_rows_that_cleaning_empties(
     shown = [text["text"] for text in json.loads(output.read_text())["texts"]]
     assert shown == ["I like it.", "It broke."]
     assert "in.csv: 2 rows without text left out" in caplog.text
-    given = run_here(*words, "--text", "I like it.", "--text", emptied)
-    assert_refused(given, f"text 2 is empty once the profile {profile} has cleaned it")
+    refused = run_here(*words, "--text", "I like it.", "--text", emptied)
+    assert_refused(refused, f"text 2 is empty once the profile {profile} has cleaned it")
 
 
 def test_heatmap_shows_the_units_that_separate_the_classes_best(folder, tmp_path):
@@ -164,8 +164,8 @@ def test_heatmap_shows_the_units_that_separate_the_classes_best(folder, tmp_path
     ends = [r"4, cell, sign turned: label no \S+ to \S+ label yes",
             r"8, cell, sign turned: label no \S+ to \S+ label yes",
             r"3, cell: label no \S+ to \S+ label yes", r"1, cell: \S+ to \S+"]  # fmt: skip
-    for end, found in zip(ends, re.findall("^unit (.*)", shown, flags=re.MULTILINE), strict=True):
-        assert re.fullmatch(end, found)
+    for end, line in zip(ends, re.findall("^unit (.*)", shown, flags=re.MULTILINE), strict=True):
+        assert re.fullmatch(end, line)
     heatmap(folder, *words, "--neuron", "3", "--output", tmp_path / "h.json")
     content = json.loads((tmp_path / "h.json").read_text())
     assert (content["units"], content["polarities"]) == ([3, 4, 8, 1], [1, -1, -1, 0])
@@ -182,7 +182,7 @@ def shown_on_a_terminal(command, **environment):
         return os.read(reader, 1 << 16).decode()
 
 
-def test_heatmap_colours_only_a_terminal_unless_told(folder):
+def test_heatmap_colours_only_a_terminal_unless_asked_to(folder):
     give_classifier(folder)
     words = ("--model", folder, "--text", "so good")
     command = ["scripts/heatmap.py", *words]
@@ -247,7 +247,7 @@ def test_a_classifier_of_other_weights_is_not_trusted(folder):
     ],
 )
 def test_text_on_the_command_line_that_is_not_utf8_is_refused(folder, run_here, script, words):
-    """It was read with a `?` in the place of each of its bytes."""
+    """Such a text used to be read with a `?` for each of its bytes."""
     process = run_here(f"scripts/{script}.py", "--model", folder, *words)
     assert_refused(process, r"udce9", ": not UTF-8; put it into a file, and give its --encoding")
 
@@ -255,14 +255,14 @@ def test_text_on_the_command_line_that_is_not_utf8_is_refused(folder, run_here, 
 def test_text_on_the_command_line_is_utf8_in_any_locale(folder):
     plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     words = ("scripts/heatmap.py", "--model", folder, "--neuron", "1", "--text", "caf\u00e9")
-    found = [run(*words, env=env).stdout for env in (plain, {"PYTHONUTF8": "1"})]
-    assert found[0] == found[1].replace("\u00e9", "\\xe9")
-    assert "\u00e9" in found[1]
+    printed = [run(*words, env=env).stdout for env in (plain, {"PYTHONUTF8": "1"})]
+    assert printed[0] == printed[1].replace("\u00e9", "\\xe9")
+    assert "\u00e9" in printed[1]
 
 
 @pytest.mark.parametrize("script", ["classify", "featurize"])
 def test_a_lone_surrogate_is_refused_by_its_place(folder, run_here, tmp_path, script):
-    """It was read as `?`."""
+    """It used to be read as `?`."""
     give_classifier(folder)
     (tmp_path / "in.jsonl").write_text('{"text": "good"}\n{"text": "\\ud800"}\n')
     words = ("--input", tmp_path / "in.jsonl", "--output", tmp_path / "out.npy")

@@ -217,9 +217,9 @@ def test_prepare_corpus_joins_two(work, tmp_path):
         for folder in (work / "corpus", tmp_path / "other", tmp_path / "both")
     ]
     assert sizes[0]["test"] == sizes[2]["test"]
-    found = sizes[2]["train"]["reviews"]
-    assert f"train  {found:>10,} reviews" in process.stdout
-    left_out = sum(size["train"]["reviews"] for size in sizes[:2]) - found
+    reviews = sizes[2]["train"]["reviews"]
+    assert f"train  {reviews:>10,} reviews" in process.stdout
+    left_out = sum(size["train"]["reviews"] for size in sizes[:2]) - reviews
     assert left_out > 0  # of the same reviews, some were held out
     assert f"{left_out} reviews left out" in process.stderr
 

@@ -45,16 +45,16 @@ def test_a_checked_corpus_and_the_size_of_its_vocabulary(work):
 
 
 def test_evaluate_counts_the_bytes_of_text(work):
-    found = []
+    results = []
     for data in ("corpus", "texts.jsonl"):
         output = work / f"{data}.json"
         words = ("--model", work / "run", "--data", work / data, "--output", output)
         done(run("scripts/evaluate.py", *words))
-        found.append(json.loads(output.read_text()))
-    assert found[0]["characters"] == sizes(work)["test"]["bytes"] > sizes(work)["test"]["tokens"]
+        results.append(json.loads(output.read_text()))
+    assert results[0]["characters"] == sizes(work)["test"]["bytes"] > sizes(work)["test"]["tokens"]
     texts = [json.loads(line)["text"] for line in (work / "texts.jsonl").read_text().splitlines()]
-    assert found[1]["characters"] == sum(len(text.encode()) + 3 for text in texts)  # the frame
-    assert all(0 < each["bits_per_character"] < 8 for each in found)
+    assert results[1]["characters"] == sum(len(text.encode()) + 3 for text in texts)  # the frame
+    assert all(0 < each["bits_per_character"] < 8 for each in results)
 
 
 def test_a_killed_run_resumes_exactly(work, tmp_path):

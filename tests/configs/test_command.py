@@ -72,7 +72,7 @@ def test_a_package_that_is_not_installed_is_named(run_after, words, package):
 
 
 def test_the_first_message_after_pip_install_is_on_the_page_about_trouble(run_after):
-    """Of the packages that scripts need, `pip install .` brings neither of these."""
+    """`pip install .` installs neither of these packages, which scripts need."""
     missing = "for name in ('docstring_parser', 'tyro'): sys.modules[name] = None"
     process = run_after(f"import sys\n{missing}", "scripts/prepare_corpus.py --help")
     message = process.stderr.partition(":")[2].partition(":")[0].strip()
@@ -259,13 +259,13 @@ def test_what_is_refused_is_not_started_again(monkeypatch, capsys, restarts, err
     assert killed == ended
 
 
-@pytest.mark.parametrize(("given", "code"), [([], 0), (["--help"], 0), (["--seed", "1"], 2)])
-def test_a_command_without_options_runs_only_without_arguments(given, code, monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["draw", *given])
+@pytest.mark.parametrize(("words", "code"), [([], 0), (["--help"], 0), (["--seed", "1"], 2)])
+def test_a_command_without_options_runs_only_without_arguments(words, code, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["draw", *words])
     with pytest.raises(SystemExit) as end:
         run_plain(lambda: print("drawn"), "Draw 100 % of it.")
     printed = capsys.readouterr()
     assert end.value.code == code
-    assert ("drawn" in printed.out) == (not given)
-    assert ("Draw 100 % of it." in printed.out) == (given == ["--help"])
+    assert ("drawn" in printed.out) == (not words)
+    assert ("Draw 100 % of it." in printed.out) == (words == ["--help"])
     assert ("unknown: --seed" in printed.err) == (code == 2)

@@ -42,7 +42,7 @@ def holding(folder, *words, world=ALONE):
 
 
 def resolved(folder, *words, world=ALONE):
-    """Resolve a run that is over at once."""
+    """Resolve a run and end it."""
     with holding(folder, *words, world=world) as run:
         return run
 
@@ -75,18 +75,18 @@ def add_model(folder, step):
 
 
 @pytest.mark.parametrize(
-    ("shards", "told"),
+    ("shards", "warning"),
     [("11", "1 of the 5 lanes reads"), ("13", "3 of the 5 lanes read"), ("10", ""), ("4", "")],
 )
-def test_shards_that_leave_lanes_without_text_for_a_whole_shard_are_told(
-    shards, told, tmp_path, caplog
+def test_shards_that_leave_lanes_without_text_for_a_whole_shard_are_reported(
+    shards, warning, tmp_path, caplog
 ):
     words = ("--data.lanes", "5", "--data.shards", shards)
     resolved(tmp_path / "run", *words, world=replace(ALONE, rank=1))
-    assert not caplog.text  # the main rank tells it
+    assert not caplog.text  # the main rank reports it
     resolved(tmp_path / "other", *words)
-    assert (told in caplog.text) if told else not caplog.text
-    if told:
+    assert (warning in caplog.text) if warning else not caplog.text
+    if warning:
         assert f"data.shards is {shards}" in caplog.text
         assert "10 or 15" in caplog.text
 
@@ -112,7 +112,7 @@ def test_a_folder_whose_name_is_not_utf8_is_refused_before_anything_is_written(t
 
 @pytest.mark.parametrize("shares", ["even", "measured"])
 def test_a_rank_for_which_no_lane_is_left_is_refused(tmp_path, shares):
-    """No speed would ever be measured of it: it would be idle to the end."""
+    """Such a rank would be idle to the end: its speed would never be measured."""
     pair, words = World(0, 2, CPU), ("--data.lanes", "1", "--parallel.shares")
     with among_peers(0, 2):
         with pytest.raises(InputError, match=r"data\.lanes is 1, fewer than the 2 processes"):
@@ -156,7 +156,7 @@ def test_what_the_command_leaves_open_is_as_at_the_first_start(folder):
 def test_a_command_that_is_repeated_means_the_batch_and_the_folder_of_the_first_start(
     tmp_path, monkeypatch
 ):
-    """Where it names neither."""
+    """The repeated command names neither."""
     monkeypatch.chdir(tmp_path)
     Path("open.toml").write_text("[train]\nsteps = 5\n")
     for resumed in (False, True):
@@ -168,7 +168,7 @@ def test_a_command_that_is_repeated_means_the_batch_and_the_folder_of_the_first_
 
 
 def test_a_cooldown_that_a_command_began_goes_on_when_it_is_repeated(folder):
-    """As a launcher repeats it after every interruption."""
+    """A launcher repeats its command after every interruption."""
     cooled = (*RESUME, "--optim.cooldown_steps", "20")
     for step in (30, 40):
         add_checkpoint(folder, step)
@@ -224,23 +224,23 @@ LENGTHS = [("--train.steps", "100", "200"), ("--train.epochs", "10", "20")]
 
 
 @pytest.mark.parametrize(("key", "length", "more"), LENGTHS)
-@pytest.mark.parametrize(("step", "kept"), [(80, None), (90, 40), (100, None)])
+@pytest.mark.parametrize(("step", "earlier"), [(80, None), (90, 40), (100, None)])
 def test_a_run_that_began_with_its_cooldown_is_not_lengthened_within_it(
-    tmp_path, key, length, more, step, kept
+    tmp_path, key, length, more, step, earlier
 ):
     """Before it, the cooldown moves to the new end."""
     folder, small = tmp_path / "run", ("--model.hidden_size", "8", "--optim.cooldown_steps", "20")
     begin(folder, *small, key, length)
     resume = (*RESUME, *small)
     add_checkpoint(folder, step)
-    if kept is not None:
-        add_checkpoint(folder, kept, "mine")
+    if earlier is not None:
+        add_checkpoint(folder, earlier, "mine")
     resolved(folder, *resume, key, length).make_trainer(10.0)  # as it was begun
     longer = resolved(folder, *resume, key, more)
     if step == 80:
         assert longer.make_trainer(10.0).schedule.cooldown_begin == 180
         return
-    advice = "--from mine-00000040$" if kept is not None else "no earlier checkpoint is kept"
+    advice = "--from mine-00000040$" if earlier is not None else "no earlier checkpoint is kept"
     with pytest.raises(InputError, match=f"cannot change {key[2:]} .* at step 80; .*{advice}"):
         longer.make_trainer(10.0)
 
@@ -338,7 +338,7 @@ def test_a_resumed_run_keeps_its_way_of_shuffling(folder):
 
 
 def test_a_new_run_takes_the_shuffling_and_the_vocabulary_of_its_corpus(folder, tmp_path):
-    """Whose saved config may be the config of another run, if that would come to the same."""
+    """Its saved config may start another run if both have the same settings."""
     again = tmp_path / "again.toml"
     again.write_text((folder / "config.toml").read_text())
     words = ["--config", str(again), "--run-dir", str(tmp_path / "new")]
@@ -386,7 +386,7 @@ def test_an_interrupted_start_is_repeated_and_a_foreign_folder_not_touched(tmp_p
 
 
 class AmongMany(World):
-    """A rank whose main one sees what it has made."""
+    """A rank whose main rank reports that it sees the folder."""
 
     def broadcast_int(self, number):
         return 1

@@ -167,7 +167,7 @@ def test_a_config_that_is_not_there(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("asked", "meant"),
+    ("asked", "suggestion"),
     [
         ("cpu_512", "configs/cpu_512.toml"),
         ("configs/cpu512.toml", "configs/cpu_512.toml"),
@@ -175,13 +175,13 @@ def test_a_config_that_is_not_there(tmp_path):
         ("{}/mime.toml", "{}/mine.toml"),
     ],
 )
-def test_the_config_that_was_likely_meant_is_named(tmp_path, monkeypatch, asked, meant):
+def test_the_config_that_was_likely_meant_is_named(tmp_path, monkeypatch, asked, suggestion):
     monkeypatch.chdir(ROOT)
     (tmp_path / "mine.toml").write_text("")
     with pytest.raises(InputError) as refused:
         load_config(Path(asked.format(tmp_path)))
-    told = os.path.relpath(meant.format(tmp_path))
-    assert str(refused.value).endswith(f": no such config; did you mean {told}?")
+    config = os.path.relpath(suggestion.format(tmp_path))
+    assert str(refused.value).endswith(f": no such config; did you mean {config}?")
 
 
 def test_whole_numbers_are_fine_for_fractions(path):

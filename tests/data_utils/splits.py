@@ -10,7 +10,7 @@ from model.text.split import Split
 
 
 def make_split(sizes):
-    """Reviews of the given sizes; byte values follow their position, so a window tells where."""
+    """Reviews of the given sizes; byte values follow their position, so a window shows its own."""
     offsets = np.cumsum([0, *sizes], dtype=np.int64)
     return Split(np.arange(offsets[-1]).astype(np.uint8), offsets)
 

@@ -1,4 +1,4 @@
-"""Inputs made to use endless memory or time: each is refused at once, in one line."""
+"""Inputs made to use endless memory or time: each is refused immediately, in one line."""
 
 import gzip
 import io
@@ -27,7 +27,7 @@ SECONDS = 10  # of one core; one such input took more than 120
 
 @pytest.fixture
 def soon():
-    """Hold the test to a time that what is left unread would exceed."""
+    """Limit the time of the test, which reading the whole input would exceed."""
     began = time.process_time()
     yield
     assert time.process_time() - began < SECONDS
@@ -169,7 +169,7 @@ def test_a_row_too_deep_to_be_written_is_refused():
 
 @pytest.mark.usefixtures("soon")
 def test_many_small_items_after_a_long_one_take_time_in_proportion(tmp_path):
-    """Each item copied what was not parsed yet."""
+    """Each item used to copy the rest of the text."""
     items = [{"text": "a" * (LONGEST_RECORD // 2)}, *({"text": "b"} for _ in range(100_000))]
     (tmp_path / "a.json").write_text(json.dumps(items))
     assert sum(1 for _ in read_records(tmp_path / "a.json", strict=True)) == len(items)

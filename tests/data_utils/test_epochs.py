@@ -27,7 +27,7 @@ WAYS = ["balanced", "reviews"]
 
 
 def make_split():
-    """Reviews each of one token, its number, so that a window tells what it read."""
+    """Reviews each of one token, its number, so that a window shows what it read."""
     offsets = np.cumsum([0, *SIZES], dtype=np.int64)
     return Split(np.repeat(np.arange(len(SIZES), dtype=np.uint8), SIZES), offsets)
 
@@ -51,12 +51,12 @@ def check_complete(read, shards):
 
 
 def windows_by_epoch(epochs, count):
-    found = {}
+    windows = {}
     for index in itertools.count():
         window = epochs[index]
         if epochs.number == count:
-            return [found[number] for number in range(count)]
-        found.setdefault(epochs.number, []).append(window)
+            return [windows[number] for number in range(count)]
+        windows.setdefault(epochs.number, []).append(window)
 
 
 @pytest.mark.parametrize("shuffle", WAYS)
@@ -76,7 +76,7 @@ def test_the_first_epoch_is_the_files_and_every_epoch_reads_all(shuffle, shards)
 
 @pytest.mark.parametrize("shuffle", WAYS)
 def test_a_token_weighs_the_same_in_every_window(shuffle):
-    """Also in the last one of an epoch, where lanes that end together read a few tokens each."""
+    """The last window of an epoch counts as others do, though its lanes read few tokens."""
     windows = list(itertools.chain(*windows_by_epoch(make_epochs(shuffle=shuffle), 3)))
     for window in windows:
         # The gradient is the mean over the tokens that count, times this fraction.
@@ -127,7 +127,7 @@ def test_one_shuffled_copy_is_in_memory_at_a_time(monkeypatch):
     assert len(copies) == 1  # as after a resume
 
 
-def dealt_in(number, **settings):
+def lanes_of_epoch(number, **settings):
     """Return the lanes of an epoch, which hold the copy that it reads."""
     epochs = make_epochs(**settings)
     epochs[first_window(epochs, number)]
@@ -137,11 +137,11 @@ def dealt_in(number, **settings):
 @pytest.mark.parametrize("shuffle", WAYS)
 def test_reviews_stay_whole_and_the_seed_decides(shuffle):
     drawn = ((0, 1), (0, 1), (0, 2), (1, 1))
-    orders = [dealt_in(number, seed=seed, shuffle=shuffle) for seed, number in drawn]
-    for dealt in orders:
-        texts = [len(list(text)) for _, text in itertools.groupby(dealt.tokens.tolist())]
+    epochs = [lanes_of_epoch(number, seed=seed, shuffle=shuffle) for seed, number in drawn]
+    for lanes in epochs:
+        texts = [len(list(text)) for _, text in itertools.groupby(lanes.tokens.tolist())]
         assert sorted(texts) == sorted(SIZES)
-    contents = [dealt.tokens.tobytes() for dealt in orders]
+    contents = [lanes.tokens.tobytes() for lanes in epochs]
     assert contents[0] == contents[1]
     assert len(set(contents)) == 3
     if shuffle == "reviews":
@@ -150,7 +150,7 @@ def test_reviews_stay_whole_and_the_seed_decides(shuffle):
 
 
 def test_balanced_lanes_end_together():
-    """All but the rounding of a lane's last window, or its share of the last review."""
+    """They differ by the rounding of a lane's last window, or by its part of the last review."""
     _, windows = windows_by_epoch(make_epochs(), 2)
     active = [(window.lengths > 0).sum() for window in windows]
     assert active[:-1] == [4] * (len(active) - 1)
@@ -161,7 +161,7 @@ def test_balanced_lanes_end_together():
         lambda costs: st.tuples(st.just(costs), st.integers(1, len(costs)))
     )
 )
-def test_every_shard_has_an_item_and_sums_are_those_of_dealing_one_by_one(drawn):
+def test_every_shard_has_an_item_and_sums_are_those_of_assigning_one_by_one(drawn):
     costs, shards = np.array(drawn[0]), drawn[1]
     shard_of = balanced(costs, shards)
     assert set(shard_of) == set(range(shards))
@@ -199,7 +199,7 @@ def test_another_shuffling_changes_no_first_epoch_and_the_epoch_after_it_is_comp
 
 def test_auto_depends_on_the_size_of_the_split():
     class Huge:
-        """As many bytes as no test has."""
+        """A split that says it has more bytes than a test could hold."""
 
         nbytes = MOST_BYTES + 1
 

@@ -49,7 +49,7 @@ def test_classes_are_ordered_as_numbers_or_words(tmp_path, labels, classes, expe
 
 
 @pytest.mark.parametrize(
-    ("labels", "told"),
+    ("labels", "message"),
     [
         (
             ["schlecht", "gut"],
@@ -59,10 +59,10 @@ def test_classes_are_ordered_as_numbers_or_words(tmp_path, labels, classes, expe
         (["a", "b", "c"], None),
     ],
 )
-def test_of_two_words_the_positive_one_is_told(tmp_path, caplog, labels, told):
+def test_of_two_words_the_positive_one_is_reported(tmp_path, caplog, labels, message):
     caplog.set_level(logging.INFO)
     read_labelled_sets([write(tmp_path / "a.jsonl", rows_of(*labels))])
-    assert [m for m in caplog.messages if m.startswith("of the")] == ([told] if told else [])
+    assert [m for m in caplog.messages if m.startswith("of the")] == ([message] if message else [])
 
 
 def test_parts_share_the_classes_of_train(tmp_path):
@@ -150,11 +150,11 @@ def test_every_set_says_what_was_read(tmp_path, caplog):
     ]
     caplog.clear()
     read_labelled_sets([write(tmp_path / "a.jsonl", rows_of("b", *("a" * 12)))])
-    told = f"{tmp_path}/a.jsonl: 13 rows, text column 'text' (--text-key), label column 'label' "
-    assert f"{told}(--label-key): 'a' 12, 'b' 1" in caplog.messages
+    columns = f"{tmp_path}/a.jsonl: 13 rows, text column 'text' (--text-key), label column 'label' "
+    assert f"{columns}(--label-key): 'a' 12, 'b' 1" in caplog.messages
 
 
-def test_odd_classes_are_told(tmp_path, caplog):
+def test_odd_classes_are_reported(tmp_path, caplog):
     train = tmp_path / "train.csv"
     train.write_text("text,label\na,good\nb,Good\nc,bad\ntext,label\nd,fair\n")
     val = write(tmp_path / "val.jsonl", rows_of("good", "bad"))
@@ -177,14 +177,14 @@ def test_a_folder_with_pos_and_neg_is_a_set(tmp_path):
     assert part.classes == ("neg", "pos")
 
 
-def test_texts_that_sets_share_are_told(tmp_path, caplog):
-    """An accuracy on texts that a model learned from says nothing; a slip of a file is enough."""
+def test_texts_that_sets_share_are_reported(tmp_path, caplog):
+    """The accuracy on texts that a model learned from says nothing."""
     train = write(tmp_path / "train.jsonl", rows_of(0, 1, 0))
     val = write(tmp_path / "val.jsonl", [{"text": " t1\n", "label": 1}, {"text": "", "label": 0}])
     test = write(tmp_path / "test.jsonl", rows_of(1, 0))
     read_labelled_sets([train, val, test])
-    found = [r.getMessage().partition(";")[0] for r in caplog.records if r.levelname == "WARNING"]
-    assert found == [
+    warned = [r.getMessage().partition(";")[0] for r in caplog.records if r.levelname == "WARNING"]
+    assert warned == [
         f"{test}: 1 of its 2 texts are in {val}, too",
         f"{test}: 2 of its 2 texts are in {train}, too",
         f"{val}: 1 of its 2 texts are in {train}, too",

@@ -95,8 +95,8 @@ def test_a_run_has_the_lanes_of_its_config():
     stream = Lanes.configured(split, config, 3, 4, own)
     expected = Lanes(split, lanes=3, window=7, shards=5, seed=4, own=own)
     for index in range(60):  # two epochs at least
-        for found, wanted in zip(stream[index], expected[index], strict=True):
-            np.testing.assert_array_equal(found, wanted)
+        for array, other in zip(stream[index], expected[index], strict=True):
+            np.testing.assert_array_equal(array, other)
         assert stream[index].tokens.shape == (2, 8)
 
 
@@ -180,15 +180,15 @@ def test_windows_are_those_of_a_loop_over_lanes(sizes, lanes, extra, window, dat
     first = data.draw(st.integers(0, lanes - 1))
     stream.assign(slice(first, data.draw(st.integers(first, lanes))))
     for index in range(min(2 * stream.windows_per_epoch + 1, 40)):
-        for found, expected in zip(stream[index], expected_window(stream, index), strict=True):
-            np.testing.assert_array_equal(found, expected)
+        for array, expected in zip(stream[index], expected_window(stream, index), strict=True):
+            np.testing.assert_array_equal(array, expected)
 
 
 def test_windows_of_subwords_are_those_of_a_loop_over_lanes(subword_split, monkeypatch):
     monkeypatch.setattr("data_utils.lanes.COUNTED_AT_ONCE", 5)
     stream = Lanes(subword_split, lanes=3, window=7, shards=7, own=slice(1, 3))
     for index in range(2 * stream.windows_per_epoch):
-        found, expected = stream[index], expected_window(stream, index)
-        assert found.tokens.dtype == subword_split.tokens.dtype
-        for one, other in zip(found, expected, strict=True):
+        window, expected = stream[index], expected_window(stream, index)
+        assert window.tokens.dtype == subword_split.tokens.dtype
+        for one, other in zip(window, expected, strict=True):
             np.testing.assert_array_equal(one, other)

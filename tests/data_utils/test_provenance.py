@@ -9,7 +9,7 @@ from data_utils.provenance import describe_origin, git_revision
 
 
 def started(monkeypatch, module):
-    """As if Python had started a module by its name, or a script where there is none."""
+    """Make this process look started as a module by its name, or as a script without one."""
     main = ModuleType("__main__")
     main.__spec__ = module and ModuleSpec(module, None)
     monkeypatch.setitem(sys.modules, "__main__", main)
@@ -37,16 +37,16 @@ def test_a_module_is_named_as_for_python_m(monkeypatch, set_command_line):
 
 
 def test_changed_results_do_not_make_a_tree_dirty_but_code_does(tmp_path):
-    kept, code = tmp_path / "experiments" / "one" / "results" / "a.json", tmp_path / "main.py"
-    kept.parent.mkdir(parents=True)
-    for path in (kept, code):
+    result, code = tmp_path / "experiments" / "one" / "results" / "a.json", tmp_path / "main.py"
+    result.parent.mkdir(parents=True)
+    for path in (result, code):
         path.write_text("1")
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"]
     for arguments in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
         subprocess.run([*git, *arguments], cwd=tmp_path, check=True)
     clean = git_revision(tmp_path)
     assert len(clean) == 12
-    kept.write_text("2")
+    result.write_text("2")
     assert git_revision(tmp_path) == clean
     code.write_text("2")
     assert git_revision(tmp_path) == f"{clean}-dirty"

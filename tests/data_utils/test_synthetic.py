@@ -24,8 +24,8 @@ def test_sentiment_words_occur_under_both_labels():
     reviews = list(synthetic_reviews(3000, seed=0))
     for word in ("sturdy", "flimsy"):
         labels = [review.label for review in reviews if word in review.text]
-        share = sum(labels) / len(labels)
-        assert 0.1 < share < 0.9
+        positive = sum(labels) / len(labels)
+        assert 0.1 < positive < 0.9
 
 
 def test_no_split_shares_a_seed():

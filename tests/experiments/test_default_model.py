@@ -1,4 +1,4 @@
-"""The sentences that the default model is trained on and held against."""
+"""The sentences that the default model is trained on and compared on."""
 
 import copy
 import json
@@ -62,15 +62,13 @@ from training.metrics import read_rows
 from training.runs.signals import StopRequest
 from transfer.intervals import paired_difference
 
-LABELS = {"positive", "negative", "neutral", "1", "2", "3", "4", "5"}
-
 
 @pytest.mark.parametrize("file", [TEST, VALIDATION])
 def test_everyday_sentences_are_many_different_and_balanced(file):
     sentences = everyday_sentences(file)
-    counted = [sentence for sentence in sentences if sentence.kind not in APART]
-    labels = Counter(sentence.label for sentence in counted)
-    assert len(counted) >= 300
+    scored = [sentence for sentence in sentences if sentence.kind not in APART]
+    labels = Counter(sentence.label for sentence in scored)
+    assert len(scored) >= 300
     assert labels["positive"] == labels["negative"]
     assert len({sentence.text for sentence in sentences}) == len(sentences)
 
@@ -86,7 +84,7 @@ def test_models_are_chosen_by_other_sentences_than_they_are_tested_on():
 
 @pytest.mark.parametrize("dressed", [False, True])
 def test_the_grammar_makes_no_everyday_sentence(dressed):
-    """Neither as it stands nor with mistakes."""
+    """Its sentences are checked as they stand, and with mistakes."""
     chooser = random.Random(0)
 
     def wording(sentence):
@@ -114,17 +112,17 @@ def test_no_held_sentence_is_learned_with_mistakes():
 
 
 def test_a_second_pass_has_some_texts_and_new_sentences_that_val_does_not_know(tmp_path):
-    known = [Example(draw(random.Random(n)).plain, "positive", "grammar") for n in range(40)]
+    validation = [Example(draw(random.Random(n)).plain, "positive", "grammar") for n in range(40)]
     first = [Example(f"film {n % 9000}", "positive", "sst") for n in range(18_000)]
-    write_examples(tmp_path / "val.jsonl", known)
+    write_examples(tmp_path / "val.jsonl", validation)
     write_examples(tmp_path / "train.jsonl", [*first, Example("noise", "1", "noisy")])
     write_texts(TextOptions(tmp_path, tmp_path / "second", sentences=300))
-    found = read_examples(tmp_path / "second/train.jsonl")
-    assert Counter(example.source for example in found) == {"sst": 7000, "grammar": 300}
-    assert len({example.text for example in found}) == 7300
-    wordings = {normalized(example.text) for example in known}
-    assert not wordings & {normalized(example.text) for example in found}
-    assert read_examples(tmp_path / "second/val.jsonl") == known
+    examples = read_examples(tmp_path / "second/train.jsonl")
+    assert Counter(example.source for example in examples) == {"sst": 7000, "grammar": 300}
+    assert len({example.text for example in examples}) == 7300
+    wordings = {normalized(example.text) for example in validation}
+    assert not wordings & {normalized(example.text) for example in examples}
+    assert read_examples(tmp_path / "second/val.jsonl") == validation
 
 
 def test_the_average_lies_between_two_models(small_model, tmp_path):
@@ -135,12 +133,12 @@ def test_the_average_lies_between_two_models(small_model, tmp_path):
         save_model(tmp_path / name, model, text_profile("openai"), {"step": factor})
         save_tensors(tmp_path / name / HEADS_FILE, {"weight": torch.full((2, 3), factor)})
     average(AverageOptions(tmp_path / "first", tmp_path / "second", tmp_path / "mean", share=0.25))
-    found = load_model(tmp_path / "mean")
-    first, second, mean = trainings(dict(found.provenance))
+    loaded = load_model(tmp_path / "mean")
+    first, second, mean = trainings(dict(loaded.provenance))
     assert (first, second) == ({"step": 1.0}, {"step": 3.0})
     assert mean["finetuned_from"] == second
     for key, value in small_model.state_dict().items():
-        torch.testing.assert_close(found.model.state_dict()[key], 1.5 * value)
+        torch.testing.assert_close(loaded.model.state_dict()[key], 1.5 * value)
     heads = load_tensors(tmp_path / "mean" / HEADS_FILE)
     torch.testing.assert_close(heads["weight"], torch.full((2, 3), 1.5))
 
@@ -157,7 +155,7 @@ def training(small_model, tmp_path):
 
 
 def outcome(options):
-    """What two trainings have to agree on: all but the clock."""
+    """Return what two equal trainings share: all but the clock."""
     rows = read_rows(options.output / "metrics.jsonl")
     last = options.output / "step-00000010"
     weights = [(last / name).read_bytes() for name in ("model.safetensors", HEADS_FILE)]
@@ -190,24 +188,24 @@ def head_of_five(digest="", **more):
     heads = build_heads(HeadsConfig(), 24, 5, seed=1).eval()
     with torch.no_grad():
         heads.heads.weight *= 10
-    given = {"calibration": Calibration(slope=0.8), "familiarity": None, "unsure": (0.4, 0.6)}
+    options = {"calibration": Calibration(slope=0.8), "familiarity": None, "unsure": (0.4, 0.6)}
     sides = ("negative", "positive")
-    return StarsClassifier(heads=heads, classes=sides, model_digest=digest, **given, **more)
+    return StarsClassifier(heads=heads, classes=sides, model_digest=digest, **options, **more)
 
 
 def test_neutral_answers_get_the_probability_that_they_are_right():
     chooser, count = np.random.default_rng(0), 20_000
-    known, features = head_of_five(), chooser.normal(size=(count, 24)).astype(np.float32)
-    odds = neutral_log_odds(known.of_each_star(features))
+    classifier, features = head_of_five(), chooser.normal(size=(count, 24)).astype(np.float32)
+    odds = neutral_log_odds(classifier.of_each_star(features))
     is_neutral = chooser.random(count) < 1 / (1 + np.exp(-0.5 * odds - 0.3))
-    is_positive = chooser.random(count) < known.probabilities(features)
+    is_positive = chooser.random(count) < classifier.probabilities(features)
     labels = np.where(is_neutral, "neutral", np.where(is_positive, "positive", "negative"))
     sources = np.where(np.arange(count) < 2000, "everyday", "grammar")
     val = [Example("", *pair) for pair in zip(labels.tolist(), sources.tolist(), strict=True)]
-    found, errors = with_neutral(known, features, val)
+    fitted, errors = with_neutral(classifier, features, val)
     # Of 2,000 draws, which weigh half, the standard errors are about 0.04.
-    assert (found.neutral.slope, found.neutral.offset) == pytest.approx((0.5, 0.3), abs=0.12)
-    assert found == replace(known, neutral=found.neutral)
+    assert (fitted.neutral.slope, fitted.neutral.offset) == pytest.approx((0.5, 0.3), abs=0.12)
+    assert fitted == replace(classifier, neutral=fitted.neutral)
     for row in errors.values():
         assert row["calibration_error"] < 0.05 < row["before"]
         assert max(row[answer] for answer in ("negative", "neutral", "positive")) < 0.05
@@ -295,13 +293,11 @@ def test_confidence_that_holds_has_no_calibration_error():
 def test_answers_are_kept_so_that_two_methods_can_be_compared_text_by_text(texts):
     chooser = np.random.default_rng(0)
     labels, first, second = chooser.integers(0, 2, (3, texts)).astype(float)
-    given = SetOfTexts([""] * texts, labels)
-    kept = [
-        json.loads(json.dumps(describe(Answers(answers), given))) for answers in (first, second)
-    ]
-    assert all(len(row["right"]) <= texts / 4 + 2 for row in kept)
-    found = paired_difference(*map(answers_of, kept))
-    assert found == paired_difference(first == labels, second == labels)
+    data = SetOfTexts([""] * texts, labels)
+    rows = [json.loads(json.dumps(describe(Answers(answers), data))) for answers in (first, second)]
+    assert all(len(row["right"]) <= texts / 4 + 2 for row in rows)
+    difference = paired_difference(*map(answers_of, rows))
+    assert difference == paired_difference(first == labels, second == labels)
 
 
 def test_the_sentences_with_a_side_are_those_that_results_count():
@@ -311,7 +307,7 @@ def test_the_sentences_with_a_side_are_those_that_results_count():
     assert sided_sentences() == 300
 
 
-def test_everyday_sentences_count_by_what_was_told():
+def test_everyday_sentences_count_by_the_answers():
     sentences = everyday_sentences()
     sides = {"positive": 0.9, "negative": 0.1}
     strange = np.array([sentence.kind == "unfamiliar" for sentence in sentences])
@@ -353,15 +349,15 @@ def test_remarks_are_judged_without_keeping_their_words(tmp_path):
     answers = Answers(
         np.array([0.9, 0.5, 0.5]), np.array([True] * 3), neutral=np.array([False] * 3)
     )
-    found = describe_remarks(answers, of_own, remarks)
-    assert found["validation"]["accuracy"] == found["validation"]["sided_accuracy"] == 1
-    assert found["test"]["sided_accuracy"] == 1  # a tie counts as negative
-    assert found["test"]["accuracy"] == pytest.approx(2 / 3)
-    assert found["as_shipped"]["accuracy"] == pytest.approx(1 / 3)
-    assert found["own_answers"]["validation"]["accuracy"] == 1
-    assert found["own_answers"]["test"]["accuracy"] == pytest.approx(2 / 3)
+    result = describe_remarks(answers, of_own, remarks)
+    assert result["validation"]["accuracy"] == result["validation"]["sided_accuracy"] == 1
+    assert result["test"]["sided_accuracy"] == 1  # a tie counts as negative
+    assert result["test"]["accuracy"] == pytest.approx(2 / 3)
+    assert result["as_shipped"]["accuracy"] == pytest.approx(1 / 3)
+    assert result["own_answers"]["validation"]["accuracy"] == 1
+    assert result["own_answers"]["test"]["accuracy"] == pytest.approx(2 / 3)
     assert "own_answers" not in describe_remarks(answers._replace(neutral=None), of_own, remarks)
-    assert "one" not in json.dumps(found["test"]).replace("none", "")
+    assert "one" not in json.dumps(result["test"]).replace("none", "")
     path.write_text("label\tkind\ttext\nmixed\tplain\tso so\n")
     with pytest.raises(InputError, match="row 2: label 'mixed'"):
         read_remarks(path)
@@ -369,5 +365,5 @@ def test_remarks_are_judged_without_keeping_their_words(tmp_path):
 
 def test_a_sentence_is_near_another_by_the_words_that_both_have():
     learned = ["It never broke.", "A new cup, blue"]
-    found = nearest(["it NEVER broke!", "a new red cup", "nothing"], learned)
-    assert found.tolist() == [1, 3 / 5, 0]
+    similarities = nearest(["it NEVER broke!", "a new red cup", "nothing"], learned)
+    assert similarities.tolist() == [1, 3 / 5, 0]

@@ -62,8 +62,8 @@ def test_a_near_copy_shares_its_runs_with_a_single_text():
         sentence(RUN - 1),
         f"word0 other {sentence(12, 1)}",
     ]
-    shares = near_copies.largest_shares(held_out, train)
-    np.testing.assert_array_equal(shares, [1, 0, 0, 0])
+    fractions = near_copies.largest_shares(held_out, train)
+    np.testing.assert_array_equal(fractions, [1, 0, 0, 0])
     np.testing.assert_array_equal(near_copies.largest_shares([sentence(13)], train[1:]), [0.5])
 
 
@@ -115,16 +115,16 @@ def test_reviews_are_selected_by_source_and_apart_from_the_held_out(tmp_path, ti
 
 
 @pytest.mark.parametrize(
-    ("licences", "kept"), [("allowing", ["a"]), ("others", ["b"]), ("all", ["a", "b"])]
+    ("licences", "expected"), [("allowing", ["a"]), ("others", ["b"]), ("all", ["a", "b"])]
 )
-def test_sources_are_chosen_by_their_licence(tmp_path, licences, kept):
+def test_sources_are_chosen_by_their_licence(tmp_path, licences, expected):
     rows = [{"reviewText": "a", "source": "fine_foods"}, {"reviewText": "b", "source": "alexa"}]
     lines = tmp_path / "in.jsonl"
     lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
     options = select_reviews.Options((lines,), (), tmp_path / "out.jsonl", licences=licences)
     counts = Counter()
     reviews = list(select_reviews.selected(options, HeldOut([]), counts))
-    assert [review.text for review in reviews] == kept
+    assert [review.text for review in reviews] == expected
     assert counts.total() == len(rows)
 
 
@@ -202,11 +202,11 @@ def test_a_shipped_classifier_can_name_its_sentiment_unit():
     labels = np.arange(50) % 2
     values[:, 2] -= 3 * labels  # low for the second class
     values[:, 3] += 3 * labels
-    made = Classifier(np.ones((1, 4)), np.zeros(1), ("bad", "good"), 0, 1, "digest")
+    classifier = Classifier(np.ones((1, 4)), np.zeros(1), ("bad", "good"), 0, 1, "digest")
     for unit, polarity in ((2, -1), (3, 1)):
-        named = ship.with_neuron(made, unit, Examples(values, labels))
+        named = ship.with_neuron(classifier, unit, Examples(values, labels))
         assert (named.neuron, named.polarity) == (unit, polarity)
-        assert named.coefficients is made.coefficients
+        assert named.coefficients is classifier.coefficients
 
 
 def test_the_greedy_continuation_is_the_likeliest_byte_each_time(small_model):
@@ -246,7 +246,7 @@ def test_recited_pieces_of_words_are_counted_in_pieces(
                 memorization.main()
         else:
             memorization.main()
-    found = read_json(tmp_path / "pieces.json")
+    result = read_json(tmp_path / "pieces.json")
     each = open_corpus(tmp_path / "pieces").characters_per_token
-    assert found["continuation_pieces"] == round(50 / each) < 50
-    assert found["train"]["mean_prefix"] <= found["continuation_pieces"]
+    assert result["continuation_pieces"] == round(50 / each) < 50
+    assert result["train"]["mean_prefix"] <= result["continuation_pieces"]

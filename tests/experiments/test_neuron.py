@@ -34,24 +34,24 @@ def test_numbers_are_kept_and_sentences_are_not(texts, small_model, tmp_path):
     model, few = str(tmp_path / "model"), {"draws": 1, "untrained": 1}
     study(Options(model=model, name="mine", **places, **few))
     written = (tmp_path / "results/mine/neuron.json").read_text()
-    kept = json.loads(written)
+    shipped = json.loads(written)
     whole = json.loads((tmp_path / "work/mine/neuron.json").read_text())
     shown = [piece["text"] for piece in whole["extremes"]["texts"]["highest"]]
     assert shown  # there was something to leave out
     assert set(shown) <= set(texts)
     runs = {run for text in texts for run in runs_of_words(text)}
     assert not [run for run in runs if json.dumps(run)[1:-1] in written]
-    assert {"by_units", "by_labels", "ranking", "without", "baselines"} <= kept.keys()
+    assert {"by_units", "by_labels", "ranking", "without", "baselines"} <= shipped.keys()
     for part, measure in (("texts", {"value"}), ("moments", {"word", "change"})):
-        found, left = whole["extremes"][part], kept["extremes"][part]
-        assert found.keys() == left.keys()
+        full, left = whole["extremes"][part], shipped["extremes"][part]
+        assert full.keys() == left.keys()
         for kind, rows in left.items():
-            assert len(rows) == len(found[kind]) > 0
-            for row, piece in zip(rows, found[kind], strict=True):
+            assert len(rows) == len(full[kind]) > 0
+            for row, piece in zip(rows, full[kind], strict=True):
                 assert row == {key: piece[key] for key in {"row", "label"} | measure}
                 assert not {"text", "values"} & row.keys()
-    assert kept["extremes"]["words"] == whole["extremes"]["words"]
-    for kinds in (kept["extremes"][part] for part in ("texts", "moments", "words")):
+    assert shipped["extremes"]["words"] == whole["extremes"]["words"]
+    for kinds in (shipped["extremes"][part] for part in ("texts", "moments", "words")):
         strings = [v for rows in kinds.values() for row in rows for v in row.values()]
         assert not [v for v in strings if isinstance(v, str) and len(v.split()) != 1]
     figures = {path.name for path in (tmp_path / "results/mine").glob("*.png")}

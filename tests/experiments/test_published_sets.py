@@ -81,9 +81,9 @@ def test_emotions_are_read_and_split(tmp_path):
         head = ",".join(("ID", "Tweet", *EMOTIONS))
         rows = [f"{n},tweet {n}{',0' * 10},{n % 2}" for n in range(count)]
         (tmp_path / f"semeval/{name}.csv").write_text("\n".join([head, *rows]) + "\n")
-    found = SETS["semeval"].read(tmp_path)
-    assert found.texts.labels.shape == (260, 11)
-    (fold,) = found.folds
+    task = SETS["semeval"].read(tmp_path)
+    assert task.texts.labels.shape == (260, 11)
+    (fold,) = task.folds
     assert sizes(fold) == [180, 20, 60]
     assert sorted([*fold.train, *fold.val]) == list(range(200))
     assert fold.test.tolist() == list(range(200, 260))
@@ -94,7 +94,7 @@ def test_emotions_are_read_and_split(tmp_path):
 
 
 def test_tweets_of_all_parts_are_read_in_the_form_of_train(tmp_path):
-    """That has neither names nor marks; a model must not be tested on them."""
+    """The train part has neither names nor marks; a model must not be tested on them."""
     (tmp_path / "semeval").mkdir()
     tweets = {
         "train": "so #happy @you: \U0001f600 fine",

@@ -30,7 +30,7 @@ def jsonl(count, seed):
 
 
 def tweets(count):
-    """Reviews for tweets: joy where they are positive, anger where not, love never."""
+    """Reviews in place of tweets: joy if positive, anger if not, love only in the first."""
     lines = [",".join(("ID", "Tweet", *EMOTIONS))]
     for row, review in enumerate(synthetic_reviews(count, seed=count)):
         flags = dict.fromkeys(EMOTIONS, row % 3 == 0)
@@ -64,7 +64,7 @@ def test_the_measures_of_emotions_are_scikit_learns():
     rng = np.random.default_rng(0)
     labels, said = (rng.integers(0, 2, (40, 11)) * rng.integers(0, 2, (40, 1)) for _ in range(2))
     labels[:, 3] = said[:, 3] = 0
-    found = scores_of(labels, said)
+    scores = scores_of(labels, said)
     eight = [EMOTIONS.index(name) for name in emotions.PLUTCHIK]
     f1 = f1_score(labels, said, average=None, zero_division=0)
     expected = {
@@ -74,8 +74,8 @@ def test_the_measures_of_emotions_are_scikit_learns():
         "plutchik_f1": f1[eight].mean(),
     }
     for name, value in expected.items():
-        assert found[name]["value"] == pytest.approx(value)
-        low, high = found[name]["interval"]
+        assert scores[name]["value"] == pytest.approx(value)
+        low, high = scores[name]["interval"]
         assert low < value < high
 
 
@@ -83,12 +83,12 @@ def test_the_measures_of_emotions_are_scikit_learns():
 def reproduce(small_model, tmp_path):
     """Return a function that measures a small model, and its folder of results."""
 
-    def call(data, **given):
+    def call(data, **options):
         save_model(tmp_path / "model", small_model, text_profile("openai"), {"characters": 4321})
         places = {"work": tmp_path / "features", "results": tmp_path / "results"}
         model = str(tmp_path / "model")
-        reproduction.reproduce(reproduction.Options(model=model, data=data, **places, **given))
-        return tmp_path / "results" / given.get("name", "model")
+        reproduction.reproduce(reproduction.Options(model=model, data=data, **places, **options))
+        return tmp_path / "results" / options.get("name", "model")
 
     return call
 
@@ -106,9 +106,9 @@ def test_a_model_is_measured_on_all_four(data, reproduce, capsys):
     for name, tested in (("sst", 30), ("imdb", 80), ("mr", 152)):
         result = json.loads((folder / f"{name}.json").read_text())
         assert result["tested"] == tested
-        kept = json.loads((folder.parent / f"tfidf/{name}.json").read_text())
-        assert kept["examples"] == result["examples"]
-        result["tfidf"] = kept["tfidf"]
+        baseline = json.loads((folder.parent / f"tfidf/{name}.json").read_text())
+        assert baseline["examples"] == result["examples"]
+        result["tfidf"] = baseline["tfidf"]
         for row in ("all_units", "one_unit", "tfidf", "untrained", "majority"):
             low, high = result[row]["test_interval"]
             assert 0 <= low <= result[row]["test_accuracy"] <= high <= 1
@@ -117,34 +117,34 @@ def test_a_model_is_measured_on_all_four(data, reproduce, capsys):
         assert len(result["untrained"]["accuracies"]) == 2
         assert (folder / f"{name}_neuron.png").exists()
     f1 = json.loads((folder / "semeval.json").read_text())
-    kept = json.loads((folder.parent / "tfidf/semeval.json").read_text())
-    assert kept["tfidf"]["micro_f1"]["value"] > f1["untrained"]["micro_f1"]["value"]
+    baseline = json.loads((folder.parent / "tfidf/semeval.json").read_text())
+    assert baseline["tfidf"]["micro_f1"]["value"] > f1["untrained"]["micro_f1"]["value"]
     assert "sst      all_units" in capsys.readouterr().out
     the_table_says_it(folder)
 
 
 def test_a_unit_of_sst_is_tested_where_no_label_chose_it(data):
-    known = HeldOut(["one two three four five 1"])
-    texts = one_unit.tested_texts("mr", data, known)
+    held_out = HeldOut(["one two three four five 1"])
+    texts = one_unit.tested_texts("mr", data, held_out)
     assert len(texts.texts) == 152
-    known = HeldOut(SETS["mr"].read(data).texts.texts[:10])
-    assert len(one_unit.tested_texts("mr", data, known).texts) < 152
+    held_out = HeldOut(SETS["mr"].read(data).texts.texts[:10])
+    assert len(one_unit.tested_texts("mr", data, held_out).texts) < 152
     features = np.array([[1.0, 5.0], [2.0, 1.0], [3.0, 4.0], [4.0, 2.0]])
     train = Examples(features, np.array([1, 1, 0, 0]))
     weights = Regression(1.0, np.array([0.1, 3.0]), 0.0, 0.5, True)
     rules = one_unit.chosen_units(rank_units(train, weights))
     assert (rules["best_on_train"]["unit"], rules["largest_weight"]["unit"]) == (0, 1)
-    found = one_unit.describe_unit(rules["best_on_train"], Examples(features, train.labels[::-1]))
-    assert (found["test_accuracy"], found["area"]) == (0.0, 0.0)
+    row = one_unit.describe_unit(rules["best_on_train"], Examples(features, train.labels[::-1]))
+    assert (row["test_accuracy"], row["area"]) == (0.0, 0.0)
 
 
 def test_texts_are_shared_if_a_review_has_a_run_of_their_words():
     run = [f"w{n}" for n in range(12)]
     texts = {"cr": [" ".join(run), " ".join(run[:8]), " ".join(run[:7])], "mpqa": ["other words"]}
-    found = contamination.shared_runs(texts, ["x " + " ".join(run[:9]), "nothing"])
-    assert (found["cr"]["8"]["shared"], found["cr"]["8"]["long_enough"]) == (2, 2)
-    assert found["cr"]["12"]["shared"] == found["mpqa"]["8"]["shared"] == 0
-    assert unpacked_answers(found["cr"]["8"]["rows"], 3).tolist() == [True, True, False]
+    counts = contamination.shared_runs(texts, ["x " + " ".join(run[:9]), "nothing"])
+    assert (counts["cr"]["8"]["shared"], counts["cr"]["8"]["long_enough"]) == (2, 2)
+    assert counts["cr"]["12"]["shared"] == counts["mpqa"]["8"]["shared"] == 0
+    assert unpacked_answers(counts["cr"]["8"]["rows"], 3).tolist() == [True, True, False]
 
 
 def test_the_bag_of_words_is_measured_once_for_all_models(data, reproduce, monkeypatch):
@@ -158,8 +158,8 @@ def test_the_bag_of_words_is_measured_once_for_all_models(data, reproduce, monke
 def test_a_bag_of_words_of_other_examples_is_not_shown(data, reproduce):
     folder = reproduce(data, untrained=0, tasks=("sst",))
     path = folder.parent / "tfidf/sst.json"
-    kept = read_json(path)
-    write_json(path, {**kept, "examples": {**kept["examples"], "test": 31}})
+    baseline = read_json(path)
+    write_json(path, {**baseline, "examples": {**baseline["examples"], "test": 31}})
     old = read_json(folder / "sst.json")
     write_json(folder / "sst.json", {**old, "tfidf": {"test_accuracy": 0.1}})  # as it once was kept
     assert "tfidf" not in measured(folder)["sst"]
@@ -169,7 +169,7 @@ def test_a_bag_of_words_of_other_examples_is_not_shown(data, reproduce):
 
 @pytest.fixture
 def yelp(tmp_path):
-    """A small set in the layout of one that was not at hand."""
+    """A small set in the layout of one that was not available."""
     (tmp_path / "yelp").mkdir()
     for part in ("train", "test"):
         rows = [f'"{1 + r.label}","{r.text}"\n' for r in synthetic_reviews(60, seed=3)]
@@ -209,13 +209,13 @@ def test_sets_that_other_weights_were_measured_on_say_so():
 
 
 def test_published_values_from_memory_are_marked_in_every_table():
-    """Of Radford et al. those of SST, CR and SUBJ alone were read somewhere."""
-    recalled, found = (
+    """Of the values of Radford et al., those of SST, CR and SUBJ alone were verified."""
+    recalled, read = (
         {n for n, e in SETS.items() for v in e.published if (v.source, v.unchecked) == which}
         for which in (("radford", True), ("radford", False))
     )
-    assert found == {"sst", "cr", "subj"}
-    assert not found & recalled
+    assert read == {"sst", "cr", "subj"}
+    assert not read & recalled
     table = complete("amazon_1024")
     assert "92.9 (4,096, radford, unverified)" in table
     assert "92.3 (4,096, radford, unverified)" in table

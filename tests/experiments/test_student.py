@@ -42,9 +42,9 @@ def gradients(objective, state=None):
     return nats.item(), [p.grad.clone() for p in model.parameters()]
 
 
-def assert_equal(found, expected):
-    assert found[0] == pytest.approx(expected[0], rel=1e-5)
-    for each, other in zip(found[1], expected[1], strict=True):
+def assert_equal(actual, expected):
+    assert actual[0] == pytest.approx(expected[0], rel=1e-5)
+    for each, other in zip(actual[1], expected[1], strict=True):
         torch.testing.assert_close(each, other, rtol=1e-4, atol=1e-6)
 
 

@@ -20,7 +20,7 @@ MODELS = sorted(path.name for path in SHIPPED_MODELS.glob("*/"))
 
 @pytest.mark.parametrize("page", PAGES)
 def test_tables_are_made_from_the_results(page):
-    """`python -m experiments.tables` makes them anew."""
+    """`python -m experiments.tables` writes the tables again."""
     text = PAGES[page].read_text()
     assert tables.filled(text) == text
     assert text.count(" /made") == len(re.findall(r"^(?:<!--|#) made: ", text, re.MULTILINE))
@@ -37,7 +37,7 @@ WRITTEN = [written(path) for path in sorted(tables.EXPERIMENTS.rglob("*.tables.j
 
 @pytest.mark.parametrize(("page", "blocks"), WRITTEN, ids=[page for page, _ in WRITTEN])
 def test_the_numbers_of_a_page_equal_those_of_the_results(page, blocks):
-    """Also on the pages of closed studies, whose tables nothing makes any more."""
+    """This includes closed studies, whose tables no code writes any more."""
     text = PAGES[page].read_text()
     assert [block for block in blocks if block not in text] == []
 
@@ -101,8 +101,8 @@ def test_no_table_has_measured_numbers_by_hand(page):
 SETTINGS = (
     r"Question|Variables|Protocol|Method|Commands?|Recipe|Data and recipe|The model|Which runs"
 )
-# What else is no measurement of ours: releases and licences; levels and goals; published values.
-GIVEN = {
+# What else we did not measure: releases and licences; levels and goals; published values.
+NOT_MEASURED = {
     *("2.0", "2.11", "2.15", "3.11", "3.12", "3.14", "6.12", "6.18"),
     *("95 %", "10 %", "5 %", "1.41", "0.03"),
     *("1.80", "1.70", "1.60"),  # the speedrun's targets
@@ -118,7 +118,7 @@ def test_no_sentence_has_measured_numbers_by_hand(page):
         if not re.match(SETTINGS, section):
             prose = re.sub(r"`[^`]*`|\]\([^)]*\)|\d+\.\d+e-?\d+", "", section)
             numbers = re.findall(r"(?<![\w.,])\d+\.\d+(?!\.?\d)|\d+ ?%", prose)
-            assert set(numbers) <= GIVEN, section.partition("\n")[0]
+            assert set(numbers) <= NOT_MEASURED, section.partition("\n")[0]
 
 
 def test_a_page_is_filled_where_it_asks():
@@ -163,7 +163,7 @@ def test_results_of_a_changed_tree_are_marked():
 
 
 def test_results_of_changed_trees_are_listed():
-    """A new one is repeated on a clean tree instead."""
+    """New results are not listed but measured again on a clean tree."""
     page = (tables.EXPERIMENTS / "README.md").read_text()
     section = re.search(r"^## Results from changed trees\n(.*?)^## ", page, re.M | re.S)[1]
     files = [path for path in tables.EXPERIMENTS.rglob("*.json") if "results" in path.parts]
@@ -244,9 +244,9 @@ def test_results_of_other_weights_are_not_said_to_be_of_the_shipped_ones(monkeyp
 
 def test_every_source_that_was_kept_has_terms_and_an_address():
     counts = read_json(ROOT / "experiments/models/results/selection.json")["reviews"]
-    kept = {name[6:] for name in counts if name.startswith("kept: ")}
+    names = {name[6:] for name in counts if name.startswith("kept: ")}
     sources = read_json(ROOT / "experiments/models/sources.json")
-    assert set(sources["amazon"]) == kept
+    assert set(sources["amazon"]) == names
     assert set(sources["amazon"]) | set(sources["other"]) == set(shipped.kept_reviews())
     for source in (row for part in sources.values() for row in part.values()):
         assert source["terms"]
@@ -254,7 +254,7 @@ def test_every_source_that_was_kept_has_terms_and_an_address():
             re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+", a) for a in source["addresses"]
         )
     assert (
-        f"| kept | {sum(n for name, n in counts.items() if name[6:] in kept):,} |"
+        f"| kept | {sum(n for name, n in counts.items() if name[6:] in names):,} |"
         in shipped.selection()
     )
 

@@ -41,29 +41,29 @@ def test_taught_sentences_are_short_different_and_not_held_out(tmp_path):
                for n in range(40)]  # fmt: skip
     reviews += [{"text": held_out}]
     path = write_reviews(tmp_path / "reviews.jsonl", reviews)
-    taken = {normalized("We bought number 3 in May.")}
-    drawn = sentences_of(path, 20, HeldOut([held_out]), set(taken), random.Random(0))
+    excluded = {normalized("We bought number 3 in May.")}
+    drawn = sentences_of(path, 20, HeldOut([held_out]), set(excluded), random.Random(0))
     wordings = [normalized(text) for text in drawn]
     assert len(set(wordings)) == len(drawn) == 20
     assert sum(cue_of(text) == "neither" for text in drawn) == 10
     assert all(LENGTHS[0] <= len(text) <= LENGTHS[1] for text in drawn)
-    assert not taken & set(wordings)
+    assert not excluded & set(wordings)
     assert held_out not in drawn
 
 
-@pytest.mark.parametrize(("source", "kept"), [("barred", 500), ("free", 0)])
+@pytest.mark.parametrize(("source", "count"), [("barred", 500), ("free", 0)])
 def test_other_domains_come_from_sources_that_may_not_be_learned_from(
-    source, kept, tmp_path, monkeypatch
+    source, count, tmp_path, monkeypatch
 ):
     monkeypatch.setitem(EXCLUDED, "barred", "its licence forbids it")
     rows = [
         {"reviewText": f"Review {n}.", "overall": 1 + n % 5, "category": "inn", "source": source}
         for n in range(1500)
     ]
-    found = other_domains([write_reviews(tmp_path / "other.jsonl", rows)], HeldOut([]))
-    assert [(e.label, e.source) for e in found] == [("1", "inn")] * (kept // 2) + [("5", "inn")] * (
-        kept // 2
-    )
+    drawn = other_domains([write_reviews(tmp_path / "other.jsonl", rows)], HeldOut([]))
+    assert [(e.label, e.source) for e in drawn] == [("1", "inn")] * (count // 2) + [
+        ("5", "inn")
+    ] * (count // 2)
 
 
 def test_rated_texts_of_sources_that_may_not_be_learned_from_are_left_out(tmp_path, monkeypatch):

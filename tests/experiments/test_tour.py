@@ -5,7 +5,7 @@ import sys
 from experiments.tour import first_answer
 
 
-def test_time_is_told_by_the_clock_and_by_the_processor():
+def test_time_is_measured_by_the_clock_and_by_the_processor():
     asleep = first_answer.timed([sys.executable, "-c", "import time; time.sleep(0.5)"], {})
     busy = first_answer.timed(
         [sys.executable, "-c", "import time\nwhile time.process_time() < 0.5: pass"], {}

@@ -36,7 +36,7 @@ def main(kind):
     tokens = np.random.default_rng(0).integers(0, 256, (lanes, length + 1), dtype=np.uint8)
     count = lanes * length
     window = WindowBatch(tokens, np.full(lanes, length), np.full(lanes, True), count, count)
-    found = {}
+    results = {}
     for precision in ("fp32", "bf16", "fp16"):
         for way, sent in SENT.items():
             trainer = make_trainer(
@@ -57,9 +57,9 @@ def main(kind):
             for _ in range(STEPS):
                 trainer.train(as_batch(window, device))
             nats = float(trainer.nats) / (STEPS * count)
-            found[f"{precision} {way}"] = {"nats": nats, "exposed": trainer.exchange.clock.lap()}
+            results[f"{precision} {way}"] = {"nats": nats, "exposed": trainer.exchange.clock.lap()}
     dist.destroy_process_group()
-    print(json.dumps(found))
+    print(json.dumps(results))
 
 
 if __name__ == "__main__":

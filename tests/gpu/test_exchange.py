@@ -18,12 +18,12 @@ DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 def test_an_exchange_with_nobody_changes_nothing_and_the_process_ends(device):
     """NCCL's kernels, DDP's hook and the captures of windows, side by side in one process."""
     process = done(run("-m", "tests.gpu.exchanging_alone", device, timeout=240))
-    found = json.loads(process.stdout.splitlines()[-1])
+    results = json.loads(process.stdout.splitlines()[-1])
     for precision, tolerance in (("fp32", 1e-5), ("bf16", 1e-3), ("fp16", 1e-3)):
-        alone = found[f"{precision} alone"]["nats"]
+        alone = results[f"{precision} alone"]["nats"]
         for way in ("fp32", "fp16"):
-            assert found[f"{precision} {way}"]["nats"] == pytest.approx(alone, rel=tolerance)
-            assert found[f"{precision} {way}"]["exposed"] > 0
+            assert results[f"{precision} {way}"]["nats"] == pytest.approx(alone, rel=tolerance)
+            assert results[f"{precision} {way}"]["exposed"] > 0
         assert alone < math.log(256)  # it learns
 
 

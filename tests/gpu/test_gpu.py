@@ -86,15 +86,15 @@ def test_tokens_of_a_vocabulary_on_the_gpu_equal_the_cpu(size):
     tokens = np.random.default_rng(0).integers(0, size, (6, 33)).astype(np.uint16)
     window = WindowBatch(tokens, np.full(6, 32), np.full(6, True), 6 * 32, 6 * 50)
     config = ModelConfig(hidden_size=16, vocabulary_size=size)
-    found = []
+    results = []
     for device in ("cpu", "cuda"):
         batch = as_batch(window, torch.device(device))
         objective = Objective(build_model(config, seed=1).to(device))
         state = objective.model.initial_state(6)
         nats, _ = objective(batch.inputs, batch.targets, state)
         nats.backward()
-        found.append([nats.detach().cpu(), *(p.grad.cpu() for p in objective.parameters())])
-    for cpu, gpu in zip(*found, strict=True):
+        results.append([nats.detach().cpu(), *(p.grad.cpu() for p in objective.parameters())])
+    for cpu, gpu in zip(*results, strict=True):
         torch.testing.assert_close(gpu, cpu, rtol=1e-3, atol=1e-4)
 
 
@@ -191,30 +191,30 @@ def test_a_captured_read_gives_what_one_without_graphs_gives(dtype, recurrence):
 def test_an_evaluation_is_captured_and_equals_the_cpus(tmp_path):
     reviews = (review.text for review in synthetic_reviews(300, seed=3))
     split = encode_split(reviews, text_profile("openai"))
-    graphs, found = cuda_graphs.InferenceGraphs(), []
+    graphs, scores = cuda_graphs.InferenceGraphs(), []
     for device in ("cpu", "cuda"):
         model = build_model(ModelConfig(hidden_size=64), seed=1).to(device).eval()
         world = World(0, 1, torch.device(device))
         with cuda_graphs.captured_by(None, graphs):
-            found.append(evaluate_split(model, split, lanes=8, world=world)[0])
-    assert found[1] == pytest.approx(found[0], abs=1e-4)
+            scores.append(evaluate_split(model, split, lanes=8, world=world)[0])
+    assert scores[1] == pytest.approx(scores[0], abs=1e-4)
     assert graphs.idle
 
 
 def test_featurizing_is_captured_and_equals_the_cpus():
     texts = [review.text[:90] for review in synthetic_reviews(60, seed=3)]
-    profile, graphs, found = text_profile("openai"), cuda_graphs.InferenceGraphs(), []
+    profile, graphs, features = text_profile("openai"), cuda_graphs.InferenceGraphs(), []
     sequences = [BYTES.encode(profile.encode(text)) for text in texts]
     for device in ("cpu", "cuda"):
         model = build_model(ModelConfig(hidden_size=64), seed=1).to(device).eval()
         with cuda_graphs.captured_by(None, graphs):
-            found.append(features_in_order(model, sequences, batch_size=16))
-    np.testing.assert_allclose(found[1], found[0], rtol=1e-3, atol=1e-4)
+            features.append(features_in_order(model, sequences, batch_size=16))
+    np.testing.assert_allclose(features[1], features[0], rtol=1e-3, atol=1e-4)
     assert graphs.idle
 
 
 def test_weight_gradients_of_16_bits_are_in_fp32():
-    """As cuBLAS adds them up: rounded once, after all parts of a gradient are added."""
+    """cuBLAS adds up all parts of a gradient in fp32 and rounds once."""
     drawn = torch.Generator().manual_seed(0)
     a, b = (torch.randn(4096, 64, generator=drawn).bfloat16() for _ in range(2))
     gradient = summed_product(a.cuda(), b.cuda())
@@ -249,7 +249,7 @@ def test_lane_groups_share_a_window_and_dropout_is_the_cpus():
 
 @pytest.mark.parametrize("inference", [False, True])
 def test_the_benchmark_of_the_recurrence_runs(inference):
-    """Captures give unused memory back; each floor's graph must have kept its own."""
+    """Captures free unused memory; each lower bound's graph must keep its own."""
     options = RecurrenceOptions(
         hidden_size=64, batch=8, window=16, dtype="bf16", rounds=2, device="cuda",
         inference=inference,
@@ -262,7 +262,7 @@ def test_the_benchmark_of_the_recurrence_runs(inference):
 @pytest.mark.parametrize("cell", ["mlstm", "lstm"])
 def test_fine_tuning_on_the_gpu_learns_what_the_cpu_learns(cell, tmp_path, monkeypatch):
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-    known = {}
+    results = {}
     for device in ("cpu", "cuda"):
         model = build_model(ModelConfig(cell=cell, hidden_size=16), seed=4)
         loaded = LoadedModel(model, text_profile("openai"), tmp_path)
@@ -274,18 +274,18 @@ def test_fine_tuning_on_the_gpu_learns_what_the_cpu_learns(cell, tmp_path, monke
         tuner.standardize()
         cells = tuner.encoder.encode(task.train, np.arange(8)).features
         tuner.step(np.arange(8))
-        known[device] = cells.detach().cpu(), tuner.progress.head_loss, tuner.progress.nats
+        results[device] = cells.detach().cpu(), tuner.progress.head_loss, tuner.progress.nats
         tuned, _ = tuner.evaluate()
         assert tuned.heads.center.device.type == "cpu"
-    torch.testing.assert_close(known["cuda"][0], known["cpu"][0], rtol=1e-4, atol=1e-4)
-    assert known["cuda"][1:] == pytest.approx(known["cpu"][1:], rel=1e-4)
+    torch.testing.assert_close(results["cuda"][0], results["cpu"][0], rtol=1e-4, atol=1e-4)
+    assert results["cuda"][1:] == pytest.approx(results["cpu"][1:], rel=1e-4)
 
 
 def test_a_model_on_the_gpu_reads_as_on_the_cpu(tmp_path):
     model = build_model(ModelConfig(hidden_size=64), seed=1)
     save_model(tmp_path / "model", model, text_profile("openai"), {})
     texts = ["good", "It broke. " * 40, ""]
-    found = []
+    results = []
     for device in ("cpu", "cuda"):
         loaded = load_model(tmp_path / "model", compute_dtype=torch.float32, device=device)
         assert loaded.model.embedding.weight.device.type == device
@@ -294,6 +294,6 @@ def test_a_model_on_the_gpu_reads_as_on_the_cpu(tmp_path):
         config = SamplingConfig(length=50, temperature=0)
         written = generate(loaded.model, b"I", config, clamp=Clamp(unit=3, cell=1.0))
         assert "".join(characters for _, characters in written)
-        found.append((torch.from_numpy(features), torch.as_tensor(values)))
-    for cpu, gpu in zip(*found, strict=True):
+        results.append((torch.from_numpy(features), torch.as_tensor(values)))
+    for cpu, gpu in zip(*results, strict=True):
         torch.testing.assert_close(gpu, cpu, rtol=1e-3, atol=1e-4)

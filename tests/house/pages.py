@@ -5,7 +5,7 @@ from itertools import chain
 
 from tests.support.runs import ROOT
 
-# In the order in which a reader meets them: later pages use the runs that earlier ones make.
+# In the order in which a reader sees them: later pages use the runs that earlier ones make.
 NAMES = """
     install use classify report featurize heatmap generate demo compare hub
     your_reviews corpus pretrain transfer finetune neuron resume
@@ -31,14 +31,14 @@ COMMANDS = list(dict.fromkeys(chain.from_iterable(map(commands_of, PAGES.values(
 
 
 def printed_on(page):
-    """Yield each block of commands that what they print follows on a page, with that output."""
+    """Yield each block of commands that a page shows with its output, and that output."""
     blocks = r"```bash\n((?:(?!```).)*)```\n((?:(?!```|\n## ).)*)```text\n((?:(?!```).)*)```"
     for block, _, printed in re.findall(blocks, page, flags=re.DOTALL):
         yield tuple(commands_of(f"```bash\n{block}```")), printed
 
 
 def held_on(page):
-    """Return what a page says that files hold, by name: each file's contents, in order."""
+    """Return the contents of files that a page shows, in order, by the name of the file."""
     files = {}
     for name, held in re.findall(r"`([\w.]+)` holds\n\n```text\n(.*?)```", page, flags=re.DOTALL):
         files.setdefault(name, []).append(held)
@@ -61,7 +61,7 @@ def words_of(line):
 
 
 def numbers_of(line):
-    """Return the numbers of a line; none of one that tells a time, a speed or a size on disk."""
+    """Return the numbers of a line; none of one with a time, a speed or a size on disk."""
     return (
         []
         if TIME.search(line)

@@ -13,7 +13,7 @@ import model
 from tests.house.sources import PACKAGES, SOURCES, TOP, imports_of, parsed
 from tests.support.runs import ROOT
 
-# What each package may import of ours; data_utils takes only these modules of model, transfer
+# Which of our packages each may import; data_utils takes only these modules of model, transfer
 # these of training: fine-tuning has a step, a schedule, a loss, a stop and a folder of its own as
 # pretraining has.
 ALLOWED = {
@@ -140,7 +140,7 @@ def test_nothing_imports_the_leaves():
 
 
 def test_no_test_imports_another():
-    """What several tests use lies in a file of its own, which says what it is."""
+    """Code that several tests use has a file of its own."""
     for path in (ROOT / "tests").rglob("*.py"):
         others = [name for name in imports_of(path) if ".test_" in name]
         assert not others, f"{path} imports {others[0]}"
@@ -154,7 +154,7 @@ def test_the_model_needs_little():
 
 
 def run_without(packages, code):
-    """Run Python code where importing these packages, which are installed, is an error."""
+    """Run Python code as if these packages were not installed."""
     forbid = f"import sys; sys.modules |= dict.fromkeys({packages!r}); "
     subprocess.run([sys.executable, "-c", forbid + code], cwd=ROOT, check=True)
 

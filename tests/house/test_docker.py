@@ -71,8 +71,8 @@ def test_its_steps_install_a_server(tmp_path):
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "environment"], check=True)
     programs = tmp_path / "environment/bin"
     home = str(folders["/home/sentiment"])
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    environment = {**kept, "PATH": f"{programs}:{os.environ['PATH']}", "HOME": home}
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment = {**inherited, "PATH": f"{programs}:{os.environ['PATH']}", "HOME": home}
     environment |= {"XDG_CACHE_HOME": f"{home}/.cache", "PIP_RETRIES": "0"}
     place = tmp_path
     for name, value in STEPS:

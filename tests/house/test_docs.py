@@ -48,7 +48,7 @@ def test_the_installed_command_has_a_section_for_every_part():
 
 
 def test_the_figure_names_every_folder():
-    """Of a package the subfolders; tests are described by their own folders alone."""
+    """For a package these are its subfolders; for tests, the folder of tests alone."""
     figure = re.search(r"```\n(main\.py .*?)```", ARCHITECTURE, re.DOTALL)[1]
     parts = dict(re.findall(r"^(\w+)/(.*?)(?=^\S|\Z)", figure, re.M | re.S))
     shown = {part for part in parts if (ROOT / part / "__init__.py").is_file()}
@@ -64,8 +64,8 @@ def described(way):
     return list(dict.fromkeys(re.findall(r"\]\(\.\./([\w/]+\.py)\)", text)))
 
 
-def taken(work):
-    """Our files in the order in which work first calls a function of theirs."""
+def files_called_by(work):
+    """Our files in the order in which work first calls a function from them."""
     files = {}
 
     def note(frame, event, argument):
@@ -84,7 +84,7 @@ def taken(work):
 
 def test_a_step_runs_through_the_described_files(small_split):
     trainer, lanes = make_trainer(), Lanes(small_split, lanes=3, window=16)
-    files = taken(lambda: trainer.train(as_batch(lanes[0], CPU)))
+    files = files_called_by(lambda: trainer.train(as_batch(lanes[0], CPU)))
     way = described("training")
     assert len(way) == 10
     assert [name for name in files if name in way] == way
@@ -92,7 +92,7 @@ def test_a_step_runs_through_the_described_files(small_split):
 
 def test_a_text_runs_through_the_described_files():
     classifier = SentimentClassifier.from_pretrained("amazon_1024")
-    files = taken(lambda: classifier.predict_proba(["so good"]))
+    files = files_called_by(lambda: classifier.predict_proba(["so good"]))
     way = described("classifying")
     assert len(way) == 9
     assert [name for name in files if name in way] == way
@@ -100,7 +100,7 @@ def test_a_text_runs_through_the_described_files():
 
 @pytest.mark.parametrize("kind", [SentimentClassifier, SentimentFeaturizer])
 def test_what_the_page_of_python_lists_as_parameters_are_the_parameters(kind):
-    """Every paragraph of that section is taken for one."""
+    """The parser reads every paragraph of that section as a parameter."""
     listed = docstring_parser.parse(kind.__doc__, docstring_parser.DocstringStyle.NUMPYDOC).params
     assert sorted(each.arg_name for each in listed) == sorted(signature(kind).parameters)
 
@@ -172,13 +172,13 @@ def test_the_site_builds_without_a_warning(tmp_path):
 
 
 def test_the_settings_that_pages_name_exist():
-    known = set(flatten(RunConfig()))
-    sections = {name.partition(".")[0] for name in known} - {"seed"}
+    settings = set(flatten(RunConfig()))
+    sections = {name.partition(".")[0] for name in settings} - {"seed"}
     named = rf"(?:`|--)((?:{'|'.join(sorted(sections))})\.[a-z_-]+)"
     for page in (ROOT / "docs").glob("*.md"):
-        found = {name.replace("-", "_") for name in re.findall(named, page.read_text())}
-        files = {name for name in found if name.endswith((".csv", ".jsonl", ".safetensors"))}
-        assert found - files <= known, page.name
+        names = {name.replace("-", "_") for name in re.findall(named, page.read_text())}
+        files = {name for name in names if name.endswith((".csv", ".jsonl", ".safetensors"))}
+        assert names - files <= settings, page.name
 
 
 def test_the_web_pages_example_clamps_the_unit_of_the_default_towards_praise():

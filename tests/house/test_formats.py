@@ -71,8 +71,8 @@ def test_a_fine_tuning_of_version_1_resumes(tmp_path):
 
 
 def test_heads_of_version_3_give_the_same_answers():
-    told = json.loads((V1 / "finetuned/told.json").read_text())
+    expected = json.loads((V1 / "finetuned/told.json").read_text())
     classifier = SentimentClassifier.from_pretrained(V1 / "finetuned")
-    found = classifier.predict_all(told["texts"])
-    np.testing.assert_allclose(found.probabilities, told["probabilities"], atol=1e-5)
-    assert found.choices.tolist() == told["labels"]
+    predictions = classifier.predict_all(expected["texts"])
+    np.testing.assert_allclose(predictions.probabilities, expected["probabilities"], atol=1e-5)
+    assert predictions.choices.tolist() == expected["labels"]

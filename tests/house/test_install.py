@@ -16,7 +16,7 @@ from tests.support.runs import ROOT, done
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """A folder with what `pip install .` installs of ours."""
+    """A folder with what `pip install .` installs from here."""
     folder = tmp_path_factory.mktemp("install")
     source = folder / "source"
     shutil.copytree(ROOT / "model", source / "model")

@@ -46,5 +46,5 @@ def test_linux_gets_the_build_for_the_cpu_and_nothing_of_cuda():
 
 
 def test_it_names_only_public_registries():
-    found = re.findall(r'\w+://[^"]+', LOCK)
-    assert {urlsplit(address).hostname for address in found} == HOSTS
+    addresses = re.findall(r'\w+://[^"]+', LOCK)
+    assert {urlsplit(address).hostname for address in addresses} == HOSTS

@@ -26,7 +26,7 @@ def checkout(tmp_path_factory):
 @pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_every_command_runs_in_order(checkout):
-    """And prints what the pages say."""
+    """Each also prints what the pages show."""
     shown = {block: text for page in PAGES.values() for block, text in printed_on(page)}
     inputs = held_on(PAGES["docs/classify.md"])
     (checkout / "texts.csv").write_text(inputs["texts.csv"][0])
@@ -66,10 +66,10 @@ def check_printed(expected, printed, *, exact):
     """
     lines = iter(printed.splitlines())
     for line in filter(str.strip, expected.splitlines()):
-        found = next((each for each in lines if words_of(each) == words_of(line)), None)
-        assert found is not None, f"not printed: {line!r}\n{printed}"
+        match = next((each for each in lines if words_of(each) == words_of(line)), None)
+        assert match is not None, f"not printed: {line!r}\n{printed}"
         if exact:
-            assert numbers_of(found) == pytest.approx(numbers_of(line), rel=5e-3, abs=5e-3), line
+            assert numbers_of(match) == pytest.approx(numbers_of(line), rel=5e-3, abs=5e-3), line
 
 
 @pytest.mark.slow
@@ -121,7 +121,7 @@ def test_the_readme_is_short():
 
 
 def test_every_path_in_the_readme_exists():
-    """Also without a link, whose targets test_docs.py checks."""
+    """These are paths without a link; test_docs.py checks links."""
     for word in re.findall(r"(?:configs|scripts|experiments)/[\w./-]+\w", README):
         if "*" not in word:
             assert (ROOT / word).exists(), word

@@ -46,13 +46,13 @@ def frames():
 
 
 def test_the_recipe_for_engines_answers_as_the_classifier_does(recipe):
-    found = pd.concat(map(recipe.labelled, iter(frames())))  # as in mapInPandas
+    table = pd.concat(map(recipe.labelled, iter(frames())))  # as in mapInPandas
     classifier = SentimentClassifier.from_pretrained("default_small", precision="int8")
     answers = classifier.predict_all(["" if t is None else str(t) for t in TEXTS])
-    np.testing.assert_allclose(found["probability"], answers.probabilities[:, 1], atol=1e-6)
-    assert list(found["unsure"]) == list(answers.unsure)
-    assert list(found) == ["id", "text", "probability", "unsure"]
-    assert list(found["id"]) == list(range(len(TEXTS)))
+    np.testing.assert_allclose(table["probability"], answers.probabilities[:, 1], atol=1e-6)
+    assert list(table["unsure"]) == list(answers.unsure)
+    assert list(table) == ["id", "text", "probability", "unsure"]
+    assert list(table["id"]) == list(range(len(TEXTS)))
 
 
 def test_a_part_without_rows_has_the_same_columns(recipe):
@@ -68,10 +68,10 @@ def test_the_recipe_is_sent_to_workers_by_its_name_and_loads_the_model_once(reci
 def test_the_recipe_runs_in_spark(recipe):
     sql = pytest.importorskip("pyspark.sql", reason="install pyspark")
     spark = sql.SparkSession.builder.master("local[1]").getOrCreate()
-    given = spark.createDataFrame([(0, "I love it."), (1, None)], "id long, text string")
+    frame = spark.createDataFrame([(0, "I love it."), (1, None)], "id long, text string")
     schema = re.search(r'"(id long, [^"]+)"', PAGE)[1]
-    found = given.mapInPandas(lambda batches: map(recipe.labelled, batches), schema).toPandas()
-    assert list(found["id"]) == [0, 1]
+    table = frame.mapInPandas(lambda batches: map(recipe.labelled, batches), schema).toPandas()
+    assert list(table["id"]) == [0, 1]
     spark.stop()
 
 

@@ -1,4 +1,4 @@
-"""Bounds stand beside the types of settings; one check refuses values outside, in one line."""
+"""Bounds stand next to the types of settings; one check refuses values outside, in one line."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal

@@ -90,15 +90,15 @@ def test_a_projection_token_by_token_changes_nothing(subwords, monkeypatch, back
     """Large vocabularies are not tabulated: the same losses and gradients, up to rounding."""
     config = ModelConfig(hidden_size=8, vocabulary_size=400, backend=backend)
     tokens = torch.from_numpy(subwords.encode("".join(TEXTS).encode()).astype(np.int64))[None, :60]
-    found = []
+    results = []
     for most in (1024, 10):
         monkeypatch.setattr(mlstm, "MOST_TABULATED", most)
         model = build_model(config, seed=2)
         logits, _ = model(tokens, model.initial_state(1))
         logits.logsumexp(-1).sum().backward()
-        found.append([logits.detach(), *(p.grad for p in model.parameters())])
+        results.append([logits.detach(), *(p.grad for p in model.parameters())])
     assert model.prepare_weights().table.shape == (400, 64)
-    for one, other in zip(*found, strict=True):
+    for one, other in zip(*results, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
@@ -116,7 +116,7 @@ def test_what_is_written_is_utf8_of_the_length_asked_for(subword_model, subwords
 
 
 def test_the_first_token_carries_the_space_of_the_opening(subword_model, subwords):
-    """The likeliest token that begins with a space, its own space not told again."""
+    """The likeliest token that begins with a space, without its space."""
     _, state = subword_model.hidden(
         torch.from_numpy(subwords.encode(b"\n I thought").astype(np.int64))[None],
         subword_model.initial_state(1),

@@ -117,12 +117,12 @@ def train(world, *, optim, shares="even", **parallel):
     start = weights_of(trainer)
     take_steps(trainer, trainer.own, STEPS)
     oracle = expected(world, shares, optim, parallel.get("windows_per_step", 1))
-    found = weights_of(trainer)
+    weights = weights_of(trainer)
     flat = torch.cat([p.detach().flatten() for p in trainer.model.parameters()])
     everyone = world.gather(flat)
     norm = np.linalg.norm
     moved = [norm(end - old) for end, old in zip(oracle, start, strict=True)]
-    apart = [norm(a - b) for a, b in zip(found, oracle, strict=True)]
+    apart = [norm(a - b) for a, b in zip(weights, oracle, strict=True)]
     mean = make(world, LANES, optim=optim)
     take_steps(mean, mean.own, STEPS)
     from_mean = [norm(a - b) for a, b in zip(weights_of(mean), oracle, strict=True)]

@@ -25,7 +25,7 @@ from training.parallel.shares import Shares, with_shares
 LANES = 8
 SMALL_BUCKETS = 0.002  # MB: several for this model
 
-# What the one process is told of a way.
+# What of a way also holds for the one process.
 ONE_PROCESS = ("backend", "cell", "precision", "windows_per_step", "exchanges")
 WAYS = {
     "one bucket": {},
@@ -34,15 +34,15 @@ WAYS = {
     "reference": {"backend": "reference", "bucket_cap_mb": SMALL_BUCKETS},
     "lstm": {"cell": "lstm"},
     "gru": {"cell": "gru"},
-    "transformer, dealt anew": {
-        "cell": "transformer", "exchanges": 2, "deal": (1.0, 4.0, 0.0, 1.0),
+    "transformer, split anew": {
+        "cell": "transformer", "exchanges": 2, "rebalanced": (1.0, 4.0, 0.0, 1.0),
     },
     "products in bf16": {"precision": "bf16"},
     "groups": {"lane_groups": 3, "bucket_cap_mb": SMALL_BUCKETS},
     "two windows": {"windows_per_step": 2, "bucket_cap_mb": SMALL_BUCKETS},
     "groups, flat": {"lane_groups": 2, "flat": True, "exchanges": 2},
     "uneven": {"shares": (5.0, 2.0, 0.5, 0.5)},
-    "dealt anew": {"exchanges": 2, "deal": (1.0, 4.0, 0.0, 1.0)},
+    "split anew": {"exchanges": 2, "rebalanced": (1.0, 4.0, 0.0, 1.0)},
     "a rank without lanes": {"shares": (1.0, 0.0, 2.0, 3.0)},
     "without lanes, flat": {"shares": (0.0, 3.0, 2.0, 3.0), "flat": True},
     "fp16": {"compression": "fp16", "bucket_cap_mb": SMALL_BUCKETS},
@@ -51,7 +51,7 @@ WAYS = {
 }  # fmt: skip
 
 
-def made(world, *, backend="fused", cell="mlstm", precision="fp32", **parallel):
+def new_trainer(world, *, backend="fused", cell="mlstm", precision="fp32", **parallel):
     """Return a trainer that is about to take its first step."""
     shares = parallel.get("shares", "even")
     return make_trainer(
@@ -73,13 +73,13 @@ def take_step(trainer):
     trainer.train(*(as_batch(uneven_window(number, trainer.own), CPU) for number in numbers))
 
 
-def trained(world, *, exchanges=1, deal=None, **way):
+def trained(world, *, exchanges=1, rebalanced=None, **way):
     """Return the trainer after some steps from the seed, with the last one's gradient."""
-    trainer = made(world, **way)
+    trainer = new_trainer(world, **way)
     for _ in range(exchanges):
         take_step(trainer)
-        if deal:
-            trainer.split_lanes(Shares(deal[: world.size]))
+        if rebalanced:
+            trainer.split_lanes(Shares(rebalanced[: world.size]))
     return trainer
 
 
@@ -88,9 +88,9 @@ def gradient(trainer):
     return {name: p.grad for name, p in trainer.model.named_parameters()}
 
 
-def repeats(world, *, exchanges=1, deal=None, **way):
+def repeats(world, *, exchanges=1, rebalanced=None, **way):
     """Return whether a second step from the same weights and states has the first one's bits."""
-    trainer = made(world, **way)
+    trainer = new_trainer(world, **way)
     weights, state = deepcopy(trainer.model.state_dict()), trainer.state
     take_step(trainer)
     first = deepcopy(gradient(trainer))
@@ -117,10 +117,10 @@ def noted():
 def compare(world, way):
     """Return what rank 0 prints of a way."""
     with noted() as dtypes:
-        found = trained(world, **way)
+        trainer = trained(world, **way)
     alone = {key: way[key] for key in ONE_PROCESS if key in way}
     expected = gradient(trained(ALONE, **alone))
-    mine = gradient(found)
+    mine = gradient(trainer)
     difference = max(
         float((mine[name] - tensor).norm() / tensor.norm()) for name, tensor in expected.items()
     )
@@ -128,9 +128,9 @@ def compare(world, way):
     everyone = world.gather(flat)
     return {
         "difference": difference,
-        "sent_bytes": found.exchange.sent_bytes,
+        "sent_bytes": trainer.exchange.sent_bytes,
         "dtypes": dtypes,
-        "exposed": found.exchange.clock.lap(),
+        "exposed": trainer.exchange.clock.lap(),
         "same": bool((everyone == everyone[0]).all()),
         "repeats": repeats(world, **way),
         "parameters": flat.numel(),

@@ -5,7 +5,7 @@ from training.parallel.distributed import launched
 
 
 def main() -> None:
-    """Meet, and fail or wait."""
+    """Synchronize once, then fail or wait."""
     with launched("cpu") as world:
         world.barrier()
         if world.rank == world.size - 1:

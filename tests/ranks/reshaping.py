@@ -34,8 +34,8 @@ def train(world, folder, steps):
     checkpoints = Checkpoints(folder, keep=1, corpus_fingerprint="abc")
     left = [load_file(path / "lanes.safetensors") for path in checkpoints.complete()]
     checkpoints.restore(trainer)
-    taken = trainer.all_lanes()
-    same = all(taken.h.equal(states["h"]) and taken.c.equal(states["c"]) for states in left)
+    restored = trainer.all_lanes()
+    same = all(restored.h.equal(states["h"]) and restored.c.equal(states["c"]) for states in left)
     losses = []
     while trainer.progress.step < steps:
         trainer.train(as_batch(lanes[trainer.progress.step], world.device))

@@ -120,7 +120,7 @@ ONE_PROCESS = ("--standalone", "--nproc-per-node", "1")
 
 
 def test_a_standalone_job_hosts_its_own_store_on_any_node(tmp_path):
-    """As where every node of an allocation has a run of its own."""
+    """Every node of an allocation may have a run of its own."""
     script = tmp_path / "hello.py"
     script.write_text("import os; print('rank', os.environ['RANK'])\n")
     done = run_elastic(*ONE_PROCESS, script, SLURM_NODEID="1")
@@ -129,7 +129,7 @@ def test_a_standalone_job_hosts_its_own_store_on_any_node(tmp_path):
 
 
 def test_what_a_rank_says_before_it_ends_the_launcher_stays_in_view(tmp_path):
-    """As one whose input is refused: the launcher would only start it again."""
+    """A rank whose input is refused is an example: the launcher would only start it again."""
     script = tmp_path / "refused.py"
     script.write_text(
         "import os, signal, sys, time; print('error: bad input', file=sys.stderr, flush=True); "

@@ -39,7 +39,7 @@ def begun(folder, lines):
 
 
 def test_four_ranks_two_and_four_again(tmp_path):
-    """The losses of a process alone, the carried states dealt anew without a change."""
+    """Losses are those of one process; the carried states are split anew, unchanged."""
     ports = [free_port() for _ in STARTS]
     first, *others = run_ranks(4, "-m", "tests.ranks.reshaping", tmp_path, *ports)
     assert not any(process.returncode for process in (first, *others)), (first, others)
@@ -51,7 +51,7 @@ def test_four_ranks_two_and_four_again(tmp_path):
 
 
 def test_sigterm_to_one_rank_stops_all_at_one_step_and_the_same_command_resumes(whole, tmp_path):
-    """Bit for bit: two ranks' numbers have the same sum in any order, three ranks' do not."""
+    """It is bit for bit with two ranks: sums of three depend on their order."""
     command = small_run(tmp_path / "run", LONG, **AGAIN, **{"checkpoint.every_steps": 1000})
     ranks = start_ranks(3, *command)
     begun(tmp_path / "run", lines=2)

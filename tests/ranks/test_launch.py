@@ -60,7 +60,7 @@ def test_ranks_together_train_what_one_process_trains(processes, changes, alone,
 
 @pytest.mark.slow
 def test_a_signal_to_every_process_saves_and_the_same_ranks_go_on_bit_for_bit(tmp_path):
-    """As a terminal or Slurm does it: workers and launcher, which forwards it, at once."""
+    """A terminal or Slurm signals workers and launcher, which forwards the signal."""
     steps, whole, cut = 30, tmp_path / "whole", tmp_path / "cut"
     assert launch(2, *small_run(whole, steps)).returncode == 0
     process = start_anew(
@@ -89,14 +89,14 @@ def test_lanes_per_rank_is_resolved_to_a_total(tmp_path):
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted in /proc")
 def test_no_thread_of_gloo_outlives_the_world():
-    """One that does can abort the process when the interpreter exits."""
+    """Such a thread can abort the process when the interpreter exits."""
     for rank, process in enumerate(run_ranks(2, "-m", "tests.ranks.leaving")):
         assert process.returncode == 0, process.stderr
         assert f"rank {rank}: within True, left []" in process.stdout, process.stdout
 
 
-def test_ranks_on_unlike_hardware_settle_it_together_and_say_so(alone, tmp_path):
-    """Lanes that are dealt anew in the run change nothing but who computes them."""
+def test_ranks_on_unlike_hardware_agree_and_say_so(alone, tmp_path):
+    """A new split of the lanes within the run changes only which rank computes them."""
     settings = {"train.precision": "auto", "parallel.shares": "measured"}
     command = small_run(tmp_path / "run", STEPS, **settings)[1:]
     first, second = run_ranks(2, "-m", "tests.ranks.unlike", *command)
@@ -104,8 +104,8 @@ def test_ranks_on_unlike_hardware_settle_it_together_and_say_so(alone, tmp_path)
     assert "train.precision auto: fp32 for all, bf16 is slow on rank 0" in first.stderr
     assert "8 lanes on 2 x cpu, float32" in first.stdout
     assert 'precision = "fp32"' in (tmp_path / "run/config.toml").read_text()
-    dealt = [line for line in second.stdout.splitlines() if line.startswith("lanes")]
-    assert dealt[:2] == ["lanes [4, 4]", "lanes [2, 6]"]
+    splits = [line for line in second.stdout.splitlines() if line.startswith("lanes")]
+    assert splits[:2] == ["lanes [4, 4]", "lanes [2, 6]"]
     assert_same_losses(rows_of(tmp_path / "run"), alone)
 
 
@@ -146,10 +146,10 @@ def test_every_rank_reports_a_probe_that_only_the_main_one_reads(tmp_path):
     assert_every_rank_refuses(processes, expected)
 
 
-def test_a_peer_outlives_work_of_the_main_rank_that_takes_longer_than_its_patience():
+def test_a_peer_outlives_work_of_the_main_rank_that_takes_longer_than_its_timeout():
     processes = run_ranks(2, "-m", "tests.ranks.waiting")
     assert [process.returncode for process in processes] == [0, 0], processes
     for rank, process in enumerate(processes):
-        assert f"rank {rank} told of the failure" in process.stdout
+        assert f"rank {rank} learned of the failure" in process.stdout
     first, second = (process.stdout.partition("scored ")[2] for process in processes)
     assert first == second != ""

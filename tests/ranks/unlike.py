@@ -28,7 +28,7 @@ def pretrain_and_try_muon(run):
 
 
 def rebalanced_shares(speeds, counts, lanes):
-    """Stand for the clock's verdict: the second rank is three times as fast."""
+    """Replace what the clocks would give: the second rank is three times as fast."""
     print(f"lanes {counts}")
     return (1.0, 3.0) if counts == [lanes // 2, lanes // 2] else None
 

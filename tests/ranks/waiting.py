@@ -20,7 +20,7 @@ from training.monitor import Monitor
 from training.parallel.distributed import launched
 from training.trainer import Diverged
 
-PATIENCE = 3.0  # seconds
+TIMEOUT = 3.0  # seconds
 PIECE = 0.5
 PIECES = 8
 token_costs = evaluation.token_costs
@@ -50,10 +50,10 @@ def scored_slowly(model, sequences, **options):
 
 
 if __name__ == "__main__":
-    assert PIECES * PIECE > PATIENCE
+    assert PIECES * PIECE > TIMEOUT
     monitor_module.generate = written_slowly
     corpus, trainer = open_corpus(ROOT / "tests/fixtures/v1/corpus"), make_trainer()
-    with launched("cpu", timeout=PATIENCE) as world:
+    with launched("cpu", timeout=TIMEOUT) as world:
         log = SimpleNamespace(board=SimpleNamespace(add_text=lambda *_: None))
         assert torch.equal(world.sum(torch.ones(1)), torch.full((1,), 2.0))
         Monitor(EvaluateConfig(), corpus, world).show(trainer, log)
@@ -62,7 +62,7 @@ if __name__ == "__main__":
         try:
             Monitor(EvaluateConfig(), corpus, world).show(trainer, log)
         except Diverged:
-            print(f"rank {world.rank} told of the failure")
+            print(f"rank {world.rank} learned of the failure")
         evaluation.token_costs = scored_slowly
         bits, characters = evaluate_split(
             trainer.model, corpus.splits["valid"], lanes=1, world=world

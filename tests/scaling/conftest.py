@@ -1,4 +1,4 @@
-"""A corpus of pieces of words."""
+"""A corpus of subword tokens."""
 
 import pytest
 
@@ -12,7 +12,7 @@ PIECES = 320  # V
 
 @pytest.fixture(scope="session")
 def pieces(tmp_path_factory):
-    """The folder of a corpus whose tokens are `PIECES` pieces of words."""
+    """The folder of a corpus whose vocabulary has `PIECES` subword tokens."""
     folder = tmp_path_factory.mktemp("pieces")
     texts = [review.text for review in synthetic_reviews(200, seed=8)]
     source = write_texts(folder / "in.jsonl", texts)

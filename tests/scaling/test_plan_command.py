@@ -1,4 +1,4 @@
-"""scripts/plan.py as a user meets it, and the regression of step times."""
+"""scripts/plan.py as a user runs it, and the regression of step times."""
 
 import json
 import re
@@ -162,7 +162,7 @@ def test_speeds_and_counts_of_a_cluster_are_not_nothing(tmp_path, key):
         planned("--model", 64, "--cluster", path)
 
 
-def made_run(random, *, noise=0.0):
+def random_run(random, *, noise=0.0):
     """Return a run whose seconds are linear in the features, but for noise."""
     operations, gpus = random.uniform(1e12, 9e12), int(random.integers(2, 16))
     size = random.uniform(1e6, 9e6)
@@ -175,17 +175,17 @@ def made_run(random, *, noise=0.0):
 
 def test_regression_finds_what_is_linear():
     random = np.random.default_rng(0)
-    runs = [made_run(random) for _ in range(12)]
+    runs = [random_run(random) for _ in range(12)]
     best = regress(runs)[0]
     assert best.kind == LINEAR
     assert best.mean_absolute_percentage_error < 1e-9
-    unseen = made_run(random)
+    unseen = random_run(random)
     assert best.seconds(unseen) == pytest.approx(unseen.seconds)
 
 
 def test_the_error_is_that_of_runs_left_out():
     random = np.random.default_rng(1)
-    runs = [made_run(random, noise=0.1) for _ in range(9)]
+    runs = [random_run(random, noise=0.1) for _ in range(9)]
     (linear,) = (kind for kind in regress(runs) if kind.kind == LINEAR)
     x = np.array([[1.0, *run.features] for run in runs])
     y = np.array([run.seconds for run in runs])
@@ -199,15 +199,15 @@ def test_the_error_is_that_of_runs_left_out():
     assert linear.mean_absolute_percentage_error > 0.03
 
 
-MADE = vars(made_run(np.random.default_rng(0)))
+RUN = vars(random_run(np.random.default_rng(0)))
 
 
 def test_runs_that_hardly_differ_predict_finite_seconds():
-    rows = [{**MADE, "operations": 1e12 * (1 + n * 1e-9)} for n in range(6)]
+    rows = [{**RUN, "operations": 1e12 * (1 + n * 1e-9)} for n in range(6)]
     runs = [MeasuredRun(**{**row, "seconds": 10.0 ** (3 * n - 8)}) for n, row in enumerate(rows)]
-    wanted = MeasuredRun(**{**MADE, "operations": 1e20})
+    large = MeasuredRun(**{**RUN, "operations": 1e20})
     for kind in regress(runs):
-        assert np.isfinite([kind.seconds(wanted), kind.mean_absolute_percentage_error]).all()
+        assert np.isfinite([kind.seconds(large), kind.mean_absolute_percentage_error]).all()
 
 
 def test_the_lanes_of_a_runs_config_are_divided_among_all_gpus_and_rounded_up():

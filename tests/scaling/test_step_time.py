@@ -18,7 +18,7 @@ from scaling.step_time import (
 )
 from scaling.workload import Workload
 
-COMPUTING, OVERHEAD = 0.807, 0.027  # seconds: a V100's step at 4,096 units, and beside it
+COMPUTING, OVERHEAD = 0.807, 0.027  # seconds: a V100's step at 4,096 units, and the rest
 PARAMETERS = 86_300_000
 DGX = Fabric(gpus_per_node=8, link_bytes_per_second=60e9, network_bytes_per_second=1.21e9)
 FP32 = Synchronisation(bytes_per_parameter=4)
@@ -124,8 +124,8 @@ def test_what_overlap_hides_is_that_of_a_simulated_queue(chunks, overlap, commun
     assert exposed_seconds(communication, 0.8, how) == pytest.approx(expected)
 
 
-def test_gpus_wait_for_each_other_only_when_they_meet():
-    """Draw every window of every GPU; who meets after k windows waits for the slowest sum."""
+def test_gpus_wait_for_each_other_only_when_they_synchronize():
+    """Draw every window of every GPU; after k windows all wait for the slowest sum."""
     windows, gpus, jitter = 4, 64, 0.1
     draws = 1 + jitter * np.random.default_rng(0).standard_normal((4000, windows, gpus))
     slowest = draws.sum(axis=1).max(axis=1).mean() / windows

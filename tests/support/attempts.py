@@ -131,17 +131,17 @@ def _read_as_standard_input(path: Path) -> None:
 
 
 def _compare_blocks(path: Path, size: int, texts: list[str] | None, report: ReadingReport) -> None:
-    """Hold what blocks give against what one reader gave."""
+    """Compare what blocks give with what one reader gave."""
     request = replace(REQUEST, block_bytes=size)
-    found, counted = [], ReadingReport()
+    encoded, counts = [], ReadingReport()
     try:
         for block in cut(0, as_input(path), request):
             for reviews in read_block(block, request):
-                found += reviews.encoded
-                counted += reviews.report
+                encoded += reviews.encoded
+                counts += reviews.report
     except InputError:
         assert texts is None
         return
     if texts is not None:
-        assert found == [TEXT_PROFILES["raw"].encode(text) for text in texts]
-        assert counted == report
+        assert encoded == [TEXT_PROFILES["raw"].encode(text) for text in texts]
+        assert counts == report

@@ -1,4 +1,4 @@
-"""A checkout with a user's files beside it, and commands cut down to what a test has time for."""
+"""A checkout with a user's files in it, and commands cut down to what a test has time for."""
 
 import json
 import re
@@ -17,7 +17,7 @@ SHORT_BENCHMARK = " --hidden-size 32 --batch 4 --window 4 --rounds 1 --device cp
 
 
 def make_checkout(folder):
-    """Make a folder that looks like a checkout with the user's files beside it."""
+    """Make a folder that looks like a checkout with the user's files in it."""
     for name in (
         "main.py",
         "scripts",

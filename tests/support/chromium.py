@@ -19,7 +19,7 @@ FLAGS = (
     "--disable-dev-shm-usage",
 )
 KEYS = {"Tab": "\ue004", "Escape": "\ue00c"}
-PATIENCE = 60_000  # milliseconds for one script
+TIMEOUT = 60_000  # milliseconds for one script
 
 
 def browse(page: str, folder: Path, *flags: str) -> subprocess.CompletedProcess[bytes]:
@@ -71,11 +71,11 @@ class Browser:
 
     def type(self, selector: str, text: str) -> None:
         """Press keys in an element; ChromeDriver has none for characters beyond U+FFFF."""
-        found = self.ask("element", {"using": "css selector", "value": selector})
-        self.ask(f"element/{next(iter(found.values()))}/value", {"text": text})
+        element = self.ask("element", {"using": "css selector", "value": selector})
+        self.ask(f"element/{next(iter(element.values()))}/value", {"text": text})
 
     def devtools(self, command: str, **parameters: Any) -> Any:
-        """Ask for what WebDriver has no word for."""
+        """Send a command of the DevTools protocol, for what WebDriver lacks."""
         return self.ask("goog/cdp/execute", {"cmd": command, "params": parameters})
 
 
@@ -91,9 +91,9 @@ def browser(folder: Path) -> Iterator[Browser]:
         address = f"http://127.0.0.1:{next(filter(None, ports))[1]}"
         arguments = [*FLAGS, f"--user-data-dir={folder}"]
         options = {"binary": CHROMIUM, "args": arguments}
-        wanted = {"goog:chromeOptions": options, "timeouts": {"script": PATIENCE}}
-        found = _answer(f"{address}/session", {"capabilities": {"alwaysMatch": wanted}})
-        session = f"{address}/session/{found['sessionId']}"
+        capabilities = {"goog:chromeOptions": options, "timeouts": {"script": TIMEOUT}}
+        opened = _answer(f"{address}/session", {"capabilities": {"alwaysMatch": capabilities}})
+        session = f"{address}/session/{opened['sessionId']}"
         try:
             yield Browser(session)
         finally:
@@ -110,7 +110,7 @@ def _answer(address: str, content: dict[str, Any] | None, method: str | None = N
     request = urllib.request.Request(address, data, method=method)
     local = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with local.open(request, timeout=PATIENCE / 1000 + 10) as answer:
+        with local.open(request, timeout=TIMEOUT / 1000 + 10) as answer:
             return json.load(answer)["value"]
     except urllib.error.HTTPError as error:
         raise AssertionError(json.load(error)["value"]["message"]) from error

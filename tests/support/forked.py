@@ -44,7 +44,7 @@ def run_forked(command, cwd, timeout, environment):
 
 
 class RunningProcess:
-    """A forked command that goes on beside the test, with what tests use of subprocess.Popen.
+    """A forked command that runs next to the test, with what tests use of subprocess.Popen.
 
     streams: paths for its output and its errors, for instance of a terminal or a named pipe.
     Without them, `communicate` returns both. source: the path of its standard input.

@@ -125,8 +125,8 @@ def _add_foreign(path: Path, outside: Path) -> None:
 
 
 def _foreign_in(place: Path, target: Path) -> set[str]:
-    known = {"config.json", "model.safetensors", "tokenizer.model", target.name}
-    return {path.name for path in place.rglob("*")} - known
+    ours = {"config.json", "model.safetensors", "tokenizer.model", target.name}
+    return {path.name for path in place.rglob("*")} - ours
 
 
 def try_caches(folder: Path, inputs: int) -> Outcomes:

@@ -73,29 +73,29 @@ def try_table(folder: Path, draw: random.Random) -> str:
     packing = draw.choice(list(PACK))
     path = folder / f"table{SIGNS[sign]}{packing}"
     path.write_bytes(PACK[packing](text.encode(codec)))
-    is_given = draw.random() < 0.5
+    has_options = draw.random() < 0.5
     options = TableOptions(delimiter=sign, encoding=codec, quoting="standard")
-    given = as_input(path, options if is_given else TableOptions())
+    source = as_input(path, options if has_options else TableOptions())
     allowed = [strict_rows(text, sign)]
-    if not is_given and sign == "\t":
+    if not has_options and sign == "\t":
         allowed.append(plain_rows(text, sign))
-    if not is_given and rows[0] == ["text"]:
+    if not has_options and rows[0] == ["text"]:
         allowed.append(strict_rows(text, ","))  # one column says nothing about the sign
     try:
-        records = list(read_records(given, strict=True))
+        records = list(read_records(source, strict=True))
     except InputError as error:
         if is_damaged:
             return "refused, damaged"
-        return f"wrong: {text!r}: {error}" if is_given else f"refused, whole: {text!r}: {error}"
-    found = without_blanks([list(record.values()) for record in records])
+        return f"wrong: {text!r}: {error}" if has_options else f"refused, whole: {text!r}: {error}"
+    actual = without_blanks([list(record.values()) for record in records])
     names = list(records[0]) if records else []
     for expected in filter(None, allowed):
         width = len(expected[0])
         header = [name or f"Unnamed: {number}" for number, name in enumerate(expected[0])]
         expected_rows = [[*row, *[None] * (width - len(row))] for row in expected[1:]]
-        if found == without_blanks(expected_rows) and (not expected_rows or names == header):
+        if actual == without_blanks(expected_rows) and (not expected_rows or names == header):
             return "right"
-    return f"wrong: {text!r} as {given.options}, {codec}: {found}"
+    return f"wrong: {text!r} as {source.options}, {codec}: {actual}"
 
 
 def try_tables(folder: Path, inputs: int, seed: int = 0) -> tuple[Counter[str], list[str]]:

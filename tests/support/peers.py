@@ -12,14 +12,14 @@ Hears = Callable[[Tensor, int], object]
 
 
 def nothing(tensor: Tensor, ranks: int) -> None:
-    """What is heard of peers that have zeros to add, and have the tensors that are sent."""
+    """Stand for peers that add zeros and already have the tensors that are sent."""
 
 
 _heard: dict[str, Hears] = {}
 
 
 class Peers(dist.ProcessGroup):
-    """Exchanges that are over at once."""
+    """Exchanges that are over immediately."""
 
     def getBackendName(self) -> str:
         """Say what torch is to call the group."""

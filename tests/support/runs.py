@@ -72,8 +72,8 @@ def environment_of(changes=None):
 
     A user's programs keep back what they print until it is much, or they end; so do these.
     """
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    return {**kept, "OMP_NUM_THREADS": "1", **(changes or {})}
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    return {**inherited, "OMP_NUM_THREADS": "1", **(changes or {})}
 
 
 def run_code(code, cwd=ROOT, timeout=120, env=None):
@@ -102,13 +102,13 @@ def piped(*command):
     Its errors go to the path `process.errors`.
     """
     with tempfile.TemporaryDirectory() as folder:
-        given, said, errors = (Path(folder, name) for name in ("given", "said", "errors"))
-        for pipe in (given, said):
+        asked, said, errors = (Path(folder, name) for name in ("asked", "said", "errors"))
+        for pipe in (asked, said):
             os.mkfifo(pipe)
         words = list(map(str, command))
-        process = RunningProcess(words, ROOT, environment_of(), [said, errors], given)
+        process = RunningProcess(words, ROOT, environment_of(), [said, errors], asked)
         process.errors = errors
-        with open(said, "rb") as output, open(given, "wb") as source:  # as the process opens them
+        with open(said, "rb") as output, open(asked, "wb") as source:  # as the process opens them
             yield process, source, output
 
 

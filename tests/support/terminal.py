@@ -4,7 +4,7 @@ import io
 
 
 class Terminal(io.StringIO):
-    """Keeps what is drawn."""
+    """Stores what is drawn."""
 
     def isatty(self):
         return True

@@ -86,7 +86,7 @@ def save_and_raise(checkpoints, trainer, error):
 
 
 def test_an_error_of_training_waits_for_the_write(checkpoints, small_split, gate):
-    """As when a peer is lost: the step that was saved is not."""
+    """A lost peer does not cost the step that is being saved."""
     trainer = make_trainer()
     train(trainer, small_split, 1)
     threading.Timer(0.3, gate.opened.set).start()

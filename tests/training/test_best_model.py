@@ -91,11 +91,11 @@ def test_the_model_that_is_kept_is_the_one_of_the_lowest_score(writer_of_scores)
         trainer.train(as_batch(make_window(seed=1 + step), CPU))
     assert rows == [3.0, 2.0, 2.5]
     assert trainer.progress.best_bits_per_character == 2.0
-    kept = load_model(writer.directory.model)
-    same = [torch.equal(kept.model.decoder.weight, weight) for weight in scored]
+    saved = load_model(writer.directory.model)
+    same = [torch.equal(saved.model.decoder.weight, weight) for weight in scored]
     assert same == [False, True, False]
-    assert kept.provenance["best_valid_bits_per_character"] == 2.0
-    assert kept.provenance["step"] == 2
+    assert saved.provenance["best_valid_bits_per_character"] == 2.0
+    assert saved.provenance["step"] == 2
     # That score is not the one of the weights that a checkpoint would have now.
     assert "best_valid_bits_per_character" not in writer.provenance(trainer)
 
@@ -114,36 +114,36 @@ def test_a_kill_between_the_files_of_a_better_model_leaves_the_one_before(
     monkeypatch.setattr("model.files.weights.write_json", kill)
     with pytest.raises(KeyboardInterrupt):
         writer.evaluate(trainer)
-    kept = load_model(writer.directory.model)
-    assert torch.equal(kept.model.decoder.weight, before)
-    assert kept.provenance["best_valid_bits_per_character"] == 3.0
+    saved = load_model(writer.directory.model)
+    assert torch.equal(saved.model.decoder.weight, before)
+    assert saved.provenance["best_valid_bits_per_character"] == 3.0
 
 
-@pytest.mark.parametrize(("at_checkpoint", "kept"), [(2.0, 2.0), (2.25, 2.5), (None, 2.5)])
+@pytest.mark.parametrize(("at_checkpoint", "best"), [(2.0, 2.0), (2.25, 2.5), (None, 2.5)])
 def test_the_model_of_abandoned_steps_is_replaced_by_the_next_one(
-    writer_of_scores, at_checkpoint, kept
+    writer_of_scores, at_checkpoint, best
 ):
-    """As after a kill between an evaluation and the next checkpoint: the run takes them again."""
+    """A kill between an evaluation and the next checkpoint makes the run repeat these steps."""
     writer, trainer = writer_of_scores(2.0, 2.5), trained()
     writer.evaluate(trainer)
     trainer.progress.best_bits_per_character = at_checkpoint
     writer.forget_lost_model(trainer)
     writer.evaluate(trainer)
     provenance = load_model(writer.directory.model).provenance
-    assert provenance["best_valid_bits_per_character"] == kept
-    assert trainer.progress.best_bits_per_character == kept
+    assert provenance["best_valid_bits_per_character"] == best
+    assert trainer.progress.best_bits_per_character == best
 
 
 def test_a_run_that_ends_without_its_best_model_scores_the_last_weights(writer):
-    """As where a finished run, whose `model/` was removed, is resumed: it takes no step."""
+    """A finished run whose `model/` was removed takes no step when it is resumed."""
     trainer = trained()
     writer.evaluate(trainer)
     best = trainer.progress.best_bits_per_character
     shutil.rmtree(writer.directory.model)
     writer.forget_lost_model(trainer)
     writer.finish(trainer)
-    kept = load_model(writer.directory.model).provenance
-    assert kept["best_valid_bits_per_character"] == best
+    saved = load_model(writer.directory.model).provenance
+    assert saved["best_valid_bits_per_character"] == best
     assert trainer.progress.best_bits_per_character == best
 
 
@@ -152,9 +152,9 @@ def test_a_run_without_a_valid_split_ends_with_its_last_weights(tmp_path, corpus
     writer = BestModelWriter(PretrainingDirectory(tmp_path), unscored, 4, ALONE)
     assert writer.evaluate(trainer) == {}
     writer.finish(trainer)
-    kept = load_model(writer.directory.model)
-    assert torch.equal(kept.model.decoder.weight, trainer.model.decoder.weight)
-    assert kept.provenance["best_valid_bits_per_character"] is None
+    saved = load_model(writer.directory.model)
+    assert torch.equal(saved.model.decoder.weight, trainer.model.decoder.weight)
+    assert saved.provenance["best_valid_bits_per_character"] is None
     with torch.no_grad():
         trainer.model.embedding.weight[3, 0] = math.inf
     with pytest.raises(Diverged, match="the training has diverged"):  # found without a score, too

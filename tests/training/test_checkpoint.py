@@ -188,7 +188,7 @@ def test_another_corpus_is_refused(checkpoints, small_split, tmp_path):
         ),
     ],
 )
-def test_a_config_that_an_intact_checkpoint_contradicts_is_what_is_to_be_mended(
+def test_a_config_that_an_intact_checkpoint_contradicts_is_what_is_to_be_fixed(
     checkpoints, small_split, now, said
 ):
     saved_by(checkpoints, small_split)
@@ -232,23 +232,23 @@ def test_every_rank_finds_its_own_optimiser(checkpoints, small_split, index):
     description = read_json(folder / "training.json")
     assert (description["format_version"], description["optimizer_states"]) == (2, 2)
     checkpoints.restore(restored)
-    found = flatten_optimizers(restored.optimizers)
+    states = flatten_optimizers(restored.optimizers)
     for name, tensor in flatten_optimizers(trainer.optimizers).items():
-        assert torch.equal(found[name], (1 + index) * tensor), name
+        assert torch.equal(states[name], (1 + index) * tensor), name
 
 
 def test_only_the_main_rank_looks_for_a_checkpoint(checkpoints, small_split, monkeypatch):
-    trainer, restored, told = make_trainer(), make_trainer(), []
+    trainer, restored, ranks = make_trainer(), make_trainer(), []
     saved_by(checkpoints, small_split, trainer)
 
     def answer(world, act):
-        told.append(world.rank)
+        ranks.append(world.rank)
         return ""
 
     monkeypatch.setattr(checkpoint, "run_on_main", answer)
     restored.world = World(1, 2, torch.device("cpu"))
     assert checkpoints.restore(restored) is False
-    assert told == [1]
+    assert ranks == [1]
     assert restored.progress.step == 0
 
 
@@ -261,9 +261,9 @@ def test_a_rank_reads_its_own_lanes_alone(checkpoints, small_split, monkeypatch,
     read, load = [], checkpoint.load_tensors
 
     def noting(path, **options):
-        found = load(path, **options)
-        read.append(found["h"].shape[1])
-        return found
+        tensors = load(path, **options)
+        read.append(tensors["h"].shape[1])
+        return tensors
 
     monkeypatch.setattr(checkpoint, "load_tensors", noting)
     checkpoints.restore(restored)
@@ -273,7 +273,7 @@ def test_a_rank_reads_its_own_lanes_alone(checkpoints, small_split, monkeypatch,
         assert torch.equal(tensor, trainer.state.tensors()[name][:, restored.own])
 
 
-class ToldByPeers(World):
+class ScaledPeers(World):
     """One of three ranks; the others' loss is the double and the fourfold of its own."""
 
     def sum(self, tensor):
@@ -292,13 +292,13 @@ def test_the_main_rank_alone_saves_and_it_saves_the_loss_of_every_rank(
 ):
     trainer = make_trainer()
     train(trainer, small_split, 1)
-    trainer.world = ToldByPeers(rank, 3, torch.device("cpu"))
+    trainer.world = ScaledPeers(rank, 3, torch.device("cpu"))
     checkpoints.save(trainer, PROFILE, {})
     saved = checkpoints.complete()
     assert len(saved) == (rank == 0)
     for folder in saved:
-        found = load_tensors(folder / checkpoint.LANES_FILE)["row_nats"].flatten()
-        assert torch.equal(found, trainer.nats * torch.tensor([1, 2, 4]))
+        nats = load_tensors(folder / checkpoint.LANES_FILE)["row_nats"].flatten()
+        assert torch.equal(nats, trainer.nats * torch.tensor([1, 2, 4]))
         alone = make_trainer()
         checkpoints.restore(alone)
         assert float(alone.nats) == pytest.approx(7 * float(trainer.nats))  # of all that saved it
@@ -354,14 +354,14 @@ def trained(tmp_path):
 
 def test_a_run_begins_with_the_given_models_weights_and_keeps_their_origin(tmp_path):
     before = {"model": "older", "step": 3}
-    kept = {"step": 9, "characters": 70, "git_revision": "abc", "began_from": before}
-    given, provenance = build_model(CONFIG, seed=1), {**kept, "hardware": {"cores": 2}}
-    save_model(tmp_path / "held", given, PROFILE, provenance)
+    history = {"step": 9, "characters": 70, "git_revision": "abc", "began_from": before}
+    first, provenance = build_model(CONFIG, seed=1), {**history, "hardware": {"cores": 2}}
+    save_model(tmp_path / "held", first, PROFILE, provenance)
     config = ModelConfig(hidden_size=8, embedding_size=4, forget_gate_bias=2.0)
     model = build_model(config, seed=5)
     origin = load_weights(model, str(tmp_path / "held"), "openai")
-    assert origin == {"model": "held", **kept}  # without the folders before
-    assert_same_tensors(model.state_dict(), given.state_dict())
+    assert origin == {"model": "held", **history}  # without the folders before
+    assert_same_tensors(model.state_dict(), first.state_dict())
 
 
 @pytest.mark.parametrize(

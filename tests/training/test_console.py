@@ -33,7 +33,7 @@ def announced(tmp_path, capsys):
     ("precision", "fast", "printed"),
     [("bf16", False, True), ("bf16", True, False), ("fp32", False, False)],
 )
-def test_bf16_on_hardware_that_multiplies_it_slowly_is_told(
+def test_bf16_on_hardware_that_multiplies_it_slowly_is_reported(
     announced, monkeypatch, precision, fast, printed
 ):
     monkeypatch.setattr(console, "has_fast_bf16", lambda device: fast)
@@ -144,7 +144,7 @@ def test_nearly_all_steps_are_not_all(clock, capsys):
 
 
 def paced(clock, *lines):
-    """Return the estimate at each line, of (step, seconds of training, seconds of a pause)."""
+    """Return the estimate after each (step, seconds of training, seconds of a pause)."""
     pace, estimates = Pace(clock), []
     for step, seconds, pause in lines:
         clock.now += seconds + pause
@@ -162,7 +162,7 @@ def test_the_pace_is_that_of_recent_steps(clock):
     assert paced(clock, (1, 1.0, 0.0), *slow, *fast)[-1] == 1.0
 
 
-def test_an_evaluation_counts_for_all_steps_not_only_for_those_beside_it(clock):
+def test_an_evaluation_counts_for_all_steps_not_only_for_those_during_it(clock):
     before = [(step, 10.0, 0.0) for step in range(11, 1001, 10)]
     *_, undisturbed, after = paced(clock, (1, 1.0, 0.0), *before, (1001, 10.0, 500.0))
     assert undisturbed == 1.0

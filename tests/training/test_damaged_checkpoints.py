@@ -109,7 +109,7 @@ def test_a_description_of_the_wrong_types_is_refused(saved, checkpoints, part, v
 
 @pytest.mark.parametrize("bytes_left", [20, -9])
 @pytest.mark.parametrize(
-    ("file", "told"),
+    ("file", "message"),
     [
         *(
             (f"{name}.safetensors", "damaged or cut short")
@@ -119,12 +119,12 @@ def test_a_description_of_the_wrong_types_is_refused(saved, checkpoints, part, v
     ],
 )
 def test_a_torn_file_is_refused_with_the_advice_to_go_back(
-    saved, checkpoints, file, told, bytes_left
+    saved, checkpoints, file, message, bytes_left
 ):
     torn = (saved[1] / file).read_bytes()[:bytes_left]
     with pytest.raises(
         InputError,
-        match=rf"{file}: {told}.*; no earlier checkpoint is left; a new run with --train",
+        match=rf"{file}: {message}.*; no earlier checkpoint is left; a new run with --train",
     ):
         go_on(saved, checkpoints, file, torn)
 

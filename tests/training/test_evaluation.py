@@ -71,16 +71,16 @@ def test_review_reset_starts_every_review_from_zero(small_model, smaller_split):
 
 @pytest.mark.parametrize("reset", ["strip", "review"])
 def test_reviews_that_are_empty_cost_nothing(small_model, small_split, reset):
-    """First, in a row, and last, as the tweet profile leaves of texts without ASCII."""
+    """They come first, in a row, and last. The tweet profile makes them of texts without ASCII."""
     offsets = np.array(small_split.offsets)
     empty = Split(small_split.tokens, np.r_[[0, 0], offsets, [offsets[-1]]], BYTES)
     expected = score_split(small_model, small_split, reset=reset, lanes=1)
-    found = score_split(small_model, empty, reset=reset, lanes=1)
-    assert found.bits_per_character == pytest.approx(expected.bits_per_character, rel=1e-12)
-    assert found.characters == expected.characters
+    score = score_split(small_model, empty, reset=reset, lanes=1)
+    assert score.bits_per_character == pytest.approx(expected.bits_per_character, rel=1e-12)
+    assert score.characters == expected.characters
     N = small_split.reviews
     factor = np.sqrt((N + 3) / (N + 2) / (N / (N - 1)))  # three more residuals, all of them zero
-    assert found.standard_error == pytest.approx(factor * expected.standard_error, rel=1e-9)
+    assert score.standard_error == pytest.approx(factor * expected.standard_error, rel=1e-9)
 
 
 def test_ranks_together_score_what_one_process_scores(small_model, small_split):
@@ -109,8 +109,8 @@ def test_tokens_are_scored_per_byte_of_their_text(subword_model, subword_split, 
     score = score_split(subword_model.float(), subword_split, lanes=1)
     assert score.characters == len(small_split.tokens)  # the same reviews, as bytes
     assert score.bits_per_character == pytest.approx(bits.sum() / len(small_split.tokens), rel=1e-6)
-    found = evaluate_split(subword_model, subword_split, lanes=1, world=ALONE)
-    assert found == (pytest.approx(score.bits_per_character), score.characters)
+    evaluated = evaluate_split(subword_model, subword_split, lanes=1, world=ALONE)
+    assert evaluated == (pytest.approx(score.bits_per_character), score.characters)
 
 
 def test_the_error_of_tokens_is_that_of_reviews_in_bytes(subword_model, subword_split, small_split):
@@ -168,21 +168,21 @@ def test_texts_of_which_nothing_is_left_are_refused(small_model):
 
 @pytest.mark.parametrize("options", [{}, {"lanes": 1}, {"reset": "review"}])
 def test_progress_ends_at_the_size_of_the_split(small_model, small_split, options):
-    """With short strips more is read, of every review without its first token less."""
-    told = []
-    score_split(small_model, small_split, **options, advance=told.append)
-    assert sum(told) == pytest.approx(len(small_split.tokens))
-    assert len(told) > 1
+    """Short strips read more than the split; reviews without their first token read less."""
+    counts = []
+    score_split(small_model, small_split, **options, advance=counts.append)
+    assert sum(counts) == pytest.approx(len(small_split.tokens))
+    assert len(counts) > 1
 
 
 def test_an_evaluation_adds_up_16_bit_products_in_fp32(smaller_split, monkeypatch):
-    """As training does: by default torch lets a GPU add them up in 16 bits."""
+    """Training does so, too; by default torch lets a GPU add them up in 16 bits."""
     seen, matmul = [], torch.backends.cuda.matmul
     before, costs = matmul.allow_bf16_reduced_precision_reduction, evaluation.token_costs
 
-    def noting(*given, **options):
+    def noting(*arguments, **options):
         seen.append(matmul.allow_bf16_reduced_precision_reduction)
-        return costs(*given, **options)
+        return costs(*arguments, **options)
 
     monkeypatch.setattr(evaluation, "token_costs", noting)
     model = build_model(ModelConfig(hidden_size=8), seed=0)

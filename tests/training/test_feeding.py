@@ -47,8 +47,8 @@ def test_a_copy_to_a_gpu_waits_for_nothing():
 
 
 def assert_same_batch(batch, window):
-    for found, expected in zip(batch[:3], as_batch(window, CPU)[:3], strict=True):
-        assert torch.equal(found, expected)
+    for actual, expected in zip(batch[:3], as_batch(window, CPU)[:3], strict=True):
+        assert torch.equal(actual, expected)
 
 
 @pytest.mark.parametrize("first", [0, 3])
@@ -60,7 +60,7 @@ def test_batches_come_in_order_from_the_step_asked_for(small_split, first):
 
 
 def test_other_lanes_are_read_from_the_next_batch_on(small_split):
-    """Also by the one that was made ahead, of the lanes before."""
+    """The batch that was made ahead, of the earlier lanes, is replaced."""
     lanes, others = (
         Lanes(small_split, lanes=4, window=16, own=own) for own in (slice(3), slice(1, 3))
     )
@@ -75,14 +75,14 @@ class Noted:
     """Lanes that note which windows they were asked for, each of which takes a while."""
 
     def __init__(self, lanes, seconds=0.0):
-        self.lanes, self.seconds, self.made = lanes, seconds, []
+        self.lanes, self.seconds, self.indices = lanes, seconds, []
 
     def assign(self, own):
         self.lanes.assign(own)
 
     def __getitem__(self, index):
         time.sleep(self.seconds)
-        self.made.append(index)
+        self.indices.append(index)
         return self.lanes[index]
 
 
@@ -96,7 +96,7 @@ def test_the_next_batch_is_made_while_this_step_runs(small_split):
             prefetcher.next()
     assert first > 0.01
     assert prefetcher.waited - first < 0.05  # none of the four was waited for
-    assert lanes.made[:5] == [0, 1, 2, 3, 4]
+    assert lanes.indices[:5] == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("first", [0, 3])
@@ -107,7 +107,7 @@ def test_no_window_beyond_the_last_is_made(small_split, first):
         for _ in range(first, 3):
             prefetcher.next()
         prefetcher.assign(slice(0, 2))
-    assert lanes.made == list(range(first, 3))
+    assert lanes.indices == list(range(first, 3))
 
 
 def test_an_error_in_the_thread_is_raised_by_the_step(small_split):

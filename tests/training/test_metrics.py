@@ -103,15 +103,15 @@ def test_the_numbers_of_all_ranks_are_in_one_event_file(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk that is full is Linux's")
-def test_a_row_that_a_full_disk_does_not_take_is_told_by_its_file(tmp_path):
+def test_a_row_that_a_full_disk_does_not_take_is_reported_by_its_file(tmp_path):
     run = PretrainingDirectory(tmp_path)
     run.metrics.symlink_to("/dev/full")
     with (
-        pytest.raises(OSError, match="No space left") as told,
+        pytest.raises(OSError, match="No space left") as error,
         RunLog(run, 0, 4, world=ALONE) as log,
     ):
         log.write({"step": 1}, {})
-    assert told.value.filename == str(run.metrics)
+    assert error.value.filename == str(run.metrics)
 
 
 class GoneWriter:
@@ -137,7 +137,7 @@ def test_events_that_cannot_be_written_end_no_training(tmp_path, caplog):
     assert board._writer.calls == 2  # the first, and the end of the writer's thread
 
 
-def test_events_that_fail_at_the_very_end_are_told_too(tmp_path, caplog):
+def test_events_that_fail_at_the_very_end_are_reported_too(tmp_path, caplog):
     Board(tmp_path, 0, GoneWriter).close()
     assert caplog.text.count("takes no more events") == 1
 
@@ -145,8 +145,8 @@ def test_events_that_fail_at_the_very_end_are_told_too(tmp_path, caplog):
 CPU = torch.device("cpu")
 
 
-def taken(path):
-    """How many optimizer steps a trace has."""
+def steps_in(path):
+    """Return how many optimizer steps a trace has."""
     events = json.loads(path.read_text())["traceEvents"]
     return sum(str(event.get("name", "")).startswith("Optimizer.step") for event in events)
 
@@ -165,7 +165,7 @@ def test_the_steps_that_were_asked_for_are_recorded(tmp_path, span, begins_after
     if recorded is None:
         assert not trace.parent.exists()
     else:
-        assert taken(trace) == recorded
+        assert steps_in(trace) == recorded
 
 
 @pytest.mark.parametrize("span", ["", "3", "3:2", "0:2", "a:b", "1:2:3", "-1:2", "1:99999999999"])
@@ -178,10 +178,10 @@ def test_a_run_writes_its_trace_and_the_same_rows_as_without(tmp_path):
     for name, more in (("with", {"log.profile": "3:4"}), ("without", {})):
         done(run(*small_run(tmp_path / name, 6, **more)))
     assert rows_of(tmp_path / "with") == rows_of(tmp_path / "without")
-    assert taken(tmp_path / "with" / "profile" / "trace-rank-0.json") == 2
+    assert steps_in(tmp_path / "with" / "profile" / "trace-rank-0.json") == 2
     done(run("main.py", "--resume", tmp_path / "with", "--train.steps", "8",
                   "--log.profile", "7:7"))  # fmt: skip
-    assert taken(tmp_path / "with" / "profile" / "trace-rank-0.json") == 1
+    assert steps_in(tmp_path / "with" / "profile" / "trace-rank-0.json") == 1
 
 
 def test_a_trace_that_cannot_be_written_ends_no_training(tmp_path, caplog):

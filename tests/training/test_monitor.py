@@ -59,15 +59,15 @@ def test_the_unit_that_knows_the_label_is_found(sets, monkeypatch):
     means = iter([features(probe.train.labels), features(probe.val.labels)])
     pooled = (np.pad(mean, ((0, 0), (0, 6))) for mean in means)  # last states of zero
     monkeypatch.setattr("training.probe.features_in_order", lambda *_, **__: next(pooled))
-    found = probe.measure(None)
-    assert found["probe_last_accuracy"] == pytest.approx(0.5, abs=0.1)
-    assert (found["probe_unit"], found["probe_unit_accuracy"]) == (4, 1.0)
-    assert found["probe_accuracy"] >= 0.9
+    row = probe.measure(None)
+    assert row["probe_last_accuracy"] == pytest.approx(0.5, abs=0.1)
+    assert (row["probe_unit"], row["probe_unit_accuracy"]) == (4, 1.0)
+    assert row["probe_accuracy"] >= 0.9
 
 
-def test_the_mean_and_the_last_state_of_a_model_are_told_apart(sets):
+def test_the_mean_and_the_last_state_of_a_model_differ(sets):
     probe, model = read_probe(sets), build_model(ModelConfig(hidden_size=8), seed=3)
-    found = probe.measure(model)
+    row = probe.measure(model)
     for pooling, key in (("mean", "probe_accuracy"), ("last", "probe_last_accuracy")):
         train, val = (
             features_in_order(model, sequences, kind=FeatureKind(pooling=pooling))
@@ -75,8 +75,8 @@ def test_the_mean_and_the_last_state_of_a_model_are_told_apart(sets):
         )
         fitted = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=200))
         expected = fitted.fit(train, probe.train.labels).score(val, probe.val.labels)
-        assert found[key] == pytest.approx(expected)
-    assert found["probe_accuracy"] != found["probe_last_accuracy"]
+        assert row[key] == pytest.approx(expected)
+    assert row["probe_accuracy"] != row["probe_last_accuracy"]
 
 
 def test_no_more_texts_are_read_than_asked_for(sets):
@@ -103,27 +103,28 @@ def test_finite_weights_that_predict_nothing_finite_have_diverged():
         monitor.show(trainer, SimpleNamespace(board=None))
 
 
-class Meeting(World):
-    """A world alone that counts its meetings."""
+class CountingWorld(World):
+    """A world of one rank that counts its barriers."""
 
-    met = 0
+    barriers = 0
 
     def barrier(self):
-        object.__setattr__(self, "met", self.met + 1)
+        object.__setattr__(self, "barriers", self.barriers + 1)
 
 
-def test_ranks_meet_after_every_part_of_an_examination(sets):
-    trainer, world = make_trainer(), Meeting(0, 1, CPU)
+def test_ranks_synchronize_after_every_part_of_an_examination(sets):
+    trainer, world = make_trainer(), CountingWorld(0, 1, CPU)
     config = EvaluateConfig(probe_train=sets[0], probe_val=sets[1])
     monitor = Monitor(config, open_corpus(CORPUS), world)
-    assert len(monitor.sample(trainer.model)) == world.met <= SAMPLE_LENGTH  # after every character
-    before, parts = world.met, []
-    monitor.probe.measure(trainer.model, lambda: parts.append(world.met))
+    characters = len(monitor.sample(trainer.model))
+    assert characters == world.barriers <= SAMPLE_LENGTH
+    before, parts = world.barriers, []
+    monitor.probe.measure(trainer.model, lambda: parts.append(world.barriers))
     longest = max(len(sequence) for part in monitor.probe.sequences for sequence in part)
     assert len(parts) >= 2 + longest / 128  # two regressions; blocks of bytes
     board = SimpleNamespace(add_text=lambda *_: None)
     monitor.show(trainer, SimpleNamespace(board=board))
-    assert world.met - before > len(parts)
+    assert world.barriers - before > len(parts)
 
 
 def test_a_run_shows_what_it_writes_and_knows(tmp_path, sets):

@@ -41,7 +41,7 @@ def test_equals_cross_entropy_in_fp64(dtype, rows):
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
-def test_a_share_changes_the_gradient_and_not_the_value(dtype):
+def test_a_gradient_scale_changes_the_gradient_and_not_the_value(dtype):
     inputs, targets = make_inputs(dtype)
     inputs = [tensor.requires_grad_() for tensor in inputs]
     whole = linear_cross_entropy(*inputs, targets, 20)
@@ -50,12 +50,12 @@ def test_a_share_changes_the_gradient_and_not_the_value(dtype):
     for scale in (1 / 50, inputs[2].new_tensor(1 / 50)):
         nats = linear_cross_entropy(*inputs, targets, 20, scale)
         assert torch.equal(nats, whole)
-        for actual, wanted in zip(torch.autograd.grad(nats, inputs), expected, strict=True):
-            assert (actual.double() - wanted).norm() <= 2 * eps * wanted.double().norm()
+        for actual, precise in zip(torch.autograd.grad(nats, inputs), expected, strict=True):
+            assert (actual.double() - precise).norm() <= 2 * eps * precise.double().norm()
 
 
 @pytest.mark.parametrize("scale", [1.0, 1 / 50])
-def test_on_matrix_units_it_is_the_same(scale, monkeypatch):
+def test_on_amx_it_is_the_same(scale, monkeypatch):
     emulate_tiles(monkeypatch)
     inputs, targets = make_inputs(torch.bfloat16)
     inputs = [tensor.requires_grad_() for tensor in inputs]
@@ -65,9 +65,9 @@ def test_on_matrix_units_it_is_the_same(scale, monkeypatch):
     expected = torch.autograd.grad(3 * scale * each.sum(), exact)
     eps = torch.finfo(torch.bfloat16).eps
     assert nats.item() == pytest.approx(each.sum().item(), rel=eps)
-    made = torch.autograd.grad(3 * nats, inputs, retain_graph=True)
-    for actual, wanted in zip(made, expected, strict=True):
-        assert (actual.double() - wanted).norm() <= 2 * eps * wanted.norm()
+    gradients = torch.autograd.grad(3 * nats, inputs, retain_graph=True)
+    for actual, precise in zip(gradients, expected, strict=True):
+        assert (actual.double() - precise).norm() <= 2 * eps * precise.norm()
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         nats.backward()
 
@@ -117,16 +117,16 @@ class LargestTensor(TorchDispatchMode):
     elements = 0
 
     def __torch_dispatch__(self, function, types, arguments=(), options=None):
-        made = function(*arguments, **(options or {}))
-        if isinstance(made, torch.Tensor):
-            self.elements = max(self.elements, made.numel())
-        return made
+        result = function(*arguments, **(options or {}))
+        if isinstance(result, torch.Tensor):
+            self.elements = max(self.elements, result.numel())
+        return result
 
 
 def test_a_large_vocabulary_is_never_whole():
     inputs, targets = make_inputs(torch.float32, N=600, H=4, V=32_000)
     expected, _ = exact_loss(inputs, targets)
     with LargestTensor() as largest:
-        found = linear_cross_entropy(*inputs, targets)
-    assert found == pytest.approx(expected.item(), rel=1e-5)
+        nats = linear_cross_entropy(*inputs, targets)
+    assert nats == pytest.approx(expected.item(), rel=1e-5)
     assert largest.elements == 512 * 32_000

@@ -27,7 +27,7 @@ TENSORS = ("model.safetensors", "optimizer.safetensors")
 
 @pytest.fixture
 def packed(tmp_path):
-    """The frozen run as it is packed unless told otherwise."""
+    """The frozen run as it is packed by default."""
     pack_run(RUN, tmp_path / "run.tar.zst", weights="fp32", moments="bf16")
     return tmp_path / "run.tar.zst"
 
@@ -79,7 +79,7 @@ def test_a_checkpoint_that_is_being_written_is_left_alone(tmp_path):
     assert (partial / "model.safetensors").read_bytes() == b"half"
 
 
-def test_a_checkpoint_that_the_run_removes_meanwhile_is_told(tmp_path, monkeypatch):
+def test_a_checkpoint_that_the_run_removes_meanwhile_is_reported(tmp_path, monkeypatch):
     def removed(source, target):
         shutil.rmtree(source)
         raise shutil.Error([(str(source), str(target), "No such file or directory")])

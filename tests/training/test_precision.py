@@ -37,7 +37,7 @@ def test_auto_is_fp32_if_torch_cannot_tell(monkeypatch):
     ],
 )
 def test_auto_says_where_fp16_is_faster(monkeypatch, caplog, capability, expected, warned):
-    """On V100 and T4, whose tensor cores multiply fp16 and no bf16."""
+    """Tensor cores of V100 and T4 multiply fp16, but not bf16."""
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
     monkeypatch.setattr(torch, "tensor", lambda value, **_: torch.as_tensor(value))
     assert agreed_precision(World(0, 1, torch.device("cuda")), "auto") == expected
@@ -74,7 +74,7 @@ def test_sums_in_16_bits_are_off_during_a_step_and_restored_after_it(before):
         seen.append(settings())
         raise RuntimeError("out of memory")
 
-    seen, found = [], settings()
+    seen, original = [], settings()
     trainer = make_trainer()
     hook = register_module_forward_pre_hook(fail)
     try:
@@ -86,5 +86,5 @@ def test_sums_in_16_bits_are_off_during_a_step_and_restored_after_it(before):
         assert settings() == [before] * 2
     finally:
         hook.remove()
-        for name, setting in zip(names, found, strict=True):
+        for name, setting in zip(names, original, strict=True):
             setattr(matmul, name, setting)

@@ -101,7 +101,7 @@ def test_a_row_has_the_speeds_since_the_one_before():
 
 
 def test_ranks_leave_a_pause_together():
-    """So none counts another's evaluation as its own computing, nor as waiting."""
+    """No rank counts another's evaluation as its own computing or waiting."""
     events = []
     world = SimpleNamespace(barrier=lambda: events.append("met"))
     meter = ThroughputMeter(world, exchange=None, prefetcher=None)
@@ -154,7 +154,7 @@ def test_a_gpu_is_known_by_its_name(name, expected):
 
 
 def test_the_limit_is_that_of_the_products_or_of_reading_the_weights():
-    """Microseconds for a byte of all lanes on an H200, from its data sheet."""
+    """The limits are microseconds for a byte of all lanes on an H200, from its data sheet."""
 
     def limit(units, lanes, dtype=torch.bfloat16):
         return 1e6 * limit_seconds(5 * units**2, lanes, dtype, H200)
@@ -166,9 +166,9 @@ def test_the_limit_is_that_of_the_products_or_of_reading_the_weights():
 
 @pytest.mark.parametrize("config", [{}, {"layers": 2}, {"weight_norm": False}])
 def test_operations_are_those_of_the_performance_model(config):
-    made = ModelConfig(hidden_size=32, **config)
-    expected = Workload.of(made).operations_per_token
-    assert operations_per_token(build_model(made, 0)) == expected
+    model = ModelConfig(hidden_size=32, **config)
+    expected = Workload.of(model).operations_per_token
+    assert operations_per_token(build_model(model, 0)) == expected
 
 
 class Gpus(World):

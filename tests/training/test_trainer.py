@@ -62,13 +62,13 @@ def test_a_row_is_the_mean_over_its_steps_their_windows_and_micro_batches():
             trainer.train(*(as_batch(window, CPU) for window in windows[first : first + 2]))
         row = trainer.close_row()
         assert row["characters"] == characters
-        counted = sum(window.characters for window in windows[begin:end])
-        bits = sum(alone[begin:end]) / counted
+        targets = sum(window.characters for window in windows[begin:end])
+        bits = sum(alone[begin:end]) / targets
         assert row["train_bits_per_character"] == pytest.approx(bits, rel=1e-6)
 
 
 class Asking(World):
-    """A world that counts how often ranks are asked for something."""
+    """A world that counts its gathers."""
 
     asked = 0
 
@@ -230,7 +230,7 @@ def test_a_length_that_a_run_cannot_have_is_refused(length, message):
 def train_noting_dropout(trainer, seed=0, windows=1):
     """Take a step; return what dropout multiplied by: of each micro-batch, [B, H]."""
     used = []
-    hook = trainer.objective.register_forward_pre_hook(lambda _, given: used.append(given[3]))
+    hook = trainer.objective.register_forward_pre_hook(lambda _, inputs: used.append(inputs[3]))
     trainer.train(*(as_batch(make_window(seed=seed + n), CPU) for n in range(windows)))
     hook.remove()
     return used
@@ -247,17 +247,17 @@ def test_ranks_together_draw_the_mask_of_one_process():
 
 
 def test_a_rank_draws_only_the_mask_of_its_own_lanes():
-    """All before them would be numbers for a day, and for terabytes."""
+    """Drawing the masks of all lanes before them would take a day and terabytes."""
     far = slice(10**9, 10**9 + 3)
     assert draw_dropout_mask(0.5, seed=0, window=0, lanes=far, units=1024).shape == (3, 1024)
 
 
 @pytest.mark.parametrize("lanes", [slice(0, 7), slice(2, 5), slice(5, 5)])
 def test_the_mask_is_the_one_that_earlier_runs_drew(lanes):
-    """For all lanes at once, with the generator that numpy gives for the seed and the window."""
+    """Those drew for all lanes together, with NumPy's generator of the seed and the window."""
     whole = np.random.default_rng([3, 11]).random((7, 8)) >= 0.4
-    kept = draw_dropout_mask(0.4, seed=3, window=11, lanes=lanes, units=8)
-    assert kept.tolist() == whole[lanes].tolist()
+    mask = draw_dropout_mask(0.4, seed=3, window=11, lanes=lanes, units=8)
+    assert mask.tolist() == whole[lanes].tolist()
 
 
 def test_the_decoder_learns_nothing_from_units_that_are_dropped():
@@ -271,15 +271,15 @@ def test_the_decoder_learns_nothing_from_units_that_are_dropped():
 
 
 def test_lane_groups_hide_the_units_that_one_group_hides():
-    found = []
+    results = []
     for groups in (1, 3):
         trainer = make_trainer(dropout=0.5, parallel=ParallelConfig(lane_groups=groups))
         masks = torch.cat(train_noting_dropout(trainer))
-        found.append(gradients(trainer))
+        results.append(gradients(trainer))
         assert len({tuple(mask) for mask in masks.tolist()}) == 3  # each lane has its own
-    for name, gradient in found[0].items():
+    for name, gradient in results[0].items():
         # The sums of three lanes, in another order; fp32.
-        torch.testing.assert_close(found[1][name], gradient, rtol=1e-5, atol=1e-7, msg=name)
+        torch.testing.assert_close(results[1][name], gradient, rtol=1e-5, atol=1e-7, msg=name)
 
 
 def test_each_window_of_a_step_has_a_mask_of_its_own():

@@ -8,7 +8,7 @@ from transfer.regression import Examples
 
 
 def make_examples(count, seed, polarity=1.0):
-    """Unit 3 of 8 tells the label, the others are noise."""
+    """Unit 3 of 8 shows the label, the others are noise."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 2, count)
     features = rng.normal(size=(count, 8)).astype(np.float32)

@@ -70,7 +70,7 @@ def test_everything_a_reader_needs_is_written(tmp_path, loaded, sets):
     assert sum(map(sum, list(figures["neuron_by_label"].values())[1:])) == 80
 
 
-def test_a_file_beside_the_classifiers_is_refused_before_anything_is_fitted(tmp_path, loaded, sets):
+def test_a_file_among_the_classifiers_is_refused_before_anything_is_fitted(tmp_path, loaded, sets):
     notes = tmp_path / "out/classifier/notes.txt"
     notes.parent.mkdir(parents=True)
     notes.write_text("mine")
@@ -98,22 +98,22 @@ def test_the_classifier_repeats_the_reported_accuracy(tmp_path, telling_model, s
     assert classifier.threshold == results["threshold"]["value"]
     assert (chosen == sets[2].labels).mean() == results["threshold"]["test_accuracy"]
     learned = features_in_order(telling_model, list(map(loaded.tokens, sets[0].texts)))
-    kept = load_areas(tmp_path / "out" / "classifier", hidden_size=12)
+    areas = load_areas(tmp_path / "out" / "classifier", hidden_size=12)
     # Values that rounding makes equal may count half.
-    np.testing.assert_allclose(kept, per_unit_auc(learned, sets[0].labels, 12), atol=0.005)
+    np.testing.assert_allclose(areas, per_unit_auc(learned, sets[0].labels, 12), atol=0.005)
 
 
 def test_a_classifier_is_replaced_whole_or_not_at_all(tmp_path, loaded, sets, monkeypatch):
     run_transfer(loaded, sets, tmp_path / "out")
     before = contents_of(tmp_path / "out/classifier")
 
-    def is_full(*given):
+    def is_full(*arguments):
         raise OSError("no room")
 
     monkeypatch.setattr(experiment, "save_areas", is_full)  # after weights and description
-    turned = [replace(part, labels=1 - part.labels, classes=("a", "b")) for part in sets]
+    opposite = [replace(part, labels=1 - part.labels, classes=("a", "b")) for part in sets]
     with pytest.raises(OSError, match="no room"):
-        run_transfer(loaded, turned, tmp_path / "out")
+        run_transfer(loaded, opposite, tmp_path / "out")
     assert contents_of(tmp_path / "out/classifier") == before
 
 
@@ -124,17 +124,17 @@ def contents_of(folder):
 def test_the_test_set_chooses_nothing(tmp_path, loaded, sets):
     *chosen_on, tested = sets
     praised = replace(tested, labels=np.ones_like(tested.labels))
-    found = [
+    results = [
         run_transfer(loaded, [*chosen_on, last], tmp_path / name)
         for name, last in (("right", tested), ("praised", praised))
     ]
-    assert found[0]["test_accuracy"] != found[1]["test_accuracy"]  # it is read
-    assert found[0]["nonzero"] > 0  # there is something to choose
+    assert results[0]["test_accuracy"] != results[1]["test_accuracy"]  # it is read
+    assert results[0]["nonzero"] > 0  # there is something to choose
     for key in ("c", "nonzero", "val_accuracy"):
-        assert found[0][key] == found[1][key]
+        assert results[0][key] == results[1][key]
     for key in ("index", "polarity", "weight", "val_accuracy"):
-        assert found[0]["neuron"][key] == found[1]["neuron"][key]
-    assert found[0]["threshold"]["value"] == found[1]["threshold"]["value"]
+        assert results[0]["neuron"][key] == results[1]["neuron"][key]
+    assert results[0]["threshold"]["value"] == results[1]["threshold"]["value"]
     classifiers = [
         (tmp_path / name / "classifier/classifier.safetensors").read_bytes()
         for name in ("right", "praised")
@@ -179,9 +179,9 @@ def test_three_classes_from_fit_to_label(tmp_path, small_model, sets):
     histogram = figures["neuron_by_label"]
     assert sum(histogram["label question"]) == 40
     classifier = SentimentClassifier.from_pretrained(tmp_path / "model", tmp_path / "out")
-    found = classifier.predict(three[2].texts)
+    labels = classifier.predict(three[2].texts)
     expected = np.array(classifier.classes)[three[2].labels]
-    assert (found == expected).mean() == results["test_accuracy"]
+    assert (labels == expected).mean() == results["test_accuracy"]
     assert classifier.predict_proba(["Does it fit 7?"]).argmax() == 2
 
 
@@ -213,7 +213,7 @@ def test_a_validation_set_of_one_class_is_refused_before_any_work(tmp_path, load
     assert not (tmp_path / "out").exists()
 
 
-def test_a_regression_without_weights_is_told(tmp_path, telling_model, caplog):
+def test_a_regression_without_weights_is_reported(tmp_path, telling_model, caplog):
     """The labels have nothing to do with the texts, which are alike."""
     alike = LabelledSet(["a day"] * 40, np.array([0, 1] * 20), ("0", "1"))
     results = run_transfer(
@@ -225,9 +225,9 @@ def test_a_regression_without_weights_is_told(tmp_path, telling_model, caplog):
 
 def test_baselines(sets):
     train, val, test = sets
-    share = test.labels.mean()
+    positive = test.labels.mean()
     majority = majority_accuracy(train, test)
-    assert majority == pytest.approx(share if train.labels.mean() > 0.5 else 1 - share)
+    assert majority == pytest.approx(positive if train.labels.mean() > 0.5 else 1 - positive)
     assert tfidf_accuracy(train, val, test) > majority
 
 
@@ -238,9 +238,9 @@ def test_every_baseline_is_fitted_on_train_chosen_on_val_and_scored_on_test(
         return emphatic(build_model(model.config, seed))
 
     monkeypatch.setattr(experiment, "untrained_like", untrained)
-    found = measure_baselines(loaded, sets, FeatureCache(tmp_path), seed=3, untrained=2)
-    assert found["majority"]["test_accuracy"] == majority_accuracy(sets[0], sets[2])
-    assert found["tfidf"]["test_accuracy"] == tfidf_accuracy(*sets)
+    baselines = measure_baselines(loaded, sets, FeatureCache(tmp_path), seed=3, untrained=2)
+    assert baselines["majority"]["test_accuracy"] == majority_accuracy(sets[0], sets[2])
+    assert baselines["tfidf"]["test_accuracy"] == tfidf_accuracy(*sets)
     by_hand = []
     for seed in (3, 4):
         model = untrained(telling_model, seed)
@@ -248,18 +248,18 @@ def test_every_baseline_is_fitted_on_train_chosen_on_val_and_scored_on_test(
         train, val, test = map(Examples, read, (part.labels for part in sets))
         by_hand.append(fit_regression(train, val, seed).accuracy(test))
         assert fit_regression(train, val, seed).accuracy(val) != by_hand[-1]
-    assert found["untrained"]["accuracies"] == by_hand
+    assert baselines["untrained"]["accuracies"] == by_hand
     assert by_hand[0] != by_hand[1]
 
 
 def test_c_of_a_bag_of_words_is_the_smallest_of_the_best_on_val(sets):
     train, val, _ = sets
     vectorizer = bag_of_words()
-    known = vectorizer.fit_transform(train.texts), train.labels
+    learned = vectorizer.fit_transform(train.texts), train.labels
     swapped = replace(val, labels=1 - val.labels)  # so that the weakest fit is best
     for held_out in (swapped, val):
         grid = [2.0**exponent for exponent in range(-2, 9)]
-        fits = [LogisticRegression(C=c, max_iter=1000).fit(*known) for c in grid]
+        fits = [LogisticRegression(C=c, max_iter=1000).fit(*learned) for c in grid]
         features = vectorizer.transform(val.texts)
         scores = [fit.score(features, held_out.labels) for fit in fits]
         assert len(set(scores)) > 1
@@ -293,7 +293,7 @@ def test_ratios_of_counts_are_those_of_naive_bayes():
     assert good == pytest.approx(np.log((3 / 5) / (1 / 6)))  # smoothed by one, each class to one
 
 
-def test_marks_beside_a_word_do_not_make_it_another_word():
+def test_marks_next_to_a_word_do_not_make_it_another_word():
     train = LabelledSet(["Good day.", "bad day!"] * 20, np.array([1, 0] * 20), ("0", "1"))
     marked = LabelledSet(["(good)", '"BAD",'], np.array([1, 0]), ("0", "1"))
     assert tfidf_accuracy(train, train, marked) == 1.0

@@ -65,7 +65,7 @@ class Interrupted:
 
 
 def test_a_note_without_its_file_is_of_no_use(tmp_path, small_model):
-    """Else a second kill before the next note would leave zeros for features."""
+    """Otherwise a second kill before the next note would leave zeros for features."""
     texts = [BYTES.encode(f"text number {i:02d}".encode()) for i in range(30)]
     expected = FeatureCache(tmp_path / "whole").features(small_model, texts, "a")
     cut = FeatureCache(tmp_path / "cut")
@@ -79,7 +79,7 @@ def test_a_note_without_its_file_is_of_no_use(tmp_path, small_model):
 
 
 class Overtaken(Interrupted):
-    """A model in the midst of whose batch another command begins, and has a while to run."""
+    """A model during whose batch another command starts and runs for a while."""
 
     def __init__(self, model, batch, other):
         super().__init__(model, batch)
@@ -96,18 +96,18 @@ class Overtaken(Interrupted):
 
 def test_of_two_commands_at_once_one_computes_and_both_have_the_features(tmp_path, small_model):
     expected = FeatureCache(tmp_path / "alone").features(small_model, TEXTS, "a")
-    second, found = Interrupted(small_model, None), []
+    second, results = Interrupted(small_model, None), []
 
     def command():
-        found.append(FeatureCache(tmp_path / "shared").features(second, TEXTS, "a"))
+        results.append(FeatureCache(tmp_path / "shared").features(second, TEXTS, "a"))
 
     other = Thread(target=command)
     first = Overtaken(small_model, 3, other)
-    found.append(FeatureCache(tmp_path / "shared").features(first, TEXTS, "a"))
+    results.append(FeatureCache(tmp_path / "shared").features(first, TEXTS, "a"))
     other.join(timeout=60)
     assert second.begun == 0
-    assert len(found) == 2
-    for features in found:
+    assert len(results) == 2
+    for features in results:
         np.testing.assert_array_equal(features, expected)
     assert len(list((tmp_path / "shared").iterdir())) == 1
 

@@ -18,42 +18,42 @@ def test_the_difference_of_paired_proportions():
     # Of 50, 9 are right only before and 4 only after: variance (b + c - (b - c)^2 / n) / n^2.
     before = np.array([True] * 9 + [False] * 4 + [True] * 30 + [False] * 7)
     after = np.array([False] * 9 + [True] * 4 + [True] * 30 + [False] * 7)
-    found = paired_difference(before, after)
+    result = paired_difference(before, after)
     margin = 1.959964 * np.sqrt(13 - 25 / 50) / 50
-    assert found["lost"] == pytest.approx(0.1)
-    assert found["lost_interval"] == pytest.approx([0.1 - margin, 0.1 + margin], abs=1e-6)
+    assert result["lost"] == pytest.approx(0.1)
+    assert result["lost_interval"] == pytest.approx([0.1 - margin, 0.1 + margin], abs=1e-6)
 
 
-@pytest.mark.parametrize(("lost", "kept"), [(0, 9), (9, 0), (-9, 0)])
-def test_pairs_that_are_all_alike_have_an_interval_and_no_point(lost, kept):
-    before = np.array([True] * (max(lost, 0) + kept) + [False] * max(-lost, 0))
-    after = np.array([lost < 0] * abs(lost) + [True] * kept)
-    found = paired_difference(before, after)
+@pytest.mark.parametrize(("lost", "same"), [(0, 9), (9, 0), (-9, 0)])
+def test_pairs_that_are_all_alike_have_an_interval_and_no_point(lost, same):
+    before = np.array([True] * (max(lost, 0) + same) + [False] * max(-lost, 0))
+    after = np.array([lost < 0] * abs(lost) + [True] * same)
+    result = paired_difference(before, after)
     # Agresti and Min's, from the counts: a half more of each of the four, two in all.
     only_before, only_after, n = max(lost, 0) + 0.5, max(-lost, 0) + 0.5, 11
     middle = (only_before - only_after) / n
     margin = 1.959964 * np.sqrt(only_before + only_after - (only_before - only_after) ** 2 / n) / n
     expected = np.clip([middle - margin, middle + margin], -1, 1)
-    assert found["lost"] == lost / 9
-    assert found["lost_interval"] == pytest.approx(expected, abs=1e-6)
-    assert found["lost_interval"][0] < found["lost_interval"][1]
+    assert result["lost"] == lost / 9
+    assert result["lost_interval"] == pytest.approx(expected, abs=1e-6)
+    assert result["lost_interval"][0] < result["lost_interval"][1]
 
 
 def test_the_difference_of_separate_proportions():
     # The first example of Newcombe (1998, Statistics in Medicine 17): 56 of 70 and 48 of 80.
     counts = ((56, 70), (48, 80))
-    found = separate_difference(*((k / n, accuracy_interval(k / n, n)) for k, n in counts))
-    assert found["difference"] == pytest.approx(0.2)
-    assert found["difference_interval"] == pytest.approx([0.0524, 0.3339], abs=1e-4)
+    result = separate_difference(*((k / n, accuracy_interval(k / n, n)) for k, n in counts))
+    assert result["difference"] == pytest.approx(0.2)
+    assert result["difference_interval"] == pytest.approx([0.0524, 0.3339], abs=1e-4)
 
 
 def test_draws_have_a_mean_a_band_and_two_intervals():
-    found = over_draws([0.6, 0.7, 0.8], tested=100)
-    assert found["test_accuracy"] == pytest.approx(0.7)
-    assert found["test_interval"] == accuracy_interval(0.7, 100)
-    assert found["band"] == pytest.approx([0.62, 0.78])
+    row = over_draws([0.6, 0.7, 0.8], tested=100)
+    assert row["test_accuracy"] == pytest.approx(0.7)
+    assert row["test_interval"] == accuracy_interval(0.7, 100)
+    assert row["band"] == pytest.approx([0.62, 0.78])
     margin = 4.302653 * 0.1 / np.sqrt(3)  # Student's t, two degrees of freedom
-    assert found["mean_interval"] == pytest.approx([0.7 - margin, 0.7 + margin], abs=1e-6)
+    assert row["mean_interval"] == pytest.approx([0.7 - margin, 0.7 + margin], abs=1e-6)
     margin = 12.706205 * 0.1  # one degree of freedom; the mean's deviation is half of 0.2
     assert margin > 0.7
     assert over_draws([0.6, 0.8], tested=100)["mean_interval"] == [0.0, 1.0]
@@ -62,17 +62,17 @@ def test_draws_have_a_mean_a_band_and_two_intervals():
 
 def test_one_draw_has_the_interval_of_one_classifier():
     wilson = binomtest(1489, 1821).proportion_ci(0.95, method="wilson")
-    found = over_draws([1489 / 1821], tested=1821)
-    assert found["band"] == [1489 / 1821] * 2  # a point, which says nothing of other texts
-    assert found["draw_interval"] == pytest.approx([wilson.low, wilson.high], abs=1e-12)
+    row = over_draws([1489 / 1821], tested=1821)
+    assert row["band"] == [1489 / 1821] * 2  # a point, which says nothing of other texts
+    assert row["draw_interval"] == pytest.approx([wilson.low, wilson.high], abs=1e-12)
 
 
 def test_draws_and_texts_add_in_squares():
     low, high = accuracy_interval(0.7, 100)
     margin = 4.302653 * 0.1 * np.sqrt(4 / 3)  # Student's t, two degrees of freedom
-    found = draw_interval([0.6, 0.7, 0.8], 100)
+    interval = draw_interval([0.6, 0.7, 0.8], 100)
     below, above = np.sqrt(margin**2 + (0.7 - low) ** 2), np.sqrt(margin**2 + (high - 0.7) ** 2)
-    assert found == pytest.approx([0.7 - below, min(0.7 + above, 1.0)], abs=1e-6)
+    assert interval == pytest.approx([0.7 - below, min(0.7 + above, 1.0)], abs=1e-6)
     assert draw_interval([0.7] * 3, 100) == pytest.approx([low, high], abs=1e-12)
     assert draw_interval([0.1, 0.9], 50) == [0.0, 1.0]
 

@@ -8,13 +8,13 @@ from transfer.regression import accuracy_interval
 
 GENERATOR = np.random.default_rng(0)
 TRUTH = (GENERATOR.random((30, 3)) > 0.6).astype(np.int64)
-TOLD = np.where(GENERATOR.random((30, 3)) > 0.3, TRUTH, 1 - TRUTH)
-TRUTH[:2], TOLD[:1] = 0, 0  # one text with no label and none told
+CHOICES = np.where(GENERATOR.random((30, 3)) > 0.3, TRUTH, 1 - TRUTH)
+TRUTH[:2], CHOICES[:1] = 0, 0  # one text with no label and none chosen
 CLASSES = ("a", "b", "c")
 
 
-def counts(truth, told):
-    pairs = list(zip(truth.tolist(), told.tolist(), strict=True))
+def counts(truth, choices):
+    pairs = list(zip(truth.tolist(), choices.tolist(), strict=True))
     return [pairs.count(pair) for pair in ((1, 1), (0, 1), (1, 0), (0, 0))]
 
 
@@ -30,49 +30,49 @@ def scores(tp, fp, fn, tn):
 
 
 def test_several_labels():
-    found = describe_choices(TRUTH, TOLD, CLASSES)
-    columns = [counts(TRUTH[:, c], TOLD[:, c]) for c in range(3)]
+    metrics = describe_choices(TRUTH, CHOICES, CLASSES)
+    columns = [counts(TRUTH[:, c], CHOICES[:, c]) for c in range(3)]
     each = [scores(*column) for column in columns]
     pooled = scores(*map(sum, zip(*columns, strict=True)))
     for name in ("f1", "precision", "recall", "jaccard"):
-        assert found[f"{name}_macro"] == pytest.approx(np.mean([s[name] for s in each]))
-        assert found[f"{name}_micro"] == pytest.approx(pooled[name])
-    assert found["accuracy"] == pytest.approx(pooled["accuracy"])
-    assert found["mcc"] == pytest.approx(pooled["mcc"])
-    assert found["mcc_macro"] == pytest.approx(np.mean([s["mcc"] for s in each]))
+        assert metrics[f"{name}_macro"] == pytest.approx(np.mean([s[name] for s in each]))
+        assert metrics[f"{name}_micro"] == pytest.approx(pooled[name])
+    assert metrics["accuracy"] == pytest.approx(pooled["accuracy"])
+    assert metrics["mcc"] == pytest.approx(pooled["mcc"])
+    assert metrics["mcc_macro"] == pytest.approx(np.mean([s["mcc"] for s in each]))
     for name, column in zip(CLASSES, each, strict=True):
-        row = found["per_class"][name]
+        row = metrics["per_class"][name]
         assert {key: row[key] for key in column} == pytest.approx(column)
         assert row["accuracy_interval"] == accuracy_interval(row["accuracy"], 30)
-    positives = [found["per_class"][name]["positives"] for name in CLASSES]
+    positives = [metrics["per_class"][name]["positives"] for name in CLASSES]
     assert positives == [tp + fn for tp, _, fn, _ in columns]
-    sets = [[set(np.flatnonzero(row)) for row in part] for part in (TRUTH, TOLD)]
+    sets = [[set(np.flatnonzero(row)) for row in part] for part in (TRUTH, CHOICES)]
     jaccard = [len(t & c) / len(t | c) if t | c else 1.0 for t, c in zip(*sets, strict=True)]
-    assert found["jaccard_samples"] == pytest.approx(np.mean(jaccard))
+    assert metrics["jaccard_samples"] == pytest.approx(np.mean(jaccard))
     whole = [t == c for t, c in zip(*sets, strict=True)]
-    assert found["subset_accuracy"] == pytest.approx(np.mean(whole))
+    assert metrics["subset_accuracy"] == pytest.approx(np.mean(whole))
 
 
 def test_one_label_each():
-    truth, told = TRUTH.argmax(1), TOLD.argmax(1)
-    found = describe_choices(truth, told, CLASSES)
-    assert found["accuracy"] == found["f1_micro"] == np.mean(truth == told)
-    each = [scores(*counts(truth == c, told == c))["f1"] for c in range(3)]
-    assert found["f1_macro"] == pytest.approx(np.mean(each))
-    assert "jaccard_samples" not in found
-    assert "jaccard_samples_interval" not in found
-    assert found["accuracy_interval"] == accuracy_interval(found["accuracy"], 30)
+    truth, choices = TRUTH.argmax(1), CHOICES.argmax(1)
+    metrics = describe_choices(truth, choices, CLASSES)
+    assert metrics["accuracy"] == metrics["f1_micro"] == np.mean(truth == choices)
+    each = [scores(*counts(truth == c, choices == c))["f1"] for c in range(3)]
+    assert metrics["f1_macro"] == pytest.approx(np.mean(each))
+    assert "jaccard_samples" not in metrics
+    assert "jaccard_samples_interval" not in metrics
+    assert metrics["accuracy_interval"] == accuracy_interval(metrics["accuracy"], 30)
 
 
 def test_intervals_hold_the_value_and_shrink_with_texts():
     widths = []
     for times in (1, 16):
-        truth, told = (np.tile(part, (times, 1)) for part in (TRUTH, TOLD))
-        found = describe_choices(truth, told, CLASSES)
+        truth, choices = (np.tile(part, (times, 1)) for part in (TRUTH, CHOICES))
+        metrics = describe_choices(truth, choices, CLASSES)
         for name in ("accuracy", "f1_micro", "f1_macro", "jaccard_samples", "subset_accuracy"):
-            low, high = found[f"{name}_interval"]
-            assert low < found[name] < high
-        low, high = found["f1_micro_interval"]
+            low, high = metrics[f"{name}_interval"]
+            assert low < metrics[name] < high
+        low, high = metrics["f1_micro_interval"]
         widths.append(high - low)
     assert widths[1] == pytest.approx(widths[0] / 4, rel=0.15)  # 16 times the texts
 
@@ -85,12 +85,12 @@ def test_sums_are_the_same_however_many_draws_are_made_at_once(monkeypatch):
 
 
 def test_an_absent_class_has_a_score_of_zero_and_no_warning():
-    found = describe_choices(np.array([0, 1, 0]), np.array([0, 1, 1]), CLASSES)
-    assert found["per_class"]["c"]["f1"] == 0
-    assert found["f1_macro"] == pytest.approx((2 / 3 + 2 / 3 + 0) / 3)
+    metrics = describe_choices(np.array([0, 1, 0]), np.array([0, 1, 1]), CLASSES)
+    assert metrics["per_class"]["c"]["f1"] == 0
+    assert metrics["f1_macro"] == pytest.approx((2 / 3 + 2 / 3 + 0) / 3)
 
 
-def test_a_drawn_text_without_labels_for_which_none_is_told_is_right():
+def test_a_drawn_text_without_labels_for_which_none_is_chosen_is_right():
     none = np.zeros((8, 3), np.int64)
     assert describe_choices(none, none, CLASSES)["jaccard_samples_interval"] == [1.0, 1.0]
 
@@ -98,14 +98,14 @@ def test_a_drawn_text_without_labels_for_which_none_is_told_is_right():
 def test_the_draws_agree_with_the_normal_distribution_of_many_texts():
     """400 texts, all their labels right in half of them: 0.5 +- 1.96 standard errors."""
     truth = np.zeros((400, 2), np.int64)
-    told = np.repeat(np.arange(400)[:, None] % 2, 2, axis=1)
-    low, high = describe_choices(truth, told, ("a", "b"))["accuracy_interval"]
+    choices = np.repeat(np.arange(400)[:, None] % 2, 2, axis=1)
+    low, high = describe_choices(truth, choices, ("a", "b"))["accuracy_interval"]
     # Each end is the 25th of 1000 draws: 0.085 standard errors, of the two three times 3 %.
     assert high - low == pytest.approx(2 * 1.96 * 0.5 / 20, rel=0.09)
 
 
 def test_another_seed_draws_other_texts():
-    first, same, other = (describe_choices(TRUTH, TOLD, CLASSES, seed) for seed in (1, 1, 2))
+    first, same, other = (describe_choices(TRUTH, CHOICES, CLASSES, seed) for seed in (1, 1, 2))
     assert first == same
     assert first["f1_macro_interval"] != other["f1_macro_interval"]
     assert first["f1_macro"] == other["f1_macro"]

@@ -32,25 +32,25 @@ def test_the_neuron_is_found_with_its_polarity(polarity):
 
 
 def test_the_seed_reaches_every_fit():
-    """It shows in the last digits: liblinear takes the examples in an order that it draws."""
+    """It changes the last digits: liblinear draws the order of the examples."""
     rng = np.random.default_rng(0)
     labels = np.arange(60) % 2
     features = rng.normal(1, 1, (60, 8)) + labels[:, None] * [0, 0, 0.8, 1, 0, 0, 0, 0]
     train = Examples(features, labels)
-    found = []
+    coefficients = []
     for options in ({}, {"seed": 0}, {"seed": 7}):
         fit = fit_regression(train, train, **options)
         neuron = find_neuron(fit, train, train, **options)
         unit = regression.regress_on_unit(3, fit, train, train, **options)
         fits = (fit, neuron.regression, unit.regression)
-        found.append([fit.coefficients.tolist() for fit in fits])
-    default, same, other = found
+        coefficients.append([fit.coefficients.tolist() for fit in fits])
+    default, same, other = coefficients
     assert default == same
     assert all(one != another for one, another in zip(default, other, strict=True))
 
 
 def test_a_fit_that_was_stopped_has_not_converged(monkeypatch):
-    """scikit-learn's warning of it goes no further; any other does."""
+    """scikit-learn's warning of it is caught; any other is not."""
     train, val = make_examples(60, 0), make_examples(60, 1)
     monkeypatch.setattr(regression, "MAX_ITERATIONS", 1)
     assert fit_regression(train, val).converged is False
@@ -67,11 +67,11 @@ def test_one_class_that_was_stopped_is_enough_not_to_have_converged(monkeypatch)
     monkeypatch.setattr(regression, "C_GRID", (1.0,))
     examples = make_classes(60, 0)
     fitted = regression.OneVsRestClassifier(regression.l1_regression(1.0))
-    taken = [
+    iterations = [
         fit.n_iter_.max() for fit in fitted.fit(examples.features, examples.labels).estimators_
     ]
-    assert min(taken) < max(taken)
-    for most, converged in ((max(taken), False), (max(taken) + 1, True)):
+    assert min(iterations) < max(iterations)
+    for most, converged in ((max(iterations), False), (max(iterations) + 1, True)):
         monkeypatch.setattr(regression, "MAX_ITERATIONS", most)
         assert fit_regression(examples, examples).converged is converged
 
@@ -82,8 +82,8 @@ def test_c_of_one_unit_is_chosen_on_val():
     )
     alone = [fit_regression(train.units([0]), each.units([0])) for each in (train, val)]
     assert alone[0].c != alone[1].c
-    found = regression.regress_on_unit(0, fit_regression(train, val), train, val).regression
-    assert found.c == alone[1].c
+    chosen = regression.regress_on_unit(0, fit_regression(train, val), train, val).regression
+    assert chosen.c == alone[1].c
 
 
 def test_a_score_of_zero_is_the_first_class():
@@ -94,7 +94,7 @@ def test_a_score_of_zero_is_the_first_class():
 
 @pytest.mark.parametrize("polarity", [1.0, -1.0])
 def test_correlation_looks_past_means_and_scales(polarity):
-    """Of a class of a tenth, so that a mean that is left in would weigh."""
+    """One text in ten is positive, so that a mean that is not removed would show."""
     rng = np.random.default_rng(0)
     labels = (np.arange(200) % 10 == 0).astype(int)
     features = rng.normal(size=(200, 8))
@@ -126,7 +126,7 @@ def test_c_is_the_smallest_of_the_best_on_val():
 
 
 def make_classes(count, seed):
-    """Units 1, 4 and 6 of 8 tell one class each; the others are noise."""
+    """Units 1, 4 and 6 of 8 show one class each; the others are noise."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 3, count)
     features = rng.normal(size=(count, 8)).astype(np.float32)

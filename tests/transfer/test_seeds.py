@@ -30,7 +30,7 @@ def test_a_seed_out_of_bounds_is_refused(seed):
     ],
 )
 def test_commands_refuse_before_anything_is_read(script, options, words, tmp_path):
-    """No model and no text is there to read; they would say so."""
+    """There is no model and no text; reading them would be another error."""
     names = ("model", "train", "val", "test", "output")
     files = [word for name in names for word in (f"--{name}", tmp_path / name)]
     process = run(f"scripts/{script}.py", *files, "--seed", str(2**32 - 1), *options)

@@ -8,7 +8,7 @@ from transfer.thresholds import choose_threshold
 
 
 def draw(seed, count=40):
-    """Probabilities, some of them equal, that lean on labels of which few are positive."""
+    """Probabilities, some of them equal, that follow labels of which few are positive."""
     generator = np.random.default_rng(seed)
     labels = (generator.random(count) < 0.25).astype(np.int64)
     return np.round((0.5 * labels + generator.random(count)) / 1.5, 1), labels
@@ -19,11 +19,11 @@ def test_no_cut_has_a_better_f1(seed):
     probabilities, labels = draw(seed)
     cuts = np.linspace(-0.05, 1.05, 12)  # one between any two probabilities, one beyond each end
     chosen = choose_threshold(probabilities, labels, "f1")
-    best, found = (
+    best, own = (
         max(f1_score(labels, probabilities > cut, zero_division=0.0) for cut in each)
         for each in (cuts, [chosen])
     )
-    assert found == pytest.approx(best, abs=1e-12)
+    assert own == pytest.approx(best, abs=1e-12)
     assert 0 <= chosen <= 1
 
 
@@ -40,7 +40,7 @@ def test_the_threshold_is_a_half_unless_another_is_better():
     [(0.1, 0.2, 0.3, 0.4, 0.35), (0.6, 0.7, 0.8, 0.9, 0.65)],
 )
 def test_of_equal_cuts_the_one_nearest_to_a_half_is_chosen(low, lower, upper, high, nearest):
-    """Either cut beside the two in the middle, which are the wrong way round, errs once."""
+    """Either cut next to the two in the middle, which are the wrong way round, errs once."""
     probabilities = np.array([low] * 10 + [lower, upper] + [high] * 10)
     labels = np.array([0] * 10 + [1, 0] + [1] * 10)
     assert choose_threshold(probabilities, labels) == pytest.approx(nearest)
@@ -72,13 +72,13 @@ def test_equal_probabilities_leave_one_half(probabilities):
     assert choose_threshold(np.array(probabilities), labels) == 0.5
 
 
-@pytest.mark.parametrize(("mended", "expected"), [(4, 0.5), (5, 0.75)])
+@pytest.mark.parametrize(("fixed", "expected"), [(4, 0.5), (5, 0.75)])
 def test_a_cut_is_surely_better_by_more_than_two_standard_errors_of_what_it_changes(
-    mended, expected
+    fixed, expected
 ):
-    """It mends all that it changes: n of n, where chance alone has a deviation of sqrt(n)."""
-    probabilities = np.array([0.6] * mended + [0.9] * 20)
-    labels = np.array([0] * mended + [1] * 20)
+    """It fixes all that it changes: n of n, where chance alone has a deviation of sqrt(n)."""
+    probabilities = np.array([0.6] * fixed + [0.9] * 20)
+    labels = np.array([0] * fixed + [1] * 20)
     assert choose_threshold(probabilities, labels) == pytest.approx(expected)
 
 
@@ -90,7 +90,7 @@ def test_a_probability_of_one_half_is_not_above_one_half(below, above, expected)
 
 @pytest.mark.parametrize(("label", "expected"), [(1, 0.25), (0, 0.75)])
 def test_a_cut_outside_all_probabilities_may_be_best(label, expected):
-    """Nine texts in ten have one class, and the model tells none of them apart."""
+    """Nine texts in ten have one class, and the model separates none of them."""
     labels = np.array([label] * 90 + [1 - label] * 10)
     probabilities = np.full(100, 0.5 if label else 0.51)
     cut = choose_threshold(probabilities, labels)

@@ -52,16 +52,16 @@ def test_a_unit_separates_as_its_best_pooling_does_its_best_class():
     np.testing.assert_allclose(per_unit_auc(features, several, 3), expected, atol=1e-12)
 
 
-def test_of_two_classes_the_area_tells_which_end_means_the_last():
-    """Of two poolings, that of the one farther from one half."""
+def test_of_two_classes_the_area_says_which_end_means_the_last():
+    """With two poolings, it is the area farther from one half."""
     features, classes = coarse(11)
     last = classes == 2
     each = np.array([area(column, last) for column in features.T]).reshape(2, 3)
     expected = [max(pair, key=lambda value: abs(value - 0.5)) for pair in each.T]
-    found = per_unit_auc(features, last.astype(int), 3)
-    np.testing.assert_allclose(found, expected, atol=1e-12)
-    assert min(found) < 0.5 < max(found)
-    np.testing.assert_allclose(per_unit_auc(-features, last.astype(int), 3), 1 - found)
+    areas = per_unit_auc(features, last.astype(int), 3)
+    np.testing.assert_allclose(areas, expected, atol=1e-12)
+    assert min(areas) < 0.5 < max(areas)
+    np.testing.assert_allclose(per_unit_auc(-features, last.astype(int), 3), 1 - areas)
 
 
 def test_classes_that_all_or_none_have_separate_nothing():

@@ -222,13 +222,13 @@ def test_the_script_refuses_in_one_line(tmp_path):
     assert names(tmp_path / "data" / "sst") == []
 
 
-@pytest.mark.parametrize("taken", ["data", "data/sst"])
-def test_a_file_in_place_of_the_folder_is_refused(tmp_path, taken):
-    (tmp_path / taken).parent.mkdir(exist_ok=True)
-    (tmp_path / taken).write_text("mine")
+@pytest.mark.parametrize("name", ["data", "data/sst"])
+def test_a_file_in_place_of_the_folder_is_refused(tmp_path, name):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("mine")
     process = run("scripts/download_data.py", "sst", "--output", tmp_path / "data")
-    assert_refused(process, f"{tmp_path / taken}: is a file; name a folder")
-    assert (tmp_path / taken).read_text() == "mine"
+    assert_refused(process, f"{tmp_path / name}: is a file; name a folder")
+    assert (tmp_path / name).read_text() == "mine"
 
 
 @pytest.mark.parametrize(
@@ -265,12 +265,12 @@ def test_names_and_addresses():
 
 def test_nothing_else_talks_to_a_server():
     talking = {"urllib", "http", "requests", "httpx", "ftplib"}
-    found = {
+    users = {
         path.relative_to(ROOT).as_posix()
         for path in SOURCES
         if {name.split(".")[0] for name in imports_of(path)} & talking
     }
-    assert found == {
+    assert users == {
         "model/server/application.py",  # answers on this machine
         "model/reading/inputs.py",  # names the path of a file:// address
         "data_utils/download/downloads.py",

@@ -9,7 +9,7 @@ import pytest
 
 
 class Acting(logging.Handler):
-    """Acts, as Ctrl-C or another process may, when the log says certain words."""
+    """Calls a function when the log says certain words; it may act as Ctrl-C or another process."""
 
     def __init__(self, words, act):
         super().__init__()
@@ -51,11 +51,11 @@ def interrupted_removal(folder, name):
     remove = shutil.rmtree
 
     def remove_one(path, **options):
-        found = next(path.glob(name), None) if folder in path.name else None
-        if found is None:
+        file = next(path.glob(name), None) if folder in path.name else None
+        if file is None:
             remove(path, **options)
             return
-        found.unlink()
+        file.unlink()
         raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:

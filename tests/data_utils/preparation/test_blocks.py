@@ -74,9 +74,9 @@ def test_blocks_read_what_one_reader_reads(tmp_path_factory, lines, size, compre
     except InputError:  # at the end: no records, or none with a text
         if not content and not compress:
             return  # an empty file is refused before it is cut
-    encoded, rows, found = through_blocks(path, replace(REQUEST, block_bytes=size))
+    encoded, rows, counts = through_blocks(path, replace(REQUEST, block_bytes=size))
     assert encoded == expected
-    assert found == report
+    assert counts == report
     assert rows == sorted(set(rows))
 
 

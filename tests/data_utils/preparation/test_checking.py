@@ -70,12 +70,12 @@ def test_a_corpus_with_another_split_or_vocabulary_has_another_fingerprint():
     meta = {"splits": {name: {"sha256": "a" * 64} for name in corpus.SPLITS}}
     changed = [{"splits": meta["splits"] | {name: {"sha256": "b" * 64}}} for name in corpus.SPLITS]
     changed += [meta | {"tokenizer_sha256": digit * 64} for digit in "cd"]
-    found = {corpus.Corpus({}, each).fingerprint for each in (meta, *changed)}
-    assert len(found) == 1 + len(changed)
+    fingerprints = {corpus.Corpus({}, each).fingerprint for each in (meta, *changed)}
+    assert len(fingerprints) == 1 + len(changed)
 
 
 @pytest.mark.parametrize(
-    ("section", "key", "value", "told"),
+    ("section", "key", "value", "message"),
     [
         ("train", "reviews", -1, "splits.train.reviews is -1; it must be at least zero"),
         ("valid", "bytes", True, "splits.valid.bytes is True; it must be a whole number"),
@@ -89,13 +89,13 @@ def test_a_corpus_with_another_split_or_vocabulary_has_another_fingerprint():
         ("meta", "text_profile", "none", "text profile"),
     ],
 )
-def test_a_damaged_description_is_refused_by_name(tmp_path, section, key, value, told):
+def test_a_damaged_description_is_refused_by_name(tmp_path, section, key, value, message):
     shutil.copytree(SAVED, tmp_path / "corpus")
     path = tmp_path / "corpus" / META_FILE
     meta = json.loads(path.read_text())
     {"meta": meta, "splits": meta["splits"], **meta["splits"]}[section][key] = value
     path.write_text(json.dumps(meta))
-    with pytest.raises(InputError, match=rf"{META_FILE}: .*{told}.*; prepare the corpus again$"):
+    with pytest.raises(InputError, match=rf"{META_FILE}: .*{message}.*; prepare the corpus again$"):
         open_corpus(path.parent)
 
 

@@ -87,9 +87,9 @@ def test_held_out_reviews_of_the_first_are_not_learned_from(products, tmp_path):
     ]
     other = prepared(tmp_path, "other", [*held_out, "a film"], split=(1, 0, 0))
     join_corpora([products, other], tmp_path / "both")
-    found = Counter(review for name in SPLITS for review in reviews_in(tmp_path / "both", name))
-    assert len(found) == 61
-    assert set(found.values()) == {1}
+    counts = Counter(review for name in SPLITS for review in reviews_in(tmp_path / "both", name))
+    assert len(counts) == 61
+    assert set(counts.values()) == {1}
 
 
 def test_corpora_of_one_vocabulary_are_joined(tmp_path):

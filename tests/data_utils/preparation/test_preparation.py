@@ -47,7 +47,7 @@ def source(tmp_path):
 
 
 def test_an_input_that_cannot_be_read_is_named_not_the_corpus(tmp_path, source, monkeypatch):
-    def is_broken(*given):
+    def is_broken(*arguments):
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr("data_utils.preparation.blocks.open", is_broken, raising=False)
@@ -83,10 +83,10 @@ def test_every_part_of_the_work_shows_its_progress_to_the_end(tmp_path, source):
 def test_every_review_lands_whole_in_one_split(tmp_path, source):
     prepare_corpus([source], tmp_path / "out", split=(8, 1, 1))
     corpus = open_corpus(tmp_path / "out")
-    found = [review for name in SPLITS for review in reviews_of(corpus.splits[name])]
+    reviews = [review for name in SPLITS for review in reviews_of(corpus.splits[name])]
     expected = [text_profile("openai").encode(text) for text in TEXTS]
-    assert Counter(found) == Counter(expected)
-    assert found != expected  # shuffled
+    assert Counter(reviews) == Counter(expected)
+    assert reviews != expected  # shuffled
     assert [corpus.splits[name].reviews for name in SPLITS] == [160, 20, 20]
 
 
@@ -141,7 +141,7 @@ def test_the_seed_decides_the_order(tmp_path, source):
 
 
 def test_keys_are_those_of_splitmix64_as_it_is_published():
-    """Else the same command would make another corpus, which no run could resume on."""
+    """With other keys the same command would make a corpus on which no run could resume."""
     keys = keys_of(np.arange(1, 4, dtype=np.uint64), seed=0)
     assert [f"{key:016x}" for key in keys.tolist()] == [
         "e220a8397b1dcdaf",
@@ -189,10 +189,10 @@ def test_only_unfinished_blocks_are_encoded_again(tmp_path, source):
     unfinish(tmp_path / "out.partial" / "blocks", 4)
     change_unnoticed(source, b"review", b"REVIEW")
     prepare_corpus([source], tmp_path / "out", **settings)
-    found = reviews_in(tmp_path / "out")
-    kept = sum(b"review" in review for review in found)
-    assert 0 < kept < len(TEXTS)
-    assert all(b"REVIEW" in review for review in found[kept:])
+    reviews = reviews_in(tmp_path / "out")
+    finished = sum(b"review" in review for review in reviews)
+    assert 0 < finished < len(TEXTS)
+    assert all(b"REVIEW" in review for review in reviews[finished:])
 
 
 def interrupt_while_sorting(source, output, **settings):
@@ -253,11 +253,11 @@ def test_what_strict_reading_refused_continues_without_it(tmp_path):
     assert not (tmp_path / "out").exists()
     change_unnoticed(source, b"review", b"REVIEW")
     prepare_corpus([source], tmp_path / "out", **settings)
-    found = reviews_in(tmp_path / "out")
-    assert len(found) == 201
-    kept = [b"review" in review for review in found]
-    assert all(kept[:-20])  # only the block in which line 201 is was left to do
-    assert not any(kept[-2:])
+    reviews = reviews_in(tmp_path / "out")
+    assert len(reviews) == 201
+    unchanged = [b"review" in review for review in reviews]
+    assert all(unchanged[:-20])  # only the block in which line 201 is was left to do
+    assert not any(unchanged[-2:])
 
 
 def test_what_was_not_read_strictly_is_read_again(tmp_path):
@@ -296,7 +296,7 @@ def test_a_work_folder_that_is_a_link_is_refused(tmp_path, source):
 
 
 def test_of_duplicates_one_stays_however_much_is_sorted_at_a_time(tmp_path):
-    """As in a corpus of many megabytes: a stretch begins within the blocks."""
+    """A stretch begins within the blocks, as in a corpus of many megabytes."""
     texts = [f"text {i * i % 97}" for i in range(300)] + ["  text 3 "]  # equal once it is cleaned
     source = write_texts(tmp_path / "in.jsonl", texts)
     settings = {"deduplicate": True, "split": (8, 1, 1)}
@@ -304,9 +304,9 @@ def test_of_duplicates_one_stays_however_much_is_sorted_at_a_time(tmp_path):
         pieces = PieceSizes(block_bytes=1500, sorted_bytes=sorted_bytes)
         meta = prepare_corpus([source], tmp_path / name, pieces=pieces, **settings)
     corpus = open_corpus(tmp_path / "many")
-    found = [review for name in SPLITS for review in reviews_of(corpus.splits[name])]
-    assert len(found) == len(set(found)) == len({i * i % 97 for i in range(300)})
-    assert meta["reading"]["duplicates"] == len(texts) - len(found)
+    reviews = [review for name in SPLITS for review in reviews_of(corpus.splits[name])]
+    assert len(reviews) == len(set(reviews)) == len({i * i % 97 for i in range(300)})
+    assert meta["reading"]["duplicates"] == len(texts) - len(reviews)
     assert files_of(tmp_path / "one") == files_of(tmp_path / "many")
 
 
@@ -328,17 +328,17 @@ def test_the_order_of_the_input_can_be_kept(tmp_path, source):
     pieces = PieceSizes(block_bytes=700, sorted_bytes=900)
     prepare_corpus([source], tmp_path / "out", shuffle=False, split=(8, 1, 1), pieces=pieces)
     corpus = open_corpus(tmp_path / "out")
-    found = [review for name in SPLITS for review in reviews_of(corpus.splits[name])]
-    assert found == [text_profile("openai").encode(text) for text in TEXTS]
+    reviews = [review for name in SPLITS for review in reviews_of(corpus.splits[name])]
+    assert reviews == [text_profile("openai").encode(text) for text in TEXTS]
 
 
 def test_equal_files_are_shuffled_apart(tmp_path):
-    """A review's place decides, not its words."""
+    """The place of a review decides its order, not its words."""
     for name in ("a", "b"):
         write_texts(tmp_path / f"{name}.jsonl", [f"{i}" for i in range(300)])
     prepare_corpus([tmp_path / "a.jsonl", tmp_path / "b.jsonl"], tmp_path / "out", split=(1, 0, 0))
-    found = reviews_in(tmp_path / "out")
-    assert sum(a == b for a, b in pairwise(found)) < 10
+    reviews = reviews_in(tmp_path / "out")
+    assert sum(a == b for a, b in pairwise(reviews)) < 10
 
 
 @pytest.mark.parametrize(
@@ -365,8 +365,8 @@ def test_it_says_which_key_the_texts_are_from(tmp_path, source, caplog):
     with caplog.at_level("INFO"):
         prepare_corpus([source, other, plain], tmp_path / "out", pieces=MANY_BLOCKS)
     assert "records by the key of their text: 'text' 200" in caplog.messages
-    told = f"{other}: comma, UTF-8, 1 row, text column 'sentence' (--text-key)"
-    assert told in caplog.messages
+    message = f"{other}: comma, UTF-8, 1 row, text column 'sentence' (--text-key)"
+    assert message in caplog.messages
     assert not any(record.levelname == "WARNING" for record in caplog.records)
 
 
@@ -374,15 +374,15 @@ def test_it_warns_where_one_input_has_its_texts_under_several_keys(tmp_path, sou
     with source.open("a") as file:
         file.write(json.dumps({"reviewText": "another shop's"}) + "\n")
     prepare_corpus([source], tmp_path / "out")
-    told = "records by the key of their text: 'text' 200, 'reviewText' 1"
-    assert [f"{source}: {told}; to read only one give --text-key"] == caplog.messages
+    counts = "records by the key of their text: 'text' 200, 'reviewText' 1"
+    assert [f"{source}: {counts}; to read only one give --text-key"] == caplog.messages
     caplog.clear()
     prepare_corpus([source], tmp_path / "one", text_key="text")
     assert caplog.messages == []
 
 
 def test_many_files_take_no_look_at_the_folder_each(tmp_path, monkeypatch):
-    """Else a hundred thousand files of one review would take hours."""
+    """With a look for each, a hundred thousand files of one review would take hours."""
     for number in range(30):
         (tmp_path / f"{number}.txt").write_text(f"review {number}")
     looks, glob = [], Path.glob
@@ -424,15 +424,15 @@ def test_utf16_is_read(tmp_path):
 
 
 def test_a_table_is_read_with_its_options(tmp_path, caplog):
-    """A file of Windows without a header was called one without a text."""
+    """A file from Windows without a header used to be refused as one without a text."""
     rows = "1;Ein sch\u00f6nes Ger\u00e4t, das mir sehr gut gef\u00e4llt und lange h\u00e4lt\n" * 3
     path, corpus = tmp_path / "a.csv", tmp_path / "corpus"
     path.write_text(f"Nr;Kommentar\n{rows}", encoding="cp1252")
     with caplog.at_level("INFO"):
         meta = prepare_corpus([path], corpus, split=(1, 0, 0))
     assert meta["splits"]["train"]["reviews"] == 3
-    told = f"{path}: semicolon, cp1252, 3 rows, text column 'Kommentar' (--text-key)"
-    assert told in caplog.messages
+    message = f"{path}: semicolon, cp1252, 3 rows, text column 'Kommentar' (--text-key)"
+    assert message in caplog.messages
     path.write_text(rows, encoding="cp1252")
     with pytest.raises(InputError, match="its first line looks like a row; add a header"):
         prepare_corpus([path], tmp_path / "other")

@@ -29,13 +29,13 @@ if __name__ == "__main__":
 
 
 def name_and_wait(piece):
-    """Say which process works; then work for long."""
+    """Print the id of this process, then sleep."""
     print(os.getpid(), flush=True)
     time.sleep(600)
 
 
 def test_the_processes_of_a_killed_command_end(tmp_path):
-    """Else they would wait for work for ever, and write into what the next command prepares."""
+    """Workers that live on would wait for ever, or write into the corpus of the next command."""
     (tmp_path / "prepare.py").write_text(WORKERS)
     with subprocess.Popen(
         [sys.executable, tmp_path / "prepare.py"],

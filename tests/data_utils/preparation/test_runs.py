@@ -54,7 +54,7 @@ def test_of_reviews_with_both_halves_equal_the_first_in_the_input_stays(run, mos
 
 @pytest.fixture
 def folder():
-    """A folder in memory where the system has one: to flush thousands of files takes minutes."""
+    """A folder in memory if the system has one: flushing thousands of files takes minutes."""
     memory = "/dev/shm"
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as name:
         yield Path(name)
@@ -89,9 +89,9 @@ def test_stretches_hold_the_reviews_in_order_and_about_the_same_bytes(write, shu
     reviews = [b"%04d" % (key % 10_000) * (n // 4) for key, n in zip(keys, lengths, strict=True)]
     for first in range(0, len(lengths), 20):
         runs = write(reviews[first : first + 20], keys[first : first + 20])
-    found = merged(runs, 8000, shuffled=shuffled)
-    assert list(chain.from_iterable(found)) == [reviews[place] for place in np.argsort(keys)]
-    sizes = [sum(map(len, part)) for part in found]
+    stretches = merged(runs, 8000, shuffled=shuffled)
+    assert list(chain.from_iterable(stretches)) == [reviews[place] for place in np.argsort(keys)]
+    sizes = [sum(map(len, part)) for part in stretches]
     assert max(sizes) <= 8000 * 1.6
     assert len(sizes) <= 2 + sum(lengths) // 8000
 
@@ -107,9 +107,9 @@ def test_each_of_many_short_runs_is_opened_a_few_times(write):
     for number in range(200):
         written = write([b"%03d" % number], [number << 32 | 7])
     runs = [CountedRun(*run) for run in written]
-    found = merged(runs, 3, shuffled=False)
+    stretches = merged(runs, 3, shuffled=False)
     assert len(opened) <= 20 * len(runs)  # not once for each stretch
-    assert b"".join(chain.from_iterable(found)) == b"".join(
+    assert b"".join(chain.from_iterable(stretches)) == b"".join(
         b"%03d" % number for number in range(200)
     )
 

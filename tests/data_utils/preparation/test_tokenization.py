@@ -52,7 +52,7 @@ def whole(tmp_path, source):
 
 
 def test_a_split_whose_reviews_are_all_empty_can_be_read(tmp_path):
-    """Such as one tweet of which the profile leaves nothing."""
+    """The profile may leave nothing of the only tweet."""
     path = write_texts(tmp_path / "in.jsonl", [*TEXTS, "\u6f22"])
     config = VocabularyConfig(tokenizer="bpe", size=330, sample_bytes=20_000)
     settings = Preparation(
@@ -67,14 +67,14 @@ def test_a_split_whose_reviews_are_all_empty_can_be_read(tmp_path):
 def test_the_text_is_that_of_the_corpus_of_bytes(tmp_path, source, kind):
     meta = prepare_corpus([source], tmp_path / "out", tokenizer=kind)
     of_bytes = prepare_corpus([source], tmp_path / "bytes", tokenizer="bytes")
-    found, expected = (open_corpus(tmp_path / name) for name in ("out", "bytes"))
-    assert (found.tokenizer.kind, found.tokenizer.vocabulary_size) == (kind, 330)
+    corpus, expected = (open_corpus(tmp_path / name) for name in ("out", "bytes"))
+    assert (corpus.tokenizer.kind, corpus.tokenizer.vocabulary_size) == (kind, 330)
     for name in SPLITS:
-        assert reviews_of(found.splits[name]) == reviews_of(expected.splits[name])
+        assert reviews_of(corpus.splits[name]) == reviews_of(expected.splits[name])
         size = meta["splits"][name]
         assert size["bytes"] == of_bytes["splits"][name]["bytes"]
-        assert size["tokens"] == len(found.splits[name].tokens) < size["bytes"]
-    assert found.splits["train"].tokens.dtype == np.uint16
+        assert size["tokens"] == len(corpus.splits[name].tokens) < size["bytes"]
+    assert corpus.splits["train"].tokens.dtype == np.uint16
     assert meta["format_version"] == 2
     assert check_corpus(tmp_path / "out") == meta["splits"]
 
@@ -162,13 +162,13 @@ def test_too_little_memory_for_the_trainer_is_said(tmp_path, monkeypatch):
 def test_a_vocabulary_is_taken_from_a_corpus(tmp_path, whole):
     other = write_texts(tmp_path / "other.jsonl", ["quite another text"])
     prepare_corpus([other], tmp_path / "out", tokenizer=str(whole), split=(1, 0, 0))
-    found = open_corpus(tmp_path / "out")
-    assert found.tokenizer.fingerprint == open_corpus(whole).tokenizer.fingerprint
-    assert reviews_of(found.splits["train"]) == [b"\n quite another text "]
+    corpus = open_corpus(tmp_path / "out")
+    assert corpus.tokenizer.fingerprint == open_corpus(whole).tokenizer.fingerprint
+    assert reviews_of(corpus.splits["train"]) == [b"\n quite another text "]
 
 
 def test_a_second_preparation_writes_the_tokens_of_its_own_vocabulary(tmp_path, source, whole):
-    """In one process, into a folder of the same name, and from one of the same name."""
+    """One process prepares twice into the same folder, with two vocabularies."""
     prepare_corpus([source], tmp_path / "other", size=400)
     prepare_corpus([source], tmp_path / "out", tokenizer=str(tmp_path / "other"))
     shutil.rmtree(tmp_path / "out")
@@ -222,7 +222,7 @@ def test_a_long_review_does_not_use_the_sample_up():
     assert len(sample_reviews(split, 20_000, seed=0)) > 100
 
 
-def test_another_vocabulary_beside_the_corpus_is_named(whole):
+def test_another_vocabulary_next_to_the_corpus_is_named(whole):
     content = (whole / TOKENIZER_FILE).read_bytes()
     (whole / TOKENIZER_FILE).write_bytes(content + b"\0")
     with pytest.raises(InputError, match=r"not the vocabulary that meta\.json names"):

@@ -24,7 +24,7 @@ POINTS = design(
 )  # fmt: skip
 
 
-def made(point, *, per_node=4):
+def simulated(point, *, per_node=4):
     """Return what a sweep would have written of a point, had the model said the truth.
 
     Eight ranks are two nodes. Adasum takes a quarter more than it sends bytes for.
@@ -61,7 +61,7 @@ def made(point, *, per_node=4):
 
 
 def modelled(points):
-    return SweepModel([Observation.of(made(point)) for point in points])
+    return SweepModel([Observation.of(simulated(point)) for point in points])
 
 
 TRUTH = {
@@ -89,7 +89,7 @@ def test_a_fit_finds_what_made_the_sweep(fit_of_all):
 
 
 def test_what_computes_too_is_foretold_but_not_fitted(fit_of_all):
-    result = describe(*fit_of_all, [made(point) for point in POINTS])
+    result = describe(*fit_of_all, [simulated(point) for point in POINTS])
     errors = {row["name"]: row["error"] for row in result["points"]}
     left_out = {row["name"] for row in result["points"] if not row["fitted"]}
     assert left_out == {name for name in errors if "adasum" in name}
@@ -113,13 +113,13 @@ def test_sweeps_that_tell_too_little_are_refused():
 def folder(tmp_path):
     (tmp_path / "sweep").mkdir()
     for point in POINTS:
-        write_json(tmp_path / "sweep" / f"{point.name}.json", made(point))
+        write_json(tmp_path / "sweep" / f"{point.name}.json", simulated(point))
     return tmp_path / "sweep"
 
 
 def test_the_command_writes_numbers(folder, tmp_path, capsys):
     output = tmp_path / "fit.json"
-    failed = {**made(POINTS[3]), "failure": "out of memory", "summary": None, "repeats": []}
+    failed = {**simulated(POINTS[3]), "failure": "out of memory", "summary": None, "repeats": []}
     write_json(folder / f"{POINTS[3].name}.json", failed)
     measured.explain(measured.Options(sweep=folder, output=output))
     result = read_json(output)
@@ -131,7 +131,7 @@ def test_the_command_writes_numbers(folder, tmp_path, capsys):
 
 
 def test_unlike_or_failed_sweeps_are_refused(folder):
-    other = {**made(POINTS[0]), "settings": {**SETTINGS.settings, "window": 64}}
+    other = {**simulated(POINTS[0]), "settings": {**SETTINGS.settings, "window": 64}}
     write_json(folder / f"{POINTS[0].name}.json", other)
     with pytest.raises(InputError, match="different settings"):
         measured.explain(measured.Options(sweep=folder))

@@ -37,13 +37,13 @@ def test_four_parameters_explain_fifteen_points(published):
 
 def test_the_result_in_the_repository_is_that_of_the_code(published):
     result, _, _ = published
-    kept = read_json(ROOT / "experiments/scaling/results/published.json")
+    committed = read_json(ROOT / "experiments/scaling/results/published.json")
     for key in ("predicted", "parameters", "errors"):
         for name, value in result[key].items():
-            assert kept[key][name] == pytest.approx(value, rel=1e-4, abs=1e-5)
+            assert committed[key][name] == pytest.approx(value, rel=1e-4, abs=1e-5)
     for key, row in (("extrapolation", "worst_beyond"), ("size_alone", "part_explained")):
-        assert kept[key][row] == pytest.approx(result[key][row], rel=1e-3)
-    for ours, theirs in zip(result["rivals"], kept["rivals"], strict=True):
+        assert committed[key][row] == pytest.approx(result[key][row], rel=1e-3)
+    for ours, theirs in zip(result["rivals"], committed["rivals"], strict=True):
         assert ours["worst"] == pytest.approx(theirs["worst"], rel=1e-2)
 
 
@@ -54,12 +54,13 @@ def test_deviations_are_those_of_data_drawn_again():
     for _ in range(200):
         noisy = truth * (1 + reading * random.standard_normal(len(x)))
         fits.append(fit(lambda v: v["a"] * x + v["b"], noisy, starts))
-    told = fit(lambda v: v["a"] * x + v["b"], truth, starts).deviations(np.full(len(x), reading))
+    exact = fit(lambda v: v["a"] * x + v["b"], truth, starts)
+    errors = exact.deviations(np.full(len(x), reading))
     for name in starts:
         drawn = np.std([fitted.values[name] for fitted in fits])
-        assert told[name] == pytest.approx(drawn, rel=0.2)
+        assert errors[name] == pytest.approx(drawn, rel=0.2)
     by_errors = np.mean([fitted.deviations()["a"] for fitted in fits])
-    assert by_errors == pytest.approx(told["a"], rel=0.1)
+    assert by_errors == pytest.approx(errors["a"], rel=0.1)
 
 
 def test_two_values_that_do_the_same_are_correlated():

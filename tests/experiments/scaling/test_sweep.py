@@ -1,4 +1,4 @@
-"""The sweep: its points, its turns, failures, interruptions; two ranks for real where slow."""
+"""The sweep: its points, its rounds, failures, interruptions; two ranks for real where slow."""
 
 import sys
 from dataclasses import replace
@@ -37,7 +37,7 @@ def repeat_of(seconds):
 
 
 class StandIn:
-    """Measures at once, and fails where it is told to."""
+    """Measures without delay, and fails for the names in `fails`."""
 
     def __init__(self, *, fails=(), stops_after=None):
         self.fails, self.stops_after = fails, stops_after
@@ -56,7 +56,7 @@ def swept(folder, stand_in, **changes):
     return [read_json(results.path_of(folder, point)) for point in TWO]
 
 
-def test_repeats_take_turns_and_keep_their_quartiles(tmp_path, capsys):
+def test_repeats_are_interleaved_and_keep_their_quartiles(tmp_path, capsys):
     stand_in = StandIn()
     one, two = swept(tmp_path, stand_in)
     names = [point.name for point in TWO]
@@ -79,7 +79,7 @@ def test_what_is_done_is_not_done_again(tmp_path):
     assert len(read_json(results.path_of(tmp_path, TWO[0]))["repeats"]) == 2
     rest = StandIn()
     swept(tmp_path, rest)
-    assert rest.launched == [TWO[1].name, TWO[0].name, TWO[1].name]  # the second turn first
+    assert rest.launched == [TWO[1].name, TWO[0].name, TWO[1].name]  # the second round first
     again = StandIn()
     swept(tmp_path, again)
     assert again.launched == []
@@ -93,9 +93,9 @@ def test_a_failure_is_kept_and_the_sweep_goes_on(tmp_path, capsys):
     assert two["failure"] == "out of memory"
     assert two["summary"] is None
     assert "failed: out of memory" in capsys.readouterr().out
-    told = sweep.table([one, two])
-    assert "failed: out of memory" in told
-    assert "| w1_h8_none_k1 | 4.1000 | 2.6500 to 5.5500 | 1.0250 |" in told
+    table = sweep.table([one, two])
+    assert "failed: out of memory" in table
+    assert "| w1_h8_none_k1 | 4.1000 | 2.6500 to 5.5500 | 1.0250 |" in table
     later = StandIn()
     swept(tmp_path, later)
     assert later.launched == []
@@ -147,15 +147,15 @@ def test_buckets_are_those_of_ddp(cap):
     ],
 )
 def test_nonsense_is_refused_before_anything_is_launched(arguments, words, tmp_path):
-    given = ["--output", str(tmp_path / "out"), "--device", "cpu", *arguments]
+    common = ("--output", str(tmp_path / "out"), "--device", "cpu")
     with pytest.raises(InputError, match=words):
-        sweep.measure(parse(sweep.Options, arguments=given))
+        sweep.measure(parse(sweep.Options, arguments=[*common, *arguments]))
     assert not (tmp_path / "out").exists()
 
 
-def test_a_cluster_is_launched_as_it_is_told(tmp_path):
-    given = "srun -N {nodes} torchrun --nproc-per-node {per_node} --rdzv-id s{number}"
-    options = Options(output=tmp_path, launcher=given, ranks_per_node=8)
+def test_a_cluster_is_launched_by_its_command(tmp_path):
+    launcher = "srun -N {nodes} torchrun --nproc-per-node {per_node} --rdzv-id s{number}"
+    options = Options(output=tmp_path, launcher=launcher, ranks_per_node=8)
     words = sweep.launch_words(Point.of(32, 8, "flat", 25.0, 1), options, 5)
     assert " ".join(words) == "srun -N 4 torchrun --nproc-per-node 8 --rdzv-id s5"
     few = sweep.launch_words(Point.of(2, 8, "flat", 25.0, 1), options, 6)

@@ -51,27 +51,27 @@ def test_tags_are_left_out(classifier):
     assert classifier.predict_proba([marked["text"]])[0, 1] != plain["probability"]
 
 
-@pytest.mark.parametrize("given", [b"good", {"good": 1}, pandas.DataFrame({"a": TEXTS}), [["a"]]])
-def test_anything_else_is_refused(classifier, given):
+@pytest.mark.parametrize("value", [b"good", {"good": 1}, pandas.DataFrame({"a": TEXTS}), [["a"]]])
+def test_anything_else_is_refused(classifier, value):
     with pytest.raises(InputError):
-        classifier(given)
+        classifier(value)
 
 
 def test_a_frame_gets_columns(classifier):
     table = pandas.DataFrame(
         {"comment": [*TEXTS, None], "label": list("wxyz")}, index=[3, 3, "a", 5]
     )
-    found = classifier.frame(table, "comment")
-    assert list(found.columns) == ["comment", "input_label", *NAMES]
-    assert list(found.index) == list(table.index)
-    assert found["input_label"].tolist() == list("wxyz")
-    assert found["label"].tolist()[:3] == classifier.predict(TEXTS).tolist()
-    assert pandas.isna(found["sentiment"].iloc[3])
+    answers = classifier.frame(table, "comment")
+    assert list(answers.columns) == ["comment", "input_label", *NAMES]
+    assert list(answers.index) == list(table.index)
+    assert answers["input_label"].tolist() == list("wxyz")
+    assert answers["label"].tolist()[:3] == classifier.predict(TEXTS).tolist()
+    assert pandas.isna(answers["sentiment"].iloc[3])
     assert list(table.columns) == ["comment", "label"]
     with pytest.raises(InputError, match="no column 'text'; there are 'comment', 'label'"):
         classifier.frame(table, "text")
     assert list(classifier(table["comment"]).to_frame().index) == list(table.index)
-    assert list(classifier.frame(table[:0], "comment").columns) == list(found.columns)
+    assert list(classifier.frame(table[:0], "comment").columns) == list(answers.columns)
 
 
 def test_notebooks_show_tables_in_which_texts_are_text(classifier):
@@ -93,5 +93,5 @@ def test_a_text_is_cleaned_and_encoded_once(classifier, monkeypatch):
 
 def test_the_old_name_of_predict_all_still_works(classifier):
     with pytest.warns(DeprecationWarning, match="predict_all"):
-        found = classifier.read(TEXTS)
-    np.testing.assert_array_equal(found.choices, classifier.predict_all(TEXTS).choices)
+        answers = classifier.read(TEXTS)
+    np.testing.assert_array_equal(answers.choices, classifier.predict_all(TEXTS).choices)

@@ -40,8 +40,8 @@ def test_what_was_saved_comes_back(saved):
     for name in ("intercept", "classes", "neuron", "polarity", "model_digest"):
         assert getattr(loaded, name) == getattr(classifier, name)
     save_classifier(folder, replace(classifier, neuron=1, polarity=-1))
-    turned = load_classifier(folder, hidden_size=3)
-    assert (turned.neuron, turned.polarity) == (1, -1)
+    other = load_classifier(folder, hidden_size=3)
+    assert (other.neuron, other.polarity) == (1, -1)
 
 
 def test_probabilities_are_the_logistic_of_the_odds(saved):

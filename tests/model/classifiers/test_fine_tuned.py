@@ -212,7 +212,7 @@ def test_texts_may_have_several_labels(folder):
 
 
 def test_the_neuron_of_heads_is_the_unit_of_most_influence(folder):
-    """Of several classes the one that moves any of them most; the sign is that of the last."""
+    """With several classes it is the unit that moves any of them most, signed as for the last."""
     own = own_classifier(load_model(folder))
     features = own.heads.center.repeat(12, 1) + 1e-3 * torch.diag(own.heads.scale)
     moved = own.probabilities(features.numpy()) - own.probabilities(own.heads.center[None].numpy())

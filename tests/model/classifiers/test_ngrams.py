@@ -78,10 +78,10 @@ def test_no_text_is_surer_than_the_largest_log_odds():
 @pytest.mark.parametrize("scale", [0.25, LARGEST])
 def test_it_is_the_same_after_saving_and_loading(tmp_path, scale):
     bag = BagOfNgrams(np.arange(-50, 50, dtype=np.int8), scale)
-    found = load_ngrams(tmp_path, save_ngrams(tmp_path, bag))
-    assert found.weights.dtype == np.int8
-    assert (found.weights == bag.weights).all()
-    assert found.scale == scale
+    loaded = load_ngrams(tmp_path, save_ngrams(tmp_path, bag))
+    assert loaded.weights.dtype == np.int8
+    assert (loaded.weights == bag.weights).all()
+    assert loaded.scale == scale
 
 
 @pytest.mark.parametrize(

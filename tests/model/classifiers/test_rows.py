@@ -55,27 +55,27 @@ def test_rows_keep_their_columns(classifier):
         {"text": 3.5},
         {"text": 'good\n, "quoted"'},
     ]
-    found = classified(classifier, rows)
-    assert len(found) == len(rows)
-    for row, out in zip(rows, found, strict=True):
+    answers = classified(classifier, rows)
+    assert len(answers) == len(rows)
+    for row, out in zip(rows, answers, strict=True):
         assert {name: out[name] for name in row} == row
         added = added_names(classifier.fitted, neuron=True)
         assert set(out) - set(row) == set(added)
     texts = ["good", "3.5", rows[7]["text"]]
     probabilities = classifier.predict_proba(texts)[:, 1]
     for place, text, probability in zip((0, 6, 7), texts, probabilities, strict=True):
-        out = found[place]
+        out = answers[place]
         assert out["label"] == ("1" if probability > 0.5 else "0")
         assert out["probability"] == pytest.approx(probability, abs=1e-5)
         assert out["sentiment"] == pytest.approx(2 * probability - 1, abs=1e-5)
         assert out["neuron"] == pytest.approx(classifier.neuron_values([text])[0], abs=1e-5)
         assert out["unfamiliar"] is None
     for place in range(1, 6):
-        assert {found[place][name] for name in added} == {None}
+        assert {answers[place][name] for name in added} == {None}
 
 
 def test_what_a_head_of_stars_adds_is_of_the_kinds_that_json_has(small_model, tmp_path):
-    """True where a row is unsure or unfamiliar, not 1.0 and not NumPy's own."""
+    """`unsure` and `unfamiliar` are Python's booleans, neither 1.0 nor NumPy's."""
     fitted = StarsClassifier(
         heads=build_heads(HeadsConfig(), 24, 5, seed=1),
         classes=("negative", "positive"),
@@ -91,9 +91,9 @@ def test_what_a_head_of_stars_adds_is_of_the_kinds_that_json_has(small_model, tm
     assert good["unsure"] is True
     assert good["unfamiliar"] is False
     assert short["unfamiliar"] is True
-    found = classifier.predict_all(["good", "?"])
-    assert good["stars"] == pytest.approx(found.stars[0], rel=1e-6)
-    assert short["stars"] == pytest.approx(found.stars[1], rel=1e-6)
+    predictions = classifier.predict_all(["good", "?"])
+    assert good["stars"] == pytest.approx(predictions.stars[0], rel=1e-6)
+    assert short["stars"] == pytest.approx(predictions.stars[1], rel=1e-6)
 
 
 def test_a_column_with_a_taken_name_is_renamed_and_reported(classifier, caplog):
@@ -101,7 +101,7 @@ def test_a_column_with_a_taken_name_is_renamed_and_reported(classifier, caplog):
     rows = [
         {"text": "good", "label": "x", "input_label": "y"},
         {"text": "bad", "label": "x", "neuron": 1},
-        {"text": "fine", "label": "x"},  # of which nothing new is to be told
+        {"text": "fine", "label": "x"},  # of which nothing new is to be reported
     ]
     first, second, _ = classified(classifier, rows)
     assert (first["input_input_label"], first["input_label"]) == ("x", "y")
@@ -114,7 +114,7 @@ def test_a_column_with_a_taken_name_is_renamed_and_reported(classifier, caplog):
 
 
 @pytest.mark.parametrize(
-    ("known", "names"),
+    ("keys", "names"),
     [
         # A key keeps the name that it was given; if all are known, a free one keeps its own.
         ((), {"label": "input_label", "input_label": "input_input_label"}),
@@ -124,13 +124,13 @@ def test_a_column_with_a_taken_name_is_renamed_and_reported(classifier, caplog):
         ),
     ],
 )
-def test_no_name_is_given_to_two_keys(classifier, caplog, known, names):
+def test_no_name_is_given_to_two_keys(classifier, caplog, keys, names):
     caplog.set_level(logging.INFO)
     rows = [{"label": "A"}, {"label": "B", "input_label": "C"}, {"input_label": "D", "label": "E"}]
     rows = [{"text": "good", **row} for row in rows]
-    for row, found in zip(rows, classified(classifier, rows, keys=known), strict=True):
-        own = [name for name in found if name not in added_names(classifier.fitted, neuron=True)]
-        assert {name: found[name] for name in own} == {names.get(k, k): v for k, v in row.items()}
+    for row, answer in zip(rows, classified(classifier, rows, keys=keys), strict=True):
+        own = [name for name in answer if name not in added_names(classifier.fitted, neuron=True)]
+        assert {name: answer[name] for name in own} == {names.get(k, k): v for k, v in row.items()}
     assert f"label of the input: now {names['label']}" in caplog.text
 
 
@@ -160,10 +160,10 @@ def test_the_key_may_come_in_a_later_batch(classifier, key, text_key):
 @pytest.mark.parametrize("text_key", [None, "body"])
 @pytest.mark.parametrize(("are_alike", "count"), [(False, 2), (True, 0)])
 def test_rows_without_the_key_are_refused(text_key, are_alike, count):
-    """At the end, or at the first one if all have the same keys."""
+    """They are refused at the end, or at the first row if all have the same keys."""
     rows = with_texts([{"id": 1}, {"id": 2}], text_key, are_alike)
-    found = itertools.islice(rows, count)
-    assert [row.text for row in found] == [None] * count
+    read = itertools.islice(rows, count)
+    assert [row.text for row in read] == [None] * count
     with pytest.raises(InputError, match=r"'id'.*--text-key"):
         next(rows)
 
@@ -174,13 +174,13 @@ def test_a_row_with_a_list_for_a_text_is_refused(classifier):
 
 
 def test_rows_of_a_stream_before_a_list_for_a_text_are_a_batch():
-    """A file repeats them: its batches are those that it has without the list."""
+    """A file is read again, and has the batches that it has without the list."""
     rows = [{"text": "good"}, {"text": "bad"}, {"text": ["x"]}]
     for waiting, texts in ((lambda: True, [["good", "bad"]]), (None, [])):
-        found = []
+        batches = []
         with pytest.raises(InputError, match="expected text or a number"):
-            found.extend(in_batches(with_texts(rows), waiting))
-        assert [[row.text for row in batch] for batch in found] == texts
+            batches.extend(in_batches(with_texts(rows), waiting))
+        assert [[row.text for row in batch] for batch in batches] == texts
 
 
 def plain_rows(*texts):
@@ -212,7 +212,7 @@ def test_no_batch_waits_for_what_has_not_come():
     ],
 )
 def test_a_batch_holds_few_rows_with_many_values(row, monkeypatch):
-    """A row of nothing takes memory, too."""
+    """An empty row takes memory, too."""
     monkeypatch.setattr("model.classifiers.rows.BATCH_CHARACTERS", 1_000_000)
     batches = list(in_batches([InputRow(Record(row), "a")] * 20))
     assert max(map(len, batches)) <= 4

@@ -75,12 +75,12 @@ CANNOT_APPLY = {
 def test_the_checks_of_scikit_learn_pass(estimator, folder):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it inherits nothing, and what the checks provoke
-        found = check_estimator(
+        checks = check_estimator(
             estimator(folder), expected_failed_checks=CANNOT_APPLY[estimator], on_skip=None
         )
-    passed = [check for check in found if check["status"] == "passed"]
+    passed = [check for check in checks if check["status"] == "passed"]
     assert len(passed) >= 30
-    failed = {check["check_name"] for check in found if check["status"] == "xfail"}
+    failed = {check["check_name"] for check in checks if check["status"] == "xfail"}
     assert failed == CANNOT_APPLY[estimator].keys()
 
 
@@ -106,15 +106,15 @@ def test_it_is_a_classifier(folder):
 
 def test_numbers_take_the_place_of_its_classes(folder):
     names, numbers = SentimentClassifier(folder).predict(TEXTS), [0, 1]
-    told = SentimentClassifier(folder).fit(TEXTS, [1, 0, 1, 1, 0, 0])
-    assert told.classes_.tolist() == numbers
-    np.testing.assert_array_equal(told.predict(TEXTS), names == "good")
+    fitted = SentimentClassifier(folder).fit(TEXTS, [1, 0, 1, 1, 0, 0])
+    assert fitted.classes_.tolist() == numbers
+    np.testing.assert_array_equal(fitted.predict(TEXTS), names == "good")
     with pytest.raises(InputError, match=r"labels are neg, pos.*classes bad, good"):
         SentimentClassifier(folder).fit(TEXTS, ["neg", "pos"] * 3)
 
 
 def test_a_fold_may_lack_a_class_whose_name_is_a_number(small_model, tmp_path):
-    """Then, too, the classes are numbers, so that labels can be compared with predictions."""
+    """The classes are still numbers, so that labels can be compared with predictions."""
     fitted = Classifier(np.ones(12, np.float32), np.zeros(1), ("0", "1"), 4, 1, "")
     loaded = LoadedModel(small_model, text_profile("openai"), tmp_path)
     classifier = SentimentClassifier(loaded, fitted).fit(TEXTS, [1] * 6)
@@ -131,7 +131,7 @@ def test_labels_of_which_none_is_a_class_are_refused(folder):
 
 @pytest.mark.parametrize("labels", [[0, 1] * 3, [["bad"]] * 6, [True] * 6, ["bad"] * 5])
 def test_labels_that_cannot_be_compared_are_refused(folder, labels):
-    """Where nothing was said of numbers: every one of them would count as wrong."""
+    """It was fitted without labels, so every number would count as wrong."""
     classifier = SentimentClassifier(folder).fit(TEXTS)
     with pytest.raises(InputError, match="give labels from classes_, one a text"):
         classifier.score(TEXTS, labels)
@@ -150,9 +150,9 @@ MISSING = [
 
 @pytest.mark.parametrize("labels", MISSING)
 def test_missing_labels_are_refused(folder, labels):
-    """They counted as wrong."""
-    for told in (["bad", "good"] * 3, [0, 1] * 3):
-        classifier = SentimentClassifier(folder).fit(TEXTS, told)
+    """They used to count as wrong."""
+    for learned in (["bad", "good"] * 3, [0, 1] * 3):
+        classifier = SentimentClassifier(folder).fit(TEXTS, learned)
         with pytest.raises(InputError, match="a label is missing"):
             classifier.score(TEXTS, labels)
         with pytest.raises(InputError, match="a label is missing"):
@@ -186,16 +186,16 @@ def test_threads_that_predict_first_load_once(folder):
     loads = []
 
     class SlowClassifier(SentimentClassifier):
-        def fit(self, *given):
+        def fit(self, *data):
             loads.append(self)
             time.sleep(0.2)
-            return super().fit(*given)
+            return super().fit(*data)
 
     classifier = SlowClassifier(folder)
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: classifier.predict(TEXTS).tolist(), range(4)))
+        answers = list(pool.map(lambda _: classifier.predict(TEXTS).tolist(), range(4)))
     assert len(loads) == 1
-    assert all(labels == found[0] for labels in found)
+    assert all(labels == answers[0] for labels in answers)
 
 
 def test_a_threshold_may_be_any_number(folder):
@@ -210,8 +210,8 @@ def test_it_works_in_a_pipeline_and_can_be_calibrated(folder):
     assert scores.tolist() == [1, 1]
     calibrated = CalibratedClassifierCV(SentimentClassifier(folder), cv=2).fit(TEXTS, labels)
     odds = SentimentClassifier(folder).decision_function(TEXTS)
-    told = calibrated.predict_proba(TEXTS)[:, 1]
-    assert np.argsort(told).tolist() == np.argsort(odds).tolist()
+    chances = calibrated.predict_proba(TEXTS)[:, 1]
+    assert np.argsort(chances).tolist() == np.argsort(odds).tolist()
 
 
 def test_it_has_a_useful_repr_and_shows_progress(folder, capfd, monkeypatch):

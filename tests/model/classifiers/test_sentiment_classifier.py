@@ -20,8 +20,8 @@ from tests.model.classifiers.conftest import TEXTS, fitted
 def test_two_classes(folder):
     classifier = SentimentClassifier.from_pretrained(folder, batch_size=2)
     features = SentimentFeaturizer.from_pretrained(folder).transform(TEXTS)
-    known = fitted(folder)
-    odds = features.astype(np.float64) @ known.coefficients + known.intercept
+    own = fitted(folder)
+    odds = features.astype(np.float64) @ own.coefficients + own.intercept
     np.testing.assert_allclose(classifier.decision_function(TEXTS), odds, atol=1e-5)
     probabilities = classifier.predict_proba(TEXTS)
     assert probabilities.shape == (5, 2)
@@ -35,8 +35,8 @@ def test_two_classes(folder):
 
 
 def test_more_classes(folder, tmp_path):
-    known = fitted(folder, ("1", "2", "3"))
-    save_classifier(tmp_path / "stars" / "classifier", known)
+    of_three = fitted(folder, ("1", "2", "3"))
+    save_classifier(tmp_path / "stars" / "classifier", of_three)
     classifier = SentimentClassifier.from_pretrained(folder, tmp_path / "stars")
     probabilities = classifier.predict_proba(TEXTS)
     assert probabilities.shape == (5, 3)
@@ -53,14 +53,14 @@ def test_a_given_threshold_replaces_the_classifiers_own(folder, tmp_path):
     save_classifier(tmp_path / "strict", replace(fitted(folder), threshold=1.0))
     own = SentimentClassifier.from_pretrained(folder, tmp_path / "strict")
     assert set(own.predict(TEXTS)) == {"bad"}
-    given = SentimentClassifier.from_pretrained(folder, tmp_path / "strict", threshold=0)
-    assert set(given.predict(TEXTS)) == {"good"}
+    lenient = SentimentClassifier.from_pretrained(folder, tmp_path / "strict", threshold=0)
+    assert set(lenient.predict(TEXTS)) == {"good"}
     with pytest.raises(InputError, match="threshold is 2"):
         SentimentClassifier.from_pretrained(folder, threshold=2)
 
 
 class Watched(Classifier):
-    """Remembers of how many texts it got the features."""
+    """Records how many texts each call got the features of."""
 
     sizes: ClassVar[list[int]] = []
 
@@ -83,15 +83,15 @@ def test_features_of_all_texts_are_never_in_memory_together(folder):
     classifier.numbers_at_once = 2 * 12  # of two texts
     for name, expected in zip(METHODS, whole, strict=True):
         np.testing.assert_array_equal(getattr(classifier, name)(TEXTS), expected)
-    for found, expected in zip(classifier.predict_all(TEXTS), verdicts, strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for array, expected in zip(classifier.predict_all(TEXTS), verdicts, strict=True):
+        np.testing.assert_array_equal(array, expected)
     assert set(watched.sizes) == {2, 1}
     assert classifier.predict([]).shape == (0,)
 
 
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
 def test_a_precision_changes_probabilities_a_little(folder, precision):
-    """The classifier was fitted on the model in fp32, and is that model's still."""
+    """The classifier was fitted on the model in fp32, and still belongs to it."""
     exact = SentimentClassifier.from_pretrained(folder).predict_proba(TEXTS)
     rounded = SentimentClassifier.from_pretrained(folder, precision=precision, batch_size=2)
     probabilities = rounded.predict_proba(TEXTS)
@@ -110,24 +110,24 @@ def test_a_single_string_is_not_taken_for_its_letters(folder, ask):
         getattr(SentimentClassifier.from_pretrained(folder), ask)("good")
 
 
-def test_a_callers_progress_bar_is_told_of_every_byte(folder):
-    told = []
-    classifier = SentimentClassifier.from_pretrained(folder, batch_size=2, advance=told.append)
+def test_a_callers_progress_bar_counts_every_byte(folder):
+    counts = []
+    classifier = SentimentClassifier.from_pretrained(folder, batch_size=2, advance=counts.append)
     size = sum(len(classifier.loaded.tokens(text)) for text in TEXTS)
     for ask in (classifier.predict, classifier.predict_all):
-        told.clear()
+        counts.clear()
         ask(TEXTS)
-        assert sum(told) == size
+        assert sum(counts) == size
 
 
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
 def test_a_precision_given_with_a_loaded_model_is_taken_and_the_model_stays(folder, precision):
     loaded = load_model(folder)
-    given = SentimentClassifier(loaded, precision=precision).fit()
+    of_loaded = SentimentClassifier(loaded, precision=precision).fit()
     named = SentimentClassifier(folder, precision=precision).fit()
-    np.testing.assert_array_equal(given.predict_proba(TEXTS), named.predict_proba(TEXTS))
+    np.testing.assert_array_equal(of_loaded.predict_proba(TEXTS), named.predict_proba(TEXTS))
     assert (loaded.model.dtype, loaded.model.uses_int8) == (torch.float32, False)
-    weights = (each.model.embedding.weight.data_ptr() for each in (loaded, given.loaded))
+    weights = (each.model.embedding.weight.data_ptr() for each in (loaded, of_loaded.loaded))
     assert len(set(weights)) == 1  # shared, not copied
 
 
@@ -155,9 +155,9 @@ def test_parameters_that_are_set_later_take_effect_at_the_next_fit(folder):
 def test_a_text_between_two_thresholds_is_unsure(folder):
     probabilities = SentimentClassifier.from_pretrained(folder).predict_proba(TEXTS)[:, 1]
     low, high = sorted(probabilities)[1] - 1e-4, sorted(probabilities)[3] + 1e-4
-    found = SentimentClassifier.from_pretrained(folder, unsure=(low, high)).predict_all(TEXTS)
-    assert found.unsure.tolist() == [low <= p <= high for p in found.probabilities[:, 1]]
-    assert found.unsure.sum() == 3
+    answers = SentimentClassifier.from_pretrained(folder, unsure=(low, high)).predict_all(TEXTS)
+    assert answers.unsure.tolist() == [low <= p <= high for p in answers.probabilities[:, 1]]
+    assert answers.unsure.sum() == 3
     nobody = SentimentClassifier.from_pretrained(folder, unsure=(0.0, 0.0)).predict_all(TEXTS)
     assert not nobody.unsure.any()
     with pytest.raises(InputError, match="the lower one comes first"):
@@ -170,8 +170,8 @@ def test_without_a_range_of_its_own_a_classifier_is_unsure_near_its_threshold(fo
         near = [threshold - 0.1 <= p <= threshold + 0.1 for p in every]
         save_classifier(tmp_path / "own", replace(fitted(folder), threshold=threshold))
         own = SentimentClassifier.from_pretrained(folder, tmp_path / "own")
-        given = SentimentClassifier.from_pretrained(folder, threshold=threshold)
-        for classifier in (own, given):
+        moved = SentimentClassifier.from_pretrained(folder, threshold=threshold)
+        for classifier in (own, moved):
             assert classifier.predict_all(TEXTS).unsure.tolist() == near
         assert own.unsure_[1] <= 1
         named = SentimentClassifier.from_pretrained(folder, threshold=threshold, unsure=(0.2, 0.3))
@@ -180,21 +180,21 @@ def test_without_a_range_of_its_own_a_classifier_is_unsure_near_its_threshold(fo
 
 def test_bits_per_character_are_those_of_predicting_the_text(folder):
     loaded = load_model(folder)
-    found = SentimentClassifier.from_pretrained(folder, batch_size=2).predict_all(TEXTS)
+    answers = SentimentClassifier.from_pretrained(folder, batch_size=2).predict_all(TEXTS)
     sequences = list(map(loaded.tokens, TEXTS))
     expected = np.empty(len(TEXTS))
     for rows, costs in token_costs(loaded.model, sequences, batch_size=3):
         expected[rows] = [cost.mean() for cost in costs]
-    np.testing.assert_allclose(found.bits_per_character, expected, rtol=1e-5)
+    np.testing.assert_allclose(answers.bits_per_character, expected, rtol=1e-5)
     # Nobody has measured what is familiar to this model; what is too short is known.
-    assert found.unfamiliar.tolist() == [None if text else True for text in TEXTS]
+    assert answers.unfamiliar.tolist() == [None if text else True for text in TEXTS]
 
 
 def test_a_text_without_bytes_has_no_bits_per_character(small_model, tmp_path):
     save_model(tmp_path / "model", small_model, text_profile("raw"), {})
     save_classifier(tmp_path / "model" / "classifier", fitted(tmp_path / "model"))
-    found = SentimentClassifier.from_pretrained(tmp_path / "model").predict_all(["", "good"])
-    assert np.isnan(found.bits_per_character).tolist() == [True, False]
+    answers = SentimentClassifier.from_pretrained(tmp_path / "model").predict_all(["", "good"])
+    assert np.isnan(answers.bits_per_character).tolist() == [True, False]
 
 
 def test_a_classifier_of_another_model_is_refused(folder, tmp_path):
@@ -204,8 +204,8 @@ def test_a_classifier_of_another_model_is_refused(folder, tmp_path):
 
 
 def test_a_classifier_for_another_size_is_another_models(folder, tmp_path):
-    known = fitted(folder)
-    longer = replace(known, coefficients=np.zeros(13, np.float32), model_digest="0" * 64)
+    own = fitted(folder)
+    longer = replace(own, coefficients=np.zeros(13, np.float32), model_digest="0" * 64)
     save_classifier(tmp_path / "longer", longer)
     with pytest.raises(InputError, match=r"longer: was fitted on another model.*transfer\.py"):
         SentimentClassifier.from_pretrained(folder, tmp_path / "longer")
@@ -215,8 +215,8 @@ def test_a_runs_own_transfer_is_found(small_model, folder, tmp_path):
     save_model(tmp_path / "run" / "model", small_model, text_profile("openai"), {})
     strict = replace(fitted(folder), threshold=1.0)
     save_classifier(tmp_path / "run" / "transfer" / "classifier", strict)
-    found = SentimentClassifier.from_pretrained(tmp_path / "run")
-    assert found.fitted.threshold == 1.0
+    own = SentimentClassifier.from_pretrained(tmp_path / "run")
+    assert own.fitted.threshold == 1.0
     named = SentimentClassifier.from_pretrained(folder, tmp_path / "run")
     assert named.fitted.threshold == 1.0
     with pytest.raises(InputError, match=r"transfer': holds a classifier; .*--classifier"):
@@ -226,8 +226,8 @@ def test_a_runs_own_transfer_is_found(small_model, folder, tmp_path):
     assert nearer.fitted.threshold == 0.5
 
 
-@pytest.mark.parametrize("given", [None, "nowhere"])
-def test_no_classifier_is_refused_with_the_way_to_one(small_model, tmp_path, given):
+@pytest.mark.parametrize("classifier", [None, "nowhere"])
+def test_no_classifier_is_refused_with_the_way_to_one(small_model, tmp_path, classifier):
     save_model(tmp_path / "bare", small_model, text_profile("openai"), {})
     with pytest.raises(InputError, match=r"no classifier in it.*transfer\.py"):
-        SentimentClassifier.from_pretrained(tmp_path / "bare", given)
+        SentimentClassifier.from_pretrained(tmp_path / "bare", classifier)

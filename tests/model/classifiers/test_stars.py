@@ -64,26 +64,26 @@ def test_three_stars_are_neutral_and_the_others_symmetric():
 
 
 def test_its_answers_about_texts(folder):
-    found = SentimentClassifier.from_pretrained(folder, batch_size=2).predict_all(TEXTS)
-    loaded, known = load_model(folder), make()
+    answers = SentimentClassifier.from_pretrained(folder, batch_size=2).predict_all(TEXTS)
+    loaded, stars = load_model(folder), make()
     features = features_in_order(loaded.model, list(map(loaded.tokens, TEXTS)), kind=FEATURES)
-    logits = known.heads(torch.from_numpy(features))[:, 0].detach().double()
+    logits = stars.heads(torch.from_numpy(features))[:, 0].detach().double()
     each = logits.softmax(1).numpy()
-    np.testing.assert_allclose(found.stars, each @ [1, 2, 3, 4, 5], atol=1e-4)
+    np.testing.assert_allclose(answers.stars, each @ [1, 2, 3, 4, 5], atol=1e-4)
     odds = 0.5 * positive_log_odds(each) + 0.25
     expected = 1 / (1 + np.exp(-odds))
-    np.testing.assert_allclose(found.probabilities[:, 1], expected, atol=1e-4)
-    assert found.choices.tolist() == (expected > 0.5).astype(int).tolist()
-    assert found.unsure.tolist() == ((expected >= 0.4) & (expected <= 0.7)).tolist()
-    np.testing.assert_allclose(found.neuron, features[:, known.neuron], atol=1e-5)
+    np.testing.assert_allclose(answers.probabilities[:, 1], expected, atol=1e-4)
+    assert answers.choices.tolist() == (expected > 0.5).astype(int).tolist()
+    assert answers.unsure.tolist() == ((expected >= 0.4) & (expected <= 0.7)).tolist()
+    np.testing.assert_allclose(answers.neuron, features[:, stars.neuron], atol=1e-5)
 
 
 def test_its_range_of_doubt_moves_with_a_threshold_that_is_given(folder):
     for threshold, expected in ((0.5, (0.4, 0.7)), (0.75, (0.65, 0.95)), (0.0, (0.0, 0.2))):
         moved = SentimentClassifier.from_pretrained(folder, threshold=threshold)
         assert moved.unsure_ == pytest.approx(expected)
-    known = make(model_digest(load_model(folder).model))
-    save_stars(folder / "classifier", replace(known, threshold=0.8))  # with a range of its own
+    stars = make(model_digest(load_model(folder).model))
+    save_stars(folder / "classifier", replace(stars, threshold=0.8))  # with a range of its own
     assert SentimentClassifier.from_pretrained(folder).unsure_ == (0.4, 0.7)
 
 
@@ -97,24 +97,24 @@ def test_ngrams_move_the_log_odds_of_five_stars_to_one(folder):
     before = plain.fitted.of_each_star(states)
     save_stars(folder / "classifier", make(plain.fitted.model_digest, ngrams=bag))
     with_bag = SentimentClassifier.from_pretrained(folder)
-    found = with_bag.predict_all(TEXTS)
+    answers = with_bag.predict_all(TEXTS)
     moved = bag.log_odds(TEXTS)
     assert (moved != 0).all()
     after = before * np.exp(np.outer(moved, [-0.5, -0.5, 0, 0.5, 0.5]))
     after /= after.sum(1, keepdims=True)
-    np.testing.assert_allclose(found.stars, after @ [1, 2, 3, 4, 5], atol=1e-4)
+    np.testing.assert_allclose(answers.stars, after @ [1, 2, 3, 4, 5], atol=1e-4)
     odds = 0.5 * positive_log_odds(after) + 0.25
-    np.testing.assert_allclose(found.probabilities[:, 1], 1 / (1 + np.exp(-odds)), atol=1e-4)
+    np.testing.assert_allclose(answers.probabilities[:, 1], 1 / (1 + np.exp(-odds)), atol=1e-4)
     np.testing.assert_allclose(with_bag.decision_function(TEXTS), odds, atol=1e-3)
-    np.testing.assert_allclose(found.neuron, states[:, make().neuron], atol=1e-5)
+    np.testing.assert_allclose(answers.neuron, states[:, make().neuron], atol=1e-5)
 
 
 def test_ngrams_are_those_of_the_text_as_it_is_read(folder):
     bag = BagOfNgrams(np.random.default_rng(0).integers(-127, 128, 4096, np.int8), 0.05)
     digest = SentimentClassifier.from_pretrained(folder).fitted.model_digest
     save_stars(folder / "classifier", make(digest, ngrams=bag))
-    found = SentimentClassifier.from_pretrained(folder)
-    escaped, read = found.decision_function(["It&#39;s good &amp; cheap", "It's good & cheap"])
+    classifier = SentimentClassifier.from_pretrained(folder)
+    escaped, read = classifier.decision_function(["It&#39;s good &amp; cheap", "It's good & cheap"])
     assert escaped == read
 
 
@@ -140,8 +140,8 @@ NEUTRAL = Calibration(slope=0.8, offset=0.6)
 
 def with_neutral(folder, threshold=0.5):
     """Save a head with neutral answers in a model's folder; return its classifier."""
-    known = make(model_digest(load_model(folder).model), neutral=NEUTRAL)
-    save_stars(folder / "classifier", replace(known, threshold=threshold))
+    stars = make(model_digest(load_model(folder).model), neutral=NEUTRAL)
+    save_stars(folder / "classifier", replace(stars, threshold=threshold))
     return SentimentClassifier.from_pretrained(folder)
 
 
@@ -149,21 +149,21 @@ def test_three_answers_are_the_two_sides_and_the_log_odds_of_three_stars(folder)
     before = SentimentClassifier.from_pretrained(folder).predict_all(TEXTS)
     assert before.neutral is before.three_probabilities is before.is_neutral is None
     classifier = with_neutral(folder)
-    found = classifier.predict_all(TEXTS)
+    after = classifier.predict_all(TEXTS)
     for name in before._fields[:-1]:  # nothing else changes
-        np.testing.assert_array_equal(getattr(found, name), getattr(before, name))
+        np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
     features = np.concatenate(list(classifier._features(TEXTS)))
     three = classifier.fitted.of_each_star(features)[:, 2]
     expected = 1 / (1 + np.exp(-0.8 * np.log(three / (1 - three)) - 0.6))
-    np.testing.assert_allclose(found.neutral, expected, rtol=1e-9)
-    each = found.three_probabilities
+    np.testing.assert_allclose(after.neutral, expected, rtol=1e-9)
+    each = after.three_probabilities
     np.testing.assert_allclose(each.sum(1), 1, rtol=1e-12)
-    np.testing.assert_allclose(each[:, 2] / (1 - each[:, 1]), found.probabilities[:, 1], rtol=1e-9)
-    assert 0 < found.is_neutral.sum() < len(TEXTS)
+    np.testing.assert_allclose(each[:, 2] / (1 - each[:, 1]), after.probabilities[:, 1], rtol=1e-9)
+    assert 0 < after.is_neutral.sum() < len(TEXTS)
     names = np.array(["negative", "neutral", "positive"])
     rows = classifier(TEXTS)
     assert [row["label"] for row in rows] == names[each.argmax(1)].tolist()
-    assert [row["neutral"] for row in rows] == pytest.approx(found.neutral.tolist(), rel=1e-6)
+    assert [row["neutral"] for row in rows] == pytest.approx(after.neutral.tolist(), rel=1e-6)
     assert list(rows[0])[:5] == ["text", "label", "probability", "neutral", "sentiment"]
     assert classifier.classes_.tolist() == ["negative", "positive"]  # scikit-learn's methods
     assert classifier.predict_proba(TEXTS).shape == (len(TEXTS), 2)
@@ -182,9 +182,9 @@ def test_neutral_answers_have_a_format_of_their_own(tmp_path, bag):
     save_stars(tmp_path, make(ngrams=bag, neutral=NEUTRAL))
     description = json.loads((tmp_path / CONFIG_FILE).read_text())
     assert description["format_version"] == 7
-    found = load_stars(tmp_path, 12)
-    assert found.neutral == NEUTRAL
-    assert (found.ngrams is None) == (bag is None)
+    loaded = load_stars(tmp_path, 12)
+    assert loaded.neutral == NEUTRAL
+    assert (loaded.ngrams is None) == (bag is None)
     for change, message in (
         ({"format_version": 8}, "format_version 8 is newer"),
         ({"neutral": {"slope": -1.0}}, "slope is -1"),
@@ -199,35 +199,35 @@ def test_neutral_answers_have_a_format_of_their_own(tmp_path, bag):
 
 
 def test_features_without_the_log_odds_of_ngrams_are_refused():
-    known = make(ngrams=BagOfNgrams(np.ones(8, np.int8), 0.5))
-    known.decide(np.zeros((1, 25), np.float32))
+    stars = make(ngrams=BagOfNgrams(np.ones(8, np.int8), 0.5))
+    stars.decide(np.zeros((1, 25), np.float32))
     with pytest.raises(
         InputError, match="24 features; the head takes 24 and the log-odds of n-grams"
     ):
-        known.decide(np.zeros((1, 24), np.float32))
+        stars.decide(np.zeros((1, 24), np.float32))
 
 
 def test_its_neuron_is_the_unit_of_most_influence():
-    known = make()
+    stars = make()
     with torch.no_grad():
-        known.heads.heads.weight.zero_()
-        known.heads.heads.weight[1, 7] = 3  # of two stars, unit 7 at the end
-        known.heads.heads.weight[4, 8] = 2  # of five stars, unit 8 at the end
-    assert (known.neuron, known.neuron_column, known.polarity) == (7, 7, -1)
-    known = replace(known)  # which has not looked yet
+        stars.heads.heads.weight.zero_()
+        stars.heads.heads.weight[1, 7] = 3  # of two stars, unit 7 at the end
+        stars.heads.heads.weight[4, 8] = 2  # of five stars, unit 8 at the end
+    assert (stars.neuron, stars.neuron_column, stars.polarity) == (7, 7, -1)
+    stars = replace(stars)  # which has not looked yet
     with torch.no_grad():
-        known.heads.heads.weight[4, 12 + 8] = 2  # and its mean, which adds to it
-    assert (known.neuron, known.neuron_column, known.polarity) == (8, 8, 1)
+        stars.heads.heads.weight[4, 12 + 8] = 2  # and its mean, which adds to it
+    assert (stars.neuron, stars.neuron_column, stars.polarity) == (8, 8, 1)
 
 
 def test_it_is_the_same_after_saving_and_loading(folder):
-    known = make(model_digest(load_model(folder).model), Familiarity(bits_per_character=2, bits=9))
-    save_stars(folder / "classifier", replace(known, threshold=0.3), {"made": "here"})
-    found = load_stars(folder / "classifier", 12)
-    assert replace(found, heads=known.heads, threshold=0.5) == known
-    assert found.threshold == 0.3
-    for name, tensor in known.heads.state_dict().items():
-        assert torch.equal(found.heads.state_dict()[name], tensor)
+    stars = make(model_digest(load_model(folder).model), Familiarity(bits_per_character=2, bits=9))
+    save_stars(folder / "classifier", replace(stars, threshold=0.3), {"made": "here"})
+    loaded = load_stars(folder / "classifier", 12)
+    assert replace(loaded, heads=stars.heads, threshold=0.5) == stars
+    assert loaded.threshold == 0.3
+    for name, tensor in stars.heads.state_dict().items():
+        assert torch.equal(loaded.heads.state_dict()[name], tensor)
     assert json.loads((folder / "classifier" / CONFIG_FILE).read_text())["origin"]
 
 
@@ -236,9 +236,9 @@ def test_what_costs_too_many_bits_is_unfamiliar(folder):
     limit = Familiarity(bits_per_character=float(np.sort(bits)[1:3].mean()), bits=0)
     digest = model_digest(load_model(folder).model)
     save_stars(folder / "classifier", make(digest, limit))
-    found = SentimentClassifier.from_pretrained(folder).predict_all([*TEXTS, "", "?"])
-    assert found.unfamiliar[:4].tolist() == (bits > limit.bits_per_character).tolist()
-    assert found.unfamiliar[4:].all()
+    answers = SentimentClassifier.from_pretrained(folder).predict_all([*TEXTS, "", "?"])
+    assert answers.unfamiliar[:4].tolist() == (bits > limit.bits_per_character).tolist()
+    assert answers.unfamiliar[4:].all()
     lenient = replace(limit, bits=1e9)
     save_stars(folder / "classifier", make(digest, lenient))
     assert (
@@ -248,7 +248,7 @@ def test_what_costs_too_many_bits_is_unfamiliar(folder):
 
 @pytest.mark.parametrize("kind", [Familiarity, Calibration])
 def test_whole_numbers_of_a_description_become_floats(kind):
-    """In a file 10^30 may stand without a point, and NumPy cannot multiply by it."""
+    """A file may hold 10^30 without a point, by which NumPy cannot multiply."""
     names = [field.name for field in fields(kind)]
     values = vars(fill(kind, dict.fromkeys(names, 10**30), "a.json"))
     assert values == dict.fromkeys(names, 1e30)
@@ -278,13 +278,13 @@ def test_a_description_that_does_not_fit_is_refused(folder, change, message):
 
 
 def test_it_works_in_a_callers_inference_mode(small_model, tmp_path):
-    """Which unit leads is found by a gradient; there none is recorded."""
+    """The leading unit is found by a gradient, and inference mode records none."""
     expected = make().influence
     with torch.inference_mode():
-        made = make()  # of tensors that autograd does not know
-        np.testing.assert_array_equal(made.influence, expected)
-    np.testing.assert_array_equal(made.influence, expected)
-    assert (made.neuron, made.polarity) == (make().neuron, make().polarity)
+        stars = make()  # of tensors that autograd does not know
+        np.testing.assert_array_equal(stars.influence, expected)
+    np.testing.assert_array_equal(stars.influence, expected)
+    assert (stars.neuron, stars.polarity) == (make().neuron, make().polarity)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
@@ -293,13 +293,13 @@ def test_it_works_whatever_the_callers_defaults_are(small_model, tmp_path, dtype
     expected = SentimentClassifier(loaded, fitted).predict_all(TEXTS)
     torch.set_default_dtype(dtype)
     try:
-        found = SentimentClassifier(loaded, fitted).predict_all(TEXTS)
+        answers = SentimentClassifier(loaded, fitted).predict_all(TEXTS)
     finally:
         torch.set_default_dtype(torch.float32)
-    np.testing.assert_array_equal(found.probabilities, expected.probabilities)
-    assert found.neuron.base is None  # a view would keep all features
+    np.testing.assert_array_equal(answers.probabilities, expected.probabilities)
+    assert answers.neuron.base is None  # a view would keep all features
 
 
 def test_a_probability_at_the_threshold_is_not_above_it():
-    known = replace(make(), threshold=0.75)
-    assert known.choose(np.array([0.5, 0.75, np.nextafter(0.75, 1)])).tolist() == [0, 0, 1]
+    stars = replace(make(), threshold=0.75)
+    assert stars.choose(np.array([0.5, 0.75, np.nextafter(0.75, 1)])).tolist() == [0, 0, 1]

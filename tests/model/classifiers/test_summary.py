@@ -115,8 +115,8 @@ def test_months_of_dates(value, month):
 def test_the_column_of_dates_is_found():
     rows = [{"id": "2024-01-01", "when": "13/1/2024", "date": "n/a"}] * 3
     assert DateColumn.found_in(rows, ["id", "when", "date"]).key == "id"
-    found = DateColumn.found_in([{"a": "x", "when": "13/1/2024"}, {"when": "2/3/2024"}], ["when"])
-    assert (found.key, found.month({"when": "2/3/2024"})) == ("when", "2024-03")
+    column = DateColumn.found_in([{"a": "x", "when": "13/1/2024"}, {"when": "2/3/2024"}], ["when"])
+    assert (column.key, column.month({"when": "2/3/2024"})) == ("when", "2024-03")
     named = [{"id": "2024-01-01", "created_at": "2023-02-01"}]
     assert DateColumn.found_in(named, ["id", "created_at"]).key == "created_at"
     assert DateColumn.found_in([{"a": "1"}, {"a": ""}], ["a"]) is None

@@ -54,15 +54,15 @@ def test_help_ends_with_examples_that_can_be_typed(name, capsys):
 
 
 @pytest.mark.parametrize(
-    ("default", "told"),
+    ("default", "printed"),
     [(0, "0"), (0.0, "0.0"), (3, "3"), ("x", "x"), (["x", "y"], "x y")]
     + [(nothing, None) for nothing in (None, False, "", [])],
 )
-def test_help_tells_a_default_also_if_it_is_zero(default, told):
+def test_help_shows_a_default_also_if_it_is_zero(default, printed):
     parser = Parser(prog="p")
     parser.add_argument("--it", default=default, help="what it is")
     shown = parser.format_help().partition("what it is")[2].split("\n")[0]
-    assert shown == ("" if told is None else f" (default: {told})")
+    assert shown == ("" if printed is None else f" (default: {printed})")
 
 
 @pytest.mark.parametrize(
@@ -92,16 +92,16 @@ def test_a_mistake_is_answered_with_what_there_is(words, said):
 
 
 def test_a_dash_is_an_underscore():
-    given = []
-    call(lambda p: p.add_argument("--text-key"), given.append, "a\n\nb", ["--text_key=a_b"])
-    assert given[0].text_key == "a_b"
+    calls = []
+    call(lambda p: p.add_argument("--text-key"), calls.append, "a\n\nb", ["--text_key=a_b"])
+    assert calls[0].text_key == "a_b"
 
 
 def test_a_text_that_begins_with_dashes_stays_as_it_is():
-    given = []
+    calls = []
     words = ["--text", "--the my_phone case_broke=yes"]
-    call(lambda p: p.add_argument("--text"), given.append, "a\n\nb", words)
-    assert given[0].text == words[1]
+    call(lambda p: p.add_argument("--text"), calls.append, "a\n\nb", words)
+    assert calls[0].text == words[1]
 
 
 def test_models_are_listed(tmp_path, capsys):

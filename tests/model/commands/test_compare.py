@@ -55,20 +55,20 @@ def test_the_numbers_are_those_of_the_single_commands(models, table, tmp_path, c
     shutil.copytree(models[1], other)
     give_classifier(other, sign=-1.0)
     compare(*models, other, "--data", table, "--output", tmp_path / "c.json")
-    found = json.loads((tmp_path / "c.json").read_text())
+    result = json.loads((tmp_path / "c.json").read_text())
     texts, labels = [r.text for r in REVIEWS], np.array([int(r.label) for r in REVIEWS])
     right = SentimentClassifier(models[0]).predict(texts) == np.array(["no", "yes"])[labels]
-    one, bare, last = found["models"]
-    assert found["texts"] == 60
+    one, bare, last = result["models"]
+    assert result["texts"] == 60
     assert one["accuracy"] == right.mean()
     assert bare["accuracy"] is None
     assert last["accuracy"] == 1 - one["accuracy"]
     assert one["best_unit"] == bare["best_unit"]
-    assert found["agreement"] == [[1, None, 0], [None, None, None], [0, None, 1]]
+    assert result["agreement"] == [[1, None, 0], [None, None, None], [0, None, 1]]
     options = ["--reset", "review", "--output", str(tmp_path / "e.json")]
     dispatch(["evaluate", "--model", models[1], "--data", str(table), *options])
     scored = json.loads((tmp_path / "e.json").read_text())
-    for each in found["models"]:
+    for each in result["models"]:
         assert each["characters"] == scored["characters"]
         assert each["bits_per_character"] == pytest.approx(scored["bits_per_character"], abs=1e-6)
     heads, *rows = capsys.readouterr().out.splitlines()[:4]
@@ -83,9 +83,9 @@ def test_the_best_unit_is_scored_on_texts_that_did_not_choose_it():
     noise = random.normal(size=(400, 300)).astype(np.float32)
     assert best_unit(noise, labels, list(map(str, range(300))))["accuracy"] < 0.56
     noise[:, 7] -= 3 * labels
-    found = best_unit(noise, labels, list(map(str, range(300))))
-    assert (found["unit"], found["polarity"]) == ("7", -1)
-    assert found["accuracy"] > 0.9
+    best = best_unit(noise, labels, list(map(str, range(300))))
+    assert (best["unit"], best["polarity"]) == ("7", -1)
+    assert best["accuracy"] > 0.9
     assert best_unit(noise[:6], labels[:6], list(map(str, range(300)))) is None
     assert best_unit(np.zeros((40, 2), np.float32), labels[:40], ["0", "1"]) is None
 
@@ -111,8 +111,8 @@ def test_labels_that_are_no_two_classes(models, tmp_path, caplog):
 
 
 def test_it_warns_of_texts_that_a_model_has_read(models, table, tmp_path, caplog):
-    (given,) = read_labelled_sets([table])
-    data = {"train": {"examples": 61, "sha256": given.digest}}
+    (labelled,) = read_labelled_sets([table])
+    data = {"train": {"examples": 61, "sha256": labelled.digest}}
     give_classifier(tmp_path / "one", origin={"data": data})
     compare(*models, "--data", table)
     warnings = [r.message for r in caplog.records if r.levelname == "WARNING"]
@@ -123,6 +123,6 @@ def test_it_warns_of_texts_that_a_model_has_read(models, table, tmp_path, caplog
 def test_it_warns_of_a_name_that_names_a_source(tmp_path):
     shipped = load_model("default")
     for name, sources in (("imdb_test.csv", ["imdb_unlabelled", "imdb_train"]), ("mine.csv", [])):
-        found = reading_warnings("default", shipped, ComparedTexts(["x"]), tmp_path / name)
-        assert bool(found) == bool(sources)
-        assert all(source in found[0] for source in sources)
+        warnings = reading_warnings("default", shipped, ComparedTexts(["x"]), tmp_path / name)
+        assert bool(warnings) == bool(sources)
+        assert all(source in warnings[0] for source in sources)

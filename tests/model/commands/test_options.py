@@ -95,14 +95,14 @@ def test_generate_several(loaded, capsys):
 )
 def test_evaluate(loaded, texts, tmp_path, words, options, precision):
     call("evaluate", loaded, "--data", texts, "--output", tmp_path / "found.json", *words)
-    found = json.loads((tmp_path / "found.json").read_text())
+    result = json.loads((tmp_path / "found.json").read_text())
     loaded.model.set_precision(precision)
     expected = score_split(loaded.model, encode_split(TEXTS, loaded.profile), **options)
     for name, value in expected._asdict().items():
-        assert found[name] == pytest.approx(value, rel=1e-9)
+        assert result[name] == pytest.approx(value, rel=1e-9)
     loaded.model.set_precision("fp32")
     plain = score_split(loaded.model, encode_split(TEXTS, loaded.profile)).bits_per_character
-    assert (round(plain, 7) == round(found["bits_per_character"], 7)) == (not words)
+    assert (round(plain, 7) == round(result["bits_per_character"], 7)) == (not words)
 
 
 @pytest.mark.parametrize(("layer", "state"), [(0, "cell"), (1, "hidden"), (-1, "cell")])
@@ -110,9 +110,9 @@ def test_heatmap(loaded, tmp_path, layer, state):
     output = tmp_path / "found.json"
     words = ("--neuron", 3, "--neuron", 1, "--layer", layer, "--state", state)
     call("heatmap", loaded, "--text", "good", *words, "--output", output)
-    (found,) = json.loads(output.read_text())["texts"]
+    (shown,) = json.loads(output.read_text())["texts"]
     (each,) = trace(loaded.model, [loaded.tokens("good")], [3, 1], state=state, layer=layer)
-    values = [character["values"] for character in found["characters"]]
+    values = [character["values"] for character in shown["characters"]]
     np.testing.assert_allclose(values, each[2:6], rtol=1e-5)  # of "\n good ", the letters
 
 

@@ -55,8 +55,8 @@ def test_the_page_of_answers_is_that_of_the_texts(model, table, tmp_path, suffix
     whole, again = tmp_path / "whole.html", tmp_path / "again.html"
     written = tmp_path / f"labelled.{suffix.replace('parquet', 'csv')}"
     options = ["--model", str(model), "--by", "product"]
-    given = ["--input", str(table), "--output", str(written), "--report", str(whole)]
-    dispatch(["classify", *options, *given])
+    files = ["--input", str(table), "--output", str(written), "--report", str(whole)]
+    dispatch(["classify", *options, *files])
     if suffix == "parquet":
         answers = pandas.read_csv(written)
         answers.to_parquet(written := tmp_path / "labelled.parquet")

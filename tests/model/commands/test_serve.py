@@ -76,7 +76,7 @@ def plain_model(small_model, tmp_path):
 
 
 def reaches(host, port):
-    """Say whether a server answers at another address of this machine; Linux has all of 127/8."""
+    """Return whether a server answers at another address of this machine (127/8 on Linux)."""
     if sys.platform != "linux":
         return False
     with socket.socket() as client:
@@ -97,7 +97,7 @@ def test_a_model_without_a_classifier_has_only_its_page(plain_model):
 
 
 def test_a_signal_ends_it_although_connections_are_open(plain_model):
-    """SIGTERM ends every other server of this file."""
+    """The other tests of this file end their servers with SIGTERM."""
     with serving("--model", plain_model) as server:
         assert server.client.get("/").status_code == 200  # which stays open
         with socket.create_connection(("127.0.0.1", server.port)) as client:
@@ -157,8 +157,8 @@ def test_an_address_that_is_none_is_refused(words, message):
 
 
 def test_a_port_that_is_taken_is_named():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
         with pytest.raises(InputError, match=rf"port {port} .* in use; name another with --port"):
             dispatch(["serve", "--port", str(port)])
 
@@ -189,7 +189,7 @@ def command_on_the_page(word):
 
 
 def test_the_commands_on_the_page_print_what_it_shows(tmp_path):
-    """Those with docker: tests/house/test_docker.py."""
+    """The commands with docker are tested in tests/house/test_docker.py."""
     others = [each for each in commands_of(PAGE) if not each.startswith("docker ")]
     assert others == [command_on_the_page("mlstm-sentiment serve"), command_on_the_page("curl")]
     (printed,) = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
@@ -200,7 +200,7 @@ def test_the_commands_on_the_page_print_what_it_shows(tmp_path):
         process = run_shell(f"TOKEN={server.token}; {curl} --silent --show-error", cwd=tmp_path)
         done(process)
         (shown,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
-        found, expected = json.loads(process.stdout), json.loads(shown)
-        for row, expected_row in zip(found["results"], expected["results"], strict=True):
+        answer, expected = json.loads(process.stdout), json.loads(shown)
+        for row, expected_row in zip(answer["results"], expected["results"], strict=True):
             assert row == close_to(expected_row)
         assert server.end() == (0, "")

@@ -47,7 +47,7 @@ def small_model(
 
 
 def small_classifier(loaded: LoadedModel, pooling: Sequence[Pooling] = ("last",)) -> Classifier:
-    """A binary classifier that leans on every unit."""
+    """A binary classifier with a weight for every unit."""
     size = loaded.model.config.hidden_size * len(pooling)
     coefficients = np.random.default_rng(5).normal(size=size).astype(np.float32)
     poles = ("negative", "positive")
@@ -60,10 +60,10 @@ def small_stars(loaded: LoadedModel, ngrams: BagOfNgrams | None = None) -> Stars
     heads = small_heads(loaded, HeadsConfig(heads_per_class=2), len(FEATURES.poolings), 5)
     calibration = Calibration(slope=0.5, offset=0.25)
     poles = ("negative", "positive")
-    given = {"calibration": calibration, "familiarity": None, "unsure": (0.4, 0.6)}
-    given["neutral"] = Calibration(slope=0.7, offset=-0.2)
+    options = {"calibration": calibration, "familiarity": None, "unsure": (0.4, 0.6)}
+    options["neutral"] = Calibration(slope=0.7, offset=-0.2)
     return StarsClassifier(
-        heads=heads, classes=poles, model_digest="digest", ngrams=ngrams, **given
+        heads=heads, classes=poles, model_digest="digest", ngrams=ngrams, **options
     )
 
 
@@ -117,8 +117,7 @@ def python_says(
             features = np.column_stack([features, classifier.ngrams.log_odds(cleaned)])
         odds = classifier.decide(features.astype(np.float32)).tolist()
         if isinstance(classifier, StarsClassifier) and classifier.neutral:
-            found = classifier.neutral_probabilities(features.astype(np.float32))
-            neutral = found.tolist()
+            neutral = classifier.neutral_probabilities(features.astype(np.float32)).tolist()
     bits = read_in_order(loaded.model, tokens).bits
     per_byte = [
         values_per_byte(loaded.tokenizer, each, v) for each, v in zip(tokens, values, strict=True)
@@ -153,8 +152,8 @@ def python_writes(loaded: LoadedModel, text: str, length: int, clamp: Clamp | No
 
 def part(page: str, name: str) -> str:
     """Return what one element of the page holds."""
-    (found,) = re.findall(rf'<script type="[^"]*" id="{name}">(.*?)</script>', page, re.DOTALL)
-    return found
+    (element,) = re.findall(rf'<script type="[^"]*" id="{name}">(.*?)</script>', page, re.DOTALL)
+    return element
 
 
 def about(page: str) -> dict[str, Any]:

@@ -84,7 +84,7 @@ def page(chromium, small):
 
 
 def load(page: Browser, address: str) -> None:
-    """Load a page and wake its model; on a busy machine, `open` is back before its script ran."""
+    """Load a page and its model; on a loaded machine, `open` returns before the script ran."""
     page.open(address)
     until(page, "typeof sentimentNeuron === 'object'")
     page.run("await sentimentNeuron.ready")
@@ -99,8 +99,8 @@ def resize(page: Browser, width: int, height: int) -> None:
 def until(page: Browser, condition: str):
     """Wait until an expression of the page is true; return its value."""
     for _ in range(400):
-        if found := page.run(f"return {condition}"):
-            return found
+        if value := page.run(f"return {condition}"):
+            return value
         time.sleep(0.05)
     raise AssertionError(f"never true: {condition}")
 
@@ -111,17 +111,17 @@ def texts_of_many_kinds(count: int) -> list[str]:
 
 
 def compare(page: Browser, loaded, classifier, texts) -> None:
-    """Hold the page's numbers against Python's."""
+    """Compare the page's numbers with Python's."""
     said = python_says(loaded, classifier, texts, page.run("return unit"))
     for text, expected in zip(texts, said, strict=True):
-        found = page.run("return await sentimentNeuron.read(arguments[0])", text)
-        assert bytes(found["bytes"]) == loaded.profile.opening(text), repr(text)
-        read, values = len(found["bytes"]), expected["values"]
-        assert np.abs(np.array(found["values"]) - values[:read]).max() <= CLOSE, repr(text)
-        assert abs(found["value"] - values[-1]) <= CLOSE, repr(text)
+        result = page.run("return await sentimentNeuron.read(arguments[0])", text)
+        assert bytes(result["bytes"]) == loaded.profile.opening(text), repr(text)
+        read, values = len(result["bytes"]), expected["values"]
+        assert np.abs(np.array(result["values"]) - values[:read]).max() <= CLOSE, repr(text)
+        assert abs(result["value"] - values[-1]) <= CLOSE, repr(text)
         probability = 1 / (1 + math.exp(-expected["odds"]))
-        assert abs(found["probability"] - probability) <= CLOSE, repr(text)
-        assert found["neutral"] == (
+        assert abs(result["probability"] - probability) <= CLOSE, repr(text)
+        assert result["neutral"] == (
             expected["neutral"] and pytest.approx(expected["neutral"], abs=CLOSE)
         )
 
@@ -146,16 +146,16 @@ def test_an_answer_is_counted_as_the_command_counts_it(opened):
     texts = ["", " \n\u3000", "a", "&nbsp;", "zxqj vvkw qqqq zzxj kkqx jjzx", "I love it.",
              "It broke at once, a waste of money.", "The parcel came on a Tuesday.",
              "It works, I guess."]  # fmt: skip
-    classifier, found = SentimentClassifier(loaded, fitted), []
+    classifier, answers = SentimentClassifier(loaded, fitted), []
     for text in texts:
         outcome = page.run("return await sentimentNeuron.read(arguments[0])", text)["outcome"]
         assert outcome == outcome_of(classifier(text), has_neutral=True), repr(text)
         set_text(page, text)
-        found.append((outcome, page.run("return document.querySelector('.label').innerText")))
-    assert {outcome for outcome, _ in found} == {
+        answers.append((outcome, page.run("return document.querySelector('.label').innerText")))
+    assert {outcome for outcome, _ in answers} == {
         *("empty", "unfamiliar", "neutral", "unsure", "negative", "positive")
     }
-    for outcome, label in found:
+    for outcome, label in answers:
         doubt = {"unsure": ", but unsure", "unfamiliar": ", but unfamiliar: too short"}
         assert doubt.get(outcome, "") in label
         assert ("but" in label) == (outcome in doubt)
@@ -176,9 +176,9 @@ def test_subwords_colour_the_letters_of_their_tokens(opened, tmp_path):
     (said,) = python_says(rounded, classifier, [text], classifier.neuron)
     values = said["values"][2 : 2 + len(text)]  # after the opening
     expected = np.clip(-values / limit, -1, 1)  # polarity -1
-    shares = shares_of(shown)
-    np.testing.assert_allclose(shares, expected, atol=1e-3)
-    assert len(set(shares)) < len(text) - 5  # letters of one token have one colour
+    strengths = strengths_of(shown)
+    np.testing.assert_allclose(strengths, expected, atol=1e-3)
+    assert len(set(strengths)) < len(text) - 5  # letters of one token have one colour
     page.run("document.getElementById('write').click()")
     until(page, f"panels.get(0).text.value.length > {len(text) + 20}")
     page.run("stop()")
@@ -217,14 +217,14 @@ def test_the_curve_lies_under_the_letters_of_every_line(page):
     page.devtools("Emulation.clearDeviceMetricsOverride")
 
 
-def test_calls_made_together_answer_as_those_made_in_turn(page):
+def test_calls_made_together_answer_as_those_made_one_by_one(page):
     calls = (
         "const calls = [() => sentimentNeuron.read('It broke at once.'),"
         "() => sentimentNeuron.write('It is', { length: 9 }), () => sentimentNeuron.read('Fine.')];"
     )
-    in_turn = "const found = []; for (const call of calls) found.push(await call()); return found;"
+    one_by_one = "const all = []; for (const call of calls) all.push(await call()); return all;"
     together = "return await Promise.all(calls.map((call) => call()));"
-    assert page.run(calls + together) == page.run(calls + in_turn)
+    assert page.run(calls + together) == page.run(calls + one_by_one)
 
 
 def test_letters_are_coloured_as_one_types(page, small):
@@ -236,7 +236,7 @@ def test_letters_are_coloured_as_one_types(page, small):
     values = python_says(loaded, None, ["Good: né!"], 4)[0]["values"]
     places = [2, 3, 4, 5, 6, 7, 8, 10, 11]  # of each letter's last byte
     expected = np.clip(-values[places] / limits[4], -1, 1)  # polarity -1: the unit is turned
-    np.testing.assert_allclose(shares_of(shown), expected, atol=1e-3)
+    np.testing.assert_allclose(strengths_of(shown), expected, atol=1e-3)
     before = page.run("return document.querySelector('.probability strong').innerText")
     page.type("#text0", " Bad?")
     until(page, READ)
@@ -252,13 +252,13 @@ def colours_of(page: Browser) -> list:
     )
 
 
-def shares_of(colours: list) -> list[float]:
+def strengths_of(colours: list) -> list[float]:
     """Return each letter's part of the scale, below zero towards the low end."""
-    return [float(share or 0) * (-1 if name == "low" else 1) for _, name, share in colours]
+    return [float(strength or 0) * (-1 if name == "low" else 1) for _, name, strength in colours]
 
 
 def set_text(page: Browser, text: str) -> list:
-    """Give the page a text at once; return the colours once it is read."""
+    """Set the text of the page; return the colours once it is read."""
     page.run("panels.get(0).set(arguments[0])", text)
     until(page, READ)
     time.sleep(0.1)  # a frame
@@ -274,7 +274,7 @@ def test_colours_are_those_of_the_text_whatever_stood_there_before(page, before,
     set_text(page, "")
     set_text(page, before)
     assert set_text(page, after) == expected
-    assert all(bool(name) == bool(share) for _, name, share in expected)
+    assert all(bool(name) == bool(strength) for _, name, strength in expected)
 
 
 def test_letters_that_are_not_read_yet_have_no_colour(page):
@@ -284,7 +284,7 @@ def test_letters_that_are_not_read_yet_have_no_colour(page):
         "panel.take({ serial: panel.serial, from: 3, values: [0.5], odds: [0.5], done: false });"
         "panel.show()"
     )
-    coloured = [bool(share) for _, _, share in colours_of(page)]
+    coloured = [bool(strength) for _, _, strength in colours_of(page)]
     assert all(coloured[:2])  # bytes 2 and 3, after the two of the opening
     assert not any(coloured[2:])
 
@@ -361,14 +361,14 @@ FULL = "only the first 10,000 characters are read"
 
 @pytest.mark.parametrize("how", ["paste", "link"])
 def test_a_text_that_is_cut_is_said_to_be_cut(page, how):
-    given = "a" + 6000 * "😀"  # of two units each: half of one is at the limit
+    long = "a" + 6000 * "😀"  # of two units each: half of one is at the limit
     if how == "paste":
         page.run("panels.get(0).text.focus()")
-        page.devtools("Input.insertText", text=given)
+        page.devtools("Input.insertText", text=long)
     else:
-        page.run("panels.get(0).set(arguments[0])", given)
+        page.run("panels.get(0).set(arguments[0])", long)
     text = page.run("return encodeURIComponent(panels.get(0).text.value)")  # throws at a half
-    assert text == quote(given[:5000])
+    assert text == quote(long[:5000])
     status = "return document.getElementById('status').innerText"
     assert page.run(status) == FULL
     page.run("compare('Short')")

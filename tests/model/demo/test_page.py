@@ -79,7 +79,7 @@ def test_a_title_is_text_whatever_it_holds(loaded):
 
 
 def test_a_title_of_another_encoding_can_be_written(loaded, tmp_path):
-    """As a shell passes the bytes of Latin-1."""
+    """A shell may pass bytes of Latin-1."""
     write_demo(loaded, None, tmp_path / "page.html", "caf\udce9")
     assert "<title>caf?</title>" in (tmp_path / "page.html").read_text(encoding="utf-8")
 

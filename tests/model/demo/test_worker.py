@@ -35,7 +35,7 @@ NODE, CLANG = shutil.which("node"), shutil.which("clang-14")
 # fp32 sums in another order, over some hundred steps whose states are about 1.
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 PROMISED = 1e-3  # what the page promises of any model
-PATIENCE = 60  # seconds for all orders, after which the worker has to be at rest
+TIMEOUT = 60  # seconds for all orders, after which the worker has to be at rest
 TEXT = "It came in March, and I have worn it every day since. 😀 رائع جدا! " * 3
 ARCHITECTURES = {
     "one layer": {},
@@ -66,13 +66,13 @@ REVIEWS = [
 needs_node = pytest.mark.skipif(NODE is None, reason="needs node, to run WebAssembly")
 
 
-def told(page: str, tmp_path: Path, orders: list[dict]) -> list[list[dict]]:
+def answers_of(page: str, tmp_path: Path, orders: list[dict]) -> list[list[dict]]:
     """Return what the page's worker answers to orders."""
     path = tmp_path / "page.html"
     path.write_text(page, encoding="utf-8")
     command = [NODE, Path(__file__).with_name("worker.mjs"), path]
     process = subprocess.run(
-        command, input=json.dumps(orders), capture_output=True, text=True, timeout=PATIENCE
+        command, input=json.dumps(orders), capture_output=True, text=True, timeout=TIMEOUT
     )
     done(process)
     return json.loads(process.stdout)
@@ -106,7 +106,7 @@ def test_it_reads_and_writes_as_python_does(tmp_path, architecture):
     page = demo_page(loaded, classifier, "Title")
     writing = {"order": "write", "length": 40, "temperature": 0, "clamp": None}
     clamped = {**writing, "clamp": {"unit": 6, "value": 2.5}}
-    first, *writings = told(page, tmp_path, [reading(loaded, TEXT), writing, clamped])
+    first, *writings = answers_of(page, tmp_path, [reading(loaded, TEXT), writing, clamped])
 
     rounded = as_8_bit(loaded)
     expected = python_says(rounded, classifier, [TEXT], classifier.neuron)[0]
@@ -135,7 +135,7 @@ def test_it_splits_texts_as_sentencepiece_does(tmp_path, kind):
     orders = [{"order": "tokens", "bytes": list(text.encode())} for text in texts]
     page = demo_page(loaded, None, "Title")
     assert "subword tokens" in page
-    answers = told(page, tmp_path, orders)
+    answers = answers_of(page, tmp_path, orders)
     for text, tokens in zip(texts, answers, strict=True):
         assert tokens == loaded.tokenizer.encode(text.encode()).tolist(), repr(text)
 
@@ -147,7 +147,7 @@ def test_a_shipped_model_says_what_it_says_in_python(tmp_path, name):
     fitted = load_fitted(loaded, find_classifier(loaded), "")
     page = demo_page(loaded, fitted, "Title")
     texts = [*REVIEWS, "zxqj vvkw qqqq zzxj"]
-    answers = told(page, tmp_path, [reading(loaded, text) for text in texts])
+    answers = answers_of(page, tmp_path, [reading(loaded, text) for text in texts])
     said = python_says(loaded, fitted, texts, about(page)["unit"])
     for text, messages, expected in zip(texts, answers, said, strict=True):
         verdict = messages[-1]["verdict"]
@@ -168,7 +168,7 @@ def test_an_edit_reads_what_changed_and_no_more(tmp_path, kind):
     classifier = small_classifier(loaded, ("mean",))
     texts = [TEXT, TEXT + "x", TEXT[:150] + "y" + TEXT[151:], TEXT[:150], "", TEXT, TEXT + " "]
     page = demo_page(loaded, classifier, "Title")
-    answers = told(page, tmp_path, [reading(loaded, text) for text in texts])
+    answers = answers_of(page, tmp_path, [reading(loaded, text) for text in texts])
     values, rounded = [], as_8_bit(loaded)
     for text, messages in zip(texts, answers, strict=True):
         read = len(loaded.profile.opening(text))
@@ -188,7 +188,7 @@ def test_heads_say_what_they_say_in_python(tmp_path, make, loaded):
     classifier = make(loaded)
     page = demo_page(loaded, classifier, "Title")
     texts = [TEXT, *WORDS, "word " * 1000, WORDS[0]]
-    answers = told(page, tmp_path, [reading(loaded, text) for text in texts])
+    answers = answers_of(page, tmp_path, [reading(loaded, text) for text in texts])
     rounded = as_8_bit(loaded)
     for messages, said in zip(answers, python_says(rounded, classifier, texts, 0), strict=True):
         verdict = messages[-1]["verdict"]
@@ -205,9 +205,9 @@ def test_heads_say_what_they_say_in_python(tmp_path, make, loaded):
 def test_an_edit_counts_the_words_that_are_there_now(tmp_path, loaded):
     page = demo_page(loaded, small_stars_and_ngrams(loaded), "Title")
     texts = [TEXT, TEXT[:150] + "y " + TEXT[151:], TEXT[:70], TEXT[:100] + " new words here"]
-    answers = told(page, tmp_path, [reading(loaded, text) for text in texts])
+    answers = answers_of(page, tmp_path, [reading(loaded, text) for text in texts])
     for text, messages in zip(texts, answers, strict=True):
-        (anew,) = told(page, tmp_path, [reading(loaded, text)])
+        (anew,) = answers_of(page, tmp_path, [reading(loaded, text)])
         first, odds = messages[0]["from"], [o for message in messages for o in message["odds"]]
         assert odds == [o for message in anew for o in message["odds"]][first:]
         assert messages[-1]["verdict"] == anew[-1]["verdict"]
@@ -218,8 +218,8 @@ def test_two_texts_side_by_side_keep_their_own_words(tmp_path, loaded):
     page = demo_page(loaded, small_stars_and_ngrams(loaded), "Title")
     texts = ["abc defg hi", "xyz uvwx yz"]  # words end at the same bytes
     slots = [{**reading(loaded, text), "slot": text} for text in (*texts, *texts)]
-    first, second, *again = told(page, tmp_path, slots)
-    (one,) = told(page, tmp_path, [reading(loaded, texts[1])])
+    first, second, *again = answers_of(page, tmp_path, slots)
+    (one,) = answers_of(page, tmp_path, [reading(loaded, texts[1])])
     assert second[-1]["odds"] == one[-1]["odds"] != first[-1]["odds"]
     assert [messages[-1]["verdict"] for messages in again] == [
         messages[-1]["verdict"] for messages in (first, second)
@@ -230,14 +230,14 @@ def test_two_texts_side_by_side_keep_their_own_words(tmp_path, loaded):
 def test_another_unit_reads_the_text_again(tmp_path, loaded):
     page = demo_page(loaded, None, "Title", unit=1)
     orders = [reading(loaded, TEXT), {"order": "unit", "unit": 9}]
-    _, messages = told(page, tmp_path, orders)
+    _, messages = answers_of(page, tmp_path, orders)
     expected = python_says(as_8_bit(loaded), None, [TEXT], 9)[0]["values"]
     np.testing.assert_allclose(values_of(messages, []), expected[:-1], **CLOSE)
     assert messages[-1]["verdict"]["odds"] is None
 
 
 def written(messages: list[dict]) -> str:
-    """Join what a writing order was answered with."""
+    """Return the text that a writing order was answered with."""
     return "".join(message.get("written", "") for message in messages)
 
 
@@ -246,7 +246,7 @@ def test_the_end_of_a_review_ends_the_writing(tmp_path):
     loaded = small_model(tmp_path / "model", newline=1e3)
     page = demo_page(loaded, None, "Title")
     order = {"order": "write", "length": 5, "temperature": 1, "clamp": None}
-    _, messages = told(page, tmp_path, [reading(loaded, "a"), order])
+    _, messages = answers_of(page, tmp_path, [reading(loaded, "a"), order])
     assert written(messages) == ""
     assert messages[-1]["ended"]
 
@@ -255,7 +255,7 @@ def test_the_end_of_a_review_ends_the_writing(tmp_path):
 def test_what_is_written_is_utf8(tmp_path, loaded):
     hot = {"order": "write", "length": 100, "temperature": 50, "clamp": None}
     page = demo_page(loaded, None, "Title")
-    _, messages = told(page, tmp_path, [reading(loaded, "a"), hot])
+    _, messages = answers_of(page, tmp_path, [reading(loaded, "a"), hot])
     text = written(messages)
     assert "\ufffd" not in text
     assert any(ord(character) > 127 for character in text)
@@ -273,7 +273,7 @@ def test_writing_ends_with_a_text_that_is_removed_before_it_is_read(tmp_path, lo
         {"order": "forget", **removed},
         writing,
     ]
-    (messages,) = told(page, tmp_path, orders)  # and the process ends: nothing waits any more
+    (messages,) = answers_of(page, tmp_path, orders)  # and the process ends: nothing waits any more
     assert written(messages) == ""
     assert messages[-1]["ended"]
 

@@ -86,13 +86,13 @@ def as_json(content):
 
 
 def read_whole(folder):
-    """Do with a folder what users do; whatever is not refused must be sound."""
+    """Use a folder as users do: what is not refused must work."""
     loaded = load_model(folder)
     features = features_in_order(loaded.model, [loaded.tokens(text) for text in TEXTS])
     assert np.isfinite(features).all()
     list(generate(loaded.model, b"a", SamplingConfig(length=3), tokenizer=loaded.tokenizer))
-    found = SentimentClassifier.from_pretrained(folder).predict_all(TEXTS)
-    assert ((found.probabilities >= 0) & (found.probabilities <= 1)).all()
+    answers = SentimentClassifier.from_pretrained(folder).predict_all(TEXTS)
+    assert ((answers.probabilities >= 0) & (answers.probabilities <= 1)).all()
 
 
 def heads(digest):

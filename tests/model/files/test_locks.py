@@ -95,11 +95,11 @@ def test_a_folder_that_goes_as_it_is_looked_at_is_no_file(tmp_path, monkeypatch)
     folder.mkdir()
 
     def gone_after(path, **options):
-        found = look(path, **options)
+        status = look(path, **options)
         if path == folder and not looked:
             looked.append(path)
             folder.rmdir()
-        return found
+        return status
 
     monkeypatch.setattr(Path, "stat", gone_after)
     with lock_folder(folder):

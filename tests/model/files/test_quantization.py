@@ -39,7 +39,7 @@ def shapes_of(tensors):
     return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
 
 
-def kept_and_read(tensors, bits):
+def rounded(tensors, bits):
     return dequantize(quantize(tensors, bits), shapes_of(tensors), bits)
 
 
@@ -49,8 +49,8 @@ def test_every_weight_moves_by_at_most_half_a_step_of_its_row(bits, columns):
     generator = torch.Generator().manual_seed(columns)
     random = torch.randn(7, columns, generator=generator)
     tensors = {"w": random * torch.logspace(-6, 2, 7).unsqueeze(1), "b": random[:, 0]}
-    kept, back = quantize(tensors, bits), kept_and_read(tensors, bits)
-    assert shapes_of(kept) == quantized_shapes(shapes_of(tensors), bits)
+    stored, back = quantize(tensors, bits), rounded(tensors, bits)
+    assert shapes_of(stored) == quantized_shapes(shapes_of(tensors), bits)
     largest = 2 ** (bits - 1) - 1
     step = tensors["w"].abs().amax(1, keepdim=True) / largest
     # half a step, and the rounding of fp32 at the largest value of the row
@@ -60,18 +60,18 @@ def test_every_weight_moves_by_at_most_half_a_step_of_its_row(bits, columns):
 
 @pytest.mark.parametrize("bits", BITS)
 def test_a_tensor_of_three_dimensions_is_many_matrices(bits):
-    """Such as the tables of n-grams: each vector has a scale of its own."""
+    """In tables of n-grams, for example, each vector has its own scale."""
     generator = torch.Generator().manual_seed(0)
     tables = torch.randn(2, 5, 3, generator=generator) * torch.logspace(-3, 3, 5).unsqueeze(1)
-    kept, back = quantize({"t": tables}, bits), kept_and_read({"t": tables}, bits)["t"]
-    assert shapes_of(kept) == quantized_shapes({"t": (2, 5, 3)}, bits)
-    one_by_one = [kept_and_read({"m": matrix}, bits)["m"] for matrix in tables]
+    stored, back = quantize({"t": tables}, bits), rounded({"t": tables}, bits)["t"]
+    assert shapes_of(stored) == quantized_shapes({"t": (2, 5, 3)}, bits)
+    one_by_one = [rounded({"m": matrix}, bits)["m"] for matrix in tables]
     assert torch.equal(back, torch.stack(one_by_one))
 
 
 @pytest.mark.parametrize("bits", BITS)
 def test_a_row_of_zeros_stays_zero(bits):
-    assert not kept_and_read({"w": torch.zeros(3, 4)}, bits)["w"].any()
+    assert not rounded({"w": torch.zeros(3, 4)}, bits)["w"].any()
 
 
 def test_packed_integers_are_their_twos_complement_side_by_side():

@@ -1,4 +1,4 @@
-"""Every shipped model loads offline, says where it comes from, and tells good from bad."""
+"""Every shipped model loads offline, says where it comes from, and separates good from bad."""
 
 import socket
 from dataclasses import replace
@@ -52,13 +52,13 @@ def test_it_records_how_it_was_made(name):
 
 
 def test_every_command_shows_the_same_unit_of_the_default():
-    """That whose usual spread, at the end and in the mean, moves a middling text farthest."""
+    """It is the unit whose usual spread, last and mean, moves an average text the most."""
     loaded = load_model("default")
     own = replace(own_classifier(loaded), ngrams=None)
     center, spread = own.heads.center.numpy(), own.heads.scale.numpy()
     H = loaded.model.config.hidden_size
-    shares = np.tile(np.eye(H, dtype=np.float32), (1, len(own.kind.poolings)))  # [H, F]
-    moved = own.decide(center + 0.1 * spread * shares) - own.decide(center[None])
+    one_hot = np.tile(np.eye(H, dtype=np.float32), (1, len(own.kind.poolings)))  # [H, F]
+    moved = own.decide(center + 0.1 * spread * one_hot) - own.decide(center[None])
     unit = int(np.abs(moved).argmax())
     head = page_head(own)
     assert (own.neuron, own.polarity) == (head.unit, head.polarity) == (unit, np.sign(moved[unit]))
@@ -78,17 +78,17 @@ def default():
 
 
 def test_the_default_separates_praise_from_blame_in_a_few_words(default):
-    """Sentences of no set: the everyday sentences are for measuring, not for pinning."""
-    found = default.predict_all(PRAISE + BLAME)
-    assert not found.is_neutral.any()
-    assert found.choices.tolist() == [1] * len(PRAISE) + [0] * len(BLAME)
-    assert (found.stars[: len(PRAISE)] > 3).all()
-    assert (found.stars[len(PRAISE) :] < 3).all()
-    assert not found.unfamiliar.any()
+    """These sentences are of no set: the everyday sentences are for measuring only."""
+    answers = default.predict_all(PRAISE + BLAME)
+    assert not answers.is_neutral.any()
+    assert answers.choices.tolist() == [1] * len(PRAISE) + [0] * len(BLAME)
+    assert (answers.stars[: len(PRAISE)] > 3).all()
+    assert (answers.stars[len(PRAISE) :] < 3).all()
+    assert not answers.unfamiliar.any()
 
 
 def test_the_default_flags_texts_that_it_should_not_be_trusted_on(default):
-    found = default.predict_all([*FACTS, *STRANGE])
-    assert found.unsure[: len(FACTS)].all()
-    assert found.is_neutral[: len(FACTS)].all()
-    assert found.unfamiliar[len(FACTS) :].all()
+    answers = default.predict_all([*FACTS, *STRANGE])
+    assert answers.unsure[: len(FACTS)].all()
+    assert answers.is_neutral[: len(FACTS)].all()
+    assert answers.unfamiliar[len(FACTS) :].all()

@@ -49,7 +49,7 @@ def test_files_are_as_readable_as_any_other(tmp_path):
 
 
 def test_writing_leaves_the_umask_alone(tmp_path):
-    """It belongs to all threads: of two that set it and set it back, one can undo the other."""
+    """All threads share it: two that set it and restore it could undo each other."""
     called = []
     sys.setprofile(lambda frame, event, called_one: called.append(called_one))
     try:
@@ -210,7 +210,7 @@ def test_what_a_kill_left_half_written_is_cleared_and_nothing_else(tmp_path):
 def test_a_folder_with_a_file_that_is_not_ours_is_refused_and_if_it_comes_late_kept(
     tmp_path, caplog
 ):
-    """As notes that a user writes into model/ while the run trains."""
+    """A user may write notes into model/ while the run trains."""
     final, ours = tmp_path / "model", ("config.json", "classifier/*.json")
     with whole_folder(final, ours) as partial:
         (partial / "config.json").write_text("1")
@@ -226,15 +226,15 @@ def test_a_folder_with_a_file_that_is_not_ours_is_refused_and_if_it_comes_late_k
             (final / "late.txt").write_text("mine")
     assert "'classifier/notes.txt', 'late.txt', which is not ours; that is now " in caplog.text
     assert (final / "config.json").read_text() == "3"
-    kept, again = tmp_path / "model-kept", tmp_path / "model-kept-2"
-    assert (kept / "config.json").read_text() == "1"
-    assert (kept / "classifier/notes.txt").read_text() == "mine"
-    assert (again / "late.txt").read_text() == "mine"
-    assert sorted(tmp_path.iterdir()) == [final, kept, again]
+    first, second = tmp_path / "model-kept", tmp_path / "model-kept-2"
+    assert (first / "config.json").read_text() == "1"
+    assert (first / "classifier/notes.txt").read_text() == "mine"
+    assert (second / "late.txt").read_text() == "mine"
+    assert sorted(tmp_path.iterdir()) == [final, first, second]
 
 
 def test_a_link_is_never_followed(tmp_path):
-    """What it names may be another run's, or on a disk that is not there."""
+    """Its target may belong to another run, or be on a disk that is not mounted."""
     link, target = tmp_path / "model", tmp_path / "disk/model"
     target.mkdir(parents=True)
     (target / "config.json").write_text("another's")
@@ -259,7 +259,7 @@ def test_a_link_in_a_folder_is_not_ours(tmp_path):
 
 
 def test_an_old_folder_that_cannot_be_removed_yet_is_in_no_later_ones_way(tmp_path, monkeypatch):
-    """As on NFS, while someone reads the best model that is replaced."""
+    """On NFS this happens while someone reads the model that is replaced."""
     final, rmtree = tmp_path / "model", shutil.rmtree
 
     def remove(path, **options):
@@ -279,10 +279,10 @@ def test_an_old_folder_that_cannot_be_removed_yet_is_in_no_later_ones_way(tmp_pa
 
 
 def test_an_error_names_the_file_that_was_asked_for(tmp_path):
-    wanted = tmp_path / "nowhere" / "answers.csv"
+    output = tmp_path / "nowhere" / "answers.csv"
     with pytest.raises(FileNotFoundError) as error:
-        write_atomically(wanted, lambda path: path.write_text("a"))
-    assert error.value.filename == str(wanted)
+        write_atomically(output, lambda path: path.write_text("a"))
+    assert error.value.filename == str(output)
 
 
 def test_a_link_stays_one_and_what_it_names_is_written(tmp_path):
@@ -297,7 +297,7 @@ def test_a_link_stays_one_and_what_it_names_is_written(tmp_path):
 
 
 def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
-    """As a device is: /dev/null stays what it is, also for root."""
+    """Devices stay, too: /dev/null is not replaced, even by root."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -310,7 +310,7 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
 
 @pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no /dev/fd")
 def test_what_others_write_into_an_open_file_stays(tmp_path):
-    """As of `(echo before; command --output /dev/stdout; echo after) > log`."""
+    """An example is `(echo before; command --output /dev/stdout; echo after) > log`."""
     log = os.open(tmp_path / "log", os.O_RDWR | os.O_CREAT)
     os.write(log, b"before\n")
     write_json(Path(f"/dev/fd/{log}"), {"a": 1})
@@ -332,7 +332,7 @@ FULL = (errno.ENOSPC, "No space left on device")
 
 
 @pytest.mark.parametrize(
-    ("kind_of_error", "words", "told"),
+    ("kind_of_error", "words", "message"),
     [
         (OSError, FULL, "No space left on device: '{}'"),
         (OSError, (*FULL, "there"), "No space left on device: 'there'"),
@@ -342,10 +342,10 @@ FULL = (errno.ENOSPC, "No space left on device")
     ],
 )
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_what_could_not_be_written_is_named(tmp_path, kind, kind_of_error, words, told):
+def test_what_could_not_be_written_is_named(tmp_path, kind, kind_of_error, words, message):
     path = tmp_path / "a"
 
-    def fail(*given):
+    def fail(*arguments):
         raise kind_of_error(*words)
 
     def fill():
@@ -356,8 +356,8 @@ def test_what_could_not_be_written_is_named(tmp_path, kind, kind_of_error, words
 
     with pytest.raises(OSError, match=r"\w") as caught:
         fill()
-    assert told.format(path) in str(caught.value)
-    assert ("is the disk full" in str(caught.value)) == ("be written" in told)
+    assert message.format(path) in str(caught.value)
+    assert ("is the disk full" in str(caught.value)) == ("be written" in message)
     assert caught.value.filename in (None, "there", str(path))
     assert not list(tmp_path.iterdir())
 

@@ -203,7 +203,7 @@ def test_a_pickle_is_never_loaded(folder, small_model):
 
 
 def test_a_loaded_model_does_not_follow_its_file(small_model, tmp_path):
-    """As of a service whose model is replaced, or cut short, while it answers."""
+    """A model may be replaced, or cut short, while a service uses it."""
     save_model(tmp_path, small_model, text_profile("openai"), {})
     loaded = load_model(tmp_path)
     before = model_digest(loaded.model)
@@ -217,7 +217,7 @@ def test_a_loaded_model_does_not_follow_its_file(small_model, tmp_path):
 
 
 def test_a_classifier_loads_and_answers_without_torchs_compiler():
-    """Its import takes seconds, and so would that of sympy."""
+    """Importing it takes seconds, as does sympy."""
     script = (
         "import sys; from model import SentimentClassifier;"
         "SentimentClassifier.from_pretrained().predict(['good']);"
@@ -240,10 +240,10 @@ def test_weights_of_16_bits_are_widened(small_model, tmp_path):
 @pytest.mark.parametrize("largest_file", [100], indirect=True)
 @pytest.mark.usefixtures("largest_file")
 def test_weights_that_do_not_fit_are_named(tmp_path):
-    """Of a stream, the temporary file is: the stream is not full."""
+    """For a stream the error names the temporary file: the stream is not full."""
     os.mkfifo(tmp_path / "pipe")
-    for name, told in (("a", re.escape(f"'{tmp_path}/a'")), ("pipe", "'/.*/tmp[^/]+/pipe'")):
-        with pytest.raises(OSError, match=rf"not be written \(.*is the disk full\?: {told}$"):
+    for name, file in (("a", re.escape(f"'{tmp_path}/a'")), ("pipe", "'/.*/tmp[^/]+/pipe'")):
+        with pytest.raises(OSError, match=rf"not be written \(.*is the disk full\?: {file}$"):
             save_tensors(tmp_path / name, {"a": torch.zeros(1000)})
 
 

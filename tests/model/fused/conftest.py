@@ -1,4 +1,4 @@
-"""Every kernel in turn, and threads."""
+"""Each compiled kernel, and the number of threads."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> K
 
 @pytest.fixture
 def threads() -> Iterator[Callable[[int], None]]:
-    """The function that sets the number of torch's threads; it is as before afterwards."""
+    """Return a function that sets the number of torch's threads; restore it afterwards."""
     before = torch.get_num_threads()
     yield torch.set_num_threads
     torch.set_num_threads(before)
@@ -30,7 +30,7 @@ def threads() -> Iterator[Callable[[int], None]]:
 
 @pytest.fixture
 def frequent_switches() -> Iterator[None]:
-    """Let threads take turns as often as Python can."""
+    """Switch between threads as often as Python can."""
     usual = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield

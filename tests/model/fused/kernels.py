@@ -16,7 +16,7 @@ from tests.model.layers.windows import EPS, tolerance
 
 
 class Kernel(NamedTuple):
-    """One of them."""
+    """A compiled kernel and its dtype."""
 
     run: Recurrence
     pack: Callable[[Tensor, Tensor], Tensor]

@@ -48,7 +48,7 @@ def libraries(cache):
 
 
 def compiled_aloud(cache, **environment):
-    """Compile, and return what was said beside that it takes its time."""
+    """Compile, and return the messages but the one that it takes its time."""
     compiled, stderr = use(cache, **environment)
     assert compiled
     said = stderr.splitlines()
@@ -110,7 +110,7 @@ def test_without_a_compiler_that_works_it_warns_once_and_continues(tmp_path, cxx
 
 
 def test_copies_of_the_sources_share_one_build(tmp_path, monkeypatch):
-    """As of a checkout and of what it has installed."""
+    """An example is a checkout and the package installed from it."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     built = set()
     for text in ("int one() { return 1; }", "int one() { return 1; }", "int two() { return 2; }"):
@@ -146,7 +146,7 @@ def test_a_cache_that_cannot_be_made_is_done_without(tmp_path, monkeypatch):
 
 def test_what_is_in_the_cache_needs_neither_a_compiler_nor_the_right_to_write(built, monkeypatch):
     build, library = built
-    monkeypatch.setattr(os, "access", lambda *given: False)
+    monkeypatch.setattr(os, "access", lambda *arguments: False)
     assert Path(compilation.load(build)._name) == library
 
 
@@ -226,7 +226,7 @@ def test_cxx_may_have_options_and_a_launcher(tmp_path, monkeypatch):
 
 
 def test_a_relative_cache_home_is_ignored(tmp_path, monkeypatch):
-    """As the XDG specification says; it would be another folder for each working directory."""
+    """The XDG specification says so; it would be another folder in each working directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
@@ -236,7 +236,7 @@ def test_a_relative_cache_home_is_ignored(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(not hasattr(os, "ST_NOEXEC"), reason="the system does not tell")
 def test_a_cache_from_which_no_code_runs_is_left_alone(built, monkeypatch):
-    """As a home that other machines may run code from."""
+    """It may be a home folder from which other machines run code."""
     build, library = built
     whole = library.read_bytes()
     monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(f_flag=os.ST_NOEXEC))

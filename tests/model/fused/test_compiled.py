@@ -49,8 +49,8 @@ def test_the_cell_state_is_kept_in_fp32(kernel):
     hold_cell_state_in_fp32(kernel.run, kernel.dtype)
 
 
-def test_weight_gradients_as_matrix_units_want_them(monkeypatch):
-    """As torch's own products want them, where there is AMX and the tiles do not run."""
+def test_weight_gradients_with_the_layout_that_amx_needs(monkeypatch):
+    """Torch's products need this layout where there is AMX and the tiles do not run."""
     if not runs_compiled(torch.empty(2, 2, dtype=torch.bfloat16)):
         pytest.skip("this processor has no products in bf16")
     inputs = scaled_inputs(torch.bfloat16, 5, 40, 48)
@@ -98,8 +98,8 @@ def test_states_depend_neither_on_threads_nor_on_the_other_lanes(kernel, threads
     for count, lanes in ((2, B), (4, B), (4, 1), (4, 5), (4, 67)):
         threads(count)
         few = [x_proj[:, :lanes], h[:lanes], c[:lanes], *weights]
-        found, _, found_c = outputs_of(kernel.run, few)
-        assert_equal((found, found_c), (expected[:, :lanes], last_c[:lanes]))
+        outputs, _, c_T = outputs_of(kernel.run, few)
+        assert_equal((outputs, c_T), (expected[:, :lanes], last_c[:lanes]))
 
 
 def test_inference_gives_what_training_gives(kernel):
@@ -114,9 +114,9 @@ def test_inference_gives_what_training_gives(kernel):
 def test_the_gradient_of_only_one_output(kernel, used):
     inputs = scaled_inputs(kernel.dtype, 4, 3, 34)
 
-    def gradients(recurrence, given):
-        outputs = outputs_of(recurrence, given)
-        return torch.autograd.grad(loss_of(outputs[used : used + 1]), given)
+    def gradients(recurrence, inputs):
+        outputs = outputs_of(recurrence, inputs)
+        return torch.autograd.grad(loss_of(outputs[used : used + 1]), inputs)
 
     expected = gradients(reference_mlstm, exact(inputs))
     assert_near(gradients(kernel.run, inputs), expected, kernel.tolerance(4, 34))
@@ -138,8 +138,8 @@ def test_strided_gradients(kernel):
 
     def gradients(recurrence, inputs):
         outputs, *last = outputs_of(recurrence, inputs)
-        made = (outputs[-1], outputs[0], *last)
-        loss = sum((tensor.double().t().square() * places).sum() for tensor in made)
+        transposed = (outputs[-1], outputs[0], *last)
+        loss = sum((tensor.double().t().square() * places).sum() for tensor in transposed)
         return torch.autograd.grad(loss, inputs)
 
     expected = gradients(reference_mlstm, exact(inputs))
@@ -147,7 +147,7 @@ def test_strided_gradients(kernel):
 
 
 def test_what_does_not_fit_is_refused(kernel):
-    """C++ would read beyond the end."""
+    """C++ would read beyond the end of a tensor."""
     x_proj, h, c, *weights = (t.detach() for t in scaled_inputs(kernel.dtype, 2, 3, 32))
     with pytest.raises(ValueError, match="instead of"):
         kernel.run(window_of(x_proj, h[:2], c, *weights))
@@ -164,7 +164,7 @@ def test_what_does_not_fit_is_refused(kernel):
 
 
 def test_mixed_dtypes_are_brought_to_the_weights(kernel):
-    """As under autocast, which makes x_proj and h 16-bit beside fp32 weights, or the reverse."""
+    """Autocast makes x_proj and h 16-bit with fp32 weights, or the reverse."""
     inputs = scaled_inputs(kernel.dtype, 4, 3, 34)
     other = torch.bfloat16 if kernel.dtype == torch.float32 else torch.float32
     mixed = [t.detach().to(other) if i < 2 else t.detach() for i, t in enumerate(inputs)]
@@ -179,7 +179,7 @@ def test_mixed_dtypes_are_brought_to_the_weights(kernel):
 
 
 def test_windows_alive_at_once_keep_their_own_memory(kernel):
-    """Two layers, or two passes before their backwards: no buffer may serve twice."""
+    """With two layers, or two passes before their backwards, no buffer may be used twice."""
     first, second = (scaled_inputs(kernel.dtype, 40, 70, 64) for _ in range(2))
     with torch.no_grad():
         second[0].mul_(-1)
@@ -192,14 +192,14 @@ def test_windows_alive_at_once_keep_their_own_memory(kernel):
 def test_calls_from_several_threads_at_once(kernel):
     inputs = [scaled_inputs(kernel.dtype, 6, 33, 40) for _ in range(4)]
     with torch.no_grad():
-        for index, given in enumerate(inputs):
-            given[0].mul_(index + 1)
-    alone = [results(kernel.run, given) for given in inputs]
+        for index, tensors in enumerate(inputs):
+            tensors[0].mul_(index + 1)
+    alone = [results(kernel.run, tensors) for tensors in inputs]
     with ThreadPoolExecutor(4) as pool:
         for _ in range(5):
-            together = list(pool.map(lambda given: results(kernel.run, given), inputs))
-            for made, expected in zip(together, alone, strict=True):
-                assert_equal(made, expected)
+            together = list(pool.map(lambda tensors: results(kernel.run, tensors), inputs))
+            for actual, expected in zip(together, alone, strict=True):
+                assert_equal(actual, expected)
 
 
 def test_backward_twice(kernel):
@@ -213,7 +213,7 @@ def test_backward_twice(kernel):
 
 
 def test_gradients_have_no_gradient(kernel):
-    """What only the reference has is refused, instead of being wrong."""
+    """Second derivatives exist only in the reference; kernels refuse them."""
     inputs = scaled_inputs(kernel.dtype, 3, 2, 32)
     loss = kernel.run(window_of(*inputs))[0].square().sum()
     gradients = torch.autograd.grad(loss, inputs, create_graph=True)
@@ -250,10 +250,10 @@ def test_gradients_do_not_depend_on_the_callers_default_dtype(kernel, default):
     expected = [results(kernel.run, *case) for case in cases]
     torch.set_default_dtype(default)
     try:
-        found = [results(kernel.run, *case) for case in cases]
+        actual = [results(kernel.run, *case) for case in cases]
     finally:
         torch.set_default_dtype(torch.float32)
-    assert_equal(chain(*found), chain(*expected))
+    assert_equal(chain(*actual), chain(*expected))
 
 
 def test_tensors_of_several_devices_are_refused(kernel):
@@ -267,7 +267,7 @@ def test_tensors_of_several_devices_are_refused(kernel):
 
 
 def test_without_onednn_16_bit_products_are_plain_torchs(monkeypatch):
-    """It may be turned off between two windows; the compiled code would end the process."""
+    """oneDNN may be turned off between two windows; compiled code would end the process."""
     monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
     assert not runs_compiled(torch.empty(2, 2, dtype=torch.bfloat16))
     assert not runs_compiled_int8(torch.empty(8, 8))

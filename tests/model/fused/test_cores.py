@@ -21,16 +21,16 @@ CGROUPS = Path("/sys/fs/cgroup")
 
 @pytest.fixture
 def cgroups(tmp_path):
-    """Return a function that lays files of a system out under a folder, which it returns."""
+    """Return a function that writes files of a system into a folder, and returns the folder."""
 
-    def lay(files):
+    def write(files):
         for name, text in files.items():
             path = tmp_path / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         return tmp_path
 
-    return lay
+    return write
 
 
 GROUP = "sys/fs/cgroup"
@@ -55,7 +55,7 @@ def mounted_together(folder, path="/job", top="/", named="cpu,cpuacct"):
     } | limit_1(f"cpu,cpuacct{folder}", "250000\n")
 
 
-BESIDE_V1 = {
+HYBRID = {
     "proc/self/cgroup": "1:cpuset:/\n0::/job\n",
     "proc/self/mountinfo": f"41 31 0:38 / /{GROUP}/unified rw - cgroup2 cgroup2 rw,nsdelegate\n",
     f"{GROUP}/unified/job/cpu.max": "150000 100000\n",
@@ -72,7 +72,7 @@ QUOTAS = {
     "version 1, with another": (mounted_together("/job"), 2.5),
     "version 1, in the other order": (mounted_together("", named="cpuacct,cpu"), 2.5),
     "version 1, a part": (mounted_together("/job", "/docker/9f/job", "/docker/9f"), 2.5),
-    "version 2 next to version 1": (BESIDE_V1, 1.5),
+    "version 2 next to version 1": (HYBRID, 1.5),
 }
 
 
@@ -86,10 +86,10 @@ def test_a_part_of_a_core_counts_as_one_and_affinity_still_holds(quota, usable):
     assert cores.Allowance(4, quota).cores == usable
 
 
-@pytest.mark.parametrize(("counted", "expected"), [(6, 6), (None, 1)])
-def test_cores_are_counted_without_sched_getaffinity(monkeypatch, counted, expected):
+@pytest.mark.parametrize(("reported", "expected"), [(6, 6), (None, 1)])
+def test_cores_are_counted_without_sched_getaffinity(monkeypatch, reported, expected):
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)  # as on macOS
-    monkeypatch.setattr(os, "cpu_count", lambda: counted)
+    monkeypatch.setattr(os, "cpu_count", lambda: reported)
     assert cores.affine_cores() == expected
 
 

@@ -45,17 +45,17 @@ int main() {{
 @pytest.mark.skipif(sys.platform != "linux", reason="a thread's own sleeps are counted on Linux")
 def test_a_thread_that_waits_long_sleeps(tmp_path):
     (sleeps,) = output_of(PROGRAM, tmp_path, "-O2")
-    assert int(sleeps) >= 1  # not all: on a busy machine it may come late itself
+    assert int(sleeps) >= 1  # not all: on a loaded machine it may come late itself
 
 
 class RecordedLibrary:
-    """In place of the compiled library: what it was asked for."""
+    """Stands in for the compiled library and records its calls."""
 
     def __init__(self):
         self.asked = []
 
-    def mlstm_keep_idle_team(self, wanted, threads):
-        self.asked.append((wanted.value, threads.value))
+    def mlstm_keep_idle_team(self, keep, threads):
+        self.asked.append((keep.value, threads.value))
 
     def mlstm_take_short_slices(self, thread):
         assert thread.value == threading.get_native_id()
@@ -164,17 +164,17 @@ def test_openmp_polls_for_less_time_while_there_is_an_idle_team(moved_watch):
 
 
 @pytest.mark.parametrize(
-    ("cores", "threads", "kept"),
+    ("cores", "threads", "team"),
     [(4, 4, 2), (4, 2, 4), (4, 5, None), (4, 6, None), (1, 4, None), (100, 2, None)],
 )
-def test_an_idle_team_is_kept_only_to_fill_cores(moved_watch, cores, threads, kept):
+def test_an_idle_team_is_kept_only_to_fill_cores(moved_watch, cores, threads, team):
     library = RecordedLibrary()
     watch = moved_watch(library, cores)
     assert not watch.passes(1.0, 0.9)  # a single thread never waits
     assert library.asked == []
     torch.set_num_threads(threads)
     assert watch.passes(1.0, 0.5)
-    assert library.asked == [*([] if kept is None else [(True, kept)]), "short"]
+    assert library.asked == [*([] if team is None else [(True, team)]), "short"]
     assert not watch.passes(1.0, 0.0)
     assert library.asked[-1][0] is False  # let go, whatever the number of threads is by then
 

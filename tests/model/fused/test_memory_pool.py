@@ -54,17 +54,17 @@ def test_a_product_into_kept_memory_is_linear(dtype):
         torch.randn(shape, generator=generator).to(dtype)
         for shape in ((6, 5, 40), (300, 40), (6, 5, 300))
     )
-    given = [x.requires_grad_(), w.requires_grad_()]
-    twins = [tensor.detach().double().requires_grad_() for tensor in given]
+    inputs = [x.requires_grad_(), w.requires_grad_()]
+    twins = [tensor.detach().double().requires_grad_() for tensor in inputs]
     expected = F.linear(*twins)
-    made = linear_into_pooled_buffer(*given)
+    product = linear_into_pooled_buffer(*inputs)
     for actual, exact in (
-        (made, expected),
-        *zip(grad(made, given, d), grad(expected, twins, d.double()), strict=True),
+        (product, expected),
+        *zip(grad(product, inputs, d), grad(expected, twins, d.double()), strict=True),
     ):
         assert error(actual, exact) <= EPS[dtype] + EPS[torch.float32] * 300**0.5
     with torch.no_grad():
-        assert torch.equal(linear_into_pooled_buffer(x, w), made)
+        assert torch.equal(linear_into_pooled_buffer(x, w), product)
     assert linear_into_pooled_buffer(x.double(), w.double()).dtype == torch.float64
 
 
@@ -98,8 +98,8 @@ def test_little_more_is_idle_than_was_in_use_at_once(pool):
 
 def test_memory_that_is_much_too_large_is_not_reused(pool):
     pool.idle = [torch.empty(5 * SMALLEST, dtype=torch.uint8)]
-    taken = pool.empty(2 * SMALLEST, dtype=torch.uint8)
-    assert taken.untyped_storage().nbytes() == 2 * SMALLEST
+    tensor = pool.empty(2 * SMALLEST, dtype=torch.uint8)
+    assert tensor.untyped_storage().nbytes() == 2 * SMALLEST
 
 
 @pytest.mark.usefixtures("frequent_switches")

@@ -113,10 +113,10 @@ def test_gates_are_ready_one_by_one_and_join_to_the_same_gradient(
         backend, dtype, rounding = "fused", torch.bfloat16, EPS[torch.bfloat16]
     config = ModelConfig(hidden_size=H, backend=backend, weight_norm=weight_norm)
     expected = gradients_of(build_model(config, seed=0, compute_dtype=dtype))
-    found, order = readiness(build_model(config, seed=0, compute_dtype=dtype))
+    gradients, order = readiness(build_model(config, seed=0, compute_dtype=dtype))
     for name, gradient in expected.items():
         atol = rounding / 10 * gradient.abs().max()
-        assert torch.allclose(found[name], gradient, rtol=rounding, atol=atol)
+        assert torch.allclose(gradients[name], gradient, rtol=rounding, atol=atol)
     gates = [name for name in order if name.startswith("gate")]
     assert gates == ["gate o", "gate u", "gate f", "gate i"]
     assert order.index("decoder.weight") < order.index("gate o")

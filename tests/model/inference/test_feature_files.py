@@ -32,28 +32,28 @@ def reading(small_model):
 
 
 def interrupted(reading, path, digest, batches):
-    """Interrupt the computation after so many batches; return how many tokens were told."""
-    told = []
+    """Interrupt the computation after so many batches; return how many tokens it reported."""
+    counts = []
 
     def advance(count):
-        told.append(count)
-        if sum(told) >= reading.tokens_in(batches):
+        counts.append(count)
+        if sum(counts) >= reading.tokens_in(batches):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         compute(reading, path, digest, advance)
-    return sum(told)
+    return sum(counts)
 
 
 def test_an_interrupted_file_is_gone_on_with(tmp_path, reading, small_model, caplog):
-    path, told = tmp_path / "x.npy", []
+    path, counts = tmp_path / "x.npy", []
     with caplog.at_level(logging.INFO):
         interrupted(reading, path, "one", 3)
     assert not path.exists()
     assert f"{tmp_path / 'x.partial.npy'}: kept; the same command continues it" in caplog.text
-    compute(reading, path, "one", told.append)
-    assert told[0] >= reading.tokens_in(2)  # what was there is told at once
-    assert sum(told) == sum(map(len, TEXTS))
+    compute(reading, path, "one", counts.append)
+    assert counts[0] >= reading.tokens_in(2)  # first what was there
+    assert sum(counts) == sum(map(len, TEXTS))
     np.testing.assert_array_equal(
         np.load(path), features_in_order(small_model, TEXTS, batch_size=4)
     )
@@ -61,13 +61,13 @@ def test_an_interrupted_file_is_gone_on_with(tmp_path, reading, small_model, cap
 
 
 def test_a_file_of_another_reading_is_begun_anew(tmp_path, reading, caplog):
-    path, told = tmp_path / "x.npy", []
+    path, counts = tmp_path / "x.npy", []
     for digest in ("one", "two"):  # each part stays
         interrupted(reading, path, digest, 3)
     with caplog.at_level(logging.INFO):
-        compute(reading, path, "another", told.append)
-    assert told[0] == 0
-    assert sum(told) == sum(map(len, TEXTS))
+        compute(reading, path, "another", counts.append)
+    assert counts[0] == 0
+    assert sum(counts) == sum(map(len, TEXTS))
     aside = tmp_path / "x.partial.2.npy"
     assert f"x.partial.npy: is of other texts or options; it is now {aside}" in caplog.text
     left = [f"x.{name}.{number}" for number in (1, 2) for name in ("partial", "progress")]
@@ -75,13 +75,13 @@ def test_a_file_of_another_reading_is_begun_anew(tmp_path, reading, caplog):
     for name in ("partial", "progress"):
         (ending,) = {path.suffix for path in tmp_path.glob(f"x.{name}.1.*")}
         (tmp_path / f"x.{name}.1{ending}").rename(tmp_path / f"x.{name}{ending}")
-    told.clear()
-    compute(reading, path, "one", told.append)
-    assert told[0] >= reading.tokens_in(2)
+    counts.clear()
+    compute(reading, path, "one", counts.append)
+    assert counts[0] >= reading.tokens_in(2)
 
 
 def test_readings_of_other_features_have_other_digests(reading, small_model):
-    """Else one would go on with a part of the other's features."""
+    """With equal digests one would continue the features of the other."""
     kinds = [
         FeatureKind(state="hidden"),
         FeatureKind(pooling="mean"),
@@ -109,7 +109,7 @@ def test_readings_of_other_features_have_other_digests(reading, small_model):
 
 @pytest.mark.parametrize("seconds", [-1.0, 3600.0])
 def test_what_is_done_is_noted_from_time_to_time(tmp_path, reading, monkeypatch, seconds):
-    """A kill, after which nothing can be saved, then loses only what came after the last note."""
+    """A kill then loses only what came after the last note."""
     monkeypatch.setattr("model.inference.feature_files.SECONDS_BETWEEN_SAVES", seconds)
     note, noted = tmp_path / "x.progress.json", set()
 
@@ -139,7 +139,7 @@ def test_nothing_stays_of_a_batch_size_that_cannot_be(tmp_path, reading):
 
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="the system cannot reserve space")
 def test_nothing_stays_where_the_disk_is_too_small(tmp_path, reading, monkeypatch):
-    def is_full(*given):
+    def is_full(*arguments):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", is_full)
@@ -164,8 +164,8 @@ def folder(tmp_path, small_model):
 
 
 def words(folder, *more):
-    given = ("--model", folder / "model", "--input", folder / "texts.txt", *more)
-    return ["featurize", *map(str, given)]
+    options = ("--model", folder / "model", "--input", folder / "texts.txt", *more)
+    return ["featurize", *map(str, options)]
 
 
 def computed(folder, name, *more):
@@ -198,19 +198,19 @@ def little_memory(folder, monkeypatch):
 def test_more_texts_than_fit_into_memory_have_the_same_features(
     folder, little_memory, more, capsys
 ):
-    found = computed(folder, "x.npy", *more)
-    np.testing.assert_allclose(found, little_memory, rtol=1e-5, atol=1e-6)
+    features = computed(folder, "x.npy", *more)
+    np.testing.assert_allclose(features, little_memory, rtol=1e-5, atol=1e-6)
     assert "22 texts, 12 features; 2 of them are empty or missing\n" in capsys.readouterr().out
     part = computed(folder, "part.npy", "--shard", "2/2")
     np.testing.assert_allclose(part, little_memory[1::2], rtol=1e-5, atol=1e-6)
 
 
 def test_an_interrupted_file_of_many_texts_is_gone_on_with(folder, little_memory, monkeypatch):
-    read, told, again = featurize.ProgressBar.advance, [], []
+    read, counts, again = featurize.ProgressBar.advance, [], []
 
     def advance(self, count):
-        told.append(count)
-        if len(told) == 10 and not again:
+        counts.append(count)
+        if len(counts) == 10 and not again:
             raise KeyboardInterrupt
         read(self, count)
 
@@ -218,10 +218,10 @@ def test_an_interrupted_file_of_many_texts_is_gone_on_with(folder, little_memory
     with pytest.raises(KeyboardInterrupt):
         computed(folder, "x.npy")
     assert (folder / "x.partial.npy").is_file()
-    told.clear()
+    counts.clear()
     again.append(True)
     np.testing.assert_allclose(computed(folder, "x.npy"), little_memory, rtol=1e-5, atol=1e-6)
-    assert told[0] > 0  # what was there
+    assert counts[0] > 0  # what was there
 
 
 def test_texts_that_change_while_they_are_read_are_refused(folder, little_memory, monkeypatch):
@@ -242,10 +242,10 @@ def test_texts_that_change_while_they_are_read_are_refused(folder, little_memory
 def test_memory_does_not_grow_with_the_file(folder, monkeypatch):
     monkeypatch.setattr(featurize, "IN_MEMORY", 1 << 20)
     (folder / "texts.txt").write_text("a review of a lamp\n" * 300_000)  # 5.7 MB, 60 in memory
-    given = ["--model", "m", "--input", str(folder / "texts.txt"), "--output", "x.npy"]
+    arguments = ["--model", "m", "--input", str(folder / "texts.txt"), "--output", "x.npy"]
     parser = Parser()
     featurize.add_options(parser)
-    options = parser.parse_args(given)
+    options = parser.parse_args(arguments)
     tracemalloc.start()
     try:
         texts = featurize.Texts(options)

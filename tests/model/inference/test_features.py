@@ -32,7 +32,7 @@ def sequences():
 
 
 @given(st.lists(st.integers(0, 40), max_size=12), st.integers(1, 5), st.integers(1, 16))
-def test_every_position_of_every_row_is_walked_once_in_order(lengths, batch_size, block):
+def test_every_position_of_every_row_is_processed_once_in_order(lengths, batch_size, block):
     walked = [[] for _ in lengths]
     for batch in ragged_batches(lengths, batch_size, block):
         assert len(batch.indices) <= batch_size
@@ -44,7 +44,7 @@ def test_every_position_of_every_row_is_walked_once_in_order(lengths, batch_size
 
 
 def test_rows_of_one_length_keep_their_order():
-    """What a resume skips by number is the same then on every machine."""
+    """A resume skips batches by number, so their order must be the same on every machine."""
     lengths = [5, 7, 3, 7] * 100
     rows = np.concatenate([batch.indices for batch in ragged_batches(lengths, 32, 8)])
     assert rows.tolist() == sorted(range(400), key=lambda row: (-lengths[row], row))
@@ -72,21 +72,21 @@ def test_short_texts_do_not_pay_for_long_ones():
 )
 def test_one_reading_gives_features_and_what_predicting_costs(small_model, sequences, kind):
     torch.nn.init.normal_(small_model.decoder.bias)  # by which the first token is predicted
-    sequences, told = [*sequences, np.empty(0, np.uint8)], []
-    options = {"kind": kind, "advance": told.append}
-    found = read_in_order(small_model, sequences, batch_size=3, block=17, **options)
+    sequences, counts = [*sequences, np.empty(0, np.uint8)], []
+    options = {"kind": kind, "advance": counts.append}
+    result = read_in_order(small_model, sequences, batch_size=3, block=17, **options)
     expected = features_in_order(small_model, sequences, kind=kind, batch_size=2)
-    assert found.features.dtype == np.float32
-    assert sum(told) == sum(map(len, sequences))
-    np.testing.assert_allclose(found.features, expected, rtol=1e-5, atol=1e-6)
+    assert result.features.dtype == np.float32
+    assert sum(counts) == sum(map(len, sequences))
+    np.testing.assert_allclose(result.features, expected, rtol=1e-5, atol=1e-6)
     bits = np.empty(len(sequences))
     for rows, costs in token_costs(small_model, sequences, batch_size=2):
         bits[rows] = [cost.sum(dtype=np.float64) for cost in costs]
-    np.testing.assert_allclose(found.bits, bits, rtol=1e-5)
+    np.testing.assert_allclose(result.bits, bits, rtol=1e-5)
 
 
 def test_costs_of_a_long_text_are_added_up_in_double_precision():
-    """fp32 would lose one bit beside 2^25 nats."""
+    """fp32 would lose one bit added to 2^25 nats."""
     b_out = torch.tensor([-float(1 << 25), 0.0])
     costs = BitCounter([np.array([0, 0, 1])], b_out)
     costs.add(torch.stack([b_out, torch.zeros(2), b_out]).unsqueeze(1), 0)
@@ -103,11 +103,11 @@ def test_skipping_batches_leaves_out_the_first(small_model, sequences):
 
 
 def test_progress_counts_every_byte_also_within_a_text(small_model, sequences):
-    told = []
-    for _ in final_states(small_model, sequences, batch_size=2, block=100, advance=told.append):
+    counts = []
+    for _ in final_states(small_model, sequences, batch_size=2, block=100, advance=counts.append):
         pass
-    assert sum(told) == sum(map(len, sequences))
-    assert max(told) <= 2 * 100 < len(sequences[2])
+    assert sum(counts) == sum(map(len, sequences))
+    assert max(counts) <= 2 * 100 < len(sequences[2])
 
 
 def test_costs_are_the_bits_of_every_byte(small_model, sequences):
@@ -146,13 +146,13 @@ def test_few_logits_of_many_tokens_exist_at_once(monkeypatch):
     monkeypatch.setattr(language_model, "MOST_LOGITS", V * sum(lengths))
     at_once = costs_of(model, sequences)
     assert max(decoded) > MOST_LOGITS
-    for found, expected in zip(in_pieces, at_once, strict=True):
+    for costs, expected in zip(in_pieces, at_once, strict=True):
         # The sum of V numbers may have been added up in another order: a step per halving of them.
-        np.testing.assert_allclose(found, expected, rtol=math.log2(V) * 2**-24)
+        np.testing.assert_allclose(costs, expected, rtol=math.log2(V) * 2**-24)
 
 
 def test_logits_of_bytes_are_made_at_once_and_nothing_is_added(small_model):
-    """Bit for bit the costs that the logits of a whole span have."""
+    """The costs are, bit for bit, those of the logits of a whole span."""
     rng = np.random.default_rng(0)
     sequences = [rng.integers(256, size=129) for _ in range(64)]
     tokens = torch.from_numpy(np.stack(sequences))

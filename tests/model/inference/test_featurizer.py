@@ -55,9 +55,9 @@ def test_every_parameter_changes_the_features_as_their_kind_says(tmp_path, param
     save_model(tmp_path, model, text_profile("openai"), {})
     sequences = [np.frombuffer(text_profile("openai").encode(text), np.uint8) for text in TEXTS]
     expected = features_in_order(model, sequences, kind=FeatureKind(**parameters))
-    found = SentimentFeaturizer(tmp_path, **parameters).transform(TEXTS)
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
-    assert not np.array_equal(found, SentimentFeaturizer(tmp_path).transform(TEXTS))
+    features = SentimentFeaturizer(tmp_path, **parameters).transform(TEXTS)
+    np.testing.assert_allclose(features, expected, rtol=1e-5, atol=1e-6)
+    assert not np.array_equal(features, SentimentFeaturizer(tmp_path).transform(TEXTS))
 
 
 def test_featurizer_is_a_scikit_learn_transformer(featurizer):
@@ -90,8 +90,8 @@ def test_a_preset_is_a_choice_with_a_name_and_what_is_given_wins(featurizer):
     named = SentimentFeaturizer.from_pretrained(featurizer.model, preset="pooled")
     spelt = clone(featurizer).set_params(pooling=["last", "mean", "max", "min"])
     np.testing.assert_array_equal(named.transform(TEXTS), spelt.transform(TEXTS))
-    given = SentimentFeaturizer.from_pretrained(featurizer.model, preset="pooled", pooling="max")
-    assert given.pooling == "max"
+    largest = SentimentFeaturizer.from_pretrained(featurizer.model, preset="pooled", pooling="max")
+    assert largest.pooling == "max"
     with pytest.raises(InputError, match=r"^preset is 'best'; known: papers, pooled$"):
         SentimentFeaturizer.from_pretrained(featurizer.model, preset="best")
 
@@ -194,8 +194,8 @@ def test_a_loaded_model_keeps_its_precision_unless_another_is_given(featurizer):
     exact = SentimentFeaturizer(featurizer.model).fit().transform(TEXTS)
     rounded = SentimentFeaturizer(featurizer.model, precision="bf16").fit().transform(TEXTS)
     np.testing.assert_array_equal(SentimentFeaturizer(loaded).fit().transform(TEXTS), rounded)
-    given = SentimentFeaturizer(loaded, precision="fp32").fit()
-    np.testing.assert_array_equal(given.transform(TEXTS), exact)
+    in_fp32 = SentimentFeaturizer(loaded, precision="fp32").fit()
+    np.testing.assert_array_equal(in_fp32.transform(TEXTS), exact)
     assert loaded.model.dtype == torch.bfloat16
     with pytest.raises(InputError, match="device cuda:99"):
         SentimentFeaturizer(loaded, device="cuda:99").fit()

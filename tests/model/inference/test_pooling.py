@@ -37,7 +37,7 @@ def sequences():
 
 
 def by_the_byte(model, sequence, state_name, pooling, layers, tanh):
-    """The definition: every byte a step, every state kept, pooled by NumPy in fp64."""
+    """The definition: one step per byte; all states are stored and pooled by NumPy in fp64."""
     state, seen = model.initial_state(1), []
     with torch.no_grad():
         for byte in sequence:
@@ -118,7 +118,7 @@ class Watched:
     [("cell", "last", 128), ("cell", "mean", 1), ("hidden", "last", 128), ("hidden", "mean", 128)],
 )
 def test_a_long_text_is_read_in_windows(small_model, state, pooling, most):
-    """No tensor of the size of the text: the model never sees more than a window of it.
+    """The model never sees more than a window, so no tensor is as long as the text.
 
     Cell states alone, where each of them counts, are read byte by byte.
     """
@@ -139,10 +139,10 @@ def test_weights_are_prepared_once_or_never_if_they_are_given(small_model, seque
     assert len(model.prepared) == 1
     assert len(model.used) > 3
     assert all(weights is model.prepared[0] for weights in model.used)
-    given, model = model.prepared[0], Watched(small_model)
-    read(model, sequences, batch_size=2, weights=given)
+    prepared, model = model.prepared[0], Watched(small_model)
+    read(model, sequences, batch_size=2, weights=prepared)
     assert not model.prepared
-    assert all(weights is given for weights in model.used)
+    assert all(weights is prepared for weights in model.used)
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def mean_of(*windows):
 
 @pytest.mark.parametrize("lengths", [(1, 1, 1), (3,)])
 def test_a_mean_over_many_bytes_is_added_up_in_double_precision(lengths):
-    """fp32 would lose ones beside 2^24."""
+    """fp32 would lose ones added to 2^24."""
     values = torch.tensor([2.0**24, 1.0, 1.0])
     assert mean_of(*values.split(lengths)) == (2**24 + 2) / 3
 
@@ -257,12 +257,12 @@ def test_a_state_of_16_bits_is_squashed_in_fp32():
     torch.testing.assert_close(squashed, h.float().tanh())
 
 
-def test_what_is_given_beside_a_preset_wins_unless_it_is_none():
+def test_what_is_given_next_to_a_preset_wins_unless_it_is_none():
     assert preset("papers", units=[], tanh=None) == {**PRESETS["papers"], "units": []}
 
 
 def test_a_kind_has_one_spelling():
     assert FeatureKind(pooling=["last"]) == FeatureKind()
     assert FeatureKind(pooling=["mean"]).pooling == "mean"
-    listed, given = (FeatureKind(pooling=kind(("last", "mean"))) for kind in (list, tuple))
-    assert repr(listed) == repr(given)
+    listed, tupled = (FeatureKind(pooling=kind(("last", "mean"))) for kind in (list, tuple))
+    assert repr(listed) == repr(tupled)

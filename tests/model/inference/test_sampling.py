@@ -85,9 +85,9 @@ def test_temperature_zero_takes_the_most_likely_token(temperature):
 def test_top_k_is_the_k_likeliest_in_their_proportions(k):
     logits = logits_of(3)
     chances = probabilities(logits, ALL, SamplingConfig(top_k=k))[0]
-    kept = np.sort(np.argsort(-logits[0])[:k])
-    assert np.flatnonzero(chances).tolist() == kept.tolist()
-    np.testing.assert_allclose(chances[kept], softmax(logits[0, kept]), rtol=1e-12)
+    top = np.sort(np.argsort(-logits[0])[:k])
+    assert np.flatnonzero(chances).tolist() == top.tolist()
+    np.testing.assert_allclose(chances[top], softmax(logits[0, top]), rtol=1e-12)
 
 
 def test_top_k_is_exact_among_equals():
@@ -100,14 +100,14 @@ def test_top_p_is_the_smallest_set_that_reaches_p(seed, p, spread):
     logits = logits_of(seed, spread)
     chances = probabilities(logits, ALL, SamplingConfig(top_p=p))[0]
     every = softmax(logits[0])
-    kept = chances > 0
+    top = chances > 0
     if p == 1:
-        assert kept.all()
+        assert top.all()
         return
-    assert every[kept].min() >= every[~kept].max(initial=0)
-    assert every[kept].sum() >= p - 1e-12
-    assert every[kept].sum() - every[kept].min() < p + 1e-12
-    np.testing.assert_allclose(chances[kept], every[kept] / every[kept].sum(), rtol=1e-9)
+    assert every[top].min() >= every[~top].max(initial=0)
+    assert every[top].sum() >= p - 1e-12
+    assert every[top].sum() - every[top].min() < p + 1e-12
+    np.testing.assert_allclose(chances[top], every[top] / every[top].sum(), rtol=1e-9)
 
 
 def test_top_p_counts_within_the_top_k():
@@ -140,7 +140,7 @@ def test_the_automaton_is_utf8():
     "first", ["é", "\u0800", "€", "\ud7ff", "\ue000", "𐀀", "\U00040000", "\U0010ffff"]
 )
 def test_a_character_is_begun_only_where_it_fits(first):
-    """And wherever it fits; one for each way in which UTF-8 begins a character."""
+    """It begins wherever it fits; there is a case for each first byte of UTF-8."""
     state, spelled = START, first.encode()
     for place, byte in enumerate(spelled):
         room = len(spelled) - place
@@ -167,7 +167,7 @@ def decodes(data):
 
 
 def wild_model():
-    """A model that is as happy with any byte as with any other."""
+    """A model that gives all bytes nearly equal probabilities."""
     return build_model(ModelConfig(hidden_size=4, embedding_size=3), seed=1).eval()
 
 
@@ -232,7 +232,7 @@ def test_a_clamped_unit_has_its_value_at_every_step(layer):
 
 
 def test_nothing_is_kept_for_gradients_while_bytes_are_read(small_model):
-    """It would be as much again with every byte."""
+    """Memory would grow with every byte."""
     stepper = follow(small_model, b"abc")
     stepper.spread(2)
     assert stepper.state.h.grad_fn is None
@@ -241,7 +241,7 @@ def test_nothing_is_kept_for_gradients_while_bytes_are_read(small_model):
 
 
 def test_a_clamp_on_one_half_leaves_the_other_and_steps_from_the_value(small_model):
-    """Against `model.step` with the value put in by hand."""
+    """It is compared with `model.step`, with the value set by hand."""
     stepper = follow(small_model, b"abc", Clamp(unit=5, cell=2.0))
     state = small_model.initial_state(1).each(torch.clone)  # its halves are one tensor at first
     with torch.no_grad():
@@ -266,10 +266,10 @@ def test_a_sample_that_has_stopped_waits_for_the_others(small_model):
     config = SamplingConfig(length=60)
 
     def texts(stop):
-        told = ["", "", ""]
+        samples = ["", "", ""]
         for sample, characters in generate(small_model, OPENING, config, samples=3, stop=stop):
-            told[sample] += characters
-        return told
+            samples[sample] += characters
+        return samples
 
     whole = texts("")
     stop = whole[1][5:7]
@@ -398,9 +398,9 @@ def test_a_prompt_is_continued_in_one_call(small_model, tmp_path):
     profile = text_profile("openai")
     loaded = LoadedModel(small_model, profile, tmp_path)
     config, clamp = SamplingConfig(length=20, seed=4), Clamp(unit=3, cell=2.0)
-    found = continue_text(loaded, " once ", config, samples=2, clamp=clamp)
+    texts = continue_text(loaded, " once ", config, samples=2, clamp=clamp)
     pieces = list(generate(small_model, b"\n once", config, samples=2, clamp=clamp))
-    assert found == ["".join(text for n, text in pieces if n == sample) for sample in range(2)]
-    assert found[0] != found[1]
+    assert texts == ["".join(text for n, text in pieces if n == sample) for sample in range(2)]
+    assert texts[0] != texts[1]
     (alone,) = continue_text(loaded)
     assert len(alone.encode()) <= SamplingConfig().length

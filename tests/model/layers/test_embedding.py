@@ -38,5 +38,5 @@ def gradient_of_embedding(cell, vocabulary_size, dtype):
 )
 def test_the_gradient_is_that_of_fp32_but_for_rounding(cell, vocabulary_size):
     exact = gradient_of_embedding(cell, vocabulary_size, torch.float32)
-    found = gradient_of_embedding(cell, vocabulary_size, torch.bfloat16)
-    assert (found - exact).norm() < 8 * EPS * exact.norm()
+    rounded = gradient_of_embedding(cell, vocabulary_size, torch.bfloat16)
+    assert (rounded - exact).norm() < 8 * EPS * exact.norm()

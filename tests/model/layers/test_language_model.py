@@ -60,8 +60,8 @@ def test_tokens_are_whole_numbers_of_any_dtype(cell):
     tokens = torch.randint(0, 256, (2, 7), generator=torch.Generator().manual_seed(0))
     expected, _ = model(tokens, model.initial_state(2))
     for dtype in (torch.uint8, torch.int16, torch.int32):
-        found, _ = model(tokens.to(dtype), model.initial_state(2))
-        assert torch.equal(found, expected)
+        logits, _ = model(tokens.to(dtype), model.initial_state(2))
+        assert torch.equal(logits, expected)
     for dtype in (torch.float32, torch.bool):
         with pytest.raises(TypeError, match=f"tokens are {dtype}; they must be whole numbers"):
             model(tokens.to(dtype), model.initial_state(2))
@@ -128,12 +128,12 @@ def test_an_mlstm_starts_uniform_and_the_gain_is_the_norm():
 def test_a_model_made_directly_has_the_weights_that_its_seed_draws(cell):
     config = config_of(cell)
     torch.manual_seed(7)
-    made, built = LanguageModel(config).state_dict(), build_model(config, seed=7).state_dict()
-    assert made.keys() == built.keys()
+    direct, built = LanguageModel(config).state_dict(), build_model(config, seed=7).state_dict()
+    assert direct.keys() == built.keys()
     for name, value in built.items():
-        assert torch.equal(made[name], value), name
+        assert torch.equal(direct[name], value), name
     other = build_model(config, seed=8).state_dict()
-    assert not torch.equal(other["embedding.weight"], made["embedding.weight"])
+    assert not torch.equal(other["embedding.weight"], direct["embedding.weight"])
 
 
 def test_building_does_not_change_the_global_generator():
@@ -146,7 +146,7 @@ def test_building_does_not_change_the_global_generator():
 
 @pytest.mark.parametrize("cell", ["mlstm", "lstm", "gru"])
 def test_the_forget_gate_bias_is_added_to_the_forget_gate(cell):
-    """The second of the gates; torch has two biases for each, which add up."""
+    """It is the second gate; torch has two biases for each, which add up."""
     plain, biased = (
         build_model(ModelConfig(cell=cell, hidden_size=4, forget_gate_bias=bias), seed=1).layers[0]
         for bias in (0.0, 1.0)

@@ -47,7 +47,7 @@ def transformer_by_hand(model, tokens):
     seen = (distance >= 0) & (distance <= config.context)
     width = config.hidden_size // config.heads // 2
     angles = torch.outer(at, 10_000.0 ** (-torch.arange(width).double() / width))
-    turns = torch.polar(torch.ones_like(angles), angles)  # [T, D / 2]
+    rotations = torch.polar(torch.ones_like(angles), angles)  # [T, D / 2]
     x = model.layers[0].enter(model.embedding(tokens))
     for layer in model.layers:
         q, k, v = (
@@ -55,7 +55,7 @@ def transformer_by_hand(model, tokens):
         )
         heads = []
         for number in range(config.heads):
-            query, key = (torch.complex(*p[number].chunk(2, -1)) * turns for p in (q, k))
+            query, key = (torch.complex(*p[number].chunk(2, -1)) * rotations for p in (q, k))
             scores = (query @ key.conj().t()).real / (2 * width) ** 0.5
             heads.append(scores.where(seen, -torch.inf).softmax(-1) @ v[number])
         x = x + layer.attended(torch.cat(heads, -1))
@@ -104,8 +104,8 @@ def test_splitting_a_window_rounds_a_transformer_at_most_otherwise(dtype, contex
 
 
 def test_between_its_layers_the_stream_of_a_transformer_is_fp32():
-    made = ModelConfig(cell="transformer", hidden_size=16, embedding_size=6, layers=2, heads=2)
-    first, last = build_model(made, 1, torch.bfloat16).layers
+    config = ModelConfig(cell="transformer", hidden_size=16, embedding_size=6, layers=2, heads=2)
+    first, last = build_model(config, 1, torch.bfloat16).layers
     h = torch.randn(3, 2, 6, generator=torch.Generator().manual_seed(0)).bfloat16()
     for layer, dtype in ((first, torch.float32), (last, torch.bfloat16)):
         state = layer.initial_state(2, torch.bfloat16, torch.device("cpu"))

@@ -34,7 +34,7 @@ BACKENDS = ("reference", "fused")
 def test_gradient_is_the_derivative(backend):
     inputs = make_inputs(torch.float64, T=4, B=2, H=3)
     recurrence = partial(recur, backend)
-    assert torch.autograd.gradcheck(lambda *given: outputs_of(recurrence, given), inputs)
+    assert torch.autograd.gradcheck(lambda *arguments: outputs_of(recurrence, arguments), inputs)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -98,7 +98,7 @@ def test_splitting_a_window_changes_nothing(dtype, cell, backend, monkeypatch):
 
 
 def test_between_the_products_nothing_is_rounded_to_16_bits():
-    """The input's share is 16 bits wide already; as fp32 it says the same."""
+    """The input's part has 16 bits already; as fp32 it is the same."""
     H, B = 16, 3
     draw = torch.Generator().manual_seed(0)
     x_proj, w_mh, w_h = (

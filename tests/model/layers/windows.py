@@ -50,7 +50,7 @@ def window_of(x_proj, h, c, *weights, indices=None, packed=None, deferred=None) 
 
 
 def hold_cell_state_in_fp32(recurrence, dtype, device="cpu"):
-    """Hold c to the roundings of fp32 where all products are 0, and so as exact in 16 bits."""
+    """Check that c rounds as fp32: all products are 0, which 16 bits hold exactly."""
     inputs = [tensor.detach().to(device) for tensor in make_inputs(dtype, T=12, B=3, H=34)]
     for weight in inputs[3:5]:
         weight.zero_()
@@ -86,15 +86,15 @@ def results(recurrence, inputs, indices=None):
     return (*outputs, *torch.autograd.grad(loss_of(outputs), inputs))
 
 
-def assert_equal(found, expected):
+def assert_equal(actual, expected):
     """Assert that tensors are the same to the bit."""
-    for a, b in zip(found, expected, strict=True):
+    for a, b in zip(actual, expected, strict=True):
         assert torch.equal(a, b)
 
 
-def assert_near(found, expected, limit):
+def assert_near(actual, expected, limit):
     """Assert that no tensor's relative error is larger than the limit."""
-    for a, e in zip(found, expected, strict=True):
+    for a, e in zip(actual, expected, strict=True):
         assert a.shape == e.shape
         assert error(a, e) <= limit
 

@@ -110,13 +110,13 @@ def test_white_space_is_the_texts_own_where_it_aligns(small_model, tmp_path, pro
     assert read_texts(loaded, [text], [0]).traces[0].text == shown
 
 
-def test_the_liveliest_units_follow_those_named(loaded):
+def test_the_units_of_highest_variance_follow_those_named(loaded):
     result = read_texts(loaded, ["one text", "another"], [3, 3, 1], top=4)
     assert result.units[:2] == [3, 1]
     assert len(set(result.units)) == len(result.units) == 6
 
 
-def test_ranked_units_come_before_the_liveliest(loaded):
+def test_ranked_units_come_before_those_of_highest_variance(loaded):
     plain = read_texts(loaded, ["one text"], [3], top=4).units
     assert read_texts(loaded, ["one text"], [3], top=2, ranking=[5, 3, 5, 1, 0]).units == [3, 5, 1]
     mixed = read_texts(loaded, ["one text"], [3], top=4, ranking=[5, 3]).units
@@ -186,8 +186,8 @@ def test_what_is_shown_has_a_character_for_each(text):
 
 
 def test_a_control_has_its_picture_and_an_override_a_stand_in():
-    given = "a\x00\x07\x1b\x1f \x7f\x85\u202e\u2066\t\n\u05d0"
-    assert visible(given) == "a\u2400\u2407\u241b\u241f \u2421\ufffd\ufffd\ufffd\t\n\u05d0"
+    text = "a\x00\x07\x1b\x1f \x7f\x85\u202e\u2066\t\n\u05d0"
+    assert visible(text) == "a\u2400\u2407\u241b\u241f \u2421\ufffd\ufffd\ufffd\t\n\u05d0"
 
 
 @pytest.mark.parametrize("palette", PALETTES)
@@ -211,8 +211,8 @@ def contrast(one, other):
     """The contrast of two colours, as WCAG 2.2 defines it."""
     luminances = []
     for color in (one, other):
-        shares = np.array(color) / 255
-        linear = np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
+        srgb = np.array(color) / 255
+        linear = np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
         luminances.append(linear @ [0.2126, 0.7152, 0.0722] + 0.05)
     return max(luminances) / min(luminances)
 
@@ -229,14 +229,14 @@ def rgb(color):
 def test_letters_of_a_page_can_be_read_on_every_tint():
     light, dark, *_ = page_style().split("@media")
     for scheme in (light, dark):
-        found = dict(re.findall(r"--(card|ink|most): ([^;]+);", light))
-        found |= dict(re.findall(r"--(card|ink|most): ([^;]+);", scheme))
+        style = dict(re.findall(r"--(card|ink|most): ([^;]+);", light))
+        style |= dict(re.findall(r"--(card|ink|most): ([^;]+);", scheme))
         poles = re.findall(r"--(?:high|low): (\d+) (\d+) (\d+)", scheme)
         assert len(poles) == 4
         for pole in poles:
-            tinted = np.array(rgb(found["card"])) * (1 - float(found["most"]))
-            tinted = tinted + np.array(pole, float) * float(found["most"])
-            assert contrast(rgb(found["ink"]), tinted) >= 4.5
+            tinted = np.array(rgb(style["card"])) * (1 - float(style["most"]))
+            tinted = tinted + np.array(pole, float) * float(style["most"])
+            assert contrast(rgb(style["ink"]), tinted) >= 4.5
 
 
 def test_a_unit_that_is_always_zero_has_a_scale():
@@ -302,9 +302,9 @@ POLES = ("label bad", "label good")
 def test_what_is_positive_is_shown_high_whatever_the_units_sign(loaded):
     result = read_texts(loaded, ["good"], [3, 1], poles=POLES, polarities={3: -1})
     shown = result.oriented()
-    for own, turned in zip(result.traces, shown.traces, strict=True):
-        np.testing.assert_array_equal(turned.values, own.values * np.float32([-1, 1]))
-        np.testing.assert_array_equal(turned.before, own.before * np.float32([-1, 1]))
+    for own, oriented in zip(result.traces, shown.traces, strict=True):
+        np.testing.assert_array_equal(oriented.values, own.values * np.float32([-1, 1]))
+        np.testing.assert_array_equal(oriented.before, own.before * np.float32([-1, 1]))
     assert as_json(result)["poles"] == POLES[::-1]  # the model's own
     assert as_json(result)["texts"][0]["characters"][0]["values"][0] == pytest.approx(
         result.traces[0].values[0, 0], rel=1e-5
@@ -321,14 +321,14 @@ def test_what_is_positive_is_shown_high_whatever_the_units_sign(loaded):
 def test_a_unit_that_hardly_separates_the_classes_has_no_known_end():
     own = Classifier(np.ones(6, np.float32), 0.0, ("bad", "good"), 5, -1, "")
     areas = np.array([0.551, 0.549, 0.449, 0.451, 0.5, 0.9], np.float32)
-    known = orientation_of(own, areas)
-    assert known == {"poles": POLES, "polarities": {0: 1, 2: -1, 5: -1}}  # its neuron by itself
+    ends = orientation_of(own, areas)
+    assert ends == {"poles": POLES, "polarities": {0: 1, 2: -1, 5: -1}}  # its neuron by itself
     assert orientation_of(own, None)["polarities"] == {5: -1}
 
 
 def test_further_units_are_turned_where_their_ends_are_known(loaded):
-    known = {"poles": POLES, "polarities": {1: -1, 4: 1}}
-    result = read_texts(loaded, ["good"], [3, 1, 4, 2], **known)
+    orientation = {"poles": POLES, "polarities": {1: -1, 4: 1}}
+    result = read_texts(loaded, ["good"], [3, 1, 4, 2], **orientation)
     shown = result.oriented()
     values = result.traces[0].values * np.float32([1, -1, 1, 1])
     np.testing.assert_array_equal(shown.traces[0].values, values)
@@ -356,15 +356,15 @@ def test_the_lines_of_a_picture_hold_every_character_on_its_colour(loaded):
     first, second, third = _lines(_painted(result.traces[0], values, 2.0))
     assert [cell.shown for cell in (*first, *second, *third)] == [*"x" * letters, "漢", "y", "z"]
     assert [(cell.column, cell.width) for cell in second] == [(0, 2), (2, 1)]
-    shares = [cell.share for cell in (*first, *second)]
-    assert shares == list(np.clip(np.array(values[: letters + 2]) / 2.0, -1, 1))
+    strengths = [cell.share for cell in (*first, *second)]
+    assert strengths == list(np.clip(np.array(values[: letters + 2]) / 2.0, -1, 1))
 
 
 def test_a_picture_has_the_colours_of_the_page():
     light, _, _ = page_style().partition("@media")
-    found = dict(re.findall(r"--(card|ink|quiet|most): ([^;]+);", light))
-    assert (found["card"], found["ink"], found["quiet"]) == (CARD, INK, QUIET)
-    assert float(found["most"]) == STRONGEST
+    style = dict(re.findall(r"--(card|ink|quiet|most): ([^;]+);", light))
+    assert (style["card"], style["ink"], style["quiet"]) == (CARD, INK, QUIET)
+    assert float(style["most"]) == STRONGEST
     poles = re.findall(r"--(high|low): (\d+) (\d+) (\d+)", light)
     colors = [(name, tuple(map(int, color))) for name, *color in poles]
     for palette, pair in zip(TINTS, (dict(colors[:2]), dict(colors[2:])), strict=True):
@@ -396,7 +396,7 @@ def test_a_character_has_the_value_of_the_token_that_covers_it(tmp_path, subword
 
 
 def test_a_notebook_shows_a_coloured_text(tmp_path):
-    """Of HTML that needs no style sheet, with nothing of the text in it that acts."""
+    """The HTML needs no style sheet, and no part of the text acts in it."""
     shown = heatmap("I love it. <script>\x1b[31m", "default_small")
     page = shown._repr_html_()
     letters = re.findall(r'<span style="color:#fff;background:rgb\((\d+, ){2}\d+\)">', page)

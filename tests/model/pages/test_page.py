@@ -28,13 +28,13 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the pat
 # Runs after the page's own script; what it saw comes back in an attribute of <html>.
 PROBE = """
 const seen = {};
-// A window that the browser has not brought to the front yet moves the focus without telling of it.
+// A window that the browser has not brought to the front yet moves the focus without an event.
 const focus = HTMLElement.prototype.focus;
 HTMLElement.prototype.focus = function () {
-  let told = false;
-  this.addEventListener("focusin", () => { told = true; }, {once: true});
+  let fired = false;
+  this.addEventListener("focusin", () => { fired = true; }, {once: true});
   focus.call(this);
-  if (!told) this.dispatchEvent(new FocusEvent("focusin", {bubbles: true}));
+  if (!fired) this.dispatchEvent(new FocusEvent("focusin", {bubbles: true}));
 };
 const options = [...document.querySelectorAll('[role="option"]')];
 const first = options[0];
@@ -97,8 +97,8 @@ def seen(result, tmp_path):
     page = page.replace("</body>", f"<script>{PROBE}</script></body>")
     process = browse(page, tmp_path, "--dump-dom")
     assert messages(process) == []
-    (found,) = re.findall(r'data-seen="(.*?)"', process.stdout.decode())
-    return json.loads(html.unescape(found))
+    (content,) = re.findall(r'data-seen="(.*?)"', process.stdout.decode())
+    return json.loads(html.unescape(content))
 
 
 def test_the_page_runs_under_its_own_policy(result, tmp_path):

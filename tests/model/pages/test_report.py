@@ -24,7 +24,7 @@ def classifier(small_model, tmp_path):
     return SentimentClassifier(LoadedModel(small_model, text_profile("openai"), tmp_path), fitted)
 
 
-def made(classifier, rows, by=None, source="comments.csv"):
+def report_of(classifier, rows, by=None, source="comments.csv"):
     """Return the report of rows, and its page."""
     summary = Summary(classifier.fitted, by)
     report = Report(classifier, summary, lambda: "comment", ["label", "probability"])
@@ -81,7 +81,7 @@ def test_neutral_texts_have_a_share_of_their_own(classifier):
         {**row, "label": "neutral" if row["unsure"] and row["label"] else row["label"]}
         for row in drawn(200)
     ]
-    report, page = made(classifier, rows)
+    report, page = report_of(classifier, rows)
     counts = Summary(fitted)
     for row in rows:
         counts.add(row)
@@ -104,7 +104,7 @@ def in_words(right, count):
 
 def test_the_numbers_are_those_of_the_rows(classifier):
     rows = list(drawn(200))
-    _, page = made(classifier, rows, "product")
+    _, page = report_of(classifier, rows, "product")
     table = {row[0]: row[1:] for row in Page(page).rows if row}
     answered = [r for r in rows if r["label"] and not r["unfamiliar"]]
     positive = [r for r in answered if r["label"] == "positive" and not r["unsure"]]
@@ -121,7 +121,7 @@ def test_the_numbers_are_those_of_the_rows(classifier):
 
 def test_the_clearest_texts_are_shown_in_colour(classifier):
     rows = list(drawn(200))
-    _, page = made(classifier, rows)
+    _, page = report_of(classifier, rows)
     sure = [r for r in rows if r["label"] and not r["unsure"] and not r["unfamiliar"]]
     ordered = sorted(sure, key=lambda row: row["probability"])
     quotes = re.findall(r'<blockquote class="mirror">(.*?)<footer>', page, re.DOTALL)
@@ -135,7 +135,7 @@ def test_the_clearest_texts_are_shown_in_colour(classifier):
 
 def test_memory_and_page_are_bounded(classifier):
     rows = list(drawn(ROWS + 500))
-    report, page = made(classifier, rows)
+    report, page = report_of(classifier, rows)
     assert page.count("<blockquote>") <= 2 * SET_APART
     assert f"Rows (the first {ROWS:,} of {ROWS + 500:,})" in page
     assert len(report._rows) == ROWS
@@ -151,29 +151,29 @@ def test_no_text_of_a_row_acts_on_the_page(classifier, nasty):
             ("positive", 0.5, True, False), ("positive", 0.5, False, True),
         ]
     ]  # fmt: skip
-    _, page = made(classifier, rows, "product", source=f"/a/{nasty}")
+    _, page = report_of(classifier, rows, "product", source=f"/a/{nasty}")
     tame = [{**row, "comment": "good", "product": "a", nasty: 1} for row in rows]
-    _, expected = made(classifier, tame, "product")
-    found, usual = Page(page), Page(expected)
-    tags = [tag for tag in found.tags if tag not in ("span", "tr", "td")]
+    _, expected = report_of(classifier, tame, "product")
+    nasty_page, usual = Page(page), Page(expected)
+    tags = [tag for tag in nasty_page.tags if tag not in ("span", "tr", "td")]
     assert tags == [tag for tag in usual.tags if tag not in ("span", "tr", "td")]
-    assert found.attributes == usual.attributes
+    assert nasty_page.attributes == usual.attributes
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f]", page)
 
 
 def test_a_page_without_answers_is_a_page(classifier):
     row = {"comment": "", "label": None, "probability": None, "unsure": None, "unfamiliar": None}
-    _, page = made(classifier, [row])
+    _, page = report_of(classifier, [row])
     assert "No text got an answer." in page
     assert "nan" not in page
 
 
 def test_charts_are_drawn_in_percentages():
-    share = Share("2024-01", 0.25, 0.2, 0.3, 40)
-    assert 'width="25.00%"' in share_bar(share)
-    assert 'x1="20.00%" x2="30.00%"' in share_bar(share)
+    month = Share("2024-01", 0.25, 0.2, 0.3, 40)
+    assert 'width="25.00%"' in share_bar(month)
+    assert 'x1="20.00%" x2="30.00%"' in share_bar(month)
     assert 'x="25.00%" width="75.00%"' in stacked_bar([("high", "a", 0.25), ("low", "b", 0.75)])
-    chart = time_chart([share, share._replace(name="<x>", value=1.0)], 'a "share"')
+    chart = time_chart([month, month._replace(name="<x>", value=1.0)], 'a "share"')
     assert chart.count("<circle") == 2
     assert chart.count('class="trend"') == 1
     assert "<x>" not in chart

@@ -13,7 +13,7 @@ from tests.model.published.layouts import from_model
 
 @pytest.fixture(scope="package")
 def learnt():
-    """Learnt by heart, in a second, what the check of plausibility reads."""
+    """A model that has memorised the text of the plausibility check, in a second."""
     torch.set_num_threads(1)
     model = build_model(ModelConfig(hidden_size=48, embedding_size=12), seed=0)
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-2)

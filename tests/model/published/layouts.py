@@ -1,6 +1,6 @@
 """Weights laid out as OpenAI and NVIDIA published them, from one matrix per gate.
 
-Nothing of ours is used: a model is a dictionary of float64 matrices [in, out] as numpy_mlstm.py
+None of our code is used: a model is a dictionary of float64 matrices [in, out] as numpy_mlstm.py
 has them, its states are what that file computes, and a layout stacks the gates by their letters.
 """
 
@@ -15,7 +15,7 @@ from tests.model.layers import numpy_mlstm
 
 @dataclass
 class Language:
-    """A model as mathematics: weight norm folded, gates apart."""
+    """A model as mathematics: weight norm applied, one matrix per gate."""
 
     embedding: np.ndarray  # [256, E]
     layers: list[dict[str, np.ndarray]]
@@ -33,7 +33,7 @@ class Language:
 
 
 def draw(E=6, H=10, layers=1, seed=0):
-    """A random model, large enough to tell gates apart, too small to magnify rounding."""
+    """A random model, large enough to distinguish gates, too small to magnify rounding."""
     rng = np.random.default_rng(seed)
     stack = []
     for width in [E] + [H] * (layers - 1):

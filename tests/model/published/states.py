@@ -1,4 +1,4 @@
-"""The states and logits of an imported model beside those of the mathematics."""
+"""The states and logits of an imported model, compared with those of the mathematics."""
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ def read(model, text=TEXT):
 
 
 def assert_same(model, language, tolerance=2e-5):
-    """Assert that a model of ours has the states and logits of the mathematics."""
+    """Assert that our model has the states and logits of the mathematics."""
     _, cells, logits = language.read(TEXT)
     cell, scores = read(model)
     np.testing.assert_allclose(cell, cells[-1], atol=tolerance)

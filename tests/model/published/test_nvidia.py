@@ -126,7 +126,7 @@ def test_a_classifier_with_a_decoder_keeps_it(save, language):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 @pytest.mark.parametrize("filling", [0, 10_000])
 def test_an_embedding_that_is_the_decoder_too(save, tmp_path, zipped, tokens, dtype, filling):
-    """As trained with --tied; torch.save writes it once."""
+    """`--tied` trains one matrix for both; torch.save writes it once."""
     language = draw(E=8, H=8)
     language.w = language.embedding.T
     content = nvidia_language_model(language, "ifuo", tokens, dtype=dtype)
@@ -301,7 +301,7 @@ def test_tuples_of_any_plain_size_are_let_pass(save, language, zipped):
 
 @pytest.mark.parametrize("zipped", [True, False])
 def test_strides_of_zero_claim_no_memory(save, language, zipped):
-    """A file of 2.6 kB asked for 57 GB."""
+    """A file of 2.6 kB could ask for 57 GB."""
     content = nvidia_language_model(language)
     content["encoder"]["encoder"]["weight"] = torch.zeros(1).expand(256, 1 << 26)
     path = save(content, _use_new_zipfile_serialization=zipped)

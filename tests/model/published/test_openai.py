@@ -57,14 +57,15 @@ def test_a_gate_order_that_is_asked_for_is_used(folder, language):
     assert not np.allclose(cell, language.read(TEXT)[1][-1], atol=0.1)
 
 
-@pytest.mark.parametrize("number", range(15))
-def test_a_missing_file_is_named(folder, number):
-    (folder / f"{number}.npy").unlink()
-    with pytest.raises(InputError, match=rf"\b{number}.npy"):
+def test_the_last_file_is_named_if_it_is_missing(folder):
+    (folder / "14.npy").unlink()
+    with pytest.raises(InputError, match=r"\b14\.npy"):
         import_openai(folder)
 
 
-@pytest.mark.parametrize("missing", [(0,), (3,), (2, 9), (10, 11), (0, 1, 2, 3)])
+@pytest.mark.parametrize(
+    "missing", [*((number,) for number in range(14)), (2, 9), (10, 11), (0, 1, 2, 3)]
+)
 def test_missing_files_are_named_first_and_alone(folder, missing):
     for number in missing:
         (folder / f"{number}.npy").unlink()
@@ -72,8 +73,8 @@ def test_missing_files_are_named_first_and_alone(folder, missing):
     listed = ", ".join(f"{number}.npy" for number in missing)
     with pytest.raises(InputError) as refused:
         import_openai(folder)
-    told = f"{folder}: of 0.npy to 14.npy not there: {listed}; get them again"
-    assert str(refused.value) == told
+    message = f"{folder}: of 0.npy to 14.npy not there: {listed}; get them again"
+    assert str(refused.value) == message
 
 
 @pytest.mark.parametrize("number", range(15))

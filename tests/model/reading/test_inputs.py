@@ -99,7 +99,7 @@ PACKED = lzma.compress(LINES.encode())
     ],
 )
 def test_damage_behind_the_first_stream_of_xz_is_named(tmp_path, second):
-    """Python's own reader takes it for the end of the file."""
+    """Python's own reader treats it as the end of the file."""
     (tmp_path / "a.jsonl.xz").write_bytes(PACKED + second)
     with pytest.raises(InputError, match=r"a\.jsonl\.xz: damaged or cut short"):
         texts_of(tmp_path / "a.jsonl.xz")
@@ -140,7 +140,7 @@ def test_a_text_file_can_be_one_review(tmp_path):
     assert record["text"] == "one\ntwo\n"
 
 
-# mtime=0: an id that tells the second it was made in differs between the workers that run these.
+# mtime=0: an id that holds the time of its making differs between the workers that run these.
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -171,9 +171,9 @@ def test_folders_and_patterns_in_the_order_of_names(tmp_path):
     for name in ("b.csv", "a.jsonl", "deep/c.txt", "LICENSE", "notes.md"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x")
-    assert [given.name for given in expand([tmp_path])] == ["a.jsonl", "b.csv", "c.txt"]
-    assert [given.name for given in expand([f"{tmp_path}/*.csv"])] == ["b.csv"]
-    assert [given.name for given in expand([f"{tmp_path}/**/*.txt"])] == ["c.txt"]
+    assert [source.name for source in expand([tmp_path])] == ["a.jsonl", "b.csv", "c.txt"]
+    assert [source.name for source in expand([f"{tmp_path}/*.csv"])] == ["b.csv"]
+    assert [source.name for source in expand([f"{tmp_path}/**/*.txt"])] == ["c.txt"]
     with pytest.raises(InputError, match="no such file"):
         expand([f"{tmp_path}/*.parquet"])
     (tmp_path / "empty").mkdir()
@@ -202,7 +202,7 @@ def test_what_is_named_and_cannot_be_read_is_no_empty_input(tmp_path, name, mess
         (tmp_path / each).write_text(LINES)
     with pytest.raises(InputError, match=re.escape(message)):
         expand([f"{tmp_path}/{name}", tmp_path / "c.jsonl"])
-    assert [given.name for given in expand([tmp_path / "deep"])] == ["d.jsonl"]
+    assert [source.name for source in expand([tmp_path / "deep"])] == ["d.jsonl"]
 
 
 def test_a_folder_that_is_only_linked_is_named_and_left_out(tmp_path, caplog):
@@ -210,26 +210,26 @@ def test_a_folder_that_is_only_linked_is_named_and_left_out(tmp_path, caplog):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_text(LINES)
     (tmp_path / "data" / "linked").symlink_to(tmp_path / "elsewhere")
-    assert [given.name for given in expand([tmp_path / "data"])] == ["a.jsonl"]
+    assert [source.name for source in expand([tmp_path / "data"])] == ["a.jsonl"]
     assert f"{tmp_path}/data/linked: a link to a folder" in caplog.text
     both = expand([tmp_path / "data", tmp_path / "data" / "linked"])
-    assert [given.name for given in both] == ["a.jsonl", "b.jsonl"]
+    assert [source.name for source in both] == ["a.jsonl", "b.jsonl"]
 
 
 LABELLED = ["train.jsonl", "unlabelled.jsonl", "test.jsonl", "latest.csv", "test/pos/0_9.txt"]
 
 
 def test_test_files_are_read_only_where_they_are_named(tmp_path, caplog):
-    """Else a corpus would hold the texts that its model is to be tested on, and nobody knew."""
+    """Otherwise a corpus could silently hold the texts that its model is tested on."""
     data = tmp_path / "imdb"
     for name in (*LABELLED, "part-test_2.csv", "tests/a.csv"):
         (data / name).parent.mkdir(parents=True, exist_ok=True)
         (data / name).write_text(LINES)
     others = ["latest.csv", "train.jsonl", "unlabelled.jsonl"]
     with caplog.at_level("INFO"):
-        assert [given.name for given in expand([data])] == others
-    told, warned = caplog.messages
-    assert told == f"{data}: reads 1 .csv, 2 .jsonl: latest.csv, train.jsonl, unlabelled.jsonl"
+        assert [source.name for source in expand([data])] == others
+    report, warned = caplog.messages
+    assert report == f"{data}: reads 1 .csv, 2 .jsonl: latest.csv, train.jsonl, unlabelled.jsonl"
     assert "part-test_2.csv, test/pos/0_9.txt, test.jsonl, tests/a.csv; name them" in warned
     for pattern, names in {
         "*.jsonl": others[1:],
@@ -237,26 +237,26 @@ def test_test_files_are_read_only_where_they_are_named(tmp_path, caplog):
         "test/pos/*": ["0_9.txt"],
         "t*.jsonl": ["train.jsonl"],
     }.items():
-        assert [given.name for given in expand([f"{data}/{pattern}"])] == names
+        assert [source.name for source in expand([f"{data}/{pattern}"])] == names
     both = expand([data, data / "test.jsonl", data / "test"])
-    assert [given.name for given in both] == [*others, "test.jsonl", "0_9.txt"]
+    assert [source.name for source in both] == [*others, "test.jsonl", "0_9.txt"]
     for only in (f"{data}/te*", f"{data}/?est.jsonl"):
         with pytest.raises(InputError, match=r"nothing but test files; name them"):
             expand([only])
 
 
 def test_hidden_files_of_a_folder_are_read_only_where_they_are_named(tmp_path, caplog):
-    """JupyterLab keeps copies in one, macOS writes bytes into the other beside every file."""
+    """JupyterLab keeps copies in one, macOS writes bytes into the other for every file."""
     data = tmp_path / ".cache" / "data"
     copy, fork = data / ".ipynb_checkpoints" / "a-checkpoint.txt", data / "b" / "._b.csv"
     for path in (data / "a.txt", copy, data / "b" / "b.csv", fork, data / ".git" / "HEAD"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("text")
-    assert [given.name for given in expand([data])] == ["a.txt", "b.csv"]
-    told = f"{data}: leaves out hidden files: .ipynb_checkpoints/a-checkpoint.txt, b/._b.csv; name"
-    assert told in caplog.text
+    assert [source.name for source in expand([data])] == ["a.txt", "b.csv"]
+    line = f"{data}: leaves out hidden files: .ipynb_checkpoints/a-checkpoint.txt, b/._b.csv; name"
+    assert line in caplog.text
     both = expand([data, copy.parent, fork])
-    assert [given.name for given in both] == ["a.txt", "b.csv", copy.name, fork.name]
+    assert [source.name for source in both] == ["a.txt", "b.csv", copy.name, fork.name]
 
 
 def test_of_many_files_that_are_read_the_first_are_named(tmp_path, caplog):
@@ -280,7 +280,7 @@ def test_what_is_named_twice_is_read_once(tmp_path, caplog):
         ([f"{tmp_path}/b*", tmp_path / ".." / tmp_path.name], ["b.jsonl", "copy.jsonl"]),
     ):
         caplog.clear()
-        assert [given.name for given in expand(named)] == names
+        assert [source.name for source in expand(named)] == names
         assert "the same input as" in caplog.text
 
 
@@ -378,19 +378,19 @@ def test_a_zip_file_has_one_file_in_it(tmp_path):
         texts_of(tmp_path / "a.csv.zip")
 
 
-@pytest.mark.parametrize("given", ["http://x.y/a.csv", Path("https://x.y/a.csv")])
-def test_an_address_is_refused(given):
+@pytest.mark.parametrize("source", ["http://x.y/a.csv", Path("https://x.y/a.csv")])
+def test_an_address_is_refused(source):
     with pytest.raises(InputError, match=r"^https?://x\.y/a\.csv: an address.*download it first"):
-        as_input(given)
+        as_input(source)
 
 
-def test_the_address_of_a_file_is_told_as_its_path():
+def test_the_address_of_a_file_is_shown_as_its_path():
     with pytest.raises(InputError, match=r"file:///a%20b\.csv: give the path alone: /a b\.csv"):
         as_input("file:///a%20b.csv")
 
 
 def test_only_the_reviews_of_a_folder_with_classes_are_read(tmp_path, caplog):
-    """As of the archive of IMDB's film reviews."""
+    """The archive of IMDB's film reviews is such a folder."""
     data = tmp_path / "aclImdb"
     for name in ("train/pos/0_9.txt", "train/neg/0_2.txt", "train/unsup/0_0.txt"):
         (data / name).parent.mkdir(parents=True, exist_ok=True)
@@ -398,9 +398,9 @@ def test_only_the_reviews_of_a_folder_with_classes_are_read(tmp_path, caplog):
     for name in ("README", "imdbEr.txt", "train/urls_pos.txt", "train/more.csv"):
         (data / name).write_text("http://example.com")
     with caplog.at_level("INFO"):
-        names = [given.name for given in expand([data])]
+        names = [source.name for source in expand([data])]
     assert names == ["more.csv", "0_2.txt", "0_9.txt", "0_0.txt"]
     assert "leaves out other text files: imdbEr.txt, train/urls_pos.txt; name" in caplog.text
     assert "reads 1 .csv, 3 .txt:" in caplog.text
     (data / "notes.txt").write_text("a review")
-    assert [given.name for given in expand([data / "notes.txt"])] == ["notes.txt"]
+    assert [source.name for source in expand([data / "notes.txt"])] == ["notes.txt"]

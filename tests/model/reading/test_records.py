@@ -41,15 +41,15 @@ def test_missing_and_empty_texts_are_counted(tmp_path):
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.csv", "a.txt", "a.txt.gz"])
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-16-le", "utf-16-be"])
 def test_utf16_is_read_as_utf8_is(tmp_path, name, encoding):
-    """By its mark, or by the NULs of a text without one."""
+    """It is recognised by its mark, or by the NULs of a text without one."""
     bodies = {"jsonl": '{"text": "caf\u00e9"}\n', "json": '[{"text": "caf\u00e9"}]\n'}
     body = bodies.get(name.split(".")[1], "text\ncaf\u00e9\n")
     content = body.encode(encoding)
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     for strict in (True, False):
         assert texts_of(tmp_path / name, strict=strict)[0][-1] == "caf\u00e9"
-    (given,) = expand([tmp_path / name])
-    blocks = [read_block(block, REQUEST) for block in cut(0, given, REQUEST)]
+    (source,) = expand([tmp_path / name])
+    blocks = [read_block(block, REQUEST) for block in cut(0, source, REQUEST)]
     encoded = [text for block in blocks for reviews in block for text in reviews.encoded]
     assert encoded[-1] == "caf\u00e9".encode()
 
@@ -155,27 +155,27 @@ CAFE = "text;n\ncaf\u00e9;1\n"
 @pytest.mark.parametrize(("asked", "rest"), [(None, 0), ("right", 0), (None, 400_000)])
 @pytest.mark.parametrize("codec", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "cp1252"])
 def test_the_encoding_of_a_table_is_found_or_given(tmp_path, codec, asked, rest):
-    """Wherever its first character beyond ASCII is."""
+    """The first character beyond ASCII may be anywhere."""
     path = tmp_path / "a.csv"
     text = CAFE.replace("caf\u00e9;1\n", "so good;1\n" * (rest // 10) + "caf\u00e9;1\n")
     path.write_bytes(text.encode(codec))
-    given = as_input(path, TableOptions(encoding=codec if asked else None))
-    assert [record["text"] for record in read_records(given, strict=True)][-1] == "caf\u00e9"
-    assert given.is_for_excel is (codec in ("utf-8-sig", "utf-16"))
+    source = as_input(path, TableOptions(encoding=codec if asked else None))
+    assert [record["text"] for record in read_records(source, strict=True)][-1] == "caf\u00e9"
+    assert source.is_for_excel is (codec in ("utf-8-sig", "utf-16"))
 
 
 def test_a_table_that_is_not_of_the_encoding_given_is_refused(tmp_path):
     (tmp_path / "a.csv").write_bytes(CAFE.encode("cp1252"))
     for codec in ("utf-8", "utf-16", "ascii"):
-        given = as_input(tmp_path / "a.csv", TableOptions(encoding=codec))
+        source = as_input(tmp_path / "a.csv", TableOptions(encoding=codec))
         with pytest.raises(InputError, match=r"a\.csv: not .*encoding"):
-            list(read_records(given, strict=True))
+            list(read_records(source, strict=True))
     with pytest.raises(InputError, match="--encoding nonsense: no encoding that is known"):
         TableOptions(encoding="nonsense")
 
 
 def test_a_comma_behind_the_object_of_a_line_is_named(tmp_path):
-    """A line of a JSON array was called a tuple."""
+    """A line of a JSON array used to be reported as a tuple."""
     (tmp_path / "a.jsonl").write_text('{"text": "a"},\n{"text": "b"}\n')
     with pytest.raises(InputError, match="line 1: has a comma behind its object; remove it"):
         texts_of(tmp_path / "a.jsonl")
@@ -183,7 +183,7 @@ def test_a_comma_behind_the_object_of_a_line_is_named(tmp_path):
 
 @pytest.mark.parametrize("name", ["a.xlsx", "a.parquet", "a.feather", "a.csv"])
 def test_cells_are_text_as_they_are_written(tmp_path, name):
-    """And a missing one is missing: neither "nan" nor "None"."""
+    """A missing cell is missing, neither "nan" nor "None"."""
     frame = pandas.DataFrame({"text": ["007", "NA", None, "1.50"], "raw": [b"caf\xc3\xa9"] * 4})
     if name in ("a.xlsx", "a.csv"):
         frame["raw"] = frame["raw"].str.decode("utf-8")

@@ -21,7 +21,7 @@ VALUES = st.one_of(
     st.text(st.sampled_from("a\",\r\n'\\é\ud800漢{}"), max_size=6),
     *(st.none(), st.booleans(), st.integers(-9, 9), st.floats(), st.lists(st.text(max_size=2))),
 )
-# JSON has null for NaN and infinity: a file cannot tell such a text from none.
+# JSON has null for NaN and infinity: in a file such a text equals none.
 TEXTS = VALUES.filter(lambda value: not isinstance(value, float) or math.isfinite(value))
 ROW = st.fixed_dictionaries({"text": TEXTS}, optional={"x": VALUES})
 ROWS = st.lists(ROW, min_size=1, max_size=6)
@@ -37,11 +37,11 @@ def answered(row):
 def write(path, row_format, rows, columns=COLUMNS, mark=False):
     """Write rows as commands do; return the places of those that were not there yet."""
     with open(path, "r+b") as file:
-        kept = WrittenRows(file, row_format, ["label"], columns)
-        header = {"mark": mark, "written_header": lambda: kept.header}
+        written = WrittenRows(file, row_format, ["label"], columns)
+        header = {"mark": mark, "written_header": lambda: written.header}
         writer = RowWriter(file, row_format, columns, **header)
-        new = [place for place, row in enumerate(rows) if not kept.begins_next(row)]
-        kept.finish()
+        new = [place for place, row in enumerate(rows) if not written.begins_next(row)]
+        written.finish()
         for place in new:
             writer.write(answered(rows[place]), "here")
     return new
@@ -101,9 +101,9 @@ def test_whole_rows_are_not_written_again(row_format, caplog, tmp_path, path):
 def test_other_columns_begin_anew(columns, tmp_path, caplog, path):
     path.write_bytes(whole("csv", [{"text": "a", "x": 1}]))
     with caplog.at_level(logging.INFO), open(path, "r+b") as file:
-        kept = WrittenRows(file, "csv", ["label"], columns)
-        assert not kept.begins_next({"text": "a"})
-        assert not kept.header
+        written = WrittenRows(file, "csv", ["label"], columns)
+        assert not written.begins_next({"text": "a"})
+        assert not written.header
     assert path.read_bytes() == b""
     assert (tmp_path / "out.1").read_bytes() == whole("csv", [{"text": "a", "x": 1}])
     assert "out: differs from the input; its rows are now in" in caplog.text
@@ -117,14 +117,14 @@ def test_a_byte_order_mark_stays(path):
     assert path.read_bytes() == codecs.BOM_UTF8 + whole("csv", rows)
 
 
-@pytest.mark.parametrize("kept", [0, 1, 2])
+@pytest.mark.parametrize("count", [0, 1, 2])
 def test_columns_that_are_not_known_before_the_first_row_are_those_of_the_file(
-    kept, tmp_path, path
+    count, tmp_path, path
 ):
-    """As of standard input, which is not waited for."""
+    """Standard input is an example: its first row is not waited for."""
     rows = [{"text": "a", "x": 1}, {"text": "b"}, {"text": "c", "x": 2}]
-    path.write_bytes(whole("csv", rows[:kept]) if kept else b"")
-    assert write(path, "csv", rows, columns=[]) == list(range(kept, 3))
+    path.write_bytes(whole("csv", rows[:count]) if count else b"")
+    assert write(path, "csv", rows, columns=[]) == list(range(count, 3))
     assert path.read_bytes() == whole("csv", rows)
     assert len(list(tmp_path.iterdir())) == 1
 
@@ -139,8 +139,8 @@ def test_columns_that_are_not_known_may_be_others_than_those_of_the_file(tmp_pat
 def test_a_value_without_a_column_makes_another_row(path):
     path.write_bytes(b"text,label\na,of a\n")
     with open(path, "r+b") as file:
-        kept = WrittenRows(file, "csv", ["label"], ["text", "label"])
-        assert not kept.begins_next({"text": "a", "x": 1})
+        written = WrittenRows(file, "csv", ["label"], ["text", "label"])
+        assert not written.begins_next({"text": "a", "x": 1})
     assert path.read_bytes() == b""
 
 
@@ -150,12 +150,12 @@ def test_what_is_written_after_another_row_stays(row_format, path):
     others, rows = ([{"text": letter} for letter in letters] for letters in ("abc", "axcd"))
     path.write_bytes(whole(row_format, others))
     with open(path, "r+b") as file:
-        kept = WrittenRows(file, row_format, ["label"], COLUMNS)
-        writer = RowWriter(file, row_format, COLUMNS, written_header=lambda: kept.header)
+        written = WrittenRows(file, row_format, ["label"], COLUMNS)
+        writer = RowWriter(file, row_format, COLUMNS, written_header=lambda: written.header)
         for row in rows:
-            if not kept.begins_next(row):
+            if not written.begins_next(row):
                 writer.write(answered(row), "here")
-        kept.finish()
+        written.finish()
     assert path.read_bytes() == whole(row_format, rows)
 
 

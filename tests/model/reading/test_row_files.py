@@ -45,7 +45,7 @@ def test_csv_comes_back_with_every_odd_cell(tmp_path):
 
 
 def test_values_that_json_lacks_are_cells_as_they_are():
-    """As of the dates and decimals of Parquet."""
+    """Dates and decimals of Parquet are examples."""
     row = {"day": date(2020, 1, 2), "price": Decimal("1.50"), "n": 3, "b": True, "l": ["a", 1]}
     (cells,) = csv.DictReader(io.StringIO(written([row], "csv").decode(), newline=""))
     assert cells == {
@@ -88,6 +88,6 @@ def test_csv_refuses_a_column_that_the_first_row_lacks():
 @pytest.mark.parametrize("row_format", ["jsonl", "csv"])
 @pytest.mark.parametrize("value", [16**4000, {(1, 2): 3}], ids=["number", "key"])
 def test_what_json_cannot_say_is_named_by_its_place(value, row_format):
-    """As lines in Python's notation may hold it."""
+    """Lines in Python's notation may hold such values."""
     with pytest.raises(InputError, match="row 1: JSON cannot represent it"):
         written([{"a": 1}, {"a": value}], row_format)

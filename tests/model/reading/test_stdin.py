@@ -37,7 +37,7 @@ def test_lines_come_before_the_end(pipe):
 
 
 def test_a_blank_line_is_not_waited_for(pipe):
-    """Else the answer to the line before it would come one question late."""
+    """Otherwise the answer to the line before it would come one question late."""
     lines, sink = pipe
     sink.write(b"one\n\n \t\r\n")
     assert next(lines) == b"one\n"
@@ -184,10 +184,10 @@ def test_the_first_line_tells_the_kind(line, kind):
         (b"good\n", None),
     ],
 )
-def test_what_may_be_a_header_is_read_as_text_and_told(line, kind, caplog):
+def test_what_may_be_a_header_is_read_as_text_and_reported(line, kind, caplog):
     assert kind_of(line) == ".txt"
-    told = [f"(for a table: --input-format {kind})" in message for message in caplog.messages]
-    assert told == ([True] if kind else [])
+    hints = [f"(for a table: --input-format {kind})" in message for message in caplog.messages]
+    assert hints == ([True] if kind else [])
 
 
 @pytest.mark.parametrize(

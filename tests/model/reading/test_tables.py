@@ -32,8 +32,8 @@ cells = st.text("ab,;\"\t\r\n é\x00'", min_size=1).filter(lambda cell: cell.str
 def test_what_is_written_is_read(rows, delimiter):
     file = io.StringIO(newline="")
     csv.writer(file, delimiter=delimiter).writerows([("one", "two"), *rows])
-    found = rows_of(file.getvalue(), delimiter, quoting="standard")
-    assert [row for _, row in found] == [{"one": a, "two": b} for a, b in rows]
+    read = rows_of(file.getvalue(), delimiter, quoting="standard")
+    assert [row for _, row in read] == [{"one": a, "two": b} for a, b in rows]
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_quotes_that_are_characters_swallow_no_rows(sign, options):
 
 
 def test_a_quoted_cell_that_swallows_rows_is_refused():
-    """Of seven rows four were answered."""
+    """Such a table of seven rows used to get four answers."""
     with pytest.raises(
         InputError, match=r"a\.csv, line 3: a cell in quotes goes over 3 lines.*none"
     ):

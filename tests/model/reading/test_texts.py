@@ -23,7 +23,7 @@ UNREADABLE = f"&#{'1' * 4301};"  # Python makes a number of 4,300 digits at most
 
 
 @pytest.mark.parametrize(
-    ("text", "counted", "accepted"),
+    ("text", "field", "accepted"),
     [
         (None, "missing_text", False),
         ("", "empty_text", False),
@@ -34,11 +34,11 @@ UNREADABLE = f"&#{'1' * 4301};"  # Python makes a number of 4,300 digits at most
         ("caf\u00e9 &#39;", None, True),
     ],
 )
-def test_each_text_is_counted_as_what_it_is(text, counted, accepted):
+def test_each_text_is_counted_as_what_it_is(text, field, accepted):
     report = ReadingReport()
     for times in (1, 2):
         assert accept(text, report, strict=False) == accepted
-        assert report == ReadingReport(**({counted: times} if counted else {}))
+        assert report == ReadingReport(**({field: times} if field else {}))
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,8 @@ def test_a_list_or_an_object_is_no_text(tmp_path, written, kind):
     ):
         with pytest.raises(InputError) as error:
             read(path)
-        found = f"found {json.loads(written)}, of type {kind}"
-        assert str(error.value) == f"{path}, line 2: expected text or a number, {found}"
+        value = f"found {json.loads(written)}, of type {kind}"
+        assert str(error.value) == f"{path}, line 2: expected text or a number, {value}"
 
 
 def test_repaired_texts_add_up(tmp_path):
@@ -117,9 +117,9 @@ def test_a_record_without_keys_is_named_so():
 @pytest.mark.parametrize("content", ["\n", '{"body": 1}\n'])
 def test_an_input_without_texts_is_refused_by_its_place(tmp_path, content):
     (tmp_path / "a.jsonl").write_text(content)
-    given = as_input(tmp_path / "a.jsonl")
+    source = as_input(tmp_path / "a.jsonl")
     with pytest.raises(InputError) as caught:
-        list(read_texts([given], None, ReadingReport(), strict=True))
+        list(read_texts([source], None, ReadingReport(), strict=True))
     assert str(caught.value).startswith(f"{tmp_path}/a.jsonl")
     assert ("name one with --text-key" in str(caught.value)) == ("body" in content)
 
@@ -150,14 +150,14 @@ def test_a_key_that_was_named_is_meant_as_it_is_written():
         KeyChooser("text", (), "--text-key").name_in(Record(Text="a"))
 
 
-@pytest.mark.parametrize(("given", "warnings"), [(None, 1), ("text", 0)])
-def test_rows_with_another_key_are_told_once(tmp_path, caplog, given, warnings):
+@pytest.mark.parametrize(("key", "warnings"), [(None, 1), ("text", 0)])
+def test_rows_with_another_key_are_reported_once(tmp_path, caplog, key, warnings):
     rows = [{"text": "a"}, {"id": 1}, {"review": "b"}, {"reviewText": "c"}, {"text": "d"}]
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    assert read_plain_texts(tmp_path / "a.jsonl", given) == ["a", "", "", "", "d"]
-    told = [record.message for record in caplog.records if record.levelname == "WARNING"]
-    assert len(told) == warnings
-    for message in told:
+    assert read_plain_texts(tmp_path / "a.jsonl", key) == ["a", "", "", "", "d"]
+    warned = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warned) == warnings
+    for message in warned:
         assert message.endswith(
             "a.jsonl, line 3: has 'review', which is not read, and no 'text'; give all rows the "
             "same key"

@@ -27,7 +27,7 @@ def _quick_to_end(monkeypatch):
 
 
 class Gate:
-    """A classifier that begins when it is let, and notes what it is given at once."""
+    """A classifier that waits until it may begin, and records the texts of each call."""
 
     def __init__(self):
         self.calls, self.begun, self.opened = [], threading.Event(), threading.Event()
@@ -102,7 +102,7 @@ def test_a_body_that_is_wrong_is_refused(server, body, words):
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", None])
 def test_another_type_than_json_is_refused(server, kind):
-    """A foreign page may send these without asking first."""
+    """A foreign page may send these types without a preflight request."""
     headers = {"Content-Type": kind} if kind else {}
     body = b'{"texts": []}'
     response = server.client.post("/classify", content=body, headers=headers)
@@ -229,7 +229,7 @@ def test_what_waits_at_the_end_is_refused_and_what_was_given_up_is_left_out():
             refused_rows.result()
 
 
-def test_a_request_that_takes_too_long_is_told_so_and_the_next_is_answered():
+def test_a_request_that_takes_too_long_gets_an_error_and_the_next_is_answered():
     gate = Gate()
     with served(gate, limits=Limits(seconds=0.2)) as server:
         refused(server.post(["slow"]), 503, "no answer in 0.2 seconds")

@@ -34,7 +34,7 @@ def test_other_texts_stay(text):
     assert without_tags(text) == text
 
 
-def test_what_is_no_tag_stays_beside_tags():
+def test_what_is_no_tag_stays_next_to_tags():
     assert without_tags("a < b<br>and <unknown> c > d") == "a < b and <unknown> c > d"
 
 

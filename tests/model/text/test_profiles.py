@@ -155,7 +155,7 @@ def test_what_has_no_texts_in_order_is_no_list_of_texts(texts, named):
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), 3, b"bytes"])
-def test_of_a_missing_text_the_place_is_told(missing):
+def test_of_a_missing_text_the_place_is_named(missing):
     message = f"item 2, counted from 0, is of type {type(missing).__name__}; leave out or fill"
     with pytest.raises(InputError, match=message):
         checked_texts(["a", "", missing, None])

@@ -108,10 +108,10 @@ def test_it_travels_to_another_process(subwords):
 
 
 def test_an_opening_leaves_its_space_to_the_next_token(subwords):
-    tokens, owed = subwords.opening(b"\n I thought ")
-    assert (subwords.decode(tokens), owed) == (b"\n I thought", b" ")
-    tokens, owed = BYTES.opening(b"\n I thought ")
-    assert (BYTES.decode(tokens), owed) == (b"\n I thought ", b"")
+    tokens, rest = subwords.opening(b"\n I thought ")
+    assert (subwords.decode(tokens), rest) == (b"\n I thought", b" ")
+    tokens, rest = BYTES.opening(b"\n I thought ")
+    assert (BYTES.decode(tokens), rest) == (b"\n I thought ", b"")
 
 
 def load(folder, **description):

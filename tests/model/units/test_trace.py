@@ -62,7 +62,7 @@ def test_units_come_in_the_order_asked_for(small_model, sequences, kind):
         np.testing.assert_array_equal(chosen, all_units[:, [7, 0, 7]])
 
 
-def test_the_liveliest_units_vary_most(small_model, sequences):
+def test_the_units_of_highest_variance_vary_most(small_model, sequences):
     values = np.concatenate(trace(small_model, sequences)).astype(np.float64)
     expected = np.argsort(-values.var(axis=0))
     assert highest_variance_units(small_model, sequences, 12) == expected.tolist()
@@ -83,31 +83,31 @@ def test_units_and_layers_that_are_not_there_are_refused(small_model, sequences)
 
 
 def test_variances_are_those_of_all_bytes_however_many_are_read_at_once(small_model, monkeypatch):
-    """Bytes come in batches of other sizes and means; the order of units tells them apart."""
+    """Bytes come in batches of other sizes and means; the order of units distinguishes them."""
     random = np.random.default_rng(0)
     sizes, units = (1, 7, 2, 5, 1), small_model.config.hidden_size
     batches = [random.normal(random.normal(size=units), 1.0, (n, units)) for n in sizes]
     values = np.concatenate(batches).astype(np.float32)
-    told = []
+    counts = []
 
     def iter_states(*_, **__):
         for part in np.split(values, np.cumsum(sizes)[:-1]):
             yield ByteState(np.arange(len(part)), 0, torch.from_numpy(part))
 
     monkeypatch.setattr(tracing, "iter_states", iter_states)
-    found = highest_variance_units(small_model, [], units, advance=told.append)
-    assert found == np.argsort(-values.astype(np.float64).var(axis=0)).tolist()
-    assert told == list(sizes)
+    units_by_variance = highest_variance_units(small_model, [], units, advance=counts.append)
+    assert units_by_variance == np.argsort(-values.astype(np.float64).var(axis=0)).tolist()
+    assert counts == list(sizes)
 
 
-def test_progress_is_told_of_every_byte(small_model, sequences):
+def test_progress_counts_every_byte(small_model, sequences):
     for read in (trace, partial(highest_variance_units, count=3)):
-        told, records = [], []
+        counts, records = [], []
 
-        def advance(count, told=told, records=records):
-            told.append(count)
+        def advance(count, counts=counts, records=records):
+            counts.append(count)
             records.append(torch.is_grad_enabled())
 
         read(small_model, sequences, advance=advance)
-        assert sum(told) == sum(map(len, sequences))
+        assert sum(counts) == sum(map(len, sequences))
         assert not any(records)  # the history of every state would stay in memory

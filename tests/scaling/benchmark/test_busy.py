@@ -1,4 +1,4 @@
-"""The measurement beside busy processes: turns, fractions of the fair speed, the command."""
+"""The measurement next to busy processes: rounds, fractions of the fair speed, the command."""
 
 import json
 from contextlib import contextmanager
@@ -11,16 +11,16 @@ from tests.support.runs import assert_refused, run
 
 
 class Worker:
-    """Makes 90 characters a second alone, and beside others what is given."""
+    """Makes 90 characters a second alone, and `when_busy` next to others."""
 
-    def __init__(self, beside, others):
-        self.beside, self.others = beside, others
+    def __init__(self, when_busy, others):
+        self.when_busy, self.others = when_busy, others
 
     def send(self, seconds):
         assert seconds == 2.0
 
     def recv(self):
-        return self.beside if self.others[-1] else 90.0
+        return self.when_busy if self.others[-1] else 90.0
 
 
 def test_a_share_is_of_what_a_fair_scheduler_would_give():

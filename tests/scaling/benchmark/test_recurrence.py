@@ -1,4 +1,4 @@
-"""The benchmark measures what it says: equal work, the floor's products, honest ratios."""
+"""The benchmark measures what it says: equal work, the lower bound's products, honest ratios."""
 
 import gc
 import json
@@ -74,7 +74,7 @@ def test_compiled_step_does_the_same_work():
     assert (h - expected).norm() <= 1e-5 * expected.norm()
 
 
-def test_the_floor_may_take_our_products_on_matrix_units(monkeypatch):
+def test_the_lower_bound_may_use_our_products_on_amx(monkeypatch):
     emulate_tiles(monkeypatch)
     problem = small_problem(torch.bfloat16)
     for ours, kinds in ((True, {SummedProduct, StreamedProduct}), (False, {FunctionType})):
@@ -82,11 +82,11 @@ def test_the_floor_may_take_our_products_on_matrix_units(monkeypatch):
         with torch.inference_mode():
             floor.gemm_floor(problem, ours=ours, choose=candidates.append)
         assert len(candidates) == 9
-        assert {type(found[-1]) for found in candidates} == kinds
+        assert {type(products[-1]) for products in candidates} == kinds
 
 
-def test_a_replayed_floor_keeps_its_tensors():
-    """A CUDA graph would read memory that has been given back."""
+def test_a_replayed_lower_bound_keeps_its_tensors():
+    """A CUDA graph would read memory that has been freed."""
     tensor = torch.zeros(2)
     repeated = floor.Replayed(partial(tensor.add_, 1), captured_by_nothing, tensor.device)
     alive = weakref.ref(tensor)
@@ -106,7 +106,7 @@ def captured_by_nothing(work, device):
 
 @pytest.mark.parametrize(("backward", "passes"), [(True, 3), (False, 1)])
 @pytest.mark.parametrize("inputs", [None, 7])
-def test_the_floor_makes_every_product_and_no_other(backward, passes, inputs):
+def test_the_lower_bound_makes_every_product_and_no_other(backward, passes, inputs):
     problem = small_problem()
     with torch.inference_mode():
         torchs = {"choose": lambda candidates: candidates[0]}  # FLOPs are counted inside
@@ -269,6 +269,6 @@ def test_the_limit_is_known_of_gpus_of_the_list_alone(monkeypatch):
     gpu = Sizes(256, 256, 1024, 64, torch.bfloat16, torch.device("cuda", 0))
     for name, expected in (("NVIDIA H200", 31.44e6), ("NVIDIA Thing", None)):
         monkeypatch.setattr(torch.cuda, "get_device_name", lambda device, name=name: name)
-        found = characters_at_limit(gpu)
-        assert found == (expected and pytest.approx(expected, rel=1e-3))
+        limit = characters_at_limit(gpu)
+        assert limit == (expected and pytest.approx(expected, rel=1e-3))
     assert characters_at_limit(replace(gpu, device=torch.device("cpu"))) is None

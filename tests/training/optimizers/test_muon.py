@@ -56,7 +56,7 @@ def test_products_in_bf16_stay_near_float64(take_tiles, shape, spread, monkeypat
     assert (in_bf16 - expected).norm() < 0.06 * expected.norm()
 
 
-def test_products_on_matrix_units_are_rounded_less_often(monkeypatch):
+def test_products_on_amx_are_rounded_less_often(monkeypatch):
     """torch rounds every product to bf16; ours stay in fp32 until they are factors."""
     matrix = torch.randn(96, 24, generator=torch.Generator().manual_seed(5))
     off = []
@@ -67,7 +67,7 @@ def test_products_on_matrix_units_are_rounded_less_often(monkeypatch):
 
 
 def test_a_matrix_shrinks_by_the_rate_itself_and_moves_by_its_longer_side():
-    """Of 12 rows and 40 columns, at a rate large enough to tell the order of the two."""
+    """It has 12 rows and 40 columns; at this rate the order of the two shows."""
     random = torch.Generator().manual_seed(6)
     weight = torch.nn.Parameter(torch.randn(12, 40, generator=random))
     expected, momentum = weight.detach().double(), 0.0
@@ -95,7 +95,7 @@ def test_an_update_is_of_products_in_the_dtype_that_is_asked_for(dtype):
 
 
 def test_steps_without_a_gradient_leave_zeros_and_weights_as_they_are():
-    """As of a recurrent matrix in the first window, if that has a single token."""
+    """A first window of a single token, for example, gives recurrent matrices no gradient."""
     start = torch.randn(6, 3, generator=torch.Generator().manual_seed(8))
     start[2] = 0
     weight = torch.nn.Parameter(start.clone())

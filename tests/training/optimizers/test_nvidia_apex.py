@@ -57,7 +57,7 @@ class FusedLAMB(Fused):
 
 @pytest.fixture
 def install(tmp_path, monkeypatch):
-    """Return a function that puts a package `apex` of such files on the path."""
+    """Return a function that puts a package `apex` with given files on the path."""
     _forget(monkeypatch)
 
     def write(**files):

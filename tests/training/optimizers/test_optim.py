@@ -96,10 +96,10 @@ def test_the_tensors_of_a_second_optimizer_are_numbered_on_from_the_first_ones(s
 def test_muon_takes_the_matrices_of_the_layers_and_adamw_the_rest(small_model):
     muon, adam = make_optimizers(small_model, OptimConfig(name="muon"))
     names = {parameter: name for name, parameter in small_model.named_parameters()}
-    taken = {names[p] for p in muon.param_groups[0]["params"]}
-    assert taken == {f"layers.0.w_{part}" for part in ("x", "h", "mx", "mh")}
+    of_muon = {names[p] for p in muon.param_groups[0]["params"]}
+    assert of_muon == {f"layers.0.w_{part}" for part in ("x", "h", "mx", "mh")}
     others = [names[p] for p in adam.param_groups[0]["params"]]
-    assert others == [name for name in names.values() if name not in taken]
+    assert others == [name for name in names.values() if name not in of_muon]
 
 
 @pytest.mark.parametrize(
@@ -142,8 +142,8 @@ def test_the_ends_of_the_ranges_are_accepted(right):
 
 
 def test_a_fused_sgd_is_the_same_and_survives_a_first_step_that_overflows():
-    """On a GPU it learns of the overflow there; torch's own would leave its momentum undefined."""
-    found = []
+    """On a GPU, torch's own SGD would leave its momentum undefined after such a step."""
+    results = []
     for fused in (False, True):
         weight = torch.nn.Parameter(torch.ones(5))
         sgd = make_sgd([weight], 0.1, fused=fused)
@@ -154,15 +154,15 @@ def test_a_fused_sgd_is_the_same_and_survives_a_first_step_that_overflows():
             scaler.unscale_(sgd)
             scaler.step(sgd)
             scaler.update()
-        found.append((weight.detach(), sgd.state[weight]["momentum_buffer"]))
-    torch.testing.assert_close(*found)
+        results.append((weight.detach(), sgd.state[weight]["momentum_buffer"]))
+    torch.testing.assert_close(*results)
 
 
 @pytest.mark.parametrize("name", ["muon", "lamb"])
 @pytest.mark.parametrize("overflows", [False, True])
 @pytest.mark.parametrize("first", [False, True])
 def test_a_step_that_overflowed_is_undone_on_the_device(name, overflows, first, monkeypatch):
-    """Without a copy to the host: as `found_inf` on a GPU."""
+    """The flag is not copied to the host; `found_inf` on a GPU works so, too."""
     matrices = [torch.nn.Parameter(torch.randn(8, 4, generator=torch.Generator().manual_seed(1)))
                 for _ in range(2)]  # fmt: skip
     optimizers = [_one_optimizer(name, matrix) for matrix in matrices]
@@ -171,15 +171,15 @@ def test_a_step_that_overflowed_is_undone_on_the_device(name, overflows, first, 
             matrix.grad = torch.randn(8, 4, generator=torch.Generator().manual_seed(7))
             optimizer.step()
         matrix.grad = torch.full((8, 4), math.nan if overflows else 1.0)
-    asked, told = optimizers
+    asked, skipping = optimizers
     if not overflows:
         asked.step()
     monkeypatch.setattr(SkipsOverflows, "overflowed", lambda optimizer: torch.tensor(overflows))
-    told.step()
+    skipping.step()
     monkeypatch.undo()
     assert torch.equal(*matrices)
     expected = flatten_optimizers([asked])
-    for key, tensor in flatten_optimizers([told]).items():
+    for key, tensor in flatten_optimizers([skipping]).items():
         assert torch.equal(tensor, expected[key]) or (key.endswith(GROUP_STEP) and overflows), key
 
 
@@ -193,7 +193,7 @@ def _one_optimizer(name, matrix):
 
 @pytest.mark.parametrize("name", ["adam", "adamw", "muon", "lamb"])
 def test_a_scaled_step_asks_no_optimizer_whether_it_overflowed(name, monkeypatch):
-    """That would wait for the GPU in every step."""
+    """Asking would wait for the GPU in every step."""
 
     def wait(*arguments):
         raise AssertionError("waits")

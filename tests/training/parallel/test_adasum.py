@@ -38,17 +38,17 @@ def tensors(vector):
 
 @pytest.mark.parametrize("groups", [1, 2, 4, 8])
 def test_it_is_the_tree_of_pairs_in_float64(groups):
-    given = vectors(groups)
-    expected = pairwise_tree([[t.numpy() for t in tensors(vector)] for vector in given])
-    for found, tensor in zip(tensors(combined(given, LENGTHS)), expected, strict=True):
+    gradients = vectors(groups)
+    expected = pairwise_tree([[t.numpy() for t in tensors(vector)] for vector in gradients])
+    for actual, tensor in zip(tensors(combined(gradients, LENGTHS)), expected, strict=True):
         # one rounding to fp32 a level, none of them above the sum of the norms
         limit = groups.bit_length() * EPS * sum(np.linalg.norm(tensor) for _ in range(2))
-        assert np.abs(found.double().numpy() - tensor).max() <= limit
+        assert np.abs(actual.double().numpy() - tensor).max() <= limit
 
 
 def test_orthogonal_vectors_are_added():
-    given = torch.diag(torch.tensor([3.0, -2.0, 0.5, 7.0]))
-    assert torch.equal(combined(given, [4]), torch.tensor([3.0, -2.0, 0.5, 7.0]))
+    gradients = torch.diag(torch.tensor([3.0, -2.0, 0.5, 7.0]))
+    assert torch.equal(combined(gradients, [4]), torch.tensor([3.0, -2.0, 0.5, 7.0]))
 
 
 def test_equal_vectors_are_averaged_and_parallel_ones_too():
@@ -68,20 +68,20 @@ def test_below_horovods_threshold_a_vector_passes_whole():
 
 def test_long_tensors_are_combined_piece_by_piece():
     lengths = [5, PIECE + 9, 40, 300]
-    given = vectors(4, lengths)
-    tree = pairwise_tree([vector.split(lengths) for vector in given])
-    for found, tensor in zip(combined(given, lengths).split(lengths), tree, strict=True):
+    gradients = vectors(4, lengths)
+    tree = pairwise_tree([vector.split(lengths) for vector in gradients])
+    for actual, tensor in zip(combined(gradients, lengths).split(lengths), tree, strict=True):
         limit = 4 * EPS * np.abs(tensor).max()  # a rounding to fp32 at each of two levels
-        assert np.abs(found.double().numpy() - tensor).max() <= limit
+        assert np.abs(actual.double().numpy() - tensor).max() <= limit
 
 
 @pytest.mark.parametrize("place", [0, 2])
 def test_what_is_not_finite_in_one_group_is_so_in_all(place):
-    given = vectors(4)
-    given[place, 7] = torch.inf
-    found = tensors(combined(given, LENGTHS))
-    assert not found[2].isfinite().any()
-    assert found[3].isfinite().all()
+    gradients = vectors(4)
+    gradients[place, 7] = torch.inf
+    actual = tensors(combined(gradients, LENGTHS))
+    assert not actual[2].isfinite().any()
+    assert actual[3].isfinite().all()
 
 
 @pytest.mark.parametrize("ranks", [3, 6, 12])
@@ -102,7 +102,7 @@ def test_what_does_not_go_together_is_refused_by_both_names(key, value):
 
 @pytest.fixture(scope="module", params=[2, pytest.param(4, marks=pytest.mark.slow)])
 def ranks(request, tmp_path_factory):
-    """What ranks that train with Adasum found: their number, and a result for each way."""
+    """The number of ranks that train with Adasum, and their results by way of training."""
     folder = tmp_path_factory.mktemp("ranks")
     for process in run_ranks(request.param, "-m", "tests.ranks.combining", folder):
         assert process.returncode == 0, process.stderr
@@ -114,7 +114,7 @@ def test_ranks_train_what_the_tree_over_one_process_per_rank_trains(ranks):
     for way, result in results["trained"].items():
         assert result["same"], way
         # Weights of up to 4 in fp32 that moved by 0.03 and more; Adam divides by small gradients,
-        # which are sums in another order where lanes are dealt otherwise.
+        # which are sums in another order where lanes are split otherwise.
         assert result["difference"] <= 5e-5, (way, result)
         assert result["from_mean"] > 0.1, way
     assert len(results["trained"]) == 8

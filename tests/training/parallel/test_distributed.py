@@ -45,8 +45,8 @@ def show_gpus(monkeypatch):
     return show
 
 
-def meet(show_gpus, ranks, device="auto"):
-    """Let ranks meet, each with the GPUs visible to it; return their devices, or the refusal."""
+def devices_of(show_gpus, ranks, device="auto"):
+    """Start ranks, each with its visible GPUs; return their devices, or the refusal."""
     devices, names = [], []
     for rank, uuids in enumerate(ranks):
         show_gpus(*uuids)
@@ -65,8 +65,8 @@ def meet(show_gpus, ranks, device="auto"):
     ],
 )
 def test_every_rank_uses_its_own_gpu(show_gpus, ranks, indices):
-    assert meet(show_gpus, ranks) == [torch.device("cuda", index) for index in indices]
-    assert meet(show_gpus, ranks, "cpu") == [CPU] * len(ranks)
+    assert devices_of(show_gpus, ranks) == [torch.device("cuda", index) for index in indices]
+    assert devices_of(show_gpus, ranks, "cpu") == [CPU] * len(ranks)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_every_rank_uses_its_own_gpu(show_gpus, ranks, indices):
 )
 def test_devices_that_do_not_go_together_are_refused(show_gpus, ranks, message):
     with pytest.raises(MissingGpu, match=message):
-        meet(show_gpus, ranks)
+        devices_of(show_gpus, ranks)
 
 
 def test_a_gpu_is_refused_if_there_is_none(show_gpus):
@@ -104,7 +104,7 @@ def test_a_gpu_without_kernels_leaves_training_on_the_cpu_with_the_reason(
 
 @pytest.fixture
 def leaving(monkeypatch):
-    """Return a function that sets what a launcher does; to leave at once is SystemExit here."""
+    """Return a function that sets what a launcher does; an exit is SystemExit here."""
 
     def leave(code):
         raise SystemExit(code)
@@ -136,20 +136,20 @@ def of_two_states(world):
 
 
 @pytest.mark.parametrize(
-    ("cores", "told"),
+    ("cores", "warnings"),
     [
         ([set(), set()], []),  # not bound
         ([{0, 1}, {2, 3}], []),  # each has its own, as of srun
         ([{0, 1}, {2, 3}, {2, 3}, {1}], ["ranks 0, 3 to", "ranks 1, 2 to"]),
     ],
 )
-def test_ranks_that_openmp_binds_to_the_same_cores_are_told_once(cores, told, caplog):
+def test_ranks_that_openmp_binds_to_the_same_cores_are_reported_once(cores, warnings, caplog):
     store = dist.HashStore()
     with ThreadPoolExecutor(len(cores)) as ranks:
         for rank, bound in enumerate(cores):
             ranks.submit(distributed._compare_cores, store, rank, len(cores), bound)
     named = [re.search(r"ranks [0-9, ]* to", line).group() for line in caplog.messages]
-    assert sorted(named) == told
+    assert sorted(named) == warnings
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_a_rank_keeps_cores_of_its_own_and_divides_those_that_others_use_too(
     assert [own_part(r, [*places, *elsewhere], processes, quota) for r in ranks] == parts
 
 
-def test_machines_of_one_name_are_told_apart(monkeypatch, tmp_path):
+def test_machines_of_one_name_are_distinguished(monkeypatch, tmp_path):
     names = set()
     for boot in ("one", "other"):
         (tmp_path / boot).write_text(f"{boot}\n")

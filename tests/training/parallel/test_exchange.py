@@ -78,19 +78,19 @@ def test_small_gradients_survive_fp16_over_128_ranks():
     model = build_model(ModelConfig(hidden_size=16), seed=0)
     config = ParallelConfig(compression="fp16", flat=True)
     scaler = make_loss_scaler("fp32", world, config)
-    wanted = {}
+    gradients = {}
     for name, parameter in model.named_parameters():
-        wanted[name] = 1e-5 * torch.randn_like(parameter)
+        gradients[name] = 1e-5 * torch.randn_like(parameter)
     with (
         among_peers(0, 128, all_reduce=add_equals),
         make_exchange(model, config, world, sum_of).during_backward(),
     ):
         for name, parameter in model.named_parameters():
-            parameter.grad = scaler.scale(wanted[name].clone())
+            parameter.grad = scaler.scale(gradients[name].clone())
     for name, parameter in model.named_parameters():
-        found = parameter.grad / scaler.get_scale()
-        assert (found - wanted[name]).norm() <= 2**-10 * wanted[name].norm()
-    flat = torch.cat([gradient.flatten() for gradient in wanted.values()])
+        actual = parameter.grad / scaler.get_scale()
+        assert (actual - gradients[name]).norm() <= 2**-10 * gradients[name].norm()
+    flat = torch.cat([gradient.flatten() for gradient in gradients.values()])
     torchs = flat.to(torch.float16).div_(128).mul_(128).float()
     assert (torchs - flat).norm() > 0.1 * flat.norm()
 
@@ -140,7 +140,7 @@ def test_refused(keys, word):
         ParallelConfig(**keys)
 
 
-def test_the_largest_shares_and_buckets_are_numbers_to_torch_and_to_a_deal():
+def test_the_largest_shares_and_buckets_are_numbers_to_torch_and_to_a_split():
     most = ParallelConfig(shares=(MOST_SHARE, MOST_SHARE), bucket_cap_mb=MOST_MEGABYTES)
     assert apportion(2**40, most.shares) == [2**39, 2**39]
     assert most.bucket_cap_mb * MEGABYTE < 2**63
@@ -149,7 +149,7 @@ def test_the_largest_shares_and_buckets_are_numbers_to_torch_and_to_a_deal():
 CPU = torch.device("cpu")
 
 
-def test_only_measured_shares_change_and_only_for_a_better_deal():
+def test_only_measured_shares_change_and_only_for_a_better_split():
     for shares in ("even", (1.0, 1.0)):
         assert with_shares(World(0, 2, CPU), shares).lane_split.rebalanced([1.0, 9.0], 16) is None
     measured = with_shares(World(0, 2, CPU), "measured").lane_split
@@ -180,11 +180,11 @@ def test_shares_follow_the_speed_of_computing(speeds, lanes, shares):
 
 @pytest.mark.parametrize("items", [0, 1, 7, 64])
 @pytest.mark.parametrize("shares", [(1.0,), (1.0, 1.0, 1.0), (5.0, 0.0, 0.3), (0.1, 0.2, 0.7, 9.0)])
-def test_all_items_are_dealt_in_proportion(items, shares):
+def test_all_items_are_split_in_proportion(items, shares):
     counts = apportion(items, shares)
     assert sum(counts) == items
-    for count, share in zip(counts, shares, strict=True):
-        assert abs(count - items * share / sum(shares)) < 1
+    for count, speed in zip(counts, shares, strict=True):
+        assert abs(count - items * speed / sum(shares)) < 1
     world = with_shares(World(0, len(shares), CPU), shares)
     slices = [world.slice_of(rank, items) for rank in range(len(shares))]
     assert [s.stop - s.start for s in slices] == counts

@@ -32,7 +32,7 @@ def test_the_summary_of_the_launcher_ends_with_the_line(error_file, capsys):
 
 
 def report_failure():
-    """Report at once, and answer signals as before afterwards."""
+    """Report without delay, and answer signals as before afterwards."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         launcher.report_failure(OSError("nowhere"), LINE, grace=0.0)
@@ -74,7 +74,7 @@ def test_another_rank_is_silent_where_the_first_has_said_why(tmp_path, first_rep
 @pytest.mark.parametrize("file", ["", "/dev/full/error.json", "nowhere/error.json"])
 @pytest.mark.parametrize("rank", ["0", "1"])
 def test_an_error_file_that_cannot_be_written_hides_no_line(monkeypatch, capsys, file, rank):
-    """It has no name under `--log-dir /dev/null`."""
+    """Under `--log-dir /dev/null` there is no such file."""
     monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", file)
     monkeypatch.setenv("LOCAL_RANK", rank)
     report_failure()

@@ -21,17 +21,17 @@ from training.runs.run_directory import TRAINING_FILE, PretrainingDirectory
 @pytest.fixture
 def a_run(tmp_path):
     """A run with checkpoints of steps 2 and 4, and the model of the later one."""
-    made = PretrainingDirectory(tmp_path)
+    run = PretrainingDirectory(tmp_path)
     for step in (2, 4):
-        add_checkpoint(made, step)
-    made.model.mkdir()
-    (made.model / "of").write_text("4")
-    made.config.write_text("seed = 0")
-    return made
+        add_checkpoint(run, step)
+    run.model.mkdir()
+    (run.model / "of").write_text("4")
+    run.config.write_text("seed = 0")
+    return run
 
 
-def add_checkpoint(made, step, name="step", weights=""):
-    folder = made.checkpoints / f"{name}-{step:08d}"
+def add_checkpoint(run, step, name="step", weights=""):
+    folder = run.checkpoints / f"{name}-{step:08d}"
     folder.mkdir(parents=True)
     write_json(folder / TRAINING_FILE, {"progress": {"step": step}})
     (folder / "ema").mkdir()
@@ -44,8 +44,8 @@ def names_in(folder):
 
 def test_the_last_checkpoint_up_to_a_step_is_of_two_the_one_kept_before_a_cooldown(a_run):
     def last(step):
-        found = last_until(a_run.checkpoints, step)
-        return None if found is None else found.name
+        path = last_until(a_run.checkpoints, step)
+        return None if path is None else path.name
 
     two, four = "step-00000002", "step-00000004"
     assert [last(step) for step in (1, 2, 3, 4, 9)] == [None, two, two, four, four]
@@ -79,8 +79,8 @@ def test_an_ending_of_the_same_length_does_not_replace_the_one_before(a_run):
         a_run.config.write_text(f"seed = {number}")
         go_back(a_run, "step-00000002")
         add_checkpoint(a_run, 4)
-    kept = {path.name: (path / "config.toml").read_text() for path in a_run.folder.glob("aside-*")}
-    assert kept == {
+    seeds = {path.name: (path / "config.toml").read_text() for path in a_run.folder.glob("aside-*")}
+    assert seeds == {
         "aside-step-00000004": "seed = 0",
         "aside-step-00000004-2": "seed = 1",
         "aside-step-00000004-3": "seed = 2",
@@ -157,7 +157,7 @@ def test_a_branch_that_has_not_come_as_far_goes_aside_whole(a_run):
 
 @pytest.mark.parametrize("place", ["model", "checkpoint/step-00000004"])
 def test_a_kill_while_going_back_leaves_no_part_under_a_name(a_run, monkeypatch, place):
-    """What is left of the run is whole, what came later is beside it, and it can be repeated."""
+    """What is left of the run is whole, what came later is set aside, and it can be repeated."""
     doomed = a_run.folder / place
 
     def remove(path, **options):
@@ -190,10 +190,10 @@ def test_a_kept_checkpoint_of_another_branch_stays_under_another_name(a_run, has
         for _ in range(times):
             keep_newest(a_run, BEFORE_COOLDOWN)
     name = f"{BEFORE_COOLDOWN}-00000004"
-    for kept, branch in ((name, "another"), (f"{name}-2", "one")):
-        assert (a_run.checkpoints / kept / "ema/model.safetensors").read_text() == branch
-        assert (a_run.folder / f"model-{kept}/of").read_text() == branch
-        rows = rows_until(a_run, kept)
+    for copy, branch in ((name, "another"), (f"{name}-2", "one")):
+        assert (a_run.checkpoints / copy / "ema/model.safetensors").read_text() == branch
+        assert (a_run.folder / f"model-{copy}/of").read_text() == branch
+        rows = rows_until(a_run, copy)
         assert rows.read_text() == branch if has_rows else rows == a_run.metrics
     assert not (a_run.checkpoints / f"{name}-3").exists()
 

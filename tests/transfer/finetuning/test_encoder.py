@@ -65,19 +65,19 @@ def test_features_nats_and_gradients_are_those_of_each_text_alone(
     torch.testing.assert_close(encoded.nats, nats, rtol=1e-12, atol=1e-12)
     assert encoded.tokens == sum(max(min(n, window) - 1, 0) for n in LENGTHS)
     weights = torch.randn(features.shape, generator=torch.Generator().manual_seed(0)).double()
-    found = gradients(wide_model, (encoded.features * weights).sum() + encoded.nats)
+    actual = gradients(wide_model, (encoded.features * weights).sum() + encoded.nats)
     expected = gradients(wide_model, (features * weights).sum() + nats)
-    assert set(found) == set(expected) == {name for name, _ in wide_model.named_parameters()}
+    assert set(actual) == set(expected) == {name for name, _ in wide_model.named_parameters()}
     for name, gradient in expected.items():
-        torch.testing.assert_close(found[name], gradient, rtol=1e-9, atol=1e-11, msg=name)
+        torch.testing.assert_close(actual[name], gradient, rtol=1e-9, atol=1e-11, msg=name)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("window", [100, 8])
 def test_features_are_those_that_classify_reads(small_model, sequences, window, kind):
-    found = encode(sequences, small_model, window, False, kind).features.detach().numpy()
+    encoded = encode(sequences, small_model, window, False, kind).features.detach().numpy()
     features = features_in_order(small_model, sequences, kind=kind)
-    np.testing.assert_allclose(found, features, rtol=0, atol=1e-5 * np.abs(features).max())
+    np.testing.assert_allclose(encoded, features, rtol=0, atol=1e-5 * np.abs(features).max())
 
 
 @pytest.mark.parametrize(
@@ -91,5 +91,5 @@ def test_features_that_cannot_be_learned_are_refused(small_model, kind):
 def test_the_language_models_loss_may_be_counted_by_bytes(subword_model, subwords):
     texts = [subwords.encode(text) for text in (b"Good.", b"A much longer text than this.", b"")]
     encoder = LearningEncoder(subword_model, 99, predicts=True, count=subwords.count_bytes)
-    counted = encoder.encode(texts, np.arange(3)).tokens
-    assert counted == sum(len(subwords.decode(text[1:])) for text in texts)
+    count = encoder.encode(texts, np.arange(3)).tokens
+    assert count == sum(len(subwords.decode(text[1:])) for text in texts)

@@ -101,12 +101,12 @@ def test_several_labels_are_learned_and_classify_reads_them(folder, tmp_path):
     assert history[-1]["train_loss"] < history[0]["train_loss"]
     assert 0 < history[0]["train_bits_per_symbol"] < 16
     classifier = SentimentClassifier.from_pretrained(tmp_path / "out", batch_size=7)
-    told = classifier.predict(SEVERAL[2].texts)
-    whole = (told == SEVERAL[2].labels).all(1).mean()
+    labels = classifier.predict(SEVERAL[2].texts)
+    whole = (labels == SEVERAL[2].labels).all(1).mean()
     assert whole == results["test"]["subset_accuracy"]
     assert classifier.classes == CLASSES
     with np.load(tmp_path / "out/choices.npz") as choices:
-        assert (choices["test"] == told).all()
+        assert (choices["test"] == labels).all()
         assert choices["val"].shape == (32, len(CLASSES))
     assert results["model"]["digest"] == model_digest(load_model(folder).model)
     provenance = load_model(tmp_path / "out").provenance
@@ -122,24 +122,24 @@ def test_one_label_each_on_frozen_features(folder, tmp_path, classes):
     tuned, source = (load_model(path).model.state_dict() for path in (tmp_path / "out", folder))
     assert all((tuned[name] == tensor).all() for name, tensor in source.items())
     classifier = SentimentClassifier.from_pretrained(tmp_path / "out")
-    told = classifier.predict(sets[1].texts)
+    labels = classifier.predict(sets[1].texts)
     expected = np.array(sets[1].classes)[sets[1].labels]
-    assert (told == expected).mean() == results["val"]["accuracy"]
+    assert (labels == expected).mean() == results["val"]["accuracy"]
     np.testing.assert_allclose(classifier.predict_proba(["so!!"]).sum(1), 1)
     loaded = load_model(folder)
     features = features_in_order(loaded.model, list(map(loaded.tokens, sets[1].texts)))
-    kept = load_areas(tmp_path / "out/model/classifier", hidden_size=12)
+    areas = load_areas(tmp_path / "out/model/classifier", hidden_size=12)
     # Values that rounding makes equal may count half.
-    np.testing.assert_allclose(kept, per_unit_auc(features, sets[1].labels, 12), atol=0.01)
+    np.testing.assert_allclose(areas, per_unit_auc(features, sets[1].labels, 12), atol=0.01)
 
 
 def bytes_of(folder):
-    """What two runs have to agree on, but for the clock."""
+    """Return what two equal runs share: all but the clock."""
     names = ("model/model.safetensors", "model/classifier/classifier.safetensors")
-    found = {name: (folder / name).read_bytes() for name in names}
+    weights = {name: (folder / name).read_bytes() for name in names}
     results = json.loads((folder / "results.json").read_text())
-    kept = ("val", "test", "history", "thresholds", "best_epoch")
-    return found, {name: results[name] for name in kept}
+    keys = ("val", "test", "history", "thresholds", "best_epoch")
+    return weights, {name: results[name] for name in keys}
 
 
 @pytest.mark.parametrize("freeze", [False, True])
@@ -187,7 +187,7 @@ def test_a_kill_between_an_epoch_and_its_checkpoint_can_be_resumed(folder, tmp_p
     run(folder, tmp_path / "whole", epochs=2)
 
     class Killed(Exception):
-        """Ends the process, in a test."""
+        """Stands for a kill of the process."""
 
     def kill(self, tuner):
         if len(tuner.progress.history) == 2:
@@ -245,7 +245,7 @@ def test_a_file_without_tensors_is_refused(tuner, tmp_path, name):
         checkpoints.restore(tuner)
 
 
-def test_every_epoch_is_told_and_the_first_of_equal_ones_is_kept(folder, tmp_path, caplog):
+def test_every_epoch_is_logged_and_the_first_of_equal_ones_is_kept(folder, tmp_path, caplog):
     caplog.set_level(logging.INFO)
     results = run(folder, tmp_path / "out", head_lr=1e-9, epochs=3)
     assert results["best_epoch"] == 1
@@ -289,18 +289,18 @@ NEWER = {"format_version": 9}
 
 
 @pytest.mark.parametrize(
-    ("part", "change", "told"),
+    ("part", "change", "words"),
     [
         ("finetuning.json", NEWER, "format_version 9 is newer"),
         ("checkpoint/step-00000004/progress.json", NEWER, "format_version 9 is newer"),
         ("finetuning.json", {"config": []}, r"config is \[\]; is the file damaged"),
     ],
 )
-def test_a_file_that_is_newer_or_damaged_is_refused_by_name(folder, tmp_path, part, change, told):
+def test_a_file_that_is_newer_or_damaged_is_refused_by_name(folder, tmp_path, part, change, words):
     run(folder, tmp_path / "out", epochs=1)
     path = tmp_path / "out" / part
     write_json(path, read_json(path) | change)
-    with pytest.raises(InputError, match=rf"{path.name}: .*{told}"):
+    with pytest.raises(InputError, match=rf"{path.name}: .*{words}"):
         run(folder, tmp_path / "out", epochs=1, resume=True)
 
 
@@ -354,12 +354,12 @@ def test_holding_out_splits_by_the_seed():
         == val.texts
         != hold_out(SEVERAL[0], 0.25, seed=2)[1].texts
     )
-    for share in (0.0, 1.0):
+    for fraction in (0.0, 1.0):
         with pytest.raises(InputError, match="between 0 and 1"):
-            hold_out(SEVERAL[0], share, seed=1)
+            hold_out(SEVERAL[0], fraction, seed=1)
 
 
-def test_equal_texts_on_both_sides_of_what_is_held_out_are_told(caplog):
+def test_equal_texts_on_both_sides_of_what_is_held_out_are_reported(caplog):
     hold_out(LabelledSet(["a", "b"] * 4, np.array([0, 1] * 4), ("0", "1")), 0.25, seed=0)
     (record,) = caplog.records
     assert record.getMessage().startswith("the texts held out: 2 of its 2 texts are in the texts")

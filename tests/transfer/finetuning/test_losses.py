@@ -14,8 +14,8 @@ SEVERAL = (np.random.default_rng(1).random((7, 3)) > 0.6).astype(np.int64)
 
 def test_exclusive_classes_share_a_softmax():
     each = [log_loss(SINGLE, LOGITS[:, k].softmax(-1).numpy()) for k in range(2)]
-    found = head_loss(LOGITS, torch.from_numpy(SINGLE))
-    assert float(found) == pytest.approx(np.mean(each), rel=1e-12)
+    loss = head_loss(LOGITS, torch.from_numpy(SINGLE))
+    assert float(loss) == pytest.approx(np.mean(each), rel=1e-12)
 
 
 def test_classes_that_do_not_exclude_each_other_have_their_own_loss():
@@ -24,5 +24,5 @@ def test_classes_that_do_not_exclude_each_other_have_their_own_loss():
         for k in range(2)
         for c in range(3)
     ]
-    found = head_loss(LOGITS, torch.from_numpy(SEVERAL))
-    assert float(found) == pytest.approx(np.mean(each), rel=1e-12)
+    loss = head_loss(LOGITS, torch.from_numpy(SEVERAL))
+    assert float(loss) == pytest.approx(np.mean(each), rel=1e-12)

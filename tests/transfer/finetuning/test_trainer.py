@@ -63,10 +63,10 @@ def test_the_decoder_learns_only_from_the_language_models_loss(small_model, tmp_
 @pytest.mark.parametrize("window", [1, 3])
 def test_a_text_is_learned_from_its_last_tokens_alone(small_model, tmp_path, window):
     tuner = finetuner(small_model, tmp_path, window=window)
-    taken = tuner.step(np.arange(8))
+    result = tuner.step(np.arange(8))
     learned = tuner.model.embedding.weight.grad.abs().sum(1).nonzero().flatten().tolist()
     assert learned == sorted({int(t) for text in tuner.task.train[:8] for t in text[-window:]})
-    assert taken.tokens == 0  # none is predicted, without the language model's loss
+    assert result.tokens == 0  # none is predicted, without the language model's loss
 
 
 def test_the_model_learns_at_a_fraction_of_the_heads_rate(small_model, tmp_path):
@@ -126,12 +126,13 @@ def test_the_language_models_loss_counts_per_token(small_model, tmp_path):
 
 
 def test_a_row_has_the_means_of_its_own_epoch(small_model, tmp_path, monkeypatch):
-    tuner, taken = finetuner(small_model, tmp_path, lm_weight=0.1, epochs=2), []
+    tuner, steps = finetuner(small_model, tmp_path, lm_weight=0.1, epochs=2), []
     step = tuner.step
-    monkeypatch.setattr(tuner, "step", lambda rows: taken.append(step(rows)))
+    monkeypatch.setattr(tuner, "step", lambda rows: steps.append(step(rows)))
     for first in (0, 3):
         tuner.run_epoch(lambda: True)
-        row, losses, nats, tokens, _ = tuner.progress.history[-1], *zip(*taken[first:], strict=True)
+        row = tuner.progress.history[-1]
+        losses, nats, tokens, _ = zip(*steps[first:], strict=True)
         assert row["train_loss"] == pytest.approx(np.mean(losses))
         bits = sum(nats) / np.log(2) / sum(tokens)
         assert row["train_bits_per_symbol"] == pytest.approx(bits)
@@ -141,12 +142,12 @@ def test_the_first_of_the_best_epochs_is_kept_even_if_all_are_below_zero(
     small_model, tmp_path, monkeypatch
 ):
     tuner = finetuner(small_model, tmp_path, freeze=True, epochs=9)
-    kept = []
+    is_best = []
     for score in (-0.5, -0.5, -0.25, -0.75):
         scored = (tuner.tuned(), {"f1_macro": score})
         monkeypatch.setattr(tuner, "evaluate", lambda scored=scored: scored)
-        kept.append(tuner.conclude_epoch() is not None)
-    assert kept == [True, False, True, False]
+        is_best.append(tuner.conclude_epoch() is not None)
+    assert is_best == [True, False, True, False]
     assert (tuner.progress.best_epoch, tuner.progress.best_value) == (3, -0.25)
 
 
@@ -178,7 +179,7 @@ def test_the_best_epoch_is_chosen_by_f1_of_several_labels_and_by_accuracy_of_one
 def test_a_text_weighs_the_same_in_an_epochs_smallest_batch(
     batch_size, part, small_model, tmp_path
 ):
-    """Of 24 training texts, against a batch that is full; a batch holds 24 at most."""
+    """Its gradients are compared with those of a full batch; there are 24 training texts."""
     settings = {"lm_weight": 0.5, "clip_norm": 1e9}
     full, tuner = (
         finetuner(copy.deepcopy(small_model), tmp_path / str(size), batch_size=size, **settings)
@@ -198,10 +199,10 @@ def test_a_text_weighs_the_same_in_an_epochs_smallest_batch(
 
 def test_clipping_bounds_the_gradient_of_all_that_learns(small_model, tmp_path):
     tuner = finetuner(small_model, tmp_path, clip_norm=1e-3)
-    taken = tuner.step(np.arange(8))
+    result = tuner.step(np.arange(8))
     learning = [parameter.grad for parameter in tuner.parameters if parameter.grad is not None]
     assert torch.nn.utils.get_total_norm(learning).item() == pytest.approx(1e-3, rel=1e-3)
-    assert taken.gradient_norm > 1e-2
+    assert result.gradient_norm > 1e-2
 
 
 def test_every_epoch_reads_all_texts_in_an_order_of_its_own(small_model, tmp_path, monkeypatch):
@@ -249,10 +250,10 @@ def test_the_best_heads_hold_the_spread_that_units_have_after_learning(
     before = tuner.heads.scale.clone()
     tuned = tuner.run_epoch(lambda: True)
     now = tuner.encoder.features("train", tuner.task.train)
-    kept = tuner.tuned()  # with the statistics from before
+    untouched = tuner.tuned()  # with the statistics from before
     np.testing.assert_allclose(tuned.heads.center, now.mean(0), rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(tuned.probabilities(now), kept.probabilities(now), rtol=1e-4)
-    assert torch.equal(kept.heads.scale, before)
+    np.testing.assert_allclose(tuned.probabilities(now), untouched.probabilities(now), rtol=1e-4)
+    assert torch.equal(untouched.heads.scale, before)
     assert torch.equal(tuned.heads.scale, before) == freeze
 
 

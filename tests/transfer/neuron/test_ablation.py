@@ -36,24 +36,24 @@ def test_one_unit_is_enough_if_one_knows_the_label(sets):
 
 def test_without_the_unit_that_knows_the_label_the_rest_guesses(sets):
     whole = fit_regression(sets[0], sets[1])
-    found = without_unit(3, sets, whole)
-    assert found["refitted"]["test_accuracy"] < 0.65
-    low, high = found["refitted"]["lost_interval"]
-    assert 0.25 < low < found["refitted"]["lost"] < high
-    lost = whole.accuracy(sets[2]) - found["refitted"]["test_accuracy"]
-    assert found["refitted"]["lost"] == pytest.approx(lost)
+    result = without_unit(3, sets, whole)
+    assert result["refitted"]["test_accuracy"] < 0.65
+    low, high = result["refitted"]["lost_interval"]
+    assert 0.25 < low < result["refitted"]["lost"] < high
+    lost = whole.accuracy(sets[2]) - result["refitted"]["test_accuracy"]
+    assert result["refitted"]["lost"] == pytest.approx(lost)
 
 
 def test_a_unit_held_at_its_mean_moves_the_intercept(sets):
     whole = fit_regression(sets[0], sets[1])
     test = sets[2]
-    found = without_unit(3, sets, whole)["held"]
+    held = without_unit(3, sets, whole)["held"]
     rest = np.delete(np.arange(8), 3)
     intercept = whole.intercept + whole.coefficients[3] * sets[0].features[:, 3].mean()
     scores = test.features[:, rest] @ whole.coefficients[rest] + intercept
-    assert found["test_accuracy"] == ((scores > 0) == test.labels).mean()
-    assert found["lost"] == pytest.approx(whole.accuracy(test) - found["test_accuracy"])
-    assert found["lost"] > 0.1
+    assert held["test_accuracy"] == ((scores > 0) == test.labels).mean()
+    assert held["lost"] == pytest.approx(whole.accuracy(test) - held["test_accuracy"])
+    assert held["lost"] > 0.1
 
 
 def test_a_unit_of_noise_is_not_missed(sets):

@@ -13,14 +13,14 @@ from transfer.neuron.label_efficiency import (
 from transfer.regression import Examples, Regression, fit_regression
 
 
-@pytest.mark.parametrize("share", [0.5, 0.1, 0.01])
-def test_every_beginning_of_a_draw_has_the_shares(share):
-    labels = (np.arange(400) < 400 * share).astype(np.int64)
+@pytest.mark.parametrize("fraction", [0.5, 0.1, 0.01])
+def test_every_beginning_of_a_draw_has_the_shares(fraction):
+    labels = (np.arange(400) < 400 * fraction).astype(np.int64)
     order = stratified_order(labels, seed=1)
     assert sorted(order) == list(range(400))
     assert set(labels[order[:2]]) == {0, 1}
     for count in range(2, 401):
-        assert abs(labels[order[:count]].sum() - share * count) <= 2
+        assert abs(labels[order[:count]].sum() - fraction * count) <= 2
     again = stratified_order(labels, seed=1)
     np.testing.assert_array_equal(order, again)
     assert (order != stratified_order(labels, seed=2)).mean() > 0.9
@@ -46,8 +46,8 @@ def test_the_intercept_of_a_rare_class_is_found(positive):
     features = np.random.default_rng(0).normal(size=(200, 1))
     labels = (np.arange(200) < positive).astype(np.int64)
     before = Regression(1.0, np.array([0.7]), 0.0, 0.5, True)
-    found = refit_intercept(before, Examples(features, labels))
-    chances = 1 / (1 + np.exp(-found.decide(features)))
+    fitted = refit_intercept(before, Examples(features, labels))
+    chances = 1 / (1 + np.exp(-fitted.decide(features)))
     assert chances.mean() == pytest.approx(positive / 200)
 
 
@@ -79,8 +79,7 @@ def test_a_known_unit_needs_fewer_labels_than_one_to_be_found():
                     e.labels, ("0", "1"))
         for e in examples
     ]  # fmt: skip
-    found = label_efficiency(sets, examples, 3, counts=[8, 120], draws=4)
-    curves = found["curves"]
+    curves = label_efficiency(sets, examples, 3, counts=[8, 120], draws=4)["curves"]
     assert set(curves) == {"all_units", "known_unit", "found_unit", "tfidf"}
     assert [len(point["accuracies"]) for point in curves["all_units"]] == [4, 1]
     few, _ = curves["known_unit"]

@@ -30,11 +30,11 @@ def coarse_examples(seed, count=41):
 
 
 def best_by_trying(values, labels):
-    """The highest accuracy over every cut that can be made, both ways round."""
-    found = np.unique(values)
-    cuts = [found[0] - 1, *((found[:-1] + found[1:]) / 2)]
-    shares = [((values > cut) == labels).mean() for cut in cuts]
-    return max(*shares, *(1 - share for share in shares))
+    """Return the highest accuracy over all cuts, in both directions."""
+    distinct = np.unique(values)
+    cuts = [distinct[0] - 1, *((distinct[:-1] + distinct[1:]) / 2)]
+    accuracies = [((values > cut) == labels).mean() for cut in cuts]
+    return max(*accuracies, *(1 - accuracy for accuracy in accuracies))
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -80,7 +80,7 @@ def test_a_cut_keeps_to_its_side_on_other_texts():
 
 
 def test_the_interval_of_an_area_is_delongs():
-    """From all pairs, as DeLong et al. 1988 define the two components of the variance."""
+    """All pairs give the two components of the variance that DeLong et al. 1988 define."""
     examples = coarse_examples(3)
     values, labels = examples.features[:, 1], examples.labels
     high, low = values[labels == 1][:, None], values[labels == 0][None]
@@ -99,10 +99,10 @@ def test_the_difference_of_two_areas_is_delongs_on_the_same_examples():
         high, low = values[labels == 1][:, None], values[labels == 0][None]
         kernel = kernel + sign * ((high > low) + 0.5 * (high == low))
     variance = sum(kernel.mean(axis).var(ddof=1) / kernel.shape[1 - axis] for axis in (0, 1))
-    found = area_difference(first, second, labels)
-    assert found["difference"] == pytest.approx(kernel.mean())
+    result = area_difference(first, second, labels)
+    assert result["difference"] == pytest.approx(kernel.mean())
     ends = kernel.mean() + 1.959964 * np.sqrt(variance) * np.array([-1, 1])
-    np.testing.assert_allclose(found["difference_interval"], ends, atol=1e-6)
+    np.testing.assert_allclose(result["difference_interval"], ends, atol=1e-6)
     # A unit that is the other, but for one example, differs by little, and surely.
     nearly = first.copy()
     nearly[0] += 0.25
@@ -115,15 +115,15 @@ def test_the_difference_of_two_areas_is_delongs_on_the_same_examples():
 def test_a_unit_that_separates_few_texts_is_not_known_to_separate_all(high, right):
     labels = np.array([1, 1, 1, 0, 0, 0, 0])
     wilson = binomtest(right, 3).proportion_ci(0.95, method="wilson")  # of the smaller class
-    found = area_interval(high * labels, labels)
-    assert found == pytest.approx([wilson.low, wilson.high], abs=1e-12)
-    assert found[0] < found[1]
+    interval = area_interval(high * labels, labels)
+    assert interval == pytest.approx([wilson.low, wilson.high], abs=1e-12)
+    assert interval[0] < interval[1]
     low, high = area_interval(np.zeros(7), labels)  # of a constant unit
     assert low < 0.5 < high
 
 
 def test_one_text_of_a_class_tells_next_to_nothing_of_the_others():
-    """Its fraction's variance is taken as the largest there is, 1/4; an area ends at 0 and 1."""
+    """The variance of its fraction is set to the largest possible, 1/4; areas end at 0 and 1."""
     assert area_interval(np.arange(4.0), np.array([0, 0, 1, 0])) == [0.0, 1.0]
 
 

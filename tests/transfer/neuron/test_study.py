@@ -59,21 +59,21 @@ def studied(tmp_path_factory, sets):
 
 def test_the_numbers_are_in_the_file_with_their_intervals(studied):
     results, folder, _ = studied
-    kept = json.loads((folder / "neuron.json").read_text())
-    assert kept == results
-    assert kept["examples"] == {"train": 60, "val": 40, "test": 50}
-    assert kept["by_labels"]["counts"] == [8, 60]
-    assert len(kept["baselines"]["untrained"]["accuracies"]) == 2
-    assert {"git_revision", "command"} <= set(kept["origin"])
-    assert sum(map(sum, list(kept["histogram"].values())[1:])) == 50
+    saved = json.loads((folder / "neuron.json").read_text())
+    assert saved == results
+    assert saved["examples"] == {"train": 60, "val": 40, "test": 50}
+    assert saved["by_labels"]["counts"] == [8, 60]
+    assert len(saved["baselines"]["untrained"]["accuracies"]) == 2
+    assert {"git_revision", "command"} <= set(saved["origin"])
+    assert sum(map(sum, list(saved["histogram"].values())[1:])) == 50
     accurate = [
-        kept["all_units"],
-        kept["alone"],
-        kept["without"]["held"],
-        *kept["by_units"]["weight"],
+        saved["all_units"],
+        saved["alone"],
+        saved["without"]["held"],
+        *saved["by_units"]["weight"],
     ]
-    accurate += [*kept["baselines"].values(), *kept["by_labels"]["curves"]["tfidf"]]
-    accurate += kept["ranking"]["units"]
+    accurate += [*saved["baselines"].values(), *saved["by_labels"]["curves"]["tfidf"]]
+    accurate += saved["ranking"]["units"]
     for row in accurate:
         low, high = row["test_interval"]
         assert 0 <= low <= row["test_accuracy"] <= high <= 1
@@ -92,9 +92,9 @@ def test_the_unit_is_that_of_largest_weight(studied):
 
 def test_the_page_is_drawn_from_the_file_alone(studied):
     results, folder, _ = studied
-    kept = json.loads((folder / "neuron.json").read_text())
+    saved = json.loads((folder / "neuron.json").read_text())
     page = (folder / "neuron.html").read_text()
-    assert as_html(kept, {name: as_svg(draw(kept)) for name, draw in FIGURES.items()}) == page
+    assert as_html(saved, {name: as_svg(draw(saved)) for name, draw in FIGURES.items()}) == page
     for name in ("histogram", "ranking", "by_units", "by_labels"):
         assert (folder / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
     assert page.count("data:image/svg+xml;base64,") == 4
@@ -122,9 +122,9 @@ def test_figures_and_page_say_what_is_shaded_and_what_was_learned_before(studied
     tuned = copy.deepcopy(results)
     tuned["model"]["provenance"] = {"finetuned_from": results["model"]["provenance"]}
     has_labels = tuned, as_html(tuned, {})
-    for (found, page), has_seen_labels in ((read_only, False), (has_labels, True)):
+    for (study, page), has_seen_labels in ((read_only, False), (has_labels, True)):
         labels = {
-            name: FIGURES[name](found).axes[0].get_xlabel() for name in ("by_units", "by_labels")
+            name: FIGURES[name](study).axes[0].get_xlabel() for name in ("by_units", "by_labels")
         }
         assert all("shaded: 95 %" in label for label in labels.values())
         assert ("fine-tuned" in labels["by_labels"]) == has_seen_labels
@@ -134,7 +134,7 @@ def test_figures_and_page_say_what_is_shaded_and_what_was_learned_before(studied
 
 
 def test_a_picture_that_fails_leaves_a_page_without_it(studied, tmp_path, caplog, monkeypatch):
-    def unable(found):
+    def unable(study):
         raise RuntimeError("no\n font")
 
     monkeypatch.setitem(FIGURES, "by_units", unable)
@@ -196,12 +196,12 @@ def test_one_unit_alone_is_no_study(tmp_path, sets):
 
 
 def test_a_unit_that_is_named_is_the_one_that_is_studied(tmp_path, studied, sets, monkeypatch):
-    given = {}
+    calls = {}
     slow = ("measure_baselines", "label_efficiency", "find_top_activations", "without_unit")
     for part in (*slow, "accuracy_by_units"):
 
         def note(*arguments, part=part, **options):
-            given[part] = arguments, options
+            calls[part] = arguments, options
             return {}
 
         monkeypatch.setattr(neuron_study, part, note)
@@ -209,8 +209,8 @@ def test_a_unit_that_is_named_is_the_one_that_is_studied(tmp_path, studied, sets
     folder = shutil.copytree(folder, tmp_path / "study")
     examples = featurize_sets(loaded.model, loaded, sets, FeatureCache(folder / "features"))
     fits = [fit_regression(*(p.units([u]) for p in examples[:2]), 5) for u in range(12)]
-    told = first["alone"]["c"], first["alone"]["val_accuracy"]
-    unit = next(u for u, fit in enumerate(fits) if (fit.c, fit.val_accuracy) != told)
+    alone = first["alone"]["c"], first["alone"]["val_accuracy"]
+    unit = next(u for u, fit in enumerate(fits) if (fit.c, fit.val_accuracy) != alone)
     results = run_study(loaded, sets, folder, replace(OPTIONS, neuron=unit, seed=5))
     neuron, test = results["neuron"], examples[2].units([unit])
     assert (neuron["index"], neuron["chosen"]) == (unit, "name")
@@ -219,13 +219,13 @@ def test_a_unit_that_is_named_is_the_one_that_is_studied(tmp_path, studied, sets
     assert results["alone"]["val_accuracy"] == fits[unit].val_accuracy
     assert results["alone"]["test_accuracy"] == fits[unit].accuracy(test)
     assert results["histogram"] == unit_histogram(unit, examples[2])
-    values, *searched = given["find_top_activations"][0][2:]
+    values, *searched = calls["find_top_activations"][0][2:]
     np.testing.assert_array_equal(values, test.features[:, 0])
     assert searched == [unit, neuron["polarity"], neuron["cut"], 5]
-    assert given["without_unit"][0][0] == unit
-    assert given["label_efficiency"][0][2] == unit
-    assert given["label_efficiency"][1] == {"counts": [8, 60], "draws": 2, "seed": 5}
-    assert given["measure_baselines"][0][3:] == (5, 2)
+    assert calls["without_unit"][0][0] == unit
+    assert calls["label_efficiency"][0][2] == unit
+    assert calls["label_efficiency"][1] == {"counts": [8, 60], "draws": 2, "seed": 5}
+    assert calls["measure_baselines"][0][3:] == (5, 2)
 
 
 def test_one_class_against_the_rest(sets):

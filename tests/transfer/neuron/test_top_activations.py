@@ -37,10 +37,10 @@ def test_texts_are_the_ends_and_the_surprises():
         "positive_though_negative": [5, 0],
         "negative_though_positive": [6, 3],
     }
-    turned = choose_texts(values, labels, -1, 0.1)
-    assert turned["highest"][0] == 2
-    assert turned["positive_though_negative"].tolist() == [1]
-    assert turned["negative_though_positive"].tolist() == [2]
+    opposite = choose_texts(values, labels, -1, 0.1)
+    assert opposite["highest"][0] == 2
+    assert opposite["positive_though_negative"].tolist() == [1]
+    assert opposite["negative_though_positive"].tolist() == [2]
 
 
 @pytest.mark.parametrize("polarity", [1, -1])
@@ -62,13 +62,13 @@ def test_the_value_at_a_words_end_knows_nothing_of_the_next_word(subword_model, 
     at_end = {
         len(subwords.decode(tokens[:n]).rstrip()): after[n - 1, 0] for n in range(len(tokens))
     }
-    (found,) = read_texts(loaded, [text], [2]).traces
+    (read,) = read_texts(loaded, [text], [2]).traces
     frame = len(text_profile("openai").prefix)
-    for jump in jumps_of(found):
+    for jump in jumps_of(read):
         word_end = frame + len(text[: jump.stop].rstrip())
-        assert found.values[jump.stop - 1, 0] == at_end[word_end]
+        assert read.values[jump.stop - 1, 0] == at_end[word_end]
     first = tokens[: next(n for n, token in enumerate(tokens) if b"a" in subwords.spellings[token])]
-    assert found.before[0] == (after[len(first) - 1, 0] if len(first) else 0.0)
+    assert read.before[0] == (after[len(first) - 1, 0] if len(first) else 0.0)
 
 
 def test_jumps_add_up_to_what_happened_since_the_frame():
@@ -120,8 +120,8 @@ def test_words_are_listed_by_how_much_they_move_the_unit(monkeypatch):
         for row, word in texts.items()
         for spread in (-0.25, 0.25)
     ]
-    found = average_words(jumps, texts)
-    words = {kind: [row["word"] for row in rows] for kind, rows in found.items()}
+    averages = average_words(jumps, texts)
+    words = {kind: [row["word"] for row in rows] for kind, rows in averages.items()}
     assert words == {"raise": ["great", "good", "fine"], "lower": ["bad", "poor"]}
 
 
@@ -149,15 +149,15 @@ def test_what_is_found_is_what_the_unit_holds(loaded, monkeypatch):
     monkeypatch.setattr(extremes, "MOST_CHARACTERS", 60)
     texts = ["It works and it lasts. " * 40 + "Yes.", " ", "It broke at once!", "So so, this one."]
     test = LabelledSet(texts, np.array([1, 0, 0, 1]), ("no", "yes"))
-    found = find_top_activations(loaded, test, np.array([1.0, 9.0, -1.0, 0.5]), 4, 1, 0.0, 0)
-    assert [text["row"] for text in found["texts"]["highest"]] == [1, 4, 3]  # none for the blank
-    shown = found["texts"]["highest"][0]
+    result = find_top_activations(loaded, test, np.array([1.0, 9.0, -1.0, 0.5]), 4, 1, 0.0, 0)
+    assert [text["row"] for text in result["texts"]["highest"]] == [1, 4, 3]  # none for the blank
+    shown = result["texts"]["highest"][0]
     (unit_trace,) = read_texts(loaded, texts[:1], [4]).traces
     assert (shown["text"], shown["label"], shown["cut_before"]) == (texts[0][-600:], "yes", True)
     np.testing.assert_allclose(shown["values"], unit_trace.values[-600:, 0], rtol=1e-3)
-    assert found["searched"]["texts"] < 4
+    assert result["searched"]["texts"] < 4
     for kind, sign in (("rises", 1), ("falls", -1)):
-        for moment in found["moments"][kind]:
+        for moment in result["moments"][kind]:
             (own,) = read_texts(loaded, [texts[moment["row"] - 1]], [4]).traces
             largest = max(sign * jump.change for jump in jumps_of(own))
             assert 0 < moment["change"] * sign == pytest.approx(largest, rel=1e-3)  # of its text

@@ -86,9 +86,9 @@ def test_the_known_unit_keeps_its_weight_and_the_labels_fit_its_intercept_alone(
     )
     examples = [make_examples(count, seed) for seed, count in enumerate((60, 40, 200))]
     sets = [LabelledSet(["a"] * len(e.labels), e.labels, ("0", "1")) for e in examples]
-    known = fit_regression(*(part.units([3]) for part in examples[:2]))
-    few = refit_intercept(known, examples[0].units([3]))
-    assert few.coefficients == known.coefficients
+    of_unit = fit_regression(*(part.units([3]) for part in examples[:2]))
+    few = refit_intercept(of_unit, examples[0].units([3]))
+    assert few.coefficients == of_unit.coefficients
     (point,) = label_efficiency(sets, examples, 3, counts=[60], draws=1)["curves"]["known_unit"]
     assert point["test_accuracy"] == few.accuracy(examples[2].units([3]))
 

@@ -53,12 +53,12 @@ def compiled_for(capability):
         if key in seen:
             return
         seen.add(key)
-        made = compile(ASTSource(kernel, signature, constants, aligned), target, options)
-        ptx = made.asm["ptx"]
-        assert made.asm["cubin"]
+        binary = compile(ASTSource(kernel, signature, constants, aligned), target, options)
+        ptx = binary.asm["ptx"]
+        assert binary.asm["cubin"]
         about = {
             "name": f"{kernel.__module__.rpartition('.')[2]}.{kernel.__name__}",
-            "shared": made.metadata.shared,
+            "shared": binary.metadata.shared,
             "multiplies": len(re.findall(MULTIPLIES, ptx)),
             "waits": ptx.count(WAIT),
             "reads_too_early": len(re.findall(READS, ptx.partition(WAIT)[0])) if WAIT in ptx else 0,
@@ -80,8 +80,8 @@ def main(capability, dtype, B, H):
     for x, indices in ((new(2, B, 5 * H), None), (new(256, 5 * H), new(2, B, of=torch.int64))):
         inputs = Inputs(x, indices, h, c, *weights)
         for tiles in (None, tiles_for(h)):
-            made = run_forward(inputs, save=True, tiles=tiles)
-            run_backward(inputs, made, new(2, B, H), h, c, tiles=tiles)
+            outputs = run_forward(inputs, save=True, tiles=tiles)
+            run_backward(inputs, outputs, new(2, B, H), h, c, tiles=tiles)
 
 
 if __name__ == "__main__":

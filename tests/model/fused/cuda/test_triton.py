@@ -150,21 +150,21 @@ def errors_of_a_window(dtype, T, B, H):
     """The errors of h, c and all gradients, each relative to its tolerance."""
     inputs = scaled_inputs(dtype, T, B, H)
     expected = results(reference_mlstm, exact(inputs))
-    found = results(triton_mlstm, inputs)
-    assert [f.dtype for f in found[3:]] == [i.dtype for i in inputs]
-    return [float(error(a, e)) for a, e in zip(found, expected, strict=True)]
+    actual = results(triton_mlstm, inputs)
+    assert [f.dtype for f in actual[3:]] == [i.dtype for i in inputs]
+    return [float(error(a, e)) for a, e in zip(actual, expected, strict=True)]
 
 
 @pytest.mark.parametrize("graphed", [False, True])
 def test_products_with_fp32_results_are_nearer_to_fp64(request, graphed):
     T, B, H = 4, 2, 64
-    found = []
+    errors = []
     for fixture in (None, "fp32_results"):
         if fixture:
             request.getfixturevalue(fixture)
         with captured_by(Graphs(ReplayedByHand()) if graphed else None):
-            found.append(errors_of_a_window(torch.float16, T, B, H))
-    rounded, wide = found
+            errors.append(errors_of_a_window(torch.float16, T, B, H))
+    rounded, wide = errors
     assert max(wide) <= 2 * tolerance(torch.float16, T, H)
     assert sum(wide) < sum(rounded)
 
@@ -210,7 +210,7 @@ def test_inference_gives_what_training_gives(recurrence):
     ],
 )
 def test_the_kernels_compile_for_gpus(capability, dtype, B, H, tmp_path):
-    """Each that multiplies does so on tensor cores, and waits, on Hopper, before it reads."""
+    """Products run on tensor cores; on Hopper, kernels wait before they read."""
     arguments = (capability, dtype, B, H)
     environment = {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
     process = run_anew("-m", "tests.model.fused.cuda.compiling", *arguments, env=environment)
@@ -236,14 +236,14 @@ class ReplayedByHand:
         return self.current
 
     def __call__(self, work, device):
-        made = work()
+        outputs = work()
         self.captured += 1
 
         def replay():
-            for kept, new in zip(made, work(), strict=True):
-                kept.copy_(new)
+            for output, new in zip(outputs, work(), strict=True):
+                output.copy_(new)
 
-        return made, replay
+        return outputs, replay
 
 
 @pytest.fixture
@@ -301,7 +301,7 @@ def test_windows_alive_at_once_have_graphs_of_their_own(graphs):
 
 @pytest.mark.parametrize("postponing", [False, True])
 def test_a_window_whose_loss_is_held_serves_the_next(graphs, capture, postponing):
-    """As in a loop over lane groups, where `loss` names the former one during the next forward."""
+    """In a loop over lane groups, `loss` still names the earlier loss during the next forward."""
     inputs = scaled_inputs(torch.float32, 4, 3, 16)
     expected = results(reference_mlstm, exact(inputs))[3:]
     for _ in range(3):
@@ -310,8 +310,8 @@ def test_a_window_whose_loss_is_held_serves_the_next(graphs, capture, postponing
         if deferred is not None:
             w_mh = join([w_mh], w_mh, deferred.grad_w_mh)
             w_h = join(w_h.chunk(4), w_h, deferred.grad_w_h)
-        given = [*rest, w_mh, w_h, b]
-        loss = loss_of(outputs_of(triton_mlstm, given, deferred=deferred))
+        arguments = [*rest, w_mh, w_h, b]
+        loss = loss_of(outputs_of(triton_mlstm, arguments, deferred=deferred))
         assert_near(torch.autograd.grad(loss, inputs), expected, tolerance(torch.float32, 4, 16))
     assert capture.captured == 2
 
@@ -334,15 +334,15 @@ def test_a_window_given_up_gives_its_graph_back(graphs, capture):
 
 
 def test_a_window_returns_to_its_stream_even_if_freed_on_another(graphs, capture):
-    made = triton_mlstm(window_of(*scaled_inputs(torch.float32, 4, 3, 16)))
+    outputs = triton_mlstm(window_of(*scaled_inputs(torch.float32, 4, 3, 16)))
     capture.current = 7
-    del made
+    del outputs
     ((sizes, idle),) = graphs.idle.items()
     assert (len(idle), sizes[1]) == (1, 0)
 
 
 def run_lengths(graphs, lengths):
-    """Learn from a window of each of these lengths; return the lengths that are kept captured."""
+    """Learn from a window of each of these lengths; return the lengths that stay captured."""
     for T in lengths:
         results(triton_mlstm, scaled_inputs(torch.float32, T, 2, 8))
     return [tensors[0][0][0] for tensors, *_ in graphs.idle]
@@ -350,7 +350,7 @@ def run_lengths(graphs, lengths):
 
 @pytest.mark.parametrize("limits", [{"stale": 6}])
 def test_a_size_that_comes_no_more_makes_room(graphs):
-    """As after lanes were dealt anew: what is read from now on must not run without graphs."""
+    """As after a new split of the lanes: what is read from now on must not run without graphs."""
     assert run_lengths(graphs, [1, 2, 3, 4]) == [1, 2, 3, 4]
     assert run_lengths(graphs, [5, 5, 5]) == [1, 2, 3, 4]  # as yet
     assert run_lengths(graphs, [5]) == [2, 3, 4, 5]
@@ -417,10 +417,10 @@ def test_a_captured_read_gives_what_one_without_graphs_gives(
                     torch.cat([batch[0].flatten(0, 1) for batch in batches])[:rows],
                     *inputs[1:],
                 ]
-            made = read(inputs, mode, recurrence, indices)
+            actual = read(inputs, mode, recurrence, indices)
             with without_graphs():
                 expected = read(inputs, mode, recurrence, indices)
-            assert_equal(made, expected)
+            assert_equal(actual, expected)
     assert capture.captured == 1
 
 
@@ -453,8 +453,8 @@ def test_featurizing_takes_the_captured_pass_for_texts_of_any_length(reading, ca
     texts = [np.arange(length, dtype=np.uint8) for length in (9, 8, 8, 7, 5, 5, 4)]
     expected = features_in_order(model, texts, batch_size=2)
     monkeypatch.setattr("model.layers.recurrence.FASTEST_FIRST", (ON_ANY_DEVICE,))
-    found = features_in_order(model, texts, batch_size=2)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+    features = features_in_order(model, texts, batch_size=2)
+    np.testing.assert_allclose(features, expected, rtol=0, atol=1e-6)
     assert capture.captured == 1  # of two rows
 
 
@@ -507,8 +507,8 @@ def test_threads_share_graphs():
     with ThreadPoolExecutor(threads) as pool:
         together = list(pool.map(learn, batches))
     for expected, twice in zip(alone, together, strict=True):
-        for made in twice:
-            assert_equal(made, expected)
+        for actual in twice:
+            assert_equal(actual, expected)
     assert capture.overlaps == 0
     (idle,) = graphs.idle.values()
     assert len(idle) == capture.captured / 2 <= threads  # all came back, each once

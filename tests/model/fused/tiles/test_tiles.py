@@ -65,8 +65,8 @@ def test_the_emulation_rounds_as_the_manual_says(emulated):
     a[4, 7] = 1e-39  # a factor too small
     a, b = a.bfloat16(), b.bfloat16()
     expected = as_the_manual_has_it(a.float().numpy(), b.t().float().numpy())
-    made = StreamedProduct(a, b).result()
-    np.testing.assert_array_equal(made.numpy(), expected)
+    product = StreamedProduct(a, b).result()
+    np.testing.assert_array_equal(product.numpy(), expected)
     assert not np.array_equal(expected, (a.double() @ b.t().double()).float().numpy())
 
 
@@ -118,7 +118,7 @@ def test_threads_share_units_and_lanes(B, H, threads, groups):
 
 
 def test_fewer_threads_than_asked_for(emulated, monkeypatch):
-    """The system may give fewer, which may not be divided as was meant."""
+    """The system may give fewer threads, which then share the work in another way."""
     _, *rest = scaled_inputs(torch.bfloat16, 6, 70, 40)
     table = torch.randn(11, 5 * 40).bfloat16().requires_grad_()
     rows = torch.randint(0, 11, (6, 70))
@@ -147,12 +147,12 @@ def projecting_inputs(T, B, H, E):
     [(1, 1, 1, 1), (5, 3, 40, 64), (4, 70, 33, 33), (9, 32, 64, 100), (3, 16, 160, 7)],
 )
 def test_inputs_are_projected_byte_by_byte(emulated, threads, count, T, B, H, E):
-    given = projecting_inputs(T, B, H, E)
-    x, w_x, state, weights = given
+    inputs = projecting_inputs(T, B, H, E)
+    x, w_x, state, weights = inputs
     twins = (*exact([x, w_x]), exact(state), exact(weights))
     expected = of_inputs(partial(recurrence.recur, "reference"), *twins)
     threads(count)
-    assert_near(of_inputs(tiled_mlstm, *given), expected, tolerance(torch.bfloat16, T, H))
+    assert_near(of_inputs(tiled_mlstm, *inputs), expected, tolerance(torch.bfloat16, T, H))
 
 
 def test_packed_weights_serve_windows_with_inputs(emulated):
@@ -161,9 +161,9 @@ def test_packed_weights_serve_windows_with_inputs(emulated):
     with torch.no_grad():
         expected, _ = tiled_mlstm(window)
         for packed in (pack(*weights[:2]), pack(*weights[:2], w_x)):
-            given = replace(window, weights=replace(window.weights, packed=packed))
-            assert torch.equal(tiled_mlstm(given)[0], expected)
-            without, _ = tiled_mlstm(given.projected())  # takes either, too
+            prepared = replace(window, weights=replace(window.weights, packed=packed))
+            assert torch.equal(tiled_mlstm(prepared)[0], expected)
+            without, _ = tiled_mlstm(prepared.projected())  # takes either, too
             assert error(without, expected.double()) <= tolerance(torch.bfloat16, 4, 40)
 
 
@@ -199,10 +199,10 @@ def test_windows_that_are_not_worth_it_are_projected_first(emulated, monkeypatch
         assert projected("auto").w_x is None
 
 
-def test_bf16_runs_on_matrix_units_and_nothing_else_does(emulated):
+def test_bf16_runs_on_amx_and_nothing_else_does(emulated):
     x_proj, h, c, *weights = (t.detach() for t in scaled_inputs(torch.bfloat16, 3, 5, 33))
-    made, _ = recurrence.fused_mlstm(window_of(x_proj, h, c, *weights))
-    assert torch.equal(made, tiled_mlstm(window_of(x_proj, h, c, *weights))[0])
+    hidden, _ = recurrence.fused_mlstm(window_of(x_proj, h, c, *weights))
+    assert torch.equal(hidden, tiled_mlstm(window_of(x_proj, h, c, *weights))[0])
     with torch.no_grad():
         w_x = torch.randn(5 * 33, 40).bfloat16()
         assert torch.equal(recurrence.pack("fused", *weights[:2], w_x), pack(*weights[:2], w_x))
@@ -236,14 +236,14 @@ def test_a_compiler_that_knows_no_tiles_is_done_without(caplog, monkeypatch):
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="instructions of x86-64")
 @pytest.mark.skipif(library.has_amx(), reason="this processor may have AMX")
 def test_the_real_build_asks_the_processor_itself():
-    """It compiles anywhere, and where torch is wrong about the processor, it is not used."""
+    """It compiles anywhere, and is not used where torch is wrong about the processor."""
     if window_library() is None:
         pytest.skip("no compiler")
     assert library.build_for_tiles() is None
     assert library.tile_library() is None
 
 
-def test_matrix_units_compute_what_their_emulation_does(monkeypatch):
+def test_amx_computes_what_its_emulation_does(monkeypatch):
     inputs = scaled_inputs(torch.bfloat16, 5, 67, 74)
     if not runs_on_tiles(inputs[3]):
         pytest.skip("this processor has no AMX")

@@ -26,14 +26,14 @@ def drawn(*shape, seed=0):
 def by_whole_products(matrix, iterations):
     """The same iterations by one product after the other, none of them halved."""
     a, b, c = COEFFICIENTS
-    turned = matrix.shape[0] > matrix.shape[1]
-    x = ((matrix.t() if turned else matrix) / matrix.norm()).bfloat16()
+    is_tall = matrix.shape[0] > matrix.shape[1]
+    x = ((matrix.t() if is_tall else matrix) / matrix.norm()).bfloat16()
     for _ in range(iterations):
         gram = SummedProduct(x, x.t(), torch.bfloat16)().clone()
         polynomial = c * SummedProduct(gram, gram)() + b * gram.float()
         polynomial.diagonal().add_(a)
         x = SummedProduct(polynomial.bfloat16(), x, torch.bfloat16)().clone()
-    return (x.t() if turned else x).float()
+    return (x.t() if is_tall else x).float()
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
@@ -43,25 +43,25 @@ def by_whole_products(matrix, iterations):
 def test_iterations_are_those_of_whole_products(shape, count, threads):
     matrix = drawn(*shape)
     threads(count)
-    made = iterate(matrix, matrix.norm(), COEFFICIENTS, 5)
-    assert torch.equal(made, by_whole_products(matrix, 5))
+    iterated = iterate(matrix, matrix.norm(), COEFFICIENTS, 5)
+    assert torch.equal(iterated, by_whole_products(matrix, 5))
     part = matrix[:, : shape[1] // 2 + 1]  # not dense
     dense = part.contiguous()
-    made = iterate(part, dense.norm(), COEFFICIENTS, 2)
-    assert torch.equal(made, by_whole_products(dense, 2))
+    iterated = iterate(part, dense.norm(), COEFFICIENTS, 2)
+    assert torch.equal(iterated, by_whole_products(dense, 2))
 
 
 @pytest.mark.parametrize("count", [1, 3])
 def test_matrices_of_several_chunks_each_way(count, threads):
-    """Beyond 1,024 either way a square is added up chunk by chunk, too."""
+    """Beyond 1,024 rows or columns, squares are also summed chunk by chunk."""
     matrix = drawn(1060, 1030)
     threads(count)
-    made = iterate(matrix, matrix.norm(), COEFFICIENTS, 1)
+    iterated = iterate(matrix, matrix.norm(), COEFFICIENTS, 1)
     x = (matrix.double() / matrix.double().norm()).bfloat16().double()
     gram = x.t() @ x
     a, b, c = COEFFICIENTS
     expected = a * x + x @ (b * gram + c * gram @ gram)
-    assert error(made, expected) <= 2 * EPS[torch.bfloat16]
+    assert error(iterated, expected) <= 2 * EPS[torch.bfloat16]
 
 
 def test_zeros_stay_zeros():
@@ -102,19 +102,19 @@ def test_the_loss_is_cross_entropy(N, H, V, rows, count, threads):
     threads(count)
     weights = torch.linspace(0.5, 1, N)
     exact_nats, *exact = exact_loss(*inputs, targets, weights)
-    made = cross_entropy_on_tiles(*inputs, targets, rows, weights)
+    weighted = cross_entropy_on_tiles(*inputs, targets, rows, weights)
     # Logits are sums of H products in fp32; what is exponentiated is off by their absolute error.
     off = 8 * EPS[torch.float32] * inputs[0].double().norm(dim=1).max() * H**0.5
-    assert abs(made.nats - exact_nats) <= off * max(exact_nats, 1)
-    assert [tensor.shape for tensor in made[1:]] == [tensor.shape for tensor in exact]
-    for found, wanted in zip(made[1:3], exact[:2], strict=True):  # of gradients in bf16
-        assert (found - wanted).norm() <= max(EPS[torch.bfloat16] * wanted.norm(), N * off)
-    assert (made.d_b - exact[2]).norm() <= N * off
+    assert abs(weighted.nats - exact_nats) <= off * max(exact_nats, 1)
+    assert [tensor.shape for tensor in weighted[1:]] == [tensor.shape for tensor in exact]
+    for actual, expected in zip(weighted[1:3], exact[:2], strict=True):  # of gradients in bf16
+        assert (actual - expected).norm() <= max(EPS[torch.bfloat16] * expected.norm(), N * off)
+    assert (weighted.d_b - exact[2]).norm() <= N * off
     plain = cross_entropy_on_tiles(*inputs, targets, rows)
     _, *exact = exact_loss(*inputs, targets, torch.ones(N))
-    assert torch.equal(plain.nats, made.nats)
-    for found, wanted in zip(plain[1:], exact, strict=True):
-        assert (found - wanted).norm() <= max(EPS[torch.bfloat16] * wanted.norm(), N * off)
+    assert torch.equal(plain.nats, weighted.nats)
+    for actual, expected in zip(plain[1:], exact, strict=True):
+        assert (actual - expected).norm() <= max(EPS[torch.bfloat16] * expected.norm(), N * off)
 
 
 def test_what_the_kernel_would_misread_is_refused():
@@ -137,10 +137,10 @@ def test_threads_and_rows_at_a_time_change_only_the_order_of_sums(threads):
     expected = cross_entropy_on_tiles(*inputs, targets, 128)
     threads(3)
     for rows in (128, 64):
-        made = cross_entropy_on_tiles(*inputs, targets, rows)
-        assert torch.equal(made.nats, expected.nats)
-        assert torch.equal(made.d_h, expected.d_h)
-        assert error(made.d_w, expected.d_w.double()) <= 4 * EPS[torch.float32]
+        actual = cross_entropy_on_tiles(*inputs, targets, rows)
+        assert torch.equal(actual.nats, expected.nats)
+        assert torch.equal(actual.d_h, expected.d_h)
+        assert error(actual.d_w, expected.d_w.double()) <= 4 * EPS[torch.float32]
 
 
 def test_no_rows_and_none_that_count():
@@ -158,9 +158,9 @@ def test_logits_beyond_the_range_of_exp():
     h, w, b, targets = loss_inputs(40, 12, 50)
     large = (h.float() * 1e4).bfloat16()
     expected, *_ = exact_loss(large, w, b, targets, torch.ones(40))
-    made = cross_entropy_on_tiles(large, w, b, targets)
-    assert made.nats.item() == pytest.approx(expected.item(), rel=1e-5)
-    assert all(gradient.isfinite().all() for gradient in made[1:])
+    actual = cross_entropy_on_tiles(large, w, b, targets)
+    assert actual.nats.item() == pytest.approx(expected.item(), rel=1e-5)
+    assert all(gradient.isfinite().all() for gradient in actual[1:])
     h[3, 3] = torch.inf
     assert not cross_entropy_on_tiles(h, w, b, targets).nats.isfinite()
 
@@ -169,11 +169,11 @@ def test_a_large_vocabulary_has_few_rows_at_a_time(monkeypatch):
     *inputs, targets = loss_inputs(2000, 4, 3000)
     compute, rows = cross_entropy._differentiate, []
 
-    def counted(tensors, H, V):
+    def record(tensors, H, V):
         rows.append(len(tensors["h"]))
         return compute(tensors, H, V)
 
-    monkeypatch.setattr(cross_entropy, "_differentiate", counted)
+    monkeypatch.setattr(cross_entropy, "_differentiate", record)
     monkeypatch.setattr(cross_entropy, "MOST_LOGITS", 128 * 3000)
     cross_entropy_on_tiles(*inputs, targets)
     assert rows == [128] * 15 + [80]

@@ -75,7 +75,7 @@ def test_equals_integers_in_numpy(integer_mlstm, count, T, B, H, threads):
 
 
 def test_rounding_is_seen(integer_mlstm):
-    """As far from fp32 as 8 bits explain, so that the test above compares integers."""
+    """Results differ from fp32 as 8 bits explain, so the test above does compare integers."""
     inputs = [tensor.detach() for tensor in scaled_inputs(torch.float32, 4, 5, 64)]
     h, _ = integer_mlstm(window_of(*inputs))
     exact, _ = recur("reference", window_of(*inputs))
@@ -109,7 +109,7 @@ def test_packed_weights_and_tables_change_nothing(integer_mlstm):
 
 
 def test_weights_that_were_integers_stay_them():
-    """Those of shipped models, whose rows are integers times a scale."""
+    """Rows of shipped models are integers times a scale."""
     whole = torch.randint(-127, 128, (6, 50), generator=torch.Generator().manual_seed(0))
     whole[:, 7] = 127
     rows = integers.round_rows(whole * torch.linspace(1e-3, 3, 6).unsqueeze(1))
@@ -126,7 +126,7 @@ def test_what_is_not_finite_is_not_swallowed(integer_mlstm, value):
 
 
 def test_lanes_of_zeros(integer_mlstm):
-    """The state before the first byte."""
+    """The state is zero before the first byte."""
     x_proj, h, c, w_mh, w_h, b = (t.detach() for t in scaled_inputs(torch.float32, 1, 2, 32))
     actual, _ = integer_mlstm(window_of(x_proj, h * 0, c, w_mh, w_h, b))
     expected, _ = recur("reference", window_of(x_proj, h * 0, c, w_mh, w_h, b))
@@ -147,7 +147,7 @@ def test_without_a_compiler_or_in_odd_sizes_plain_torch_computes_them(monkeypatc
 
 
 def test_sums_beyond_fp32_are_exact():
-    """Of so many units that fp32 could not add their products up exactly."""
+    """There are so many units that fp32 could not add their products up exactly."""
     x = torch.ones(1, 2000)
     x[0, 0] = 0.5
     rows = integers._as_factor(integers.round_rows(torch.ones(1, 2000)))
@@ -164,8 +164,8 @@ def test_products_of_int8_are_those_in_plain_torch(monkeypatch):
     factors = [integers.integer_factor(weights)]
     monkeypatch.setattr(integers, "_has_instructions", lambda: False)
     factors.append(integers.integer_factor(weights))
-    found, plain = (integers.integer_linear(x, factor) for factor in factors)
-    assert torch.equal(found, plain)
+    compiled, plain = (integers.integer_linear(x, factor) for factor in factors)
+    assert torch.equal(compiled, plain)
     for part in (x[0, 0], x[:0]):  # a vector, an empty batch
         assert torch.equal(*(integers.integer_linear(part, factor) for factor in factors))
     with pytest.raises(RuntimeError, match="no gradient"):
@@ -190,13 +190,13 @@ def test_a_model_changes_its_precision_and_prepared_weights_keep_theirs(size):
     model = build_model(ModelConfig(hidden_size=size), seed=0).eval()
     tokens, state = torch.arange(12).view(3, 4), model.initial_state(3)
     with torch.inference_mode():
-        found = {}
+        by_precision = {}
         for precision in ("fp32", "int8"):
             model.set_precision(precision)
-            found[precision] = (model.prepare_weights(), model.hidden(tokens, state)[0])
-        for weights, expected in found.values():
+            by_precision[precision] = (model.prepare_weights(), model.hidden(tokens, state)[0])
+        for weights, expected in by_precision.values():
             assert torch.equal(model.hidden(tokens, state, weights)[0], expected)
-        (_, exact), (_, rounded) = found.values()
+        (_, exact), (_, rounded) = by_precision.values()
         assert 0 < (rounded - exact).abs().max() < 0.05
         model.set_precision("fp32")
         assert torch.equal(model.hidden(tokens, state)[0], exact)
