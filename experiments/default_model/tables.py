@@ -35,7 +35,7 @@ IN_DOMAIN = {
 HALVES = {
     "stars_1024": "both",
     "states": "the head on the model's states",
-    "ngrams": "the bag of n-grams",
+    "ngrams": "the n-gram model",
 }
 SETS = {"sst": "SST", "imdb": "IMDB", "cr": "CR", "semeval": "SemEval's tweets"}
 FORMER = "the former `stars_1024`, of bytes"
