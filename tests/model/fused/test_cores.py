@@ -145,6 +145,7 @@ TINY = ModelConfig(hidden_size=8)
         pytest.param(lambda: LanguageModel(TINY), 2, id="a module alone leaves torch as it is"),
     ],
 )
+@pytest.mark.skipif(cores.affine_cores() < 2, reason="two may not run at once")
 def test_a_command_of_ours_that_makes_a_model_follows_the_quota(monkeypatch, threads, make, after):
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
