@@ -48,13 +48,23 @@ RUNS = {
     "short": "reviews of at most 400 bytes",
     "films": "reviews of films",
     "sentences": "sentences of the reviews of films",
-    "mean": "mean of weights",
+    "mean": "mean of the shipped weights (twice) and the two rows above",
     "mixed": "Amazon's reviews, those of films, and their sentences; longer",
+    "mean_with_mixed": "mean of the shipped weights and the row above",
 }
 PAGES = {
     "standing_out": ("base", "dropout_0.1", "dropout_0.2", "untitled", "natural", "bytes"),
     "student": ("base", "student_of_two", "student_0.5", "base_longer"),
-    "last_text": ("onward", "all", "short", "films", "sentences", "mean", "mixed"),
+    "last_text": (
+        "onward",
+        "all",
+        "short",
+        "films",
+        "sentences",
+        "mean",
+        "mixed",
+        "mean_with_mixed",
+    ),
 }
 TITLES = {"sst": "SST", "cr": "CR", "imdb": "IMDB"}
 IMDB_TEXTS = 1000
