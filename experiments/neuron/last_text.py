@@ -1,6 +1,6 @@
 """Write the short reviews of a corpus, or its reviews cut into sentences, as JSON lines.
 
-python -m experiments.models.cut_reviews data/everything --longest 400 --output data/short.jsonl
+python -m experiments.neuron.last_text data/everything --longest 400 --output data/short.jsonl
 
 Only the train split is read. `prepare_corpus.py` makes a corpus of the output.
 """
