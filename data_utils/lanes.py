@@ -51,7 +51,7 @@ class DataConfig:
     """Equal spans of the split that the lanes read one after the other. Default: as many as lanes.
     Give a multiple of the lanes, so that all of them read until an epoch's end."""
     shuffle: Annotated[Literal["auto", "balanced", "reviews", "shards"], SAVED] = "auto"
-    """What every epoch after the first shuffles: reviews, dealt to the lanes so that these end
+    """What every epoch after the first shuffles: reviews, assigned to the lanes so that these end
     together (balanced) or not (reviews, in runs of earlier versions); or shards, within which
     reviews keep their order. auto takes balanced if the split has at most 4 GiB."""
 

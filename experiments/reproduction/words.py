@@ -3,7 +3,7 @@
 python -m experiments.reproduction.words --data DATA
 
 It is measured once for a set, and stands in the table of every model:
-results/tfidf/<task>.json beside the folders of the models. This command measures it anew.
+results/tfidf/<task>.json next to the folders of the models. This command measures it again.
 """
 
 import hashlib

@@ -36,7 +36,7 @@ LISTED = Argument(separator=",", metavar="A,B,...")
 
 @dataclass(frozen=True, kw_only=True)
 class Options(Settings):
-    """Launch every point of a sweep several times, in turns; points that are done are kept.
+    """Launch every point of a sweep several times, interleaved; points that are done are kept.
 
     The first values of --exchanges, --buckets and --windows form the base, in which one value at a
     time is changed, for all --worlds and --hidden.

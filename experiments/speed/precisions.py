@@ -1,6 +1,6 @@
 """Inference with products in fp32, in bf16 and of 8-bit integers: its time, and its results.
 
-The precisions take turns in one process on one core. Only the processor's time of the process
+The precisions alternate in one process on one core. Only the processor's time of the process
 counts, so other programs matter little; they share the last cache and the memory with it. Results
 are compared text by text with those in fp32, and with the labels.
 

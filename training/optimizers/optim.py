@@ -124,7 +124,7 @@ class OptimConfig:
     """Fraction of the steps after the warm-up during which the rate stays at its peak."""
     cooldown_steps: PositiveInt | None = None
     """Steps over which the rate falls in a straight line to zero, where the run ends. A resume with
-    this option begins it at once. Default: no cooldown, only the schedule."""
+    this option begins it immediately. Default: no cooldown, only the schedule."""
     cooldown_from: Annotated[NonNegativeInt | None, SAVED] = None
     """Step after which the cooldown begins: where the run was resumed with cooldown_steps. Default:
     the cooldown takes the last steps of the run."""
