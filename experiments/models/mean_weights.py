@@ -42,13 +42,12 @@ def main() -> None:
         name: torch.stack([each[name].double() for each in weights]).mean(0).to(tensor.dtype)
         for name, tensor in weights[0].items()
     }
-    names = [Path(name).name for name in options.models]
-    about = {"mean_of": names, "models": [each.provenance for each in loaded]}
+    provenance = {"mean_of": [each.provenance for each in loaded], **describe_origin()}
     save_model(
-        options.output, first.model, first.profile, {**about, "origin": describe_origin()},
+        options.output, first.model, first.profile, provenance,
         tokenizer=first.tokenizer, weights=mean,
     )  # fmt: skip
-    print(f"{options.output}: the mean of {len(loaded)} models: {', '.join(names)}")
+    print(f"{options.output}: the mean of {len(loaded)} models: {', '.join(options.models)}")
 
 
 def signature(loaded: LoadedModel) -> tuple[Any, str]:

@@ -56,10 +56,19 @@ def sst_of(model: str) -> dict[str, Any] | None:
 
 def characters(model: str) -> str:
     """Return the characters of text without labels that a model has read, and its first weights."""
-    (first, *_) = history(model)
+    stages = list(history(model))
+    if averaged := stages[-1].get("mean_of"):
+        return characters_of_each(averaged)
+    first = stages[0]
     onward = f", {first['characters'] / MILLION:,.0f} M of them in a second training"
     total = f"{characters_read(first) / MILLION:,.0f} M"
     return f"{total}{onward * ('began_from' in first)}{begun(first)}"
+
+
+def characters_of_each(parts: Iterable[Mapping[str, Any]]) -> str:
+    """Return the fewest and the most characters of the trainings whose weights are averaged."""
+    read = [characters_read(part) / MILLION for part in parts]
+    return f"{min(read):,.0f} to {max(read):,.0f} M in each of {len(read)} averaged trainings"
 
 
 def characters_read(part: Mapping[str, Any]) -> int:
@@ -88,8 +97,10 @@ def history(model: str) -> Iterator[dict[str, Any]]:
 def trainings(provenance: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the trainings that made a model, the first one first.
 
-    If the model is the mean of two, one that both began with comes twice.
+    If the model is a mean, a training that several of its parts began with comes several times.
     """
+    for part in provenance.get("mean_of", ()):
+        yield from trainings(part)
     for before in ("averaged_with", "finetuned_from"):
         if before in provenance:
             yield from trainings(provenance[before])

@@ -14,7 +14,7 @@ from matplotlib.ticker import PercentFormatter
 
 from configs import command
 from data_utils.published_sets.registry import how_to_get
-from experiments.models.tables import begun, characters_read, given, trainings
+from experiments.models.tables import begun, characters_of_each, characters_read, given, trainings
 from experiments.published_sets import ONE_UNIT, SETS, Published, PublishedSet, Row
 from experiments.tables import kept, markdown, percent, revision
 from model.bounds import Argument
@@ -245,13 +245,16 @@ def models(results: dict[str, Any]) -> list[str]:
 
 def about(model: dict[str, Any]) -> str:
     """Describe the model's size and training in one line."""
-    first, *tuned = trainings(model["provenance"])
+    stages = list(trainings(model["provenance"]))
+    first, tuned = stages[0], [stage for stage in stages if "finetuned_from" in stage]
+    averaged = model["provenance"].get("mean_of")
     training = "the last training without labels" if tuned else "training"
-    read = characters_read(first) if "characters" in first else None
-    bits = first.get("best_valid_bits_per_character")
+    read = None if averaged else characters_read(first) if "characters" in first else None
+    bits = None if averaged else first.get("best_valid_bits_per_character")
     corpus = given(first, "--data.corpus") or "its corpus"
     parts = [
         f"Ours: {model['architecture']['hidden_size']:,} units, {model['parameters']:,} parameters",
+        *([f"characters: {characters_of_each(averaged)}"] if averaged else []),
         *([f"{read:,} characters in {training}{begun(first)}"] if read else []),
         *([f"{bits:.3f} bits per character at best, on valid of {corpus}"] if bits else []),
         *([f"then fine-tuned on labels, {len(tuned)} times"] if tuned else []),

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from data_utils.preparation.preparation import Preparation, prepare_corpus
+from experiments.models.tables import characters_of_each, trainings
 from model.files.weights import load_model, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
@@ -36,11 +37,16 @@ def test_weights_are_averaged_if_the_models_are_alike(tmp_path):
     wider = build_model(ModelConfig(hidden_size=16, embedding_size=4), 0)
     folders = [tmp_path / name for name in ("a", "b", "wider")]
     for folder, model in zip(folders, [*models, wider], strict=True):
-        save_model(folder, model, text_profile("openai"), {})
+        save_model(folder, model, text_profile("openai"), {"characters": len(folder.name) * 10**6})
     a, b, other = folders
     average = ("-m", "experiments.models.mean_weights")
     done(run(*average, a, a, b, "--output", tmp_path / "mean"))
-    mean = load_model(tmp_path / "mean").model.state_dict()
+    loaded = load_model(tmp_path / "mean")
+    *parts, last = trainings(dict(loaded.provenance))
+    assert parts == [{"characters": 10**6}] * 3
+    assert last["mean_of"] == parts
+    assert characters_of_each(parts) == "1 to 1 M in each of 3 averaged trainings"
+    mean = loaded.model.state_dict()
     first, second = (model.state_dict() for model in models)
     for name, tensor in mean.items():
         torch.testing.assert_close(tensor, (2 * first[name] + second[name]) / 3)
