@@ -35,7 +35,7 @@ def main() -> int:
 
 
 def pretrain(run: ResolvedRun) -> int:
-    """Train from the run's first or last saved step to its last; return the exit code."""
+    """Train from step 0, or from the restored checkpoint, to the end; return the exit code."""
     corpus = run.load_corpus()
     checkpoints = Checkpoints(
         run.directory.checkpoints, run.config.checkpoint.keep, corpus.fingerprint, corpus.tokenizer
@@ -83,7 +83,7 @@ def pretrain(run: ResolvedRun) -> int:
             checkpoints.check()
             meter.advance(sum(batch.characters for batch in batches), trainer.own_fraction)
 
-            # With several ranks, the flags of the previous step: all ranks stop at the same step.
+            # Several ranks get the previous step's flags here, so all stop at the same step.
             stopping, line_due = flags.reduce(stop.requested, log.advance())
             evaluating = due(config.evaluate.every_steps)
             if evaluating or due(config.log.every_steps):

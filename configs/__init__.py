@@ -23,8 +23,8 @@ def end_in_one_line(
 ) -> None:
     """Report an error of the imports: a missing package in one line, Ctrl-C in one word.
 
-    A sys.excepthook: a package that is not installed is reported as bad input is, and Ctrl-C during
-    the imports as a later one. Any other error gets Python's traceback.
+    For sys.excepthook. A missing package is reported like bad input, and Ctrl-C during the imports
+    like a later Ctrl-C. Any other error gets Python's traceback.
     """
     if isinstance(error, KeyboardInterrupt):
         failure: BaseException = error

@@ -101,7 +101,7 @@ def run_plain(command: Callable[[], int | None], doc: str | None) -> None:
 
 @dataclass(frozen=True)
 class _Place:
-    """One option: a field of a dataclass, or of one in it."""
+    """One option: a field of a dataclass, or of a dataclass nested in it."""
 
     path: str  # of the field: "run.optim.lr"
     name: str  # of the option: "optim.lr"
@@ -153,7 +153,7 @@ class _Place:
 def _places(
     options: Any, default: Any, path: str = "", prefix: str = "", about: str = ""
 ) -> Iterator[_Place]:
-    """Yield the options of a dataclass in order; those of a dataclass in it are `section.name`."""
+    """Yield the options of a dataclass in order; in a nested dataclass they are `section.name`."""
     hints, help_of = get_type_hints(options, include_extras=True), _help_of(options)
     for item in fields(options):
         hint, value = hints[item.name], _default_of(item, default)
@@ -259,7 +259,7 @@ def _reading(kind: Any, *, is_optional: bool) -> dict[str, Any]:
 
 
 def _separated(kind: Any, separator: str) -> dict[str, Any]:
-    """Return how argparse reads several values that are one word."""
+    """Return how argparse reads several values given as one word."""
     read = _reader(get_args(kind)[0])
     return {"nargs": None, "type": lambda word: tuple(map(read, word.split(separator)))}
 

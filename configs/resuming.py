@@ -1,4 +1,4 @@
-"""What a resumed run keeps of the one before, and what it may change."""
+"""What a resumed run keeps of its earlier settings, and what it may change."""
 
 from collections.abc import Set
 from dataclasses import dataclass, fields, replace
@@ -40,7 +40,7 @@ MAY_CHANGE_ON_RESUME = {
 COOLDOWN = {"optim.cooldown_steps"}  # may change if there is none yet
 LENGTH = {"train.steps", "train.epochs"}
 SCHEDULE = {*LENGTH, "optim.decay", "optim.decay_steps", "optim.hold"}  # not during a cooldown
-# With another value, the steps after the newest checkpoint would give another model.
+# If one of these changes, repeating the steps after the newest checkpoint gives another model.
 LEARNING = {*SCHEDULE, *COOLDOWN, "train.precision"}
 
 
@@ -57,8 +57,8 @@ class Resumption:
     ) -> None:
         """Raise InputError for a schedule that the run cannot follow from here.
 
-        steps: the last step of the new schedule. A length may be over already, and a cooldown that
-        has begun keeps its schedule. A run that has ended has a checkpoint.
+        The run may have passed the new length already, a cooldown may have begun, which fixes the
+        schedule, or the run may have ended and lost its checkpoints. steps: the new last step.
         """
         planned = self.before.train.total_steps(steps_per_epoch)
         if self.done == 0 and _reached(directory) >= self.before.optim.last_step(planned):

@@ -105,10 +105,10 @@ class ResolvedRun:
         )
 
     def begin(self) -> None:
-        """Save the config in the folder, when nothing can be refused any more.
+        """Save the config in the run's folder, after all other checks have passed.
 
-        Raises InputError on a rank that could not find it after a restart, and, on every rank, an
-        error of the main one.
+        Raises InputError on a rank that would not find the file after a restart. An error on the
+        main rank is raised on every rank.
         """
         run_on_main(self.world, self._write_config)
         if self.may_be_restarted:
@@ -188,7 +188,7 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
 
 
 def _warn_of_idle_lanes(shards: int | None, lanes: int) -> None:
-    """Warn if few lanes alone would read a whole shard at the end of every epoch."""
+    """Warn if only some lanes would have a shard to read at the end of every epoch."""
     rounds, left = divmod(shards or 0, lanes)
     if rounds and left:
         log.warning(

@@ -1,6 +1,6 @@
-"""The description of a run, of the sections that the components own, and its TOML file.
+"""The config of a run, with one section for each component, and its TOML file.
 
-The file is read with every key and type checked, and written resolved.
+Reading the file checks every key and type; the file that is written has every value resolved.
 """
 
 import dataclasses

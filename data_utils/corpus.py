@@ -102,7 +102,7 @@ class Corpus:
 
     @property
     def characters_per_token(self) -> float:
-        """Characters of the train split over its tokens: 1 of bytes, 0 of a split without text."""
+        """Characters per token of the train split: 1 for bytes, 0 for a split without text."""
         tokens = len(self.splits["train"].tokens)
         return float(self.meta["splits"]["train"]["bytes"] / max(tokens, 1))
 
@@ -187,7 +187,7 @@ def _check_sizes(mapped: Sequence[tuple[Path, os.stat_result]]) -> None:
         try:
             now = path.stat()
         except OSError:
-            continue  # removed: what was mapped stays readable, as that of a replaced file does
+            continue  # removed: what was mapped stays readable, as it does for a replaced file
         if now.st_size < then.st_size and os.path.samestat(now, then):
             raise InputError(
                 f"{path}: shrank from {then.st_size:,} to {now.st_size:,} bytes while it was read; "

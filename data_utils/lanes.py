@@ -6,7 +6,7 @@ round together, so lanes with shorter shards read padding until the longest shar
 
 What a lane reads in a window depends only on the corpus, the numbers of lanes and shards, how later
 epochs are shuffled, the window's length, the seed and the index of the window. It does not depend
-on the number of ranks. So one integer is all that a checkpoint needs to continue in the data.
+on the number of ranks. So a checkpoint needs only one integer to continue at its place in the data.
 
 With data.shuffle shards, a later epoch reads the same shards in another order (`Lanes`). Otherwise
 it reads a shuffled copy of the reviews (`Epochs`). The order depends on the seed and the epoch's
@@ -48,12 +48,12 @@ class DataConfig:
     """T, tokens per window and lane: bytes, unless the corpus has a vocabulary. Gradients reach no
     further back."""
     shards: PositiveInt | None = None
-    """Equal spans of the split that the lanes read one after the other. Default: as many as lanes.
-    Give a multiple of the lanes, so that all of them read until an epoch's end."""
+    """Number of equal spans into which the split is cut; each lane reads whole spans. Default: the
+    number of lanes. Give a multiple of it, so that all lanes have text until an epoch's end."""
     shuffle: Annotated[Literal["auto", "balanced", "reviews", "shards"], SAVED] = "auto"
-    """What every epoch after the first shuffles: reviews, assigned to the lanes so that these end
-    together (balanced) or not (reviews, in runs of earlier versions); or shards, within which
-    reviews keep their order. auto takes balanced if the split has at most 4 GiB."""
+    """What every epoch after the first shuffles. balanced: reviews, assigned to the lanes so that
+    these end together. reviews: reviews, unbalanced, for runs of earlier versions. shards: shards,
+    within which reviews keep their order. auto: balanced if the split has at most 4 GiB."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "data.")
@@ -106,7 +106,7 @@ class Lanes:
     ):
         """Take a split.
 
-        bounds: of its shards, int64 [shards + 1]; absent, equal spans.
+        bounds: where its shards begin and end, int64 [shards + 1]; None: equal spans.
         """
         self.tokens = np.asarray(split.tokens)  # indexing a memmap is slower
         self.tokenizer, self.check = split.tokenizer, split.check
@@ -160,14 +160,14 @@ class Lanes:
         transitions = int(lengths.sum())
         in_bytes = self.tokenizer.kind == BYTES.kind
         characters = transitions if in_bytes else self._text_bytes(shards, within)
-        # Lanes that end together leave a window that all read, but of which little is text.
+        # If lanes end together, all of them read the last window, but little of it is text.
         active_fraction = float(lengths.sum() / (self.lanes * self.fullest))
         return WindowBatch(
             tokens, own_lengths, reset[self.own], transitions, characters, active_fraction
         )
 
     def _tokens_of(self, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """Return the tokens of windows [B] with so many predictions, zero-padded, [B, T + 1]."""
+        """Return the tokens of B windows, zero-padded after `lengths` predictions, [B, T + 1]."""
         width = self.window + 1
         sizes = np.where(lengths > 0, lengths + 1, 0)
         last = len(self.tokens) - width  # the last position at which a whole row begins
@@ -256,7 +256,7 @@ class _EpochOrder(NamedTuple):
 class Epochs:
     """The windows of a run that shuffles reviews; this process reads the lanes `own`.
 
-    Each epoch is the first epoch of a `Lanes`, from the second on over a shuffled copy.
+    Each epoch is the first epoch of a new `Lanes`, which from the second on has a shuffled copy.
     """
 
     def __init__(self, split: Split, config: DataConfig, lanes: int, seed: int, own: slice):
@@ -328,7 +328,7 @@ def balanced(costs: np.ndarray, shards: int) -> np.ndarray:
     """
     shard_of, sums = np.empty(len(costs), np.int64), np.zeros(shards, np.int64)
     left = np.argsort(-costs, kind="stable")
-    while len(left):  # as many together as go to different shards
+    while len(left):  # assigns together the next items that go to different shards
         part = left[:shards]
         lowest = np.argsort(sums, kind="stable")[: len(part)]
         smallest_after = np.minimum.accumulate(sums[lowest] + costs[part])
@@ -354,7 +354,7 @@ def taken(split: Split, order: np.ndarray) -> Split:
 
 
 def _offsets(split: Split, order: np.ndarray) -> np.ndarray:
-    """Return where these reviews begin if they stand end to end, and their end, int64 [n + 1]."""
+    """Return where these reviews begin when laid end to end, and their end, int64 [n + 1]."""
     sizes = np.diff(np.asarray(split.offsets))[order]
     return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 

@@ -110,10 +110,10 @@ class LabelColumns:
 
 
 def plain_tweet(text: str) -> str:
-    """Return a tweet without names, marks of topics, quotes, and what is beyond ASCII.
+    """Return a tweet without user names, hash signs, underscores, quotes, non-ASCII characters.
 
-    Of SemEval's published files, train is without them and the others are not. Fitted to the one
-    form and tested on the other, a model would be tested on the marks as well.
+    In SemEval's published files, train lacks them and the other splits have them. A model fitted
+    to one form and tested on the other would be tested on these marks as well.
     """
     lines = unescape(text).replace("\\n", " ")
     words = re.sub(r"@\w+", "", lines).encode("ascii", errors="ignore").decode()
@@ -209,7 +209,7 @@ class Published:
     source: str  # in SOURCES
     units: int
     value: float
-    unchecked: bool = False  # from memory: no source was at hand
+    unchecked: bool = False  # quoted from memory: no source was at hand
 
 
 @dataclass(frozen=True)

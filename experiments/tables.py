@@ -2,18 +2,18 @@
 
 python -m experiments.tables
 
-Between the lines `<!-- made: package.module.function word ... -->` and `<!-- /made -->` of a page
-stands what the function returns for these words. In the YAML at the head of a page the lines are
-`# made: ...` and `# /made`.
+The text of a page between the lines `<!-- made: package.module.function word ... -->` and
+`<!-- /made -->` is what the function returns for these words. In the YAML at the head of a page,
+the lines are `# made: ...` and `# /made`.
 
-PAGE.tables.json next to a page holds its other tables as text in which the path of a result stands
-in place of each number. In `{speed/results/busy.json#work/train/ratio *100:.1f}` the path is
-relative to experiments/, `#` begins the keys in the file (`*`: all items of a list, whose median is
-taken), then a factor and a format. ` & ` joins the paths of a mean, ` minus ` and ` over ` those of
-a difference and a ratio; ` over ` binds last, so that `A minus B over C` is (A - B) / C.
+PAGE.tables.json next to a page holds its other tables as text, with the path of a result in place
+of each number. In `{speed/results/busy.json#work/train/ratio *100:.1f}`, the path is relative to
+experiments/. The keys in the file follow after `#` (`*`: all items of a list, whose median is
+taken), then a factor and a format. ` & ` joins the paths of a mean, ` minus ` those of a difference
+and ` over ` those of a ratio; ` over ` binds last, so that `A minus B over C` is (A - B) / C.
 `{origins: FILE ...}` stands for the revisions that measured the files.
-`block` makes such a table for pages whose results are still measured; the pages of closed studies
-keep the text, and a test compares it with the results.
+`block` makes such a table for pages whose results are still measured. The pages of closed studies
+keep their text, and a test compares it with the results.
 """
 
 import importlib

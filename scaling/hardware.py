@@ -9,7 +9,7 @@ from model.errors import InputError
 
 from .step_time import RINGS, Fabric, Ring
 
-# Far beyond any machine on either side, so that all products and quotients have a float.
+# Bounds far beyond any machine, so that no product or quotient leaves the range of floats.
 Count = Annotated[int, Bound(min=1, max=1e15)]
 Bytes = Annotated[float, Bound(min=1, max=1e18)]  # of memory, or per second
 Speed = Annotated[float, Bound(min=1e6, max=1e24)]  # operations per second
@@ -135,7 +135,7 @@ class NodePool:
 
     @property
     def operations_per_second(self) -> float:
-        """Of its GPUs together."""
+        """Operations per second of all its GPUs together."""
         return self.node.operations_per_second * self.gpus
 
     @property

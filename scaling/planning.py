@@ -14,7 +14,7 @@ from .workload import PRECISION_BYTES, MemoryModel, Workload
 
 HOUR = 3600.0
 HEADROOM = 0.1  # fraction of a GPU's memory to leave free
-FORWARD = 2  # operations of a weight for every token of a forward pass
+FORWARD = 2  # operations per weight and token of a forward pass
 GRADIENT_BYTES = {"none": 4.0, "fp16": 2.0, "bf16": 2.0}  # by parallel.compression
 # The gates' gradients and the decoder's, measured in experiments/exchange on a CPU: ready from 0.64
 # to 0.99 of backward, two thirds of the computing: 0.35 x 2/3 = f (1 - 1/5).
@@ -28,7 +28,7 @@ class TextSize:
 
     characters: float  # to train on
     characters_per_token: float = 1.0
-    valid_tokens: float = 0.0  # of an evaluation
+    valid_tokens: float = 0.0  # scored in an evaluation
 
 
 class Plan:
@@ -93,7 +93,7 @@ class Plan:
     def _waiting(self, pool: NodePool, lanes: float) -> float:
         """Return by how many seconds reading the recurrent weights takes longer than the products.
 
-        Of one token of each lane, forward or backward: each needs all these weights from memory.
+        This is for one token of each lane, forward or backward: each pass reads all these weights.
         """
         weights, node = self.workload.recurrent_weights, pool.node
         speed = node.memory_bytes_per_second or math.inf

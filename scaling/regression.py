@@ -30,7 +30,7 @@ from .planning import Plan
 from .workload import Workload
 
 FEWEST_RUNS = 5
-MOST_LOGARITHM = 100.0  # of predicted seconds: runs that hardly differ extrapolate to anything
+MOST_LOGARITHM = 100.0  # of predicted seconds: from similar runs, extrapolation may go anywhere
 RELATIVE_TUBE = 0.01  # of SVR, in natural logarithms of seconds: 1 %
 
 
@@ -39,11 +39,11 @@ class MeasuredRun:
     """A measured run: the features for the regression, and its result."""
 
     operations: float
-    """Of a step, on one GPU."""
+    """Operations of a step, on one GPU."""
     operations_per_second: float
-    """Of that GPU: its peak or what it sustains, in the same way for all runs."""
+    """Speed of that GPU: peak or sustained, but the same kind for all runs."""
     bytes: float
-    """That a rank sends in a step."""
+    """Bytes that a rank sends in a step."""
     gpus: int
     seconds: float
     """Seconds of a step: what the regression predicts."""
@@ -99,7 +99,7 @@ def fit_kind(kind: str, runs: Sequence[MeasuredRun]) -> RunRegression:
 def make_estimator(kind: str) -> Any:
     """Return an unfitted estimator of seconds from the features of runs, [runs, 3].
 
-    Li et al. had C from 10 to 100, radial basis functions.
+    For their SVR, Li et al. used C from 10 to 100 and radial basis functions.
     """
     if kind == LINEAR:
         return make_pipeline(StandardScaler(), LinearRegression())
@@ -115,14 +115,14 @@ def logarithms(features: np.ndarray) -> np.ndarray:
 
 
 def exponentials(values: np.ndarray) -> np.ndarray:
-    """Return the exponentials, which are finite also where the logarithms are huge."""
+    """Return the exponentials, clipped so that even huge logarithms give finite ones."""
     return np.asarray(np.exp(np.clip(values, -MOST_LOGARITHM, MOST_LOGARITHM)))
 
 
 def regression_answers(plan: Plan, folders: Sequence[Path]) -> dict[str, Any]:
     """Return predictions of a planned step from run directories, and their errors on each other.
 
-    The runs are taken to be of the cluster's first kind of GPU.
+    The runs are assumed to have used the cluster's first kind of GPU.
     """
     planned = planned_run(plan)
     runs = [measured_run(folder, planned.operations_per_second) for folder in folders]
@@ -158,7 +158,7 @@ def planned_run(plan: Plan) -> MeasuredRun:
 
 
 def measured_run(folder: Path, operations_per_second: float) -> MeasuredRun:
-    """Return the median step of a run directory, without its first row of metrics: it warms up.
+    """Return the median step of a run directory, without its first row of metrics, the warm-up.
 
     Characters are counted, since a token may stand for several. Raises InputError if the rows do
     not show a step.

@@ -20,13 +20,13 @@ class Fabric:
     """The links that gradients travel over. Bandwidths are sustained, in one direction."""
 
     gpus_per_node: int
-    """Of the largest node, whose all-reduce takes longest."""
+    """GPUs of the largest node, whose all-reduce takes longest."""
     link_bytes_per_second: float
-    """Between GPUs of a node."""
+    """Bandwidth between GPUs of a node."""
     network_bytes_per_second: float
-    """Of a node, to the others."""
+    """Bandwidth of a node to the others."""
     latency_seconds: float = 0.0
-    """Added with every doubling of the nodes."""
+    """Time added with every doubling of the nodes."""
     ring: Ring = "gpus"
     """gpus: one ring through all GPUs. nodes: first within each node, then one ring of nodes."""
     count: int | None = None
@@ -60,7 +60,7 @@ class Synchronisation:
     chunks: PositiveInt = 1
     """m, equal pieces, each of which is sent when it is ready."""
     overlap: Annotated[float, Bound(min=0, max=1)] = 0.0
-    """f, the last fraction of the computing, over which the pieces become ready at equal steps."""
+    """f, the last fraction of the computing, in which pieces become ready at equal intervals."""
     windows: PositiveInt = 1
     """k, windows between two exchanges."""
 
@@ -97,7 +97,7 @@ def exposed_seconds(communication: float, computing: float, how: Synchronisation
     """Return the seconds of an exchange that computing does not hide, per window.
 
     max(C / m, C - f T (1 - 1 / m)): the last of m chunks is ready when backward ends, so at least
-    its own seconds remain; the first leaves f T (1 - 1 / m) earlier.
+    the time to send it remains; the first is sent f T (1 - 1 / m) earlier.
     """
     m = how.chunks
     window = how.overlap * computing * (1 - 1 / m)
@@ -107,8 +107,8 @@ def exposed_seconds(communication: float, computing: float, how: Synchronisation
 def straggling_seconds(computing: float, gpus: int, jitter: float, windows: int = 1) -> float:
     """Return by how much the slowest of p GPUs is expected to be late, per window.
 
-    sigma T sqrt(2 ln p / k): sqrt(2 ln p) bounds the expected largest of p normal deviations from
-    above, and those of k windows, which are independent, add up to sqrt(k) times one.
+    sigma T sqrt(2 ln p / k): sqrt(2 ln p) is an upper bound on the expected largest of p normal
+    deviations, and the independent deviations of k windows add up to sqrt(k) times one.
     jitter: sigma, the relative standard deviation of a GPU's computing from window to window.
     """
     return jitter * computing * math.sqrt(2 * math.log(gpus) / windows)
@@ -124,7 +124,7 @@ def step_time(
     overhead: float = 0.0,
     jitter: float = 0.0,
 ) -> StepTime:
-    """Return the seconds of a window, given those of its computing on the slowest GPU.
+    """Return the seconds of a window, given the computing time on the slowest GPU.
 
     overhead: further seconds per window on several GPUs, whatever they send (flattening, waiting
     for the device); a GPU alone has none.

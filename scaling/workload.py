@@ -11,12 +11,12 @@ from model.errors import InputError
 from model.layers.config import ModelConfig
 from model.state import DTYPES
 
-FORWARD_AND_BACKWARD = 6  # operations of a weight for every token: 2 forward, 4 backward
+FORWARD_AND_BACKWARD = 6  # operations per weight and token: 2 forward, 4 backward
 FP32 = 4  # bytes
 PRECISION_BYTES = {precision: dtype.itemsize for precision, dtype in DTYPES.items()}
 OPTIMIZER_BYTES = 8  # Adam's two moments in fp32, for each parameter
-# Of a unit, lane and byte, in the products' dtype. Forward: h, W_mh h, four gates; backward: five
-# of dx, one each of d(W_mh h) and m, and the gradient of h from the decoder. And c, in fp32.
+# Values per unit, lane and byte in the products' dtype. Forward: h, W_mh h, four gates; backward:
+# five for dx, one each for d(W_mh h) and m, and the gradient of h from the decoder. c is in fp32.
 IN_PRODUCT_DTYPE = 6 + 7 + 1
 IN_FP32 = 1
 OF_GRAPHS = 2  # in the products' dtype: h and its gradient once more, since a graph has its own
@@ -28,8 +28,8 @@ class Workload:
     """The sizes of a model that decide its time."""
 
     parameters: int
-    product_weights: int  # of the matrices that every token is multiplied by
-    recurrent_weights: int  # of those that a pass reads again for every token of a lane
+    product_weights: int  # in the matrices that every token is multiplied by
+    recurrent_weights: int  # in those that a pass reads again for every token of a lane
 
     @classmethod
     def of(cls, config: ModelConfig) -> "Workload":
@@ -50,8 +50,8 @@ class Workload:
     def operations_per_token(self) -> int:
         """Operations of a training step for each token.
 
-        As the published code computes: every token's input is projected. Ours looks tokens up in
-        a table, which saves 1.5 % at 4,096 units.
+        This counts what the published code computes: it projects every token's input. Our code
+        looks tokens up in a table, which saves 1.5 % at 4,096 units.
         """
         return FORWARD_AND_BACKWARD * self.product_weights
 

@@ -1,4 +1,4 @@
-"""Write the features of texts: float32 [N, F], unless asked otherwise the final cell state of each.
+"""Write the features of texts, float32 [N, F]: by default, the final cell state of each text.
 
 python scripts/featurize.py --model runs/tour --input texts.csv --output features.npy
 python scripts/featurize.py --model runs/tour --input texts.csv --output unit7.npy \\

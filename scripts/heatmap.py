@@ -1,10 +1,10 @@
 """Colour texts by what a unit holds after every character: in the terminal, a page, a picture.
 
-Units are shown so that high is positive, whatever their sign in the model, where that is known: of
-the sentiment unit, and of units that separate the two classes alone. JSON has the model's own
-values; its poles say what low and high values of the first unit mean, and its polarities are -1 for
-units whose low values mean positive, 0 where that is not known. Below each text is the answer of
-the model's classifier, which uses all units and, in some models, the words.
+Where the sign of a unit is known, it is shown with high meaning positive: this holds for the
+sentiment unit, and for units that separate the two classes by themselves. JSON has the model's own
+values: its poles say what low and high values of the first unit mean; its polarities are -1 for
+units whose low values mean positive, and 0 where the sign is not known. Below each text is the
+answer of the model's classifier, which uses all units and, in some models, the words.
 
 python scripts/heatmap.py --model runs/tour --text "I loved it, until it broke."
 python scripts/heatmap.py --model runs/tour --input texts.csv --top 5 --output heatmap.html

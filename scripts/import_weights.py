@@ -25,8 +25,8 @@ class Options:
     output: Path
     """The model directory to make; it must not exist yet, or be empty."""
     gate_order: Literal["auto", "ifou", "ifuo"] = "auto"
-    """Order of the gates in the source. auto: for openai, that of OpenAI's code; for nvidia,
-    decided by the number of tokens and by how well the model reads English."""
+    """Order of the gates in the source. auto: for openai, the order in OpenAI's code; for nvidia,
+    decided by the number of tokens and by how well the model predicts English."""
     text_profile: str | None = None
     """How the model's texts are cleaned and framed. Default: as in the source's own code."""
 

@@ -32,9 +32,9 @@ class Options(TableOptions):
 
     inputs: Annotated[tuple[str, ...], Argument(positional=True, metavar="INPUT")] = ()
     """JSON lines, a JSON array (.json), CSV, TSV, .xlsx, Parquet, Feather or text, each also as
-    .gz, .bz2, .xz, .zst or .zip; files, folders, patterns in quotes. Files of a folder or pattern
-    with the word test in their name are left out, in a folder also hidden ones, and text outside of
-    its folders pos/ and neg/."""
+    .gz, .bz2, .xz, .zst or .zip; files, folders, patterns in quotes. Left out are files of a folder
+    or pattern with the word test in their name and, in a folder, hidden files and text files
+    outside of its pos/ and neg/."""
     output: Path | None = None
     """The corpus folder to make; it must not exist."""
     check: Path | None = None

@@ -47,7 +47,7 @@ def reviews_of(split: str) -> bytes:
 
 
 def check_free(folder: Path, files: Mapping[Path, bytes]) -> None:
-    """Raise InputError if the files cannot be made there, or would replace any but their like."""
+    """Raise InputError if the files cannot be made there, or would replace files that differ."""
     if folder.is_file():
         raise InputError(f"--output {folder}: is a file; name a folder")
     for path, content in files.items():

@@ -44,8 +44,8 @@ class BestModelWriter:
     def forget_lost_model(self, trainer: Trainer) -> None:
         """Forget the best score if its model is gone, as in a run that was just unpacked.
 
-        A kill may also leave the model of an evaluation after the newest checkpoint. It stays until
-        the next evaluation, which then writes the model of the repeated steps.
+        After a kill, the model may also come from an evaluation after the newest checkpoint. The
+        next evaluation then replaces it by the model of the repeated steps.
         """
         best = trainer.progress.best_bits_per_character
         if not self.world.broadcast_int(has_score(self.directory.model, best)):
@@ -78,7 +78,7 @@ class BestModelWriter:
                 save_model(partial, trainer.model, self.profile, provenance, tokenizer=tokenizer)
 
     def provenance(self, trainer: Trainer) -> dict[str, Any]:
-        """Return the origin of the weights, for their description; not the best model's score."""
+        """Return the origin of the weights, to be saved with them; the best score is not in it."""
         progress = trainer.progress
         before = {"began_from": progress.began_from} if progress.began_from else {}
         return {
@@ -91,9 +91,9 @@ class BestModelWriter:
 
     @contextmanager
     def advising_restart(self, checkpoints: Checkpoints) -> Iterator[None]:
-        """Add the newest checkpoint to the error of a training that diverges.
+        """If training diverges, name the newest checkpoint in the error.
 
-        It is older than the divergence: only finite values are ever saved.
+        That checkpoint precedes the divergence, since only finite values are ever saved.
         """
         try:
             yield
@@ -105,7 +105,7 @@ class BestModelWriter:
             raise InputError(f"{error}; {advice}") from error
 
     def finish(self, trainer: Trainer) -> None:
-        """Write a model if there is no best one, and print its place, and a best one's score."""
+        """Write a model if there is no best one; print its path and, for a best one, its score."""
         if trainer.progress.best_bits_per_character is None:
             self.evaluate(trainer)
         best = trainer.progress.best_bits_per_character

@@ -64,8 +64,8 @@ from .trainer import PretrainingProgress, Trainer
 log = logging.getLogger(__name__)
 
 CONFIG = "the config asks for"
-OF_AN_OPTIMISER = re.compile(r"\d+\.\w+")  # the name of a tensor in its file
-MOST_DAMAGED_NAMES = 2  # by which a damaged header differs; another optimiser differs in more
+OF_AN_OPTIMISER = re.compile(r"\d+\.\w+")  # how an optimiser's file names its tensors
+MOST_DAMAGED_NAMES = 2  # a damaged header changes so many names; another optimiser changes more
 # What is kept of the provenance of the model that a run started from.
 ORIGIN_FIELDS = ("step", "characters", "corpus", "git_revision", "date", "began_from")
 
@@ -87,12 +87,12 @@ class CheckpointConfig:
 class Checkpoints(CheckpointStore):
     """The checkpoints of a pretraining.
 
-    As a context it writes in the background, and waits at its end for what is still being written.
+    Used as a context manager, it writes in the background, and waits for the last write on exit.
     """
 
     DESCRIPTION_FILE = TRAINING_FILE
     CONTENTS = PretrainingDirectory.CHECKPOINT_FILES
-    FORMAT_VERSION = 2  # of several optimiser states; 1 of one
+    FORMAT_VERSION = 2  # 2: several optimiser states; 1: a single one
 
     def __init__(
         self, folder: Path, keep: int, corpus_fingerprint: str, tokenizer: Tokenizer = BYTES
@@ -119,7 +119,7 @@ class Checkpoints(CheckpointStore):
             self._thread = None
 
     def wait(self) -> None:
-        """Return when the checkpoint under way, if any, is on the disk; raise what stopped it."""
+        """Wait until a checkpoint in progress is on disk; raise its error if the write failed."""
         under_way, self._under_way = self._under_way, None
         if under_way is not None:
             under_way.result()
@@ -139,8 +139,8 @@ class Checkpoints(CheckpointStore):
     ) -> None:
         """Save everything; called by all ranks, written by the main one.
 
-        In the context it returns as soon as everything is copied, unless `at_once`. An earlier
-        checkpoint is complete before the copy begins.
+        Inside the context, this returns as soon as everything is copied, unless `at_once`. It first
+        waits until an earlier checkpoint is complete.
         """
         world = trainer.world
         self.wait()
@@ -175,7 +175,7 @@ class Checkpoints(CheckpointStore):
                 save_tensors(partial / LANES_FILE, carried)
 
         weights = trainer.model.state_dict()
-        # Other ranks' states arrive one after the other: the main rank has no memory for them all.
+        # Other ranks' states arrive one at a time: the main rank cannot hold all of them.
         if self._thread is None or at_once or states.count > 1:
             write(weights, states.receive(optimizers, world), carried)
         else:
@@ -213,11 +213,11 @@ class Checkpoints(CheckpointStore):
         return content, path
 
     def restore(self, trainer: Trainer, name: str | None = None) -> bool:
-        """Load the newest checkpoint, or that of a name, into the trainer, on every rank.
+        """Load the newest checkpoint, or the one called `name`, into the trainer, on every rank.
 
-        Returns False, and loads nothing, if the run ended before its first one: it then starts
-        again. Raises InputError, on every rank, if there is none of that name, or if a part of it
-        does not fit the model or the config.
+        Returns False, and loads nothing, if the run ended before its first checkpoint: it then
+        starts over. Raises InputError, on every rank, if no checkpoint has that name, or if a part
+        of it does not fit the model or the config.
         """
 
         def find() -> str:
@@ -251,7 +251,7 @@ def _copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def _restore_carried(trainer: Trainer, path: Path) -> None:
     names, own, shapes = trainer.state.tensors(), trainer.own, _shapes_in(path)
     whole = _expected_carried(trainer, {}, trainer.lanes)
-    # All ranks read this file, each its own lanes of it.
+    # All ranks read this file; each takes only its own lanes.
     complete = all(shapes.get(name) == tuple(whole[name].shape) for name in names)
     columns = dict.fromkeys(names, own) if complete and trainer.own_lanes else {}
     # The first checkpoints of format version 1 did not count overflows.
@@ -275,8 +275,8 @@ def _expected_carried(
 ) -> dict[str, Tensor]:
     """Return tensors without content, with the expected shapes and dtypes.
 
-    The number of ranks that saved them and the dtype of the products may differ: a resume may begin
-    or stop scaling losses. lanes: those that were read.
+    The number of ranks that saved them and the dtype of the products may differ, since a resume may
+    start or stop loss scaling; both are taken from `carried`. lanes: the lanes that were read.
     """
     row_nats = carried.get("row_nats")
     dtype = State.dtype_of_products(carried) or trainer.model.dtype
@@ -300,10 +300,10 @@ def check_settings(trainer: Trainer, checkpoint: Path, lanes: Path, optimizer: P
 
     Removing the checkpoint would not help: earlier ones contradict the settings, too.
 
-    lanes, optimizer: files of the checkpoint. What is damaged there is left to those who load it.
+    lanes, optimizer: files of the checkpoint. Damage in them is reported when they are loaded.
     """
     different = list(_model_differences(trainer, checkpoint))
-    if not different:  # in another model the same lanes and optimiser have other tensors
+    if not different:  # a different model alone changes the tensors of lanes and optimiser
         different = [*_lane_differences(trainer, lanes), *_optim_differences(trainer, optimizer)]
     if different:
         config = PretrainingDirectory(checkpoint.parent.parent).config

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 GONE = (errno.EPIPE, errno.EIO)  # a pipe without a reader, a terminal that was closed
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk of a file for stdout
 EVERY = 15.0  # seconds between two lines, apart from evaluations and checkpoints
-RECENT = 300.0  # seconds of training from whose speed the time left is estimated
-SHORTEST = 5.0  # seconds of training; an estimate from less would be a guess
+RECENT = 300.0  # seconds of recent training from which the time left is estimated
+SHORTEST = 5.0  # fewest seconds of training for an estimate
 
 
 @contextmanager
 def surviving_closed_stdout() -> Iterator[None]:
-    """Within it, printing survives a reader that leaves, as `tee` at a logout, and a full disk."""
+    """In this context, printing survives a closed pipe (e.g. `tee` at logout) and a full disk."""
     try:
         yield
     except OSError as error:
@@ -92,20 +92,20 @@ def announce(trainer: "Trainer", corpus: Corpus, folder: Path, steps_per_epoch: 
 class Pace:
     """Estimates how long a step takes, from recent ones.
 
-    Pauses for evaluations and checkpoints are rare and long. So they are averaged over all steps,
-    not only over recent ones: the speed would seem to collapse at each of them.
+    Pauses for evaluations and checkpoints are rare and long, so they are averaged over all steps.
+    Over recent steps alone, the speed would seem to collapse at every pause.
     """
 
     def __init__(self, clock: Callable[[], float]):
         self._clock = clock
         self._began, self._first = 0.0, 0  # when the first line came, and its step
-        self._marks: deque[tuple[int, float]] = deque()  # step and seconds of training, of lines
+        self._marks: deque[tuple[int, float]] = deque()  # step and seconds of training at each line
 
     def seconds_per_step(self, step: int, seconds: float) -> float | None:
-        """Return the seconds of a step, with its part of the pauses; None after too few seconds.
+        """Return the seconds per step, pauses included; None as long as it is too early to tell.
 
-        step, seconds: of the present line, and of training since the line before. What comes before
-        the first line does not count: the first step also compiles and warms up.
+        step: of this line. seconds: of training since the previous line. Time before the first line
+        does not count, because the first step also compiles and warms up.
         """
         now = self._clock()
         if not self._marks:
@@ -129,8 +129,8 @@ class ProgressLines:
     def __init__(self, first_step: int, steps: int, clock: Callable[[], float] = time.monotonic):
         self.steps = steps
         self._clock, self._pace = clock, Pace(clock)
-        self._line_time = -math.inf  # when the last line was printed, or asked for
-        self._asked = False  # whether a line was asked for since the last one
+        self._line_time = -math.inf  # when the last line was printed or requested
+        self._asked = False  # whether a line was requested since the last one
         self._bar = tqdm(
             total=steps, initial=first_step, unit=" steps", disable=not sys.stderr.isatty()
         )
@@ -142,8 +142,8 @@ class ProgressLines:
     def advance(self) -> bool:
         """Count a step; return whether a line is due.
 
-        One is due at the first step, and EVERY seconds after the one before. It is asked for
-        once: several ranks only begin to prepare it a step later.
+        A line is due at the first step, and EVERY seconds after the previous line. It is requested
+        only once, because several ranks begin to prepare it a step later.
         """
         self._bar.update()
         now = self._clock()
@@ -153,9 +153,9 @@ class ProgressLines:
         return due
 
     def show(self, line: Mapping[str, Any], row: Mapping[str, Any]) -> None:
-        """Print a line, and what a row of metrics, if there is one, adds to it.
+        """Print a line, with the additions of a row of metrics if there is one.
 
-        On several ranks a line comes a step after it was asked for: not if a row has come between.
+        With several ranks, a line arrives a step after its request: not if a row came in between.
         """
         text, is_due = self._text(line, row), bool(row) or self._asked
         self._asked = False
@@ -179,7 +179,7 @@ class ProgressLines:
         )
 
     def _progress(self, step: int, seconds: float) -> str:
-        """Return the part of the run's steps that are done, rounded down, and the time left."""
+        """Return the percentage of steps done, rounded down, and the time left."""
         done = f"  {1000 * step // self.steps / 10:.1f}% of {self.steps:,} steps"
         each, left = self._pace.seconds_per_step(step, seconds), self.steps - step
         if each is None or left <= 0:

@@ -24,12 +24,12 @@ class EvaluateConfig:
     every_steps: PositiveInt = 200
     """Steps between evaluations; the run also ends with one."""
     lanes: PositiveInt = 64
-    """Streams into which the split is cut, read side by side, each from the zero state. The state
-    is then carried from review to review."""
+    """Streams into which the split is cut. They are scored in parallel, each from the zero state,
+    and carry the state from review to review."""
     probe_train: Path | None = None
-    """Labelled texts of two classes. Every evaluation fits two regressions on the model's features
-    of these texts, their mean and the last state, and finds the unit that predicts the classes best
-    by its mean."""
+    """Labelled texts of two classes. Every evaluation fits two regressions on these texts, one on
+    the mean state and one on the last state, and finds the unit whose mean predicts the classes
+    best."""
     probe_val: Path | None = None
     """Labelled texts on which to score the regression and the unit."""
 
@@ -44,10 +44,10 @@ class EvaluateConfig:
 def evaluate_split(
     model: LanguageModel, split: Split, *, lanes: int, world: World
 ) -> tuple[float, int]:
-    """Return (bits per character, characters) of a split, divided among the ranks by strips.
+    """Return (bits per character, characters) of a split that all ranks score together.
 
-    The strips, `lanes` of them, are the same for any number of ranks. Each is read in file order,
-    with the state carried from review to review.
+    The split is cut into `lanes` strips, whatever the number of ranks. Each strip is scored in file
+    order, with the state carried from review to review.
     """
     split.check()
     own = cut_strips(split, lanes)[world.rank :: world.size]

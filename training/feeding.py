@@ -12,7 +12,7 @@ from .parallel.batch import Batch, as_batch
 
 
 class Prefetcher:
-    """The batches from a window on; a thread prepares the next one in advance.
+    """Provides the batches from `first_window` on; a thread prepares the next one in advance.
 
     end: stop before this window. The window after a run's last one may begin an epoch, and
     shuffling it would cost every rank time and memory.
@@ -39,7 +39,7 @@ class Prefetcher:
         started = perf_counter()
         batch = self.coming.result()
         self.waited += perf_counter() - started
-        if self.stream is not None:  # before the next batch is there too
+        if self.stream is not None:  # waits before the next batch is copied on this stream, too
             current = torch.cuda.current_stream(self.device)
             current.wait_stream(self.stream)
             for tensor in batch:

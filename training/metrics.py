@@ -32,9 +32,8 @@ class LogConfig:
     every_steps: PositiveInt = 20
     """Steps between rows; evaluations and the end of the run write one as well."""
     profile: str | None = None
-    """Steps to record with torch.profiler, the first and the last, such as 10:13. Every rank writes
-    a trace to profile/ in the run directory, on a GPU also a snapshot of its memory. Default: none.
-    """
+    """First and last step to record with torch.profiler, such as 10:13. Every rank writes a trace
+    to profile/ in the run directory and, on a GPU, a snapshot of its memory. Default: none."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "log.")
@@ -45,12 +44,12 @@ class LogConfig:
 
 
 class Board:
-    """TensorBoard's events of a run. If they cannot be written any more, training continues."""
+    """Writes a run's TensorBoard events; if writing fails, training continues without them."""
 
     def __init__(
         self, folder: Path, first_step: int, make: Callable[..., SummaryWriter] = SummaryWriter
     ):
-        """Open a file of events; those of later steps, from an earlier start, are hidden."""
+        """Open a file of events; hide events of later steps that an earlier start has written."""
         self.folder = folder
         self._writer = make(str(folder), purge_step=first_step + 1)
         self._failed = False
@@ -82,14 +81,14 @@ class Board:
         except OSError as error:
             log.warning("%s: takes no more events (%s); the training continues", self.folder, error)
             self._failed = True
-            with suppress(OSError):  # again
+            with suppress(OSError):  # it may fail again
                 self._writer.close()  # ends its thread
 
 
 class RunLog:
-    """Writes rows as they come, and prints lines; on other ranks than the main one it is silent.
+    """Writes rows as they come, and prints lines, on the main rank only.
 
-    On every rank it records the steps of `profile`, see LogConfig.
+    Every rank records the steps of `profile` (see LogConfig).
 
     After a resume at `first_step`, rows beyond it and an incomplete last line are dropped first.
     `board`, for TensorBoard, exists only on the main rank.
@@ -131,19 +130,19 @@ class RunLog:
                 self._file.close()
 
     def advance(self) -> bool:
-        """Count a step; return whether the console should have a line, on the main rank only."""
+        """Count a step; return whether a line is due on the console of the main rank."""
         self._step += 1
         if self._profiler is not None:
             self._profiler.advance(self._step)
         return self.enabled and self._lines.advance()
 
     def print_line(self, line: Mapping[str, Any], row: Mapping[str, Any] | None = None) -> None:
-        """Print a line on the console. line: of `close_line` of `Trainer` and `ThroughputMeter`."""
+        """Print a line on the console: what `close_line` of Trainer and ThroughputMeter return."""
         if self.enabled:
             self._lines.show(line, row or {})
 
     def write(self, row: dict[str, Any], line: Mapping[str, Any]) -> None:
-        """Write a row, and print its line, which is of the steps since the line before."""
+        """Write a row, and print its line, which covers the steps since the previous line."""
         if not self.enabled:
             return
         try:
@@ -172,7 +171,7 @@ def keep_rows(path: Path, last_step: int) -> None:
 
 
 def _rows_of(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
-    damaged = 0  # number of the line before; a kill tears the last one, which is not reported
+    damaged = 0  # the previous line's number if damaged; a last line that a kill tore is ignored
     for number, line in enumerate(_lines_of(path), start=1):
         if damaged:
             log.warning(f"{path}: line {damaged} is damaged; left out")

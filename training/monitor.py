@@ -22,14 +22,14 @@ TEMPERATURE = 0.7  # of the sample
 SAMPLE_LENGTH = 240  # bytes
 PROBE_TEXTS = 1000  # at most, of each file
 PROBE = "evaluate.probe_train and probe_val"  # their name in errors
-# Advice of the reader of labelled texts that main.py, without its options, cannot follow.
+# Advice in errors about labelled texts to use options, which main.py does not have.
 OPTION = re.compile("name ([^;]+) with --(text|label)-key")
 
 
 class Monitor:
     """Examines the model on the main rank only; the others wait for it.
 
-    It synchronizes all ranks after every part, so that none mistakes a long one for a lost peer.
+    All ranks synchronize after every part, so that none mistakes a long part for a lost peer.
     """
 
     def __init__(self, config: EvaluateConfig, corpus: Corpus, world: World):
@@ -56,8 +56,8 @@ class Monitor:
     def show(self, trainer: Trainer, log: RunLog) -> dict[str, float]:
         """Show a sample and the probe's findings; return what to add to the row of metrics.
 
-        Raises Diverged, on every rank, if the model's predictions are not finite, which finite
-        weights can cause if they are too large.
+        Raises Diverged, on every rank, if the model's predictions are not finite. This can happen
+        even if all weights are finite, when they are too large.
         """
         row: dict[str, float] = {}
         try:

@@ -104,8 +104,8 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, d_nats: Tensor) -> tuple[Tensor | None, ...]:
         factor = d_nats * ctx.factor
         d_h, d_w, d_b = ctx.saved_tensors
-        # In place: autograd sees the change and refuses a second backward. The large ones take a
-        # pass over memory, which a factor of 1 does not need; on a GPU, checking would wait.
+        # In place, so that autograd refuses a second backward. Scaling the large gradients takes a
+        # pass over memory, skipped for a factor of 1; on a GPU, checking it would wait.
         is_one = factor.device.type == "cpu" and factor.item() == 1
         for gradient in (d_b,) if is_one else (d_h, d_w, d_b):
             gradient.mul_(factor)

@@ -39,7 +39,7 @@ PIECE = 1 << 20  # bytes read at a time
 REMOVED = "the run has removed it; pack a newer one"
 OTHER_FORMATS = (".gz", ".tgz", ".bz2", ".xz", ".zip", ".7z", ".tar")
 LEVEL = 10  # of Zstandard; higher ones gain nothing
-# Trained weights hardly shrink: what unpacks to more than this many times its size is no run.
+# Trained weights hardly compress: a file that expands by more than this factor is not a run.
 MOST_EXPANSION = 1000
 # The files of a checkpoint that every one has.
 OF_CHECKPOINT = (
@@ -140,7 +140,7 @@ def _copy(checkpoint: Path, target: Path) -> None:
 
 
 def unpack_run(packed: Path, folder: Path) -> None:
-    """Unpack a run to resume it; InputError for a damaged or another file, or a taken folder."""
+    """Unpack a run; InputError if the file is damaged or no packed run, or the folder is taken."""
     if is_taken(folder):
         raise InputError(f"{folder}: exists already; name another --output")
     if folder.parent.is_file():
@@ -157,10 +157,10 @@ def unpack_run(packed: Path, folder: Path) -> None:
 
 
 def _extract(file: IO[bytes], folder: Path, most: int) -> None:
-    """Write the files of a run, `most` bytes in all; ValueError for anything that is not one.
+    """Extract the files of a run, at most `most` bytes in all; ValueError if it is not a run.
 
-    Each header is read alone: tarfile would follow headers that rename or describe the next one,
-    of any length and depth.
+    Each header is parsed by itself: tarfile would follow headers that rename or describe the next
+    one, whatever their length and depth.
     """
     names: set[str] = set()
     while (block := file.read(tarfile.BLOCKSIZE)) != bytes(tarfile.BLOCKSIZE):
@@ -180,7 +180,7 @@ def _extract(file: IO[bytes], folder: Path, most: int) -> None:
             while left := entry.size - copy.tell():
                 copy.write(_exactly(file, min(left, PIECE)))
         _exactly(file, -entry.size % tarfile.BLOCKSIZE)
-    rest = file.read(tarfile.RECORDSIZE)  # on to the checksum at its end
+    rest = file.read(tarfile.RECORDSIZE)  # reads on, so that the checksum at the end is checked
     if len(rest) == tarfile.RECORDSIZE or any(rest):
         raise ValueError("something follows its end")
     _check_complete(names)

@@ -52,9 +52,9 @@ def agreed_precision(world: World, precision: TrainingPrecision) -> TrainingPrec
 def agreed_muon_dtype(world: World, compute_dtype: torch.dtype) -> torch.dtype:
     """Return the dtype of Muon's products, the same on every rank: otherwise weights drift apart.
 
-    compute_dtype: of the training's products. Muon's are in bf16 if those are, if every rank
-    multiplies it fast, and if all or none do so on tiles, which round at other places. They are in
-    fp16 if those are and every rank is a GPU that multiplies it fast. Else they are in fp32.
+    compute_dtype: training's. Muon uses bf16 if training does, every rank multiplies bf16 fast, and
+    either all ranks or none use AMX tiles, which round at other places. It uses fp16 if training
+    does and every rank is a GPU that multiplies fp16 fast. Otherwise it uses fp32.
     """
     if compute_dtype == torch.float16 and world.device.type == "cuda":
         own = torch.tensor(has_fast_fp16(world.device), device=world.device)

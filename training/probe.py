@@ -54,9 +54,9 @@ class Probe:
     ) -> dict[str, float]:
         """Return what to add to a row of metrics: accuracies on val.
 
-        They are of all units' means over the texts, of all units' last values, and of the unit
-        alone whose mean has the largest correlation with the label on train. between: called after
-        each part of the work: some bytes of a batch of texts, a regression.
+        One regression uses all units' means over the texts, one all units' last values, and one
+        only the unit whose mean correlates most with the label on train. between: called after each
+        part of the work, such as some bytes of a batch of texts, or a regression.
         """
         train, val = (
             features_in_order(model, sequences, kind=KIND, advance=lambda _: between())

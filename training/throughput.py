@@ -20,7 +20,7 @@ NOTABLE = 0.1  # a cause of waiting that takes more than this fraction of a step
 
 
 class Stopwatch:
-    """Measures seconds; used as a context it pauses, for what is not training."""
+    """Measures seconds of training; used as a context manager, it pauses for anything else."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
@@ -109,10 +109,10 @@ class ThroughputMeter:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Within it, do what is not training, so that its time does not count.
+        """Do not count the time spent in this context, on work other than training.
 
-        All ranks enter and leave it together. So no rank counts the main one's evaluation or saving
-        as its own work, or as waiting.
+        All ranks enter and leave it together. So no rank counts the main rank's evaluation or
+        saving as its own work, or as waiting.
         """
         with self.stopwatch:
             yield

@@ -169,11 +169,11 @@ class Trainer:
     def train(self, *batches: Batch) -> None:
         """Take one step on successive windows; nothing here waits for the device.
 
-        While the lanes read only a fraction of a full window, as at the end of an epoch, the rate
-        is that fraction of the schedule's: below its cap, optim.lr's default is proportional to the
-        lanes, too. Otherwise a window of few tokens would move the weights as far as a full one.
-        The gradient is that fraction, too. Otherwise the momentum would become that of the few
-        tokens, and the first steps of the next epoch would follow it at the full rate.
+        If only a fraction of a window is text, as at the end of an epoch, the schedule's rate is
+        multiplied by that fraction, just as optim.lr's default, below its cap, is proportional to
+        the lanes. Otherwise a window of few tokens would move the weights as far as a full one. The
+        gradient is multiplied by the fraction, too. Otherwise the few tokens would determine the
+        momentum, and the first steps of the next epoch would follow it at the full rate.
         """
         self.model.zero_grad(set_to_none=True)
         active_fraction = sum(batch.active_fraction for batch in batches) / len(batches)
@@ -230,8 +230,8 @@ class Trainer:
     def _dropout_factors(self, number: int) -> Tensor | None:
         """Return dropout's factors for own lanes, [B, H]: 0, or 1 / (the fraction kept).
 
-        They follow from the seed and the window, the step's `number`-th, so that neither the number
-        of ranks nor a resume changes them.
+        They depend only on the seed and on the window, the step's `number`-th, so neither the
+        number of ranks nor a resume changes them.
         """
         if not (self.dropout and self.own_lanes):
             return None
@@ -327,9 +327,9 @@ class Trainer:
     def close_row(self) -> dict[str, float]:
         """Return the row of metrics of the steps since the last one, and begin a new one.
 
-        Its learning rate is the schedule's, that of a step in which all lanes read. Its gradient
-        norm is that of the last step, before clipping. If losses are scaled, the row has the scale,
-        and the number of its steps that overflowed and so did not change the weights.
+        The learning rate is the schedule's, as used for a full window. The gradient norm is the
+        last step's, before clipping. If losses are scaled, the row also has the scale, and how many
+        of its steps overflowed and so did not change the weights.
         """
         progress = self.progress
         row = {
@@ -339,7 +339,7 @@ class Trainer:
             "learning_rate": self.schedule.rate(progress.step - 1),
         }
         norm = self.gradient_norm
-        if norm is None:  # at a row alone, it costs next to nothing
+        if norm is None:  # computed only once per row, it costs next to nothing
             norm = torch.nn.utils.get_total_norm(gradients_of(self.model))
         if norm.isfinite():  # unless the last step overflowed
             row["gradient_norm"] = float(norm)
@@ -364,7 +364,7 @@ class Trainer:
         )
 
     def balance(self, speeds: Sequence[float]) -> bool:
-        """Divide the lanes again if that is worth it; return whether it was.
+        """Divide the lanes again if that saves enough time; return whether it did.
 
         speeds: of each rank; none before they are measured. All ranks call it together.
         """

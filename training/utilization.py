@@ -66,9 +66,9 @@ class Utilization:
 
     world: World
     operations_per_token: float
-    """Of training: two for each weight of a matrix in each of the three products."""
+    """Operations of training: two for each matrix weight in each of the three products."""
     operations_per_second: float
-    """Of all GPUs together, by their data sheets; 0 if one is not known."""
+    """Peak of all GPUs together, by their data sheets; 0 if one is not known."""
     tokens_per_second: float
     """The limit of all GPUs together; 0 if it is not known."""
     characters_per_token: float = 1.0

@@ -51,7 +51,7 @@ class Dataset:
     files: tuple[RemoteFile, ...] = ()  # none if they must be fetched by hand
     # Converts a downloaded file, in a folder, for transfer; returns the files and their rows.
     convert: Callable[[Path, Path], dict[Path, int]] | None = None
-    name: str = ""  # of the folder; that of a published set is the set's
+    name: str = ""  # of the folder; for a published set, the name of the set
 
 
 class NotTheFile(OSError):
@@ -60,7 +60,7 @@ class NotTheFile(OSError):
 
 @dataclass(frozen=True)
 class PartialFile:
-    """The bytes of a file that have been downloaded so far, and which version they are of."""
+    """The part of a file that has been downloaded so far, and the version it belongs to."""
 
     path: Path
 

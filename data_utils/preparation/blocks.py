@@ -55,7 +55,7 @@ class Block:
     index: int  # of the block in it
     source: Input
     lines: bytes | None = None  # if the input is a stream
-    span: tuple[int, int] | None = None  # if it is a plain file: the bytes in which lines begin
+    span: tuple[int, int] | None = None  # if it is a plain file: the bytes where its lines begin
     first_line: int = 1  # number of the first of `lines`
 
 

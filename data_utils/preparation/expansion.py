@@ -27,9 +27,9 @@ def expand(arguments: Sequence[str | Path], options: TableOptions | None = None)
     """Return the inputs that files, folders and patterns name, in a fixed order.
 
     A folder stands for all files of known kinds in it, at any depth, without linked folders; the
-    files of a folder or pattern come in the order of their names. Left out, and logged, are files
-    that this project made (corpora, finished or not, and notes on downloads), files with a word of
-    TEST_WORDS in their names, hidden files in a folder, files of text outside of its folders pos/
+    files of a folder or pattern come in the order of their names. Some files are left out, and
+    logged: those that this project made (corpora, finished or not, and notes on downloads), those
+    with one of TEST_WORDS in their names, hidden files in a folder, text files outside of its pos/
     and neg/, and files named before, under any name, whose reviews would be in train and in valid.
     Raises InputError for a name that cannot be read, such as a broken link or a pipe.
     """
@@ -126,7 +126,7 @@ def _warn_of_left_out(kind: str, names: Sequence[str], argument: str) -> None:
 
 
 def _says_test(part: str) -> bool:
-    """Return whether a part of a path has a word of them: `test-00.csv`, but not `latest.csv`."""
+    """Return whether a part of a path has a test word: `test-00.csv`, but not `latest.csv`."""
     return not TEST_WORDS.isdisjoint(re.split("[^a-z]+", part.lower()))
 
 

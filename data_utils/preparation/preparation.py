@@ -198,7 +198,7 @@ def _prepare(
     meta = _describe(sources, preparation, tokenizer, sizes, reading)
     write_json(partial / META_FILE, meta)
     for name in (BLOCK_FOLDER, TEXT_FOLDER):
-        remove_folder(partial / name)  # immediately: no rerun could continue half of one
+        remove_folder(partial / name)  # not later: no rerun could continue from half a folder
     partial.rename(output)
     return meta
 
@@ -229,9 +229,9 @@ def _sort(
 
 
 def _open_work_folder(folder: Path) -> None:
-    """Make a folder to work in. Of earlier work only the blocks stay, each with its origin."""
+    """Make a folder to work in; of earlier work, keep only the blocks, each with its origin."""
     check_no_link(folder)
-    recover_folders(folder, WORK_FILES)  # or half a file would be in the corpus
+    recover_folders(folder, WORK_FILES)  # otherwise half a file could end up in the corpus
     if folder.is_file() or (foreign := foreign_files(folder, WORK_FILES)):
         state = f"holds {listed(foreign)}" if folder.is_dir() else "is a file"
         raise InputError(f"{folder}: is needed as a work folder, but {state}; move that away")

@@ -20,9 +20,9 @@ CONTEXT = multiprocessing.get_context("spawn")
 
 
 def follow_parent() -> None:
-    """Leave Ctrl-C, which reaches every process of a terminal, to the parent; end when it ends.
+    """Leave Ctrl-C to the parent, though it reaches every process; end when the parent ends.
 
-    If its parent was killed, a worker would wait for ever, and finish writing its piece.
+    Otherwise a worker whose parent was killed would finish writing its piece and wait for ever.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()

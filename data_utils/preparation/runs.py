@@ -2,7 +2,7 @@
 
 A run has three files: the reviews end to end; an index with each review's key, place in the input,
 end and, if asked for, digest; and a report. The report is written last, so a run without one was
-not finished. A later call takes the runs that were made of the same input in the same way.
+not finished. A later call reuses the runs that were made of the same input in the same way.
 """
 
 import hashlib
@@ -137,7 +137,7 @@ def write_run(
 def keys_of(ids: np.ndarray, seed: int | None) -> np.ndarray:
     """Return the keys that order the corpus, uint64 [n]: the places, or a bijection of them.
 
-    The finaliser of SplitMix64 (Steele, Lea and Flood 2014) of the place plus a seeded offset.
+    The bijection is SplitMix64's finaliser (Steele, Lea and Flood 2014) of place + seeded offset.
     """
     if seed is None:
         return ids
@@ -170,10 +170,10 @@ def total_report(runs: Sequence[Run]) -> ReadingReport:
 def find_repeats(runs: Sequence[Run], most: int) -> list[np.ndarray]:
     """Return for each run which of its reviews equal an earlier one in the input, bool [reviews].
 
-    most: about so many reviews are compared at a time, in 56 bytes of memory each.
+    most: about how many reviews to compare at a time; each takes 56 bytes of memory.
     """
     repeats = [np.zeros(run.report["reviews"], bool) for run in runs]
-    partitions = 1 + sum(map(len, repeats)) // most  # of equal digests, all are in one
+    partitions = 1 + sum(map(len, repeats)) // most  # equal digests share a partition
     for partition in range(partitions):
         columns = []
         for number, run in enumerate(runs):

@@ -22,7 +22,7 @@ from ..corpus import SPLITS, map_split
 from .merging import SplitWriter
 from .processes import map_in_order
 
-TOKENIZED_BYTES = 4 << 20  # of text, encoded at a time, in many times as much memory
+TOKENIZED_BYTES = 4 << 20  # of text encoded at a time; takes many times as much memory
 
 
 class Stretch(NamedTuple):

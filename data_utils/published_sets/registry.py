@@ -41,9 +41,9 @@ def how_to_get(name: str) -> str:
 def find_dataset(name: str, release: str | None = None, mirror: str | None = None) -> Dataset:
     """Look up a published set or `amazon:<category>`; asks no server.
 
-    `mirror` is the address of a folder with the same files, to use instead of the known one.
-    release: of the Amazon reviews; if absent, that of 2014. Raises InputError for an unknown name,
-    with known ones, for a set that must be fetched by hand, and for a release of another set.
+    mirror: address of a folder with the same files, to use instead of the known one. release: of
+    the Amazon reviews, by default 2014. Raises InputError for an unknown name, and lists known
+    ones; for a set that must be fetched by hand; and for a release of any other set.
     """
     kind, _, category = name.partition(":")
     if kind == "amazon":

@@ -2,8 +2,8 @@
 
 python -m experiments.models.mean_weights runs/a runs/b runs/b --output runs/mean
 
-The models must stem from one training: means of unrelated weights are of no use. A model that is
-named twice counts twice.
+The models must stem from one training run: the mean of unrelated weights is useless. A model that
+is named twice counts twice.
 """
 
 from dataclasses import dataclass

@@ -23,7 +23,7 @@ from model.layers.language_model import LanguageModel
 from model.text.split import Split
 from model.text.tokenizer import BYTES
 
-PROMPT = 50  # bytes that the model reads, and then generates; about as many in pieces of words
+PROMPT = 50  # bytes of a prompt, and of its continuation; about as many with subword tokens
 EXAMPLES_KEPT = 5
 PROMPTS = 2000  # reviews from each split
 SEED = 0  # draws the reviews and the places in them
@@ -35,7 +35,7 @@ class Options:
 
     model: Model = "default"
     corpus: Path
-    """The corpus of its training, in its tokens; the test split serves as comparison."""
+    """The model's training corpus, in its tokens; the test split serves as comparison."""
     output: Path
     """The JSON file to write."""
 
@@ -63,7 +63,7 @@ def recited(model: LanguageModel, split: Split, size: int) -> dict[str, Any]:
 
 
 def likeness(written: np.ndarray, text: np.ndarray) -> dict[str, Any]:
-    """Return how many rows equal the text, [N, size], and how many first tokens agree."""
+    """Return how many rows equal the text, [N, size], and how many leading tokens agree."""
     same = written == text
     prefix = np.where(same.all(1), text.shape[1], same.argmin(1))
     longest = np.argsort(-prefix, kind="stable")[:EXAMPLES_KEPT]

@@ -1,4 +1,4 @@
-"""Count the held-out reviews that nearly stand in the train split, too, and what they cost.
+"""Count held-out reviews that are near copies of train reviews, and score them apart.
 
 python -m experiments.models.near_copies --model amazon_1024 --corpus data/reviews \\
     --output experiments/models/results/near_copies.json
@@ -25,16 +25,16 @@ from model.files.weights import LoadedModel, load_model
 from model.inference.features import read_in_order
 from model.text.split import Split, tokens_by_review
 
-HALF = 0.5  # of its runs that a copy shares with a single review of the train split
+HALF = 0.5  # a near copy shares at least this fraction of its runs with one train review
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Find near copies in valid and test, and score them and the other reviews of test apart."""
+    """Find near copies in valid and test; score test's near copies and other reviews separately."""
 
     model: Model = "amazon_1024"
     corpus: Path
-    """The corpus of its training."""
+    """The model's training corpus."""
     output: Path
     """The JSON file to write."""
 
@@ -65,7 +65,7 @@ def reviews_of(split: Split) -> Iterator[str]:
 
 
 def largest_shares(held_out: Sequence[str], train: Iterable[str]) -> np.ndarray:
-    """Return for each held-out text the largest share of its runs that a text of train has."""
+    """Return for each held-out text the largest fraction of its runs found in one train text."""
     words = Words()
     runs = [np.unique(run_hashes(words.read(text), RUN)) for text in held_out]
     hashes = np.concatenate(runs)

@@ -27,7 +27,7 @@ class Words:
 
 
 class HeldOut:
-    """The runs of words of held-out texts. One that is shorter than a run counts as one run."""
+    """The runs of words of held-out texts. A text shorter than a run counts as one run."""
 
     def __init__(self, texts: Iterable[str]):
         self._read = Words().read

@@ -58,8 +58,8 @@ class Options:
     drop_negative: Fraction = 0.0
     """Fraction of the reviews with few stars or a negative label to leave out, drawn at random."""
     licences: Licences = "allowing"
-    """Sources by their licence: those that allow shipped weights, the others, or all. Weights that
-    read the others are for a study, not to be shared."""
+    """Sources to use, by licence: those that allow shipped weights, the others, or all. Weights
+    trained on the others are for study, not to be shared."""
     held_out_corpora: tuple[Path, ...] = ()
     """Corpora of bytes whose valid and test splits must not occur either."""
 

@@ -22,7 +22,7 @@ from transfer.unit_auc import per_unit_auc
 
 @dataclass(frozen=True)
 class Options:
-    """Write the areas of a model's units into its classifier/."""
+    """Write the AUC of each of a model's units into its classifier/."""
 
     models: Annotated[tuple[str, ...], Argument(positional=True)]
     """Model directories or names of shipped models, each with a classifier."""

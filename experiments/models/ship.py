@@ -42,11 +42,11 @@ class Options:
     val: Path
     """Labelled texts for choosing C and the threshold."""
     classes: tuple[str, str] | None = None
-    """Names of the two labels, the negative one first; absent, as in the texts."""
+    """Names of the two labels, the negative one first. Default: as in the texts."""
     bits: Literal[8, 6, 5] = 8
-    """Of a weight of a matrix."""
+    """Bits of each matrix weight."""
     neuron: int | None = None
-    """The classifier's sentiment unit. Default: the one of largest weight."""
+    """The classifier's sentiment unit. Default: the unit with the largest weight."""
     work: Path = Path("runs/shipped")
     """Folder where features are kept."""
     output: Path = SHIPPED_MODELS
@@ -78,7 +78,7 @@ def main() -> None:
 
 
 def with_neuron(classifier: Classifier, unit: int, train: Examples) -> Classifier:
-    """Name another sentiment unit; train decides whether it is high for the last class."""
+    """Set another sentiment unit; train decides whether it is high for the last class."""
     last = len(classifier.classes) - 1
     (area,) = per_feature_auc(train.features[:, [unit]], train.labels == last)
     return replace(classifier, neuron=unit, polarity=1 if area > CHANCE else -1)

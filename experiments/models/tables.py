@@ -17,7 +17,7 @@ NORMAL = 1.96  # standard errors on either side of a 95 % interval
 KEPT = "kept: "  # begins the names of sources in the reports of select_reviews
 SELECTED = ("amazon", "other")  # parts of sources.json that select_reviews chose from
 SELECTIONS = ("selection", "selection_films", "selection_things")
-TOKENS = {"bytes": "bytes", "pieces": "subword tokens"}  # what results call them, and pages
+TOKENS = {"bytes": "bytes", "pieces": "subword tokens"}  # names in results, and on pages
 
 
 def bits(model: str) -> str:
@@ -36,7 +36,7 @@ def with_error(result: Mapping[str, Any]) -> str:
 
 
 def of_these_weights(name: str, model: str) -> dict[str, Any] | None:
-    """Return a result that does not name its model, or None if it is older than the weights."""
+    """Return a kept result that names no model, or None if it is older than the weights."""
     result = kept("models", name)
     (*_, last) = history(model)
     return result if result and result["origin"]["date"] >= last["date"] else None
@@ -49,13 +49,13 @@ def sst(model: str, row: str) -> str:
 
 
 def sst_of(model: str) -> dict[str, Any] | None:
-    """Return a model's result on SST, or None if there is none of the shipped weights."""
+    """Return a model's result on SST, or None if none was measured with the shipped weights."""
     result = kept("reproduction", f"{model}/sst")
     return result if result and is_of_the_shipped(result, model.removesuffix("_full")) else None
 
 
 def characters(model: str) -> str:
-    """Return the characters of text without labels that a model has read, and its first weights."""
+    """Return how much unlabelled text a model was trained on, and which weights it began with."""
     stages = list(history(model))
     if averaged := stages[-1].get("mean_of"):
         return characters_of_each(averaged)
@@ -72,7 +72,7 @@ def characters_of_each(parts: Iterable[Mapping[str, Any]]) -> str:
 
 
 def characters_read(part: Mapping[str, Any]) -> int:
-    """Return the characters of a training, and of those before it whose weights it began with."""
+    """Return the characters of a training and of earlier ones whose weights it began with."""
     before = characters_read(part["began_from"]) if "began_from" in part else 0
     return before + int(part["characters"])
 
@@ -97,7 +97,7 @@ def history(model: str) -> Iterator[dict[str, Any]]:
 def trainings(provenance: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the trainings that made a model, the first one first.
 
-    If the model is a mean, a training that several of its parts began with comes several times.
+    A training that several averaged models began with comes several times.
     """
     for part in provenance.get("mean_of", ()):
         yield from trainings(part)
@@ -145,7 +145,7 @@ def rows_of(model: str) -> dict[str, str]:
 
 
 def one_unit_rows(model: str) -> dict[str, str]:
-    """Return the accuracy of one unit, chosen with its cut on SST's train split, on every set."""
+    """Return one unit's accuracy on every set; SST's train split decides unit and threshold."""
     result = kept("reproduction", f"{model}/one_rule")
     if result is None:
         return {}
@@ -163,14 +163,14 @@ def one_unit_rows(model: str) -> dict[str, str]:
 
 
 def in_both(results: Iterable[Any], told: Callable[[Any], str]) -> str:
-    """Tell the results of the weights as they are shipped, in few bits, and of the full ones."""
+    """Return the results of the shipped, quantized weights and of the full weights."""
     return ", ".join(told(result) if result else "not kept" for result in results)
 
 
 def is_of_the_shipped(result: dict[str, Any], model: str) -> bool:
-    """Say whether a result belongs to the step of the run that made the shipped weights.
+    """Return whether a result is of the training step that the shipped weights come from.
 
-    The digest does not tell: the full weights have another one than those in few bits.
+    Digests cannot show this, because the full and the quantized weights have different ones.
     """
     (*_, last) = history(model)
     provenance = result["model"]["provenance"]
@@ -178,7 +178,7 @@ def is_of_the_shipped(result: dict[str, Any], model: str) -> bool:
 
 
 def named(result: dict[str, Any], model: str) -> str:
-    """Return the name of the model of a result: one that is or was shipped, or its forerunner."""
+    """Return the name of a result's model: a model that is or was shipped, or its forerunner."""
     if model not in shipped_models() or is_of_the_shipped(result, model):
         return f"`{model}`"
     read = result["model"]["provenance"]["characters"] / MILLION
@@ -257,7 +257,7 @@ def selection() -> str:
 
 
 def near_copies() -> str:
-    """Return how many held-out reviews nearly stand in the train split, too, and their bits."""
+    """Return how many held-out reviews are near copies of train reviews, and their bits."""
     found = read_result("models", "near_copies")
     counts = " and ".join(
         f"{part['copies']} of the {part['reviews']:,} of {name}"
@@ -274,7 +274,7 @@ def near_copies() -> str:
 
 
 def titles() -> str:
-    """Return how many reviews tell their stars by their title, and how many are negative."""
+    """Return how many reviews name stars in their title, and how many are negative."""
     found = read_result("models", "selection")
     with_one, with_stars = found["titles"].values()
     positive, negative = (found["sides"][side] for side in ("positive", "negative"))

@@ -1,10 +1,10 @@
-"""How far apart the areas of a model's best units are on the same sentences of SST.
+"""How far apart the AUCs of a model's best units are on the same sentences of SST.
 
 python -m experiments.neuron.areas --model amazon_1024 --data DATA \\
     --output experiments/neuron/results/amazon_1024/areas.json
 
-Compared are the first with the second, and the second with the third, of the units whose areas on
-train are largest, as the study of the model found (neuron.json).
+The first unit is compared with the second, and the second with the third. They are the units with
+the largest AUC on train in the study of the model (neuron.json).
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from transfer.neuron.ranking import area_difference
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Compare the areas of the three best units on SST's test sentences."""
+    """Compare the AUCs of the three best units on SST's test sentences."""
 
     model: Model
     data: Path
@@ -53,7 +53,7 @@ def main() -> None:
 
 
 def best_units(ranking: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the three units whose areas on train are largest, the best one first."""
+    """Return the three units with the largest AUC on train, the best one first."""
     return sorted(ranking["units"], key=lambda unit: int(unit["rank"]["area"]))[:3]
 
 

@@ -28,7 +28,7 @@ class Options:
 
     model: Model = "default"
     name: str | None = None
-    """Name of the folder of results; absent, that of --model."""
+    """Name of the folder of results. Default: the name of --model."""
     data: Path
     """The folder that holds sst/{train,val,test}.csv."""
     work: Path = Path("runs/neuron")
@@ -38,7 +38,7 @@ class Options:
     untrained: int = 3
     """Number of seeds of the untrained baseline."""
     neuron: int | None = None
-    """The unit. Default: the one of largest weight in the regression on all units."""
+    """The unit. Default: the one with the largest weight in the regression on all units."""
     results: Path = HERE / "results"
     """The folder of the models' results."""
 

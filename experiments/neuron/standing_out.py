@@ -1,4 +1,4 @@
-"""How far does the best unit of a model stand out: its area, and the second unit's, on three sets.
+"""How far the best unit of a model stands out: its AUC and the second unit's on three sets.
 
 python -m experiments.neuron.standing_out runs/standing/* --data DATA --corpora pieces reviews
 """
@@ -75,7 +75,7 @@ KIND = FeatureKind(pooling=POOLINGS)
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Measure the areas of the two best units of each run."""
+    """Measure the AUC of the two best units of each run."""
 
     runs: Annotated[tuple[Path, ...], Argument(positional=True)]
     """Run directories of main.py, each named RUN_seed_NUMBER; those with a result are skipped."""
@@ -118,7 +118,7 @@ def main() -> None:
 def read_sets(data: Path) -> dict[str, tuple[LabelledSet, list[np.ndarray]]]:
     """Return each set's texts, and which are for choosing units, for choosing C, and for testing.
 
-    Only SST has some for C. CR's are random halves; of IMDB's two splits a random part is taken.
+    Only SST has texts for C. CR is cut into random halves; IMDB gives a random part of each split.
     """
     sst, cr = (SETS[name].read(data) for name in ("sst", "cr"))
     (fold,) = sst.folds
@@ -140,9 +140,9 @@ def bits_of(loaded: LoadedModel, corpora: dict[int, Corpus]) -> float:
 
 
 def describe(parts: dict[str, list[Examples]]) -> dict[str, Any]:
-    """Return how good all units are on SST, and the two best ones of each pooling on every set.
+    """Return the accuracy of all units on SST, and the AUC of the two best units on every set.
 
-    parts: of each set as read_sets splits it, features [N, 2 H].
+    Both are given for each pooling. parts: each set as read_sets splits it, features [N, 2 H].
     """
     sst = parts["sst"]
     units = sst[0].features.shape[1] // len(POOLINGS)
@@ -159,7 +159,7 @@ def describe(parts: dict[str, list[Examples]]) -> dict[str, Any]:
 
 
 def best_two(train: Examples, test: Examples, columns: slice) -> dict[str, Any]:
-    """Return the areas on test of the two units whose areas are largest on train."""
+    """Return the AUC on test of the two units with the largest AUC on train."""
     on_train = per_feature_auc(train.features[:, columns], train.labels == 1) - 0.5
     units = np.argsort(-np.abs(on_train), kind="stable")[:2]
     values = test.features[:, columns][:, units] * np.sign(on_train[units])
@@ -178,7 +178,7 @@ def results_of(page: str, folder: Path = RESULTS) -> dict[str, list[dict[str, An
 
 
 def table(page: str, pooling: str, folder: Path = RESULTS) -> str:
-    """Return bits and areas of each run: the median of its seeds, the lowest and the highest."""
+    """Return bits and AUC of each run: the median of its seeds, the lowest and the highest."""
     rows, results = [], results_of(page, folder)
     for name, seeds in results.items():
         cells = [spread([each["bits"] for each in seeds], 3)]
@@ -196,7 +196,7 @@ def table(page: str, pooling: str, folder: Path = RESULTS) -> str:
 
 
 def draw(page: str, folder: Path) -> Figure:
-    """Draw the areas of the best and the second unit of every run, a line for each seed."""
+    """Draw the AUC of the best and the second unit of every run, a line for each seed."""
     results = results_of(page, folder)
     figure = Figure(figsize=(10.0, 1.5 + 0.9 * len(results)), layout="constrained")
     grid = figure.subplots(len(POOLINGS), len(TITLES), sharex=True, sharey=True, squeeze=False)

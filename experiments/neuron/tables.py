@@ -20,7 +20,7 @@ BASELINES = {
     "tfidf": "TF-IDF",
     "untrained": "untrained, mean of seeds",
 }
-CLEAR = 0.9  # area from which a unit separates sentiment clearly
+CLEAR = 0.9  # AUC from which a unit separates sentiment clearly
 WORDS = 8  # words that the table names in each direction
 
 
@@ -63,19 +63,19 @@ def accuracies(model: str) -> str:
 
 
 def of_largest_weight(unit: dict[str, Any]) -> str:
-    """Return a remark for the unit of largest weight; another was chosen by name."""
+    """Return a remark for the unit with the largest weight; any other unit was chosen by name."""
     return ", the one of largest weight" if unit["rank"]["weight"] == 1 else ""
 
 
 def area_of(unit: dict[str, Any]) -> str:
-    """Return a unit's area under the ROC curve on test, mirrored as on train, with its interval."""
+    """Return a unit's AUC on test with its interval; 1 - AUC if its polarity is negative."""
     areas = [unit["test_area"], *unit["test_area_interval"]]
     low, area, high = sorted(areas if unit["polarity"] > 0 else [1 - area for area in areas])
     return f"{area:.3f} ({low:.3f} to {high:.3f})"
 
 
 def difference_of(apart: dict[str, Any]) -> str:
-    """Return how much larger the area of the first unit is, with its interval."""
+    """Return how much larger the first unit's AUC is, with its interval."""
     low, high = apart["difference_interval"]
     return f"{apart['difference']:.3f} ({low:.3f} to {high:.3f})"
 

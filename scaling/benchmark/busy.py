@@ -51,7 +51,7 @@ class BusyOptions:
     rounds: PositiveInt = 3
     """Rounds; in each, every kind of work runs once alone and once next to the busy processes."""
     seconds: PositiveFloat = 5.0
-    """Least length of a turn."""
+    """Seconds that each measurement in a round takes, at least."""
     work: tuple[str, ...] = ("train", "classify", "featurize")
     """Kinds of work to measure."""
     output: Path | None = None

@@ -61,12 +61,12 @@ def from_inputs(problem: Problem, recurrence: Recurrence = fused_mlstm) -> Forwa
 
 
 def own_products(problem: Problem, tiles: "Tiles") -> Forward:
-    """Ours as the first layer runs it, with two Triton kernels a byte, which multiply too."""
+    """Ours as the first layer runs it, with two Triton kernels per byte that also multiply."""
     return from_table(problem, partial(triton_mlstm, tiles=tiles))
 
 
 def fastest_tiles(problem: Problem, *, backward: bool) -> "Tiles":
-    """Return the tiles for `own_products`: the fastest here of those about as large as its own."""
+    """Return the tiles for `own_products`: the fastest here of those near its default size."""
     from model.fused.cuda.triton_products import candidates, tiles_for
 
     short = Problem.draw(replace(problem.shape, T=min(SHORT, problem.shape.T)))
@@ -83,7 +83,7 @@ def fastest_tiles(problem: Problem, *, backward: bool) -> "Tiles":
 
 
 def captured_alone(work: Callable[[], Result], device: torch.device) -> Callable[[], Result]:
-    """Return work that has CUDA graphs of its own on a GPU, where other work has other sizes."""
+    """Give work its own CUDA graphs on a GPU, since other work has other sizes."""
     if device.type != "cuda":
         return work
     graphs, inference = Graphs(), InferenceGraphs()
@@ -92,7 +92,7 @@ def captured_alone(work: Callable[[], Result], device: torch.device) -> Callable
         with captured_by(graphs, inference):
             return work()
 
-    captured()  # a window without a gradient is captured when its size comes again
+    captured()  # a window without a gradient is captured only when its size recurs
     return captured
 
 

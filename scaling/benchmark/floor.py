@@ -32,8 +32,8 @@ def gemm_floor(
     """Return the work of one window.
 
     inputs: how many inputs are projected; None: one for every byte and lane. ours: also try our
-    products on Intel AMX, where there is one. choose: of the routines for a product, whose
-    first is plain torch's.
+    products on Intel AMX, if the CPU has it. choose: picks one of the routines for a product, of
+    which the first is plain torch.
     """
     s, products = problem.shape, Products(ours, choose)
     rows, H, E = s.T * s.B, s.H, s.E
@@ -133,7 +133,7 @@ def library_packed(a: Tensor, w: Tensor) -> list[Work]:
 class Replayed:
     """Work captured in a CUDA graph, so that launching it costs nothing.
 
-    The graph reads and writes the tensors of the work but does not keep them, so this does.
+    The graph reads and writes the tensors of the work but does not keep them alive; this does.
     """
 
     def __init__(self, work: Work, capture: Capture, device: torch.device):

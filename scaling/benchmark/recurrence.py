@@ -35,16 +35,16 @@ if TYPE_CHECKING:
     from model.fused.cuda.triton_products import Tiles
 
 SLOW = {"loop_2018": loop_2018, "reference": reference}
-# In tables of ratios: ours, as it is chosen by itself, and what their ratios begin with.
+# Our implementations, the automatic choice first, each with the prefix of its ratios' names.
 OURS = {"fused": "", "fused_from_inputs": "from_inputs_", "own_products": "own_products_"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrenceOptions(MeasureOptions):
-    """One layer over one window: ours, the per-byte loops, torch's LSTM, the floor.
+    """One layer over one window: ours, the per-byte loops, torch's LSTM, the lower bound.
 
-    On a GPU with Triton also `own_products`, two kernels a byte, with the fastest tiles there, and
-    the physical limit, if the GPU is listed.
+    On a GPU with Triton also `own_products`, two kernels per byte with the fastest tiles on this
+    GPU, and the physical limit, if the GPU is listed.
     """
 
     embedding_size: PositiveInt = 64
@@ -99,7 +99,7 @@ def characters_at_limit(shape: Sizes) -> float | None:
 
 
 def _against_all(seconds: Timings, shape: Sizes) -> dict[str, dict[str, float]]:
-    """Return how many times as fast ours are: each as every other, the last also as `fused`."""
+    """Return how many times as fast each of ours is as the others, own_products also as fused."""
     others = [name for name in seconds if name not in OURS]
     against = {}
     for ours, prefix in OURS.items():

@@ -28,8 +28,8 @@ from .timing import interleave, rates, ratio
 DATA = "data"
 REST = "rest"
 BACKWARD = "autograd::engine::evaluate_function: "
-# Events of a step by the part that they belong to; the first that fits takes an event with all that
-# ran inside it, except weight gradients, which run inside the backward pass of the recurrence.
+# Patterns of the events in each part of a step; the first match counts. An event includes what ran
+# inside it, except other parts, such as weight gradients in the recurrence's backward pass.
 PARTS = {
     DATA: DATA,
     "weight gradients": f"{PRODUCT}|{BACKWARD}_AttachBackward",
@@ -92,7 +92,7 @@ def measure_step(options: StepOptions) -> dict[str, Any]:
 
 
 def profile_step(step: Callable[[], object], rounds: int) -> dict[str, Any]:
-    """Return medians over profiled steps: `milliseconds` of the step and of each part, `share`.
+    """Return medians over profiled steps: `milliseconds` of the step and its parts, and `share`.
 
     step: makes one training step; what it does under `record_function(DATA)` is data.
     """

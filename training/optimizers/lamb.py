@@ -25,8 +25,8 @@ def make_lamb(
         r = m / (sqrt(v) + epsilon) + weight_decay w        w <- w - lr |w| / |r| r
 
     with phi(|w|) = |w|, so nothing is clamped, and |w| / |r| = 1 where either is 0. The bias of m
-    and v is not corrected: but for weight decay and epsilon, |r| divides it out, and the paper's
-    appendix finds that warm-up does the same.
+    and v is not corrected. Apart from weight decay and epsilon, dividing by |r| cancels it, and the
+    paper's appendix finds that warm-up has the same effect.
     Raises InputError if the package is missing.
     """
     try:
@@ -37,9 +37,9 @@ def make_lamb(
         ) from error
 
     class OverflowSkippingLamb(SkipsOverflows, Lamb):
-        """On a GPU it takes the step in any case, and puts back what an overflow has changed.
+        """Skips overflowed steps; on a GPU it takes the step and undoes it after an overflow.
 
-        Only the count of steps is then one too high; nothing here depends on it.
+        The count of steps is then one too high, but nothing here depends on it.
         """
 
         @torch.no_grad()
@@ -59,7 +59,7 @@ def make_lamb(
         betas=betas,
         eps=EPSILON,
         weight_decay=weight_decay,
-        weight_decouple=False,  # in r, as the paper has it
+        weight_decouple=False,  # weight decay is part of r, as in the paper
         adam_debias=True,  # else lr is divided by 1 - beta1^t: half of a correction
     )
     optimizer.clamp = math.inf  # of |w|; 10 by default

@@ -15,18 +15,18 @@ from .overflow import SkipsOverflows, undone_if
 # takes singular values in (0, 1] to within 0.3 of 1.
 A, B, C = 3.4445, -4.7750, 2.0315
 ITERATIONS = 5
-OBLONG = 1.5  # from this ratio of the sides on, the Gram form needs fewer operations
+OBLONG = 1.5  # ratio of the sides from which the Gram form needs fewer operations
 RMS_OF_ADAM = 0.2  # Liu et al. 2025 (arXiv:2502.16982), section 2.2: so one rate fits both
-TINY = torch.finfo(torch.float32).tiny  # keeps zeros zeros where they are divided
+TINY = torch.finfo(torch.float32).tiny  # least divisor, so that a zero matrix stays zero
 
 
 class Muon(SkipsOverflows, torch.optim.Muon):
     """torch's Muon with its rate matched to Adam's and fewer operations.
 
-    torch multiplies the whole matrix in every iteration, in bfloat16. So do we in 16 bits, by our
-    own products where a CPU has Intel AMX. In fp32, for the gates' [4H, H], the
-    iterations multiply matrices [H, H]. This takes a third of the time on a CPU whose bf16 is slow,
-    and the update does not depend on the order of a gradient's sums.
+    torch multiplies the whole matrix in every iteration, in bfloat16. With 16-bit products we do
+    so, too, with our own kernels if the CPU has Intel AMX. With fp32, the iterations for the gates'
+    [4H, H] multiply only matrices [H, H]. This takes a third of the time on a CPU whose bf16 is
+    slow, and the update does not depend on the order of a gradient's sums.
     """
 
     def __init__(self, matrices: list[nn.Parameter], *, dtype: torch.dtype, **settings: Any):

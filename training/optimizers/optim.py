@@ -28,7 +28,7 @@ MAX_LEARNING_RATE = 3e-3  # Puri et al. 2018: the cap that large batches need
 BETAS = (0.9, 0.999)  # of Adam and LAMB; sgd takes the first as its momentum
 MUON_MOMENTUM = 0.95
 APEX_HAS = ("adam", "adamw", "lamb")
-MOST_STEPS = 10**9  # of a run: of more, the last rates would round to zero
+MOST_STEPS = 10**9  # of a run; in a longer one, the last rates would round to zero
 SHRINKING = ("adamw", "muon", "sgd")  # a step multiplies the weights by 1 - rate * weight decay
 
 Decay = Literal["linear", "constant"]
@@ -38,7 +38,7 @@ Decay = Literal["linear", "constant"]
 class Schedule:
     """The learning rates of a run. OptimConfig describes the fields after `steps`.
 
-    Raises InputError if steps of the run would have a rate of zero or below, and so learn nothing.
+    Raises InputError if a step of the run would have a rate of zero or less and so learn nothing.
     """
 
     peak: float
@@ -123,17 +123,17 @@ class OptimConfig:
     hold: Fraction = 0.0
     """Fraction of the steps after the warm-up during which the rate stays at its peak."""
     cooldown_steps: PositiveInt | None = None
-    """Steps over which the rate falls in a straight line to zero, where the run ends. A resume with
-    this option begins it immediately. Default: no cooldown, only the schedule."""
+    """Steps over which the rate falls linearly to zero; then the run ends. A resume with this
+    option begins the cooldown immediately. Default: no cooldown, only the schedule."""
     cooldown_from: Annotated[NonNegativeInt | None, SAVED] = None
-    """Step after which the cooldown begins: where the run was resumed with cooldown_steps. Default:
+    """Step after which the cooldown begins, set when a run is resumed with cooldown_steps. Default:
     the cooldown takes the last steps of the run."""
     clip_norm: PositiveFloat | None = None
     """Largest norm of the gradient, after unscaling. Default: no clipping."""
     weight_decay: NonNegativeFloat = 0.0
     """Weight decay: decoupled from the gradient in adamw, muon and lamb, added to it in adam and
-    sgd. It shrinks every tensor, biases, embedding and weight norm's gains too. A matrix under
-    weight norm has the size of its gains: there it only makes later steps turn the rows more."""
+    sgd. It shrinks every tensor, biases, embedding and weight norm's gains too. Under weight norm
+    the gains set a matrix's size: shrinking its rows only makes later steps turn them more."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "optim.")
@@ -173,7 +173,7 @@ class OptimConfig:
         return steps if begin is None else begin + (self.cooldown_steps or 0)
 
     def without_cooldown(self) -> "OptimConfig":
-        """Return the settings of a run whose rate follows its decay alone."""
+        """Return these settings without the cooldown."""
         return replace(self, cooldown_steps=None, cooldown_from=None)
 
     def schedule(self, steps: int, lanes: float) -> Schedule:
@@ -204,9 +204,8 @@ def make_optimizers(
 ) -> list[torch.optim.Optimizer]:
     """Build the optimisers. The trainer sets every learning rate before every step.
 
-    muon_dtype: returns the dtype of Muon's products, the same on all ranks, which agree on it; not
-    called for another optimiser. Raises InputError if the config needs a package or a GPU that is
-    missing.
+    muon_dtype: returns the dtype of Muon's products, on which all ranks agree; called only for
+    muon. Raises InputError if the config needs a package or a GPU that is missing.
     """
     if config.name != "muon":
         return [_make_optimizer(config.name, list(model.parameters()), config)]
@@ -248,11 +247,11 @@ def _make_optimizer(
 def make_sgd(
     parameters: Sequence[nn.Parameter], weight_decay: float, *, fused: bool
 ) -> torch.optim.Optimizer:
-    """Build SGD with momentum; fused, it skips a step that overflowed without waiting for a GPU."""
+    """Build SGD with momentum; if fused, it skips overflowed steps without waiting for the GPU."""
     sgd = torch.optim.SGD(
         parameters, lr=0.0, momentum=BETAS[0], weight_decay=weight_decay, fused=fused
     )
-    if fused:  # else torch's kernel leaves the momentum without values if its first step overflows
+    if fused:  # else torch's kernel leaves the momentum uninitialized if its first step overflows
         for parameter in parameters:
             sgd.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
     return sgd

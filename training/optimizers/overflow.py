@@ -1,4 +1,4 @@
-"""Steps of fp16 that overflowed, skipped without waiting for the GPU to say so."""
+"""Skips fp16 steps that overflowed, without waiting for the GPU to report it."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -8,14 +8,14 @@ from torch import Tensor
 
 
 class SkipsOverflows:
-    """An optimizer of which a GradScaler does not ask, in every step, whether it overflowed."""
+    """An optimizer that skips overflowed steps itself, so that its GradScaler need not wait."""
 
     _step_supports_amp_scaling = True  # a GradScaler sets what follows
-    grad_scale: Tensor | None = None  # never: gradients are unscaled before
-    found_inf: Tensor | None = None  # above 0 if the step is to change nothing
+    grad_scale: Tensor | None = None  # stays None: gradients are unscaled before
+    found_inf: Tensor | None = None  # above 0 if the step must change nothing
 
     def overflowed(self) -> bool | Tensor:
-        """Return whether the step is to change nothing; on a GPU a tensor, not waited for."""
+        """Return whether the step must change nothing; on a GPU as a tensor, without waiting."""
         assert self.grad_scale is None
         overflow = self.found_inf
         if overflow is None:
@@ -25,7 +25,7 @@ class SkipsOverflows:
 
 @contextmanager
 def undone_if(overflow: bool | Tensor, tensors: Sequence[Tensor]) -> Iterator[None]:
-    """Let tensors change within; if `overflow` is a tensor that is true, put them back after it."""
+    """Undo changes to the tensors made in this context if `overflow` is a tensor that is true."""
     if not isinstance(overflow, Tensor):
         yield
         return

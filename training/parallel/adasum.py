@@ -53,12 +53,12 @@ class AdasumExchange(Exchange):
         return lanes / self.world.size
 
     def gradient_scale(self, batches: Sequence[Batch]) -> Tensor:
-        """Return the factor of the nats that makes this rank's mean per token."""
+        """Return the factor that turns this rank's nats into its mean per token."""
         tokens = torch.stack([(batch.targets != IGNORED).sum() for batch in batches]).sum()
         return 1 / tokens.clamp(min=1)
 
     def overflow_on_any_rank(self, overflow: Tensor) -> Tensor:
-        """Ask the other ranks, whose gradients differ."""
+        """Return whether any rank's gradients overflowed; with Adasum they differ by rank."""
         dist.all_reduce(overflow, op=dist.ReduceOp.MAX)
         return overflow
 
@@ -77,7 +77,7 @@ class AdasumExchange(Exchange):
 
 
 def check_pairs(ranks: int) -> None:
-    """Raise InputError unless so many ranks can be paired until one is left."""
+    """Raise InputError unless the number of ranks is a power of two."""
     if ranks & (ranks - 1):
         raise InputError(
             f"parallel.combine adasum combines ranks in pairs, until one is left: start a power of "
@@ -119,7 +119,7 @@ class Adasum:
     def _scatter(self, vector: Tensor, sizes: Sequence[int]) -> tuple[Tensor, list[int]]:
         """Give every rank an equal part of all ranks' vectors [n].
 
-        Returns this rank's, [ranks, n / ranks], and how many of its columns are each tensor's.
+        Returns this rank's part, [ranks, n / ranks], and how many of its columns each tensor has.
         """
         width = len(vector) // self.ranks
         vectors = vector.new_empty(self.ranks, width)

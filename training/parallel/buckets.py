@@ -129,16 +129,16 @@ class Exchange:
         return 0.0
 
     def lanes_averaged(self, lanes: int) -> float:
-        """Return how many of the lanes an optimiser's gradient averages: its rate depends on it."""
+        """Return over how many of the lanes a gradient is averaged; the rate depends on it."""
         return lanes
 
     def gradient_scale(self, batches: Sequence[Batch]) -> float | Tensor:
-        """Return the factor of a step's nats that makes the mean of all ranks per token."""
+        """Return the factor that turns a step's nats into the mean per token over all ranks."""
         return self.world.size / sum(batch.transitions for batch in batches)
 
     @contextmanager
     def during_backward(self) -> Iterator[None]:
-        """Within it, run a step's last backward pass; then every gradient is the ranks' mean."""
+        """Run a step's last backward pass in this context; gradients become the ranks' mean."""
         yield
 
     def overflow_on_any_rank(self, overflow: Tensor) -> Tensor:
@@ -157,9 +157,9 @@ class Exchange:
 class BucketSender:
     """Sends buckets of gradients and counts what it sends and waits for.
 
-    DDP keeps it as the state of its hook, in C++, which Python's collector does not see. It must
-    therefore hold no reference to DDP: neither would be freed, nor the process group and gloo's
-    threads, which sometimes abort when the interpreter exits.
+    DDP keeps the sender in C++, as the state of its hook, where Python's garbage collector does not
+    see it. If the sender held a reference to DDP, neither would be freed, nor would the process
+    group and gloo's threads, which sometimes abort when the interpreter exits.
     """
 
     def __init__(self, world: World, dtype: torch.dtype):
@@ -201,15 +201,15 @@ class BucketedExchange(Exchange):
             _Leaves(self.leaves.all), bucket_cap_mb=bucket_cap_mb, gradient_as_bucket_view=True
         )
         self._rehearse(loss_of_one_token)
-        # From here on: the sender does not count DDP's first gradients.
+        # Registered only now, so that the sender does not count DDP's first gradients.
         self.ddp.register_comm_hook(sender, type(sender).send)
 
     def _rehearse(self, loss_of_one_token: LossOfOneToken) -> None:
         """Send the gradients of one token, so that every step has the same layout of buckets.
 
-        DDP changes the layout, to the order of the first gradients, after it has sent those. gloo
-        adds three ranks' numbers in an order that depends on their place in a bucket: without this,
-        the first step after a resume would differ from that of an uninterrupted run.
+        After sending the first gradients, DDP changes the layout to their order. gloo adds three
+        ranks' numbers in an order that depends on their place in a bucket. Without this rehearsal,
+        the first step after a resume would differ from the same step of an uninterrupted run.
         """
         self.ddp()
         loss_of_one_token(self.leaves).backward()

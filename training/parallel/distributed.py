@@ -17,8 +17,8 @@ from typing import Literal, NoReturn
 import torch
 import torch.distributed as dist
 
-# Its functions take the current group as a default argument. DDP imports it too, but when the group
-# exists: the default would then hold the group, and gloo's threads, until the interpreter exits.
+# Imported early: its functions take the current group as a default argument. DDP imports it once a
+# group exists: the default would then hold it, and gloo's threads, until the interpreter exits.
 import torch.distributed.nn
 from torch import Tensor
 
@@ -123,8 +123,8 @@ class World:
 
         A single rank gets its own tensor back.
 
-        everywhere: on every rank; else only the main rank has the whole, each other one its part.
-        A GPU holds one rank's part at a time.
+        everywhere: return the whole on every rank; otherwise the main rank alone gets the whole,
+        and each other rank its own part. A GPU holds one rank's part at a time.
         """
         if self.size == 1:
             return own
@@ -296,7 +296,7 @@ def _share_cores(store: dist.Store, rank: int, size: int) -> None:
 
 
 def _machine() -> str:
-    """Return one word that no other machine has; some have the same name."""
+    """Return a word that identifies this machine, since host names may not be unique."""
     with suppress(OSError):
         return f"{socket.gethostname()}/{BOOT.read_text().strip()}"
     return socket.gethostname()
@@ -305,14 +305,14 @@ def _machine() -> str:
 def own_part(
     rank: int, places: Sequence[tuple[str, int]], processes: int | None, quota: float
 ) -> int:
-    """Return how many cores are a rank's part of its machine, at least one.
+    """Return how many cores of its machine a rank gets, at least one.
 
-    A rank divides its cores among those that may run on them, too, and keeps all of them if it was
-    bound to cores of its own (taskset, srun --cpu-bind).
+    A rank's cores are divided evenly among the ranks that may run on them. A rank that was bound to
+    cores of its own (taskset, srun --cpu-bind) keeps all of them.
 
-    places: each rank's machine, and the cores on which it may run, as bits. processes: the ranks of
-    a machine, if the launcher sets it. quota: of time, in cores, for all of them together; infinity
-    without one.
+    places: each rank's machine, and a bit mask of the cores on which it may run. processes: ranks
+    per machine, if the launcher sets it. quota: CPU time, in cores, for all of a machine's ranks
+    together; infinity if there is no quota.
     """
     machine, own = places[rank]
     neighbours = [cores for peer, cores in places if peer == machine]
@@ -325,7 +325,7 @@ def own_part(
 
 
 def _exchange(store: dist.Store, rank: int, size: int, name: str, text: str) -> list[str]:
-    """Return the text that each rank gives under this name, which is used once."""
+    """Return every rank's text under this name, which must not be used twice."""
     store.set(f"{name}/{rank}", text)
     keys = [f"{name}/{peer}" for peer in range(size)]
     store.wait(keys, JOIN)
@@ -359,7 +359,7 @@ def _check_devices(names: Sequence[str]) -> None:
 
 
 def _temporary(error: Exception) -> str:
-    """Return what to print before an error that another attempt may not have; "" for others."""
+    """Return what to print before an error that may not recur on another attempt; else ""."""
     text = str(error).lower()
     if isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo" in text):
         return "lost a peer: "
@@ -384,7 +384,7 @@ def _leave_at_once(line: str) -> NoReturn:
 
 
 def device_of_rank(device: TrainingDevice, local_rank: int = 0) -> torch.device:
-    """Return the GPU of this rank, from then on torch's current one; the CPU if it can use none.
+    """Return this rank's GPU and make it torch's current one; the CPU if there is no usable GPU.
 
     A process may see all GPUs of its machine, or only its own, as with Slurm's --gpus-per-task.
     `launched` checks that no two ranks have the same one. Raises InputError if `cuda` is asked for

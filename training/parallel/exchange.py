@@ -40,8 +40,8 @@ class ParallelConfig:
     checkpoints, or in proportion to these numbers."""
     combine: Literal["mean", "adasum"] = "mean"
     """How the ranks' work is combined: the mean of their gradients, or Adasum (Maleki et al. 2020)
-    of the steps of each rank's optimiser, on a power of two of ranks. The papers' rule for the rate
-    then counts the lanes of one rank."""
+    of their optimisers' steps, for which the number of ranks must be a power of two. The papers'
+    rule for the rate then counts the lanes of one rank."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "parallel.")

@@ -46,10 +46,10 @@ def report_failure(error: BaseException, line: str, grace: float = GRACE) -> Non
 
 
 def _leave_it_to_the_first(file: Path, grace: float) -> None:
-    """Wait for the launcher to end this process, silently, because the first one has failed too.
+    """Wait for the launcher to end this process; leave silently if the first one has failed too.
 
-    An error of the user is usually raised by all of them, in the same words. If the first has no
-    error file, it has only lost this process: then this one continues, to report why.
+    A user's mistake usually raises the same error in all processes. If the first process has no
+    error file, it has only lost this one, which then continues, to report why.
     """
     asked_to_end: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: asked_to_end.append(number))

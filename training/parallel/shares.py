@@ -8,7 +8,7 @@ from model.errors import InputError
 
 from .distributed import EVEN, LaneSplit, World
 
-HYSTERESIS = 0.05  # of a step: lanes are divided again if that saves more
+HYSTERESIS = 0.05  # lanes are divided again if that saves more than this fraction of a step
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class Progress:
     step: NonNegativeInt = 0
 
     def as_json(self) -> dict[str, Any]:
-        """Return the counters by name. Python writes a float so that reading gives the same one."""
+        """Return the counters by name; Python's JSON keeps the exact value of a float."""
         return asdict(self)
 
     @classmethod
@@ -72,7 +72,7 @@ class CheckpointStore:
         self.folder, self.keep = folder, keep
 
     def complete(self) -> list[Path]:
-        """Return the checkpoints, oldest first; a rename made each of them whole."""
+        """Return the complete checkpoints, oldest first; a folder is renamed once it is whole."""
         return step_folders(self.folder)
 
     @contextmanager

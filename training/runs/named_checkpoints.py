@@ -45,7 +45,7 @@ BEFORE_COOLDOWN = "before-cooldown"
 def find_checkpoint(folder: Path, name: str | None) -> Path | None:
     """Return the checkpoint of that name, or the newest; None if a run has none yet.
 
-    It is for the main rank. Raises InputError if there is none of that name.
+    Call it on the main rank only. Raises InputError if there is none of that name.
     """
     recover_folders(folder, PretrainingDirectory.files())
     return whole_checkpoint(folder, name)
@@ -67,7 +67,7 @@ def checkpoints_in(folder: Path) -> list[str]:
 
 
 def last_until(folder: Path, step: int) -> Path | None:
-    """Return the last checkpoint up to a step; of two, the one kept before a cooldown."""
+    """Return the last checkpoint up to a step; of two at one step, the one before a cooldown."""
     steps = {folder / name: saved_step(folder / name) for name in checkpoints_in(folder)}
     earlier = [path for path, at in steps.items() if at <= step]
     return max(earlier, key=lambda path: (steps[path], BEFORE_COOLDOWN in path.name), default=None)
@@ -86,8 +86,8 @@ def saved_step(checkpoint: Path | None) -> int:
 def keep_newest(run: PretrainingDirectory, word: str) -> None:
     """Keep copies of the newest checkpoint, of the best model and of the rows of metrics.
 
-    The checkpoint's is `word-N`, N its step; the others are named after it. Copies of that name
-    from another branch of the run get a number after it.
+    The copy of the checkpoint is called `word-N`, where N is its step; the others are named after
+    it. If copies from another branch of the run have that name, a number is added to theirs.
     """
     newest = find_checkpoint(run.checkpoints, None)
     if newest is not None:
@@ -103,7 +103,7 @@ def keep_newest(run: PretrainingDirectory, word: str) -> None:
 def rows_until(run: PretrainingDirectory, name: str | None) -> Path:
     """Return the file with the rows of metrics that led to a checkpoint, and perhaps later ones.
 
-    Those kept with it, since the run may have gone on from elsewhere; else the run's own.
+    A copy kept with the checkpoint comes first, since the run may have gone on from elsewhere.
     """
     rows = None if name is None else _rows_copy(run, name)
     return rows if rows is not None and rows.is_file() else run.metrics
@@ -121,13 +121,14 @@ def _make_room(run: PretrainingDirectory, name: str, newest: Path) -> None:
 
 
 def go_back(run: PretrainingDirectory, name: str) -> None:
-    """Make a checkpoint the newest of its run, and what came after it a separate run in its folder.
+    """Make a checkpoint the newest of its run; move what came after it to a run of its own.
 
-    `aside-step-N/`, N the last step there, has the config, the rows, the model and the later
-    checkpoints; if that name is taken, `aside-step-N-2/`. Another checkpoint of the same step is
-    from another branch, and counts as later; so do all where the run has not come as far. The model
-    stays only if it was the best at the checkpoint; if it was not, the copy kept with the
-    checkpoint may be. Rows kept with it come back. A kill loses nothing.
+    The config, the rows, the model and the later checkpoints go to `aside-step-N/` in the run's
+    folder, N being the last step there, or to `aside-step-N-2/` if that name is taken. A different
+    checkpoint of the same step is from another branch and counts as later. If the run has not come
+    as far as this step, all of its checkpoints count as later. The model stays only if it was the
+    best at the checkpoint; otherwise the copy kept with the checkpoint is restored if it was. Rows
+    kept with the checkpoint are restored, too. A kill loses nothing.
     """
     checkpoint = run.checkpoints / name
     step, own = saved_step(checkpoint), step_folders(run.checkpoints)
@@ -169,7 +170,7 @@ def _is_best_of(model: Path, checkpoint: Path) -> bool:
 
 
 def has_score(model: Path, bits: float | None) -> bool:
-    """Return whether a model exists and records this score as its own when it was the best."""
+    """Return whether a model exists and records this score as the best."""
     return bits is not None and bits == _provenance(model).get("best_valid_bits_per_character")
 
 

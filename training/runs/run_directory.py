@@ -67,7 +67,7 @@ class RunDirectory:
         return (*cls.MODEL_FILES, *cls.CHECKPOINT_FILES, *copied, cls.CONFIG_FILE)
 
     def check_own(self) -> None:
-        """Raise InputError if to write here would change or delete what the run did not write."""
+        """Raise InputError if writing here would change or delete what the run did not write."""
         checkpoints = self.checkpoints.glob("*") if self.checkpoints.is_dir() else ()
         for part in (*self.parts, *checkpoints):
             check_no_link(part)
@@ -82,7 +82,7 @@ class RunDirectory:
     def check_empty(self) -> None:
         """Raise InputError if something is in the folder that a new run would mix with."""
         names = sorted(path.name for path in self.folder.iterdir() if path.name[0] != ".")
-        if not names:  # but what an interrupted start may leave
+        if not names:  # nothing, or only what an interrupted start may leave
             return
         if self.config.is_file():
             remedy = self.EXISTS.format(folder=self.folder)

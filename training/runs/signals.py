@@ -10,7 +10,7 @@ from ..parallel.launcher import TEMPORARY_FAILURE
 SIGNALS = [
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 ]
-ECHO_SECONDS = 5.0  # a signal within these is the same request
+ECHO_SECONDS = 5.0  # signals this close together are one request
 
 
 class StopRequest:
