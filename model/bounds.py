@@ -1,7 +1,7 @@
 """Checks values against the types and bounds that a dataclass declares.
 
-Configs of runs, descriptions of models, classifiers and corpora, and the counters of checkpoints
-are read in this way.
+Used for run configs, for descriptions of models, classifiers and corpora, and for the counters in
+checkpoints.
 """
 
 import math
@@ -44,8 +44,8 @@ class Bound:
 
 
 SAVED = "saved"
-"""Marks a field, as in `heads: Annotated[int, SAVED]`, that files keep and only code sets: no
-command has it as an option."""
+"""Marks a field that files store but only code sets, as in `heads: Annotated[int, SAVED]`: it is
+not an option of any command."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Argument:
     help: str | None = None  # absent: the field's docstring
     name: str | None = None  # absent: the field's name
     metavar: str | None = None
-    separator: str | None = None  # between the values of a tuple, which are one word then
+    separator: str | None = None  # between the values of a tuple, given as one word
     positional: bool = False
     is_flat: bool = False  # of a dataclass: its options have no prefix
 
@@ -71,11 +71,11 @@ Filled = TypeVar("Filled")
 
 
 def fill(kind: type[Filled], content: object, place: object, prefix: str = "") -> Filled:
-    """Return a dataclass, with those in it, from the content of a JSON or TOML file.
+    """Build a dataclass, and those nested in it, from the content of a JSON or TOML file.
 
-    kind: if it has `OTHER_KEYS = True`, keys that it does not know are ignored. place: the file,
-    and prefix: the section, to name in errors. Raises InputError for an unknown or a missing key,
-    and for a value of another type or out of bounds.
+    kind: if it has `OTHER_KEYS = True`, unknown keys are ignored. place, prefix: the file and the
+    section to name in errors. Raises InputError for an unknown or a missing key, and for a value of
+    another type or out of bounds.
     """
     try:
         return _filled(kind, content, prefix)
@@ -149,7 +149,7 @@ def _row_of(hint: Any) -> Any:
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Return whether a value has a type: True is no number, and a whole number is a float, too."""
+    """Return whether a value has a type. True is not a number; a whole number is also a float."""
     origin, args = get_origin(hint), get_args(hint)
     if hint is Any or hint is None:
         return hint is Any or value is None
@@ -199,13 +199,13 @@ def _check(name: str, value: Any, number: Any, bounds: list[Bound], *, whole: bo
 
 
 def _other_types(parts: list[Any]) -> tuple[type, ...]:
-    """Return the types besides numbers that a setting may have, such as a path's or None's."""
+    """Return the types other than numbers that a setting may have, such as Path or NoneType."""
     types = (part for part in parts if isinstance(part, type) and get_origin(part) is None)
     return tuple(part for part in types if part not in (int, float))
 
 
 def _parts_of(hint: Any) -> Iterator[Any]:
-    """Yield a type, the types and the annotations in it."""
+    """Yield a type, and all types and annotations nested in it."""
     yield hint
     for part in get_args(hint):
         yield from _parts_of(part)

@@ -27,7 +27,7 @@ def is_whole(value: Any) -> bool:
 
 
 def checked_whole(name: str, value: Any, least: int, most: int | None = None) -> int:
-    """Return a whole number as Python's; InputError unless it is from `least` to `most`."""
+    """Return a whole number as an int; InputError unless it is from `least` to `most`."""
     if not is_whole(value) or value < least or (most is not None and value > most):
         bounds = f"of {least:,} or more" if most is None else f"from {least:,} to {most:,}"
         raise InputError(f"{name} is {reprlib.repr(value)}; it must be a whole number {bounds}")

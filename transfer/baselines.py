@@ -1,4 +1,4 @@
-"""Baselines with which an accuracy has to be compared, on the same split."""
+"""Baselines to compare an accuracy with, on the same split."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ TFIDF_C_GRID = tuple(2.0**exponent for exponent in range(-2, 9))
 
 @dataclass(frozen=True)
 class Baseline:
-    """Features of texts, and regressions on them, of which the validation set chooses one."""
+    """Features of texts, and regressions on them; the validation set chooses one of these."""
 
     title: str
     features: Callable[[], Any]  # a vectorizer, not fitted yet
@@ -115,7 +115,7 @@ def fit_baseline(baseline: Baseline, train: LabelledSet, val: LabelledSet) -> Fi
 def bag_of_words() -> TfidfVectorizer:
     """Return TF-IDF of words and word pairs, not fitted yet.
 
-    A word is what scikit-learn takes for one: two or more letters or digits, without the marks.
+    Words are scikit-learn's: two or more letters or digits, without punctuation.
     """
     return TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
 
@@ -129,7 +129,7 @@ def words_and_characters() -> FeatureUnion:
 
 
 def word_runs() -> CountVectorizer:
-    """Return which runs of 1 to 3 words a text has, not fitted yet; a mark is a word, too."""
+    """Return a vectorizer of runs of 1 to 3 words, not fitted yet; punctuation marks are words."""
     return CountVectorizer(ngram_range=(1, 3), binary=True, token_pattern=r"\w+|[^\w\s]")
 
 

@@ -66,8 +66,8 @@ def run_transfer(
 ) -> dict[str, Any]:
     """Transfer a model to a labelled task and write everything to `output`.
 
-    sets: train, val, test; pooling: how states become features, several side by side; untrained:
-    how many seeds that baseline has. Returns the content of `results.json`. Raises InputError if
+    sets: train, val, test; pooling: how states become features, several concatenated; untrained:
+    number of seeds of that baseline. Returns the content of `results.json`. Raises InputError if
     train or val has a single class, or if every text of train is empty.
 
     Example:
@@ -148,7 +148,7 @@ def as_classifier(
     classes: tuple[str, ...],
     pooling: tuple[Pooling, ...] = ("last",),
 ) -> Classifier:
-    """Return the regression on all units, with this pooling and the top unit's place.
+    """Return the regression on all units as a classifier, with its pooling and its top unit.
 
     With two classes, val decides the threshold.
     """
@@ -248,7 +248,7 @@ def measure_baselines(
     seed: int = 0,
     untrained: int = 1,
 ) -> dict[str, Any]:
-    """Return the baselines of the accuracies on test, each with its interval.
+    """Return the accuracies of the baselines on test, each with its interval.
 
     sets: train, val, test. `untrained` models of the same architecture, each with its own seed,
     read all texts; their accuracy is the mean over the seeds.

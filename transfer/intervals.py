@@ -15,11 +15,10 @@ BAND = (10, 90)  # percentiles of the draws
 def over_draws(accuracies: Sequence[float], tested: int) -> dict[str, Any]:
     """Return mean, band and intervals of several draws' accuracies on one test set.
 
-    tested: the number of its examples. `draw_interval` predicts a further draw on other examples;
-    `mean_interval` is the 95 % t interval of the mean on these examples, from 0 to 1, None for one;
-    `test_interval` is Wilson's at the mean: for other examples, so that more draws do not make it
-    smaller. `band`, the middle four fifths of the draws, is not an interval: for one draw it is a
-    point.
+    tested: the number of test examples. `draw_interval` predicts one more draw on other examples.
+    `mean_interval` is the 95 % t interval of the mean on these examples, cut to 0 and 1; None for
+    one draw. `test_interval` is Wilson's at the mean, for other examples: more draws do not narrow
+    it. `band`, the middle four fifths of the draws, is not an interval: for one draw it is a point.
     """
     values = np.array(accuracies)
     mean = float(values.mean())
@@ -42,10 +41,10 @@ def _mean_interval(values: np.ndarray) -> list[float]:
 def fold_interval(accuracies: Sequence[float], interval: Sequence[float]) -> list[float]:
     """Return the wider of two 95 % intervals of the accuracy over all folds.
 
-    accuracies: of each fold; interval: Wilson's of all examples together, which holds if folds
-    differ by chance alone. The other is the t interval of the folds' mean, within 0 and 1: wider if
-    the fit differs from fold to fold. Folds share training examples, so it, too, is a little too
-    narrow. If the given one is already wider, as in new results, it is returned.
+    accuracies: one per fold. interval: Wilson's over all examples, valid if folds differ by chance
+    alone. The other is the t interval of the folds' mean, cut to 0 and 1, which is wider if the fit
+    differs from fold to fold. It is still a little too narrow, since folds share training examples.
+    `interval` itself is returned if it is already the wider one, as in new results.
     """
     if len(accuracies) < 2:
         return list(interval)
@@ -54,12 +53,12 @@ def fold_interval(accuracies: Sequence[float], interval: Sequence[float]) -> lis
 
 
 def draw_interval(accuracies: Sequence[float], tested: int) -> list[float]:
-    """Return a 95 % interval for the accuracy of one more draw on all examples of the tested kind.
+    """Return a 95 % interval for one more draw's accuracy on the population of test examples.
 
-    accuracies: of D draws on the same `tested` examples. Two uncertainties add in squares on either
-    side of the mean (Zou and Donner 2008): that of the tested examples, by Wilson's interval, and
-    that of the draw, by the t interval of one more draw, s sqrt(1 + 1/D), for normally distributed
-    draws. With one draw, whose spread is unknown, it is Wilson's for that draw.
+    accuracies: of D draws on the same `tested` examples. On either side of the mean, the squares of
+    two margins add up (Zou and Donner 2008): Wilson's, for the choice of test examples, and that of
+    the t interval of one more draw, s sqrt(1 + 1/D), for normally distributed draws. With a single
+    draw, whose spread is unknown, it is Wilson's interval for that draw.
     """
     values = np.array(accuracies)
     mean, count = float(values.mean()), len(values)
@@ -75,14 +74,14 @@ def paired_difference(before: np.ndarray, after: np.ndarray) -> dict[str, Any]:
     """Return the accuracy lost between two classifiers on the same examples, with its interval.
 
     before, after: bool [N], which examples each has right. The 95 % interval is Wald's for paired
-    proportions. If all examples have the same loss, Wald's would be a point; then it is that of
-    Agresti and Min (2005, Statistics in Medicine 24), Wald's with a half added to each of the four
+    proportions. If all examples change alike, Wald's would be a point. Then the interval is Agresti
+    and Min's (2005, Statistics in Medicine 24): Wald's with a half added to each of the four
     counts.
     """
     change = before.astype(np.float64) - after
     lost = float(change.mean())
     if change.min() == change.max():
-        # The halves are two more examples, of which one has lost or won.
+        # The four halves add two examples, of which one has lost or won.
         count = len(change) + 2
         middle = len(change) * lost / count
         spread = ((abs(lost) * len(change) + 1) / count - middle**2) ** 0.5
@@ -92,7 +91,7 @@ def paired_difference(before: np.ndarray, after: np.ndarray) -> dict[str, Any]:
 
 
 def packed_answers(right: np.ndarray) -> str:
-    """Return which examples were answered rightly, bool [N], as a digit for four of them."""
+    """Pack which examples were answered correctly, bool [N], into a hex digit for each four."""
     return np.packbits(right).tobytes().hex()
 
 
@@ -104,11 +103,11 @@ def unpacked_answers(packed: str, count: int) -> np.ndarray:
 def separate_difference(
     first: tuple[float, Sequence[float]], second: tuple[float, Sequence[float]]
 ) -> dict[str, Any]:
-    """Return the first accuracy less the second, with a 95 % interval.
+    """Return the first accuracy minus the second, with a 95 % interval.
 
-    Each is an accuracy with Wilson's interval. The interval is Newcombe's (1998, method 10), for
-    different examples. On the same examples, on which classifiers tend to agree, it is wider than
-    necessary: use `paired_difference` if the answers are known.
+    first, second: an accuracy with Wilson's interval. The result is Newcombe's interval (1998,
+    method 10), for different examples. On the same examples, where classifiers tend to agree, it is
+    wider than necessary: use `paired_difference` if the answers are known.
     """
     (mean, (low, high)), (other, (other_low, other_high)) = first, second
     difference = mean - other

@@ -27,8 +27,8 @@ def per_unit_auc(features: np.ndarray, labels: np.ndarray, units: int) -> np.nda
     """Return each unit's AUC, float64 [H], as model.classifiers.separation saves it.
 
     features: [N, F], several poolings of H units side by side; labels: whole numbers [N], or 0 and
-    1 for each of C classes [N, C]. Of the poolings the one counts whose area is farthest from one
-    half; of the classes, those that some examples have and others lack.
+    1 for each of C classes [N, C]. The pooling with the AUC farthest from one half counts, over the
+    classes that some examples have and others lack.
     """
     positive = labels == 1 if labels.ndim > 1 else labels[:, None] == np.unique(labels)
     partly = positive.any(0) & ~positive.all(0)

@@ -21,11 +21,11 @@ class Predictions(NamedTuple):
     neuron: "np.ndarray"  # float32 [N], the value of the unit that the classifier relies on most
     stars: "np.ndarray | None"  # float64 [N], expected, if the classifier predicts stars
     bits_per_character: "np.ndarray"  # float64 [N], of the encoded text; NaN without bytes
-    unsure: "np.ndarray | None"  # bool [N], of two classes: between the two thresholds
+    unsure: "np.ndarray | None"  # bool [N], for two classes: whether between the thresholds
     unfamiliar: "np.ndarray"
-    """Whether too short, or unlike what the model was trained on: bool [N].
+    """Whether a text is too short, or unlike what the model was trained on: bool [N].
 
-    If the classifier cannot say the second, object [N]: True if too short, else None.
+    If the classifier measures only the length, object [N]: True if too short, else None.
     """
     neutral: "np.ndarray | None" = None
     """The probability that a text takes no side, float64 [N], if the classifier predicts it.
@@ -35,9 +35,9 @@ class Predictions(NamedTuple):
 
     @property
     def three_probabilities(self) -> "np.ndarray | None":
-        """Those of the negative class, neutral and the positive class, float64 [N, 3].
+        """Probabilities of the negative class, neutral and the positive class, float64 [N, 3].
 
-        None unless the classifier predicts neutral ones.
+        None unless the classifier predicts neutral.
         """
         return None if self.neutral is None else three_answers(self.probabilities, self.neutral)
 
@@ -51,7 +51,7 @@ class Predictions(NamedTuple):
 def three_answers(sides: "np.ndarray", neutral: "np.ndarray") -> "np.ndarray":
     """Return the probabilities of the negative class, neutral and the positive class, [N, 3].
 
-    sides: those of the two classes if the text takes one, [N, 2]; neutral: that it takes none, [N].
+    sides: [N, 2], of the two classes if the text takes a side; neutral: [N], that it takes none.
     """
     import numpy as np
 
@@ -95,14 +95,14 @@ class Answers(list[Answer]):
 def added_names(fitted: "Fitted", *, neuron: bool = False) -> list[str]:
     """Return the names of the results for a text.
 
-    label; probability: of the positive one of two classes, else of the label; neutral: the
-    probability that the text takes no side, if the classifier predicts it; of two classes also
-    sentiment: from -1 to 1, high is positive, and unsure: whether the probability lies between the
-    classifier's two thresholds; stars: expected, if the classifier predicts them; of more than two
-    classes also probability_CLASS for each. If a text may have several labels: labels, a list, and
-    probability_CLASS for each. neuron: the value of the unit that the classifier relies on most,
-    if asked for. Always bits_per_character, how well the model predicts the text, and unfamiliar,
-    whether it is too short or unlike what the model was trained on; None if that is not known.
+    For two classes: label; probability, of the positive class; sentiment, from -1 to 1, high is
+    positive; unsure, whether the probability lies between the classifier's two thresholds. For more
+    classes: label; probability, of the label; probability_CLASS for each. If a text may have
+    several labels: labels, a list; probability_CLASS for each. If the classifier predicts them:
+    neutral, the probability that the text takes no side; stars, the expected number. If asked for:
+    neuron, the value of the unit that the classifier relies on most. Always: bits_per_character,
+    how well the model predicts the text; unfamiliar, whether it is too short or unlike what the
+    model was trained on, None if that is not known.
     """
     from .stars import StarsClassifier
 
@@ -118,9 +118,9 @@ def added_names(fitted: "Fitted", *, neuron: bool = False) -> list[str]:
 def answers_of(
     fitted: "Fitted", predicted: Predictions, names: Sequence[str], *, neutral: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """Yield the results for each text, those named, by name.
+    """Yield the results for each text by name.
 
-    neutral: the label of an unsure text is `NEUTRAL`, too.
+    names: which results. neutral: whether an unsure text is labelled `NEUTRAL`, too.
     """
     is_neutral = predicted.is_neutral
     for row in range(len(predicted.choices)):

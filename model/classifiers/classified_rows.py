@@ -23,11 +23,11 @@ def classify_batches(
     *,
     neutral: bool = False,
 ) -> Iterator[list[Record]]:
-    """Yield every batch with its rows' results, `names.added`, added; all None without a text.
+    """Yield every batch with the results, `names.added`, added to each row; None without a text.
 
-    names: of the rows' own values. is_answered: called with these, by name. First rows that
-    were answered before are left out. on_size: called with the tokens of a batch before it is
-    classified. neutral: as for `answers_of`.
+    names: the output names of the rows' own values. is_answered: called with a row's own values by
+    name; the first rows for which it is true are left out. on_size: called with the number of
+    tokens in a batch before it is classified. neutral: as for `answers_of`.
     """
     for batch in batches:
         own = [names.values(row.record) for row in batch]
@@ -36,7 +36,7 @@ def classify_batches(
         answered = 0 if is_answered is None else sum(1 for _ in takewhile(is_answered, own))
         if answered < len(batch):
             rows = _with_answers(classifier, batch, own, encoded, names, neutral)
-            yield rows[answered:]  # digits as if uninterrupted
+            yield rows[answered:]  # classified with the whole batch: the same digits
         elif classifier.advance is not None:
             classifier.advance(encoded.size)
 

@@ -25,21 +25,21 @@ AREAS_FILE = "areas.safetensors"
 NGRAMS_FILE = "ngrams.safetensors"
 CLASSIFIER_FILES = (WEIGHTS_FILE, CONFIG_FILE, AREAS_FILE, NGRAMS_FILE)
 FOLDER = "classifier"  # inside a model directory: the one that belongs to the model
-TRANSFER_FOLDER = "transfer"  # inside a run directory: where the README has results written
+TRANSFER_FOLDER = "transfer"  # inside a run directory: where the README's commands write results
 THRESHOLD = 0.5
-UNSURE = (0.4, 0.6)  # probabilities of the positive one of two classes, around that threshold
+UNSURE = (0.4, 0.6)  # range of the positive class's probability around that threshold
 
 Link = Literal["one_vs_rest", "softmax"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Familiarity:
-    """The most bits that a text costs a model that was trained on texts of its kind."""
+    """The most bits that a model needs for a text of the kind that it was trained on."""
 
     bits_per_character: float
     """For each byte of the encoded text."""
     bits: float
-    """In addition, for any length, since the cost of a short text varies widely."""
+    """Added to that for a text of any length, since the cost of a short text varies widely."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "familiarity.")
@@ -97,7 +97,7 @@ class LogisticDescription:
 class Classifier:
     """Logistic regression between C classes, on F features of the last layer's cell state.
 
-    F = H times the poolings, whose features stand side by side.
+    F = H times the number of poolings, whose features are concatenated.
     """
 
     coefficients: np.ndarray  # float32 [F]; of more than two classes [C, F]
@@ -109,7 +109,7 @@ class Classifier:
     threshold: float = THRESHOLD  # of the positive one of two classes
     link: Link = "one_vs_rest"  # how scores of more than two classes become probabilities
     pooling: tuple[Pooling, ...] = ("last",)  # how the states after every byte become features
-    neuron_pooling: Pooling = "last"  # in which of them the unit has that weight
+    neuron_pooling: Pooling = "last"  # the one in which the unit has that weight
 
     familiarity = None  # not measured
     neutral = None  # no such answer
@@ -159,7 +159,7 @@ class Classifier:
         return self.probabilities_of(self.decide(features))
 
     def probabilities_of(self, scores: np.ndarray) -> np.ndarray:
-        """Return the same as `probabilities`, from scores."""
+        """Return what `probabilities` returns, from the scores of `decide`."""
         if self.is_binary or self.link == "one_vs_rest":
             log_odds = scores.clip(-700, 700)  # where exp neither overflows nor is zero
             alone = 1 / (1 + np.exp(-log_odds))
@@ -267,7 +267,7 @@ def checked_between(unsure: Any) -> tuple[float, float]:
 
 
 def moved(unsure: tuple[float, float], by: float) -> tuple[float, float]:
-    """Return two probabilities, shifted as far as a threshold was, kept within 0 and 1."""
+    """Return the range `unsure`, shifted as its threshold was and kept within 0 and 1."""
     low, high = (min(max(end + by, 0.0), 1.0) for end in unsure)
     return low, high
 

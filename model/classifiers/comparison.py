@@ -19,11 +19,11 @@ from .fitted import HOW_TO_FIT, Fitted, find_classifier, load_fitted
 from .sentiment_classifier import SentimentClassifier
 from .summary import Tally
 
-PIECE = 1024  # texts of a model without a classifier that are read together
+PIECE = 1024  # texts that a model without a classifier processes together
 MOST = 10_000  # texts, drawn at random, on which the best unit is found
-FOLDS = 5  # of these, each scored by the unit and threshold of the others
-SEED = 0  # draws them
-PLAIN = {"train", "test", "rest", "full", "head", "tail", "unlabelled"}  # words of many names
+FOLDS = 5  # of these texts; a fold is scored by the unit found on the others
+SEED = 0  # of the texts drawn and of the folds
+PLAIN = {"train", "test", "rest", "full", "head", "tail", "unlabelled"}  # words of many sources
 
 
 @dataclass(frozen=True)
@@ -55,9 +55,9 @@ def compare_model(
     device: DeviceName = "auto",
     advance: Callable[[int], object] | None = None,
 ) -> Compared:
-    """Return what a model, in fp32, and its own classifier say about the texts.
+    """Return what a model and its own classifier say about the texts.
 
-    Each text is read from the zero state, as by `evaluate --reset review`. Raises InputError for a
+    Each text starts from the zero state, as with `evaluate --reset review`. Raises InputError for a
     classifier that belongs to another model.
     """
     folder = find_classifier(loaded)
@@ -97,7 +97,7 @@ def _outputs(
     texts: Sequence[str],
     advance: Callable[[int], object] | None,
 ) -> Iterator[tuple[int, ModelOutput, np.ndarray]]:
-    """Yield for some texts at a time: their characters, the model's output, the choices."""
+    """Yield, for some texts at a time, their length in bytes, the model's output, the choices."""
     if fitted is not None:
         classifier = SentimentClassifier(loaded, fitted)
         classifier.advance = advance
@@ -132,10 +132,10 @@ def accuracy_of(right: np.ndarray | None) -> tuple[float | None, list[float] | N
 def best_unit(
     features: np.ndarray, labels: np.ndarray, names: Sequence[str]
 ) -> dict[str, Any] | None:
-    """Return the best single unit and the accuracy of such a unit on texts not used to find it.
+    """Return the best single unit, and how accurate such a unit is on texts not used to find it.
 
-    A unit and its threshold are a decision tree of depth one. The unit named is found on all the
-    texts; the accuracy is that of cross-validation. None if a class has fewer texts than FOLDS.
+    A unit with a threshold is a decision tree of depth one. The named unit is found on all texts;
+    the accuracy is cross-validated. None if a class has fewer texts than FOLDS.
     """
     from sklearn.model_selection import StratifiedKFold, cross_val_predict
     from sklearn.tree import DecisionTreeClassifier
@@ -174,10 +174,10 @@ def agreement(models: Sequence[Compared]) -> list[list[float | None]]:
 
 
 def reading_warnings(name: str, loaded: LoadedModel, data: ComparedTexts, path: Path) -> list[str]:
-    """Return what is known about whether a model has read the texts before.
+    """Return warnings that a model may have been trained on the texts.
 
-    Its corpus is not part of the package: only a labelled set that its classifier was fitted on is
-    recognised, and a file's name that names a source.
+    Its corpus is not part of the package, so only two cases are recognised: the labelled sets that
+    its classifier was fitted or tuned on, and a file or folder named like one of its sources.
     """
     warnings = []
     folder = find_classifier(loaded)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ..bounds import Bound, Fraction, check_bounds
 from ..errors import checked_whole
 
-# As in language_model.py: below these limits any description can be checked against its file.
+# As in layers/config.py: below these limits any description can be checked against its file.
 MOST_UNITS = 1 << 20
 MOST_LAYERS = MOST_HEADS = 1 << 10
 SMALLEST_SCALE = 1e-2  # of the median scale, so that a nearly constant unit is not amplified
@@ -63,7 +63,7 @@ class Heads(nn.Module):
         self.scale.copy_(scale.where(scale > 0, 1))
 
     def restandardize_by(self, features: Tensor) -> None:
-        """Take center and scale anew, and change the first layer so that the logits stay."""
+        """Recompute center and scale, and adapt the first layer so that the logits stay."""
         center, scale = self.center.clone(), self.scale.clone()
         self.standardize_by(features)
         first = self.hidden[0] if self.hidden else self.heads

@@ -48,7 +48,7 @@ def ranked_units(influence: np.ndarray) -> list[int]:
 
 
 class SeveralUnits:
-    """A classifier of many units: its neuron influences it most, and is looked at first."""
+    """A classifier that uses many units; its `neuron` is the one that influences it most."""
 
     @property
     def influence(self) -> np.ndarray:
@@ -73,5 +73,5 @@ class SeveralUnits:
 
     @property
     def neuron_column(self) -> int:
-        """The column of that unit's last state; the last states are the first features."""
+        """The feature with that unit's last state: the features begin with the last states."""
         return self.neuron

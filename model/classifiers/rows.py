@@ -10,7 +10,7 @@ from ..reading.texts import KeyChooser, unicode_text
 from ..text.markup import without_tags
 
 BATCH_ROWS = 1024  # classified together, so that texts of similar length can share a batch
-FIRST_ROWS = 64  # of the first batch; the next ones double, so that answers are there soon
+FIRST_ROWS = 64  # in the first batch, for an early answer; then the number doubles
 BATCH_CHARACTERS = 1 << 24  # or fewer rows, if they are long
 OF_A_CELL = 64  # characters of overhead for a value
 RENAMED = "input_"
@@ -19,12 +19,12 @@ log = logging.getLogger(__name__)
 
 
 class OwnNames:
-    """The names in the output of the rows' own keys.
+    """Maps the keys of the input rows to their names in the output.
 
-    A key that is the name of a result becomes input_KEY; no name is given to two keys.
+    A key that is also the name of a result becomes input_KEY. No two keys get the same name.
 
-    added: the names of the results. keys: those of all rows, as far as known; any other one gets
-    its name from the first row that has it, and keeps it.
+    added: the names of the results. keys: all keys known beforehand; any other key is named when
+    the first row with it arrives, and keeps that name.
     """
 
     def __init__(self, added: Sequence[str], keys: Collection[str] = ()):
@@ -51,7 +51,7 @@ class OwnNames:
 
     def _name(self, key: str, others: Collection[str]) -> str:
         if key not in self.added and not key.startswith(RENAMED):
-            return key  # which no other key can become; a stream may have ever more of these
+            return key  # no other key gets this name; not stored: a stream may have ever more keys
         if key not in self._names:
             used = {*self.added, *self._names.values()}
             name = key
@@ -70,7 +70,7 @@ class InputRow(NamedTuple):
 
     @classmethod
     def of(cls, record: Record, text: str | None) -> "InputRow":
-        """Return the row of a record whose text is this."""
+        """Return the row of a record with this text, less its HTML tags."""
         plain = without_tags(text or "")
         return cls(record, plain if plain and not plain.isspace() else None, plain != (text or ""))
 
@@ -80,9 +80,9 @@ def rows_of(
 ) -> Iterator[InputRow]:
     """Yield the records with their texts; the first ones may lack the key.
 
-    are_alike: whether all records have the same keys, so that the first one shows whether there is
-    a text. Raises InputError for a text that is none, and if there is no record or none has the
-    key: at the first one if they are alike, else at the end of the input.
+    are_alike: whether all records have the same keys. Raises InputError for a value that is not a
+    text, and if there is no record or none has the key: at the first record if they are alike, else
+    at the end of the input.
     """
     for record in records:
         text = unicode_text(key.value(record), record.place)
@@ -95,10 +95,10 @@ def rows_of(
 def in_batches(
     rows: Iterable[InputRow], waiting: Callable[[], bool] | None = None
 ) -> Iterator[list[InputRow]]:
-    """Group rows into batches of FIRST_ROWS to BATCH_ROWS, fewer where rows are long.
+    """Group rows into batches of FIRST_ROWS to BATCH_ROWS, or fewer if rows are long.
 
-    waiting: whether more rows have arrived; if not, a batch is complete. Rows before a refused one
-    are a batch, too, since a stream does not repeat them.
+    waiting: for a stream, whether more rows have arrived; if not, a batch ends. The rows before a
+    faulty one are then yielded, too, since a stream cannot be read again.
     """
     batch: list[InputRow] = []
     characters, size = 0, FIRST_ROWS

@@ -26,7 +26,7 @@ from .fitted import HOW_TO_FIT, Fitted, find_classifier, load_fitted
 from .rows import InputRow, OwnNames
 from .stars import StarsClassifier
 
-SHORTEST = 2  # bytes: fewer are no text
+SHORTEST = 2  # bytes; a shorter text counts as unfamiliar
 
 
 class EncodedTexts(NamedTuple):
@@ -60,7 +60,7 @@ class SentimentClassifier:
         The folder that transfer.py wrote, or its `classifier/`; None: the one in the
         model's folder, or in `transfer/` of its run.
     threshold : float or None
-        Instead of the classifier's own, for two classes; what is unsure moves with it.
+        Replaces the classifier's own, for two classes; the unsure range moves with it.
     unsure : two floats or None
         For two classes: a text whose probability of the positive one lies between these two, ends
         included, is unsure. None: the classifier's own, or up to 0.1 from the threshold.
@@ -122,13 +122,13 @@ class SentimentClassifier:
         return estimator
 
     def fit(self, texts: object = None, y: Any = None) -> "SentimentClassifier":
-        """Load the model and its classifier, which stays as it is; texts are ignored.
+        """Load the model and its classifier. Nothing is learned: the texts are ignored.
 
-        Nothing is learnt from them: for a classifier of your own labels use `SentimentFeaturizer`
-        before any classifier of scikit-learn, or transfer.py of the repository.
+        To learn from your own labels, use `SentimentFeaturizer` before any scikit-learn classifier,
+        or the repository's transfer.py.
 
-        y: labels. If they are numbers, as many different ones as there are classes, the classes get
-        these names from now on, in order. Raises InputError for other labels.
+        y: labels. If they are numbers, as many different ones as there are classes, they become the
+        names of the classes, in order. Raises InputError for other labels.
         """
         loaded = self.model
         if not isinstance(loaded, LoadedModel):
@@ -137,8 +137,8 @@ class SentimentClassifier:
         loaded = adapted(loaded, self.precision, self.device)
         classes = named_classes(fitted.classes, y)
         unsure = fitted.unsure if self.unsure is None else checked_between(self.unsure)
-        weights = prepare_weights(loaded.model)  # once: a stream comes a few texts at a time
-        # Nothing can fail from here on; other threads check for the last of these.
+        weights = prepare_weights(loaded.model)  # once: a stream brings a few texts at a time
+        # Nothing can fail from here on. Other threads check for the attribute that is set last.
         self.classes_, self.unsure_, self._weights = classes, unsure, weights
         self.loaded_, self.fitted_ = loaded, fitted
         return self

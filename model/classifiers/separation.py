@@ -1,8 +1,8 @@
 """The AUC of each unit: how well it alone separates the classes of a labelled set.
 
-With two classes it is the chance that of two texts of different classes the unit is higher in the
-one of the last class; below one half, low values mean the last class. With more classes it is the
-largest AUC of any class, folded above 0.5. Classifier weights cannot show this: redundant units
+With two classes, it is the chance that the unit is higher for a text of the last class than for one
+of the other; below one half, low values mean the last class. With more classes, it is the largest
+AUC of any class, folded above 0.5. Classifier weights cannot show this: redundant units
 split one weight.
 """
 
@@ -15,17 +15,17 @@ from ..files.weights import check_header, load_tensors, save_tensors
 from .classifier import AREAS_FILE
 
 NAME = "areas"
-CHANCE = 0.5  # the AUC of a unit that does not separate them
+CHANCE = 0.5  # the AUC of a unit that does not separate the classes
 
 
 def save_areas(folder: Path, areas: np.ndarray) -> None:
-    """Write the areas [H] of a model's units into the folder of its classifier."""
+    """Write the AUC of each unit of a model, [H], into the folder of its classifier."""
     values = torch.from_numpy(np.asarray(areas, np.float32))
     save_tensors(folder / AREAS_FILE, {NAME: values})
 
 
 def load_areas(folder: Path, hidden_size: int) -> np.ndarray | None:
-    """Read the areas, float32 [H], of a classifier's folder; None if it has none."""
+    """Read the AUC of each unit, float32 [H], from a classifier's folder; None if it has none."""
     path = folder / AREAS_FILE
     if not path.is_file():
         return None

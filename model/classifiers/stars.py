@@ -86,7 +86,7 @@ class StarsDescription:
 
 @dataclass(frozen=True, kw_only=True)
 class StarsClassifier(SeveralUnits):
-    """A head of five classes, one star to five; four and five are positive, three half so.
+    """A head with five classes, one to five stars. Four and five are positive, three half so.
 
     Features: 2H of the model's; with a bag of n-grams, the bag's log-odds as the last column.
     """
@@ -158,7 +158,7 @@ class StarsClassifier(SeveralUnits):
 def tilted(of_each_star: np.ndarray, log_odds: np.ndarray) -> np.ndarray:
     """Return probabilities [N, 5], shifted towards praise by log-odds [N].
 
-    The ratio of five stars to one changes by all of the log-odds, that to three stars by half.
+    Five stars gain the full log-odds over one star, and half of them over three stars.
     """
     shifted = of_each_star * np.exp(np.outer(log_odds, POSITIVE_WEIGHTS - 0.5))
     return shifted / shifted.sum(1, keepdims=True)

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 UNSURE, UNFAMILIAR, EMPTY = "unsure", "unfamiliar", "empty"
 OTHER_GROUPS, NO_GROUP = "(others)", "(none)"
-MOST_GROUPS = 1000  # counted apart
+MOST_GROUPS = 1000  # counted separately
 SHOWN_GROUPS = 20  # printed, the largest
-LONGEST_NAME = 30  # characters of a group that are printed
+LONGEST_NAME = 30  # characters of a group's name that are printed
 Z = 1.959964  # of a 95 % interval
 MONTHS = [*("jan", "feb", "mar", "apr", "may", "jun"), *("jul", "aug", "sep", "oct", "nov", "dec")]
 YEAR_FIRST = re.compile(r"(\d{4})[-/.](\d{1,2})(?:[-/.]\d{1,2})?(?:[T ].*)?")
@@ -25,7 +25,7 @@ MONTH_FIRST = re.compile(r"(\d{1,2}) \d{1,2}, (\d{4})")  # of Amazon's reviews
 WITH_SLASHES = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})(?:,? .*)?")
 IN_WORDS = re.compile(r"(?:\d{1,2}\.? )?([a-z]{3})[a-z]*\.?(?: \d{1,2})?,? (\d{4})", re.IGNORECASE)
 DATE_NAME = re.compile("date|time|datum|created|month|day", re.IGNORECASE)
-LEAST_DATES = 0.9  # of a column's values, if it is taken for dates
+LEAST_DATES = 0.9  # fraction of dates in a column that counts as one of dates
 
 
 class Tally(Counter[str]):
@@ -121,7 +121,7 @@ def _part(tally: Tally, outcome: str) -> str:
 def outcome_of(row: Mapping[str, Any], *, has_neutral: bool = False) -> str:
     """Return what became of a row: its label, or unsure, unfamiliar or empty.
 
-    has_neutral: the classifier has the third answer. Such a row is not unsure: it takes no side.
+    has_neutral: whether the classifier can answer neutral; then a neutral row is never unsure.
     """
     answer = row["labels"] if "labels" in row else row["label"]
     if answer is None:
@@ -147,7 +147,7 @@ class DateColumn:
     def found_in(
         cls, rows: Iterable[Mapping[str, Any]], names: Sequence[str]
     ) -> "DateColumn | None":
-        """Return the column of dates of some rows: one with the name of a date, else the first."""
+        """Return the first column of dates, if possible one named like a date; None without one."""
         rows = list(rows)
         for name in sorted(names, key=lambda name: not DATE_NAME.search(name)):
             values = [row[name] for row in rows if row.get(name) not in (None, "")]

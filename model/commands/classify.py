@@ -60,7 +60,7 @@ up (<br />, <p>) are not classified. The last lines on stderr count the rows by 
 
 An error or an interruption leaves the rows so far in OUTPUT.partial. The same command continues
 after them. If the input has changed, the old rows are kept under another name."""
-CHECK_SECONDS = 2.0  # of reading a file through, before a terminal shows it
+CHECK_SECONDS = 2.0  # of checking a file before a terminal shows the progress
 FORMATS: dict[str, RowFormat] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
 
 log = logging.getLogger(__name__)
@@ -196,10 +196,10 @@ def batches_and_keys(
 
 
 class Counts:
-    """The summary of classified rows and, if the options name a page for it, their report.
+    """Collects the summary of classified rows and, if the options name a page, their report.
 
-    options: by, report. names: of the rows' own values. key: of the texts. added: the names of the
-    results. Raises InputError for a report unless the classifier has two classes.
+    options: by and report. names: the output names of the rows' own keys. key: that of the texts.
+    added: the names of the results. Raises InputError for a report unless there are two classes.
     """
 
     def __init__(
@@ -258,7 +258,7 @@ def answered_in(written: WrittenRows, count: Callable[[Mapping[str, Any]], None]
 
 
 def progress_updater(position: Position, progress: ProgressBar) -> Callable[[int], None]:
-    """Return a function that reports how much there is to do, by the position in the file."""
+    """Return a function that estimates the total work from the position in the file."""
     tokens = 0
 
     def expect(size: int) -> None:
@@ -295,9 +295,9 @@ def keys_of(options: Namespace, first: list[InputRow], key: KeyChooser) -> list[
     records = read_records(source, strict=True, position=position)
     with ProgressBar("check", unit=" rows", delay=CHECK_SECONDS) as progress:
         for number, record in enumerate(records, start=1):
-            unicode_text(key.value(record), record.place)  # finds the key; refuses no text
+            unicode_text(key.value(record), record.place)  # chooses the key; refuses other values
             keys |= dict.fromkeys(record)
-            if fraction := position.fraction:  # unknown of Parquet
+            if fraction := position.fraction:  # unknown for Parquet
                 progress.expect(round(number / fraction))
             progress.advance(1)
     key.conclude(path)
@@ -315,7 +315,7 @@ def open_output(
 ) -> Iterator[tuple[RowWriter, WrittenRows | None]]:
     """Open the output. Yield the writer and the rows that an interrupted command left there.
 
-    columns: of CSV; []: those of the first row. key: of the texts, if it is known.
+    columns: of the CSV; [] takes those of the first row. key: that of the texts, if known.
     """
     output = options.output
     mark = (

@@ -99,7 +99,7 @@ def call(
     add_options(parser)
     options = parser.parse_args(words)
     if hasattr(options, "model"):
-        # Refused before torch is loaded if there is none; fetched once.
+        # An unknown model is refused before torch is loaded; a download happens only once.
         options.model = find_model(options.model)
     command(options)
 
@@ -111,7 +111,7 @@ READING: dict[str, str | None] = {
 
 
 def add_model(parser: Parser, *, device: bool = True) -> None:
-    """Add the options of the model and, if `device`, of the place where it runs."""
+    """Add --model and, if `device`, --device."""
     parser.add_argument(
         "--model",
         default="default",
@@ -122,7 +122,7 @@ def add_model(parser: Parser, *, device: bool = True) -> None:
 
 
 def add_device(parser: Parser) -> None:
-    """Add the place where a model runs."""
+    """Add --device."""
     parser.add_argument(
         "--device",
         default="auto",
@@ -208,7 +208,7 @@ class Shard:
         return cls(number, count)
 
     def of(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """Yield its rows; InputError if the input has some, but none for it."""
+        """Yield this shard's rows; InputError if the input has rows, but none in this shard."""
         index = -1
         for index, row in enumerate(rows):
             if index % self.count == self.number - 1:

@@ -22,8 +22,8 @@ from .program import prepare_output
 if TYPE_CHECKING:
     from ..inference.feature_files import LongReading, Reading
 
-IN_MEMORY = 1 << 28  # characters of texts that are read at once; of more, a part at a time
-OF_A_TEXT = 128  # characters that the memory of a text takes besides
+IN_MEMORY = 1 << 28  # characters of texts held in memory; longer inputs are read in parts
+OF_A_TEXT = 128  # overhead of a text in memory, in characters
 
 
 def add_options(parser: Parser) -> None:
@@ -121,7 +121,7 @@ class Texts:
         self._key = key.key
 
     def parts(self) -> Iterator[list[str]]:
-        """Yield them in order, so many at a time as are kept in memory."""
+        """Yield the texts in order, as many at a time as are held in memory."""
         if self.few is not None:
             yield self.few
             return

@@ -15,7 +15,7 @@ TEXT_OPTIONS = {"text", "prompt", "title", "text_key", "label_key", "sheet", "by
 
 
 class Parser(argparse.ArgumentParser):
-    """Argparse, except that `_` is `-` in an option's name and a mistake is an InputError."""
+    """An ArgumentParser that accepts `_` for `-` in option names; mistakes raise InputError."""
 
     def __init__(self, **options: Any):
         super().__init__(**options, allow_abbrev=False, formatter_class=_HelpFormatter)

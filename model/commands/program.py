@@ -24,7 +24,7 @@ MOST_CHARACTERS = 1000  # of an error: a damaged file may contain a very long na
 
 
 class Ended(KeyboardInterrupt):
-    """A signal that ends a process; the clean-up is that of Ctrl-C."""
+    """A signal that ends the process, with the same clean-up as Ctrl-C."""
 
     def __init__(self, number: int):
         self.number = number
@@ -44,8 +44,8 @@ def run(
     prints, and exit code 2. A reader of stdout that stops reading, such as `head`, ends the command
     silently. Characters that the encoding of stdout or stderr lacks are printed as escapes. SIGTERM
     and SIGHUP end it as Ctrl-C does, with the exit code that the shell expects: 128 and the
-    signal's number. This is the one place where our commands begin to change their process: its
-    streams, log and signal handlers here, threads and their scheduling by `own_process`.
+    signal's number. Only here do our commands begin to change their process: its streams, log and
+    signal handlers directly, its threads and their scheduling through `own_process`.
     """
     _fill_closed_streams()
     own_process()
@@ -60,7 +60,7 @@ def run(
                 with path_in_oserrors(Path(STDOUT)):
                     sys.stdout.flush()  # here a full disk is still reported
     except (InputError, OSError) as error:
-        with suppress(OSError, ValueError):  # what was printed before arrives first, if it can
+        with suppress(OSError, ValueError):  # earlier output comes before the error, if possible
             if sys.stdout is not None:
                 sys.stdout.flush()
         code = 0 if isinstance(error, BrokenPipeError) and _reader_left() else USAGE_ERROR
@@ -79,9 +79,9 @@ def run(
 
 
 def _fill_closed_streams() -> None:
-    """Keep the numbers of closed standard streams from the files that are opened later.
+    """Occupy the descriptors of closed standard streams, so that no file opened later gets them.
 
-    Else what a library prints would be written into such a file. Messages to a closed stderr are
+    Otherwise a library's prints would be written into that file. Messages to a closed stderr are
     discarded; a closed stdin or stdout still refuses to be read or written.
     """
     for number, mode in enumerate((os.O_WRONLY, os.O_RDONLY, os.O_WRONLY)):
@@ -95,7 +95,7 @@ def _fill_closed_streams() -> None:
 
 @contextmanager
 def _named() -> Iterator[None]:
-    """Turn errors of the system that the user can cause into InputError."""
+    """Turn system errors that the user can cause into InputError."""
     try:
         yield
     except MemoryError as error:
@@ -111,7 +111,7 @@ def _named() -> Iterator[None]:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Within it, raise Ended for the signals that would end the process immediately.
+    """Within this context, raise Ended for signals that would end the process immediately.
 
     So no file is left half-written. An ignored signal, as by nohup, stays ignored. A rank ends
     immediately: it may wait for its peers in C++, where Python handles no signal.
@@ -150,7 +150,7 @@ def drop(stream: TextIO | None) -> None:
         return
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-    except (OSError, ValueError, AttributeError):  # closed, or no file's
+    except (OSError, ValueError, AttributeError):  # closed, or not a real file
         return
 
 

@@ -35,7 +35,7 @@ from .command_line import (
 )
 from .program import check_apart, prepare_output
 
-# The columns of classify's output by which it is known; the page needs all but the last.
+# The columns that identify the output of classify; the page needs all but the last.
 ANSWERS = ("label", "probability", "unsure", "unfamiliar", "bits_per_character")
 
 

@@ -73,7 +73,7 @@ def run(options: Namespace) -> None:
 
 
 def load(options: Namespace) -> tuple[bytes, Callable[[list[str]], list[Record]] | None]:
-    """Return the page of a model, and from texts to rows; None if it has no classifier."""
+    """Return a model's page, and a function from texts to rows, or None without a classifier."""
     from ..classifiers.sentiment_classifier import SentimentClassifier
     from ..demo import demo_page
 

@@ -26,7 +26,7 @@ from .packing import Packed, pack, pad_poolings, padded, page_tensors
 FOLDER = Path(__file__).parent
 TITLE = "The sentiment neuron"
 WORKER = ("ngrams.js", "subwords.js", "engine.js", "worker.js")
-PROFILES = {"openai": True, "raw": False}  # profiles of encoding.js: do they clean?
+PROFILES = {"openai": True, "raw": False}  # the profiles of encoding.js, and whether they clean
 EXAMPLES = (
     "I loved it. Warm, funny, and over too soon.",
     "It broke after two days. A waste of money.",

@@ -1,7 +1,7 @@
 """Files and folders that are either whole or absent, and that one process writes at a time.
 
-A lock ends with its holder: a kill leaves the lock's file, but no lock. The holder removes the file
-at its end.
+A lock ends with the process that holds it. That process removes the lock file at its end; if it is
+killed, the file stays, but locks nothing.
 """
 
 import errno
@@ -29,26 +29,26 @@ import numpy as np
 
 from ..errors import InputError, brief
 
-MOST_JSON_BYTES = 1 << 26  # ours have a few megabytes at most; Python needs many times as many
+MOST_JSON_BYTES = 1 << 26  # our files have a few MB at most; parsing takes many times as much
 
 STEP_FOLDER = re.compile("step-[0-9]{8,}")
 REMOVED = "removed"  # suffix of what is being removed
 PARTIAL = "partial"  # suffix of what is incomplete
 OLD = "whole-folder-old"  # suffix of a folder that is about to be replaced
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # of a disk, or what one may write there
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, quota used up, file too large
 UNWRITTEN = re.compile("[0-9]+ requested and [0-9]+ written")  # NumPy's error of a full disk
 ABANDONED_SECONDS = 24 * 3600  # without a change; by then no process still writes a file
 TEMPORARY_FILE = re.compile(rf"\.(.+?)(?:\.[0-9a-f]+)?\.{PARTIAL}")
 REMOVED_FOLDER = re.compile(rf"\..+\.[0-9a-f]{{8}}\.{REMOVED}\.{PARTIAL}")
 CLUTTER = (".DS_Store", ".nfs*")  # files that a file manager or a network file system adds
-SHOWN = 3  # files of the user's that an error names
+SHOWN = 3  # foreign files that an error names
 LOCK_FILE, HOLDER_FILE = ".lock", ".holder.json"  # in a locked folder; the latter names the process
 MOST_TRIES = 100  # to lock a folder that other processes create and remove
 RECORD_SECONDS = 1.0  # within which a new holder of a folder records its name
-NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # of a file system that has none
+NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # from a file system without locks
 
 Contents = tuple[str, ...]
-"""The files that we write into a kind of folder: patterns of their paths in it."""
+"""Patterns of the relative paths of the files that we write into a kind of folder."""
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, sweep: bool
     """Let `write` fill a temporary file next to `path`, then rename it over `path`.
 
     A reader, and a process killed half-way, sees the old file or the new one, never a part. If
-    several write at once, each has its own temporary file, and the last to finish stays. A link
+    several write at once, each has its own temporary file, and the last to finish wins. A link
     stays a link; a pipe or a device, such as /dev/stdout, is written to.
 
     sweep: remove what killed writers of `path` left, which lists the whole folder.
@@ -74,7 +74,7 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, sweep: bool
     try:
         with path_in_oserrors(path, temporary):
             temporary.touch()
-            mode = stat.S_IMODE(temporary.stat().st_mode)  # to read the umask is to change it
+            mode = stat.S_IMODE(temporary.stat().st_mode)  # os.umask cannot read without changing
             write(temporary)
             os.chmod(temporary, mode)  # safetensors makes files that only the owner reads
             flush_to_disk(temporary)
@@ -86,7 +86,7 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, sweep: bool
 def is_stream(path: Path) -> bool:
     """Return whether a path is a stream to write into, not a file to replace.
 
-    That is a pipe, a device, or a descriptor such as /dev/stdout, even if that is of a file.
+    Streams are pipes, devices and descriptors such as /dev/stdout, even if that is a file.
     """
     return path.exists() and (not path.is_file() or _descriptor(path) is not None)
 
@@ -94,7 +94,7 @@ def is_stream(path: Path) -> bool:
 def open_stream(path: Path) -> IO[bytes]:
     """Open a stream to write into.
 
-    A descriptor is shared: to open the file behind it anew would lose what other processes write
+    A descriptor is shared: reopening the file behind it would lose what other processes write
     there.
     """
     descriptor = _descriptor(path)
@@ -121,7 +121,7 @@ def _write_into_stream(path: Path, write: Callable[[Path], object]) -> None:
 
 @contextmanager
 def path_in_oserrors(path: Path, filled: Path | None = None) -> Iterator[None]:
-    """Add the written path to an OSError; that of a full disk may name no file.
+    """Add the path being written to an OSError; one from a full disk may name no file.
 
     filled: the temporary file or folder that is written in its place. An error that names another
     file, such as one to read, is left as it is.
@@ -132,7 +132,7 @@ def path_in_oserrors(path: Path, filled: Path | None = None) -> Iterator[None]:
         named = _of_one_file(error)
         name = named.filename
         is_own = not name or Path(str(name)).is_relative_to(filled or path)
-        if is_own and named.errno is not None:  # without a number it is the network's
+        if is_own and named.errno is not None:  # without a number, it is from the network
             named.filename = str(path)
         if named is error:
             raise
@@ -140,7 +140,7 @@ def path_in_oserrors(path: Path, filled: Path | None = None) -> Iterator[None]:
 
 
 def _of_one_file(error: OSError) -> OSError:
-    """Return the error with a number, a reason and one file; for a failed copy, the full disk's."""
+    """Reduce an error to a number, a reason and one file; for a copy to a full disk, the target."""
     if isinstance(error, shutil.Error) and isinstance(error.args[0], list):  # of copytree
         source, target, reason = error.args[0][0]
         if number := re.match(r"\[Errno (\d+)\]", str(reason)):
@@ -251,9 +251,9 @@ def whole_folder(final: Path, ours: Contents) -> Iterator[Path]:
 
 
 def remove_folder(folder: Path) -> None:
-    """Rename a folder, then remove it; what cannot be removed yet, as on NFS, keeps that name.
+    """Rename a folder, then remove it.
 
-    Removal is tried again with the next folder removed next to it.
+    What cannot be removed yet, as on NFS, keeps the new name until the next call for a sibling.
     """
     with suppress(OSError):
         folder.rename(_hidden_sibling(folder, f"{secrets.token_hex(4)}.{REMOVED}.{PARTIAL}"))
@@ -381,9 +381,9 @@ def map_array(path: Path, mode: Literal["r", "r+"], remedy: str) -> np.memmap:
     """Map an array without reading or unpickling it; InputError, with `remedy`, if damaged."""
     try:
         return np.lib.format.open_memmap(path, mode=mode)
-    except OSError:  # of the system, not of what is in the file
+    except OSError:  # from the system, not about the content
         raise
-    except Exception as error:  # of a damaged header, which is Python, its parser raises anything
+    except Exception as error:  # the header is Python; if damaged, its parser may raise anything
         reason = brief(error) or type(error).__name__
         raise InputError(
             f"{path}: not a plain array, or damaged or cut short ({reason}); {remedy}"
@@ -391,7 +391,7 @@ def map_array(path: Path, mode: Literal["r", "r+"], remedy: str) -> np.memmap:
 
 
 def _lock_of(path: Path) -> filelock.BaseFileLock:
-    # A lock file without a lock would survive a kill: better none, and a warning.
+    # A soft lock, a mere file, would survive a kill: better no lock, and a warning.
     return filelock.FileLock(path, fallback_to_soft=False)
 
 
@@ -436,9 +436,9 @@ def refusal(message: str) -> Callable[[], None]:
 def lock_folder(folder: Path, timeout: float = 0.0, *, new: bool = False) -> Iterator[None]:
     """Keep other processes from locking the folder, which is created if absent.
 
-    timeout: seconds to wait for a holder that may be about to end. A created folder without
-    content is removed at the end. Raises InputError, naming the holder, if it is locked; new:
-    FileExistsError, if it exists.
+    timeout: seconds to wait for a holder that may be about to end. A folder that this call created
+    is removed at the end if it is empty. Raises InputError, naming the holder, if it is locked;
+    with `new`, FileExistsError if it exists.
     """
     if not new and _is_no_folder(folder):
         raise InputError(f"{folder}: is a file; name a folder")
@@ -451,16 +451,16 @@ def lock_folder(folder: Path, timeout: float = 0.0, *, new: bool = False) -> Ite
         write_json(folder / HOLDER_FILE, _description())
         yield
     finally:
-        for name in (HOLDER_FILE, LOCK_FILE):  # while they are this process's
+        for name in (HOLDER_FILE, LOCK_FILE):  # while this process holds the lock
             (folder / name).unlink(missing_ok=True)
         if created:
-            with suppress(OSError):  # it holds something
+            with suppress(OSError):  # not empty
                 folder.rmdir()
         lock.release()
 
 
 def _is_no_folder(place: Path) -> bool:
-    """Return whether something else is there; asked once, since a holder may remove its folder."""
+    """Return whether something other than a folder is there; one stat: a holder may remove it."""
     try:
         return not stat.S_ISDIR(place.stat().st_mode)
     except OSError:

@@ -35,8 +35,8 @@ from .tokenizers import load_tokenizer, save_tokenizer
 # 1: bytes, unquantized; 2: bytes, matrices as 8-bit integers; 3: with a vocabulary; 4: integers of
 # fewer bits
 FORMAT_VERSION = 4
-FLOATS = {"F64", "F32", "F16", "BF16"}  # safetensors' words for what weights may be, and
-INTEGERS = {8: "I8", 6: "U8", 5: "U8"}  # for what is kept as integers of so many bits
+FLOATS = {"F64", "F32", "F16", "BF16"}  # safetensors' names for dtypes of weights
+INTEGERS = {8: "I8", 6: "U8", 5: "U8"}  # the dtypes that store integers of so many bits
 GET_AGAIN = "; get it again"  # the remedy for a model that was copied or downloaded
 MOST_HEADER_BYTES = 1 << 20  # of our files: names and shapes
 
@@ -298,8 +298,8 @@ def load_tensors(
 ) -> dict[str, Tensor]:
     """Read a safetensors file; InputError if it is missing, damaged or holds NaN.
 
-    like: tensors of about the file's sizes. A file of more than twice as many bytes, which need not
-    fit into memory, is refused unread. columns: of these tensors [A, B, ...] only some of B.
+    like: tensors of about the expected sizes. A file of more than twice their bytes is refused
+    unread, since it may not fit in memory. columns: by name, the part of B to read of [A, B, ...].
     """
     with _clear_read_errors(path):
         if like is not None:

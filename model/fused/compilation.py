@@ -113,7 +113,7 @@ def _name_of(build: Build) -> str:
     """Return the library's name: a digest of sources, options and, if CXX is set, the compiler."""
     sources = [build.source, *sorted(FOLDER.rglob("*.h"))]
     texts = (path.read_text() for path in sources)
-    system = [platform.machine(), *platform.libc_ver()]  # of machines that share a home
+    system = [platform.machine(), *platform.libc_ver()]  # since machines may share a home
     chosen = _chosen_compiler() or [""]
     command = [*chosen, *_OPTIONS, *build.options]
     key = hashlib.sha256("\0".join([*texts, torch.__version__, *system, *command]).encode())
@@ -147,7 +147,7 @@ def _chosen_compiler() -> list[str]:
     """Return the words of CXX, such as "ccache g++ -m64"; none if it names no program."""
     try:
         name, *options = shlex.split(os.environ.get("CXX", ""))
-    except ValueError:  # empty, or a quote without its partner
+    except ValueError:  # empty, or an unmatched quote
         return []
     path = shutil.which(name)
     return [path, *options] if path else []

@@ -27,7 +27,7 @@ class Allowance(NamedTuple):
     def cores(self) -> int:
         """How many threads can run at once.
 
-        A quota of one and a half cores counts as two: one would leave a third of it.
+        A quota of one and a half cores counts as two: one thread would leave a third of it unused.
         """
         return max(1, ceil(min(self)))
 
@@ -55,11 +55,11 @@ def core_numbers() -> set[int]:
 def bound_cores() -> set[int]:
     """Return the numbers of the cores that OpenMP binds its threads to.
 
-    There are none unless it was set to bind them. It is torch's OpenMP, whose functions are visible
+    Empty unless OpenMP was set to bind them. This asks torch's OpenMP, whose functions are visible
     in the whole process.
 
-    With OMP_PROC_BIND and the like it also binds the thread that loads it, torch's, to one of them.
-    From then on the system reports only that core for this thread and for those that it starts.
+    With OMP_PROC_BIND and the like, OpenMP also binds the thread that loads it to one of the cores.
+    From then on, the system reports only that core for this thread and for those that it starts.
     """
     cores: set[int] = set()
     openmp: Any = ctypes.CDLL(None) if os.name == "posix" else None
@@ -85,9 +85,9 @@ def quota(root: Path = ROOT) -> float:
 def cgroups(controller: str, root: Path = ROOT) -> Iterator[Path]:
     """Yield the folders of every cgroup in which a controller, such as cpu, limits this process.
 
-    From its own cgroup up to the root, of both versions; a folder may be absent. In a container the
-    path in proc may be the host's, of which only the root is visible. root: the folder that has
-    proc and sys. Raises OSError if the system has no cgroups.
+    They go from its own cgroup up to the root, for both cgroup versions; a folder may be absent. In
+    a container, proc may give the host's path, of which only the root is visible. root: the folder
+    that has proc and sys. Raises OSError if the system has no cgroups.
     """
     for line in (root / "proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)  # version 2 names no controllers

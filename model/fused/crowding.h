@@ -25,9 +25,9 @@ struct Scheduling {
   uint64_t runtime = 0, deadline = 0, period = 0;
 };
 
-// Ask the scheduler to run a thread for short whiles, and so more often: woken, it goes before
-// programs with longer slices. Its share of the core stays what it was. Linux before 6.12 ignores
-// the wish, and so does a thread that is not scheduled in the ordinary way.
+// Ask the scheduler to run a thread in short slices, and so more often: when it wakes, it runs
+// before programs with longer slices. Its share of the core does not change. Linux before 6.12
+// ignores this. A thread that is not scheduled in the ordinary way is left alone.
 inline void take_short_slices([[maybe_unused]] int64_t thread) {
 #if defined(__linux__) && defined(SYS_sched_getattr)
   Scheduling now;
@@ -37,9 +37,9 @@ inline void take_short_slices([[maybe_unused]] int64_t thread) {
 #endif
 }
 
-// Keep, or let go, a team of threads that only sleep. libgomp polls for milliseconds as long as
-// each of its threads can have a core, and for microseconds while there are more of them than
-// cores: this makes them more. Nothing else changes it once torch is loaded.
+// Keep, or release, a team of threads that only sleep. libgomp polls for milliseconds while each of
+// its threads can have a core, but only for microseconds if it has more threads than cores. This
+// team makes them more; once torch is loaded, nothing else has that effect.
 inline void keep_idle_team(bool crowded, int64_t threads) {
   static std::atomic<bool> keeping{false};
   if (keeping.exchange(crowded) == crowded) return;

@@ -1,4 +1,4 @@
-"""Notices other programs on our cores; crowding.h has the reaction of our threads.
+"""Detects other programs on our cores; crowding.h defines how our threads react.
 
 Threads that wait for each other poll, which is fastest if each has its own core. Next to other
 programs, a polling thread takes time from the thread that it waits for, and a sleeping one gets a
@@ -21,8 +21,8 @@ from .process import owns_process
 
 THREADS = Path("/proc/self/task")  # only Linux reports how long each thread has queued
 SECONDS_BETWEEN_LOOKS = 0.25
-# Threads that queue, on average since the last check: we are crowded from the first number on,
-# until there are fewer than the second.
+# The average number of queueing threads since the last check: above MANY we are crowded, and stay
+# so until it is FEW or less.
 MANY, FEW = 0.1, 0.05
 MOST_IDLE_THREADS = 64  # systems that limit threads allow a process more than these
 

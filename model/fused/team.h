@@ -1,5 +1,5 @@
-// The threads of every kernel of this package: where those of a workgroup wait for each other, and
-// how they share work.
+// The threads of this package's kernels: how those of a workgroup wait for each other, and how they
+// share work.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 #include <vector>
 
 // The entry points of torch's OpenMP, found in its process when this library is loaded. A pragma
-// would call the compiler's OpenMP. That of clang is another one: its threads poll beside torch's.
+// would call the compiler's OpenMP. Clang has its own, whose threads would poll next to torch's.
 extern "C" {
 void GOMP_parallel(void (*work)(void*), void* data, unsigned threads, unsigned flags);
 void GOMP_barrier();
@@ -16,21 +16,21 @@ int omp_get_thread_num();
 int omp_get_num_threads();
 }
 
-// Call work(thread, threads) on each of so many threads at once; on fewer where there are no more,
-// and on one at least: none would let OpenMP choose, and it ends the process for less than none.
+// Call work(thread, threads) on `count` threads at once; on fewer if there are no more, and on at
+// least one: for 0, OpenMP would choose the number, and for less than 0, it ends the process.
 template <typename Work>
 void in_team(int64_t count, Work work) {
   const auto call = [](void* data) {
     (*static_cast<Work*>(data))(omp_get_thread_num(), omp_get_num_threads());
-    std::atomic_thread_fence(std::memory_order_seq_cst);  // what was streamed is seen by all
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // all threads see what was streamed
   };
   GOMP_parallel(call, &work, static_cast<unsigned>(std::max<int64_t>(count, 1)), 0);
 }
 
-// Polls before a thread sleeps. A partner with a core to itself comes within microseconds, and
-// sleep would cost more than that. One that queues for a core is milliseconds away, and whoever
-// polls for it may hold the very core that it needs. So patience grows with every partner that
-// came in time, and halves with every one that did not.
+// How often a thread polls before it sleeps. A partner with its own core arrives within
+// microseconds, less than a sleep costs. One that queues for a core is milliseconds away, and the
+// polling thread may hold the core that it needs. So the number grows each time a partner arrives
+// in time, and halves each time it does not.
 constexpr int32_t kFewestPolls = 1 << 5, kMostPolls = 1 << 12, kPollsGained = 1 << 4;
 
 inline void relax() {
@@ -41,8 +41,8 @@ inline void relax() {
 #endif
 }
 
-// Threads of a workgroup meet here. Counting up only, it needs no reset between meetings; the
-// count may wrap around.
+// Where the threads of a workgroup wait for each other. It only counts up, so it needs no reset;
+// the count may wrap around.
 class Barrier {
  public:
   void wait(int64_t size, int64_t& meeting) {
@@ -70,7 +70,7 @@ class Barrier {
   alignas(64) std::atomic<uint32_t> arrived_{0};
 };
 
-// How often each of several things was done, by whichever thread.
+// Counts how often each of several things was done, by any thread.
 class Counts {
  public:
   explicit Counts(int64_t things) : done_(things) {}
@@ -88,8 +88,8 @@ class Counts {
   std::vector<std::atomic<uint32_t>> done_;
 };
 
-// What is left of a thread's own pieces of work: the round, in the upper 32 bits, and the first and
-// the end of those that nobody took yet, 16 bits each, counted from its first piece.
+// A thread's own pieces of work that nobody has taken yet: the round in the upper 32 bits, then the
+// first of these pieces and their end, 16 bits each, counted from the thread's first piece.
 struct alignas(64) Hand {
   std::atomic<uint64_t> left{0};
 };
@@ -99,18 +99,18 @@ class Member {
  public:
   const int64_t number, of;
 
-  // hands: of all, one after the other.
+  // hands: those of all members, in order.
   Member(int64_t number, int64_t of, Barrier& barrier, Hand* hands)
       : number(number), of(of), barrier_(barrier), hands_(hands) {}
 
   void meet() { barrier_.wait(of, meeting_); }
 
-  // The first of the pieces that are a thread's own; those of the next one begin where they end.
+  // The first of a thread's own pieces; those of the next thread begin where they end.
   int64_t first(int64_t pieces, int64_t thread) const { return thread * pieces / of; }
 
-  // Call body(piece) for the pieces of a round: for its own, and then for those that other threads
-  // have not begun. Cores are not equally fast where other programs run on them. Which thread does
-  // a piece must not matter. All call it as often, for as many pieces, up to 65,535.
+  // Call body(piece) for this thread's pieces of a round, then for those that other threads have
+  // not begun: cores are not equally fast if other programs run on them. It must not matter which
+  // thread does a piece. All threads call this equally often, with as many pieces, at most 65,535.
   template <typename Body>
   void split(int64_t pieces, Body body) {
     ++round_;
@@ -126,7 +126,7 @@ class Member {
   int64_t meeting_ = 0;
   uint64_t round_ = 0;
 
-  // Its owner takes from the front, others from the back; -1 where none is left.
+  // Take a piece of the owner's (it takes from the front, others from the back), or return -1.
   int64_t take(int64_t pieces, int64_t owner) {
     const int64_t begin = first(pieces, owner), count = first(pieces, owner + 1) - begin;
     const bool own = owner == number;

@@ -48,7 +48,7 @@ def keeps_fp32(factor: Tensor) -> bool:
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
-    """Return a @ b, in fp32 where that `keeps_fp32`: what is added to it is rounded only later."""
+    """Return a @ b, in fp32 where it `keeps_fp32`, so that rounding comes after any addition."""
     return torch.mm(a, b, out_dtype=torch.float32) if keeps_fp32(a) else a @ b
 
 

@@ -4,11 +4,11 @@
 // run in S and add up in fp32, as does everything between them. Without a gradient, products may
 // also be of 8-bit integers (integers.py): W, what the weights are packed as, is S or int8_t.
 //
-// Lanes never meet: each workgroup of threads takes some of them through the whole window. Within a
-// workgroup each thread owns some units, and its threads meet at a barrier where a product needs
-// all units. The two weight matrices are constant over the window, so they are packed once, into
-// panels of kUnits units, and each product's panel is followed at once by the arithmetic on what
-// it made, while that lies in cache. Products are oneDNN's, through torch's brgemm.
+// Lanes are independent: each workgroup of threads takes some of them through the whole window.
+// Within a workgroup, each thread owns some units, and threads meet at a barrier where a product
+// needs all units. The two weight matrices are constant over the window, so they are packed once,
+// into panels of kUnits units. The arithmetic on the product with a panel follows immediately,
+// while the product is in cache. Products are oneDNN's, through torch's brgemm.
 
 #include <ATen/native/CPUBlas.h>
 
@@ -50,7 +50,7 @@ struct Window {
   void* recurrent;        // S [T, B, H]: W_mh h, the other factor of m; null: not saved
   void* gates;            // S [T, B, 4H] after their non-linearities; null: not saved
   void* packed;           // W [5H * H]: the weights, as packed by mlstm_pack; scratch backward.
-                          // Of integers then float scales [5H] and int32_t offsets [5H]
+                          // For integers, float scales [5H] and int32_t offsets [5H] follow
   void* narrow;           // S [B, H + kPad] scratch: h forward, d_recurrent backward
   void* wide;             // S [B, 4H + kPad] scratch: m forward, d z backward
   void* m;                // S [T, B, H] out, backward
@@ -326,7 +326,7 @@ class Pass {
     });
   }
 
-  // From d z to d m, and on to both of its factors.
+  // From d z compute d m, then the gradients of both factors of m.
   void unmultiply(int64_t t, int64_t block) {
     product(left(w.wide, 4 * H + kPad), 4 * H, panel_h(block), width(block));
     for_each_vector(block, [&](int64_t row, int64_t j, int64_t unit, int64_t n) {

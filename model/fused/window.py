@@ -141,7 +141,7 @@ def run_window(
     """Run a window on the CPU, under autograd only if something needs a gradient.
 
     with_gradient: takes the deferred products and `Inputs`. forward: takes `Inputs` and the packed
-    weights. Both return h, the last h and the last c first. projects: as below.
+    weights. Both return h, the last h and the last c first. projects: as for `kernel_inputs`.
     """
     watch.look()
     inputs, w_x = kernel_inputs(window, projects=projects), window.w_x
@@ -158,8 +158,8 @@ def kernel_inputs(window: RecurrenceInput, *, projects: bool = False) -> Inputs:
 
     The kernels read memory and check nothing. Therefore this raises ValueError if the shapes do not
     match, TypeError for rows that are not whole numbers, and IndexError if one is not in the table.
-    On a GPU the last is not checked: that would wait for the device. projects: whether the kernels
-    take inputs with their weights w_x; others raise ValueError if there are any.
+    On a GPU, rows are not checked against the table: that would wait for the device. projects:
+    whether the kernels take inputs with their weights w_x; others raise ValueError for them.
     """
     x, indices, state, weights = window.x_proj, window.indices, window.state, window.weights
     (B, H), dtype, E = state.h.shape, weights.w_mh.dtype, _width_of_x(window, projects)

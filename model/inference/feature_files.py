@@ -1,4 +1,4 @@
-"""Files of features, float32 [N, F], that are computed batch by batch and outlast interruptions."""
+"""Files of features, float32 [N, F], computed batch by batch, that survive interruptions."""
 
 import hashlib
 import logging
@@ -179,7 +179,7 @@ def _batches_done(
 
 
 def _rename_to_free_name(*files: Path) -> None:
-    """Give the part of another command a free name: it may have taken hours."""
+    """Give another command's unfinished files a free name: they may have taken hours."""
     free = first_free(lambda n: [path.with_suffix(f".{n}{path.suffix}") for path in files])
     for path, name in zip(files, free, strict=True):
         path.rename(name)

@@ -122,7 +122,7 @@ class FeatureKind:
         return values.tanh() if self.tanh else values
 
     def needs_only_h(self, config: ModelConfig, state: State) -> bool:
-        """Whether the h that a window returns has every number of a state's features."""
+        """Whether the h that a window returns contains all features of the state."""
         return state.is_output(self.state) and self.layers_of(config) == [config.layers - 1]
 
 

@@ -49,7 +49,7 @@ class SamplingConfig:
         check_bounds(self, "--")
 
 
-LARGEST = 65504.0  # that every dtype of the state has: fp16's
+LARGEST = 65504.0  # fp16's largest number, which every dtype of the state has
 
 
 def _number(value: object) -> float:
@@ -58,7 +58,7 @@ def _number(value: object) -> float:
         return math.nan
     try:
         return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError, RuntimeError):  # the last of a torch array
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # torch raises the last
         return math.nan
 
 

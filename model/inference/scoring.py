@@ -15,7 +15,7 @@ from ..text.split import RaggedBatch, Split, ragged_batches, shard_bounds
 
 Reset = Literal["strip", "review"]
 STRIP_TOKENS = 20_000  # a cold start costs some tens of bits: negligible in a strip of this length
-# Tokens that a shorter strip is preceded by, read and not scored: with them a score differs from
+# Tokens before a shorter strip that are processed but not scored. With them, a score differs from
 # that of one lane by less than 1e-5 bits.
 WARM_UP = 500
 SHORTEST_STRIP = 500  # tokens
@@ -120,12 +120,12 @@ def split_costs(
     reset: Reset = "strip",
     advance: Callable[[float], object] = lambda tokens: None,
 ) -> tuple[np.ndarray, int]:
-    """Return the bits of every token of a split, float32 [n], and from how many zero states.
+    """Return the bits of every token of a split, float32 [n], and how often the state was zero.
 
-    reset: "strip" carries the state from review to review within each of `lanes` strips (one lane
-    is the whole split in file order; None chooses, and has short strips begin with the state after
-    the text before them); "review" starts every review from the zero state, `lanes` of them side by
-    side. advance: as for `token_costs`.
+    reset: "strip" cuts the split into `lanes` strips, and carries the state from review to review
+    within each; one lane is the whole split in file order. With None, the number is chosen, and
+    short strips begin with the state after the text before them. "review" starts every review from
+    the zero state, `lanes` of them side by side. advance: as for `token_costs`.
     """
     if lanes is not None and lanes < 1:
         raise InputError(f"--lanes is {lanes}; it must be at least 1")
@@ -133,7 +133,7 @@ def split_costs(
     starts, firsts, ends = _pieces(split, lanes, reset)
     sequences = [split.tokens[a:b] for a, b in zip(starts, ends, strict=True)]
     costs: list[np.ndarray] = [np.empty(0)] * len(sequences)
-    # First tokens are not scored, nor is the text that is read before a strip.
+    # token_costs reports the text before a strip, too, but no first tokens: scaled to the split.
     read = sum(max(len(sequence) - 1, 0) for sequence in sequences)
     scale = len(split.tokens) / max(read, 1)
 
@@ -151,7 +151,7 @@ def split_costs(
 def _pieces(
     split: Split, lanes: int | None, reset: Reset
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return int64 [N] each: from where a piece is read, from where it is scored, its end."""
+    """Return where reading of each piece begins, where scoring begins, its end: int64 [N] each."""
     if reset == "review":
         return split.offsets[:-1], split.offsets[:-1], split.offsets[1:]
     size = len(split.tokens)

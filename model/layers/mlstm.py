@@ -131,9 +131,9 @@ class MlstmLayer(RecurrentLayer):
     def project_vocabulary(self, embedding: Tensor, weights: MlstmWeights) -> Tensor:
         """Return the projected inputs of all V tokens, [V, 5H], since a window repeats them.
 
-        A window repeats few of more than MOST_TABULATED tokens. These are projected as they occur,
-        and the table is their embedding [V, E]. With 8-bit integers, the table may have
-        MOST_NUMBERS_TABULATED numbers instead.
+        If V is above MOST_TABULATED, a window repeats few tokens. They are then projected as they
+        occur, and the table is their embedding [V, E]. With 8-bit integers, the limit is
+        MOST_NUMBERS_TABULATED numbers in the table instead.
         """
         return F.linear(embedding, weights.w_x) if _tabulates(embedding, weights) else embedding
 

@@ -21,7 +21,7 @@ PALETTES: dict[Palette, tuple[Color, Color]] = {
 
 # The colours of the light page, as page.css has them: letters of INK on tints of CARD.
 CARD, INK, QUIET = "#ffffff", "#1b1e22", "#5c6269"
-STRONGEST = 0.65  # of a pole's colour in a tint
+STRONGEST = 0.65  # largest fraction of a pole's colour in a tint
 TINTS: dict[Palette, tuple[Color, Color]] = {
     "green-red": ((220, 84, 66), (52, 160, 98)),
     "blue-orange": ((230, 145, 0), (0, 114, 178)),

@@ -16,7 +16,7 @@ from .page import CARD, INK, QUIET, Palette, tint
 MOST_LINES = 400  # of all texts and units: they take 130 MB while drawn
 COLUMNS = 84  # of a line
 WIDTH, HEIGHT = 0.105, 0.24  # inches of a character
-UNDER = 0.9  # lines of room for the curve under a line of text
+UNDER = 0.9  # room for the curve under a line of text, in lines
 DOWN, UP = 0.5, 0.42  # lines from the foot of the letters to the curve's zero, and its height
 STEPS = 20  # of the scale's colours to either side
 
@@ -27,7 +27,7 @@ class Character(NamedTuple):
     column: int
     width: int  # columns
     shown: str
-    share: float | None  # of the colour scale, -1 to 1; None of a character that is no text's
+    share: float | None  # on the colour scale, -1 to 1; None outside of texts and scales
 
 
 def write_picture(traces: UnitTraces, path: Path, palette: Palette) -> None:
@@ -128,5 +128,5 @@ def _draw(rows: list[list[Character]], palette: Palette) -> Any:
 
 
 def _is_text(cells: list[Character]) -> bool:
-    """Whether a line is one of a text's, and not of words about it, among which the scale is."""
+    """Whether a line belongs to a text, and not to the words and the scale around it."""
     return bool(cells) and all(cell.share is not None for cell in cells)

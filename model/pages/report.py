@@ -26,7 +26,7 @@ ROWS = 2000  # to search
 SAMPLE = 64  # rows by which the column of dates is found
 LONGEST = 600  # characters of a text that are coloured
 LONGEST_CELL = 300  # characters of a text in a table
-KINDS = {UNSURE: "middle", NEUTRAL: "neutral"}  # CSS classes; of positive high, of negative low
+KINDS = {UNSURE: "middle", NEUTRAL: "neutral"}  # CSS classes; positive has high, negative low
 ABOUT = {
     NEUTRAL: "Neither praise nor blame, such as a plain fact.",
     UNSURE: "The probability is near the threshold: neutral, mixed, or hard to tell.",

@@ -64,8 +64,8 @@ def read_nvidia(path: Path) -> NvidiaWeights:
     tensors["decoder.bias"] = weights.get("decoder.bias", torch.zeros(tokens))
     if tokens > VOCABULARY_SIZE:
         # The pad was masked out of the loss, so it was never a target, and it never changed a
-        # state. Dropping it changes no state, and divides its probability among the bytes: the
-        # model, given that the text continues.
+        # state. Dropping it changes no state, and spreads its probability over the bytes: these are
+        # the model's predictions, given that the text continues.
         for name in ("embedding.weight", "decoder.weight", "decoder.bias"):
             tensors[name] = tensors[name][1:]
     exact = {name: tensor.float().contiguous() for name, tensor in tensors.items()}

@@ -78,7 +78,7 @@ def _numbered_files(folder: Path) -> list[Path]:
 
 
 def _check_none_is_left_out(folder: Path, numbers: list[int]) -> None:
-    """Raise InputError if a number is missing below the last, but for folded weights' gains."""
+    """Raise InputError if a number below the last is missing, except folded weights' gains."""
     last = numbers[-1]
     missing = sorted(set(range(last)) - set(numbers))
     gains = list(range(last - 1 - len(GAINS), last - 1))  # which come before the last two files

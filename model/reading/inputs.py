@@ -32,7 +32,7 @@ KINDS = (*JSON_KINDS, *DELIMITED, ".txt", *BINARY)
 ADDRESS = re.compile("(https?):/", re.IGNORECASE)  # of two slashes, Path drops one
 LONGEST_RECORD = 16 << 20  # bytes of a line, an item of an array or a row: no review is longer
 TOO_LONG = f"longer than {LONGEST_RECORD:,} bytes; cut it, or let each record end its line"
-MOST_UNPACKED = 100  # times its size on the disk: text unpacks to some ten times
+MOST_UNPACKED = 100  # times the size on disk; text unpacks to about ten times
 # Byte order marks, longest first, and the codec that reads what follows and drops the mark.
 MARKS = {
     b"\xff\xfe\0\0": "utf-32",
@@ -41,9 +41,9 @@ MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-UTF8 = ("utf-8", "utf8", "utf-8-sig")  # codecs of which readers drop the mark themselves
+UTF8 = ("utf-8", "utf8", "utf-8-sig")  # codecs whose readers drop the mark themselves
 HEAD = 4096  # bytes that show the encoding of a stream
-# How files begin that are no text, and what to do with them.
+# The first bytes of files that are not text, and what to do with them.
 OTHER_FILES = {
     b"PK\x03\x04": "is a zip file; let its name end in .xlsx if it is a workbook, else in .zip",
     b"\xd0\xcf\x11\xe0": "is an old or encrypted file of Office; save it as .xlsx or CSV",
@@ -58,7 +58,7 @@ OTHER_FILES = {
     b"%PDF-": "is a PDF; save its text in a file",
 }
 Quoting = Literal["auto", "standard", "none"]
-SURE_UNPACKED = 64 << 20  # bytes to which any file may unpack
+SURE_UNPACKED = 64 << 20  # bytes that any file may unpack to
 
 
 @dataclass
@@ -191,7 +191,7 @@ class Input:
                 yield self._bounded(file)
 
     def _encoding_of(self, file: Any, *, whole: bool) -> str:
-        """Return the codec of a stream, of which all is read if that is needed and `whole`."""
+        """Return the codec of a stream; if necessary and `whole`, read all of it."""
         head = file.peek(HEAD)
         for mark, what in OTHER_FILES.items():
             if head.startswith(mark):
@@ -201,7 +201,7 @@ class Input:
         if (marked := marked_encoding(head)) is not None:
             return marked
         if self.kind in DELIMITED:
-            with suppress(InputError):  # raised again as the table is read, or a bad row before it
+            with suppress(InputError):  # reading the table raises it, or an earlier one
                 return "cp1252" if _is_cp1252(file if whole else io.BytesIO(head)) else "utf-8"
         return "utf-8"
 
@@ -266,7 +266,7 @@ def _is_cp1252(file: IO[bytes]) -> bool:
 
 
 def _recoded(file: IO[bytes], codec: str, location: str) -> Iterator[bytes]:
-    """Yield a stream of another encoding as UTF-8; InputError for what is not of it."""
+    """Recode a stream to UTF-8; InputError for bytes that are invalid in its encoding."""
     decoder = codecs.getincrementaldecoder(codec)()
     try:
         for piece in chain(pieces_of(file), [b""]):
@@ -339,5 +339,5 @@ def lines_of(file: IO[bytes], location: str) -> Iterator[bytes]:
 
 
 def is_too_long(line: bytes) -> bool:
-    """Return whether a line, with its end or without, is more than a record may be."""
+    """Return whether a line, with or without its end, is longer than a record may be."""
     return len(line) > LONGEST_RECORD + line.endswith(b"\n")

@@ -21,9 +21,9 @@ class Text:
         self.buffer, self.position, self.ended = "", 0, False
 
     def extend(self) -> bool:
-        """Read at least as many characters as are left; return whether there were any.
+        """Read at least as many characters as are still unparsed; return False at the end.
 
-        Raises json.JSONDecodeError if more are left than an item may have.
+        Raises json.JSONDecodeError if more are unparsed than an item may have.
         """
         if self.ended:
             return False

@@ -41,8 +41,8 @@ def _written(number: float) -> str:
 def number_in(label: str) -> float | None:
     """Return a label as a number, or None for a word.
 
-    Digits alone are a whole number, every digit of which counts: float() would round identifiers
-    beyond 2^53. More digits than Python reads as one number (4,300) are a word.
+    Digits alone become an int, since float() would round identifiers beyond 2^53. More digits than
+    Python converts (4,300) count as a word.
     """
     try:
         if WHOLE.fullmatch(label.strip()):
@@ -93,7 +93,7 @@ def log_set(
 ) -> None:
     """Log what was read: rows, classes with their counts, columns, rows without text.
 
-    labels: what the columns of labels hold, their names, the options that name others.
+    labels: by what a column of labels holds, its name and the option that names another.
     """
     keys = {"text": (text.key, text.option), **labels}
     blank = sum(not each.strip() for each in texts)

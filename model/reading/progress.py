@@ -12,9 +12,9 @@ class ProgressBar:
     """Counts finished work, and shows how much is done, how fast, and how long the rest will take.
 
     total: all the work, as far as known; done: the part done earlier; both in `unit`, by default
-    bytes. A terminal shows a bar. A file or a pipe gets a line every `line_seconds`, so that the
-    log of a long job shows progress, and that of a short one stays empty. delay: seconds before a
-    terminal shows the bar, of a part that is mostly short.
+    bytes. A terminal shows a bar. A file or a pipe gets a line every `line_seconds`, so that
+    long jobs log their progress, and short ones nothing. delay: seconds before a terminal shows the
+    bar, for work that is usually short.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class ProgressBar:
         stderr, self._started = sys.stderr, time.monotonic()
         self._bar: Any = None
         if stderr is None or not shown:
-            return  # even a disabled bar of tqdm's sets how the process starts others
+            return  # even a disabled tqdm bar sets the multiprocessing start method
         from tqdm import tqdm  # imported late: short commands need not load it
 
         options: dict[str, Any] = {"desc": what, "total": total, "initial": done, "unit": unit}

@@ -31,9 +31,9 @@ log = logging.getLogger(__name__)
 def resumable_output(final: Path, request: Mapping[str, Any]) -> Iterator[IO[bytes]]:
     """Yield the file `final` + ".partial", which becomes `final` at the end.
 
-    If the end is not reached, the rows stay. The next call for the same `final` continues them if
-    its `request`, of JSON types, is the same; else they are kept under another name. Raises
-    InputError if another process is writing it, or if there is a folder of its name.
+    After an interruption, the rows stay. The next call for the same `final` continues them if its
+    `request`, of JSON types, is the same; otherwise they are kept under another name. Raises
+    InputError if another process is writing the file, or if a folder has its name.
     """
     final = final.resolve() if final.is_symlink() else final
     partial = final.with_name(f"{final.name}.{PARTIAL}")
@@ -88,7 +88,7 @@ class WrittenRows:
     """The rows that a RowWriter left in a file, compared with the rows to be written now.
 
     added: the names of the values that follow those of the input in each row.
-    columns: of CSV; []: those of the first row.
+    columns: of the CSV; [] takes those of the first row.
     """
 
     def __init__(
@@ -98,16 +98,16 @@ class WrittenRows:
         self._file, self._added, self._columns = file, list(added), list(columns)
         self._is_csv = row_format == "csv"
         self._lines = self._whole_lines()
-        self._end = self._count = 0  # of the rows that are the same
+        self._end = self._count = 0  # of the rows that agree
         self._is_over = False
         self._last = b""
         self.header: list[str] = []
         """The columns of CSV whose header is in the file; [] if there is none."""
 
     def begins_next(self, values: Mapping[str, Any]) -> bool:
-        """Whether the next row has these values, so that it need not be written again.
+        """Whether the next row in the file has these values, so that it need not be written again.
 
-        The first row that differs is cut off, with all after it; a copy of the file stays.
+        The file is cut off before the first row that differs; a copy of the whole file is kept.
         """
         if self._is_over:
             return False
@@ -142,7 +142,7 @@ class WrittenRows:
             self._last = line
             return True
         self._is_over = True
-        if line:  # more than a row that a kill has cut short
+        if line:  # a whole row, not just one that a kill has cut short
             _copy_to_free_name(Path(self._file.name), "differs from the input")
         if not self._count:
             self.header, self._end = [], 0

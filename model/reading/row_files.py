@@ -12,16 +12,16 @@ from typing import IO, Any, Literal
 from ..errors import InputError
 
 RowFormat = Literal["jsonl", "csv"]
-UNSAYABLE = "backslashreplace"  # a lone surrogate, which UTF-8 lacks, as JSON writes it
+UNSAYABLE = "backslashreplace"  # writes a lone surrogate, which UTF-8 lacks, as JSON does
 
 
 class RowWriter:
     """Writes rows of named values to a stream of bytes, as UTF-8.
 
     JSON lines keep what CSV loses: null differs from an empty text, a number from a string of
-    digits. columns: of CSV; []: those of the first row. mark: whether CSV begins with a byte order
-    mark, which Excel needs. written_header: called before the first row; returns the columns of the
-    header that the stream already has, if any.
+    digits. columns: of CSV; [] takes those of the first row. mark: whether CSV begins with a byte
+    order mark, which Excel needs. written_header: called before the first row; returns the columns
+    of the header that the stream already has, if any.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ def cell_of(value: Any) -> str:
 
 
 def value_of(cell: str, *, is_text: bool) -> Any:
-    """Return the value that `cell_of` wrote; a cell of no value is None."""
+    """Return the value that `cell_of` wrote; an empty cell is None."""
     if is_text or not cell:
         return cell or None
     return json.loads(cell)

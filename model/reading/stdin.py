@@ -23,12 +23,12 @@ log = logging.getLogger(__name__)
 
 
 class ArrivingLines:
-    """The lines of a file descriptor, with their ends; none waits for the next one to arrive."""
+    """The lines of a file descriptor, with their ends, each as soon as it has arrived."""
 
     def __init__(self, descriptor: int):
         self._descriptor = descriptor
         self._lines: deque[bytes] = deque()
-        self._written = 0  # of them, those that are not blank
+        self._written = 0  # how many of them are not blank
         self._rest = b""  # a line whose end has not arrived
         self._has_begun = False
 
@@ -38,7 +38,7 @@ class ArrivingLines:
         return self._written > 0
 
     def first(self) -> bytes:
-        """Return the next line that is not blank, and take none; InputError if there is none."""
+        """Return the next line that is not blank without taking it; InputError if there is none."""
         while not self.waiting:
             before = len(self._lines)
             self._fill()
@@ -127,7 +127,7 @@ def kind_of(line: bytes) -> str:
 
 
 class ArrivingRecords:
-    """The records of lines, each as soon as it is whole, or InputError; kind: one of KINDS."""
+    """The records of lines, each as soon as it is complete; InputError for a faulty one."""
 
     def __init__(self, lines: Iterator[bytes], kind: str, options: TableOptions | None = None):
         options = options or TableOptions()

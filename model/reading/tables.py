@@ -19,7 +19,7 @@ from .inputs import LONGEST_RECORD, MOST_UNPACKED, SURE_UNPACKED, TOO_LONG, Tabl
 MOST_COLUMNS = 100_000
 MOST_ROWS = 4000  # parsed together
 MOST_CELLS = 1 << 20
-BATCH_BYTES = 64 << 20  # limit of the rows of Parquet that are read at once
+BATCH_BYTES = 64 << 20  # limit of the Parquet rows that are read at once
 PIECE = 1 << 20  # characters read at a time
 SNIFFED = 50  # records that show the delimiter
 SAMPLED = 200  # rows that show which column is prose
@@ -153,8 +153,8 @@ class DelimitedRows:
     line, for a row that is too long or has too many cells, for a quote that is not closed or
     swallows rows, and for a missing header.
 
-    read: returns about so many characters, and fewer only if there are no more yet; "" at the end.
-    lines: opens the whole text once more, as lines; None if it cannot be read twice.
+    read: returns about as many characters as asked for, fewer if no more have arrived, "" at the
+    end. lines: opens the whole text once more, as lines; None if it cannot be read twice.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class DelimitedRows:
         self._text, self._at, self._ended = "", 0, False
         self._line = 0  # number of lines before `_at`
         self._usual = delimiter
-        self.waiting = False  # whether rows were parsed that are still to come
+        self.waiting = False  # whether parsed rows are still to be yielded
 
     def __iter__(self) -> Iterator[tuple[int, TableRow]]:
         dialect = self._sniff()
@@ -210,10 +210,10 @@ class DelimitedRows:
         self._text, self._at, self._ended = rest + piece, 0, not piece
 
     def _batch(self, dialect: Dialect, width: int) -> list[WholeRecord]:
-        """Return the next whole records that are not blank.
+        """Return the next whole records that have arrived and are not blank.
 
-        Those that have arrived, at least one unless the input ended. width: of the table; 0 for the
-        header, which comes alone.
+        There is at least one unless the input has ended. width: of the table; 0 for the header,
+        which is returned alone.
         """
         batch: list[WholeRecord] = []
         most = min(MOST_ROWS, MOST_CELLS // width + 1) if width else 1
@@ -298,7 +298,7 @@ class DelimitedRows:
         return plain if is_plain else standard
 
     def _delimiter_of(self, sample: str) -> str:
-        """Return the delimiter that cuts most first records like the header, or the usual one."""
+        """Return the delimiter that splits most of the first records as it splits the header."""
         ranks = self._ranked(sample)
         if ranks:
             return max(ranks, key=ranks.__getitem__)
@@ -310,7 +310,7 @@ class DelimitedRows:
         return self._usual
 
     def _ranked(self, sample: str) -> dict[str, Any]:
-        """Return the delimiters that may be meant, the more likely the larger their value."""
+        """Return the possible delimiters with their ranks; a larger rank is more likely."""
         ranks = {}
         for delimiter in DELIMITERS:
             dialect = Dialect(delimiter, quoted=self.options.quoting != "none")
@@ -328,10 +328,10 @@ class DelimitedRows:
     def _check_swallowed(
         self, batch: Sequence[WholeRecord], rows: Sequence[Sequence[str]], dialect: Dialect
     ) -> None:
-        """Raise InputError for a cell in quotes that is several rows, read together.
+        """Raise InputError for a quoted cell that seems to have swallowed several rows.
 
-        Every line of it has the header's number of cells, and in one column they are numbers, or
-        values of other rows.
+        Each of its lines has the header's number of cells, and in some column all of them are
+        numbers or values of other rows.
         """
         width = len(rows[0])
         long = {n for n, each in enumerate(batch) if '"' in each.text and line_ends(each.text) > 1}
@@ -359,7 +359,7 @@ def line_ends(text: str) -> int:
 
 
 def fits_only_unquoted(lines: Iterable[str], standard: Dialect, plain: Dialect) -> bool:
-    """Whether every line has the header's number of cells, and not all are rows with quotes."""
+    """Whether all lines have as many cells as the header, but some only if quotes are plain."""
     width, is_odd = 0, False
     for line in lines:
         if plain.is_blank(line):

@@ -185,7 +185,7 @@ class KeyChooser:
     def _choose(self, record: Record) -> str:
         """Return the key to read; log a choice among several.
 
-        That of a table is not logged here: the table is described at its end.
+        A table's choice is not logged here: the table is described at its end.
         """
         key = record_key(record, self.requested, self.candidates)
         if key is None:

@@ -72,7 +72,7 @@ class Address(NamedTuple):
 
 
 class Guard:
-    """Refuses requests to another name, without the token, and too many; adds security headers."""
+    """Refuses requests to another host, without the token, or too many; adds security headers."""
 
     def __init__(self, app: ASGIApp, address: Address, token: str | None, limits: Limits):
         self._app, self._address, self._token, self._limits = app, address, token, limits

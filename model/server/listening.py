@@ -74,7 +74,7 @@ def serving(app: ASGIApp, listening: socket.socket, limits: Limits) -> Iterator[
 
 
 class Connection(H11Protocol):
-    """A connection that is closed if it rests, or if it is idle and another one needs its place."""
+    """A connection that is closed if it stalls, or if it is idle and another needs its place."""
 
     def __init__(self, *settings: Any, **options: Any):
         super().__init__(*settings, **options)
@@ -93,8 +93,8 @@ class Connection(H11Protocol):
         idle = [each for each in others if each.is_idle]
         if len(others) >= self._most and idle:
             min(idle, key=lambda each: each._last_active).timeout_keep_alive_handler()
-        # Without, a client would wait 40 ms for the body that follows the head. asyncio sets it
-        # only if the socket was made with the number of TCP.
+        # Without TCP_NODELAY, a client would wait 40 ms for the body that follows the head. asyncio
+        # sets it only if the socket was made with TCP's protocol number.
         with suppress(OSError):  # the client may have left
             plain = transport.get_extra_info("socket")
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -120,7 +120,7 @@ class Connection(H11Protocol):
         )
 
     def pause_writing(self) -> None:
-        """Give a client that does not receive its answer a time to do so."""
+        """Give a client that does not receive its answer a limited time to do so."""
         super().pause_writing()
         self._stalled = self.loop.call_later(self.timeout_keep_alive, self.transport.abort)
 

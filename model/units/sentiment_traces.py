@@ -18,7 +18,7 @@ from ..inference.features import StateName
 from ..text.glyphs import visible
 from .unit_traces import UnitTraces, poles_of, read_texts
 
-MIN_AUC = 0.55  # of a unit, or of its negative, that says which of its ends is positive
+MIN_AUC = 0.55  # of a unit or of its negative; below, neither end counts as positive
 
 
 def sentiment_traces(
@@ -43,8 +43,8 @@ def sentiment_traces(
     if fitted is not None:
         folder = find_classifier(loaded, classifier)
         areas = None if folder is None else load_areas(folder, loaded.model.config.hidden_size)
-        # After the sentiment unit, those that separate the classes best alone; if that is not
-        # recorded, those that influence the classifier most.
+        # After the sentiment unit, those that best separate the classes alone, or, if their AUC is
+        # not recorded, those that influence the classifier most.
         influence = fitted.influence if areas is None else areas[None] - CHANCE
         ranking = [fitted.neuron, *ranked_units(influence)]
     traces = read_texts(

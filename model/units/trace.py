@@ -113,14 +113,14 @@ def highest_variance_units(
 def values_per_byte(tokenizer: Tokenizer, tokens: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Return the values of each byte, [bytes, U], from those after each of the tokens [n, U].
 
-    A byte has the values after its token, white space at the beginning of a token those before it.
+    A byte gets the values after its token, but white space that begins a token those before it.
     """
     zero = np.zeros_like(values[:1])  # the state before the text
     return np.concatenate([zero, values])[_steps_of_bytes(tokenizer, tokens)]
 
 
 def _steps_of_bytes(tokenizer: Tokenizer, tokens: np.ndarray) -> np.ndarray:
-    """Return after how many of the tokens [n] the state belongs to each byte, int64 [bytes]."""
+    """Return for each byte after how many of the tokens [n] its values come, int64 [bytes]."""
     spellings = [tokenizer.spellings[token] for token in tokens.tolist()]
     steps = [
         [step] * len(blank) + [step + 1] * (len(spelling) - len(blank))

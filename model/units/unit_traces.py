@@ -114,8 +114,8 @@ def read_texts(
 ) -> UnitTraces:
     """Return the values of units under every character of some texts.
 
-    loaded: from `load_model`. units: of one layer, from 0. top: trace so many more: those of
-    `ranking`, in order, then those that vary most. state: "cell" or "hidden". layer: -1 is the
+    loaded: from `load_model`. units: of one layer, from 0. top: number of further units: those
+    of `ranking`, in order, then those that vary most. state: "cell" or "hidden". layer: -1 is the
     last. poles, polarities: as in UnitTraces. show_progress: on stderr. The values of the bytes
     that the text profile adds around a text are left out. Raises InputError for a text that is
     empty after cleaning, or a unit or layer that the model lacks.

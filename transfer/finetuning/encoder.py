@@ -29,8 +29,8 @@ class Encoded(NamedTuple):
     """The result of reading a batch of texts."""
 
     features: Tensor  # [B, F], in the order given
-    nats: Tensor  # of every token that was predicted, summed; zero unless asked for
-    tokens: int  # how many those were, as the encoder counts them
+    nats: Tensor  # summed over all predicted tokens; zero unless asked for
+    tokens: int  # how many tokens were predicted, as the encoder counts them
 
 
 class LearningEncoder:
@@ -82,7 +82,7 @@ class FrozenEncoder:
         return Encoded(features, features.new_zeros(()), 0)
 
     def features(self, name: str, sequences: Sequence[np.ndarray]) -> np.ndarray:
-        """Return float32 [N, F] of the part of this name."""
+        """Return float32 [N, F] of the split with this name."""
         if name not in self._cache:
             self._cache[name] = self._compute(name, sequences)
         return self._cache[name]

@@ -156,7 +156,7 @@ def describe(
 ) -> dict[str, Any]:
     """Score the model in model/ on val and test; return the results without the source model.
 
-    Its classifier is given the areas of the model's units, on val.
+    The AUC of each of the model's units on val is saved with its classifier.
     """
     best = load_model(directory.model, compute_dtype=torch.float32, device=device)
     fitted = load_fitted(best, directory.model / FOLDER, "fine-tune again")

@@ -47,7 +47,7 @@ class FinetuningProgress(Progress):
     best_value: float = 0.0  # of the metric that decides
     head_loss: float = 0.0  # over the epoch's steps so far, summed
     nats: float = 0.0  # of the language model's loss, over the epoch so far
-    symbols: NonNegativeInt = 0  # the number of these tokens
+    symbols: NonNegativeInt = 0  # how many tokens `nats` sums over
     seconds: float = 0.0  # of steps and evaluations, over all processes of the run
     history: list[dict[str, Any]] = field(default_factory=list)  # a row per epoch
 
@@ -57,7 +57,7 @@ class Step(NamedTuple):
 
     loss: float  # of the heads
     nats: float  # of the language model's loss, summed
-    tokens: int  # that those are of
+    tokens: int  # how many tokens `nats` sums over
     gradient_norm: float  # before clipping
 
 
@@ -146,8 +146,8 @@ class Finetuner:
     def step(self, rows: np.ndarray) -> Step:
         """Learn from the training texts of these indices.
 
-        An epoch's last texts may be few, and, sorted by length, the same in every epoch. Rate and
-        gradient are then the fraction of a full batch, so that they do not count more than others.
+        An epoch's last texts may be few and, since texts are sorted by length, the same each time.
+        Rate and gradient are scaled by the fraction of a full batch, so they do not count more.
         """
         fraction = len(rows) / min(self.config.batch_size, len(self.lengths))
         rate = self.schedule.rate(self.progress.step)

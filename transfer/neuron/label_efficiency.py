@@ -1,10 +1,10 @@
 """Accuracy by the number of labels, as in the figure of Radford et al. 2017.
 
-A draw orders the training set at random, each class evenly spread; only its first n examples are
-fitted. C is chosen on the whole validation set, whose labels are used in addition and not counted;
-the test set is the same for every point. A unit known beforehand keeps its weight, which all labels
-of train gave, and takes its intercept from the first n. If the model was fine-tuned on labels
-before, the features contain these labels, which are not counted either.
+A draw shuffles the training set, with the classes evenly spread, and fits on its first n examples.
+C is chosen on the whole validation set, whose labels are not counted; the test set is the same for
+every point. A unit known beforehand keeps the weight fitted on all labels of train; only its
+intercept is fitted on the first n. If the model was fine-tuned on labels before, its features
+depend on those labels, which are not counted either.
 """
 
 from collections.abc import Sequence
@@ -77,9 +77,9 @@ def stratified_order(labels: np.ndarray, seed: int) -> np.ndarray:
 
 
 def refit_intercept(regression: Regression, examples: Examples) -> Regression:
-    """Return the regression with the likeliest intercept for these examples, its weights kept.
+    """Return the regression with its intercept refitted by maximum likelihood, its weights kept.
 
-    At the likeliest intercept the mean probability of the positive class is its fraction. Raises
+    At that intercept, the mean probability of the positive class equals its fraction. Raises
     ValueError if a class has no example.
     """
     fraction = float(examples.labels.mean())

@@ -1,8 +1,8 @@
 """Every unit by itself: how well its value, cut once, separates two classes.
 
-A unit's cut and direction are those of highest accuracy on the training set, found by sorting its
-values; the units are also ordered on the training set, so that there is no selection by their
-accuracies on val and test.
+A unit's cut and direction are the most accurate ones on the training set, found by sorting its
+values. The units are also ordered on the training set, so their accuracies on val and test are free
+of selection.
 """
 
 from dataclasses import dataclass
@@ -39,13 +39,13 @@ class Ranking:
 
     cuts: Cuts
     accuracies: np.ndarray  # float64 [F], each at its own cut
-    areas: np.ndarray  # float64 [F], under the ROC curve; below one half if low is positive
+    areas: np.ndarray  # float64 [F], AUC; below one half if low is positive
     weights: np.ndarray  # float64 [F], in the L1 regression on all units
 
     def orders(self) -> dict[str, np.ndarray]:
         """Return three orders of the units, the best first: int64 [F] each.
 
-        Ties in accuracy are broken by area; units without weight are ordered by accuracy.
+        Ties in accuracy are broken by AUC; units without weight are ordered by accuracy.
         """
         distance = np.abs(self.areas - 0.5)
         return {
@@ -86,12 +86,12 @@ def _fit_block(values: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def area_interval(values: np.ndarray, labels: np.ndarray) -> list[float]:
-    """Return the 95 % interval of one unit's area (DeLong et al. 1988); values, labels [N].
+    """Return the 95 % interval of one unit's AUC (DeLong et al. 1988); values, labels [N].
 
-    If the unit separates the classes, or is constant, DeLong's variance is 0 and the interval a
-    point (Obuchowski and Lieber 2002). Then it is Wilson's for as many examples as the smaller
-    class has: pairing each with another of the larger class gives that many independent pairs,
-    whose chance to be in order is the area. This is conservative, since there are more pairs.
+    If the unit separates the classes perfectly, or is constant, DeLong's variance is 0 and the
+    interval a point (Obuchowski and Lieber 2002). It is then Wilson's, for as many examples as the
+    smaller class has: pairing each of them with a different one of the larger class gives that many
+    independent pairs, each in order with a chance of AUC. This is conservative: more pairs exist.
     """
     fractions = _fractions_below(values, labels)
     area, variance = float(fractions[0].mean()), _variance(fractions)
@@ -102,11 +102,10 @@ def area_interval(values: np.ndarray, labels: np.ndarray) -> list[float]:
 
 
 def area_difference(first: np.ndarray, second: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
-    """Return the first unit's area less the second's, with its 95 % interval on the same examples.
+    """Return the first unit's AUC minus the second's, with its 95 % interval on the same examples.
 
-    first, second, labels [N]; high values must mean positive. DeLong et al. (1988): for
-    units that err on the same examples, the difference is more certain than their two intervals
-    suggest.
+    first, second, labels [N]; high values must mean positive. By DeLong et al. (1988): if the units
+    err on the same examples, the difference is more certain than their two intervals suggest.
     """
     pairs = zip(*(_fractions_below(values, labels) for values in (first, second)), strict=True)
     apart = [one - other for one, other in pairs]
@@ -145,7 +144,7 @@ def describe_ranking(ranking: Ranking, val: Examples, test: Examples, top: int) 
 
 
 def describe_unit(unit: int, ranking: Ranking, val: Examples, test: Examples) -> dict[str, Any]:
-    """Return the accuracies and area of one unit by itself, at the cut chosen on train."""
+    """Return the accuracies, at the cut chosen on train, and the AUC of one unit by itself."""
     column = slice(unit, unit + 1)
     cut = Cuts(ranking.cuts.values[column], ranking.cuts.polarity[column])
     alone = [part.units([unit]) for part in (val, test)]

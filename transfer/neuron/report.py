@@ -188,7 +188,7 @@ def best_units(results: Results) -> list[dict[str, Any]]:
 
 
 def _above_half(row: dict[str, Any]) -> tuple[float, float]:
-    """Return the interval of a unit's area, mirrored if low values are the positive ones."""
+    """Return the interval of a unit's AUC, mirrored if low values are the positive ones."""
     low, high = row["test_area_interval"]
     return (low, high) if row["train_area"] >= 0.5 else (1 - high, 1 - low)
 

@@ -18,11 +18,11 @@ from .triton_window import Activations, Gradients, in_order, run_backward, run_f
 if TYPE_CHECKING:
     from .triton_products import Tiles
 
-MOST_SIZES = 4  # of windows whose passes are kept captured
+MOST_SIZES = 4  # window sizes whose captured passes are kept
 STALE = 64  # windows of other sizes after which a kept size may be dropped
 # The same for windows without a gradient; each size kept has a copy of the weights.
 MOST_INFERENCE_SIZES, STALE_INFERENCE = 1, 16
-PIECE = 32  # tokens in their captured piece; shorter windows do not repay copying the weights
+PIECE = 32  # tokens captured together; a shorter window would not repay copying the weights
 
 
 def graphed_mlstm(
@@ -47,8 +47,8 @@ def graphed_forward(
 ) -> tuple[Tensor, Tensor, Tensor] | None:
     """Return h and the last h and c without a gradient; None if the window is not captured.
 
-    Texts have many lengths, so a window replays the pass over a piece of it several times, and its
-    last tokens run without a graph: fewer than a piece has. tiles: as for `run_forward`.
+    Texts have many lengths, so only the pass over a piece of tokens is captured. A window replays
+    it as often as it fits, and runs the rest without a graph. tiles: as for `run_forward`.
     """
     length, piece = inputs.sizes[0], graphs.piece
     captured = graphs.borrow(_part(inputs, 0, piece), tiles) if length >= piece else None
@@ -152,7 +152,7 @@ class Graphs:
         self._capture = capture or CudaCapture()
         self._most_sizes, self._stale = most_sizes, stale
         self.idle: dict[Hashable, list[Any]] = {}
-        self._last_use: dict[Hashable, int] = {}  # for each size kept: the number of its window
+        self._last_use: dict[Hashable, int] = {}  # by size: the number of its last window
         self._windows = 0
 
     def borrow(self, inputs: Inputs, tiles: "Tiles | None" = None) -> Any:
@@ -207,9 +207,8 @@ class Graphs:
 class InferenceGraphs(Graphs):
     """Captured forward passes without a gradient.
 
-    Windows have many numbers of lanes, as texts end, so a size is captured at the second of two
-    successive windows that have it. piece: the tokens that are captured; the others are as for
-    `Graphs`.
+    The number of lanes changes whenever a text ends, so a size is captured only when it occurs in
+    two successive windows. piece: tokens captured together; other arguments: as for `Graphs`.
     """
 
     def __init__(
@@ -270,7 +269,7 @@ def captured_by(graphs: Graphs | None, inference: InferenceGraphs | None = None)
 
 @contextmanager
 def without_graphs() -> Iterator[None]:
-    """Let autograd save activations: its hooks (of checkpointing) cannot see a graph's memory."""
+    """Let autograd save activations: hooks, as for checkpointing, cannot see a graph's memory."""
     with captured_by(None):
         yield
 
@@ -356,7 +355,7 @@ def _cloned(inputs: Inputs) -> Inputs:
 
 
 def _over_tokens(inputs: Inputs) -> Tensor:
-    """Return what has a row for each token."""
+    """Return the tensor that has a row for each token: the indices, or x without indices."""
     return inputs.x if inputs.indices is None else inputs.indices
 
 

@@ -51,7 +51,7 @@ def _launches(device: torch.device) -> bool:
 def triton_mlstm(window: RecurrenceInput, tiles: "Tiles | None" = None) -> tuple[Tensor, State]:
     """Compute what `reference_mlstm` computes, where `runs_in_triton` says that it can.
 
-    tiles: of the kernels that multiply, two a byte; None: cuBLAS multiplies, and there are four.
+    tiles: for two kernels a byte that also multiply; None: two kernels and two cuBLAS products.
     """
     inputs = kernel_inputs(window)
     # The tensors' device need not be the current one; autocast would cast again.

@@ -19,7 +19,7 @@ def _tanh(x):
 
 @triton.jit
 def gates_at(pointers, real, H: tl.constexpr):
-    """Load what the gates i f u o have at these units, in fp32."""
+    """Load the values of the gates i f u o at these units, in fp32."""
     i = tl.load(pointers, real).to(tl.float32)
     f = tl.load(pointers + H, real).to(tl.float32)
     u = tl.load(pointers + 2 * H, real).to(tl.float32)
@@ -29,7 +29,7 @@ def gates_at(pointers, real, H: tl.constexpr):
 
 @triton.jit
 def store_gates(pointers, i, f, u, o, real, H: tl.constexpr):
-    """Store what belongs to the gates i f u o at these units."""
+    """Store values for the gates i f u o at these units."""
     tl.store(pointers, i, real)
     tl.store(pointers + H, f, real)
     tl.store(pointers + 2 * H, u, real)
@@ -40,7 +40,7 @@ def store_gates(pointers, i, f, u, o, real, H: tl.constexpr):
 def step(products, x, b, gates, c_before, c, h, real, H: tl.constexpr):
     """z = W_h m + x_gates + b;  c = f c + i u;  h = o tanh(c).
 
-    products: W_h m, of the gates i f u o, and b alike; the others are pointers.
+    products, b: W_h m and b, each for the gates i f u o; the other arguments are pointers.
     """
     x_i, x_f, x_u, x_o = gates_at(x, real, H)
     i, f = tl.sigmoid(products[0] + x_i + b[0]), tl.sigmoid(products[1] + x_f + b[1])

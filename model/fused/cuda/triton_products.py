@@ -1,4 +1,4 @@
-"""Kernels that multiply, too: two a byte each way, in place of two and two products of cuBLAS.
+"""Kernels that also multiply: two a byte each way, instead of two plus two cuBLAS products.
 
     forward     multiply    r = W_mh h;  m = x_m * r
                 advance     z = W_h m + x + b;  from it gates, c, h
@@ -6,8 +6,8 @@
                 retreat     d h = d r W_mh + what the loss adds;  from it d z of the byte before
 
 Letters and dtypes as in triton_kernels.py; products add up in fp32, and neither z nor d m is
-rounded. Each program takes a tile of lanes and units. Places beyond the last lane or unit wrap
-around, so that only the ends of the products and what is stored need masks.
+rounded. Each program takes a tile of lanes and units. Indices beyond the last lane or unit wrap
+around, so masks are needed only at the ends of products and for stores.
 
 A GPU that has programmatic dependent launch starts a kernel before the previous one has ended, and
 so hides the launch. The kernel waits for the results of the previous one before it reads anything.
@@ -68,7 +68,7 @@ def candidates(h: Tensor) -> list[Tiles]:
 
 
 def tiles_for(h: Tensor) -> Tiles:
-    """Return the largest tiles for h [B, H] of which there are enough, or else the smallest."""
+    """Return the largest tiles for h [B, H] that still make ENOUGH programs, else the smallest."""
     fitting = candidates(h)
     return next((tiles for tiles in fitting if tiles.programs(*h.shape) >= ENOUGH), fitting[-1])
 
@@ -231,7 +231,7 @@ def _launch(
 
 @cache
 def launches_early(device: torch.device) -> bool:
-    """Whether it has programmatic dependent launch: NVIDIA's GPUs since Hopper."""
+    """Whether a device has programmatic dependent launch: NVIDIA's GPUs since Hopper."""
     on_nvidia = device.type == "cuda" and torch.version.hip is None
     return on_nvidia and torch.cuda.get_device_capability(device) >= (9, 0)
 
@@ -295,6 +295,6 @@ def retreat(
 ) -> None:
     """Write d z into dx [B, 5H] after its first H columns; move dc [B, H] one byte back.
 
-    d_recurrent: of the next byte; dh: what else reaches h [B, H].
+    d_recurrent: of the next byte. dh: the rest of the gradient of h [B, H].
     """
     _launch(_retreat, tiles, dc, d_recurrent, w_mh, dh, gates, c_before, c, dc, dx)

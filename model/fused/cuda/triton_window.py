@@ -50,7 +50,7 @@ def run_forward(inputs: Inputs, *, save: bool, tiles: "Tiles | None" = None) -> 
         new(T, B, H), new(steps, B, H, dtype=torch.float32), new(steps, B, H), new(steps, B, 4 * H)
     )
     m = new(B, H)
-    in_fp32 = tiles is None and keeps_fp32(inputs.w_h)  # W_h m: rounded with what is added to it
+    in_fp32 = tiles is None and keeps_fp32(inputs.w_h)  # round W_h m only after the sum
     z = new(B, 4 * H, dtype=torch.float32) if in_fp32 else None
     h, c = inputs.h0, inputs.c0
     for t in range(T):
@@ -95,7 +95,7 @@ def run_backward(
         c_before = activations.c[t - 1] if t > 0 else inputs.c0
         gates = activations.gates[t], c_before, activations.c[t], dc, dx[t]
         factors = *_byte(inputs, t), activations.recurrent[t]
-        if tiles is None or t == T - 1:  # of the last byte's h, there is no product
+        if tiles is None or t == T - 1:  # the last byte's h enters no product
             kernels.retreat(dh[t], dh_next, *gates)
         else:
             products.retreat(tiles, d_recurrent[t + 1], inputs.w_mh, dh[t], *gates)

@@ -13,7 +13,7 @@ constexpr int64_t kTile = 512;  // elements of a tile: 16 rows of 32 bf16
 
 constexpr int64_t blocks_of(int64_t size) { return (size + kBlock - 1) / kBlock; }
 
-// Two columns of tiles, `across` elements apart, in which one tile follows the other after `along`.
+// Two columns of tiles, `across` elements apart; the tiles of a column are `along` elements apart.
 template <typename Pointer>
 struct TileColumns {
   Pointer tiles;
@@ -27,7 +27,7 @@ using Panel = TileColumns<bf16*>;
 
 #ifdef MLSTM_AVX512
 
-// Elements of two rows in turn: of their first halves, and of their second halves.
+// Interleave the elements of two rows: those of their first halves, and of their second halves.
 INLINE std::pair<Row, Row> interleave(Row even, Row odd) {
   alignas(64) static constexpr uint16_t kLow[32] = {
       0, 32, 1, 33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,
@@ -38,7 +38,7 @@ INLINE std::pair<Row, Row> interleave(Row even, Row odd) {
           Row(_mm512_permutex2var_epi16(__m512i(even), high, __m512i(odd)))};
 }
 
-// 16 x 16 elements of 32 bits, by halves: pairs of rows, then of pairs, then of quarters of rows.
+// Transpose 16 x 16 elements of 32 bits: pairs of rows, then pairs of pairs, then quarters of rows.
 INLINE void transpose(Row* rows) {
   __m512i r[16], t[16];
   for (int i = 0; i < 16; ++i) r[i] = __m512i(rows[i]);
@@ -124,7 +124,7 @@ inline void lay_left(const bf16* from, int64_t stride, int64_t count, int64_t de
 }
 
 // From the rows of 32 lanes and 32 units, two tiles of 16 lanes: factors whose depth is the lanes.
-// To read next after the whole window, so around the cache.
+// They are read only after the whole window, so the stores bypass the cache.
 inline void lay_lanes_right(const bf16* upper, const bf16* lower, Panel to) {
   for (int64_t p = 0; p < 16; ++p) {
     const bf16* pair = (p < 8 ? upper : lower) + p % 8 * 64;

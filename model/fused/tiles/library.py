@@ -25,7 +25,7 @@ def tile_library() -> ctypes.CDLL | None:
     """Return the library for Intel AMX; None if the processor or the system lacks it."""
     library = build_for_tiles() if has_amx() else None
     if library is not None:
-        window_library()  # needed by the watch for other programs; not to be built in a step
+        window_library()  # for the watch for other programs: build it before a step needs it
     return library
 
 

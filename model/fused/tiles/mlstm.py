@@ -22,7 +22,7 @@ from .products import BLOCK, TILE, Rows, blocks_of, multiply_summed
 
 
 def empty_factor(T: int, B: int, blocks: int) -> Tensor:
-    """Return memory for a factor: this many blocks of units, all bytes and lanes deep."""
+    """Return memory for a factor: `blocks` blocks of units wide, all bytes and lanes deep."""
     return products.empty_factor(T * blocks_of(B), blocks)
 
 
@@ -70,15 +70,15 @@ class TiledFactors(NamedTuple):
 
 
 RESIDENT = 1 << 20  # bytes of weights that fit in L2 with the rest
-# Where inputs are projected byte by byte (experiments/speed/README.md). Every byte then
-# reads all of w_x, which pays for many lanes. Their number must not decide: it would change the
-# roundings of a text that is read alone, and of lanes that are divided between ranks.
+# Up to these sizes, inputs are projected byte by byte (experiments/speed/README.md). Every byte
+# then reads all of w_x, which pays off with many lanes. The number of lanes must not decide: a text
+# that is read alone, and lanes divided between ranks, would be rounded differently.
 MOST_PROJECTED = 5 * 1024 * 1024  # elements of w_x in training, where lanes are many
-MOST_INPUTS = 128  # E without a gradient, where they may be few
+MOST_INPUTS = 128  # E without a gradient, where lanes may be few
 
 
 class _Window(ctypes.Structure):
-    """The struct RecurrenceInput of window.h, which says what each field is."""
+    """The struct Window of window.h, which says what each field is."""
 
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("T", "B", "H", "threads", "workgroups")),
@@ -128,9 +128,9 @@ def tiled_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
 
 
 def projects_on_tiles(w_x: Tensor) -> bool:
-    """Return whether `tiled_mlstm` should get the inputs of such weights as they are.
+    """Return whether `tiled_mlstm` should project inputs by these weights itself.
 
-    It then projects those of a byte when it comes to it, and writes neither the projected inputs
+    It then projects the inputs of one byte at a time, and writes neither the projected inputs
     [T, B, 5H] nor their gradient to memory.
     """
     if torch.is_grad_enabled():
@@ -367,7 +367,7 @@ def _call(
     read: Table | Projected | None = None,
     **tensors: Tensor | None,
 ) -> None:
-    """Call a pass of tiles.cpp on the tensors, named as the fields of its struct RecurrenceInput.
+    """Call a pass of tiles.cpp on the tensors, named as the fields of the struct Window.
 
     sizes: T, B, H, and E where inputs are projected but none are read.
     """

@@ -123,7 +123,7 @@ class Backward : Pass {
   }
 
  private:
-  const int64_t begin_, end_;       // the blocks of inputs whose gradients are mine to add up
+  const int64_t begin_, end_;       // the blocks of inputs whose gradients I add up
   std::vector<Block> input_sums_;  // [my blocks of inputs, lanes / 32]
 
   void begin(int64_t block) {
@@ -135,12 +135,12 @@ class Backward : Pass {
     });
   }
 
-  // The sums over all bytes that read the same row of x: those of my workgroup.
+  // My workgroup's sums over all bytes that read the same row of x.
   float* sums_of(int64_t row, int64_t block) const {
     return w.sums + ((my.workgroup * K + block) * w.R + row) * 5 * kBlock;
   }
 
-  // The gradient of h after byte t that comes from byte t + 1, into product_row.
+  // Write the gradient of h after byte t that comes from byte t + 1 to product_row.
   void state_gradient(int64_t t, int64_t block) {
     if (t + 1 < w.T)
       return product(w.narrow, K, panels.of_mh(block),
@@ -172,14 +172,14 @@ class Backward : Pass {
           hand_on(t, lane, block, dz);
         },
         [&](int64_t lane) {
-          for (int64_t part = block; part < 4 * K; part += K)  // the block of each gate
+          for (int64_t part = block; part < 4 * K; part += K)  // this block of each gate
             lay_lanes_left(tile_row(w.wide, 4 * K, lane, part),
                            tile_row(w.wide, 4 * K, lane + 16, part),
                            summed(w.dz, t, lane, part, 4 * K));
         });
   }
 
-  // d z of one lane: to the next product, to d x or the sum of its row, and to d b.
+  // Pass d z of one lane on to the next product, to d x or the sum of its row, and to d b.
   INLINE void hand_on(int64_t t, int64_t lane, int64_t block, const Units (&dz)[4]) const {
     const int64_t lanes = (my.lane0 + lane) / kBlock, step = w.indices ? kBlock : K * kBlock;
     float* sum = w.indices ? sums_of(w.indices[t * w.B + my.lane0 + lane], block) + kBlock
@@ -195,7 +195,7 @@ class Backward : Pass {
     return w.dx + ((t * w.B + my.lane0 + lane) * 5 + part) * H + block * kBlock;
   }
 
-  // From d z to d m, and on to both of its factors; m itself is made again for d W_h.
+  // From d z compute d m, then the gradients of both factors of m, and m again for d W_h.
   void unmultiply(int64_t t, int64_t block) {
     product(w.wide, 4 * K, panels.of_h(block),
             block < last_block() ? panels.of_h(block + 1) : panels.of_mh(my.block0));
@@ -230,8 +230,8 @@ class Backward : Pass {
         });
   }
 
-  // The gradient of the inputs of a byte, in two parts: what the gates had of them while d z of all
-  // units lies in `wide`, then what m had, once all of `d_x_m_rows` is there.
+  // The gradient of a byte's inputs, in two parts: first through the gates, while d z of all units
+  // is in `wide`, then through m, once all of `d_x_m_rows` is written.
   void sum_gates_into_inputs() {
     for_my_inputs([&](int64_t block, Block* sums) {
       product(w.wide, 4 * K, panels.of_inputs(block, 1), panels.of_inputs(block, 0), sums, false);

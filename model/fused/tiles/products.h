@@ -12,8 +12,8 @@ struct alignas(64) Block {
   float rows[32][32];
 };
 
-// What a product fetches into the second-level cache while it multiplies: `lines` cache lines for
-// each tile of depth. The third level delivers a sixth of what the second does.
+// What a product prefetches into L2 while it multiplies: `lines` cache lines for each tile of
+// depth. L3 delivers a sixth of what L2 does.
 struct Ahead {
   const char* at;
   int64_t lines;
@@ -45,7 +45,7 @@ INLINE void multiply(TileRegisters& tile, Factor a, Factor b, int64_t depth, Blo
     tile.load<7>(b.at(k, 1), 64);
     if constexpr (kSides == 2) tile.load<5>(a.at(k, 1), 64);
     for (int64_t line = 0; line < lines; ++line)
-      __builtin_prefetch(fetched + line * 64, 0, 2);  // 2: into the second level
+      __builtin_prefetch(fetched + line * 64, 0, 2);  // 2: into L2
     fetched += lines * 64;
     tile.multiply_add<0, 4, 6>();
     tile.multiply_add<1, 4, 7>();
@@ -60,13 +60,13 @@ INLINE void multiply(TileRegisters& tile, Factor a, Factor b, int64_t depth, Blo
   }
 }
 
-// Products of some lanes' rows, tiles [lanes / 16, depth], with one panel of 32 columns after the
-// other: each panel is read once, and the next is fetched meanwhile.
+// Multiplies some lanes' rows, tiles [lanes / 16, depth], by one panel of 32 columns after the
+// other. Each panel is read once, while the next one is prefetched.
 class PanelProduct {
  public:
   explicit PanelProduct(int64_t lanes) : lanes_(lanes), lines_(fetched_lines(lanes)) {}
 
-  // sums[lanes / 32] (+)= rows panel; next: what is multiplied by after this.
+  // sums[lanes / 32] (+)= rows panel; next: the panel to multiply by after this one.
   void operator()(const bf16* rows, int64_t depth, const bf16* panel, Block* sums,
                   const bf16* next, bool add = false) {
     Ahead ahead{reinterpret_cast<const char*>(next), lines_};

@@ -8,9 +8,9 @@
 #include "../team.h"
 #include "products.h"
 
-constexpr int64_t kChunk = 32;   // tiles of depth that lie together
+constexpr int64_t kChunk = 32;   // tiles of depth that are stored together
 constexpr int64_t kDeep = 8;     // tiles of depth that are multiplied at once
-constexpr int64_t kAcross = 8;   // blocks of columns that are walked together: 128 KB at this depth
+constexpr int64_t kAcross = 8;   // blocks of columns per stretch: 128 KB at this depth
 
 // Where two tiles of 32 units at a depth lie in a factor of `blocks` blocks of units:
 // [depth / kChunk, 2 blocks, kChunk] tiles.
@@ -22,14 +22,14 @@ inline Panel summed_panel(bf16* factor, int64_t depth, int64_t block, int64_t bl
 // out [parts * rows, columns] = a b. A part of a's rows fills whole blocks (the units of a gate).
 // The Python side mirrors this struct.
 struct Summed {
-  int64_t threads, depth;             // of a and b, in tiles
-  int64_t first, blocks;              // a's first block of rows that counts, and all it has
+  int64_t threads, depth;             // depth: of a and b, in tiles
+  int64_t first, blocks;              // a's first block of rows to multiply, and how many it has
   int64_t parts, rows, columns;       // of out
-  int64_t single;                     // out is fp32
+  int64_t single;                     // whether out is fp32
   const bf16* a;                      // laid out as `summed_panel` says, as a left factor
   const bf16* b;                      // and as a right factor
-  Block* sums;                        // [parts * blocks of rows, blocks of columns] scratch, of
-                                      // more than kChunk tiles of depth
+  Block* sums;                        // [parts * blocks of rows, blocks of columns] scratch, if
+                                      // depth exceeds kChunk
   void* out;                          // fp32 or bf16
 };
 
@@ -65,19 +65,19 @@ struct ToRows {
   }
 };
 
-// How many stretches there are: up to kAcross blocks of a row, whose sums are walked together.
+// The number of stretches: up to kAcross blocks of a row, whose sums are added to together.
 inline int64_t stretches(const Summed& s) {
   return s.parts * blocks_of(s.rows) * ((blocks_of(s.columns) + kAcross - 1) / kAcross);
 }
 
-// The threads share the blocks of rows. A chunk of the depth at a time: fetching the sums again
-// costs less than factors of the whole depth for every block. What is added up is handed to
-// `write`, a block (row, column) at a time.
+// The threads share the blocks of rows, and process one chunk of the depth at a time: fetching the
+// sums again costs less than fetching factors of the whole depth for every block. Finished sums are
+// handed to `write`, one block (row, column) at a time.
 template <typename Write>
 class SummedProduct {
  public:
-  // added: counts chunks for each of the `stretches`, from `before` on. symmetric: so is the
-  // product, which is made from its upper half.
+  // added: counts the chunks added to each of the `stretches`, from `before` on. symmetric: the
+  // product is symmetric, so only its upper half is computed.
   SummedProduct(const Summed& summed, bool symmetric, Member& member, Counts& added,
                 uint32_t before, Write write)
       : s(summed), symmetric_(symmetric), member_(member), added_(added), before_(before),
@@ -106,7 +106,7 @@ class SummedProduct {
   Block own_[kAcross];
   TileRegisters tile_;
 
-  // Those of a single chunk are complete, and handed over, before the next row of blocks begins.
+  // With a single chunk, sums are complete and handed over before the next row of blocks begins.
   Block& sums(int64_t row, int64_t column) {
     return s.depth <= kChunk ? own_[column % kAcross] : s.sums[row * column_blocks_ + column];
   }
@@ -119,8 +119,8 @@ class SummedProduct {
     return {at.tiles, at.across, at.along};
   }
 
-  // Add a chunk's products to the sums of one block of rows and some of columns. What the next
-  // block of rows reads, its factor and its sums, is fetched meanwhile, in turns.
+  // Add a chunk's products to the sums of one block of rows and some blocks of columns. Meanwhile
+  // prefetch the factor and the sums of the next block of rows, alternately.
   void add(int64_t chunk, int64_t row, int64_t begin) {
     const int64_t end = std::min(begin + kAcross, column_blocks_);
     const int64_t deepest = std::min(chunk + kChunk, s.depth);

@@ -32,7 +32,7 @@ class TileRegisters {
     for (int64_t row = 0; row < 16; ++row)
       std::memcpy(static_cast<char*>(to) + row * stride, tiles_[kFrom][row], 64);
   }
-  // sum += a b: even and odd elements are summed apart, each from zero, and meet at the end.
+  // sum += a b: even and odd elements are summed separately, from zero, and added at the end.
   template <int kSum, int kA, int kB>
   void multiply_add() {
     for (int64_t row = 0; row < 16; ++row) {
@@ -63,7 +63,7 @@ class TileRegisters {
     std::memcpy(&value, row + index * 4, 4);
     return value;
   }
-  // A number too small to be normal counts as zero.
+  // Subnormal numbers count as zero.
   static Floats flush(Floats x) {
     const Ints bits = Ints(x);
     return Floats(bits & (((bits & 0x7f800000) != 0) | INT32_MIN));
@@ -72,8 +72,8 @@ class TileRegisters {
 
 #else
 
-// Assembly rather than intrinsics: those of some compilers take only literal numbers of tiles, do
-// not say that they read memory, and name 8 of the 64 bytes that ldtilecfg reads.
+// Assembly rather than intrinsics: in some compilers, those accept only literal tile numbers, do
+// not declare that they read memory, and declare only 8 of the 64 bytes that ldtilecfg reads.
 class TileRegisters {
  public:
   TileRegisters() {
@@ -81,7 +81,7 @@ class TileRegisters {
     for (int tile = 0; tile < 8; ++tile) shapes.row_bytes[tile] = 64, shapes.rows[tile] = 16;
     asm volatile("ldtilecfg %0" : : "m"(shapes));
   }
-  ~TileRegisters() { asm volatile("tilerelease"); }  // else every switch of threads saves 8 KB
+  ~TileRegisters() { asm volatile("tilerelease"); }  // else each context switch saves 8 KB
   TileRegisters(const TileRegisters&) = delete;
 
   template <int kTo>

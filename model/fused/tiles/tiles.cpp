@@ -17,7 +17,7 @@
 
 namespace {
 
-// Call work(member) on each of so many threads, which share it.
+// Call work(member) on each of `count` threads, which share the work.
 template <typename Work>
 void together(int64_t count, Work work) {
   Barrier barrier;
@@ -37,7 +37,7 @@ void run(const Window& w) {
   });
 }
 
-// Whether processor and kernel have tiles, and AVX-512 with bf16 beside them.
+// Whether processor and kernel support tiles, and AVX-512 with bf16.
 bool available() {
 #if defined(MLSTM_EMULATED_TILES)
   return true;

@@ -18,7 +18,7 @@ typedef uint16_t Row __attribute__((vector_size(64)));  // 32 bf16: one row of a
 
 #define INLINE inline __attribute__((always_inline))
 
-// Which of a block's 32 elements there are, a bit each: the others are not touched, and read as 0.
+// Which of a block's 32 elements exist, a bit each; the others are not written, and read as 0.
 using Mask = uint32_t;
 INLINE Mask first(int64_t count) { return count >= 32 ? ~0u : count > 0 ? (1u << count) - 1 : 0; }
 constexpr Mask kAll = ~0u;
@@ -43,7 +43,7 @@ INLINE Row load_row(const bf16* from, Mask mask = kAll) {
 INLINE void store_row(bf16* to, Row row, Mask mask = kAll) {
   _mm512_mask_storeu_epi16(to, mask, __m512i(row));
 }
-// Around the cache, for what is read next after the whole window; 64 bytes at a multiple of 64.
+// Bypasses the cache, for what is read only after the whole window; 64 bytes at a multiple of 64.
 INLINE void stream_row(bf16* to, Row row) {
   _mm512_stream_si512(reinterpret_cast<__m512i*>(to), __m512i(row));
 }
@@ -56,7 +56,7 @@ INLINE Floats fused(Floats a, Floats b, Floats c) {
   return Floats(_mm512_fmadd_ps(__m512(a), __m512(b), __m512(c)));
 }
 INLINE Floats magnitude(Floats x) { return Floats(_mm512_abs_ps(__m512(x))); }
-// The lesser of both; NaN where x is.
+// The smaller of x and limit; NaN where x is NaN.
 INLINE Floats at_most(Floats x, float limit) {
   return Floats(_mm512_min_ps(_mm512_set1_ps(limit), __m512(x)));
 }
@@ -100,7 +100,7 @@ INLINE void store_row(bf16* to, Row row, Mask mask = kAll) { store_some(to, row,
 INLINE void stream_row(bf16* to, Row row) { store_row(to, row); }
 INLINE void stream16(float* to, Floats value) { store16(to, value, 0xffff); }
 
-// To the nearest, to the even one of two; NaN stays one.
+// Rounds to nearest, ties to even; NaN stays NaN.
 INLINE bf16 narrow(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, 4);

@@ -1,12 +1,12 @@
 // One window of the mLSTM in bf16 on tiles, forward and backward through time.
 //
 // Letters as in cell.py: T bytes, B lanes, H units; gates i f u o. K is the number of blocks of 32
-// units, D that of blocks of 32 inputs. As in ../window.cpp, workgroups of threads take lanes, the
-// threads of a workgroup share units and meet where a product needs all units. What differs is that
-// a thread that is done takes over blocks of units that another has not begun, and where things
-// lie: everything that is multiplied is kept as tiles, and everything that is read again at the
-// next byte or in the backward pass in blocks of 32 units, one line to a row. Units and lanes are
-// padded to whole blocks with zeros: in the factors of products, nowhere else.
+// units, D that of blocks of 32 inputs. As in ../window.cpp, workgroups of threads take lanes, and
+// the threads of a workgroup share units and meet where a product needs all units. Unlike there, a
+// thread that is done takes over blocks of units that another has not begun. The layout differs,
+// too: what is multiplied is stored as tiles, and what is read again at the next byte or in the
+// backward pass is stored in blocks of 32 units, one line to a row. Only the factors of products
+// are padded with zeros, to whole blocks of units and lanes.
 #pragma once
 
 #include <algorithm>
@@ -72,7 +72,7 @@ struct Assignment {
                    hands) {}
 
  private:
-  // workgroups: one if the system gives fewer threads, which they might not divide.
+  // workgroups: one if the system gives fewer threads, which may not divide evenly.
   Assignment(const Window& w, int64_t thread, int64_t threads, int64_t workgroups,
              Barrier* barriers, Hand* hands)
       : workgroup(thread / (threads / workgroups)),
@@ -154,20 +154,20 @@ class Pass {
   const Panels panels;
   const int64_t H, K, D;
 
-  Mask units(int64_t block) const { return first(H - block * kBlock); }  // that there are
+  Mask units(int64_t block) const { return first(H - block * kBlock); }  // that exist
   int64_t last_block() const { return std::max<int64_t>(my.block1 - 1, 0); }
   template <typename Body>
   void for_my_blocks(Body body) {
     for (int64_t block = my.block0; block < my.block1; ++block) body(block);
   }
-  // For the blocks of all threads of my workgroup, mine first; return when all are done. What a
-  // product fetches for the next one is a guess: it is right while a block of mine follows.
+  // Call body for the blocks of my workgroup, mine first; return when all are done. What a product
+  // prefetches for the next one is a guess, correct as long as another block of mine follows.
   template <typename Body>
   void split_blocks(Body body) {
     my.member.split(K, body);
     my.member.meet();
   }
-  // 32 lanes at a time, then what follows from them.
+  // Call body for each lane, and end after every 32 lanes.
   template <typename Body, typename End>
   void for_my_lanes(Body body, End end) {
     for (int64_t begin = 0; begin < my.lanes; begin += kBlock) {
@@ -196,7 +196,7 @@ class Pass {
     return array + ((t * K + block) * w.B + my.lane0 + lane) * size;
   }
   float* state_at(int64_t lane, int64_t block) const { return in_blocks(w.state, 0, lane, block); }
-  // The input's term of m; those of the gates follow at w.x_part each.
+  // The input's term of m; the terms of the gates follow, each w.x_part elements later.
   const bf16* x_at(int64_t t, int64_t lane, int64_t block) const {
     const int64_t byte = t * w.B + my.lane0 + lane;
     return w.x + (w.indices ? w.indices[byte] : byte) * w.x_row + block * w.x_block;
@@ -210,12 +210,12 @@ class Pass {
     const int64_t row = my.lane0 + lane;
     return tiles + (row / 16 * depth + k) * kTile + row % 16 * 32;
   }
-  // Lanes that pad the last 32 are zeros in every factor: no pass writes to them after this.
+  // Set the lanes that pad the last 32 to zero in a factor; no pass writes to them after this.
   void clear_padding(bf16* tiles, int64_t depth, int64_t k) const {
     for (int64_t lane = my.lanes; lane % kBlock != 0; ++lane)
       store_row(tile_row(tiles, depth, lane, k), Row{});
   }
-  // Where 32 lanes of byte t belong in a factor of the weight gradients, which sum over both.
+  // Where 32 lanes of byte t go in a factor of a weight gradient, which sums over lanes and bytes.
   Panel summed(bf16* factor, int64_t t, int64_t lane, int64_t block, int64_t blocks) const {
     return summed_panel(factor, t * blocks_of(w.B) + (my.lane0 + lane) / kBlock, block, blocks);
   }

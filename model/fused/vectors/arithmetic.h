@@ -37,8 +37,8 @@ inline void store(S* to, Vec value, int64_t count) {
   }
 }
 
-// A store around the cache, for what is read next after the whole window. (In 16 bits, with two of
-// them to a line, it gained nothing.)
+// A store that bypasses the cache, for what is read only after the whole window. (In 16 bits, with
+// two stores to a line, it gained nothing.)
 template <typename S>
 inline void stream(S* to, Vec value, int64_t count) {
 #ifdef __AVX512F__

@@ -1,5 +1,5 @@
 // Products of 8-bit integers, as integers.py defines them, on the instructions that processors have
-// for them ("VNNI"): unsigned times signed. So a row of numbers is kept 128 too large, and a sum is
+// for them ("VNNI"): unsigned times signed. So 128 is added to the numbers of a row, and a sum is
 // too large by 128 times the sum of the weights: its offset.
 #pragma once
 
@@ -14,8 +14,8 @@
 
 namespace integers {
 
-// Round so many numbers to integers times a scale, which is returned: 127 for the largest number.
-// One that is not finite makes the scale so too, and with it whatever comes of the row.
+// Round `count` numbers to integers times a scale, which is returned; the largest becomes 127. If a
+// number is not finite, neither is the scale, nor anything computed from the row.
 inline float round(const float* from, int64_t count, uint8_t* to) {
   constexpr float kSmallest = 1e-30f;  // as in integers.py
   constexpr float kWhole = 12582912.f;  // 1.5 * 2^23: adding it leaves an integer in the low bits
@@ -37,7 +37,7 @@ inline Vec widened(const int32_t* sums, const int32_t* offsets, int64_t n) {
 }
 
 #ifdef CPUBLAS_BRGEMM_U8I8I32
-// Whether this machine has them. Older instructions cut the sum of two products off at 16 bits.
+// Whether this machine has them. Older instructions saturate the sum of two products at 16 bits.
 inline bool multiplies() {
   const uint8_t a[4] = {255, 255, 255, 255};
   const int8_t panel[8] = {127, 127, 127, 127, -127, -127, -127, 127};  // two columns, four rows

@@ -9,7 +9,7 @@
 #include "../summed.h"
 
 // Rows that are worked on together: every panel of w is read once for all of them, and their logits
-// fit into a core's second-level cache if the vocabulary has 4,096 tokens.
+// fit in L2 if the vocabulary has 4,096 tokens.
 constexpr int64_t kGroup = 64;
 
 // V is the size of the vocabulary. Panels are of 32 columns, as `PanelProduct` reads them. The
@@ -79,7 +79,7 @@ class LossOfRows {
   }
   int64_t rows_of(int64_t side) const { return std::min(kBlock, count_ - side * kBlock); }
   template <typename Body>
-  void for_sides(Body body) const {  // 32 rows that there are, and which block of all rows they are
+  void for_sides(Body body) const {  // each 32 rows, and their block's index in all rows
     for (int64_t side = 0; side * kBlock < count_; ++side) body(side, begin_ / kBlock + side);
   }
 
@@ -102,7 +102,7 @@ class LossOfRows {
     }
   }
 
-  // From the logits of a row to its nats and, in their place, the gradient.
+  // Compute a row's nats, and replace its logits by their gradient.
   void differentiate(int64_t row) {
     const int64_t target = l.targets[begin_ + row];
     Floats most = splat(-INFINITY), sums = splat(0.f);
@@ -130,7 +130,7 @@ class LossOfRows {
     if (chosen) *chosen -= factor;
   }
 
-  // The gradient of 32 logits of all rows: to both products and to d b.
+  // Pass the gradient of 32 logits of all rows on to both products and to d b.
   void hand_on(int64_t block, float* d_b) {
     Units sum{};
     for_sides([&](int64_t side, int64_t depth) {

@@ -1,4 +1,4 @@
-// Muon's iterations on tiles: x <- (a + b g + c g^2) x with g = x x^T, as often as is asked for.
+// Muon's iterations on tiles: x <- (a + b g + c g^2) x with g = x x^T, `iterations` times.
 #pragma once
 
 #include "../summed.h"
@@ -23,7 +23,7 @@ struct Orthogonal {
 
 namespace {
 
-// What the products of an iteration count.
+// Counts the chunks added to each product of an iteration.
 struct Added {
   explicit Added(int64_t things) : gram(things), square(things), product(things) {}
   Counts gram, square, product;

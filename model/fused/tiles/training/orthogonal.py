@@ -26,10 +26,10 @@ class _Orthogonal(ctypes.Structure):
 def iterate(
     matrix: Tensor, norm: Tensor, coefficients: tuple[float, float, float], iterations: int
 ) -> Tensor:
-    """Return the matrix X over its norm after so many iterations X <- (a + b G + c G^2) X.
+    """Return X = matrix / norm after some iterations of X <- (a + b G + c G^2) X.
 
-    matrix: fp32 on the CPU. norm: fp32, more than 0. coefficients: a, b, c. G is X X', or X' X if
-    that is smaller; then X is multiplied from the right. One iteration or more; it needs
+    matrix: fp32 on the CPU. norm: fp32, more than 0. coefficients: a, b, c. iterations: 1 or more.
+    G is X X', or X' X if that is smaller; then X is multiplied from the right. It needs
     `tile_library` to return a library.
     """
     matrix = matrix.contiguous()
