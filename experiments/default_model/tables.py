@@ -43,14 +43,14 @@ SECONDS = "CPU seconds per 1,000 sentences of SST"
 REMARK_HEADS = (
     "everyday remarks with a side",
     "everyday remarks, three classes",
-    "the same, macro-F1",
+    "everyday remarks, three classes, macro-F1",
 )
 ABOUT = (
-    "IMDB's are drawn from its test set. General: fitted to the texts of `default`, SST's and "
-    "IMDB's train splits among them. Intervals of 95 % cover the choice of the test texts alone. "
-    "Every choice is forced: a score at zero of VADER and TextBlob counts as negative. For three "
-    "classes each method's neutral band was fitted to our own everyday sentences by one rule. The "
-    "everyday remarks are by another author."
+    "IMDB's are drawn from its test set. General: fitted to the texts of `default`, which include "
+    "SST's and IMDB's train splits. Intervals of 95 % cover the choice of the test texts alone. "
+    "Each text must get a side: a score of zero from VADER or TextBlob counts as negative. For "
+    "three classes, each method's neutral band was fitted to our own everyday sentences by the "
+    "same rule. Another author wrote the everyday remarks."
 )
 SHOWN = 40  # failures that the page lists; the file has all
 
@@ -208,7 +208,7 @@ def calibration(*more: str) -> str:
         ]
         rows.append([titled(name), *cells])
     heads = [f"calibration error, {title}" for title in SETS.values()]
-    heads += [f"{name}: per cent unsure, per cent of the others right" for name in ("SST", "IMDB")]
+    heads += [f"{name}: per cent unsure, accuracy on the others" for name in ("SST", "IMDB")]
     return markdown(["", *heads], rows)
 
 

@@ -265,11 +265,11 @@ def near_copies() -> str:
     )
     test = found["test"]
     return (
-        f"Of the held-out reviews, {counts} are near copies of one in the train split: they share "
-        "half of their runs of twelve words with it, or more. They came from two sources, often "
-        "once with the title in front. Read one by one, those of test take "
-        f"{test['bits_of_copies']:.3f} bits per character of `amazon_1024`, the others "
-        f"{test['bits_of_others']:.3f}."
+        f"Of the held-out reviews, {counts} are near copies of a review in the train split: they "
+        "share at least half of their runs of twelve words with it. The copies came from another "
+        "source, and often one of the two has the title in front. Processed one by one, the near "
+        f"copies in test take {test['bits_of_copies']:.3f} bits per character of `amazon_1024`, "
+        f"the other reviews {test['bits_of_others']:.3f}."
     )
 
 

@@ -16,7 +16,7 @@ CURVES = {
     "tfidf": "TF-IDF",
 }
 BASELINES = {
-    "majority": "commoner class",
+    "majority": "majority class",
     "tfidf": "TF-IDF",
     "untrained": "untrained, mean of seeds",
 }
@@ -38,18 +38,18 @@ def accuracies(model: str) -> str:
     rows = [
         ["all units", accuracy(result["all_units"])],
         [f"unit {neuron['unit']} alone{of_largest_weight(neuron)}", accuracy(alone)],
-        ["its area under the ROC curve", area_of(neuron)],
+        ["its AUC", area_of(neuron)],
         [f"unit {best['unit']} alone, the best on train", accuracy(best)],
         [
-            f"areas of the two best on train, units {first['unit']}, {second['unit']}",
+            f"AUC of the two best units on train, {first['unit']}, {second['unit']}",
             f"{area_of(first)}, {area_of(second)}",
         ],
-        ["their difference, on the same texts", ahead_of_second],
-        [f"area of the third best on train, unit {third['unit']}", area_of(third)],
-        ["the second's less the third's, on the same texts", ahead_of_third],
-        [f"units with an area of at least {CLEAR} on train", f"{clear} of {len(on_train):,}"],
-        [f"all units without {neuron['unit']}, nothing refitted", lost(without["held"])],
-        [f"all units without {neuron['unit']}, refitted", lost(without["refitted"])],
+        ["difference of these two, on the same texts", ahead_of_second],
+        [f"AUC of the third best unit on train, {third['unit']}", area_of(third)],
+        ["second minus third, on the same texts", ahead_of_third],
+        [f"units with an AUC of at least {CLEAR} on train", f"{clear} of {len(on_train):,}"],
+        [f"all units without {neuron['unit']}, regression not refitted", lost(without["held"])],
+        [f"all units without {neuron['unit']}, regression refitted", lost(without["refitted"])],
     ]
     rows += [
         [f"{row['kept']} units of largest weight{used(row)}", accuracy(row)]

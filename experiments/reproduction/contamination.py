@@ -90,7 +90,8 @@ def table(*models: str) -> str:
         of_models = [on_the_others(row, model, name) for model in models]
         rows.append([f"{SETS[name].title}, {row['texts']:,} texts", *cells, *of_models])
     heads = [f"share {size} words in a row" for size in RUNS]
-    heads += [f"`{model}`, all units: all texts, without those of {RUNS[-1]}" for model in models]
+    of_units = f"all units: all texts, without those that share {RUNS[-1]}"
+    heads += [f"`{model}`, {of_units}" for model in models]
     return f"{markdown(['set', *heads], rows)}\n\n{origins({'contamination.json': result})}"
 
 

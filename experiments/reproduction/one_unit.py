@@ -1,4 +1,4 @@
-"""Test one unit on several sets: the unit and its cut are chosen on SST's training split alone.
+"""Test one unit on several sets; unit and threshold are chosen on SST's training split alone.
 
 python -m experiments.reproduction.one_unit --model amazon_subword_1024 --data DATA
 """
@@ -47,27 +47,27 @@ WEIGHTS = {  # results on SST
     "amazon_subword_1024_870m": "its former weights (revision 86ee7ffc), 6 bits",
     "amazon_subword_1024_870m_full": "its former weights, not rounded",
     "amazon_subword_1024_long": "subword tokens, half as long and without dropout: first seed",
-    "amazon_subword_1024_seed_1": "the same: second seed",
+    "amazon_subword_1024_seed_1": "subword tokens, half as long and without dropout: second seed",
 }
 NOTES = """\
-Per cent with 95 % intervals; then the area under the ROC curve. The unit and its cut are from SST's
-train split; no label of another set chose anything. SST's sentences come from MR, so MR is also
-given without those that share wording with SST's train and val splits. The others are harder, since
-SST left out what its readers found neutral. IMDB was processed in int8. Intervals
-cover the choice of the test texts; each model was trained once."""
+Accuracy in per cent with a 95 % interval; then the AUC. Unit and threshold are chosen on SST's
+train split; no label of another set is used. SST's sentences come from MR, so MR is also tested
+without those that share wording with SST's train and val splits. What remains is harder, since SST
+left out the sentences that its readers found neutral. IMDB was processed in int8. Intervals cover
+the choice of the test texts; each model was trained once."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Choose a unit and its cut on SST's training split, and test it on other sets."""
+    """Choose a unit and its threshold on SST's training split, and test it on other sets."""
 
     model: Model = "default"
     name: str | None = None
-    """Name of the folder of results; absent, that of --model."""
+    """Name of the folder of results. Default: the name of --model."""
     data: Path
     """The folder that holds a folder for each set: sst/, mr/, ..."""
     work: Path = Path("runs/reproduction")
-    """Folder where features are kept; an interrupted run continues."""
+    """Folder where features are cached; an interrupted run continues."""
     tasks: tuple[Literal[*TESTS], ...] = tuple(TESTS)  # type: ignore[valid-type]
     """Names of the sets to test on."""
     results: Path = HERE / "results"
@@ -107,7 +107,7 @@ def features_of(
 
 
 def chosen_units(ranking: Ranking) -> dict[str, dict[str, Any]]:
-    """Return the unit that each rule chooses, with its cut."""
+    """Return the unit that each rule chooses, with its threshold."""
     units = {rule: int(ranking.orders()[order][0]) for rule, order in ORDERS.items()}
     return {
         rule: {
@@ -137,7 +137,7 @@ def tested_texts(name: str, data: Path, learned: HeldOut) -> LabelledSet:
 
 
 def describe_unit(rule: dict[str, Any], tested: Examples) -> dict[str, Any]:
-    """Return the accuracy of a unit at its cut, and its area."""
+    """Return the accuracy of a unit at its threshold, and its AUC."""
     alone = tested.units([rule["unit"]])
     cut = Cuts(np.array([rule["cut"]]), np.array([rule["polarity"]]))
     right = float(cut.accuracies(alone)[0])
@@ -152,7 +152,7 @@ def describe_unit(rule: dict[str, Any], tested: Examples) -> dict[str, Any]:
 
 
 def table(*models: str) -> str:
-    """Return the accuracy and area of each model's units on every set."""
+    """Return the accuracy and AUC of each model's units on every set."""
     rows, results = [], {}
     for model in models:
         results[model] = read_result("reproduction", f"{model}/{FILE.removesuffix('.json')}")
@@ -169,7 +169,7 @@ def table(*models: str) -> str:
 
 
 def cell_of(row: dict[str, Any] | None) -> str:
-    """Return an accuracy with its interval, and the area."""
+    """Return an accuracy with its interval, and the AUC."""
     if row is None:
         return "-"
     return f"{percent(row['test_accuracy'], row['test_interval'])}; {row['area']:.3f}"

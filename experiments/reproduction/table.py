@@ -70,7 +70,7 @@ def measured(folder: Path) -> dict[str, Any]:
 
 
 def with_words(path: Path) -> dict[str, Any]:
-    """Read a model's result; its bag of words is the one that is kept for all models."""
+    """Read a model's result; the word baselines are measured once for all models."""
     result = {name: value for name, value in read_json(path).items() if name not in BASELINES}
     words = saved_words(path.parent.parent, path.stem)
     if words is None or words["examples"] != result["examples"]:
@@ -117,7 +117,7 @@ def differences(*models: str) -> str:
                         ahead(answers, row, name) if name in result else "-" for name in BASELINES
                     ]
                     rows.append([f"{title(task)}, {row.replace('_', ' ')}", f"`{model}`", *cells])
-    heads = [f"less {baseline.title}" for baseline in BASELINES.values()]
+    heads = [f"minus {baseline.title}" for baseline in BASELINES.values()]
     return f"{markdown(['set', 'model', *heads], rows)}\n\n{DIFFERENCE_NOTES}"
 
 
@@ -176,7 +176,7 @@ def as_markdown(rows: list[dict[str, Any]], results: dict[str, Any]) -> str:
     lines += [f"| {' | '.join(cells_of(row))} |" for row in rows]
     origins = {title(task): result["origin"] for task, result in results.items()}
     origins |= {
-        f"baselines of words on {title(task)}": result["words_origin"]
+        f"word baselines on {title(task)}": result["words_origin"]
         for task, result in results.items()
         if "words_origin" in result
     }
@@ -212,24 +212,25 @@ def in_words(cell: dict[str, Any]) -> str:
 
 
 DIFFERENCE_NOTES = """\
-Points, with 95 % intervals of pairs: both classified the same texts. \\*: the answers to single
-texts were not kept: the interval is that for different texts, wider than necessary. A difference is
-clear if its interval is on one side of zero. Over ten folds all pairs are taken as independent, so
-that one unit, where folds choose different ones, varies by more.
+Points, with 95 % paired intervals: both classified the same texts. \\*: the answers to single texts
+were not kept, so the interval is unpaired and wider than necessary. A difference is clear if its
+interval is on one side of zero. Over ten folds all pairs count as independent. So the intervals for
+one unit, where folds choose different units, are too narrow.
 """
 
 
 NOTES = """\
 Per cent, with 95 % intervals. They cover the choice of the test texts alone: each model was trained
-once, and another seed would give other numbers. Published: (units, source); those models were
-trained on 38 GB (radford, gray, rerun) or 40 GB (puri, kant, nvidia; an epoch is 38.3 G characters)
-of Amazon reviews; unverified: from memory, since no copy of the paper was at hand. Accuracies:
-Wilson's interval; of ten folds the t interval of their mean where that is wider. SemEval: F1 over
-Plutchik's eight emotions on the validation set, intervals by resampling tweets, "majority" is every
-emotion always; the published one is of a language model fine-tuned on the task, ours of frozen
-features. The baselines of words are fitted on the same split, with C chosen on val: TF-IDF of words
-and word pairs; runs of 1 to 3 words weighted by naive Bayes (Wang and Manning 2012); TF-IDF of
-words, word pairs and runs of 2 to 5 characters. Untrained: mean over seeds, all units.
+once, and another seed would give other numbers. Published: (units, source). The published models
+were trained on 38 GB (radford, gray, rerun) or 40 GB (puri, kant, nvidia; an epoch is 38.3 G
+characters) of Amazon reviews. Unverified: from memory, since we had no copy of the paper.
+Accuracies: Wilson's interval, or over ten folds the t interval of their mean where that is wider.
+SemEval: F1 over Plutchik's eight emotions on the validation set, with intervals from resampled
+tweets; "majority" always answers every emotion. The published value is from a language model
+fine-tuned on the task, ours from frozen features. The word baselines are fitted on the same split,
+with C chosen on val: TF-IDF of words and word pairs; runs of 1 to 3 words weighted by naive Bayes
+(Wang and Manning 2012); TF-IDF of words, word pairs and runs of 2 to 5 characters. Untrained: mean
+over seeds, all units.
 """
 
 

@@ -41,6 +41,6 @@ def gpu_limit() -> str:
         "limit, million characters/s",
         "cuBLAS's sequence",
         "ours",
-        "ours, of the limit",
+        "ours, fraction of the limit",
     )
     return f"{markdown(head, rows)}\n\n{origins(results)}"
