@@ -92,4 +92,4 @@ def _check_value(name: str, value: object, entry: str) -> None:
 
 def _was_closed(entry: str, page: str) -> InputError:
     study = f" (see {page})" if page else ""
-    return InputError(f"{entry} was closed{study}; leave it out, or check out revision {REVISION}")
+    return InputError(f"{entry} was removed{study}; leave it out, or check out revision {REVISION}")

@@ -283,5 +283,7 @@ class _WordOrSeveral(argparse.Action):
         """Set the value."""
         alone = isinstance(values[0], str) and len(values) == 1
         if any(isinstance(value, str) for value in values) and not alone:
-            parser.error(f"argument {option}: {' '.join(map(str, values))}: one word, or numbers")
+            parser.error(
+                f"argument {option}: {' '.join(map(str, values))}: give one word or numbers"
+            )
         setattr(namespace, self.dest, values[0] if alone else tuple(values))

@@ -26,7 +26,7 @@ class RunOptions:
     """Pretrain a byte-level multiplicative LSTM on reviews."""
 
     config: Path | None = None
-    """A TOML file from configs/. Default: the tour."""
+    """A TOML file, such as those in configs/. Default: configs/tour.toml, a small example."""
     run_dir: Path | None = None
     """The folder of the run. Default: runs/<name of the config>."""
     resume: Path | None = None
@@ -36,8 +36,8 @@ class RunOptions:
     unless you give one. Later checkpoints move to DIR/aside-step-N. Default: the newest one."""
     if_exists: Literal["refuse", "resume"] | None = None
     """If the run directory already holds a run: refuse, or resume it, with the same settings.
-    Default: resume under a launcher that restarts its workers, else refuse. With resume, the
-    directory always keeps its name."""
+    Default: resume under a launcher that restarts its workers, else refuse. With resume, no number
+    is added to the directory's name."""
     run: Annotated[RunConfig, Argument(is_flat=True)] = field(default_factory=RunConfig)
 
     @classmethod
@@ -58,7 +58,7 @@ class RunOptions:
         except argparse.ArgumentError:
             return parse(cls, doc, arguments=arguments)  # the full parser reports the mistake
         if args.config and args.resume:
-            raise InputError("--config and --resume exclude each other; a run keeps its config")
+            raise InputError("--config cannot be given with --resume: a run keeps its config")
         file = args.config or TOUR
         if args.resume:
             file = PretrainingDirectory(args.resume).check_exists().config

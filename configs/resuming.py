@@ -167,8 +167,8 @@ def _check_checkpoints(saved: RunConfig, directory: PretrainingDirectory, world:
         if find_checkpoint(directory.checkpoints, None) is None:
             if named := checkpoints_in(directory.checkpoints):
                 raise InputError(
-                    f"{directory.checkpoints}: holds only checkpoints with names of their own; "
-                    f"name one with --from: {', '.join(named)}"
+                    f"{directory.checkpoints}: holds only named checkpoints; choose one with "
+                    f"--from: {', '.join(named)}"
                 )
             if _reached(directory) > saved.checkpoint.every_steps:
                 raise _gone(directory)
@@ -192,5 +192,5 @@ def _advice_before(checkpoints: Path, step: int) -> str:
     """Say from which checkpoint of this step, or of an earlier one, the run may continue."""
     checkpoint = last_until(checkpoints, step)
     if checkpoint is None:
-        return "no earlier checkpoint is kept, so begin a new run for that"
+        return "there is no checkpoint before it, so start a new run instead"
     return f"go back to a checkpoint before it: --from {checkpoint.name}"

@@ -60,7 +60,7 @@ class ResolvedRun:
         folder = self.config.data.corpus
         if self.resumed and folder is not None and not is_corpus(folder):
             raise InputError(
-                f"{folder}: the run's corpus is not here; if it was moved, give its new place with "
+                f"{folder}: the run's corpus is missing; if it was moved, give its new path with "
                 "--data.corpus"
             )
         return load_corpus(folder)
@@ -119,8 +119,8 @@ class ResolvedRun:
         folder = self.directory.folder
         if self.world.is_main and not self.directory.config.is_file():
             log.warning(
-                f"{folder}: was moved or removed during the run; it is created again, to resume "
-                "from, without the earlier rows and checkpoints"
+                f"{folder}: was moved or removed during the run; it is created again so that the "
+                "run can be resumed, but the earlier metrics and checkpoints are not in it"
             )
             folder.mkdir(parents=True, exist_ok=True)
             save_config(self.directory.config, self.config)
@@ -167,8 +167,8 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
     lanes = config.data.total_lanes(world.size)
     if lanes < world.size and isinstance(config.parallel.shares, str):  # a number may be 0
         raise InputError(
-            f"data.lanes is {lanes}, fewer than the {world.size} processes; give as many lanes, or "
-            "start fewer processes"
+            f"data.lanes is {lanes}, fewer than the {world.size} processes; give at least "
+            f"{world.size} lanes, or start fewer processes"
         )
     if resumption is None and world.is_main:
         _warn_of_idle_lanes(config.data.shards, lanes)
@@ -192,10 +192,10 @@ def _warn_of_idle_lanes(shards: int | None, lanes: int) -> None:
     rounds, left = divmod(shards or 0, lanes)
     if rounds and left:
         log.warning(
-            f"data.shards is {shards}: in the last of the {rounds + 1} turns of every epoch only "
-            f"{left} of the {lanes} lanes {'reads' if left == 1 else 'read'}, and the next epoch's "
-            f"first steps are then too large; {rounds * lanes} or {(rounds + 1) * lanes} leaves no "
-            "lane without text"
+            f"data.shards is {shards}, not a multiple of the {lanes} lanes: at the end of every "
+            f"epoch only {left} of them {'has' if left == 1 else 'have'} text left, and the next "
+            f"epoch's first steps are then too large; set it to {rounds * lanes} or "
+            f"{(rounds + 1) * lanes}"
         )
 
 
@@ -227,13 +227,15 @@ def _lock_directory(
     folder before, perhaps on another machine, has ended. Peers wait twice as long for this one.
     """
     if options.from_checkpoint is not None and (options.resume is None or may_restart()):
-        raise InputError("--from needs --resume, and a launcher that does not repeat the command")
+        raise InputError(
+            "--from needs --resume, and cannot be used under a launcher that restarts its workers"
+        )
     patience = patience if may_restart() else 0.0
     if options.resume is not None:
         if options.run_dir is not None:
-            raise InputError("--run-dir and --resume exclude each other; a run keeps its folder")
+            raise InputError("--run-dir cannot be given with --resume: a run keeps its directory")
         if options.if_exists == "refuse":
-            raise InputError("--if-exists refuse and --resume exclude each other; leave one out")
+            raise InputError("--if-exists refuse and --resume contradict each other; leave one out")
         return lock_run(PretrainingDirectory(options.resume).check_exists(), patience)
     name = options.config.stem if options.config else "tour"
     if options.may_be_under_way:
@@ -250,13 +252,13 @@ def _check_new(config: RunConfig) -> None:
     config.parallel.check_effects()
     if optim.cooldown_from is not None:
         raise InputError(
-            f"optim.cooldown_from is {optim.cooldown_from:,}, and a new run has none; leave it "
-            "out: the cooldown takes the last optim.cooldown_steps steps"
+            f"optim.cooldown_from is {optim.cooldown_from:,}, which is only for a resumed run; "
+            "leave it out: the cooldown takes the last optim.cooldown_steps steps"
         )
     if optim.decay == "constant" and optim.decay_steps is not None:
         raise InputError(
-            f"optim.decay_steps is {optim.decay_steps:,}, and optim.decay constant never reaches "
-            "zero; set optim.decay_steps None, or optim.decay linear"
+            f"optim.decay_steps is {optim.decay_steps:,}, but with optim.decay constant the rate "
+            "never reaches zero; set optim.decay_steps None, or optim.decay linear"
         )
 
 
@@ -265,6 +267,6 @@ def _check_shuffle(data: DataConfig, train: Split) -> None:
     chosen = settle_shuffle(replace(data, shuffle="auto"), train).shuffle
     if data.shuffle != chosen:
         raise InputError(
-            f"data.shuffle is {data.shuffle}, and a new run on this corpus takes {chosen}; "
+            f"data.shuffle is {data.shuffle}, but a new run on this corpus must use {chosen}; "
             "leave it out"
         )

@@ -114,4 +114,6 @@ def _in_utf8(path: Path) -> str:
     try:
         return os.fsencode(path).decode()
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: its name is not UTF-8, which a config must be") from error
+        raise InputError(
+            f"{path}: its name is not UTF-8, so a config cannot hold it; rename it"
+        ) from error

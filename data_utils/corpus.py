@@ -201,7 +201,10 @@ def _check_offsets(split: Split, path: Path) -> None:
     for start in range(0, split.reviews, PIECE_SIZE):
         damaged |= bool((np.diff(offsets[start : start + PIECE_SIZE + 1]) < 0).any())
     if damaged or offsets[-1] != len(split.tokens):
-        raise InputError(f"{path}: does not rise from zero to the end; prepare the corpus again")
+        raise InputError(
+            f"{path}: the offsets do not rise from 0 to the end of the "
+            "tokens; prepare the corpus again"
+        )
 
 
 def tokens_file(split: str) -> str:
@@ -219,9 +222,7 @@ def _map_file(path: Path, dtype: np.dtype, count: int) -> np.ndarray:
     size = path.stat().st_size if path.is_file() else -1
     if size != expected:
         state = "is missing" if size < 0 else f"has {size:,} bytes"
-        raise InputError(
-            f"{path}: {state}, {expected:,} bytes were prepared; prepare the corpus again"
-        )
+        raise InputError(f"{path}: {state} (expected {expected:,} bytes); prepare the corpus again")
     if count == 0:
         return np.empty(0, dtype)
     return np.memmap(path, dtype=dtype.newbyteorder("<"), mode="r")
@@ -241,7 +242,7 @@ def corpus_split(
     """
     if corpus.text_profile != profile.name:
         raise InputError(
-            f"{path}: made with text profile {corpus.text_profile!r}, the model reads "
+            f"{path}: made with text profile {corpus.text_profile!r}, but the model needs "
             f"{profile.name!r}; prepare the corpus again with --text-profile {profile.name}"
         )
     check_same_tokenizer(path, corpus.tokenizer, tokenizer, "the model's")

@@ -106,7 +106,7 @@ def read_label_columns(
     """
     classes = tuple(utf8_argument(name, "--label-keys") for name in label_keys)
     if len(set(classes)) < len(classes):
-        raise InputError(f"label keys {', '.join(classes)}: name each once")
+        raise InputError(f"label keys {', '.join(classes)}: one is repeated; name each once")
     if len(classes) < 2:
         raise InputError(
             f"label keys {', '.join(classes)}: a single column of 0 and 1 means two exclusive "

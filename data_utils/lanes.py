@@ -58,7 +58,7 @@ class DataConfig:
     def __post_init__(self) -> None:
         check_bounds(self, "data.")
         if self.lanes is not None and self.lanes_per_rank is not None:
-            raise InputError("data.lanes and data.lanes_per_rank exclude each other; give one")
+            raise InputError("data.lanes and data.lanes_per_rank are both given; give only one")
 
     def total_lanes(self, ranks: int) -> int:
         """Return the global batch for a first start on this many ranks."""
@@ -114,7 +114,7 @@ class Lanes:
         self.assign(own)
         shards = lanes if shards is None else shards
         if shards < lanes:
-            raise InputError(f"data.shards is {shards}, below the {lanes} lanes; give more")
+            raise InputError(f"data.shards is {shards}, fewer than the {lanes} lanes; give more")
         self.bounds = shard_bounds(split, shards) if bounds is None else bounds  # [S + 1]
         longest = int(np.diff(self.bounds).max()) - 1  # may be shorter than a window
         self.fullest = min(window, longest)  # most predictions of a lane in a window

@@ -181,7 +181,7 @@ def measured_run(folder: Path, operations_per_second: float) -> MeasuredRun:
     except (KeyError, TypeError, ArithmeticError) as error:
         raise InputError(f"{metrics}: a row has no speed ({error!r}); remove it") from error
     if not (0 < seconds < math.inf and 0 <= sent < math.inf):
-        raise InputError(f"{metrics}: steps of {seconds:g} s that send {sent:g} bytes")
+        raise InputError(f"{metrics}: impossible steps of {seconds:g} s that send {sent:g} bytes")
     tokens = config.data.lanes * config.data.window * config.parallel.windows_per_step
     return MeasuredRun(
         operations=Workload.of(config.model).operations_per_token * tokens / gpus,

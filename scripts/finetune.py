@@ -97,7 +97,7 @@ def read_sets(options: Options) -> list["LabelledSet"]:
 
     if options.label_keys and options.label_key:
         raise InputError(
-            "--label-keys (columns of 0 and 1) excludes --label-key; give one of the two"
+            "--label-keys (columns of 0 and 1) and --label-key are both given; give only one"
         )
     table = TableOptions.from_options(options)
     paths = [path for path in (options.train, options.val, options.test) if path is not None]

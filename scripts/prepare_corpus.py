@@ -75,12 +75,14 @@ def main() -> None:
     options = command.parse(Options, __doc__)
     if options.check is not None:
         if options.inputs or options.output is not None:
-            raise InputError("--check takes no input files and no --output; give them or --check")
+            raise InputError("--check takes neither input files nor --output; leave them out")
         others = [field.name for field in fields(options) if field.name != "check"]
         command.check_unset(options, others, "is for preparing a corpus, not for --check")
         check(options.check)
     elif options.output is None or not (options.inputs or options.join):
-        raise InputError("no input files or no --output FOLDER given (or --check FOLDER alone)")
+        raise InputError(
+            "give input files (or --join FOLDERS) and --output FOLDER, or only --check FOLDER"
+        )
     elif options.join:
         join(options, options.output)
     else:
@@ -117,7 +119,7 @@ def prepare(options: Options, output: Path) -> None:
 def join(options: Options, output: Path) -> None:
     """Join prepared corpora and print the sizes of the new one's splits."""
     if options.inputs:
-        raise InputError("--join takes corpus folders alone, no input files")
+        raise InputError("--join takes only corpus folders; leave out the input files")
     of_joining = ("join", "output", "seed")
     others = [field.name for field in fields(options) if field.name not in of_joining]
     command.check_unset(options, others, "is for preparing a corpus, not for --join")

@@ -60,7 +60,7 @@ def print_table(results: dict[str, Any]) -> None:
     neuron, cell = results["neuron"], layer_of(results["model"]["architecture"]["cell"]).title
     sign = "+" if neuron["polarity"] > 0 else "-"
     threshold = results.get("threshold", {"value": 0.5})  # only two classes have one
-    cut = {f"all units, cut at {threshold['value']:.3f}": threshold}
+    cut = {f"all units, threshold {threshold['value']:.3f}": threshold}
     rows = {
         f"all units ({results['nonzero']} of them, C {results['c']:g})": results,
         f"unit {neuron['index']} alone ({sign})": neuron,

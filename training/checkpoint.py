@@ -368,8 +368,8 @@ def load_weights(
     _check_same_architecture(model.config, loaded.model.config, start_from)
     if loaded.profile.name != text_profile:
         raise InputError(
-            f"train.start_from {start_from}: reads text as {loaded.profile.name!r}, the corpus has "
-            f"{text_profile!r}; prepare it with --text-profile {loaded.profile.name}"
+            f"train.start_from {start_from}: has text profile {loaded.profile.name!r}, but the "
+            f"corpus has {text_profile!r}; prepare it with --text-profile {loaded.profile.name}"
         )
     model.load_state_dict(loaded.model.state_dict())
     origin = {k: loaded.provenance[k] for k in ORIGIN_FIELDS if k in loaded.provenance}
@@ -386,4 +386,6 @@ def _check_same_architecture(config: ModelConfig, loaded: ModelConfig, start_fro
     ]
     if different:
         settings = ", ".join(different)
-        raise InputError(f"train.start_from {start_from}: was made with {settings}; set the same")
+        raise InputError(
+            f"train.start_from {start_from}: was trained with {settings}; set the same"
+        )

@@ -39,8 +39,8 @@ def surviving_closed_stdout() -> Iterator[None]:
         if error.errno not in (*GONE, *FULL):
             raise
         drop(sys.stdout)
-        full = f"stdout takes no more ({error.strerror})"
-        reason = full if error.errno in FULL else "nobody reads stdout any more"
+        full = f"cannot write to stdout ({error.strerror})"
+        reason = full if error.errno in FULL else "stdout was closed"
         try:
             print(f"{reason}; the training continues", file=sys.stderr, flush=True)
         except OSError:
@@ -70,22 +70,26 @@ def announce(trainer: "Trainer", corpus: Corpus, folder: Path, steps_per_epoch: 
         f"recurrence: {model.implementation}",
     ]
     if corpus.is_embedded:
-        lines.append("the reviews are generated ones, to try it; --data.corpus names real ones")
+        lines.append(
+            "the reviews are generated, only for a first try; set --data.corpus to use real ones"
+        )
     if model.dtype == torch.bfloat16 and not has_fast_bf16(world.device):
         lines.append(
             "bf16 is slow on this hardware; --train.precision fp32 is faster, also for a resume"
         )
     lines.append(f"writing to {folder}")
     if step >= steps:
-        more = "--train.steps or --train.epochs asks for more"
+        more = "to continue, raise --train.steps or --train.epochs"
         if (cooldown_begin := trainer.schedule.cooldown_begin) is not None:
             more = (
-                "to go on, name a checkpoint before the cooldown, which began at step "
+                "to continue, go back to a checkpoint before the cooldown, which began at step "
                 f"{cooldown_begin:,} (--from)"
             )
-        lines.append(f"the run has taken its last step; {more}")
+        lines.append(f"the run has already taken its last step; {more}")
     if not corpus.splits["valid"].reviews:
-        lines.append("the corpus has no valid split: nothing is evaluated, model/ is the last one")
+        lines.append(
+            "the corpus has no valid split: nothing is evaluated, and model/ gets the last weights"
+        )
     print_main(world, "\n".join(lines))
 
 

@@ -79,7 +79,7 @@ class Board:
         try:
             act()
         except OSError as error:
-            log.warning("%s: takes no more events (%s); the training continues", self.folder, error)
+            log.warning("%s: cannot write events (%s); the training continues", self.folder, error)
             self._failed = True
             with suppress(OSError):  # it may fail again
                 self._writer.close()  # ends its thread

@@ -36,7 +36,7 @@ from .runs.run_directory import LANES_FILE, TRAINING_FILE, PretrainingDirectory
 
 SavedDtype = Literal["fp32", "bf16"]
 PIECE = 1 << 20  # bytes read at a time
-REMOVED = "the run has removed it; pack a newer one"
+REMOVED = "the run removed it meanwhile; pack a newer one"
 OTHER_FORMATS = (".gz", ".tgz", ".bz2", ".xz", ".zip", ".7z", ".tar")
 LEVEL = 10  # of Zstandard; higher ones gain nothing
 # Trained weights hardly compress: a file that expands by more than this factor is not a run.

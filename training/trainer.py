@@ -78,7 +78,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         check_bounds(self, "train.")
         if self.steps is not None and self.epochs is not None:
-            raise InputError("train.steps and train.epochs exclude each other; give one")
+            raise InputError("train.steps and train.epochs are both given; give only one")
 
     def total_steps(self, steps_per_epoch: float) -> int:
         """Return the length of the run in steps."""

@@ -84,7 +84,7 @@ def run_transfer(
         cache = FeatureCache(output / "features", FeatureKind(pooling=pooling))
         transfer = fit_transfer(loaded, sets, cache, seed)
         if not transfer.regression.coefficients.any():
-            log.warning("no unit tells the classes apart: every text will get the same answer")
+            log.warning("no unit separates the classes: every text will get the same answer")
         classifier = as_classifier(transfer, loaded, sets[0].classes, pooling)
         results = {
             **describe_regression(transfer),

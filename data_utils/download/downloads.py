@@ -126,7 +126,7 @@ def _fetch(file: RemoteFile, part: PartialFile, path: Path, page: str) -> None:
             if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
                 part.drop()  # it is longer than the file
             final = error.code not in PASSING
-            reason = f"the server answers {error.code} ({error.reason})"
+            reason = f"the server answered {error.code} ({error.reason})"
         except (OSError, http.client.HTTPException) as error:
             number = getattr(error, "errno", None)
             if number in FULL:  # not the network: no second attempt
@@ -140,7 +140,7 @@ def _fetch(file: RemoteFile, part: PartialFile, path: Path, page: str) -> None:
         failures = 1 if part.size > furthest else failures + 1
         furthest = max(furthest, part.size)
         if final or failures >= ATTEMPTS:
-            size = f"{part.size:,} bytes are kept, the same command continues there; "
+            size = f"{part.size:,} bytes are kept, and the same command continues from there; "
             raise InputError(
                 f"{file.url}: {reason}; {size * bool(part.size)}if the address is dead, find the "
                 f"file from {page} and name its folder with --mirror, or save it as {path} yourself"
@@ -156,16 +156,18 @@ def _append_missing(file: RemoteFile, part: PartialFile) -> None:
     request = urllib.request.Request(file.url, headers=_headers(file, part))
     with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as response:
         if response.headers.get_content_type() == "text/html":
-            raise NotTheFile("the server sends a web page, not the file")
+            raise NotTheFile("the server sent a web page, not the file")
         if response.status != http.HTTPStatus.PARTIAL_CONTENT:
             if part.size:
-                log.warning("%s: changed, or the server cannot resume; from the start", part.path)
+                log.warning(
+                    "%s: the file changed or the server cannot resume; starting over", part.path
+                )
             part.drop()
             names = {"etag": "ETag", "last_modified": "Last-Modified"}
             write_json(part.notes, {key: response.headers.get(name) for key, name in names.items()})
         elif not response.headers.get("Content-Range", "").startswith(f"bytes {part.size}-"):
             part.drop()
-            raise ConnectionError("the server sends another part than requested")
+            raise ConnectionError("the server sent a different part of the file than requested")
         total = None if response.length is None else part.size + response.length
         _check_room(part, response.length or 0)
         with (
@@ -199,8 +201,8 @@ def _check_room(part: PartialFile, missing: int) -> None:
     free = shutil.disk_usage(part.path.parent).free
     if missing > free:
         raise InputError(
-            f"{part.path}: {missing:,} bytes are missing, and the disk has {free:,} free; make "
-            "room or choose another --output"
+            f"{part.path}: {missing:,} bytes are still to come, but the disk has only {free:,} "
+            "free; make room or choose another --output"
         )
 
 
@@ -227,7 +229,7 @@ def _finish(file: RemoteFile, part: PartialFile, path: Path) -> None:
     write_json(path.with_name(f"{path.name}.source.json"), record)
     os.replace(part.path, path)
     part.drop()
-    comparison = "as published" if file.sha256 else "nothing to compare it with; recorded"
+    comparison = "as published" if file.sha256 else "no published digest to compare it with"
     log.info("%s: %s bytes, sha256 %s (%s)", path, f"{record['bytes']:,}", digest, comparison)
 
 

@@ -59,7 +59,7 @@ def _of_pattern(pattern: str, matches: Sequence[Path]) -> list[Input]:
     inputs = [_readable(as_input(path)) for path in _not_ours(files, pattern)]
     if not inputs:
         what = "files that this project made" if files else "folders"
-        raise InputError(f"{pattern}: matches nothing but {what}; name the files to read")
+        raise InputError(f"{pattern}: matches only {what}; name the files to read")
     parts = Path(pattern).parts
     fixed = list(takewhile(lambda part: not glob.has_magic(part), parts))
     if any(map(_says_test, parts[len(fixed) :])):
@@ -73,7 +73,7 @@ def _of_folder(folder: Path) -> list[Input]:
         if not path.is_dir():
             files.append(path)
         elif path.is_symlink():
-            log.warning("%s: a link to a folder, left out; name it to read it too", path)
+            log.warning("%s: is a link to a folder and left out; name it to read it too", path)
     inputs, hidden, lists = list[Input](), list[str](), list[str]()
     parents = {path.parent for path in files}
     has_classes = any(path.name == "pos" and path.with_name("neg") in parents for path in parents)
@@ -109,7 +109,7 @@ def _not_for_tests(inputs: Sequence[Input], base: Path, argument: str) -> list[I
         else:
             remaining.append(source)
     if not remaining:
-        raise InputError(f"{argument}: nothing but test files; name them to read them")
+        raise InputError(f"{argument}: has only test files; name them to read them")
     read = [str(Path(source.location).relative_to(base)) for source in remaining]
     kinds = Counter(f"{source.kind}{source.compression or ''}" for source in remaining)
     counts = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()))
@@ -146,8 +146,10 @@ def _readable(source: Input) -> Input:
 def _no_file(path: Path) -> InputError:
     """Return the error for a path that is neither a file nor a folder."""
     if path.exists():
-        return InputError(f"{path}: a pipe or a device, not a file; save its output as a file")
-    return InputError(f"{path}: a broken link; get the file, or remove the link")
+        return InputError(f"{path}: is a pipe or a device, not a file; save its output as a file")
+    return InputError(
+        f"{path}: is a broken link; restore the file it points to, or remove the link"
+    )
 
 
 def _without_repetition(inputs: Iterable[Input]) -> Iterator[Input]:

@@ -54,14 +54,14 @@ def join_corpora(folders: Sequence[Path], output: Path, seed: int = 0) -> dict[s
 def _open_alike(folders: Sequence[Path]) -> list[Corpus]:
     """Open corpora whose tokens and texts have one form."""
     if len(folders) < 2:
-        raise InputError("--join: give two corpora or more; valid and test are those of the first")
+        raise InputError("--join: give two corpora or more (valid and test come from the first)")
     corpora = [open_corpus(folder) for folder in folders]
     first = corpora[0]
     for folder, corpus in zip(folders[1:], corpora[1:], strict=True):
         check_same_tokenizer(folder, corpus.tokenizer, first.tokenizer, f"that of {folders[0]}")
         if corpus.text_profile != first.text_profile:
             raise InputError(
-                f"{folder}: its text profile is {corpus.text_profile}, that of {folders[0]} "
+                f"{folder}: has text profile {corpus.text_profile}, but {folders[0]} has "
                 f"{first.text_profile}; prepare it with --text-profile {first.text_profile}"
             )
     return corpora
@@ -94,7 +94,7 @@ def _train_reviews(corpora: Sequence[Corpus]) -> np.ndarray:
     numbered = [np.stack([np.full_like(each, n), each], axis=1) for n, each in enumerate(places)]
     order = np.concatenate(numbered)
     left_out = sum(corpus.splits[TRAIN].reviews for corpus in corpora) - len(order)
-    log.info("%s reviews left out: valid or test of the first corpus has them", f"{left_out:,}")
+    log.info("%s reviews left out: they are in valid or test of the first corpus", f"{left_out:,}")
     return order
 
 

@@ -191,7 +191,9 @@ def _prepare(
             save_tokenizer(partial, tokenizer)
     except InputError:
         if holds_reviews(blocks):
-            log.info("%s: kept; after the repair, the same --output continues with it", partial)
+            log.info(
+                "%s: kept; once the error is fixed, the same --output continues from it", partial
+            )
         else:
             remove_folder(partial)
         raise
@@ -234,7 +236,7 @@ def _open_work_folder(folder: Path) -> None:
     recover_folders(folder, WORK_FILES)  # otherwise half a file could end up in the corpus
     if folder.is_file() or (foreign := foreign_files(folder, WORK_FILES)):
         state = f"holds {listed(foreign)}" if folder.is_dir() else "is a file"
-        raise InputError(f"{folder}: is needed as a work folder, but {state}; move that away")
+        raise InputError(f"{folder}: is needed as a work folder, but {state}; move it away")
     blocks = folder / BLOCK_FOLDER
     if blocks.is_dir():
         log.info("continuing with %s", folder)
@@ -276,7 +278,7 @@ def _check_keys(inputs: Sequence[Input], runs: Sequence[Run], text_key: str | No
             )
         if len(key_counts) > 1:
             log.warning(
-                "%s: %s; to read only one give --text-key",
+                "%s: %s; to read only one key, give --text-key",
                 source.location,
                 _summary_of_keys(key_counts),
             )

@@ -56,8 +56,8 @@ def map_in_order(
                 yield under_way.popleft().result()
         except BrokenProcessPool as error:
             raise ChildProcessError(
-                "a process that encoded reviews was killed, perhaps for its memory; run the same "
-                "command with fewer --workers: it continues"
+                "a process that encoded reviews was killed, perhaps because memory ran out; run "
+                "the same command with fewer --workers: it continues from there"
             ) from error
         finally:
             pool.shutdown(wait=True, cancel_futures=True)

@@ -92,7 +92,7 @@ def encode_stretch(
     tokenizer = _loaded(*vocabulary)
     encoded = [tokenizer.encode(content[start:end]) for start, end in places]
     tokens = np.concatenate(encoded)
-    assert tokenizer.decode(tokens) == content, f"{stretch}: the vocabulary loses text"
+    assert tokenizer.decode(tokens) == content, f"{stretch}: decoded tokens differ from the text"
     lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
     return tokens.astype(tokenizer.dtype.newbyteorder("<")).tobytes(), lengths
 

@@ -26,7 +26,7 @@ from .processes import CONTEXT, follow_parent
 MODEL_CONFIG = "config.json"
 LARGEST_SAMPLE = 1 << 31  # SentencePiece counts in 32 bits
 SECONDS_BETWEEN_LOOKS = 0.2
-SMALLER_SAMPLE = "run the same command with a smaller --tokenizer-sample: it continues"
+SMALLER_SAMPLE = "run the same command with a smaller --tokenizer-sample: it continues from there"
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +103,9 @@ def borrowed_tokenizer(folder: Path) -> Tokenizer:
         if path.is_file():
             tokenizer = load_tokenizer(path.parent, read_json(path), path)
             if tokenizer.kind == BYTES.kind:
-                raise InputError(f"--tokenizer {folder}: it reads bytes; use --tokenizer bytes")
+                raise InputError(
+                    f"--tokenizer {folder}: its tokens are bytes; use --tokenizer bytes"
+                )
             return tokenizer
     raise InputError(
         f"--tokenizer {folder}: neither bytes, {', '.join(SUBWORD_KINDS)}, nor the folder of a "
@@ -152,7 +154,7 @@ def _train_in_process(
         answer: bytes | InputError | OSError = receiver.recv()
     except EOFError as error:
         raise ChildProcessError(
-            "the process that trained the vocabulary was killed, perhaps for its memory; "
+            "the process that trained the vocabulary was killed, perhaps because memory ran out; "
             f"{SMALLER_SAMPLE}"
         ) from error
     finally:

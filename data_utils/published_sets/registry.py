@@ -74,7 +74,7 @@ def _amazon(category: str, release: str) -> Dataset:
 
 def _mirrored(dataset: Dataset, mirror: str) -> Dataset:
     if not _is_address(mirror):
-        raise InputError(f"--mirror {mirror}: expected an address, http://... or https://...")
+        raise InputError(f"--mirror {mirror}: expected a URL, http://... or https://...")
     files = tuple(
         replace(file, url=f"{mirror.rstrip('/')}/{file.url.rpartition('/')[2]}")
         for file in dataset.files

@@ -193,8 +193,8 @@ def reading_warnings(name: str, loaded: LoadedModel, data: ComparedTexts, path: 
     if sources:
         more = f" and {len(sources) - 3} more sources" if len(sources) > 3 else ""
         warnings.append(
-            f"{name}: was trained on {', '.join(sources[:3])}{more} ({SOURCES_FILE}), and the name "
-            f"of {path} has the same word: are these texts among them?"
+            f"{name}: was trained on {', '.join(sources[:3])}{more} ({SOURCES_FILE}), and "
+            f"{path} has a similar name: are these texts among them?"
         )
     return warnings
 

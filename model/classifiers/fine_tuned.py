@@ -146,7 +146,9 @@ def load_heads(path: Path, config: HeadsConfig, features: int, classes: int) -> 
     check_header(path, {name: tuple(t.shape) for name, t in heads.state_dict().items()})
     tensors = load_tensors(path)
     if not bool((tensors["scale"] > 0).all()):
-        raise InputError(f"{path}: scale, by which features are divided, is not above zero")
+        raise InputError(
+            f"{path}: scale, which divides the features, has a value that is not above zero"
+        )
     # to_empty would import sympy, which takes longer than all the rest.
     heads.load_state_dict({name: t.float() for name, t in tensors.items()}, assign=True)
     return heads.eval()

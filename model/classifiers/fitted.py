@@ -79,7 +79,7 @@ def load_fitted(loaded: LoadedModel, folder: Path, fix: str) -> Fitted:
     # A digest of the model in fp32, whatever its precision now; older digests may differ.
     dtypes = {torch.float32, loaded.model.dtype}
     if description.get("model_digest") not in [model_digest(loaded.model, t) for t in dtypes]:
-        raise InputError(f"{folder}: was fitted on another model than {loaded.folder}; {fix}")
+        raise InputError(f"{folder}: was fitted on another model, not on {loaded.folder}; {fix}")
     load = LOADERS.get(description["format_version"], load_classifier)  # a regression
     return load(folder, loaded.model.config.hidden_size)
 
@@ -94,13 +94,13 @@ def own_classifier(loaded: LoadedModel, layer: int = -1, path: str | Path | None
     loaded.model.config.check_unit(0, layer)
     if layer not in (-1, loaded.model.config.layers - 1):
         raise InputError(
-            f"layer {layer}: a classifier knows the units of the last layer; name one with --neuron"
+            f"layer {layer}: a classifier covers only the last layer; name a unit with --neuron"
         )
     folder = shown_classifier(loaded, path)
     if folder is None:
         raise InputError(
-            f"{loaded.folder}: has no {FOLDER}/ that would say which unit to take; name one with "
-            f"--neuron. {HOW_TO_FIT}"
+            f"{loaded.folder}: has no {FOLDER}/, which says which unit to use; name a unit "
+            f"with --neuron. {HOW_TO_FIT}"
         )
     fix = f"name a unit with --neuron, or fit it again. {HOW_TO_FIT}"
     return load_fitted(loaded, folder, fix)

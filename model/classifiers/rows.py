@@ -47,7 +47,9 @@ class OwnNames:
         new = {k: name for k, name in names.items() if name != k and k not in self._reported}
         self._reported |= new.keys()
         if new:
-            log.info("%s: %s of the input: now %s", place, ", ".join(new), ", ".join(new.values()))
+            log.info(
+                "%s: renamed %s of the input to %s", place, ", ".join(new), ", ".join(new.values())
+            )
 
     def _name(self, key: str, others: Collection[str]) -> str:
         if key not in self.added and not key.startswith(RENAMED):

@@ -150,7 +150,7 @@ class SentimentClassifier:
             if folder is None:
                 raise InputError(
                     f"{classifier or loaded.folder}: no classifier in it ({FOLDER}/{CONFIG_FILE}); "
-                    f"name the folder of one with --classifier, or take the shipped model "
+                    f"name the folder of one with --classifier, or use the shipped model "
                     f"`default`, which has one. {HOW_TO_FIT}"
                 )
             fix = f"name that model, or fit one on this. {HOW_TO_FIT}"
@@ -161,8 +161,8 @@ class SentimentClassifier:
             if value is not None and not fitted.is_binary:
                 how = "each has its own" if fitted.is_multilabel else "the likeliest is taken"
                 raise InputError(
-                    f"{name} {value}: {folder} has {len(fitted.classes)} classes, {how}; a "
-                    "threshold is for two"
+                    f"{name} {value}: {folder} has {len(fitted.classes)} classes, {how}; leave "
+                    f"{name} out, it is for two classes"
                 )
         if self.threshold is None:
             return fitted
@@ -225,14 +225,14 @@ class SentimentClassifier:
         if labels.shape != predicted.shape or _are_names(labels) != _are_names(predicted):
             raise InputError(
                 f"y is {labels.dtype} {list(labels.shape)}, the predictions are {predicted.dtype} "
-                f"{list(predicted.shape)}; give labels from classes_, one a text; fit(texts, y) "
-                "with numbers names the classes by them"
+                f"{list(predicted.shape)}; give one label from classes_ for each text, or call "
+                "fit(texts, y) first so that your numbers become the classes"
             )
         if not len(predicted):
-            raise InputError("no texts: there is no accuracy")
+            raise InputError("no texts, so no accuracy; give at least one")
         if labels.ndim == 1 and not np.isin(labels, self.classes_).any():
             raise InputError(
-                f"y holds {str(labels[0])[:50]!r}, and no label of classes_: "
+                f"y holds {str(labels[0])[:50]!r}, and none of the labels in classes_: "
                 f"{', '.join(map(str, self.classes_[:5]))}"
             )
         right = labels == predicted
@@ -282,7 +282,7 @@ class SentimentClassifier:
         """
         if column not in table.columns:
             present = ", ".join(map(repr, table.columns))
-            raise InputError(f"no column {column!r}; there are {present}")
+            raise InputError(f"no column {column!r}; the table has {present}")
         added = self(table[column]).to_frame().reindex(columns=added_names(self.fitted))
         names = OwnNames(list(added.columns)).of(list(map(str, table.columns)))
         renamed = table.set_axis(names, axis=1)
@@ -415,7 +415,7 @@ class SentimentClassifier:
         """
         for name, value in parameters.items():
             if name not in PARAMETERS:
-                raise ValueError(f"invalid parameter {name!r}; there are {', '.join(PARAMETERS)}")
+                raise ValueError(f"invalid parameter {name!r}; valid: {', '.join(PARAMETERS)}")
             setattr(self, name, value)
         return self
 
@@ -499,6 +499,6 @@ def named_classes(classes: Sequence[str], labels: Any) -> np.ndarray:
         are_numbers = distinct.dtype.kind in "iu" and all(map(WHOLE.fullmatch, classes))
         return np.array(list(map(int, classes))) if are_numbers else names
     raise InputError(
-        f"the labels are {', '.join(map(str, distinct[:5]))}, the classifier's classes "
-        f"{', '.join(classes)}; name them so, or as so many numbers in their order"
+        f"the labels are {', '.join(map(str, distinct[:5]))}, but the classifier's classes are "
+        f"{', '.join(classes)}; use these names, or {len(classes)} numbers in the same order"
     )

@@ -191,7 +191,7 @@ def batches_and_keys(
     keys = keys_of(options, first, key)
     if options.by and keys and options.by not in keys:
         present = ", ".join(map(repr, keys))
-        raise InputError(f"--by {options.by}: no such column; there are {present}")
+        raise InputError(f"--by {options.by}: no such column; the input has {present}")
     return batches, keys
 
 

@@ -66,7 +66,7 @@ def dispatch(words: Sequence[str]) -> None:
         raise InputError(_after_the_command(words))
     if name not in COMMANDS:
         raise InputError(
-            f"no command {name!r}{suggestion(name, COMMANDS)}; there are {', '.join(COMMANDS)}"
+            f"no command {name!r}{suggestion(name, COMMANDS)}; known: {', '.join(COMMANDS)}"
         )
     module = import_module(f".{name}", __package__)
     call(module.add_options, module.run, module.__doc__ or "", words[1:], f"{PROGRAM} {name}")
@@ -76,7 +76,7 @@ def _after_the_command(words: Sequence[str]) -> str:
     """Return the error for words that begin with an option, and their right order."""
     name = next((word for word in words if word in COMMANDS), None)
     if name is None:
-        return f"options come after a command; there are {', '.join(COMMANDS)}"
+        return f"options come after a command: {', '.join(COMMANDS)}"
     at = list(words).index(name)
     ordered = [PROGRAM, name, *words[:at], *words[at + 1 :]]
     return f"options come after the command: {shlex.join(ordered)}"
@@ -149,22 +149,22 @@ def add_reading(parser: Parser) -> None:
     )
     parser.add_argument(
         "--delimiter",
-        help="of CSV and TSV: the sign between cells, or tab (default: comma, semicolon, tab or "
-        "vertical bar, as the first lines have it)",
+        help="for CSV and TSV: the character between cells, or the word tab (default: comma, "
+        "semicolon, tab or vertical bar, whichever the first lines have)",
     )
     parser.add_argument(
         "--encoding",
-        help="of text: utf-8, utf-16, cp1252 or another (default: UTF-8; UTF-16 if it begins so; "
-        "cp1252 for a table that is not UTF-8)",
+        help="for text, CSV and JSON: utf-8, utf-16, cp1252 or another (default: UTF-8; UTF-16 if "
+        "the file begins with its mark; cp1252 for a table that is not UTF-8)",
     )
     parser.add_argument(
         "--quoting",
         choices=get_args(Quoting),
         default="auto",
-        help="of CSV and TSV: standard, a cell may stand in quotes; none, quotes are characters "
-        "like any other; auto, standard unless the columns of a file with tabs fit only without",
+        help="for CSV and TSV: standard, cells may be quoted; none, quotes are ordinary "
+        "characters; auto, standard unless the columns of a file with tabs fit only without",
     )
-    parser.add_argument("--sheet", help="of a workbook: the sheet to read (default: the first)")
+    parser.add_argument("--sheet", help="for a workbook: the sheet to read (default: the first)")
 
 
 def refuse_reading(options: argparse.Namespace, why: str) -> None:
@@ -234,7 +234,7 @@ def add_shard(parser: Parser) -> None:
 
 def add_by(parser: Parser) -> None:
     """Add the column of groups."""
-    parser.add_argument("--by", help="column whose values are counted apart at the end")
+    parser.add_argument("--by", help="column to group the counts at the end by")
 
 
 def add_json_output(parser: Parser) -> None:

@@ -97,7 +97,10 @@ def run(options: Namespace) -> None:
     print("\n".join(table([each.result for each in comparisons], agreements)))
     forced = [each.result["model"] for each in comparisons if each.result["never_neutral"]]
     if forced:
-        log.info("%s: never neutral here, but the likelier of two classes", ", ".join(forced))
+        log.info(
+            "%s: its neutral answers count as the likelier of the two classes here",
+            ", ".join(forced),
+        )
     shipped = [
         n for n, f in zip(options.models, folders, strict=True) if f.parent == SHIPPED_MODELS
     ]

@@ -42,14 +42,15 @@ def add_protocol(parser: Parser) -> None:
         "--reset",
         choices=("strip", "review"),
         default="strip",
-        help="strip: in file order, the state carried over; review: each from the zero state",
+        help="strip: texts in file order, the state carried over from one to the next; review: "
+        "each text from the zero state",
     )
     parser.add_argument(
         "--lanes",
         type=int,
-        help="streams into which the text is cut, read side by side, each from the zero state; 1 "
-        "processes the whole text in file order (default: up to 64; if they are short, each first "
-        "processes the end of the preceding text, unscored)",
+        help="streams into which the text is cut, processed in parallel, each from the zero state; "
+        "1 processes the whole text in file order (default: up to 64; short streams first process "
+        "the end of the preceding text, unscored)",
     )
 
 

@@ -74,14 +74,14 @@ def add_kind(parser: Parser) -> None:
         nargs="+",
         type=_layer,
         default=["last"],
-        help="last, all, or numbers from 0, the first one read; several stand side by side",
+        help="last, all, or numbers from 0, the lowest layer; several are concatenated",
     )
     parser.add_argument(
         "--tanh",
         action=BooleanOptionalAction,
         default=False,
-        help="squash every state before it is pooled, as Radford et al.'s text says; their code "
-        "does not",
+        help="apply tanh to every state before pooling, as the text of Radford et al. says; "
+        "their code does not",
     )
     parser.add_argument(
         "--units",

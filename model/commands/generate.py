@@ -89,13 +89,13 @@ def add_drawing(parser: Parser) -> None:
         "--top-k",
         type=int,
         default=0,
-        help="draw among this many of the likeliest tokens; 0: among all",
+        help="sample only from this many of the likeliest tokens; 0: from all",
     )
     parser.add_argument(
         "--top-p",
         type=float,
         default=1.0,
-        help="draw among the fewest likeliest tokens that together have this probability",
+        help="sample only from the likeliest tokens, as few as together have this probability",
     )
     parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same text")
 
@@ -164,7 +164,9 @@ def clamp_of(options: Namespace, loaded: "LoadedModel") -> "Clamp | None":
         )
     if not is_clamped:
         if options.neuron is not None:
-            raise InputError("--neuron needs --value or --hidden-value, to which to clamp it")
+            raise InputError(
+                "--neuron needs a value to clamp the unit to: add --value or --hidden-value"
+            )
         if options.layer != LAST:
             raise InputError("--layer is the layer of a clamped unit; add --sentiment or --value")
         return None

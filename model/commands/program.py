@@ -99,13 +99,13 @@ def _named() -> Iterator[None]:
     try:
         yield
     except MemoryError as error:
-        raise InputError(f"not enough memory ({error}); ask for smaller sizes") from error
+        raise InputError(f"not enough memory ({error}); use smaller sizes") from error
     except RuntimeError as error:
         message = str(error)
         if message.startswith("Symlink loop"):  # of Path.resolve, until Python 3.13
             raise InputError(f"{message}; fix the link") from error
         if "can't allocate memory" in message or "out of memory" in message:  # torch's
-            raise InputError(f"not enough memory ({message}); ask for smaller sizes") from error
+            raise InputError(f"not enough memory ({message}); use smaller sizes") from error
         raise
 
 

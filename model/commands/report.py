@@ -105,7 +105,8 @@ def answered(row: InputRow, classes: Sequence[str]) -> dict[str, Any]:
                 values[name] = value_of(cell if is_text else cell.lower(), is_text=is_text)
             except ValueError as error:
                 raise InputError(
-                    f"{place}: {name} is {cell!r}, which classify never writes"
+                    f"{place}: {name} is {cell!r}, which classify never writes; classify the texts "
+                    "again"
                 ) from error
         elif cell != cell:  # NaN, of an empty cell
             values[name] = None

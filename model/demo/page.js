@@ -275,7 +275,7 @@ function labelReadout({ element }) {
 async function writeOn(panel) {
   stop();
   await ready;
-  if (panels.get(panel.slot) !== panel) return; // removed while the model was waking
+  if (panels.get(panel.slot) !== panel) return; // removed while the model was loading
   // A piece of a word includes the space before it; a cleaned text ends in none.
   const isTrimmed = about.profile.clean || about.vocabulary;
   const text = isTrimmed ? panel.text.value.trimEnd() : panel.text.value;
@@ -551,7 +551,7 @@ const ready = new Promise((begun, failed) => {
 
 controls();
 panels.set(0, (current = new Panel(0, "Your text")));
-say("waking the model");
+say("loading the model");
 {
   const [module, packed] = [binary("module"), binary("weights")];
   worker.postMessage({ order: "start", module, packed, about }, [module, packed]);

@@ -80,7 +80,7 @@ def choose_device(name: DeviceName, machine: Machine | None = None) -> torch.dev
     except (RuntimeError, TypeError) as error:
         raise InputError(f"device {name!r} is unknown; known: {KNOWN}") from error
     if device.type not in ("cpu", "cuda", "mps"):
-        raise InputError(f"device {name!r}: nothing here runs on one; known: {KNOWN}")
+        raise InputError(f"device {name!r} is not supported; known: {KNOWN}")
     if reason := reason_against(device, machine):
         raise InputError(f"device {name}: {reason}; use auto or cpu")
     return device

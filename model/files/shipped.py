@@ -56,14 +56,14 @@ def find_model(name_or_folder: str | Path) -> Path:
             return model
     if str(name_or_folder) in FORMER:
         raise InputError(
-            f"model {str(name_or_folder)!r}: no longer shipped; take default, or get it with git "
+            f"model {str(name_or_folder)!r}: no longer shipped; use default, or get it with git "
             f"archive {FORMER[path.name]} model/pretrained/{path.name}"
         )
     folders = step_folders(path / "checkpoint")
     if checkpoints := [folder for folder in folders if (folder / CONFIG_FILE).is_file()]:
         raise InputError(
-            f"model {str(name_or_folder)!r}: a run that was not evaluated yet; its newest "
-            f"checkpoint is a model: {checkpoints[-1]}"
+            f"model {str(name_or_folder)!r}: a run without an evaluated model yet; use its "
+            f"newest checkpoint: {checkpoints[-1]}"
         )
     if any(path.glob(CLASSIFIER_FILE)) or any(path.glob(f"*/{CLASSIFIER_FILE}")):
         raise InputError(

@@ -208,7 +208,7 @@ def check_no_link(path: Path) -> None:
     """Raise InputError if a folder to replace is a link: what it names is not ours."""
     if path.is_symlink():
         raise InputError(
-            f"{path}: is a link, and nothing is written through a link; replace it by what it names"
+            f"{path}: is a link, and nothing is written through links; replace it with its target"
         )
 
 
@@ -219,8 +219,8 @@ def check_replaceable(folder: Path, ours: Contents) -> None:
         raise InputError(f"{folder}: is a file, but a folder of this name is needed; move it away")
     if foreign := foreign_files(folder, ours):
         raise InputError(
-            f"{folder}: is replaced as a whole, but holds what is not ours: {listed(foreign)}; "
-            "move that away"
+            f"{folder}: would be replaced as a whole, but holds files that this project did not "
+            f"write: {listed(foreign)}; move them away"
         )
 
 
@@ -313,8 +313,12 @@ def _remove_or_rename(old: Path, final: Path, ours: Contents) -> None:
         return
     (free,) = first_free(lambda n: [final.with_name(f"{final.name}-kept{f'-{n}' * (n > 1)}")])
     old.rename(free)
-    what = f"held {listed(foreign)}, which is not ours" if foreign else "was a link or a file"
-    log.warning("%s: %s; that is now %s", final, what, free)
+    what = (
+        f"held files that this project did not write: {listed(foreign)}"
+        if foreign
+        else "was a link or a file"
+    )
+    log.warning("%s: %s; the old one is now %s", final, what, free)
 
 
 def _hidden_sibling(path: Path, word: str) -> Path:
@@ -354,7 +358,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         size = path.stat().st_size
         if size > MOST_JSON_BYTES:
-            raise InputError(f"{path}: {size:,} bytes; no file of ours has so many, get it again")
+            raise InputError(f"{path}: {size:,} bytes, too many for this file; get it again")
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
@@ -386,7 +390,7 @@ def map_array(path: Path, mode: Literal["r", "r+"], remedy: str) -> np.memmap:
     except Exception as error:  # the header is Python; if damaged, its parser may raise anything
         reason = brief(error) or type(error).__name__
         raise InputError(
-            f"{path}: not a plain array, or damaged or cut short ({reason}); {remedy}"
+            f"{path}: not a plain array, damaged or cut short ({reason}); {remedy}"
         ) from error
 
 
@@ -396,7 +400,9 @@ def _lock_of(path: Path) -> filelock.BaseFileLock:
 
 
 def _warn(path: Path, why: object) -> None:
-    log.warning("%s: no locks here (%s); start no second process on it", path, why)
+    log.warning(
+        "%s: this file system has no locks (%s); do not start a second process on it", path, why
+    )
 
 
 @contextmanager
@@ -501,7 +507,7 @@ def _lock(lock: filelock.BaseFileLock, folder: Path, timeout: float) -> None:
     except filelock.Timeout:
         if not timeout:
             raise
-        log.warning("%s; waiting up to %g s for its end", _holder(folder), timeout)
+        log.warning("%s; waiting up to %g s for it to end", _holder(folder), timeout)
         lock.acquire(timeout=timeout)
 
 
@@ -517,7 +523,7 @@ def _holder(folder: Path) -> str:
         try:
             holder = read_json(folder / HOLDER_FILE)
             process = f"process {holder['pid']} on {holder['host']}"
-            return f"{folder}: {process} has held it since {holder['since']}"
+            return f"{folder}: in use by {process} since {holder['since']}"
         except (InputError, OSError, KeyError):
             time.sleep(0.01)
-    return f"{folder}: another process holds it"
+    return f"{folder}: in use by another process"

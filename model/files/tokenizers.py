@@ -25,10 +25,10 @@ def load_tokenizer(folder: Path, description: Mapping[str, Any], path: Path) -> 
         raise InputError(f"{path}: tokenizer {kind!r} is unknown")
     vocabulary = folder / TOKENIZER_FILE
     if not vocabulary.is_file():
-        raise InputError(f"{vocabulary}: no such file, and {path.name} asks for it; get it again")
+        raise InputError(f"{vocabulary}: no such file, but {path.name} needs it; get it again")
     content = vocabulary.read_bytes()
     if hashlib.sha256(content).hexdigest() != description.get("tokenizer_sha256"):
-        raise InputError(f"{vocabulary}: not the vocabulary that {path.name} names; get it again")
+        raise InputError(f"{vocabulary}: does not match the digest in {path.name}; get it again")
     from ..text.subwords import SubwordTokenizer
 
     try:
@@ -43,9 +43,10 @@ def check_same_tokenizer(
     """Raise InputError if the model or corpus at `place` has another tokenizer than `expected`."""
     if tokenizer.fingerprint != expected.fingerprint:
         raise InputError(
-            f"{place}: its tokenizer is {tokenizer.fingerprint}, {whose} {expected.fingerprint}; "
-            "prepare the corpus with --tokenizer FOLDER, the folder of the model"
+            f"{place}: its tokenizer is {tokenizer.fingerprint}, but {whose} is "
+            f"{expected.fingerprint}; prepare the corpus with --tokenizer FOLDER, the folder of "
+            "the model"
             if expected.kind != BYTES.kind
-            else f"{place}: its tokenizer is {tokenizer.fingerprint}, {whose} bytes; prepare the "
-            "corpus with --tokenizer bytes"
+            else f"{place}: its tokenizer is {tokenizer.fingerprint}, but {whose} is bytes; "
+            "prepare the corpus with --tokenizer bytes"
         )

@@ -306,7 +306,8 @@ def load_tensors(
             most = 2 * sum(tensor.nbytes for tensor in like.values()) + MOST_HEADER_BYTES
             if (size := path.stat().st_size) > most:
                 raise InputError(
-                    f"{path}: {size:,} bytes, where {most:,} are expected at most; is it another's?"
+                    f"{path}: {size:,} bytes, but at most {most:,} are expected; is it another "
+                    "model's?"
                 )
         # Copies: the file is mapped into memory, and it may change.
         if columns:
@@ -354,7 +355,7 @@ def check_shapes(
         if actual.get(name) != expected.get(name):
             required = _text(expected[name]) if name in expected else "none of that name"
             raise InputError(
-                f"{source}: tensor {name} is {_text(actual.get(name))} where {authority} {required}"
+                f"{source}: tensor {name} is {_text(actual.get(name))}, but {authority} {required}"
             )
 
 
@@ -371,7 +372,7 @@ def check_tensors(
         rounded = dtype == torch.float32 and tensor.dtype == torch.bfloat16
         if tensor.dtype != dtype and not rounded:
             raise InputError(
-                f"{source}: tensor {name} is {_word(tensor)} where {authority} "
+                f"{source}: tensor {name} is {_word(tensor)}, but {authority} "
                 f"{_word(expected[name])}"
             )
 

@@ -88,7 +88,7 @@ def _compiled(build: Build) -> Path:
             command = [*_compiler(), *_OPTIONS, *build.options]
             _compile([*command, str(build.source), *build.libraries], library)
             if not _is_whole(library, build):
-                raise RuntimeError(f"{command[0]}: made a library without {build.function}")
+                raise RuntimeError(f"{command[0]}: the compiled library lacks {build.function}")
     return library
 
 
@@ -124,7 +124,9 @@ def _announce(build: Build) -> None:
     """Announce the wait, as a warning: Python shows warnings by default."""
     if (cxx := os.environ.get("CXX")) and not _chosen_compiler():
         _log.warning(
-            "CXX names %s, which is not a program here; using %s", cxx, shlex.join(_compiler())
+            "CXX names %s, which is not an installed program; using %s",
+            cxx,
+            shlex.join(_compiler()),
         )
     _log.warning(
         "compiling the recurrence for this machine, once (%s); this takes about ten seconds, on a "

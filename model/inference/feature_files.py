@@ -27,7 +27,7 @@ from ..text.split import ragged_batches
 from .features import FINAL_CELL, FeatureKind, final_states
 
 SECONDS_BETWEEN_SAVES = 10.0
-REMEDY = "remove it; it is computed again"  # of a damaged file
+REMEDY = "remove it; it will be computed again"  # of a damaged file
 
 log = logging.getLogger(__name__)
 
@@ -183,7 +183,7 @@ def _rename_to_free_name(*files: Path) -> None:
     free = first_free(lambda n: [path.with_suffix(f".{n}{path.suffix}") for path in files])
     for path, name in zip(files, free, strict=True):
         path.rename(name)
-    log.info("%s: is of other texts or options; it is now %s", files[0], free[0])
+    log.info("%s: belongs to other texts or options; renamed to %s", files[0], free[0])
 
 
 def _open_array(partial: Path, shape: tuple[int, int], *, anew: bool) -> np.memmap:

@@ -33,8 +33,8 @@ class FeatureKind:
     layers: Literal["last", "all"] | Sequence[int] = "last"
     """Numbered from 0, the lowest; several are concatenated."""
     tanh: bool = False
-    """Squash every state before it is pooled, as Radford et al.'s text says; their code does not.
-    """
+    """Apply tanh to every state before pooling, as the text of Radford et al. says; their code does
+    not."""
     units: Sequence[int] | None = None
     """Which units of each layer, numbered from 0, in this order; if absent, all."""
 

@@ -165,7 +165,7 @@ def check_not_closed(cell: object) -> None:
     """Raise InputError for a cell that earlier revisions had."""
     if cell in CLOSED_CELLS:
         raise InputError(
-            f"model.cell {cell} was closed; revision {LAST_WITH_CLOSED_CELLS} of this project "
+            f"model.cell {cell} was removed; revision {LAST_WITH_CLOSED_CELLS} of this project "
             "reads its models"
         )
 

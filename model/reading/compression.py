@@ -40,7 +40,8 @@ def decompressed(stored: Any, compression: str | None, location: str) -> Iterato
     head = stored.peek(len(mark))[: len(mark)]
     if not head.startswith(mark[: len(head)]):
         raise InputError(
-            f"{location}: is not packed by {name}, though its name ends in {compression}; rename it"
+            f"{location}: is not compressed with {name}, though its name ends in {compression}; "
+            "rename it"
         )
     if compression == ".xz":
         yield buffered(_xz_pieces(stored))
@@ -58,7 +59,9 @@ def only_member(archive: zipfile.ZipFile, location: str) -> IO[bytes]:
     names = [each.filename for each in archive.infolist() if not each.is_dir()]
     names = [name for name in names if not name.startswith("__MACOSX/")]
     if len(names) != 1:
-        raise InputError(f"{location}: has {len(names):,} files in it; unpack it and name them")
+        raise InputError(
+            f"{location}: has {len(names):,} files in it, not one; unpack it and name them"
+        )
     try:
         return archive.open(names[0])
     except (RuntimeError, NotImplementedError) as error:  # a password, a rare compression

@@ -31,7 +31,7 @@ BINARY = (".xlsx", ".parquet", ".feather")
 KINDS = (*JSON_KINDS, *DELIMITED, ".txt", *BINARY)
 ADDRESS = re.compile("(https?):/", re.IGNORECASE)  # of two slashes, Path drops one
 LONGEST_RECORD = 16 << 20  # bytes of a line, an item of an array or a row: no review is longer
-TOO_LONG = f"longer than {LONGEST_RECORD:,} bytes; cut it, or let each record end its line"
+TOO_LONG = f"longer than {LONGEST_RECORD:,} bytes; shorten it, or put each record on its own line"
 MOST_UNPACKED = 100  # times the size on disk; text unpacks to about ten times
 # Byte order marks, longest first, and the codec that reads what follows and drops the mark.
 MARKS = {
@@ -45,17 +45,17 @@ UTF8 = ("utf-8", "utf8", "utf-8-sig")  # codecs whose readers drop the mark them
 HEAD = 4096  # bytes that show the encoding of a stream
 # The first bytes of files that are not text, and what to do with them.
 OTHER_FILES = {
-    b"PK\x03\x04": "is a zip file; let its name end in .xlsx if it is a workbook, else in .zip",
-    b"\xd0\xcf\x11\xe0": "is an old or encrypted file of Office; save it as .xlsx or CSV",
+    b"PK\x03\x04": "is a zip file; rename it to end in .xlsx if it is a workbook, else in .zip",
+    b"\xd0\xcf\x11\xe0": "is an old or encrypted Office file; save it as .xlsx or CSV",
     **{
-        mark: f"is packed by {name}; let its name end in {suffix}"
+        mark: f"is compressed with {name}; rename it to end in {suffix}"
         for suffix, (mark, name) in COMPRESSIONS.items()
         if suffix in (".gz", ".xz", ".zst")
     },
-    b"BZh91AY&SY": "is packed by bzip2; let its name end in .bz2",
-    b"PAR1": "is a Parquet file; let its name end in .parquet",
-    b"ARROW1": "is a Feather file; let its name end in .feather",
-    b"%PDF-": "is a PDF; save its text in a file",
+    b"BZh91AY&SY": "is compressed with bzip2; rename it to end in .bz2",
+    b"PAR1": "is a Parquet file; rename it to end in .parquet",
+    b"ARROW1": "is a Feather file; rename it to end in .feather",
+    b"%PDF-": "is a PDF; save its text as a text file",
 }
 Quoting = Literal["auto", "standard", "none"]
 SURE_UNPACKED = 64 << 20  # bytes that any file may unpack to
@@ -81,16 +81,16 @@ class TableOptions:
     """How to read what a file does not say about itself."""
 
     delimiter: str | None = None
-    """Of a CSV or TSV file: the sign between cells, or tab. Default: comma, semicolon, tab or
-    vertical bar, whichever its first lines have."""
+    """For CSV and TSV: the character between cells, or the word tab. Default: comma, semicolon, tab
+    or vertical bar, whichever the first lines have."""
     encoding: str | None = None
-    """Of a file of text: utf-8, utf-16, cp1252, or another that Python knows. Default: UTF-8;
-    UTF-16 if it begins so; cp1252 for a table that is not UTF-8."""
+    """For text, CSV and JSON: utf-8, utf-16, cp1252, or another that Python knows. Default: UTF-8;
+    UTF-16 if the file begins with its mark; cp1252 for a table that is not UTF-8."""
     quoting: Quoting = "auto"
-    """Of a CSV or TSV file: standard, a cell may stand in quotes; none, quotes are characters like
-    any other; auto: standard, unless the columns of a file with tabs fit only without."""
+    """For CSV and TSV: standard, cells may be quoted; none, quotes are ordinary characters; auto:
+    standard, unless the columns of a file with tabs fit only without."""
     sheet: str | None = None
-    """Of a workbook: the sheet to read. Default: the first one."""
+    """For a workbook: the sheet to read. Default: the first one."""
 
     @classmethod
     def from_options(cls, options: Any) -> "TableOptions":
@@ -106,7 +106,7 @@ class TableOptions:
             if self.encoding is not None:
                 " ".encode(self.encoding)
         except (LookupError, UnicodeError) as error:
-            raise InputError(f"--encoding {self.encoding}: no encoding that is known") from error
+            raise InputError(f"--encoding {self.encoding}: unknown encoding") from error
 
 
 @dataclass(frozen=True)
@@ -298,7 +298,7 @@ def as_input(location: str | Path | Input, options: TableOptions | None = None) 
     text = str(location)
     if ADDRESS.match(text):
         address = re.sub(":/+", "://", text, count=1)
-        raise InputError(f"{address}: an address, where only files are read; download it first")
+        raise InputError(f"{address}: a URL, but only files can be read; download it first")
     if text.lower().startswith("file:"):
         raise InputError(f"{text}: give the path alone: {unquote(urlsplit(text).path)}")
     suffixes = [suffix.lower() for suffix in Path(text).suffixes]

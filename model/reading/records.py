@@ -148,9 +148,9 @@ def _as_record(content: Any, place: str) -> Record:
     if not isinstance(content, dict):
         hint = ""
         if isinstance(content, list) and all(isinstance(item, dict) for item in content):
-            hint = "; let the name of a file with an array end in .json"
+            hint = "; rename a file that holds an array to end in .json"
         if isinstance(content, tuple) and len(content) == 1 and isinstance(content[0], dict):
-            raise InputError(f"{place}: has a comma behind its object; remove it")
+            raise InputError(f"{place}: has a comma after its object; remove it")
         raise InputError(
             f"{place}: holds a {type(content).__name__}; expected a JSON object, such as "
             f'{{"text": "..."}}{hint}'

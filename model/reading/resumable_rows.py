@@ -59,7 +59,7 @@ def _begin(partial: Path, request: Mapping[str, Any]) -> Path:
     """Ensure that the files for the rows and for the request exist; return the latter."""
     asked = partial.with_name(f"{partial.name}.json")
     if partial.is_dir():
-        raise InputError(f"{partial}: is a folder, but its name is needed for a file; move it away")
+        raise InputError(f"{partial}: is a folder, but a file of this name is needed; move it away")
     if partial.is_file() and not _is_request(asked, request):
         if partial.stat().st_size:
             _copy_to_free_name(partial, "is from another command, or other options")

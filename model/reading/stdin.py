@@ -86,7 +86,7 @@ class ArrivingLines:
             if what is not None:
                 kind = what.partition(";")[0]
                 raise InputError(
-                    f"{PLACE}: {kind}; name the file with --input, or convert it on the way"
+                    f"{PLACE}: {kind}; name the file with --input, or convert it in the pipe"
                 )
         return chunk
 
@@ -107,14 +107,14 @@ def kind_of(line: bytes) -> str:
         return ".jsonl"
     if ARRAY.match(start):
         raise InputError(
-            f"{PLACE}: begins like an array of JSON; give one object per line (jq -c '.[]'), or "
+            f"{PLACE}: begins like a JSON array; give one object per line (jq -c '.[]'), or "
             "name a .json file. --input-format txt reads it as text"
         )
     for delimiter, kind in FORMATS.items():
         names = [name.strip('"') for name in start.decode(errors="replace").split(delimiter)]
         if len(names) > 1 and key_in(names, None, TEXT_KEYS):
             raise InputError(
-                f"{PLACE}: begins with {', '.join(names[:5])}, like a table; say --input-format "
+                f"{PLACE}: begins with {', '.join(names[:5])}, like a table; give --input-format "
                 f"{kind}, or --input-format txt if it is text"
             )
         if len(names) > 1 and all(re.fullmatch(NAME, name) for name in names):

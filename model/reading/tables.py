@@ -27,7 +27,7 @@ DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
 LINE_END = re.compile(r"\r\n?|\n")
 EXCEL_NOTE = re.compile(r"\s*sep=(.)\r?\n", re.IGNORECASE)  # names the delimiter
 NUMBER = re.compile(r"\s*[+-]?\d+([.,]\d+)?\s*")
-UNQUOTED = "--quoting none takes quotes for characters like any other"
+UNQUOTED = "--quoting none treats quotes as ordinary characters"
 
 TableRow = dict[str, Any]
 
@@ -242,8 +242,8 @@ class DelimitedRows:
                 if batch:
                     break
                 raise InputError(
-                    f"{self._place(line)}: {cells} cells where the header has {width}: not a "
-                    "table, or a text with the delimiter in it needs quotes"
+                    f"{self._place(line)}: {cells} cells, but the header has {width}: not a "
+                    "table, or a text that contains the delimiter is not quoted"
                 )
             self._at, self._line = end, line
             size += len(record)
@@ -257,8 +257,8 @@ class DelimitedRows:
         place = self._place(self._line + 1)
         if match is None and not is_open:
             raise InputError(
-                f"{place}: not a table: the quote of a cell that begins here is not closed, or "
-                f"there is one within it, which must be doubled; {UNQUOTED}"
+                f"{place}: not a table: the quoted cell that begins here is not closed, or has a "
+                f"quote in it that is not doubled; {UNQUOTED}"
             )
         if is_open and self._ended:
             raise InputError(
@@ -349,7 +349,7 @@ class DelimitedRows:
                 if values <= column_values - {""} or all(map(NUMBER.fullmatch, values)):
                     place = self._place(batch[number].line - len(lines) + 1)
                     raise InputError(
-                        f"{place}: a cell in quotes goes over {len(lines)} lines, each of which "
+                        f"{place}: a quoted cell spans {len(lines)} lines, each of which "
                         f"looks like a row; {UNQUOTED}; if it is one cell, give --quoting standard"
                     )
 
@@ -422,7 +422,7 @@ def _sheet_of(names: list[str], table: TableReport, options: TableOptions) -> st
     sheet = names[0] if options.sheet is None else options.sheet
     if sheet not in names:
         raise InputError(
-            f"{table.location}: no sheet {sheet!r}; there are {', '.join(map(repr, names))} "
+            f"{table.location}: no sheet {sheet!r}; the workbook has {', '.join(map(repr, names))} "
             "(--sheet)"
         )
     more = f" of {len(names)} (--sheet)" if len(names) > 1 else ""
@@ -437,9 +437,7 @@ def _check_unpacked(file: IO[bytes], location: str) -> None:
             unpacked = sum(part.file_size for part in archive.infolist())
             packed = sum(part.compress_size for part in archive.infolist())
     except zipfile.BadZipFile as error:
-        raise InputError(
-            f"{location}: not a workbook of Excel, or damaged; save it again"
-        ) from error
+        raise InputError(f"{location}: not an Excel workbook, or damaged; save it again") from error
     if unpacked > max(MOST_UNPACKED * packed, SURE_UNPACKED):
         raise InputError(f"{location}: unpacks to more than {MOST_UNPACKED} times its size")
     file.seek(0)

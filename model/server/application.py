@@ -152,7 +152,7 @@ def application(
             seconds = f"{limits.seconds:g} seconds"
             raise HTTPException(503, f"no answer in {seconds}; send fewer texts") from None
         except ServerClosed:
-            raise HTTPException(503, "the server is ending") from None
+            raise HTTPException(503, "the server is shutting down") from None
         return JSONResponse({"results": rows})
 
     routes = [
@@ -219,10 +219,10 @@ async def _pieces(page: bytes) -> AsyncIterator[bytes]:
 async def _on_refusal(request: Request, error: HTTPException) -> Response:
     message = error.detail
     if error.status_code == 404 and message == "Not Found":
-        message = "there are / and POST /classify"
+        message = "no such path; use GET / or POST /classify"
     elif error.status_code == 405:
         allowed = (error.headers or {}).get("Allow", "")
-        message = f"{request.method} is not for this path; {allowed} is"
+        message = f"this path does not take {request.method}; use {allowed}"
     return refusal(error.status_code, message, dict(error.headers or {}))
 
 
@@ -233,4 +233,6 @@ async def _on_disconnect(request: Request, error: Exception) -> Response:
 async def _on_error(request: Request, error: Exception) -> Response:
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
     # uvicorn closes the connection after an error.
-    return refusal(500, "an error of the server; its log has the details", {"Connection": "close"})
+    return refusal(
+        500, "internal server error; the server's log has the details", {"Connection": "close"}
+    )

@@ -58,7 +58,7 @@ class SubwordTokenizer(Tokenizer):
             spellings = [_spelling(self._processor, n) for n in range(len(self._processor))]
             tokens = [self._processor.piece_to_id(f"<0x{value:02X}>") for value in range(256)]
         except (RuntimeError, ValueError) as error:  # also pieces that are not UTF-8
-            raise InputError(f"{TOKENIZER_FILE}: not SentencePiece's ({error})") from error
+            raise InputError(f"{TOKENIZER_FILE}: not a SentencePiece model ({error})") from error
         spelling_of = dict(enumerate(spellings))
         says_bytes = b"".join(spelling_of.get(token, b"") for token in tokens) == bytes(range(256))
         if not says_bytes or len(spellings) > LARGEST_VOCABULARY:

@@ -63,7 +63,7 @@ class BusyOptions:
             raise InputError(f"--work {name}: unknown; known: {', '.join(PIECES)}")
         if len(set(self.work)) < max(1, len(self.work)):
             raise InputError(
-                f"--work: each kind at most once, and at least one; known: {', '.join(PIECES)}"
+                f"--work: name at least one kind, and none twice; known: {', '.join(PIECES)}"
             )
 
 

@@ -200,7 +200,7 @@ def test_what_excel_wrote_opens_in_excel(classify, tmp_path, name, mark):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ([], "a cell in quotes goes over 2 lines"),
+        ([], "a quoted cell spans 2 lines"),
         (["--quoting", "none"], "comma, quotes as characters, UTF-8, 4 rows, text column 'text'"),
         (["--quoting", "standard"], "comma, UTF-8, 3 rows, text column 'text' (--text-key)"),
     ],
@@ -304,7 +304,7 @@ def test_a_fault_leaves_earlier_answers_where_they_are(classify, end_after, tmp_
     end_after(1)
     assert classify(*command).returncode == 130
     source.write_text(f"{rows}one,cell,more\n")
-    assert_refused(classify(*command), "3 cells where the header has 2")
+    assert_refused(classify(*command), "3 cells, but the header has 2")
     source.write_text(f"{rows}another,70\n")
     with caplog.at_level(logging.INFO):
         done(classify(*command))
@@ -443,7 +443,7 @@ def test_what_does_not_fit_the_classifier_is_refused(classify, work, arguments, 
         ("--input in.csv --shard 0/2", ["'0/2' is not i/n"]),
         ("--input in.csv --shard 2/2", ["--shard 2/2: the input has only 1 rows"]),
         ("--text x --by a", ["--by is for the rows of an --input"]),
-        ("--input in.csv --by a", ["--by a: no such column; there are 'text', 'id'"]),
+        ("--input in.csv --by a", ["--by a: no such column; the input has 'text', 'id'"]),
         ("--text x --report page.pdf", ["page.pdf: the name must end in .html"]),
         (
             "--text x --output a.html --format csv --report ./a.html",

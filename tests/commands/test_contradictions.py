@@ -93,11 +93,11 @@ SHORT = "--run-dir {new} --data.lanes 4 --data.window 16 --model.hidden_size 8 "
     [
         (
             "--resume tests/fixtures/v1/run --if-exists refuse",
-            "--if-exists refuse and --resume exclude",
+            "--if-exists refuse and --resume contradict",
         ),
         (
             f"{SHORT} --optim.decay constant --optim.decay_steps 5",
-            "optim.decay_steps is 5, and optim.decay constant never reaches zero",
+            "optim.decay_steps is 5, but with optim.decay constant the rate never",
         ),
         (
             f"{SHORT} --train.steps 1 --evaluate.probe_train {{new}} --evaluate.probe_val {{new}}",

@@ -216,7 +216,7 @@ def test_a_reader_that_leaves_ends_no_training(whole, tmp_path, errors_too):
         pass  # it opens when the process has opened its end
     process.communicate(timeout=120)
     assert process.returncode == 0
-    assert errors_too or "nobody reads stdout" in errors.read_text()
+    assert errors_too or "stdout was closed" in errors.read_text()
     assert_same_run(folder, whole[0])
 
 
@@ -243,7 +243,7 @@ def test_a_second_process_learns_who_holds_the_run_until_that_one_is_killed(whol
     process.send_signal(signal.SIGSTOP)
     try:
         for second in (["main.py", "--resume", folder], small_run(folder, STEPS)):
-            assert_refused(run(*second), f"process {process.pid} on", "has held it since")
+            assert_refused(run(*second), f"in use by process {process.pid} on", "since")
     finally:
         process.kill()
     process.communicate()
@@ -308,7 +308,7 @@ def test_a_run_without_the_checkpoints_it_had_is_not_begun_again(whole, tmp_path
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     message = {
         "nothing": f"the run has reached step {STEPS}",
-        "a named one": "name one with --from: mine-0",
+        "a named one": "choose one with --from: mine-0",
         "a link to nothing": "is a link",
     }[left]
     for words in (
@@ -339,7 +339,7 @@ def test_a_corpus_that_was_moved_is_named_with_the_option_for_its_new_place(whol
     saved = next(line for line in config.read_text().splitlines() if line.startswith("corpus = "))
     config.write_text(config.read_text().replace(saved, 'corpus = "/moved"'))
     process = run("main.py", "--resume", folder, "--train.steps", STEPS + 1)
-    assert_refused(process, "/moved: the run's corpus is not here", "--data.corpus")
+    assert_refused(process, "/moved: the run's corpus is missing", "--data.corpus")
     corpus = SMALL_RUN["data.corpus"]
     done(run("main.py", "--resume", folder, "--data.corpus", corpus, "--train.steps", STEPS + 1))
 
@@ -362,12 +362,12 @@ def as_folder_with_notes(part, tmp_path):
 @pytest.mark.parametrize(
     ("part", "change", "message"),
     [
-        ("model", as_link, "model: is a link, and nothing is written through a link"),
+        ("model", as_link, "model: is a link, and nothing is written through links"),
         ("checkpoint", as_link, "checkpoint: is a link"),
         (f"checkpoint/step-{STEPS:08d}", as_link, f"step-{STEPS:08d}: is a link"),
         ("metrics.jsonl", as_link, "metrics.jsonl: is a link"),
         ("tensorboard", as_link, "tensorboard: is a link"),
-        ("model", as_folder_with_notes, "'classifier/classifier.json', 'notes.txt'; move that"),
+        ("model", as_folder_with_notes, "'classifier/classifier.json', 'notes.txt'; move them"),
     ],
 )
 def test_what_a_run_did_not_write_is_neither_changed_nor_deleted(
@@ -387,7 +387,9 @@ def test_notes_in_checkpoints_stay_and_the_training_goes_on(whole, folder):
     oldest = min((folder / "checkpoint").iterdir())
     (oldest / "notes.txt").write_text("mine")
     process = done(run("main.py", "--resume", folder, "--train.steps", STEPS + 5))
-    assert f"{oldest.name}: holds 'notes.txt', not ours; kept" in process.stderr
+    assert f"{oldest.name}: kept, as it holds files that a run does not write: 'notes.txt'" in (
+        process.stderr
+    )
     assert (oldest / "notes.txt").read_text() == "mine"
 
 

@@ -132,7 +132,7 @@ def test_neuron_takes_the_features_of_a_transfer_and_prints_its_table(work, tran
     assert results["all_units"]["test_accuracy"] == before["test_accuracy"]
     assert results["baselines"] == before["baselines"]
     assert results["neuron"]["index"] == 5
-    for words in ("unit 5 alone, one cut", "all units but 5", "TF-IDF", "neuron.html"):
+    for words in ("unit 5 alone, one threshold", "all units but 5", "TF-IDF", "neuron.html"):
         assert words in process.stdout
 
 
@@ -183,13 +183,13 @@ def test_transfer_refuses_what_is_not_there(work, changes, words):
         ("{work}/train.csv --output {new} --split a,b", "--split a,b"),
         ("{work}/train.csv --output {new} --text-profile x", "profile 'x'"),
         ("{work}/train.csv --output {new} --workers -3", "--workers is -3"),
-        ("--output {new}", "no input files"),
-        ("{work}/train.csv --check {work}/corpus", "--check takes no input files"),
-        ("--join {work}/corpus {work}/corpus", "no --output FOLDER"),
+        ("--output {new}", "give input files (or --join FOLDERS)"),
+        ("{work}/train.csv --check {work}/corpus", "--check takes neither input files"),
+        ("--join {work}/corpus {work}/corpus", "and --output FOLDER"),
         ("--join {work}/corpus --output {new}", "--join: give two corpora or more"),
         (
             "{work}/train.csv --join {work}/corpus --output {new}",
-            "--join takes corpus folders alone",
+            "--join takes only corpus folders",
         ),
         (
             "--join {work}/corpus {work}/corpus --output {new} --strict",

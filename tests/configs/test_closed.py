@@ -31,7 +31,7 @@ def test_a_closed_key_that_had_an_effect_is_refused_with_its_study_and_revision(
     closed = CLOSED[name]
     path = written(tmp_path / "old.toml", name, OTHERS[type(closed.default)])
     study = re.escape(f" (see {closed.page})" if closed.page else "")
-    said = rf"old\.toml: {name} = .* was closed{study}; leave it out, or check out .* {REVISION}$"
+    said = rf"old\.toml: {name} = .* was removed{study}; leave it out, or check out .* {REVISION}$"
     with pytest.raises(InputError, match=said):
         load_config(path)
 
@@ -39,10 +39,12 @@ def test_a_closed_key_that_had_an_effect_is_refused_with_its_study_and_revision(
 @pytest.mark.parametrize(("name", "value"), CLOSED_VALUES)
 def test_a_closed_value_is_refused_in_a_file_and_on_the_command_line(tmp_path, name, value):
     path = written(tmp_path / "old.toml", name, value)
-    with pytest.raises(InputError, match=rf"old\.toml: {name} = '{value}' was closed.*{REVISION}$"):
+    with pytest.raises(
+        InputError, match=rf"old\.toml: {name} = '{value}' was removed.*{REVISION}$"
+    ):
         load_config(path)
     for words in ([f"--{name}", value], [f"--{name.replace('_', '-')}={value}"]):
-        with pytest.raises(InputError, match=rf"^--{name} {value} was closed.*{REVISION}$"):
+        with pytest.raises(InputError, match=rf"^--{name} {value} was removed.*{REVISION}$"):
             RunOptions.from_command_line(words)
 
 
@@ -50,7 +52,7 @@ def test_a_closed_value_is_refused_in_a_file_and_on_the_command_line(tmp_path, n
 def test_a_closed_option_is_refused_on_the_command_line(name):
     for option in (f"--{name}", f"--{name.replace('_', '-')}"):
         for words in ([option, "1"], [f"{option}=1"], ["--seed", "1", option]):
-            with pytest.raises(InputError, match=rf"^--{name} was closed.*{REVISION}$"):
+            with pytest.raises(InputError, match=rf"^--{name} was removed.*{REVISION}$"):
                 RunOptions.from_command_line(words)
 
 

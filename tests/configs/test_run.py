@@ -124,7 +124,7 @@ def test_a_rank_for_which_no_lane_is_left_is_refused(tmp_path, shares):
 @pytest.mark.parametrize("whole", [("flat", "True"), ("combine", "adasum")])
 def test_a_size_of_buckets_is_refused_in_a_new_run_that_has_none(tmp_path, whole):
     words, (key, value) = ("--parallel.bucket_cap_mb", "1"), whole
-    with pytest.raises(InputError, match=r"bucket_cap_mb is 1; it is for buckets, .* in one piece"):
+    with pytest.raises(InputError, match=r"bucket_cap_mb is 1, but all gradients .* in one piece"):
         resolved(tmp_path / "new", *words, f"--parallel.{key}", value)
     assert not list((tmp_path / "new").glob("*"))
     resolved(tmp_path / "other", *words, "--parallel.compression", "fp16")
@@ -240,7 +240,7 @@ def test_a_run_that_began_with_its_cooldown_is_not_lengthened_within_it(
     if step == 80:
         assert longer.make_trainer(10.0).schedule.cooldown_begin == 180
         return
-    advice = "--from mine-00000040$" if earlier is not None else "no earlier checkpoint is kept"
+    advice = "--from mine-00000040$" if earlier is not None else "no checkpoint before it, so start"
     with pytest.raises(InputError, match=f"cannot change {key[2:]} .* at step 80; .*{advice}"):
         longer.make_trainer(10.0)
 
@@ -347,7 +347,7 @@ def test_a_new_run_takes_the_shuffling_and_the_vocabulary_of_its_corpus(folder, 
     again.write_text(again.read_text().replace("balanced", "reviews"))
     with (
         resolve_run(RunOptions.from_command_line(words), ALONE) as run,
-        pytest.raises(InputError, match=r"data\.shuffle is reviews, and a new run .* balanced;"),
+        pytest.raises(InputError, match=r"data\.shuffle is reviews, but a new run .* balanced;"),
     ):
         run.with_corpus(CORPUS)
 
@@ -355,7 +355,9 @@ def test_a_new_run_takes_the_shuffling_and_the_vocabulary_of_its_corpus(folder, 
 def test_a_new_run_has_no_cooldown_that_has_begun(tmp_path):
     config = tmp_path / "cooled.toml"
     config.write_text("[optim]\ncooldown_steps = 5\ncooldown_from = 10\n")
-    with pytest.raises(InputError, match=r"optim\.cooldown_from is 10, and a new run has none"):
+    with pytest.raises(
+        InputError, match=r"optim\.cooldown_from is 10, which is only for a resumed run"
+    ):
         resolved(tmp_path / "new", "--config", str(config))
 
 
@@ -374,7 +376,7 @@ def test_an_interrupted_start_is_repeated_and_a_foreign_folder_not_touched(tmp_p
     (tmp_path / ".config.toml.partial").write_text("[da")
     assert not resolved(tmp_path, *AGAIN).resumed
     (tmp_path / "thesis.tex").write_text("")
-    said = r"exists already and is no run's: it holds 'thesis\.tex'; name a new or an empty folder"
+    said = r"exists already, but is not a run directory: it holds 'thesis\.tex'; name a new or an "
     for words in (AGAIN, ()):
         with pytest.raises(InputError, match=said):
             resolved(tmp_path, *words)
@@ -407,7 +409,7 @@ def test_a_rank_that_does_not_see_the_run_reports_it(tmp_path, monkeypatch):
 def test_a_run_under_way_is_not_touched_by_a_second_one(folder, words):
     with (
         holding(folder, *RESUME),
-        pytest.raises(InputError, match=rf"run: process {os.getpid()} on .* has held it since"),
+        pytest.raises(InputError, match=rf"run: in use by process {os.getpid()} on .* since"),
     ):
         resolved(folder, *words, "--data.lanes", "5")
     assert resolved(folder, *RESUME).resumed

@@ -207,7 +207,10 @@ def test_the_command_line_overrides_the_file(path):
         (["--model.hiden-size", "3"], "did you mean '--model.hidden-size'"),
         (["--train.steps", "many"], "--train.steps: 'many' is not a whole number"),
         (["--train.precision", "int8"], "--train.precision: invalid choice: 'int8'"),
-        (["--parallel.shares", "1", "even"], "--parallel.shares: 1.0 even: one word, or numbers"),
+        (
+            ["--parallel.shares", "1", "even"],
+            "--parallel.shares: 1.0 even: give one word or numbers",
+        ),
         (["--model.weight-norm", "yes"], "--model.weight-norm: 'yes' is not True or False"),
         (["words"], "unknown: words"),
     ],
@@ -230,7 +233,7 @@ def test_the_command_line_displaces_what_it_excludes():
     run = RunOptions.from_command_line(["--train.epochs", "2", "--data.lanes-per-rank=3"]).run
     assert (run.train.steps, run.train.epochs) == (None, 2.0)
     assert (run.data.lanes, run.data.lanes_per_rank) == (None, 3)
-    with pytest.raises(InputError, match="exclude each other"):
+    with pytest.raises(InputError, match="both given"):
         RunOptions.from_command_line(["--train.epochs", "2", "--train.steps", "3"])
 
 

@@ -104,7 +104,7 @@ def test_a_run_has_the_lanes_of_its_config():
     ("sizes", "lanes", "shards", "message"),
     [
         ([10] * 4, 5, None, "too few for 5 shards"),
-        ([10] * 4, 3, 2, "below the 3 lanes"),
+        ([10] * 4, 3, 2, "fewer than the 3 lanes"),
         ([1, 0, 1, 1], 3, None, "has only 3 tokens"),
     ],
 )

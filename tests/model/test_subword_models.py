@@ -57,7 +57,7 @@ def test_only_the_description_of_a_model_of_subwords_names_a_vocabulary(
 def test_another_vocabulary_is_refused(folder):
     content = (folder / TOKENIZER_FILE).read_bytes()
     (folder / TOKENIZER_FILE).write_bytes(content[:-1])
-    with pytest.raises(InputError, match=r"not the vocabulary that config\.json names"):
+    with pytest.raises(InputError, match=r"does not match the digest in config\.json"):
         load_model(folder)
 
 

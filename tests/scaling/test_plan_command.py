@@ -264,7 +264,7 @@ def test_a_run_directory_is_a_measured_run(tmp_path):
             r"metrics\.jsonl: a row has no speed",
         ),
         ([FIRST, {**SECOND, "characters_per_second": 0}], "a row has no speed"),
-        ([FIRST, {**SECOND, "characters": 1}], r"metrics\.jsonl: steps of -"),
+        ([FIRST, {**SECOND, "characters": 1}], r"metrics\.jsonl: impossible steps of -"),
     ],
 )
 def test_rows_that_show_no_step_are_refused(tmp_path, rows, words):

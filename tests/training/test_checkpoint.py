@@ -367,9 +367,9 @@ def test_a_run_begins_with_the_given_models_weights_and_keeps_their_origin(tmp_p
 @pytest.mark.parametrize(
     ("changes", "profile", "remedy"),
     [
-        ({"hidden_size": 16}, "openai", r"made with model\.hidden_size 8; set the same"),
+        ({"hidden_size": 16}, "openai", r"trained with model\.hidden_size 8; set the same"),
         ({}, "raw", "prepare it with --text-profile openai"),
-        ({"cell": "transformer"}, "openai", r"was made with model\.cell mlstm; set the same$"),
+        ({"cell": "transformer"}, "openai", r"was trained with model\.cell mlstm; set the same$"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_the_cure(trained, changes, profile, remedy):

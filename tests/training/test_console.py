@@ -42,14 +42,15 @@ def test_bf16_on_hardware_that_multiplies_it_slowly_is_reported(
 
 
 def test_generated_reviews_are_named(announced):
-    named = "--data.corpus names real ones"
+    named = "the reviews are generated, only for a first try"
     assert named in announced(make_trainer(), embedded_corpus())
     assert named not in announced(make_trainer())
 
 
 @pytest.mark.parametrize("cooldown_steps", [None, 2])
 def test_a_run_that_is_over_says_so_and_names_the_way_on(announced, cooldown_steps):
-    trainer, over = make_trainer(cooldown_steps=cooldown_steps), "the run has taken its last step"
+    trainer = make_trainer(cooldown_steps=cooldown_steps)
+    over = "the run has already taken its last step"
     trainer.progress.step = trainer.steps - 1
     assert over not in announced(trainer)
     trainer.progress.step += 1
@@ -65,7 +66,7 @@ def test_a_full_disk_under_stdout_ends_no_training(monkeypatch, capsys):
         monkeypatch.setattr(sys, "stdout", full)
         for _ in range(2):
             print_main(ALONE, "a line")
-    printed = "stdout takes no more (No space left on device); the training continues"
+    printed = "cannot write to stdout (No space left on device); the training continues"
     assert capsys.readouterr().err.splitlines() == [printed]
 
 

@@ -86,7 +86,7 @@ def test_a_checkpoint_that_the_run_removes_meanwhile_is_reported(tmp_path, monke
 
     shutil.copytree(RUN, tmp_path / "run")
     monkeypatch.setattr("training.packing.shutil.copytree", removed)
-    with pytest.raises(InputError, match="the run has removed it; pack a newer one"):
+    with pytest.raises(InputError, match="the run removed it meanwhile; pack a newer one"):
         pack_run(tmp_path / "run", tmp_path / "run.tar.zst", weights="fp32", moments="fp32")
     assert not (tmp_path / "run.tar.zst").exists()
 
@@ -144,7 +144,7 @@ def test_a_name_of_another_format_is_refused(tmp_path, run_here, name):
 def test_what_cannot_be_packed_or_unpacked_is_refused(packed, tmp_path):
     with pytest.raises(InputError, match="not a run directory"):
         pack_run(tmp_path, tmp_path / "x", weights="fp32", moments="bf16")
-    with pytest.raises(InputError, match="no checkpoint y; there are: step-00000010"):
+    with pytest.raises(InputError, match="no checkpoint y; available: step-00000010"):
         pack_run(RUN, tmp_path / "x", "y", weights="fp32", moments="bf16")
     with pytest.raises(InputError, match="exists already"):
         unpack_run(packed, tmp_path)

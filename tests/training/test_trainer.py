@@ -218,7 +218,7 @@ def test_the_length_of_a_run():
     [
         ({"epochs": 1e308}, "train.epochs is 1e.308; it must be above zero and at most"),
         ({"epochs": 1e8}, "10,000,000,000"),
-        ({"steps": 1, "epochs": 1}, "exclude"),
+        ({"steps": 1, "epochs": 1}, "both given"),
         ({"steps": -1}, r"train\.steps"),
     ],
 )

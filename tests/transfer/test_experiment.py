@@ -74,7 +74,9 @@ def test_a_file_among_the_classifiers_is_refused_before_anything_is_fitted(tmp_p
     notes = tmp_path / "out/classifier/notes.txt"
     notes.parent.mkdir(parents=True)
     notes.write_text("mine")
-    with pytest.raises(InputError, match=r"out/classifier: .* not ours: 'notes\.txt'; move that"):
+    with pytest.raises(
+        InputError, match=r"out/classifier: .* did not write: 'notes\.txt'; move them"
+    ):
         run_transfer(loaded, sets, tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").rglob("*")] == ["classifier", "notes.txt"]
 
@@ -220,7 +222,7 @@ def test_a_regression_without_weights_is_reported(tmp_path, telling_model, caplo
         LoadedModel(telling_model, text_profile("openai"), tmp_path), [alike] * 3, tmp_path / "out"
     )
     assert results["nonzero"] == 0
-    assert "no unit tells the classes apart: every text will get the same answer" in caplog.text
+    assert "no unit separates the classes: every text will get the same answer" in caplog.text
 
 
 def test_baselines(sets):

@@ -48,8 +48,8 @@ class ParallelConfig:
         numbers = self.shares if isinstance(self.shares, tuple) else (1.0,)
         if not (min(numbers, default=-1) >= 0 and 0 < max(numbers) <= MOST_SHARE):
             raise InputError(
-                f"parallel.shares is {self.shares}; numbers from 0 to {MOST_SHARE:g}, not all of "
-                "them 0"
+                f"parallel.shares is {self.shares}; give numbers from 0 to {MOST_SHARE:g}, not "
+                "all of them 0"
             )
         self._check_adasum()
 
@@ -58,8 +58,8 @@ class ParallelConfig:
         whole = self.flat or self.combine == "adasum"
         if whole and self.bucket_cap_mb != type(self).bucket_cap_mb:
             raise InputError(
-                f"parallel.bucket_cap_mb is {self.bucket_cap_mb:g}; it is for buckets, and all "
-                "gradients are sent in one piece; leave it out"
+                f"parallel.bucket_cap_mb is {self.bucket_cap_mb:g}, but all gradients are sent in "
+                "one piece, without buckets; leave it out"
             )
 
     def _check_adasum(self) -> None:
@@ -68,7 +68,8 @@ class ParallelConfig:
         for key, value in (("compression", self.compression), ("flat", self.flat)):
             if value not in ("none", False):
                 raise InputError(
-                    f"parallel.combine adasum and parallel.{key} {value} do not work together"
+                    f"parallel.combine adasum and parallel.{key} {value} do not work together; "
+                    "leave one out"
                 )
 
 

@@ -49,7 +49,8 @@ def with_shares(world: World, shares: str | tuple[float, ...]) -> World:
         return replace(world, lane_split=MeasuredShares()) if shares == "measured" else world
     if len(shares) != world.size:
         raise InputError(
-            f"parallel.shares has {len(shares)} numbers for {world.size} processes; one each"
+            f"parallel.shares has {len(shares)} numbers for {world.size} processes; give one "
+            "for each"
         )
     return replace(world, lane_split=Shares(shares))
 

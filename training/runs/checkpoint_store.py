@@ -57,7 +57,7 @@ class Progress:
             raise InputError(f"{path}: progress is {content!r}; it should have {', '.join(names)}")
         progress = fill(cls, content, path, "progress.")
         if progress.step != step:
-            raise InputError(f"{path}: says step {progress.step}, its folder step {step}")
+            raise InputError(f"{path}: says step {progress.step}, but its folder says step {step}")
         return progress
 
 
@@ -87,7 +87,11 @@ class CheckpointStore:
             if outdated.is_symlink():
                 continue
             if foreign := foreign_files(outdated, self.CONTENTS):
-                log.warning("%s: holds %s, not ours; kept", outdated, listed(foreign))
+                log.warning(
+                    "%s: kept, as it holds files that a run does not write: %s",
+                    outdated,
+                    listed(foreign),
+                )
             else:
                 remove_folder(outdated)
 

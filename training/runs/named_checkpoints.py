@@ -57,7 +57,7 @@ def whole_checkpoint(folder: Path, name: str | None) -> Path | None:
         return next(reversed(step_folders(folder)), None)
     names = checkpoints_in(folder)
     if name not in names:
-        raise InputError(f"{folder}: no checkpoint {name}; there are: {', '.join(names) or 'none'}")
+        raise InputError(f"{folder}: no checkpoint {name}; available: {', '.join(names) or 'none'}")
     return folder / name
 
 
@@ -117,7 +117,7 @@ def _make_room(run: PretrainingDirectory, name: str, newest: Path) -> None:
             if (path := path_for(run, name)).exists():
                 path.rename(path_for(run, free.name))
         copy.rename(free)
-        log.info("%s: from another branch; now %s", copy, free.name)
+        log.info("%s: belongs to another branch of the run; renamed to %s", copy, free.name)
 
 
 def go_back(run: PretrainingDirectory, name: str) -> None:

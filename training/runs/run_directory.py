@@ -88,7 +88,7 @@ class RunDirectory:
             remedy = self.EXISTS.format(folder=self.folder)
             raise InputError(f"{self.folder}: exists already; {remedy}")
         raise InputError(
-            f"{self.folder}: exists already and is no run's: it holds "
+            f"{self.folder}: exists already, but is not a run directory: it holds "
             f"{listed(names)}; name a new or an empty folder"
         )
 

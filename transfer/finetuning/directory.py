@@ -123,7 +123,7 @@ def check_same_request(before: dict[str, Any], now: dict[str, Any], path: Path) 
     for key, default in CLOSED.items():
         if earlier.get(key, default) != default:
             raise InputError(
-                f"{path}: was begun with {key} {earlier[key]}, which is closed; continue it with "
+                f"{path}: was begun with {key} {earlier[key]}, which was removed; continue it with "
                 f"revision {REVISION}, or start again"
             )
     changed = [key for key, value in now["config"].items() if earlier.get(key) != value]

@@ -126,7 +126,7 @@ def accuracies_of(results: Results) -> list[tuple[str, dict[str, Any]]]:
     draws = len(baselines["untrained"]["accuracies"])
     return [
         (f"all {results['all_units']['units']:,} units", results["all_units"]),
-        (f"unit {unit} alone, one cut", results["neuron"]),
+        (f"unit {unit} alone, one threshold", results["neuron"]),
         (f"unit {unit} alone, regression", results["alone"]),
         (f"all units but {unit}", results["without"]["refitted"]),
         ("TF-IDF, words and pairs", baselines["tfidf"]),
@@ -212,8 +212,8 @@ def _ranks(results: Results) -> str:
     neuron, count = results["neuron"], results["all_units"]["units"]
     rank, best = neuron["rank"], results["ranking"]["units"][0]["unit"]
     opposite = (
-        f" Its weight, {neuron['weight']:+.3f}, has the other sign: units that know the same share "
-        "the weight."
+        f" Its weight, {neuron['weight']:+.3f}, has the other sign: units that carry the same "
+        "information share the weight."
         if neuron["polarity"] * neuron["weight"] < 0
         else ""
     )
@@ -221,7 +221,8 @@ def _ranks(results: Results) -> str:
     return (
         f"The unit is the one {how}. Of {count:,} units it is number {rank['weight']:,} by weight "
         f"in the L1 regression on all units, {rank['accuracy']:,} by accuracy alone and "
-        f"{rank['area']:,} by area under the ROC curve. The most accurate is unit {best}.{opposite}"
+        f"{rank['area']:,} by AUC (area under the ROC curve). The most accurate is unit "
+        f"{best}.{opposite}"
     )
 
 
@@ -235,8 +236,8 @@ def _units(results: Results) -> str:
             f"{row['test_area']:.3f}", f"{low:.3f} to {high:.3f}", f"{row['weight']:+.3f}",
             "{weight} / {accuracy} / {area}".format(**row["rank"]),
         ])  # fmt: skip
-    names = ["unit", "train", "val", "test", INTERVAL, "test area", INTERVAL,
-             "weight", "rank by weight / accuracy / area"]  # fmt: skip
+    names = ["unit", "train", "val", "test", INTERVAL, "test AUC", INTERVAL,
+             "weight", "rank by weight / accuracy / AUC"]  # fmt: skip
     chosen = f"<tr><td>{results['neuron']['index']} ("
     return table(names, rows).replace(chosen, f'<tr class="chosen">{chosen[4:]}')
 

@@ -131,7 +131,7 @@ def test_a_part_that_is_whole_or_longer_is_got_again(tmp_path, more):
 @pytest.mark.parametrize(
     ("server", "message"),
     [
-        ({"statuses": [404] * 9}, "answers 404.*https://example.org/page.*--mirror"),
+        ({"statuses": [404] * 9}, "answered 404.*https://example.org/page.*--mirror"),
         ({"kind": "text/html; charset=utf-8"}, "a web page, not the file"),
     ],
 )
@@ -170,7 +170,7 @@ def test_no_server_at_all(tmp_path):
 def test_too_little_disk_space_is_reported_before_the_download(tmp_path):
     with (
         served(CONTENT, claims=10**17) as site,
-        pytest.raises(InputError, match="100,000,000,000,000,000 bytes are missing"),
+        pytest.raises(InputError, match="100,000,000,000,000,000 bytes are still to come"),
     ):
         download(site, tmp_path)
 

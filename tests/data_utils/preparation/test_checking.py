@@ -30,7 +30,7 @@ def test_a_changed_bit_is_named(folder, name, place):
     content = bytearray((folder / name).read_bytes())
     content[place] ^= 4
     (folder / name).write_bytes(content)
-    with pytest.raises(InputError, match=f"{name}: (has changed since|does not rise)"):
+    with pytest.raises(InputError, match=f"{name}: (has changed since|the offsets do not rise)"):
         check_corpus(folder)
 
 
@@ -62,7 +62,9 @@ def rewrite_offsets(folder, change):
 def test_a_corpus_with_offsets_that_do_not_rise_is_not_opened(folder, monkeypatch, place, value):
     monkeypatch.setattr(corpus, "PIECE_SIZE", 3)
     rewrite_offsets(folder, lambda offsets: offsets.__setitem__(place, value))
-    with pytest.raises(InputError, match=r"train.offsets: does not rise from zero to the end; "):
+    with pytest.raises(
+        InputError, match=r"train.offsets: the offsets do not rise from 0 to the end of "
+    ):
         open_corpus(folder)
 
 

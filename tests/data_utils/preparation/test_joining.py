@@ -113,7 +113,7 @@ def test_what_cannot_be_joined_is_refused(products, films, tmp_path):
     out = tmp_path / "out"
     for folders, message in (
         ([products], "two corpora or more"),
-        ([products, raw], "raw: its text profile is raw, that of .*products openai; prepare it"),
+        ([products, raw], "raw: has text profile raw, but .*products has openai; prepare it"),
         ([products, pieces], "pieces: its tokenizer is .* bytes; prepare the corpus with"),
         ([products, tmp_path / "none"], "none: not a prepared corpus"),
     ):

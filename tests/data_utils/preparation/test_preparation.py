@@ -375,7 +375,7 @@ def test_it_warns_where_one_input_has_its_texts_under_several_keys(tmp_path, sou
         file.write(json.dumps({"reviewText": "another shop's"}) + "\n")
     prepare_corpus([source], tmp_path / "out")
     counts = "records by the key of their text: 'text' 200, 'reviewText' 1"
-    assert [f"{source}: {counts}; to read only one give --text-key"] == caplog.messages
+    assert [f"{source}: {counts}; to read only one key, give --text-key"] == caplog.messages
     caplog.clear()
     prepare_corpus([source], tmp_path / "one", text_key="text")
     assert caplog.messages == []
@@ -410,7 +410,7 @@ def test_a_corpus_changed_after_preparation_is_refused(tmp_path, source):
     prepare_corpus([source], tmp_path / "out")
     train = tmp_path / "out" / "train.bin"
     train.write_bytes(train.read_bytes()[:-7])
-    with pytest.raises(InputError, match=r"train\.bin: has .* bytes were prepared"):
+    with pytest.raises(InputError, match=r"train\.bin: has .* \(expected .* bytes\); prepare"):
         open_corpus(tmp_path / "out")
     train.unlink()
     with pytest.raises(InputError, match="is missing"):

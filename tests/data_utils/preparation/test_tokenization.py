@@ -184,7 +184,7 @@ def test_a_second_preparation_writes_the_tokens_of_its_own_vocabulary(tmp_path, 
         ({"size": 65_537}, "--vocabulary-size 65537"),
         ({"sample_bytes": 0}, "--tokenizer-sample 0"),
         ({"tokenizer": "words"}, "neither bytes, bpe, unigram, nor the folder"),
-        ({"tokenizer": str(ROOT / "tests/fixtures/v1/corpus")}, "it reads bytes; use --tokenizer"),
+        ({"tokenizer": str(ROOT / "tests/fixtures/v1/corpus")}, "its tokens are bytes; use"),
     ],
 )
 def test_impossible_vocabularies_are_refused_at_once(wrong, message):
@@ -225,5 +225,5 @@ def test_a_long_review_does_not_use_the_sample_up():
 def test_another_vocabulary_next_to_the_corpus_is_named(whole):
     content = (whole / TOKENIZER_FILE).read_bytes()
     (whole / TOKENIZER_FILE).write_bytes(content + b"\0")
-    with pytest.raises(InputError, match=r"not the vocabulary that meta\.json names"):
+    with pytest.raises(InputError, match=r"does not match the digest in meta\.json"):
         open_corpus(whole)

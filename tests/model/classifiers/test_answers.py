@@ -68,7 +68,7 @@ def test_a_frame_gets_columns(classifier):
     assert answers["label"].tolist()[:3] == classifier.predict(TEXTS).tolist()
     assert pandas.isna(answers["sentiment"].iloc[3])
     assert list(table.columns) == ["comment", "label"]
-    with pytest.raises(InputError, match="no column 'text'; there are 'comment', 'label'"):
+    with pytest.raises(InputError, match="no column 'text'; the table has 'comment', 'label'"):
         classifier.frame(table, "text")
     assert list(classifier(table["comment"]).to_frame().index) == list(table.index)
     assert list(classifier.frame(table[:0], "comment").columns) == list(answers.columns)

@@ -93,7 +93,7 @@ POOLED = {"format_version": 4, "neuron": {"index": 0, "polarity": 1, "pooling": 
         ),
         (POOLED | {"pooling": "mean"}, "pooling is 'mean'; it must be a list"),
         (POOLED | {"pooling": ["last"]}, "neuron.pooling is 'mean'"),
-        (POOLED | {"pooling": ["last", "mean"]}, r"coefficients is \[3\] where .* \[6\]"),
+        (POOLED | {"pooling": ["last", "mean"]}, r"coefficients is \[3\], but .* \[6\]"),
         ({"format_version": 2}, "it has 2 of them"),
         ({"classes": ["a", "a"]}, "different names"),
         ({"threshold": 1.5}, "threshold is 1.5; it must be at least zero and at most 1"),

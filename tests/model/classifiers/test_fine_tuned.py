@@ -180,7 +180,7 @@ def test_damaged_weights_are_refused(tmp_path):
     whole = load_file(tmp_path / WEIGHTS_FILE)
     for name, value, message in (
         ("heads.bias", torch.nan, r"heads\.bias holds NaN"),
-        ("scale", 0.0, "scale, by which features are divided"),
+        ("scale", 0.0, "scale, which divides the features"),
     ):
         tensors = {key: tensor.clone() for key, tensor in whole.items()}
         tensors[name][0] = value
@@ -207,7 +207,7 @@ def test_texts_may_have_several_labels(folder):
     assert probabilities.shape == (4, 3)
     assert (classifier.predict(TEXTS) == (probabilities > [0.4, 0.5, 0.6])).all()
     assert classifier.decision_function(TEXTS).shape == (4, 3)
-    with pytest.raises(InputError, match=r"each has its own; a threshold is for two"):
+    with pytest.raises(InputError, match=r"each has its own; leave threshold out"):
         SentimentClassifier.from_pretrained(folder, threshold=0.3)
 
 
@@ -234,7 +234,7 @@ def test_a_classifier_knows_no_unit_of_a_layer_below_the_last(tmp_path):
     last = own_classifier(load_model(tmp_path), layer=1)
     assert last.neuron == own_classifier(load_model(tmp_path), layer=-1).neuron
     for layer in (0, -2):
-        with pytest.raises(InputError, match=f"layer {layer}: .* the units of the last layer"):
+        with pytest.raises(InputError, match=f"layer {layer}: .* only the last layer"):
             own_classifier(load_model(tmp_path), layer=layer)
 
 
@@ -261,7 +261,7 @@ def test_its_influence_is_the_slope_of_every_class_at_the_mean_text(classes, exc
 def test_heads_of_another_model_or_a_newer_format_are_refused(folder):
     loaded = load_model(folder)
     save_fine_tuned(folder / "classifier", make(digest="another"))
-    with pytest.raises(InputError, match=r"another model than .*; mend it so"):
+    with pytest.raises(InputError, match=r"another model, not on .*; mend it so"):
         load_fitted(loaded, folder / "classifier", "mend it so")
     path = folder / "classifier" / CONFIG_FILE
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format_version": 8}))

@@ -107,9 +107,9 @@ def test_a_column_with_a_taken_name_is_renamed_and_reported(classifier, caplog):
     assert (first["input_input_label"], first["input_label"]) == ("x", "y")
     assert first["label"] in ("0", "1")
     assert second["input_neuron"] == 1
-    assert [record.getMessage() for record in caplog.records if " now " in record.msg] == [
-        ": label of the input: now input_input_label",
-        ": neuron of the input: now input_neuron",
+    assert [record.getMessage() for record in caplog.records if "renamed" in record.msg] == [
+        ": renamed label of the input to input_input_label",
+        ": renamed neuron of the input to input_neuron",
     ]
 
 
@@ -131,7 +131,7 @@ def test_no_name_is_given_to_two_keys(classifier, caplog, keys, names):
     for row, answer in zip(rows, classified(classifier, rows, keys=keys), strict=True):
         own = [name for name in answer if name not in added_names(classifier.fitted, neuron=True)]
         assert {name: answer[name] for name in own} == {names.get(k, k): v for k, v in row.items()}
-    assert f"label of the input: now {names['label']}" in caplog.text
+    assert f"renamed label of the input to {names['label']}" in caplog.text
 
 
 def test_more_than_two_classes_have_a_probability_each(small_model, tmp_path):

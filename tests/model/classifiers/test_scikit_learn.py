@@ -124,7 +124,9 @@ def test_a_fold_may_lack_a_class_whose_name_is_a_number(small_model, tmp_path):
 
 def test_labels_of_which_none_is_a_class_are_refused(folder):
     classifier = SentimentClassifier(folder).fit(TEXTS)
-    with pytest.raises(InputError, match="y holds '0', and no label of classes_: bad, good"):
+    with pytest.raises(
+        InputError, match="y holds '0', and none of the labels in classes_: bad, good"
+    ):
         classifier.score(TEXTS, ["0", "1"] * 3)
     assert classifier.score(TEXTS, ["0", *classifier.predict(TEXTS[1:])]) == pytest.approx(5 / 6)
 
@@ -133,7 +135,7 @@ def test_labels_of_which_none_is_a_class_are_refused(folder):
 def test_labels_that_cannot_be_compared_are_refused(folder, labels):
     """It was fitted without labels, so every number would count as wrong."""
     classifier = SentimentClassifier(folder).fit(TEXTS)
-    with pytest.raises(InputError, match="give labels from classes_, one a text"):
+    with pytest.raises(InputError, match="give one label from classes_ for each text"):
         classifier.score(TEXTS, labels)
 
 

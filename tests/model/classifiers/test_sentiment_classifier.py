@@ -42,9 +42,9 @@ def test_more_classes(folder, tmp_path):
     assert probabilities.shape == (5, 3)
     labels = classifier.predict(TEXTS)
     assert labels.tolist() == [classifier.classes[i] for i in probabilities.argmax(1)]
-    with pytest.raises(InputError, match=r"3 classes.*a threshold is for two"):
+    with pytest.raises(InputError, match=r"3 classes.*leave threshold out"):
         SentimentClassifier.from_pretrained(folder, tmp_path / "stars", threshold=0.3)
-    with pytest.raises(InputError, match=r"3 classes.*a threshold is for two"):
+    with pytest.raises(InputError, match=r"3 classes.*leave unsure out"):
         SentimentClassifier.from_pretrained(folder, tmp_path / "stars", unsure=(0.3, 0.7))
     assert classifier.predict_all(TEXTS).unsure is None
 

@@ -73,7 +73,7 @@ def test_help_shows_a_default_also_if_it_is_zero(default, printed):
             ["--model", "default", "classify", "--text", "a b"],
             "options come after the command: mlstm-sentiment classify --model default --text 'a b'",
         ),
-        (["--threshold", "1"], "options come after a command; there are classify, report"),
+        (["--threshold", "1"], "options come after a command: classify, report"),
         (["classify", "I love it"], "unknown: I love it; did you mean --text 'I love it'?"),
         (["heatmap", "I", "love", "it", "--top", "1"], "did you mean --text 'I love it'?"),
         (["classify", __file__], f"did you mean --input {__file__}?"),

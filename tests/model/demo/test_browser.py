@@ -445,4 +445,4 @@ def test_a_model_that_cannot_start_reports_it(chromium, small, tmp_path):
     (tmp_path / "page.html").write_text(page)
     chromium.open((tmp_path / "page.html").as_uri())
     status = "document.getElementById('status').innerText"
-    assert "could not start" in until(chromium, f"!{status}.includes('waking') && {status}")
+    assert "could not start" in until(chromium, f"!{status}.includes('loading') && {status}")

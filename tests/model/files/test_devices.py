@@ -92,7 +92,7 @@ def test_a_gpu_has_a_number():
         ("gpu", {}, "'gpu' is unknown; known: auto, cpu, cuda, cuda:N"),
         (1.5, {}, r"1\.5 is unknown; known: auto, cpu"),
         (torch.device("cuda", 2), {"gpus": 2}, "cuda:2: there are 2 GPUs"),
-        ("meta", {}, "nothing here runs on one"),
+        ("meta", {}, "is not supported; known: "),
     ],
 )
 def test_what_is_not_there_is_refused_with_the_reason(name, there, why):

@@ -30,7 +30,7 @@ def test_the_holder_is_named_and_a_kill_frees_the_lock(tmp_path):
     command = [sys.executable, "-c", HOLDS, folder]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as process:
         process.stdout.readline()
-        who = f"{folder}: process {process.pid} on {socket.gethostname()} has held it since 2"
+        who = f"{folder}: in use by process {process.pid} on {socket.gethostname()} since 2"
         with pytest.raises(InputError) as caught, lock_folder(folder):
             pass
         assert str(caught.value).startswith(who)
@@ -47,7 +47,7 @@ def test_a_holder_that_has_just_started_is_named_too(tmp_path):
     with filelock.FileLock(tmp_path / LOCK_FILE):
         writer = Timer(0.2, write_json, (tmp_path / HOLDER_FILE, record))
         writer.start()
-        with pytest.raises(InputError, match="process 12 on a has held it"), lock_folder(tmp_path):
+        with pytest.raises(InputError, match="in use by process 12 on a"), lock_folder(tmp_path):
             pass
         writer.join()
 
@@ -55,7 +55,7 @@ def test_a_holder_that_has_just_started_is_named_too(tmp_path):
 def test_an_unnamed_holder_also_refuses_others(tmp_path):
     with (
         filelock.FileLock(tmp_path / LOCK_FILE),
-        pytest.raises(InputError, match="another process holds it"),
+        pytest.raises(InputError, match="in use by another process"),
         lock_folder(tmp_path),
     ):
         pass
@@ -138,7 +138,7 @@ def test_without_file_locks_it_warns_and_continues(tmp_path, caplog):
     for _ in range(2):  # nor does the first one leave anything that the second takes for a lock
         with lock_folder(tmp_path):
             (tmp_path / "kept").touch()
-        assert "no locks here (Function not implemented)" in caplog.text
+        assert "this file system has no locks (Function not implemented)" in caplog.text
         assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 

@@ -101,7 +101,7 @@ def test_integers_of_other_bits_are_refused(tmp_path, small_model, bits, version
         with pytest.raises(InputError, match=r"config\.json: bits is .*; it must be one of 8, "):
             load_model(tmp_path)
     write_json(tmp_path / CONFIG_FILE, {**description, "bits": 6 if bits == 8 else 8})
-    with pytest.raises(InputError, match=r"tensor .* is .* where the description asks for"):
+    with pytest.raises(InputError, match=r"tensor .* is .*, but the description asks for"):
         load_model(tmp_path)
 
 

@@ -112,7 +112,7 @@ def test_what_is_no_json_is_refused(tmp_path, content):
 def test_json_far_too_large_is_refused_unread(tmp_path):
     with (tmp_path / "a.json").open("wb") as file:
         file.truncate(1 << 40)
-    with pytest.raises(InputError, match=r"a\.json: 1,099,511,627,776 bytes; no file of ours"):
+    with pytest.raises(InputError, match=r"a\.json: 1,099,511,627,776 bytes, too many"):
         read_json(tmp_path / "a.json")
 
 
@@ -218,13 +218,13 @@ def test_a_folder_with_a_file_that_is_not_ours_is_refused_and_if_it_comes_late_k
         (partial / "classifier/a.json").write_text("1")
     check_replaceable(final, ours)
     (final / "classifier/notes.txt").write_text("mine")
-    with pytest.raises(InputError, match=r"model: .*not ours: 'classifier/notes\.txt'; move that"):
+    with pytest.raises(InputError, match=r"model: .*not write: 'classifier/notes\.txt'; move them"):
         check_replaceable(final, ours)
     for number in (2, 3):
         with whole_folder(final, ours) as partial:
             (partial / "config.json").write_text(str(number))
             (final / "late.txt").write_text("mine")
-    assert "'classifier/notes.txt', 'late.txt', which is not ours; that is now " in caplog.text
+    assert "not write: 'classifier/notes.txt', 'late.txt'; the old one is now " in caplog.text
     assert (final / "config.json").read_text() == "3"
     first, second = tmp_path / "model-kept", tmp_path / "model-kept-2"
     assert (first / "config.json").read_text() == "1"
@@ -239,7 +239,7 @@ def test_a_link_is_never_followed(tmp_path):
     target.mkdir(parents=True)
     (target / "config.json").write_text("another's")
     link.symlink_to(target)
-    with pytest.raises(InputError, match="model: is a link, and nothing is written through a"):
+    with pytest.raises(InputError, match="model: is a link, and nothing is written through links"):
         check_replaceable(link, ("*",))
     with whole_folder(link, ("*",)) as partial:
         (partial / "config.json").write_text("new")
@@ -254,7 +254,7 @@ def test_a_link_in_a_folder_is_not_ours(tmp_path):
     (tmp_path / "b").mkdir()
     (tmp_path / "a/config.json").symlink_to(tmp_path / "nowhere")
     (tmp_path / "a/classifier").symlink_to(tmp_path / "b")
-    with pytest.raises(InputError, match=r"not ours: 'classifier', 'config\.json'"):
+    with pytest.raises(InputError, match=r"not write: 'classifier', 'config\.json'"):
         check_replaceable(tmp_path / "a", ("config.json", "classifier"))
 
 

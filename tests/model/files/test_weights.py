@@ -50,7 +50,9 @@ def test_of_a_run_that_was_not_evaluated_the_newest_checkpoint_is_named(folder):
         shutil.copytree(folder, run / "checkpoint" / name)
     (run / "checkpoint" / "step-00000020").mkdir()  # of a fine-tuning: no model
     shutil.rmtree(folder)
-    with pytest.raises(InputError, match=r"not evaluated yet; its newest.*step-00000012$"):
+    with pytest.raises(
+        InputError, match=r"without an evaluated model yet; use its newest.*step-00000012$"
+    ):
         find_model(run)
     assert find_model(run / "checkpoint" / "step-00000012")
 
@@ -63,7 +65,7 @@ def test_a_name_that_does_not_exist_is_an_error(tmp_path):
 
 
 def test_a_model_that_was_shipped_once_is_named_with_its_successor():
-    with pytest.raises(InputError, match=r"no longer shipped; take default, or .* e5a94b864bb8"):
+    with pytest.raises(InputError, match=r"no longer shipped; use default, or .* e5a94b864bb8"):
         load_model("sentiment_1024")
 
 
@@ -102,7 +104,7 @@ def change(folder, **updates):
         ({"text_profile": "shouting"}, "text profile 'shouting'"),
         (
             {"architecture": {"hidden_size": 13}},
-            r"is \[256, 12\] where the description asks for \[256, 13\]",
+            r"is \[256, 12\], but the description asks for \[256, 13\]",
         ),
         ({"format_version": True}, "has no format_version"),
         ({"quantized": "no"}, "quantized is 'no'; it must be true or false"),
@@ -120,7 +122,7 @@ def change(folder, **updates):
         ),
         (
             {"architecture": {"cell": "mlstm_ngrams", "ngram_length": 6, "ngram_buckets": 16384}},
-            "config.json: model.cell mlstm_ngrams was closed; revision 9fba6c80 of this project",
+            "config.json: model.cell mlstm_ngrams was removed; revision 9fba6c80 of this project",
         ),
         ({"architecture": {"cell": ["mlstm_words"]}}, r"model.cell is \['mlstm_words'\]; known"),
         ({"architecture": {"heads": 2}}, r"unknown keys \['heads'\]"),
@@ -142,7 +144,7 @@ def test_descriptions_that_do_not_fit(folder, updates, message):
 def test_shapes_are_checked_before_memory_is_taken(folder):
     # 36 PB of parameters.
     change(folder, architecture={"hidden_size": 1 << 20, "layers": 1 << 10})
-    with pytest.raises(InputError, match="where the description asks for"):
+    with pytest.raises(InputError, match="but the description asks for"):
         load_model(folder)
 
 

@@ -93,7 +93,7 @@ def test_every_compiler_builds_on_the_threads_of_torch(tmp_path, compiler):
         pytest.param(
             "/no/such/compiler",
             True,
-            "CXX names /no/such/compiler, which is not a program here; using ",
+            "CXX names /no/such/compiler, which is not an installed program; using ",
             id="one that is not there",
         ),
     ],
@@ -205,7 +205,7 @@ def test_a_library_without_our_functions_is_built_again_and_refused(tmp_path, mo
     source = tmp_path / "window.cpp"
     source.write_text('extern "C" int one() { return 1; }')
     compilation._compiled(compilation.Build(source, ("-O0",)))  # of the same name
-    with pytest.raises(RuntimeError, match="made a library without two"):
+    with pytest.raises(RuntimeError, match="the compiled library lacks two"):
         compilation.load(compilation.Build(source, ("-O0",), function="two"))
 
 

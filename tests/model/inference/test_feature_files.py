@@ -69,7 +69,7 @@ def test_a_file_of_another_reading_is_begun_anew(tmp_path, reading, caplog):
     assert counts[0] == 0
     assert sum(counts) == sum(map(len, TEXTS))
     aside = tmp_path / "x.partial.2.npy"
-    assert f"x.partial.npy: is of other texts or options; it is now {aside}" in caplog.text
+    assert f"x.partial.npy: belongs to other texts or options; renamed to {aside}" in caplog.text
     left = [f"x.{name}.{number}" for number in (1, 2) for name in ("partial", "progress")]
     assert sorted(path.stem for path in tmp_path.iterdir()) == sorted(["x", *left])
     for name in ("partial", "progress"):

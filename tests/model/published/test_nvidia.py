@@ -218,7 +218,7 @@ def test_other_architectures_are_refused(save, language):
     with pytest.raises(InputError, match="w_mih_g is absent"):
         import_nvidia(save(lm), "ifuo")
     content["encoder"]["rnn"]["rnns.0.w_ho"] = torch.zeros(3, 3)
-    with pytest.raises(InputError, match=r"w_ho is \[3, 3\] where"):
+    with pytest.raises(InputError, match=r"w_ho is \[3, 3\], but"):
         import_nvidia(save(content), "ifuo")
     content["encoder"]["encoder"]["weight"] = torch.zeros(32001, 6)
     with pytest.raises(InputError, match="32001 tokens"):

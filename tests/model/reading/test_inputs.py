@@ -148,13 +148,25 @@ def test_a_text_file_can_be_one_review(tmp_path):
         ("a.json", b'[{"text": "a"}, 5]', "item 2: holds a int"),
         ("a.parquet", b"PAR1 and no more", "not a Parquet file, or damaged"),
         ("a.jsonl.zst", zstd.compress(LINES.encode())[:-3], "damaged or cut short"),
-        ("a.jsonl.zst", b"no frame", "is not packed by zstd, though its name ends in .zst; rename"),
-        ("a.jsonl.gz", b"no member", "is not packed by gzip, though its name ends in .gz; rename"),
-        ("a.jsonl.bz2", LINES.encode(), "is not packed by bzip2, though its name ends in .bz2"),
-        ("a.csv.zip", b"text\n", "is not packed by zip, though its name ends in .zip"),
+        (
+            "a.jsonl.zst",
+            b"no frame",
+            "is not compressed with zstd, though its name ends in .zst; rename",
+        ),
+        (
+            "a.jsonl.gz",
+            b"no member",
+            "is not compressed with gzip, though its name ends in .gz; rename",
+        ),
+        (
+            "a.jsonl.bz2",
+            LINES.encode(),
+            "is not compressed with bzip2, though its name ends in .bz2",
+        ),
+        ("a.csv.zip", b"text\n", "is not compressed with zip, though its name ends in .zip"),
         ("a.csv.zip", b"PK\x03\x04 and no more", "damaged or cut short"),
         ("a.jsonl.bz2", bz2.compress(LINES.encode())[:-9], "damaged or cut short"),
-        ("a.xlsx", b"PK\x03\x04 and no more", "not a workbook of Excel, or damaged"),
+        ("a.xlsx", b"PK\x03\x04 and no more", "not an Excel workbook, or damaged"),
         ("a.feather", b"ARROW1 and no more", "not a Feather file, or damaged"),
         ("a.jsonl.gz", gzip.compress(LINES.encode(), mtime=0)[:-9], "damaged or cut short"),
         ("a.jsonl.xz", lzma.compress(LINES.encode())[:-9], "damaged or cut short"),
@@ -184,13 +196,13 @@ def test_folders_and_patterns_in_the_order_of_names(tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("a.jsonl", "a.jsonl: a broken link"),
-        ("b.jsonl", "b.jsonl: a pipe or a device"),
-        ("?.jsonl", "a.jsonl: a broken link"),
-        ("[b-c].jsonl", "b.jsonl: a pipe or a device"),
-        ("", "a.jsonl: a broken link"),
-        ("deep*", "matches nothing but folders"),
-        ("**/*.source.json", "matches nothing but files that this project made"),
+        ("a.jsonl", "a.jsonl: is a broken link"),
+        ("b.jsonl", "b.jsonl: is a pipe or a device"),
+        ("?.jsonl", "a.jsonl: is a broken link"),
+        ("[b-c].jsonl", "b.jsonl: is a pipe or a device"),
+        ("", "a.jsonl: is a broken link"),
+        ("deep*", "matches only folders"),
+        ("**/*.source.json", "matches only files that this project made"),
     ],
 )
 def test_what_is_named_and_cannot_be_read_is_no_empty_input(tmp_path, name, message):
@@ -211,7 +223,7 @@ def test_a_folder_that_is_only_linked_is_named_and_left_out(tmp_path, caplog):
         (tmp_path / name).write_text(LINES)
     (tmp_path / "data" / "linked").symlink_to(tmp_path / "elsewhere")
     assert [source.name for source in expand([tmp_path / "data"])] == ["a.jsonl"]
-    assert f"{tmp_path}/data/linked: a link to a folder" in caplog.text
+    assert f"{tmp_path}/data/linked: is a link to a folder" in caplog.text
     both = expand([tmp_path / "data", tmp_path / "data" / "linked"])
     assert [source.name for source in both] == ["a.jsonl", "b.jsonl"]
 
@@ -241,7 +253,7 @@ def test_test_files_are_read_only_where_they_are_named(tmp_path, caplog):
     both = expand([data, data / "test.jsonl", data / "test"])
     assert [source.name for source in both] == [*others, "test.jsonl", "0_9.txt"]
     for only in (f"{data}/te*", f"{data}/?est.jsonl"):
-        with pytest.raises(InputError, match=r"nothing but test files; name them"):
+        with pytest.raises(InputError, match=r"has only test files; name them"):
             expand([only])
 
 
@@ -373,14 +385,14 @@ def test_a_zip_file_has_one_file_in_it(tmp_path):
     assert texts_of(tmp_path / "a.zip")[0] == ["good"]
     (tmp_path / "a.csv.zip").write_bytes(zipped(b"text\n", "b.csv"))
     with pytest.raises(
-        InputError, match=r"a\.csv\.zip: has 2 files in it; unpack it and name them"
+        InputError, match=r"a\.csv\.zip: has 2 files in it, not one; unpack it and name them"
     ):
         texts_of(tmp_path / "a.csv.zip")
 
 
 @pytest.mark.parametrize("source", ["http://x.y/a.csv", Path("https://x.y/a.csv")])
 def test_an_address_is_refused(source):
-    with pytest.raises(InputError, match=r"^https?://x\.y/a\.csv: an address.*download it first"):
+    with pytest.raises(InputError, match=r"^https?://x\.y/a\.csv: a URL.*download it first"):
         as_input(source)
 
 

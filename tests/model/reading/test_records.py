@@ -58,14 +58,17 @@ def test_utf16_is_read_as_utf8_is(tmp_path, name, encoding):
 @pytest.mark.parametrize(
     ("head", "message"),
     [
-        (b"PK\x03\x04\x14\x00", "is a zip file; let its name end in .xlsx if it is a workbook"),
-        (gzip.compress(b"text\ngood\n", mtime=0), "is packed by gzip; let its name end in .gz"),
-        (lzma.compress(b"text\ngood\n"), "is packed by xz; let its name end in .xz"),
-        (b"\x28\xb5\x2f\xfd\x20", "is packed by zstd; let its name end in .zst"),
-        (b"PAR1\x15\x04", "is a Parquet file; let its name end in .parquet"),
-        (bz2.compress(b"text\n"), "is packed by bzip2; let its name end in .bz2"),
-        (b"ARROW1\0\0", "is a Feather file; let its name end in .feather"),
-        (b"\xd0\xcf\x11\xe0\xa1\xb1", "is an old or encrypted file of Office; save it as .xlsx"),
+        (b"PK\x03\x04\x14\x00", "is a zip file; rename it to end in .xlsx if it is a workbook"),
+        (
+            gzip.compress(b"text\ngood\n", mtime=0),
+            "is compressed with gzip; rename it to end in .gz",
+        ),
+        (lzma.compress(b"text\ngood\n"), "is compressed with xz; rename it to end in .xz"),
+        (b"\x28\xb5\x2f\xfd\x20", "is compressed with zstd; rename it to end in .zst"),
+        (b"PAR1\x15\x04", "is a Parquet file; rename it to end in .parquet"),
+        (bz2.compress(b"text\n"), "is compressed with bzip2; rename it to end in .bz2"),
+        (b"ARROW1\0\0", "is a Feather file; rename it to end in .feather"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1", "is an old or encrypted Office file; save it as .xlsx"),
         (b"%PDF-1.7\n", "is a PDF"),
     ],
 )
@@ -101,7 +104,7 @@ def test_broken_utf8_is_refused_or_replaced_and_counted(tmp_path, name, content)
         ("a.jsonl", "\n\n", "no records"),
         ("a.jsonl", '{"text": "a"}\nnot json\n', "line 2: not JSON"),
         ("a.jsonl", "[1, 2]\n", 'line 1: holds a list; .* such as {"text": "..."}$'),
-        ("a.jsonl", '[{"text": "a"}]\n', r"let the name of a file with an array end in \.json$"),
+        ("a.jsonl", '[{"text": "a"}]\n', r"rename a file that holds an array to end in \.json$"),
         ("a.jsonl", "[" * 100_000, "line 1: not JSON"),
         ("a.jsonl", '{"body": "a"}\n', "present: 'body'"),
         ("a.csv", "body,label\na,1\n", "present: 'body', 'label'.*or add a header"),
@@ -170,14 +173,14 @@ def test_a_table_that_is_not_of_the_encoding_given_is_refused(tmp_path):
         source = as_input(tmp_path / "a.csv", TableOptions(encoding=codec))
         with pytest.raises(InputError, match=r"a\.csv: not .*encoding"):
             list(read_records(source, strict=True))
-    with pytest.raises(InputError, match="--encoding nonsense: no encoding that is known"):
+    with pytest.raises(InputError, match="--encoding nonsense: unknown encoding"):
         TableOptions(encoding="nonsense")
 
 
 def test_a_comma_behind_the_object_of_a_line_is_named(tmp_path):
     """A line of a JSON array used to be reported as a tuple."""
     (tmp_path / "a.jsonl").write_text('{"text": "a"},\n{"text": "b"}\n')
-    with pytest.raises(InputError, match="line 1: has a comma behind its object; remove it"):
+    with pytest.raises(InputError, match="line 1: has a comma after its object; remove it"):
         texts_of(tmp_path / "a.jsonl")
 
 
@@ -208,5 +211,5 @@ def test_a_sheet_is_the_first_or_the_one_that_is_named(tmp_path, caplog):
     assert texts_of(path)[0] == ["in one"]
     assert f"{path}: sheet 'one' of 2 (--sheet), 1 row, text column 'text'" in caplog.text
     assert texts_of(as_input(path, TableOptions(sheet="two")))[0] == ["in two"]
-    with pytest.raises(InputError, match=r"a\.xlsx: no sheet 'x'; there are 'one', 'two'"):
+    with pytest.raises(InputError, match=r"a\.xlsx: no sheet 'x'; the workbook has 'one', 'two'"):
         texts_of(as_input(path, TableOptions(sheet="x")))

@@ -212,7 +212,7 @@ def test_a_file_of_someone_else_stays(tmp_path):
 
 def test_a_folder_in_its_place_is_refused(tmp_path):
     (tmp_path / "out.csv.partial").mkdir()
-    with pytest.raises(InputError, match=r"out\.csv\.partial: is a folder, but its name is needed"):
+    with pytest.raises(InputError, match=r"out\.csv\.partial: is a folder, but a file of this"):
         interrupt(tmp_path / "out.csv", {})
 
 

@@ -63,7 +63,7 @@ def test_a_row_is_answered_once_its_quotes_are_closed(pipe):
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        (gzip.compress(b"good\n", mtime=0), "is packed by gzip; name the file with --input"),
+        (gzip.compress(b"good\n", mtime=0), "is compressed with gzip; name the file with --input"),
         ("good\nbad\n".encode("utf-16"), "is UTF-16; name the file with --input"),
         ("good\nbad\n".encode("utf-16-le"), "is UTF-16; name the file with --input"),
     ],
@@ -196,7 +196,7 @@ def test_what_may_be_a_header_is_read_as_text_and_reported(line, kind, caplog):
         (".jsonl", b'{"text": "a"}\n[1]\n', "line 2: holds a list"),
         (".csv", b"text\na\n\xff\n", "line 3: not UTF-8"),
         (".txt", b"caf\xe9\n", "line 1: not UTF-8"),
-        (".csv", b"text,id\na,1,2\n", "line 2: 3 cells where the header has 2.*needs quotes"),
+        (".csv", b"text,id\na,1,2\n", "line 2: 3 cells, but the header has 2.*is not quoted"),
     ],
 )
 def test_what_cannot_be_read_is_refused(kind, raw, words):

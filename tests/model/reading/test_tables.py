@@ -64,12 +64,12 @@ def test_rows_and_the_numbers_of_their_lines(text, expected):
         ('a\n"', "a quote is open"),
         ('"a\n', "a quote is open"),
         ('a,b\n"1","2\n', "a quote is open"),
-        ("a,b\n1,2\n1,2,3\n", "a.csv, line 3: 3 cells where the header has 2: not a table"),
+        ("a,b\n1,2\n1,2,3\n", "a.csv, line 3: 3 cells, but the header has 2: not a table"),
         (
             'a,b\n"one\n2,two\n3,"three"\n',
-            "a.csv, line 2: not a table: the quote of a cell that begins here is not closed",
+            "a.csv, line 2: not a table: the quoted cell that begins here is not closed",
         ),
-        ('a\n"x" y\n', "a.csv, line 2: .* there is one within it, which must be .*--quoting none"),
+        ('a\n"x" y\n', "a.csv, line 2: .* a quote in it that is not doubled.*--quoting none"),
         ('a\n"He said \\"no\\""\n', "a.csv, line 2: not a table"),
         ("," * MOST_COLUMNS, "a.csv, line 1: not a table .100,001 columns"),
     ],
@@ -151,9 +151,7 @@ def test_quotes_that_are_characters_swallow_no_rows(sign, options):
 
 def test_a_quoted_cell_that_swallows_rows_is_refused():
     """Such a table of seven rows used to get four answers."""
-    with pytest.raises(
-        InputError, match=r"a\.csv, line 3: a cell in quotes goes over 3 lines.*none"
-    ):
+    with pytest.raises(InputError, match=r"a\.csv, line 3: a quoted cell spans 3 lines.*none"):
         rows_of(STRAY.format(","))
     assert len(rows_of(STRAY.format(","), quoting="standard")) == 5
 

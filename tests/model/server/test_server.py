@@ -266,7 +266,7 @@ def test_an_error_of_the_model_is_logged_and_not_shown(caplog):
 
     with served(broken) as server:
         response = server.post(["good"])
-        refused(response, 500, "its log has the details")
+        refused(response, 500, "log has the details")
         assert "secret" not in response.text
         assert server.client.get("/").status_code == 200
     assert "a secret of the model" in caplog.text
@@ -281,8 +281,8 @@ def test_requests_that_wait_at_the_end_are_refused():
         until_waiting(server, 1)
         ended = clients.submit(lambda: None)  # so that both have a thread
         server.batcher.run(lambda: False)  # as at the end
-        refused(second.result(), 503, "the server is ending")
-        refused(server.post(["third"]), 503, "the server is ending")
+        refused(second.result(), 503, "the server is shutting down")
+        refused(server.post(["third"]), 503, "the server is shutting down")
         gate.opened.set()
         assert first.result().status_code == 200
         ended.result()

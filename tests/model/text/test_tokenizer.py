@@ -131,7 +131,7 @@ def test_what_is_not_as_described_is_refused(tmp_path, subwords):
     content = bytearray(subwords.content)
     content[-1] ^= 1
     (tmp_path / TOKENIZER_FILE).write_bytes(content)
-    with pytest.raises(InputError, match=r"not the vocabulary that meta\.json names"):
+    with pytest.raises(InputError, match=r"does not match the digest in meta\.json"):
         load(tmp_path, **described)
     with pytest.raises(InputError, match="tokenizer 'words' is unknown"):
         load(tmp_path, tokenizer="words")
@@ -143,7 +143,7 @@ def test_a_file_that_is_no_vocabulary_is_refused(tmp_path, subwords, capfd):
     for content in (b"words", b"", no_utf8):
         (tmp_path / TOKENIZER_FILE).write_bytes(content)
         digest = hashlib.sha256(content).hexdigest()
-        with pytest.raises(InputError, match="not SentencePiece's"):
+        with pytest.raises(InputError, match="not a SentencePiece model"):
             load(tmp_path, tokenizer="bpe", tokenizer_sha256=digest)
     assert len(capfd.readouterr().err.splitlines()) < 3  # the library's own words, once each
 
@@ -198,7 +198,7 @@ def test_a_rule_under_the_name_of_identity_is_refused(tmp_path):
 
 def test_different_tokenizers_have_different_fingerprints(subwords):
     check_same_tokenizer("corpus", subwords, subwords, "the model's")
-    with pytest.raises(InputError, match=r"its tokenizer is bytes, the model's bpe of 400"):
+    with pytest.raises(InputError, match=r"its tokenizer is bytes, but the model's is bpe of 400"):
         check_same_tokenizer("corpus", BYTES, subwords, "the model's")
-    with pytest.raises(InputError, match=r"the model's bytes; prepare .* --tokenizer bytes"):
+    with pytest.raises(InputError, match=r"but the model's is bytes; prepare .* --tokenizer bytes"):
         check_same_tokenizer("corpus", subwords, BYTES, "the model's")

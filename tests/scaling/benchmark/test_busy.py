@@ -42,7 +42,7 @@ def test_a_share_is_of_what_a_fair_scheduler_would_give():
 
 def test_what_cannot_be_measured_is_refused():
     for words in ((), ("train", "train")):
-        with pytest.raises(InputError, match="--work: each kind at most once, and at least one"):
+        with pytest.raises(InputError, match="--work: name at least one kind, and none twice"):
             BusyOptions(work=words)
     assert_refused(run("scripts/benchmark.py", "busy", "--work", "nothing"), "--work nothing")
     assert_refused(run("scripts/benchmark.py", "busy", "--others", 0), "--others is 0")

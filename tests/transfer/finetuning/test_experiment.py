@@ -272,7 +272,7 @@ def test_another_request_is_refused_on_resume(folder, tmp_path, small_model):
 def test_a_file_in_the_model_that_is_not_ours_is_refused_on_resume(folder, tmp_path, part):
     run(folder, tmp_path / "out", epochs=1)
     (tmp_path / "out" / part).write_text("mine")
-    with pytest.raises(InputError, match=r"model: .* not ours: '.*notes\.txt'; move that away"):
+    with pytest.raises(InputError, match=r"model: .* not write: '.*notes\.txt'; move them away"):
         run(folder, tmp_path / "out", epochs=1, resume=True)
     assert (tmp_path / "out" / part).read_text() == "mine"
 
@@ -280,7 +280,7 @@ def test_a_file_in_the_model_that_is_not_ours_is_refused_on_resume(folder, tmp_p
 def test_a_second_process_learns_who_holds_the_folder(folder, tmp_path):
     with (
         lock_folder(tmp_path / "out"),
-        pytest.raises(InputError, match=r"out: process .* has held it since"),
+        pytest.raises(InputError, match=r"out: in use by process .* since"),
     ):
         run(folder, tmp_path / "out", epochs=1)
 
