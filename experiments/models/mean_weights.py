@@ -6,6 +6,7 @@ The models must stem from one training run: the mean of unrelated weights is use
 is named twice counts twice.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,22 +33,25 @@ class Options:
 def main() -> None:
     options = command.parse(Options, __doc__)
     command.prepare_output(options.output)
-    loaded = [load_model(name, compute_dtype=torch.float32) for name in options.models]
-    first = loaded[0]
-    for name, other in zip(options.models, loaded, strict=True):
+    times = Counter(options.models)
+    loaded = {name: load_model(name, compute_dtype=torch.float32) for name in times}
+    first = loaded[options.models[0]]
+    for name, other in loaded.items():
         if signature(other) != signature(first):
             raise InputError(f"{name} and {options.models[0]} differ in architecture or vocabulary")
-    weights = [each.model.state_dict() for each in loaded]
-    mean = {
-        name: torch.stack([each[name].double() for each in weights]).mean(0).to(tensor.dtype)
-        for name, tensor in weights[0].items()
-    }
-    provenance = {"mean_of": [each.provenance for each in loaded], **describe_origin()}
+    weights = {name: each.model.state_dict() for name, each in loaded.items()}
+    mean = {}
+    for key, tensor in weights[options.models[0]].items():
+        total = sum(n * weights[name][key].double() for name, n in times.items())
+        mean[key] = (total / times.total()).to(tensor.dtype)
+    parts = [each.provenance for each in loaded.values()]
+    provenance = {"mean_of": parts, "times": list(times.values()), **describe_origin()}
     save_model(
         options.output, first.model, first.profile, provenance,
         tokenizer=first.tokenizer, weights=mean,
     )  # fmt: skip
-    print(f"{options.output}: the mean of {len(loaded)} models: {', '.join(options.models)}")
+    counts = ", ".join(f"{name} ({n} x)" for name, n in times.items())
+    print(f"{options.output}: the mean of {counts}")
 
 
 def signature(loaded: LoadedModel) -> tuple[Any, str]:
