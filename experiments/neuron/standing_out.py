@@ -43,14 +43,15 @@ RUNS = {
     "student_0.5": "half from `amazon_subword_1024`",
     "student_of_two": "half from two seeds of the base",
     "base_longer": "base, 2.3 times as much text",
-    "onward": "the shipped weights, not rounded",
+    "onward": "the second training",
     "all": "all reviews",
     "short": "reviews of at most 400 bytes",
     "films": "reviews of films",
     "sentences": "sentences of the reviews of films",
-    "mean": "mean of the shipped weights (twice) and the two rows above",
+    "mean": "mean of the second training (twice) and the two rows above",
     "mixed": "Amazon's reviews, those of films, and their sentences; longer",
-    "mean_with_mixed": "mean of the shipped weights and the row above",
+    "mean_with_mixed": "mean of the second training and the first seed of the row above",
+    "mean_of_four": "mean of the second training (three times) and all three seeds",
 }
 PAGES = {
     "standing_out": ("base", "dropout_0.1", "dropout_0.2", "untitled", "natural", "bytes"),
@@ -64,6 +65,7 @@ PAGES = {
         "mean",
         "mixed",
         "mean_with_mixed",
+        "mean_of_four",
     ),
 }
 TITLES = {"sst": "SST", "cr": "CR", "imdb": "IMDB"}
@@ -190,7 +192,7 @@ def table(page: str, pooling: str, folder: Path = RESULTS) -> str:
             cells.append(f"{middle}; {spread([each['difference'] for each in found], 3)}")
         rows.append([RUNS[name], *cells])
     head = ["run", "valid, bits per character", "SST, all units, %"]
-    head += [f"{TITLES[of]}, areas of best and second; difference" for of in TITLES]
+    head += [f"{TITLES[of]}, AUC of best and second; difference" for of in TITLES]
     named = {f"{name} {seed}": each for name in results for seed, each in enumerate(results[name])}
     return f"{markdown(head, rows)}\n\n{origins(named)}"
 
@@ -212,7 +214,7 @@ def draw(page: str, folder: Path) -> Figure:
             axes.set_title(f"{TITLES[of]}, {pooling} state", fontsize="medium")
             axes.set_yticks(range(len(results)), [RUNS[name].replace("`", "") for name in results])
     grid[0, 0].invert_yaxis()
-    figure.supxlabel("area under the ROC curve: best unit (blue), second unit (orange)")
+    figure.supxlabel("AUC: best unit (blue), second unit (orange)")
     return figure
 
 
