@@ -65,7 +65,7 @@ log = logging.getLogger(__name__)
 
 CONFIG = "the config asks for"
 OF_AN_OPTIMISER = re.compile(r"\d+\.\w+")  # how an optimiser's file names its tensors
-MOST_DAMAGED_NAMES = 2  # a damaged header changes so many names; another optimiser changes more
+MOST_DAMAGED_NAMES = 2  # that a damaged header changes; another optimiser changes more
 # What is kept of the provenance of the model that a run started from.
 ORIGIN_FIELDS = ("step", "characters", "corpus", "git_revision", "date", "began_from")
 
@@ -275,8 +275,8 @@ def _expected_carried(
 ) -> dict[str, Tensor]:
     """Return tensors without content, with the expected shapes and dtypes.
 
-    The number of ranks that saved them and the dtype of the products may differ, since a resume may
-    start or stop loss scaling; both are taken from `carried`. lanes: the lanes that were read.
+    Two things are taken from `carried`, since a resume may change them: the number of ranks, and
+    the dtype of the products, by starting or stopping loss scaling. lanes: how many were read.
     """
     row_nats = carried.get("row_nats")
     dtype = State.dtype_of_products(carried) or trainer.model.dtype

@@ -159,7 +159,7 @@ class ProgressLines:
     def show(self, line: Mapping[str, Any], row: Mapping[str, Any]) -> None:
         """Print a line, with the additions of a row of metrics if there is one.
 
-        With several ranks, a line arrives a step after its request: not if a row came in between.
+        With several ranks, a requested line comes a step later. It is skipped if a row came first.
         """
         text, is_due = self._text(line, row), bool(row) or self._asked
         self._asked = False

@@ -73,7 +73,7 @@ def check_packed_name(output: Path, *, overwrite: bool) -> None:
         return
     if output.suffix.lower() in OTHER_FORMATS:
         raise InputError(
-            f"--output {output}: a packed run is a tar archive under Zstandard; let its name end "
+            f"--output {output}: a packed run is a tar archive under Zstandard; rename it to end "
             "in .tar.zst"
         )
     if not overwrite and is_taken(output):

@@ -44,8 +44,10 @@ WEIGHTS = {  # results on SST
     "amazon_1024_full": "`amazon_1024`, full weights",
     "amazon_subword_1024": "`amazon_subword_1024` as shipped, 6 bits",
     "amazon_subword_1024_full": "`amazon_subword_1024`, full weights",
-    "amazon_subword_1024_870m": "its former weights (revision 86ee7ffc), 6 bits",
-    "amazon_subword_1024_870m_full": "its former weights, not rounded",
+    "amazon_subword_1024_997m": "its second training (revision 1014da6c), 6 bits",
+    "amazon_subword_1024_997m_full": "its second training, full weights",
+    "amazon_subword_1024_870m": "its first training (revision 86ee7ffc), 6 bits",
+    "amazon_subword_1024_870m_full": "its first training, full weights",
     "amazon_subword_1024_long": "subword tokens, half as long and without dropout: first seed",
     "amazon_subword_1024_seed_1": "subword tokens, half as long and without dropout: second seed",
 }

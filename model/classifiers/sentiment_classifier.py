@@ -162,7 +162,7 @@ class SentimentClassifier:
                 how = "each has its own" if fitted.is_multilabel else "the likeliest is taken"
                 raise InputError(
                     f"{name} {value}: {folder} has {len(fitted.classes)} classes, {how}; leave "
-                    f"{name} out, it is for two classes"
+                    f"{name} out: it is for two classes"
                 )
         if self.threshold is None:
             return fitted

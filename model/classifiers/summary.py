@@ -25,7 +25,7 @@ MONTH_FIRST = re.compile(r"(\d{1,2}) \d{1,2}, (\d{4})")  # of Amazon's reviews
 WITH_SLASHES = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})(?:,? .*)?")
 IN_WORDS = re.compile(r"(?:\d{1,2}\.? )?([a-z]{3})[a-z]*\.?(?: \d{1,2})?,? (\d{4})", re.IGNORECASE)
 DATE_NAME = re.compile("date|time|datum|created|month|day", re.IGNORECASE)
-LEAST_DATES = 0.9  # fraction of dates in a column that counts as one of dates
+LEAST_DATES = 0.9  # smallest fraction of dates in a column of dates
 
 
 class Tally(Counter[str]):

@@ -98,7 +98,7 @@ def run(options: Namespace) -> None:
     forced = [each.result["model"] for each in comparisons if each.result["never_neutral"]]
     if forced:
         log.info(
-            "%s: its neutral answers count as the likelier of the two classes here",
+            "%s: neutral answers count here as the likelier of the two classes",
             ", ".join(forced),
         )
     shipped = [

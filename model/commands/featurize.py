@@ -1,4 +1,4 @@
-"""Write the features of texts: float32 [N, F], unless asked otherwise the final cell state of each.
+"""Write the features of texts, float32 [N, F]: by default, the final cell state of each text.
 
 mlstm-sentiment featurize --input texts.csv --output features.npy
 mlstm-sentiment featurize --input texts.csv --output unit7.npy --pooling mean --units 7

@@ -299,15 +299,16 @@ def load_tensors(
     """Read a safetensors file; InputError if it is missing, damaged or holds NaN.
 
     like: tensors of about the expected sizes. A file of more than twice their bytes is refused
-    unread, since it may not fit in memory. columns: by name, the part of B to read of [A, B, ...].
+    unread, since it may not fit in memory. columns: by the name of a tensor [A, B, ...], which part
+    of B to read.
     """
     with _clear_read_errors(path):
         if like is not None:
             most = 2 * sum(tensor.nbytes for tensor in like.values()) + MOST_HEADER_BYTES
             if (size := path.stat().st_size) > most:
                 raise InputError(
-                    f"{path}: {size:,} bytes, but at most {most:,} are expected; is it another "
-                    "model's?"
+                    f"{path}: {size:,} bytes, but at most {most:,} are expected; is it "
+                    "from another run?"
                 )
         # Copies: the file is mapped into memory, and it may change.
         if columns:

@@ -39,7 +39,7 @@ class SentimentFeaturizer(TransformerMixin, BaseEstimator):
     layers : "last", "all", or a list of whole numbers from 0
         Several layers are concatenated: F = layers times units times poolings.
     tanh : bool
-        Squash every state before it is pooled.
+        Apply tanh to every state before pooling.
     units : list of whole numbers from 0, or None
         Which units of each layer, in this order; None: all.
     batch_size : int

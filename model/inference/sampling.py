@@ -37,9 +37,10 @@ class SamplingConfig:
     temperature: NonNegativeFloat = 1.0
     """Logits are divided by it; 0 always takes the likeliest token."""
     top_k: NonNegativeInt = 0
-    """Draw among so many of the likeliest tokens; 0: among all."""
+    """Sample only from this many of the likeliest tokens; 0: from all."""
     top_p: Annotated[float, Bound(above=0, max=1)] = 1.0
-    """Draw among the fewest likeliest tokens with this probability together; 1: among all."""
+    """Sample only from the likeliest tokens, as few as together have this probability; 1: from
+    all."""
     length: PositiveInt = 400
     """Bytes after the prompt, at most."""
     seed: NonNegativeInt = 0

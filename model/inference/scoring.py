@@ -120,12 +120,12 @@ def split_costs(
     reset: Reset = "strip",
     advance: Callable[[float], object] = lambda tokens: None,
 ) -> tuple[np.ndarray, int]:
-    """Return the bits of every token of a split, float32 [n], and how often the state was zero.
+    """Return the bits of every token of a split, float32 [n], and how many zero states it took.
 
     reset: "strip" cuts the split into `lanes` strips, and carries the state from review to review
-    within each; one lane is the whole split in file order. With None, the number is chosen, and
-    short strips begin with the state after the text before them. "review" starts every review from
-    the zero state, `lanes` of them side by side. advance: as for `token_costs`.
+    within each; one lane is the whole split in file order. If `lanes` is None, the number is
+    chosen, and short strips begin with the state after the text before them. "review" starts every
+    review from the zero state, `lanes` of them in parallel. advance: as for `token_costs`.
     """
     if lanes is not None and lanes < 1:
         raise InputError(f"--lanes is {lanes}; it must be at least 1")

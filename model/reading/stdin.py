@@ -127,7 +127,10 @@ def kind_of(line: bytes) -> str:
 
 
 class ArrivingRecords:
-    """The records of lines, each as soon as it is complete; InputError for a faulty one."""
+    """The records of lines, each as soon as it is complete; InputError for a faulty one.
+
+    kind: one of KINDS.
+    """
 
     def __init__(self, lines: Iterator[bytes], kind: str, options: TableOptions | None = None):
         options = options or TableOptions()

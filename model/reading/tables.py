@@ -298,7 +298,7 @@ class DelimitedRows:
         return plain if is_plain else standard
 
     def _delimiter_of(self, sample: str) -> str:
-        """Return the delimiter that splits most of the first records as it splits the header."""
+        """Return the delimiter that splits most first records like the header, or the usual one."""
         ranks = self._ranked(sample)
         if ranks:
             return max(ranks, key=ranks.__getitem__)

@@ -72,7 +72,7 @@ class Address(NamedTuple):
 
 
 class Guard:
-    """Refuses requests to another host, without the token, or too many; adds security headers."""
+    """Adds security headers; refuses requests for another host, without the token, or too many."""
 
     def __init__(self, app: ASGIApp, address: Address, token: str | None, limits: Limits):
         self._app, self._address, self._token, self._limits = app, address, token, limits

@@ -81,9 +81,9 @@ def test_two_ranks_count_and_train_what_one_does(work, tmp_path):
 def test_other_tokenizers_are_refused(work):
     evaluate = ("scripts/evaluate.py", "--model")
     process = run(*evaluate, work / "run", "--data", f"{V1}/corpus")
-    assert_refused(process, "its tokenizer is bytes", "the model's bpe of 512", "--tokenizer")
+    assert_refused(process, "its tokenizer is bytes", "the model's is bpe of 512", "--tokenizer")
     process = run(*evaluate, f"{V1}/run", "--data", work / "corpus")
-    assert_refused(process, "its tokenizer is bpe of 512", "the model's bytes")
+    assert_refused(process, "its tokenizer is bpe of 512", "the model's is bytes")
 
 
 def test_a_run_resumed_on_a_corpus_of_other_tokens_asks_for_its_own(work):

@@ -109,7 +109,7 @@ def test_numbers_take_the_place_of_its_classes(folder):
     fitted = SentimentClassifier(folder).fit(TEXTS, [1, 0, 1, 1, 0, 0])
     assert fitted.classes_.tolist() == numbers
     np.testing.assert_array_equal(fitted.predict(TEXTS), names == "good")
-    with pytest.raises(InputError, match=r"labels are neg, pos.*classes bad, good"):
+    with pytest.raises(InputError, match=r"labels are neg, pos.*classes are bad, good"):
         SentimentClassifier(folder).fit(TEXTS, ["neg", "pos"] * 3)
 
 
