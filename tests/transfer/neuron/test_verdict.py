@@ -23,7 +23,7 @@ def study_of(model):
     [
         (
             "amazon_subword_1024",
-            "Unit 410 alone predicts 78.5 % of the test labels, all 1,024 units 79.5 %: a "
+            "Unit 410 alone predicts 79.2 % of the test labels, all 1,024 units 80.5 %: a "
             "sentiment neuron.",
         ),
         (
