@@ -196,7 +196,7 @@ def test_two_ranks_are_launched_and_measured(tmp_path):
     measured = {path.stem: read_json(path) for path in tmp_path.glob("*.json")}
     assert len(measured) == 1 + 2 * 3
     failure = measured.pop("w3_h64_adasum_k1")["failure"]
-    assert failure.startswith("parallel.combine adasum pairs a power of two")
+    assert failure.startswith("parallel.combine adasum combines ranks in pairs")
     for name, result in measured.items():
         ranks, clock = result["point"]["world"], result["summary"]["clock"]
         assert len(result["repeats"][0]["clock"]) == 2
