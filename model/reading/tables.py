@@ -506,6 +506,7 @@ def _feather(file: IO[bytes], location: str) -> Iterator[Any]:
     check_names(source.schema.names, location)
     for number in range(source.num_record_batches):
         batch = source.get_batch(number)
+        batch.validate(full=True)  # a damaged file may give a text a negative length
         for start in range(0, batch.num_rows, MOST_ROWS):
             yield batch.slice(start, MOST_ROWS)
 

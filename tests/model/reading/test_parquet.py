@@ -118,3 +118,14 @@ def test_damage_in_the_description_of_columns_never_ends_the_process(flip):
         except InputError:
             refused += 1
     assert refused > 0
+
+
+def test_a_text_of_negative_length_in_a_damaged_feather_file_is_refused():
+    offsets = pyarrow.py_buffer(bytes([0, 0, 0, 0, 5, 0, 0, 0, 2, 0, 0, 0]))
+    texts = pyarrow.StringArray.from_buffers(2, offsets, pyarrow.py_buffer(b"abcde"))
+    batch = pyarrow.record_batch([texts], names=["text"])
+    file = io.BytesIO()
+    with pyarrow.ipc.new_file(file, batch.schema) as writer:
+        writer.write_batch(batch)
+    with pytest.raises(InputError, match="not a Feather file, or damaged"):
+        list(columnar_rows(file, "a.feather", ".feather"))
