@@ -56,7 +56,7 @@ Accuracy in per cent with a 95 % interval; then the AUC. Unit and threshold are 
 train split; no label of another set is used. SST's sentences come from MR, so MR is also tested
 without those that share wording with SST's train and val splits. What remains is harder, since SST
 left out the sentences that its readers found neutral. IMDB was processed in int8. Intervals cover
-the choice of the test texts; each model was trained once."""
+the choice of the test texts, not another training."""
 
 
 @dataclass(frozen=True, kw_only=True)

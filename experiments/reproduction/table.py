@@ -220,8 +220,8 @@ one unit, where folds choose different units, are too narrow.
 
 
 NOTES = """\
-Per cent, with 95 % intervals. They cover the choice of the test texts alone: each model was trained
-once, and another seed would give other numbers. Published: (units, source). The published models
+Per cent, with 95 % intervals. They cover the choice of the test texts alone: another
+training would give other numbers. Published: (units, source). The published models
 were trained on 38 GB (radford, gray, rerun) or 40 GB (puri, kant, nvidia; an epoch is 38.3 G
 characters) of Amazon reviews. Unverified: from memory, since we had no copy of the paper.
 Accuracies: Wilson's interval, or over ten folds the t interval of their mean where that is wider.

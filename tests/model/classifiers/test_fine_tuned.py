@@ -261,8 +261,8 @@ def test_its_influence_is_the_slope_of_every_class_at_the_mean_text(classes, exc
 def test_heads_of_another_model_or_a_newer_format_are_refused(folder):
     loaded = load_model(folder)
     save_fine_tuned(folder / "classifier", make(digest="another"))
-    with pytest.raises(InputError, match=r"another model, not on .*; mend it so"):
-        load_fitted(loaded, folder / "classifier", "mend it so")
+    with pytest.raises(InputError, match=r"another model, not on .*; fix it so"):
+        load_fitted(loaded, folder / "classifier", "fix it so")
     path = folder / "classifier" / CONFIG_FILE
     path.write_text(json.dumps(json.loads(path.read_text()) | {"format_version": 8}))
     with pytest.raises(InputError, match="format_version 8 is newer"):
