@@ -216,7 +216,7 @@ def front_matter(model: str) -> str:
     results = []
     if result := sst_of(model):
         one = read_result("reproduction", f"{model}/one_rule")["rules"]["best_on_train"]
-        name = f"unit {one['unit']}, chosen with its cut on SST's train split"
+        name = f"unit {one['unit']}, chosen with its threshold on SST's train split"
         of_all = metric("all units", result["all_units"]["test_accuracy"])
         of_one = {
             of: metric(name, row["test_accuracy"])
