@@ -1,6 +1,7 @@
 """Labelled sets: texts that each have one of two or more classes, or any number of them."""
 
 import logging
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from model.errors import InputError, utf8_argument
+from model.files.storage import listed
 from model.reading.inputs import TableOptions, as_input
 from model.reading.labels import (
     SHOWN,
@@ -23,6 +25,8 @@ from model.reading.labels import (
 from model.reading.records import Record, read_records
 from model.reading.texts import LABEL_KEYS, TEXT_KEYS, KeyChooser, read_text, text_of
 
+# Next to and in pos/ and neg/: hidden files, lists, the texts that are read, those without a class.
+USUAL = re.compile(r"(.*/)?\..*|[^/]*|(pos|neg)/[^/]*\.txt|unsup/.*")
 NO, YES = ("0", "0.0", "false"), ("1", "1.0", "true")
 
 log = logging.getLogger(__name__)
@@ -182,6 +186,7 @@ def _read_rows(
 def labelled_records(path: Path, table: TableOptions | None) -> Iterator[Record]:
     """Yield the records of a file, or of a folder's pos/ and neg/; warn of a repeated header."""
     if path.is_dir() and (path / "pos").is_dir() and (path / "neg").is_dir():
+        _warn_of_left_out(path)
         for name in ("neg", "pos"):
             for file in sorted((path / name).glob("*.txt")):
                 for record in read_records(as_input(file, table), strict=True, whole=True):
@@ -194,6 +199,18 @@ def labelled_records(path: Path, table: TableOptions | None) -> Iterator[Record]
             is_warned = True
             log.warning("%s: repeats the header, as in files that were joined", record.place)
         yield record
+
+
+def _warn_of_left_out(folder: Path) -> None:
+    """Warn of texts of other classes or other suffixes; those in unsup/ have no class."""
+    names = []
+    for path in folder.rglob("*.[tT][xX][tT]*"):
+        name = path.relative_to(folder).as_posix()
+        if not USUAL.fullmatch(name):
+            names.append(name)
+    if names:
+        message = "%s: leaves out %s; only the .txt files in pos/ and neg/ are read"
+        log.warning(message, folder, listed(sorted(names)))
 
 
 def warn_of_classes(sets: Sequence[tuple[str, Counter[str]]]) -> None:

@@ -10,6 +10,7 @@ import command
 
 from model.commands import evaluate
 from model.commands.command_line import Parser, call, refuse_reading
+from model.commands.program import check_apart
 from model.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def add_options(parser: Parser) -> None:
 
 def score(options: Namespace) -> None:
     """Score a file of texts, or a split of a prepared corpus."""
-    from data_utils.corpus import corpus_split, open_corpus
+    from data_utils.corpus import corpus_files, corpus_split, open_corpus
     from data_utils.provenance import describe_origin
 
     path, name = options.data, options.split or "test"
@@ -38,6 +39,7 @@ def score(options: Namespace) -> None:
             raise InputError(f"--split: {path} is no folder of a prepared corpus; leave it out")
         return evaluate.run(options, describe_origin())
     refuse_reading(options, "is for a file of texts, not for a corpus")
+    check_apart(corpus_files(path), [options.output])
     corpus = open_corpus(path)
 
     def split_for(loaded: "LoadedModel") -> "Split":

@@ -6,8 +6,12 @@ python scripts/plan.py --model configs/paper_4096.toml --cluster configs/cluster
     --lanes-per-gpu 64 --output plan.json
 """
 
+from pathlib import Path
+
 import command
 
+from data_utils.corpus import corpus_files
+from model.commands.program import check_apart
 from model.files.storage import write_json
 from scaling.planner import PlanOptions, lines, make_plan
 
@@ -15,6 +19,8 @@ from scaling.planner import PlanOptions, lines, make_plan
 def main() -> None:
     options = command.parse(PlanOptions, __doc__)
     command.prepare_output(options.output)
+    corpus = corpus_files(options.corpus) if options.corpus is not None else []
+    check_apart([options.cluster, Path(options.model), *corpus], [options.output])
     result = make_plan(options)
     print("\n".join(lines(result)))
     if options.output is not None:

@@ -56,7 +56,11 @@ def _open_alike(folders: Sequence[Path]) -> list[Corpus]:
     if len(folders) < 2:
         raise InputError("--join: give two corpora or more (valid and test come from the first)")
     corpora = [open_corpus(folder) for folder in folders]
-    first = corpora[0]
+    first, fingerprints = corpora[0], [corpus.fingerprint for corpus in corpora]
+    for place, folder in enumerate(folders):
+        if fingerprints[place] in fingerprints[:place]:
+            same = folders[fingerprints.index(fingerprints[place])]
+            log.warning("%s: is the same corpus as %s; train has its reviews twice", folder, same)
     for folder, corpus in zip(folders[1:], corpora[1:], strict=True):
         check_same_tokenizer(folder, corpus.tokenizer, first.tokenizer, f"that of {folders[0]}")
         if corpus.text_profile != first.text_profile:

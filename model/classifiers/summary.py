@@ -18,12 +18,18 @@ MOST_GROUPS = 1000  # counted separately
 SHOWN_GROUPS = 20  # printed, the largest
 LONGEST_NAME = 30  # characters of a group's name that are printed
 Z = 1.959964  # of a 95 % interval
-MONTHS = [*("jan", "feb", "mar", "apr", "may", "jun"), *("jul", "aug", "sep", "oct", "nov", "dec")]
-YEAR_FIRST = re.compile(r"(\d{4})[-/.](\d{1,2})(?:[-/.]\d{1,2})?(?:[T ].*)?")
+MONTHS = (
+    "jan(?:uary)?", "feb(?:ruary)?", "mar(?:ch)?", "apr(?:il)?", "may", "june?", "july?",
+    "aug(?:ust)?", "sept?(?:ember)?", "oct(?:ober)?", "nov(?:ember)?", "dec(?:ember)?",
+)  # fmt: skip
+# Without a day, only with - or /: 2023.2 is a version.
+YEAR_FIRST = re.compile(r"(\d{4})(?:[-/]|\.(?=\d+\.))(\d{1,2})(?:[-/.]\d{1,2})?(?:[T ].*)?")
 DAY_FIRST = re.compile(r"\d{1,2}\.\s?(\d{1,2})\.\s?(\d{4})(?: .*)?")
 MONTH_FIRST = re.compile(r"(\d{1,2}) \d{1,2}, (\d{4})")  # of Amazon's reviews
 WITH_SLASHES = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})(?:,? .*)?")
-IN_WORDS = re.compile(r"(?:\d{1,2}\.? )?([a-z]{3})[a-z]*\.?(?: \d{1,2})?,? (\d{4})", re.IGNORECASE)
+IN_WORDS = re.compile(
+    rf"(?:\d{{1,2}}\.? )?({'|'.join(MONTHS)})\.?(?: \d{{1,2}})?,? (\d{{4}})", re.IGNORECASE
+)
 DATE_NAME = re.compile("date|time|datum|created|month|day", re.IGNORECASE)
 LEAST_DATES = 0.9  # smallest fraction of dates in a column of dates
 
@@ -71,8 +77,7 @@ class Summary:
         self.total[outcome] += 1
         if self.by is not None:
             value = row.get(self.by)
-            is_missing = value in (None, "")
-            group = NO_GROUP if is_missing else month_of(value, None) or str(value)
+            group = NO_GROUP if is_missing(value) else month_of(value, None) or str(value)
             if group not in self.groups and len(self.groups) >= MOST_GROUPS:
                 group = OTHER_GROUPS
             self.groups.setdefault(group, Tally())[outcome] += 1
@@ -133,15 +138,42 @@ def outcome_of(row: Mapping[str, Any], *, has_neutral: bool = False) -> str:
     return (", ".join(answer) or "no label") if isinstance(answer, list) else str(answer)
 
 
+def is_missing(value: object) -> bool:
+    """Return whether a cell has no value; NaN is one that Excel could not compute."""
+    return value in (None, "") or value != value
+
+
 class DateColumn:
-    """The column that says when rows were written; day_first: whether 3/4/2024 is in April."""
+    """The column that says when rows were written; counts the rows of each month."""
 
-    def __init__(self, key: str, day_first: bool = False):
-        self.key, self.day_first = key, day_first
+    def __init__(self, key: str):
+        self.key = key
+        # By month: as it is if the month comes first, and if the day does.
+        self._tallies: dict[tuple[str | None, str | None], Tally] = {}
 
-    def month(self, row: Mapping[str, Any]) -> str | None:
-        """Return a row's month, such as 2024-03; None without a date."""
-        return month_of(row.get(self.key), self.day_first)
+    def add(self, row: Mapping[str, Any], outcome: str) -> None:
+        """Count a classified row."""
+        value = row.get(self.key)
+        readings = month_of(value), month_of(value, day_first=True)
+        self._tallies.setdefault(readings, Tally())[outcome] += 1
+
+    @property
+    def day_first(self) -> bool | None:
+        """Whether 3/4/2024 is in April, by numbers above 12; None if no row shows it."""
+        margin = sum(
+            tally.total() * ((month_first is None) - (day_first is None))
+            for (month_first, day_first), tally in self._tallies.items()
+        )
+        is_open = not margin and any(first != second for first, second in self._tallies)
+        return None if is_open else margin > 0
+
+    def months(self) -> dict[str | None, Tally]:
+        """Return the rows of each month, such as 2024-03; under None those without a date."""
+        place = 1 if self.day_first else 0
+        months: dict[str | None, Tally] = {}
+        for readings, tally in self._tallies.items():
+            months.setdefault(readings[place], Tally()).update(tally)
+        return months
 
     @classmethod
     def found_in(
@@ -150,12 +182,10 @@ class DateColumn:
         """Return the first column of dates, if possible one named like a date; None without one."""
         rows = list(rows)
         for name in sorted(names, key=lambda name: not DATE_NAME.search(name)):
-            values = [row[name] for row in rows if row.get(name) not in (None, "")]
-            slashed = [match for value in values if (match := WITH_SLASHES.fullmatch(str(value)))]
-            column = cls(name, any(int(match[1]) > 12 for match in slashed))
-            dated = sum(column.month({name: value}) is not None for value in values)
-            if values and dated >= LEAST_DATES * len(values):
-                return column
+            values = [row[name] for row in rows if not is_missing(row.get(name))]
+            dated = (sum(bool(month_of(v, order)) for v in values) for order in (False, True))
+            if values and max(dated) >= LEAST_DATES * len(values):
+                return cls(name)
         return None
 
 
@@ -173,8 +203,9 @@ def month_of(value: object, day_first: bool | None = False) -> str | None:
         return _month(match[2], match[1])
     if day_first is not None and (match := WITH_SLASHES.fullmatch(text)):
         return _month(match[3], match[2 if day_first else 1])
-    if (match := IN_WORDS.fullmatch(text)) and match[1].lower() in MONTHS:
-        return _month(match[2], MONTHS.index(match[1].lower()) + 1)
+    if match := IN_WORDS.fullmatch(text):
+        begins = [name.startswith(match[1][:3].lower()) for name in MONTHS]
+        return _month(match[2], begins.index(True) + 1)
     return None
 
 

@@ -104,10 +104,7 @@ def answered(row: InputRow, classes: Sequence[str]) -> dict[str, Any]:
             try:  # a spreadsheet writes TRUE
                 values[name] = value_of(cell if is_text else cell.lower(), is_text=is_text)
             except ValueError as error:
-                raise InputError(
-                    f"{place}: {name} is {cell!r}, which classify never writes; classify the texts "
-                    "again"
-                ) from error
+                raise _never_written(place, name, cell) from error
         elif cell != cell:  # NaN, of an empty cell
             values[name] = None
     if values["label"] is None:
@@ -117,6 +114,16 @@ def answered(row: InputRow, classes: Sequence[str]) -> dict[str, Any]:
             f"{place}: label is {values['label']!r}, but the classifier's classes are "
             f"{', '.join(classes)}; name the model of these answers with --model"
         )
-    if not isinstance(values["probability"], float | int):
+    probability = values["probability"]
+    if not isinstance(probability, float | int):
         raise InputError(f"{place}: has a label but no probability; classify the file again")
+    if isinstance(probability, bool) or not 0 <= probability <= 1:
+        raise _never_written(place, "probability", probability)
     return values
+
+
+def _never_written(place: str, name: str, value: object) -> InputError:
+    """Return the error for a value that cannot be from classify."""
+    return InputError(
+        f"{place}: {name} is {value!r}, which classify never writes; classify the texts again"
+    )

@@ -24,6 +24,9 @@ CLEAREST = 8  # texts of each class
 SET_APART = 20  # rows of each kind
 ROWS = 2000  # to search
 SAMPLE = 64  # rows by which the column of dates is found
+ORDER_UNKNOWN = (
+    "No date shows whether the day or the month comes first; 3/4/2024 is taken as March 4."
+)
 LONGEST = 600  # characters of a text that are coloured
 LONGEST_CELL = 300  # characters of a text in a table
 KINDS = {UNSURE: "middle", NEUTRAL: "neutral"}  # CSS classes; positive has high, negative low
@@ -62,7 +65,6 @@ class Report:
         self._sample: list[tuple[Mapping[str, Any], str]] = []
         self._dates: DateColumn | None = None
         self._is_sampled = False
-        self.months: dict[str, Tally] = {}
         self._clearest: tuple[list[Any], list[Any]] = ([], [])  # heaps: negative, positive
         self._apart: dict[str, list[ReportRow]] = {
             outcome: [] for outcome in ABOUT if outcome in [*summary.middle, UNFAMILIAR]
@@ -109,9 +111,8 @@ class Report:
             self._add_month(row, outcome)
 
     def _add_month(self, row: Mapping[str, Any], outcome: str) -> None:
-        month = self._dates and self._dates.month(row)
-        if month:
-            self.months.setdefault(month, Tally())[outcome] += 1
+        if self._dates is not None:
+            self._dates.add(row, outcome)
 
     def write(self, path: Path, source: str) -> None:
         """Write the page, whole or not at all. source: where the rows are from."""
@@ -173,18 +174,25 @@ class Report:
         return _panel("Overall", bar + _table(("answer", "#rows", "#share"), rows))
 
     def _over_time(self) -> str:
-        if self._dates is None or len(self.months) < 2:
+        if self._dates is None:
+            return ""
+        months = self._dates.months()
+        undated = months.pop(None, Tally()).answered
+        if len(months) < 2:
             return ""
         positive = self._summary.outcomes[0]
-        points = [share_of(self.months[m], positive, m) for m in sorted(self.months)]
+        points = [share_of(months[m], positive, m) for m in sorted(filter(None, months))]
         points = [point for point in points if point.rows]
         column = _safe(self._dates.key)
         chart = time_chart(points, f"share of {positive} texts by month")
         rows = [(p.name, f"{p.rows:,}", p.in_words) for p in points]
         table = _table(("month", "#texts", f"#{_safe(positive)}"), rows)
+        hints = [ORDER_UNKNOWN] if self._dates.day_first is None else []
+        hints += [f"Without a date, and left out: {undated:,}."] if undated else []
+        said = f'<p class="hint">{" ".join(hints)}</p>' if hints else ""
         return _panel(
             f"Share of {_safe(positive)} texts by month (column {column})",
-            f"{chart}<details><summary>As a table</summary>{table}</details>",
+            f"{chart}{said}<details><summary>As a table</summary>{table}</details>",
         )
 
     def _by_group(self) -> str:

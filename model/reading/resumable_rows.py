@@ -100,7 +100,8 @@ class WrittenRows:
         self._lines = self._whole_lines()
         self._end = self._count = 0  # of the rows that agree
         self._is_over = False
-        self._last = b""
+        self._last = b""  # the last row that agrees
+        self._begun = 0  # of CSV, the bytes of its cells from the input
         self.header: list[str] = []
         """The columns of CSV whose header is in the file; [] if there is none."""
 
@@ -120,7 +121,8 @@ class WrittenRows:
 
     def last_results(self) -> dict[str, Any]:
         """Return what was added to the row that `begins_next` has found, by name."""
-        line = self._last.removeprefix(BOM_UTF8).decode(errors="replace")
+        # Of CSV without the cells of the input, which may be longer than csv.reader accepts.
+        line = self._last[self._begun :].decode(errors="replace")
         if not self._is_csv:
             row = json.loads(line)
             return {name: row.get(name) for name in self._added}
@@ -169,4 +171,5 @@ class WrittenRows:
         own = self.header[: -len(self._added)]
         cells = [cell_of(values.get(name)) for name in own]
         begun = csv_line([*cells, ""])[:-1] if own else b""
+        self._begun = len(begun)
         return values.keys() <= set(own) and line.startswith(begun)

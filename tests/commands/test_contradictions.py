@@ -1,6 +1,7 @@
 """Options that would do nothing, or contradict others, are refused before any work."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -11,10 +12,10 @@ from model.commands.command_line import dispatch
 from model.errors import InputError
 from model.inference.features import FeatureKind
 from model.layers.config import ModelConfig
-from tests.support.runs import assert_refused
+from tests.support.runs import ROOT, assert_refused
 from transfer.finetuning.task import check_learnable
 
-NAMES = ("corpus", "new", "own.json", "packed.tar.zst", "reviews.jsonl", "link.jsonl")
+NAMES = ("own.toml", "corpus", "new", "own.json", "packed.tar.zst", "reviews.jsonl", "link.jsonl")
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +26,7 @@ def work(tmp_path_factory):
     (folder / "reviews.jsonl").write_text("\n".join(rows))
     prepare_corpus([folder / "reviews.jsonl"], folder / "corpus", Preparation(split=(8, 1, 1)))
     (folder / "own.json").write_text('[{"text": "a review of mine"}]')
+    shutil.copyfile(ROOT / "configs/clusters/h200.toml", folder / "own.toml")
     (folder / "packed.tar.zst").write_bytes(b"packed")
     (folder / "link.jsonl").symlink_to(folder / "reviews.jsonl")
     return folder
@@ -38,6 +40,14 @@ def work(tmp_path_factory):
         ("evaluate.py --data reviews.jsonl --split train", "reviews.jsonl is no folder"),
         ("evaluate.py --data corpus --text-key x", "--text-key is for a file of texts"),
         ("evaluate.py --data own.json --output own.json", "own.json: this is the input"),
+        *(
+            (f"evaluate.py --data corpus --output corpus/{name}", f"{name}: this is the input")
+            for name in ("meta.json", "train.bin")
+        ),
+        *(
+            (f"plan.py --model 64 --cluster own.toml {words}", "this is the input")
+            for words in ("--output own.toml", "--corpus corpus --output corpus/meta.json")
+        ),
         ("heatmap.py --input own.json --output own.json", "own.json: this is the input"),
         *(
             (f"classify.py --input reviews.jsonl --output {name}", f"{name}: this is the input")

@@ -177,6 +177,19 @@ def test_a_folder_with_pos_and_neg_is_a_set(tmp_path):
     assert part.classes == ("neg", "pos")
 
 
+def test_texts_left_out_of_a_folder_are_reported(tmp_path, caplog):
+    others = ["neg/sub/4.txt", "neutral/5.txt", "pos/2.TXT", "pos/3.txt.gz"]
+    silent = ["pos/1.txt", "neg/0.txt", "unsup/1.txt", "urls.txt", "pos/.6.txt.swp", "pos/a.md"]
+    for name in (*silent, ".old/neg/7.txt", *others):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    assert read_labelled_sets([tmp_path])[0].texts == ["neg/0.txt", "pos/1.txt"]
+    assert caplog.messages == [
+        f"{tmp_path}: leaves out 'neg/sub/4.txt', 'neutral/5.txt', 'pos/2.TXT' and 1 more; only "
+        "the .txt files in pos/ and neg/ are read"
+    ]
+
+
 def test_texts_that_sets_share_are_reported(tmp_path, caplog):
     """The accuracy on texts that a model learned from says nothing."""
     train = write(tmp_path / "train.jsonl", rows_of(0, 1, 0))

@@ -38,6 +38,7 @@ SHARED_STORE = (
     "again in it (pytorch/pytorch#135712): start it with scripts/elastic.sh, or with "
     "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 in its environment"
 )
+LAUNCH = "start the ranks with torch.distributed.run, or unset WORLD_SIZE, RANK and LOCAL_RANK"
 
 
 class MissingGpu(InputError):
@@ -229,11 +230,12 @@ def launched(device: TrainingDevice, timeout: float = 300.0) -> Iterator[World]:
     a launcher that may restart it, so do a missing GPU and a lack of memory: the next attempt may
     have other nodes.
     """
-    size = int(os.environ.get("WORLD_SIZE", "1"))
-    rank = int(os.environ.get("RANK", "0"))
+    size, rank = _launcher_number("WORLD_SIZE", 1), _launcher_number("RANK", 0)
+    if not 0 <= rank < size:
+        raise InputError(f"RANK is {rank}, but WORLD_SIZE is {size}; {LAUNCH}")
     longest = timedelta(seconds=timeout)
     try:
-        chosen = device_of_rank(device, int(os.environ.get("LOCAL_RANK", "0")))
+        chosen = device_of_rank(device, _launcher_number("LOCAL_RANK", 0))
         if size > 1:
             _join(chosen, longest)
         yield World(rank, size, chosen, timeout=longest)
@@ -250,9 +252,22 @@ def launched(device: TrainingDevice, timeout: float = 300.0) -> Iterator[World]:
             dist.destroy_process_group()
 
 
+def _launcher_number(name: str, default: int) -> int:
+    """Return a number that a launcher has set; InputError if it is none."""
+    text = os.environ.get(name, str(default))
+    try:
+        return int(text)
+    except ValueError as error:
+        raise InputError(f"{name} is {text!r}, not a number; {LAUNCH}") from error
+
+
 def _join(device: torch.device, timeout: timedelta) -> None:
     """Join the other ranks, in a store without keys from earlier attempts."""
-    store, rank, size = next(dist.rendezvous("env://", timeout=JOIN))
+    try:
+        store, rank, size = next(dist.rendezvous("env://", timeout=JOIN))
+    except ValueError as error:
+        wrong = "RANK, MASTER_ADDR or MASTER_PORT is missing or wrong"
+        raise InputError(f"{wrong} ({error}); {LAUNCH}") from error
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == str(True) and may_restart():
         if os.environ.get("GROUP_WORLD_SIZE") == "1":  # each node counts its own restarts
             store = dist.PrefixStore(os.environ["TORCHELASTIC_RESTART_COUNT"], store)

@@ -1,5 +1,6 @@
 """Joined corpora: all text to learn from, and the first one's held-out reviews, as they were."""
 
+import shutil
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -45,6 +46,12 @@ def test_train_is_all_reviews_mixed_and_the_rest_is_the_first_ones(products, fil
     assert check_corpus(tmp_path / "both") == meta["splits"]
     assert meta["sources"] == ["products.jsonl", "films.jsonl"]
     assert meta["reading"]["records"] == 100
+
+
+def test_a_corpus_named_twice_is_reported(products, films, tmp_path, caplog):
+    copy = shutil.copytree(films, tmp_path / "copy")
+    join_corpora([products, films, copy], tmp_path / "both")
+    assert f"{copy}: is the same corpus as {films}; train has its reviews twice" in caplog.messages
 
 
 def test_what_is_said_of_a_joined_corpus_holds_for_all_of_it(films, tmp_path):

@@ -87,6 +87,9 @@ ROW = {"text": "a", "label": "yes", "probability": "0.9", "unsure": "TRUE", "unf
     [
         ({"label": "good"}, "row 2: label is 'good', but the classifier's classes are no, yes"),
         ({"probability": "0,9"}, "row 2: probability is '0,9', which classify never writes"),
+        ({"probability": "90"}, "row 2: probability is 90, which classify never writes"),
+        ({"probability": "-0.1"}, r"row 2: probability is -0\.1, which classify never writes"),
+        ({"probability": "TRUE"}, "row 2: probability is True, which classify never writes"),
         ({"probability": ""}, "row 2: has a label but no probability"),
         ({"unsure": "WAHR"}, "row 2: unsure is 'WAHR', which classify never writes"),
     ],

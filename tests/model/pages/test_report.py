@@ -119,6 +119,19 @@ def test_the_numbers_are_those_of_the_rows(classifier):
     assert "(column day)" in page
 
 
+def test_a_late_date_decides_whether_days_come_first(classifier):
+    rows = list(drawn(200))
+    for n, row in enumerate(rows):
+        row["day"] = "soon" if n == 1 else f"{1 + n // 13:02}/{3 + n % 2:02}/2024"
+    _, page = report_of(classifier, rows)
+    months = [row[0] for row in Page(page).rows if row and row[0].startswith("2024")]
+    assert months == ["2024-03", "2024-04"]
+    assert "Without a date, and left out: 1." in page
+    _, undecided = report_of(classifier, rows[:150])
+    assert "3/4/2024 is taken as March 4" in undecided
+    assert "3/4/2024" not in page
+
+
 def test_the_clearest_texts_are_shown_in_colour(classifier):
     rows = list(drawn(200))
     _, page = report_of(classifier, rows)

@@ -31,7 +31,7 @@ FORMATS = st.sampled_from(["jsonl", "csv"])
 
 def answered(row):
     """Return what stands for a classified row; nothing, for one without a text."""
-    return {**row, "label": f"of {row['text']!r}\n" if row["text"] else None}
+    return {**row, "label": f"of {str(row['text'])[:9]!r}\n" if row["text"] else None}
 
 
 def write(path, row_format, rows, columns=COLUMNS, mark=False):
@@ -95,6 +95,17 @@ def test_whole_rows_are_not_written_again(row_format, caplog, tmp_path, path):
         assert write(path, row_format, rows) == list(range(20, 26))
     assert "out: continues after 20 rows" in caplog.text
     assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("row_format", ["jsonl", "csv"])
+@pytest.mark.parametrize("text", ["a", '"', "a,\n" * (1 << 17)])
+def test_what_was_added_to_a_row_is_read_back(row_format, text, path):
+    row = {"text": text, "x": 1.5}
+    path.write_bytes(whole(row_format, [row]))
+    with open(path, "r+b") as file:
+        written = WrittenRows(file, row_format, ["label"], COLUMNS)
+        assert written.begins_next(row)
+        assert written.last_results() == {"label": answered(row)["label"]}
 
 
 @pytest.mark.parametrize("columns", [["text", "label"], ["x", "text", "label"], []])

@@ -264,6 +264,26 @@ def test_what_another_attempt_may_not_lack_ends_no_launcher_that_restarts(
         assert str(error) in said
 
 
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({"WORLD_SIZE": ""}, "^WORLD_SIZE is '', not a number; start the ranks with torch"),
+        ({"RANK": "one"}, "^RANK is 'one', not a number"),
+        ({"LOCAL_RANK": "one"}, "^LOCAL_RANK is 'one', not a number"),
+        ({"WORLD_SIZE": "2", "RANK": "2"}, "^RANK is 2, but WORLD_SIZE is 2; start"),
+        ({"WORLD_SIZE": "2"}, "^RANK, MASTER_ADDR or MASTER_PORT is missing or wrong .*RANK exp"),
+        ({"WORLD_SIZE": "2", "RANK": "0", "MASTER_ADDR": "::1", "MASTER_PORT": "abc"}, "'abc'"),
+    ],
+)
+def test_an_incomplete_environment_is_refused(environment, said, monkeypatch):
+    for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(InputError, match=said), launched("cpu"):
+        pass
+
+
 def test_a_flight_recorder_that_was_asked_for_has_time_to_be_written(monkeypatch):
     slept = []
     monkeypatch.setattr(distributed.time, "sleep", slept.append)
