@@ -26,6 +26,11 @@ COMPRESSIONS = {
     ".zst": (b"\x28\xb5\x2f\xfd", "zstd"),
     ".zip": (b"PK", "zip"),
 }
+# Of formats whose readers in Python end without an error at a stream that they cannot begin.
+DECOMPRESSORS: dict[str, Callable[[], Any]] = {
+    ".bz2": bz2.BZ2Decompressor,
+    ".xz": partial(lzma.LZMADecompressor, lzma.FORMAT_XZ),
+}
 
 
 @contextmanager
@@ -44,8 +49,8 @@ def decompressed(stored: Any, compression: str | None, location: str) -> Iterato
             f"{location}: is not compressed with {name}, though its name ends in {compression}; "
             "rename it"
         )
-    if compression in _STREAMS:
-        yield buffered(_stream_pieces(stored, _STREAMS[compression]))
+    if compression in DECOMPRESSORS:
+        yield buffered(_stream_pieces(stored, DECOMPRESSORS[compression]))
     elif compression == ".zip":
         with zipfile.ZipFile(stored) as archive, only_member(archive, location) as file:
             yield file
@@ -97,16 +102,9 @@ def pieces_of(file: IO[bytes]) -> Iterator[bytes]:
     return iter(lambda: file.read(READ_AT_ONCE), b"")
 
 
-_STREAMS: dict[str, Callable[[], Any]] = {
-    ".bz2": bz2.BZ2Decompressor,
-    ".xz": partial(lzma.LZMADecompressor, lzma.FORMAT_XZ),
-}
-
-
 def _stream_pieces(stored: IO[bytes], decompressor: Callable[[], Any]) -> Iterator[bytes]:
     """Yield the content of streams, one after the other, with or without padding in between.
 
-    Python's own readers end without an error at the first stream that they cannot begin to read.
     Raises EOFError if the end of a stream is missing, and for damage that bz2 reports.
     """
     stream, rest = decompressor(), b""
