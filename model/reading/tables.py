@@ -11,6 +11,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import IO, Any, NamedTuple
 
 from ..errors import InputError, brief
@@ -30,6 +31,7 @@ NUMBER = re.compile(r"\s*[+-]?\d+([.,]\d+)?\s*")
 BYTE_ORDER_MARK = "\ufeff"
 # How JSON and HTML begin; as a table, their first line would be the header.
 OTHER_TEXT = re.compile(r"""\[?\s*\{\s*["'}]|<(!doctype|html|\?xml|table)\b""", re.IGNORECASE)
+NAME = r"\w+([ _.-]\w+){0,2}"  # of a column, up to three words
 UNNAMED = "Unnamed: "  # and the place of a column without a name
 UNQUOTED = "--quoting none treats quotes as ordinary characters"
 
@@ -374,6 +376,28 @@ class DelimitedRows:
 
 def line_ends(text: str) -> int:
     return text.count("\n") + (text.count("\r") - text.count("\r\n") if "\r" in text else 0)
+
+
+def names_columns(cells: Sequence[str]) -> bool:
+    """Whether the cells of a first line may be names of columns, two or more."""
+    return len(cells) > 1 and all(re.fullmatch(NAME, cell.strip('"')) for cell in cells)
+
+
+def probable_delimiter(text: str) -> str | None:
+    """Return the delimiter of a text whose first records look like a table, None if they do not.
+
+    All have the same number of cells, and, unless these are separated by tabs, the first record
+    may be a header.
+    """
+    for delimiter in DELIMITERS:
+        dialect = Dialect(delimiter, quoted=True)
+        records = list(islice(dialect.records(text), SNIFFED))
+        widths = set(map(dialect.width, records))
+        if len(records) > 1 and len(widths) == 1 and widths != {1}:
+            header = records[0].rstrip("\r\n").split(delimiter)
+            if delimiter == "\t" or names_columns(header):
+                return delimiter
+    return None
 
 
 def fits_only_unquoted(lines: Iterable[str], standard: Dialect, plain: Dialect) -> bool:

@@ -13,7 +13,7 @@ from data_utils.preparation.blocks import Request, cut, read_block
 from data_utils.preparation.expansion import expand
 from model.errors import InputError
 from model.reading.inputs import TableOptions, as_input
-from model.reading.records import read_records
+from model.reading.records import read_records, warn_of_other_lines
 from model.reading.texts import ReadingReport, read_texts
 
 REQUEST = Request(None, "raw", strict=False, documents=False, digests=False)
@@ -257,6 +257,46 @@ def test_characters_that_excel_writes_as_numbers_are_read(tmp_path):
     frame.to_excel(tmp_path / "a.xlsx", index=False)
     rows = [record["text"] for record in read_records(tmp_path / "a.xlsx", strict=True)]
     assert rows == ["good\r\nreally", "_x000D_ _x0_", ""]  # an error is no value
+
+
+TABLE = "Date\tProduct\tWhat was said, in full\n1\tkettle\tIt boils, at last.\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "warning"),
+    [
+        (TABLE, "looks like a table (tab); it is read as text, one a line; to .* end in .tsv"),
+        (TABLE.replace("\n", "\r\n") + "\r\n", "(tab)"),
+        ("\ufeff" + TABLE, "(tab)"),
+        (TABLE + "2\tlamp\tfine\n" * 1000 + "odd\n", "(tab)"),
+        ("id,product\n1,kettle\n", "looks like a table (comma).* end in .csv"),
+        ('"Review ID";Words\n1;"so; so"\n', "looks like a table (semicolon)"),
+        ("good\rbad\r", "its lines end in CR, as on old Macs, and are read as one text"),
+        ("good\n", None),
+        ("good, really\nbad, really\n", None),
+        ("Great,loved it\nIt broke, sadly, at once\n", None),
+        ("good\tbad\n", None),  # a single line
+        ("good\tbad\nso so\n", None),
+        ("good\rreally\nbad\n", None),
+        ("good\r\r\nbad\r\r\n", None),
+        ("good\r", None),
+        ("\n\n", None),
+    ],
+)
+def test_a_text_file_that_may_not_be_one_text_a_line_is_reported_once(
+    tmp_path, caplog, content, warning
+):
+    path = tmp_path / "a.txt"
+    path.write_bytes(content.encode())
+    warn_of_other_lines.cache_clear()
+    for _ in range(2):  # as a command that checks its input first
+        list(read_records(path, strict=True))
+    for block in cut(0, as_input(path), REQUEST):
+        list(read_block(block, REQUEST))
+    list(read_records(path, strict=True, whole=True))
+    assert len(caplog.messages) == (warning is not None)
+    if warning is not None:
+        assert re.search(warning.replace("(", r"\(").replace(")", r"\)"), caplog.messages[0])
 
 
 def test_a_sheet_is_the_first_or_the_one_that_is_named(tmp_path, caplog):
