@@ -24,6 +24,7 @@ from model.reading.records import (
     parse_text,
     read_records,
     reader_of,
+    warn_of_other_lines,
 )
 from model.reading.tables import TableReport
 from model.reading.texts import TEXT_KEYS, ReadingReport, accept, key_in, record_key, text_of
@@ -72,7 +73,10 @@ class Reviews:
 
 
 def cut(input_number: int, source: Input, request: Request) -> Iterator[Block]:
-    """Yield the blocks of an input."""
+    """Yield the blocks of an input; warn of a text file whose lines may not be texts."""
+    if reader_of(source, request.documents) == "text lines":
+        with source.open() as file:
+            warn_of_other_lines(source.location, file.read(READ_AHEAD))
     if not is_cut_by_lines(source, request):
         yield Block(input_number, 0, source)
     elif source.is_plain:

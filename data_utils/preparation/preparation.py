@@ -263,11 +263,10 @@ def _check_keys(inputs: Sequence[Input], runs: Sequence[Run], text_key: str | No
         if not key_counts:
             present = ", ".join(next((map(repr, r["keys"]) for r in reports if r["keys"]), ()))
             missing = f"no key {text_key!r}" if text_key else f"none of {', '.join(TEXT_KEYS)}"
-            has_header = all(table.has_header for table in tables)
-            hint = "name one with --text-key"
+            hint = next((table.header_fault for table in tables if table.header_fault), None)
             raise InputError(
                 f"{source.location}: {missing} among its keys ({present or 'none'}); "
-                f"{hint if has_header else 'its first line looks like a row; add a header'}"
+                f"{hint or 'name one with --text-key'}"
             )
         if tables:
             log.info(

@@ -7,8 +7,9 @@ import lzma
 import sys
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from typing import IO, Any
 
@@ -24,6 +25,11 @@ COMPRESSIONS = {
     ".xz": (b"\xfd7zXZ", "xz"),
     ".zst": (b"\x28\xb5\x2f\xfd", "zstd"),
     ".zip": (b"PK", "zip"),
+}
+# Of formats whose readers in Python end without an error at a stream that they cannot begin.
+DECOMPRESSORS: dict[str, Callable[[], Any]] = {
+    ".bz2": bz2.BZ2Decompressor,
+    ".xz": partial(lzma.LZMADecompressor, lzma.FORMAT_XZ),
 }
 
 
@@ -43,13 +49,13 @@ def decompressed(stored: Any, compression: str | None, location: str) -> Iterato
             f"{location}: is not compressed with {name}, though its name ends in {compression}; "
             "rename it"
         )
-    if compression == ".xz":
-        yield buffered(_xz_pieces(stored))
+    if compression in DECOMPRESSORS:
+        yield buffered(_stream_pieces(stored, DECOMPRESSORS[compression]))
     elif compression == ".zip":
         with zipfile.ZipFile(stored) as archive, only_member(archive, location) as file:
             yield file
     else:
-        opener = {".gz": _gzip, ".bz2": lambda: bz2, ".zst": zstandard}[compression]()
+        opener = {".gz": _gzip, ".zst": zstandard}[compression]()
         with opener.open(stored, "rb") as file:
             yield file
 
@@ -96,27 +102,30 @@ def pieces_of(file: IO[bytes]) -> Iterator[bytes]:
     return iter(lambda: file.read(READ_AT_ONCE), b"")
 
 
-def _xz_pieces(stored: IO[bytes]) -> Iterator[bytes]:
-    """Yield the content of .xz streams, one after the other, with or without padding in between.
+def _stream_pieces(stored: IO[bytes], decompressor: Callable[[], Any]) -> Iterator[bytes]:
+    """Yield the content of streams, one after the other, with or without padding in between.
 
-    Python's own reader ends without an error at the first stream that it cannot begin to read.
-    Raises EOFError if the end of a stream is missing.
+    Raises EOFError if the end of a stream is missing, and for damage that bz2 reports.
     """
-    stream, rest = lzma.LZMADecompressor(), b""
+    stream, rest = decompressor(), b""
     while True:
         while not stream.eof:
             packed = (rest or stored.read(READ_AT_ONCE)) if stream.needs_input else b""
             if stream.needs_input and not packed:
                 raise EOFError("the end of a stream is missing")
             rest = b""
-            if content := stream.decompress(packed, READ_AT_ONCE):
+            try:
+                content = stream.decompress(packed, READ_AT_ONCE)
+            except OSError as error:  # of bz2; named as an error of the disk otherwise
+                raise EOFError(str(error)) from error
+            if content:
                 yield content
         rest = stream.unused_data.lstrip(b"\0")
         while not rest and (packed := stored.read(READ_AT_ONCE)):
             rest = packed.lstrip(b"\0")
         if not rest:
             return
-        stream = lzma.LZMADecompressor(lzma.FORMAT_XZ)
+        stream = decompressor()
 
 
 def _gzip() -> Any:

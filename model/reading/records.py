@@ -8,23 +8,34 @@ words "NA", "null" and "nan" are text. `strict` refuses the first two instead.
 import ast
 import io
 import json
+import logging
 import warnings
 from codecs import getincrementaldecoder
 from collections.abc import Iterable, Iterator
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import IO, Any
 
 from ..errors import InputError, brief
 from .inputs import BINARY, DELIMITED, LONGEST_RECORD, Input, Position, as_input, lines_of
 from .json_arrays import array_items
-from .tables import DelimitedRows, TableReport, TableRow, columnar_rows, workbook_rows
+from .tables import (
+    DELIMITERS,
+    DelimitedRows,
+    TableReport,
+    TableRow,
+    columnar_rows,
+    probable_delimiter,
+    workbook_rows,
+)
 
 LONGEST_DOCUMENT = 1 << 30  # bytes of a text that is one record
 LONGEST_LITERAL = 1 << 20  # characters in Python's notation: parsing them takes far more memory
 READ_AHEAD = 4096  # bytes at the start of a .json that show whether it is an array
 NOT_UTF8 = "give its encoding, such as --encoding cp1252, or convert it"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+log = logging.getLogger(__name__)
 
 
 class Record(dict[str, Any]):
@@ -75,7 +86,28 @@ def read_lines(
             yield record
 
 
-def _read_lines(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record]:
+@lru_cache(maxsize=1)  # once, though a command may read a file twice
+def warn_of_other_lines(location: str, head: bytes) -> None:
+    """Warn of a text file whose beginning looks like a table, or has no line ends but CR."""
+    text = head.removeprefix(BYTE_ORDER_MARK).decode(errors="replace")
+    if len(head) == READ_AHEAD:
+        text = text[: text.rfind("\n") + 1] or text
+    if (delimiter := probable_delimiter(text)) is not None:
+        log.warning(
+            "%s: looks like a table (%s); it is read as text, one a line; to read its columns, "
+            "rename it to end in %s",
+            location, DELIMITERS[delimiter], ".tsv" if delimiter == "\t" else ".csv",
+        )  # fmt: skip
+    elif "\n" not in text and "\r" in text.rstrip():
+        log.warning(
+            "%s: its lines end in CR, as on old Macs, and are read as one text; convert them, as "
+            r"with tr '\r' '\n'", location
+        )  # fmt: skip
+
+
+def _read_lines(source: Input, file: Any, strict: bool) -> Iterator[Record]:
+    if source.kind == ".txt":
+        warn_of_other_lines(source.location, file.peek(READ_AHEAD)[:READ_AHEAD])
     lines = lines_of(file, source.location)
     return read_lines(lines, source.kind, source.location, strict=strict)
 

@@ -9,14 +9,13 @@ from collections.abc import Iterable, Iterator
 from ..errors import InputError
 from .inputs import DELIMITED, LONGEST_RECORD, OTHER_FILES, TOO_LONG, TableOptions, marked_encoding
 from .records import BYTE_ORDER_MARK, Record, decode, read_lines
-from .tables import DelimitedRows, TableReport
+from .tables import DelimitedRows, TableReport, names_columns
 from .texts import TEXT_KEYS, key_in
 
 PLACE = "standard input"
 ARRAY = re.compile(rb"\[\s*([{\"]|$)")  # how an array of objects or of strings begins
 FORMATS = {",": "csv", "\t": "tsv", ";": "csv"}  # a header's delimiter and its format
 KINDS = (".txt", ".jsonl", *DELIMITED)
-NAME = r"\w+([ _.-]\w+){0,2}"  # of a column, up to three words
 READ_BYTES = 1 << 20
 
 log = logging.getLogger(__name__)
@@ -117,7 +116,7 @@ def kind_of(line: bytes) -> str:
                 f"{PLACE}: begins with {', '.join(names[:5])}, like a table; give --input-format "
                 f"{kind}, or --input-format txt if it is text"
             )
-        if len(names) > 1 and all(re.fullmatch(NAME, name) for name in names):
+        if names_columns(names):
             log.warning(
                 "%s: begins with %s, which may be a table's header; it is read as text, one a "
                 "line (for a table: --input-format %s)", PLACE, ", ".join(names[:5]), kind

@@ -11,6 +11,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import IO, Any, NamedTuple
 
 from ..errors import InputError, brief
@@ -27,6 +28,11 @@ DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
 LINE_END = re.compile(r"\r\n?|\n")
 EXCEL_NOTE = re.compile(r"\s*sep=(.)\r?\n", re.IGNORECASE)  # names the delimiter
 NUMBER = re.compile(r"\s*[+-]?\d+([.,]\d+)?\s*")
+BYTE_ORDER_MARK = "\ufeff"
+# How JSON and HTML begin; as a table, their first line would be the header.
+OTHER_TEXT = re.compile(r"""\[?\s*\{\s*["'}]|<(!doctype|html|\?xml|table)\b""", re.IGNORECASE)
+NAME = r"\w+([ _.-]\w+){0,2}"  # of a column, up to three words
+UNNAMED = "Unnamed: "  # and the place of a column without a name
 UNQUOTED = "--quoting none treats quotes as ordinary characters"
 
 TableRow = dict[str, Any]
@@ -39,8 +45,9 @@ class TableReport:
     location: str
     description: str = ""  # such as "semicolon, cp1252"
     rows: int = 0
+    short_rows: int = 0  # those with fewer cells than the header
     prose: str | None = None  # the one column that is clearly prose
-    has_header: bool = True  # False: its first line looks like a row
+    header_fault: str = ""  # why its first line is no header, and what to do
 
     def sampled(self, rows: Iterator[TableRow]) -> Iterator[TableRow]:
         """Yield rows; the first ones show which column is prose, and whether there is a header."""
@@ -52,8 +59,16 @@ class TableReport:
                 break
         if first:
             names = list(first[0])
-            self.has_header = not any(NUMBER.fullmatch(n) or len(n.split()) > 8 for n in names)
-            self.prose = prose_column(first) if self.has_header else None
+            self.prose = prose_column(first)
+            if any(NUMBER.fullmatch(n) or len(n.split()) > 8 for n in names):
+                self.header_fault = "its first line looks like a row; add a header"
+            elif self.prose is not None and self.prose.startswith(UNNAMED):
+                self.header_fault = (
+                    f"the column of text is {self.prose!r}, without a name; remove the lines above "
+                    "the header, add the name, or give --text-key"
+                )
+            if self.header_fault:
+                self.prose = None
         yield from first
         yield from rows
 
@@ -119,9 +134,8 @@ class Dialect:
         """Return the cells of whole records, `width` of each; missing ones are empty."""
         import pandas
 
-        mark = "\ufeff" if records[0].startswith("\ufeff") else ""  # pandas drops the first one
         frame = pandas.read_csv(
-            io.StringIO(mark + "".join(records), newline=""),
+            io.StringIO("".join(records), newline=""),
             sep=self.delimiter,
             quoting=csv.QUOTE_MINIMAL if self.quoted else csv.QUOTE_NONE,
             header=None,
@@ -149,9 +163,9 @@ class WholeRecord(NamedTuple):
 class DelimitedRows:
     """The rows of delimited text below its header, each with the number of its last line.
 
-    A short row has None for missing cells; a blank line is not a row. Raises InputError, with the
-    line, for a row that is too long or has too many cells, for a quote that is not closed or
-    swallows rows, and for a missing header.
+    A short row has None for missing cells and is counted; a blank line is not a row. Raises
+    InputError, with the line, for a row that is too long or has too many cells, for a quote that is
+    not closed or swallows rows, and for a missing header or one of JSON or HTML.
 
     read: returns about as many characters as asked for, fewer if no more have arrived, "" at the
     end. lines: opens the whole text once more, as lines; None if it cannot be read twice.
@@ -191,6 +205,7 @@ class DelimitedRows:
                 row: TableRow = dict(zip(names, cells, strict=True))
                 if each.width < len(names):
                     row |= dict.fromkeys(names[each.width :])
+                    self.table.short_rows += 1
                 yield each.line, row
         if not names:
             raise InputError(f"{self.table.location}: the input is empty: not even a header")
@@ -202,6 +217,9 @@ class DelimitedRows:
         text, line, width = record
         if width > MOST_COLUMNS:
             raise InputError(f"{self._place(line)}: not a table ({width:,} columns)")
+        if found := OTHER_TEXT.match(text):
+            kind = "HTML or XML; save it as CSV" if found[1] else "JSON; rename it to end in .json"
+            raise InputError(f"{self._place(line)}: not a table; it begins like {kind}")
         return column_names(dialect.parse([text], width)[0], self._place(line))
 
     def _extend(self) -> None:
@@ -220,6 +238,8 @@ class DelimitedRows:
         usual = dialect.record_of(width) if width > 1 else None
         size = 0
         while len(batch) < most and size < LONGEST_RECORD:
+            while self._text.startswith(BYTE_ORDER_MARK, self._at):  # of files that were joined
+                self._at += 1
             match = usual and usual.match(self._text, self._at)
             is_usual = match is not None
             match = match or dialect.record.match(self._text, self._at)
@@ -358,6 +378,28 @@ def line_ends(text: str) -> int:
     return text.count("\n") + (text.count("\r") - text.count("\r\n") if "\r" in text else 0)
 
 
+def names_columns(cells: Sequence[str]) -> bool:
+    """Whether the cells of a first line may be names of columns, two or more."""
+    return len(cells) > 1 and all(re.fullmatch(NAME, cell.strip('"')) for cell in cells)
+
+
+def probable_delimiter(text: str) -> str | None:
+    """Return the delimiter of a text whose first records look like a table, None if they do not.
+
+    All have the same number of cells, and, unless these are separated by tabs, the first record
+    may be a header.
+    """
+    for delimiter in DELIMITERS:
+        dialect = Dialect(delimiter, quoted=True)
+        records = list(islice(dialect.records(text), SNIFFED))
+        widths = set(map(dialect.width, records))
+        if len(records) > 1 and len(widths) == 1 and widths != {1}:
+            header = records[0].rstrip("\r\n").split(delimiter)
+            if delimiter == "\t" or names_columns(header):
+                return delimiter
+    return None
+
+
 def fits_only_unquoted(lines: Iterable[str], standard: Dialect, plain: Dialect) -> bool:
     """Whether all lines have as many cells as the header, but some only if quotes are plain."""
     width, is_odd = 0, False
@@ -375,7 +417,7 @@ def fits_only_unquoted(lines: Iterable[str], standard: Dialect, plain: Dialect) 
 
 def column_names(header: Sequence[str], place: str) -> list[str]:
     """Return the header's names after `check_names`; blank ones are named by their place."""
-    names = [name or f"Unnamed: {number}" for number, name in enumerate(header)]
+    names = [name or f"{UNNAMED}{number}" for number, name in enumerate(header)]
     check_names(names, place)
     return names
 
@@ -393,8 +435,8 @@ def workbook_rows(file: IO[bytes], table: TableReport, options: TableOptions) ->
     Raises InputError if the sheet is not there, and for a file that is damaged or far too large.
     """
     try:
-        import openpyxl  # noqa: F401, of which pandas reports the absence in many words
         import pandas
+        from openpyxl.utils.escape import unescape  # pandas reports its absence in many words
     except ImportError as error:
         raise InputError(f".xlsx files need {error.name}: pip install {error.name}") from error
     _check_unpacked(file, table.location)
@@ -404,11 +446,17 @@ def workbook_rows(file: IO[bytes], table: TableReport, options: TableOptions) ->
             book = pandas.ExcelFile(file, engine="openpyxl")
             sheet = _sheet_of(list(map(str, book.sheet_names)), table, options)
             frame = book.parse(sheet, header=None, dtype=str, na_filter=False)
-    except (ValueError, KeyError, zipfile.BadZipFile, OSError, SyntaxError) as error:
+    except (
+        *(ValueError, LookupError, TypeError, AttributeError),  # of styles, among others
+        *(zipfile.BadZipFile, OSError, SyntaxError),
+    ) as error:
         raise InputError(
             f"{table.location}: not a workbook, or damaged ({brief(error)}); save it again"
         ) from error
-    rows = iter(frame.to_numpy(dtype=object).tolist())
+    rows = (
+        [unescape(cell) if isinstance(cell, str) else "" for cell in row]  # #N/A is a float
+        for row in frame.to_numpy(dtype=object).tolist()
+    )
     header = next((row for row in rows if any(row)), None)
     if header is None:
         raise InputError(f"{table.location}: the sheet {sheet!r} is empty: not even a header")
@@ -418,7 +466,12 @@ def workbook_rows(file: IO[bytes], table: TableReport, options: TableOptions) ->
 
 
 def _sheet_of(names: list[str], table: TableReport, options: TableOptions) -> str:
-    """Return the sheet asked for, or the first one."""
+    """Return the sheet asked for, or the first one; InputError if it is not there."""
+    if not names:
+        raise InputError(
+            f"{table.location}: has no worksheet that can be read; save it as CSV, or as .xlsx "
+            "(not Strict Open XML)"
+        )
     sheet = names[0] if options.sheet is None else options.sheet
     if sheet not in names:
         raise InputError(
@@ -479,8 +532,13 @@ def _rows(batch: Any, location: str) -> list[TableRow]:
 
     try:
         rows: list[TableRow] = batch.to_pylist()
-    except (ArrowException, UnicodeDecodeError):  # damage
-        raise
+    except (ArrowException, UnicodeDecodeError) as error:
+        if "zoneinfo" not in str(error):  # damage
+            raise
+        raise InputError(
+            f"{location}: a column of times has a time zone that is unknown here, such as one of "
+            "Windows; convert it to UTC, or leave the column out"
+        ) from error
     except (ValueError, OverflowError) as error:  # such as a time beyond the year 9999
         raise InputError(
             f"{location}: a value that Python cannot hold ({brief(error)}); leave its column out"

@@ -201,8 +201,8 @@ class KeyChooser:
         if self.requested is not None:
             return f"no key {self.requested!r}; present: {present} ({self.option})"
         why = f"name one with {self.option}, or add a header if the file has none"
-        if record.table is not None and not record.table.has_header:
-            why = "its first line looks like a row; add a header"
+        if record.table is not None and record.table.header_fault:
+            why = record.table.header_fault
         return f"none of the keys {', '.join(self.candidates)}; present: {present}; {why}"
 
     def _warn_of_another_key(self, record: Record) -> None:
@@ -225,7 +225,8 @@ def describe_table(table: TableReport, keys: Mapping[str, tuple[str | None, str]
     """
     columns = [f"{what} column {key!r} ({option})" for what, (key, option) in keys.items()]
     rows = "1 row" if table.rows == 1 else f"{table.rows:,} rows"
-    parts = [table.description, rows, *columns]
+    short = f"{table.short_rows:,} with too few cells" if table.short_rows else ""
+    parts = [table.description, rows, short, *columns]
     return f"{table.location}: {', '.join(filter(None, parts))}"
 
 

@@ -11,6 +11,7 @@ import re
 import sys
 import threading
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -76,33 +77,42 @@ def test_several_compressed_parts_in_one_file_are_one_text(tmp_path):
 
 
 @pytest.mark.parametrize("padding", [0, 4, 1 << 17])
-@pytest.mark.parametrize("check", [lzma.CHECK_CRC32, lzma.CHECK_SHA256])
-def test_padding_between_and_behind_the_streams_of_xz_hides_nothing(tmp_path, padding, check):
-    packed = [lzma.compress(line, check=check) for line in LINES.encode().splitlines(True)]
-    (tmp_path / "a.jsonl.xz").write_bytes(b"".join(part + bytes(padding) for part in packed))
-    assert texts_of(tmp_path / "a.jsonl.xz")[0] == TEXTS
+@pytest.mark.parametrize(
+    ("suffix", "pack"),
+    [
+        (".bz2", bz2.compress),
+        (".xz", partial(lzma.compress, check=lzma.CHECK_CRC32)),
+        (".xz", partial(lzma.compress, check=lzma.CHECK_SHA256)),
+    ],
+    ids=["bz2", "xz", "xz-sha256"],
+)
+def test_padding_between_and_behind_the_streams_hides_nothing(tmp_path, padding, suffix, pack):
+    path = tmp_path / f"a.jsonl{suffix}"
+    packed = [pack(line) for line in LINES.encode().splitlines(True)]
+    path.write_bytes(b"".join(part + bytes(padding) for part in packed))
+    assert texts_of(path)[0] == TEXTS
 
 
-PACKED = lzma.compress(LINES.encode())
-
-
+@pytest.mark.parametrize("suffix", [".bz2", ".xz"])
 @pytest.mark.parametrize(
     "second",
     [
-        b"\xff" + PACKED[1:],
-        PACKED[:7] + b"\xff" + PACKED[8:],
-        PACKED[:-9],
-        PACKED[:3],
-        bytes(4) + PACKED[:-9],
-        gzip.compress(LINES.encode(), mtime=0),
-        b"no stream",
+        lambda packed: b"\xff" + packed[1:],
+        lambda packed: packed[:7] + b"\xff" + packed[8:],
+        lambda packed: packed[:-9],
+        lambda packed: packed[:3],
+        lambda packed: bytes(4) + packed[:-9],
+        lambda packed: zipped(packed),
+        lambda packed: b"no stream",
     ],
+    ids=["mark", "head", "end", "start", "padding", "zip", "text"],
 )
-def test_damage_behind_the_first_stream_of_xz_is_named(tmp_path, second):
-    """Python's own reader treats it as the end of the file."""
-    (tmp_path / "a.jsonl.xz").write_bytes(PACKED + second)
-    with pytest.raises(InputError, match=r"a\.jsonl\.xz: damaged or cut short"):
-        texts_of(tmp_path / "a.jsonl.xz")
+def test_damage_behind_the_first_stream_is_named(tmp_path, suffix, second):
+    """Python's own readers treat it as the end of the file."""
+    packed, path = STREAMS[suffix](LINES.encode()), tmp_path / f"a.jsonl{suffix}"
+    path.write_bytes(packed + second(packed))
+    with pytest.raises(InputError, match=rf"a\.jsonl{suffix}: damaged or cut short"):
+        texts_of(path)
 
 
 def test_the_oldest_dumps_have_single_quotes(tmp_path):
@@ -166,6 +176,7 @@ def test_a_text_file_can_be_one_review(tmp_path):
         ("a.csv.zip", b"text\n", "is not compressed with zip, though its name ends in .zip"),
         ("a.csv.zip", b"PK\x03\x04 and no more", "damaged or cut short"),
         ("a.jsonl.bz2", bz2.compress(LINES.encode())[:-9], "damaged or cut short"),
+        ("a.jsonl.bz2", b"BZh9" + bytes(99), "damaged or cut short .Invalid data stream"),
         ("a.xlsx", b"PK\x03\x04 and no more", "not an Excel workbook, or damaged"),
         ("a.feather", b"ARROW1 and no more", "not a Feather file, or damaged"),
         ("a.jsonl.gz", gzip.compress(LINES.encode(), mtime=0)[:-9], "damaged or cut short"),

@@ -56,6 +56,13 @@ def test_a_value_that_python_cannot_hold_is_one_line(column):
         list(parquet_rows(file, "x.parquet"))
 
 
+def test_a_time_zone_that_is_not_known_is_named_as_the_fault():
+    zone = pyarrow.timestamp("us", "W. Europe Standard Time")
+    file = written({"text": pyarrow.array(["a"]), "when": pyarrow.array([0], zone)})
+    with pytest.raises(InputError, match=r"x\.parquet: a column of times has a time zone that is"):
+        list(parquet_rows(file, "x.parquet"))
+
+
 def test_columns_of_one_name_are_refused():
     file = io.BytesIO()
     columns = [pyarrow.array(["a"]), pyarrow.array(["b"])]

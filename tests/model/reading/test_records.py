@@ -3,6 +3,8 @@
 import bz2
 import gzip
 import lzma
+import re
+import zipfile
 
 import pandas
 import pytest
@@ -11,7 +13,7 @@ from data_utils.preparation.blocks import Request, cut, read_block
 from data_utils.preparation.expansion import expand
 from model.errors import InputError
 from model.reading.inputs import TableOptions, as_input
-from model.reading.records import read_records
+from model.reading.records import read_records, warn_of_other_lines
 from model.reading.texts import ReadingReport, read_texts
 
 REQUEST = Request(None, "raw", strict=False, documents=False, digests=False)
@@ -97,6 +99,9 @@ def test_broken_utf8_is_refused_or_replaced_and_counted(tmp_path, name, content)
     assert report.repaired_text == 1
 
 
+ROWS = "1,Monday,It boils in two minutes\n2,Friday,It broke after a week\n"
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -109,6 +114,10 @@ def test_broken_utf8_is_refused_or_replaced_and_counted(tmp_path, name, content)
         ("a.jsonl", '{"body": "a"}\n', "present: 'body'"),
         ("a.csv", "body,label\na,1\n", "present: 'body', 'label'.*or add a header"),
         ("a.csv", "text,label\n", "no records"),
+        ("a.csv", '{"text": "good", "n": 1}\n', "line 1: not a table; it begins like JSON; rename"),
+        ("a.tsv", '[{"text": "good"}]\n', "line 1: not a table; it begins like JSON; rename"),
+        ("a.csv", "<!DOCTYPE html>\n<p>good</p>\n", "not a table; it begins like HTML or XML"),
+        ("a.csv", f"Answers,,\nid,day,words\n{ROWS}", "is 'Unnamed: 2', without a name; remove"),
         ("a.csv", "label,text\n1,good\n0,bad, really\n", "not a table"),
         ("a.docx", "text", "unknown kind of file"),
     ],
@@ -142,6 +151,15 @@ def test_a_byte_order_mark_is_not_text(tmp_path):
         assert texts_of(tmp_path / name)[0] == ["a"]
     (whole,) = read_records(tmp_path / "a.txt", strict=True, whole=True)
     assert whole == {"text": "a\n"}
+
+
+@pytest.mark.parametrize("header", ["text,n\n", '"text","n"\n'])
+def test_byte_order_marks_of_tables_that_were_joined_are_not_text(tmp_path, header):
+    mark = "\ufeff"
+    (tmp_path / "a.csv").write_text(f"{mark}{mark}{header}{mark}a,1\n{mark}{header}b,{mark}2\n")
+    rows = [list(record.items()) for record in read_records(tmp_path / "a.csv", strict=True)]
+    values = [("a", "1"), ("text", "n"), ("b", f"{mark}2")]
+    assert rows == [[("text", text), ("n", n)] for text, n in values]
 
 
 def test_a_given_key_must_be_there(tmp_path):
@@ -199,6 +217,86 @@ def test_cells_are_text_as_they_are_written(tmp_path, name):
     records = list(read_records(path, strict=True))
     assert [record["text"] or None for record in records] == ["007", "NA", None, "1.50"]
     assert {record["raw"] for record in records} == {"caf\u00e9"}
+
+
+def rewritten(path, part, change):
+    """Write a small workbook, one part of which is changed."""
+    frame = pandas.DataFrame({"text": ["good"]})
+    frame.to_excel(path, sheet_name="one", index=False)
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name).decode() for name in archive.namelist()}
+    changed = change(parts[part])
+    assert changed != parts[part]
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in {**parts, part: changed}.items():
+            archive.writestr(name, content)
+
+
+STRICT = ("schemas.openxmlformats.org/officeDocument/2006/", "purl.oclc.org/ooxml/officeDocument/")
+NO_SHEET = r"a\.xlsx: has no worksheet that can be read; save it as CSV, or as \.xlsx \(not Strict"
+
+
+@pytest.mark.parametrize(
+    ("part", "old", "new", "message"),
+    [
+        ("xl/workbook.xml", *STRICT, NO_SHEET),
+        ("xl/workbook.xml", "<sheets>.*</sheets>", "<sheets />", NO_SHEET),
+        ("xl/styles.xml", '<cellStyle name="Normal"', "<cellStyle", "not a workbook, or damaged"),
+        ("xl/styles.xml", "<fill>.*</fill>", "<fill></fill>", "not a workbook, or damaged"),
+    ],
+)
+def test_a_workbook_that_openpyxl_cannot_read_is_refused(tmp_path, part, old, new, message):
+    path = tmp_path / "a.xlsx"
+    rewritten(path, part, lambda content: re.sub(old, new, content))
+    with pytest.raises(InputError, match=message):
+        texts_of(path)
+
+
+def test_characters_that_excel_writes_as_numbers_are_read(tmp_path):
+    frame = pandas.DataFrame({"te_x0078_t": ["good_x000D_\nreally", "_x005F_x000D_ _x0_", "#N/A"]})
+    frame.to_excel(tmp_path / "a.xlsx", index=False)
+    rows = [record["text"] for record in read_records(tmp_path / "a.xlsx", strict=True)]
+    assert rows == ["good\r\nreally", "_x000D_ _x0_", ""]  # an error is no value
+
+
+TABLE = "Date\tProduct\tWhat was said, in full\n1\tkettle\tIt boils, at last.\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "warning"),
+    [
+        (TABLE, "looks like a table (tab); it is read as text, one a line; to .* end in .tsv"),
+        (TABLE.replace("\n", "\r\n") + "\r\n", "(tab)"),
+        ("\ufeff" + TABLE, "(tab)"),
+        (TABLE + "2\tlamp\tfine\n" * 1000 + "odd\n", "(tab)"),
+        ("id,product\n1,kettle\n", "looks like a table (comma).* end in .csv"),
+        ('"Review ID";Words\n1;"so; so"\n', "looks like a table (semicolon)"),
+        ("good\rbad\r", "its lines end in CR, as on old Macs, and are read as one text"),
+        ("good\n", None),
+        ("good, really\nbad, really\n", None),
+        ("Great,loved it\nIt broke, sadly, at once\n", None),
+        ("good\tbad\n", None),  # a single line
+        ("good\tbad\nso so\n", None),
+        ("good\rreally\nbad\n", None),
+        ("good\r\r\nbad\r\r\n", None),
+        ("good\r", None),
+        ("\n\n", None),
+    ],
+)
+def test_a_text_file_that_may_not_be_one_text_a_line_is_reported_once(
+    tmp_path, caplog, content, warning
+):
+    path = tmp_path / "a.txt"
+    path.write_bytes(content.encode())
+    warn_of_other_lines.cache_clear()
+    for _ in range(2):  # as a command that checks its input first
+        list(read_records(path, strict=True))
+    for block in cut(0, as_input(path), REQUEST):
+        list(read_block(block, REQUEST))
+    list(read_records(path, strict=True, whole=True))
+    assert len(caplog.messages) == (warning is not None)
+    if warning is not None:
+        assert re.search(warning.replace("(", r"\(").replace(")", r"\)"), caplog.messages[0])
 
 
 def test_a_sheet_is_the_first_or_the_one_that_is_named(tmp_path, caplog):

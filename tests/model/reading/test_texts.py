@@ -145,6 +145,15 @@ def test_a_column_may_be_in_other_letters(tmp_path, caplog, header, key):
     assert encoded.found_keys == {key: 2}
 
 
+def test_rows_with_too_few_cells_are_counted(tmp_path, caplog):
+    (tmp_path / "a.csv").write_text(
+        "id,text,n\n1,It works but\nthe lid broke,2\n3,fine,4\n5,bad,\n"
+    )
+    with caplog.at_level(logging.INFO):
+        read_plain_texts(tmp_path / "a.csv")
+    assert "comma, UTF-8, 4 rows, 2 with too few cells, text column 'text'" in caplog.text
+
+
 def test_a_key_that_was_named_is_meant_as_it_is_written():
     with pytest.raises(InputError, match="no key 'text'; present: 'Text'"):
         KeyChooser("text", (), "--text-key").name_in(Record(Text="a"))
