@@ -163,12 +163,6 @@ def percent(value: float, interval: Sequence[float] = ()) -> str:
     return f"{100 * value:.1f}{ends}"
 
 
-def spread(values: Sequence[float], digits: int) -> str:
-    """Return the median of values, and the lowest and highest if there are several."""
-    middle, low, high = (f"{n:.{digits}f}" for n in (median(values), min(values), max(values)))
-    return f"{middle} ({low} to {high})" if len(values) > 1 else middle
-
-
 def accuracy(row: Mapping[str, Any]) -> str:
     """Return a test accuracy with its interval."""
     return percent(row["test_accuracy"], row["test_interval"])
