@@ -184,7 +184,7 @@ def _read_rows(
 
 
 def labelled_records(path: Path, table: TableOptions | None) -> Iterator[Record]:
-    """Yield the records of a file, or of a folder's pos/ and neg/; warn of a repeated header."""
+    """Yield the records of a file, or of a folder's pos/ and neg/."""
     if path.is_dir() and (path / "pos").is_dir() and (path / "neg").is_dir():
         _warn_of_left_out(path)
         for name in ("neg", "pos"):
@@ -193,12 +193,7 @@ def labelled_records(path: Path, table: TableOptions | None) -> Iterator[Record]
                     record["label"] = name
                     yield record
         return
-    is_warned = False
-    for record in read_records(as_input(path, table), strict=True):
-        if not is_warned and record.table is not None and list(record.values()) == list(record):
-            is_warned = True
-            log.warning("%s: repeats the header, as in files that were joined", record.place)
-        yield record
+    yield from read_records(as_input(path, table), strict=True)
 
 
 def _warn_of_left_out(folder: Path) -> None:

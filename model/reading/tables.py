@@ -46,6 +46,7 @@ class TableReport:
     description: str = ""  # such as "semicolon, cp1252"
     rows: int = 0
     short_rows: int = 0  # those with fewer cells than the header
+    repeated_headers: int = 0  # rows that equal it, as in files that were joined
     prose: str | None = None  # the one column that is clearly prose
     header_fault: str = ""  # why its first line is no header, and what to do
 
@@ -163,9 +164,10 @@ class WholeRecord(NamedTuple):
 class DelimitedRows:
     """The rows of delimited text below its header, each with the number of its last line.
 
-    A short row has None for missing cells and is counted; a blank line is not a row. Raises
-    InputError, with the line, for a row that is too long or has too many cells, for a quote that is
-    not closed or swallows rows, and for a missing header or one of JSON or HTML.
+    A short row has None for missing cells. Rows that are short or repeat the header are counted; a
+    blank line is not a row. Raises InputError, with the line, for a row that is too long or has too
+    many cells, for a quote that is not closed or swallows rows, and for a missing header or one of
+    JSON or HTML.
 
     read: returns about as many characters as asked for, fewer if no more have arrived, "" at the
     end. lines: opens the whole text once more, as lines; None if it cannot be read twice.
@@ -206,6 +208,7 @@ class DelimitedRows:
                 if each.width < len(names):
                     row |= dict.fromkeys(names[each.width :])
                     self.table.short_rows += 1
+                self.table.repeated_headers += cells == names
                 yield each.line, row
         if not names:
             raise InputError(f"{self.table.location}: the input is empty: not even a header")

@@ -226,7 +226,9 @@ def describe_table(table: TableReport, keys: Mapping[str, tuple[str | None, str]
     columns = [f"{what} column {key!r} ({option})" for what, (key, option) in keys.items()]
     rows = "1 row" if table.rows == 1 else f"{table.rows:,} rows"
     short = f"{table.short_rows:,} with too few cells" if table.short_rows else ""
-    parts = [table.description, rows, short, *columns]
+    repeated = table.repeated_headers
+    headers = f"{repeated:,} {'repeats' if repeated == 1 else 'repeat'} the header" * bool(repeated)
+    parts = [table.description, rows, short, headers, *columns]
     return f"{table.location}: {', '.join(filter(None, parts))}"
 
 

@@ -158,13 +158,14 @@ def test_odd_classes_are_reported(tmp_path, caplog):
     train = tmp_path / "train.csv"
     train.write_text("text,label\na,good\nb,Good\nc,bad\ntext,label\nd,fair\n")
     val = write(tmp_path / "val.jsonl", rows_of("good", "bad"))
+    caplog.set_level(logging.INFO)
     read_labelled_sets([train, val])
     warned = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
     assert warned == [
-        f"{train}, row 5: repeats the header, as in files that were joined",
         f"{train}: the classes 'Good', 'good' differ only in case or space",
         f"{val}: has no text of 'fair', 'Good', 'label'",
     ]
+    assert f"{train}: comma, UTF-8, 5 rows, 1 repeats the header, " in caplog.text
 
 
 def test_a_folder_with_pos_and_neg_is_a_set(tmp_path):
