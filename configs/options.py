@@ -5,6 +5,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -101,11 +102,15 @@ def refuse_launcher_options(arguments: Sequence[str]) -> None:
 
 
 def without_excluded(config: RunConfig, arguments: Sequence[str]) -> RunConfig:
-    """Drop a value of the file if the command line gives the key that excludes it."""
-    names = {word.split("=")[0].lstrip("-").replace("-", "_") for word in arguments}
+    """Drop a value of the file if the command line gives a value to the key that excludes it."""
+    given = {}
+    for word, following in pairwise([*arguments, ""]):
+        name, equals, value = word.partition("=")
+        given[name.lstrip("-").replace("-", "_")] = value if equals else following
     for section, one, other in EXCLUSIVE:
         for mine, excluded in ((one, other), (other, one)):
-            if f"{section}.{mine}" in names and f"{section}.{excluded}" not in names:
+            is_set = given.get(f"{section}.{mine}", "None") != "None"
+            if is_set and f"{section}.{excluded}" not in given:
                 changed = replace(getattr(config, section), **{excluded: None})
                 config = replace(config, **{section: changed})
     return config

@@ -38,7 +38,7 @@ class PlanOptions:
     gpus: PositiveInt | None = None
     """Number of GPUs; more than the cluster has, if it has a network. Default: all."""
     lanes_per_gpu: PositiveInt | None = None
-    """Lanes of a GPU, on average. Default: those of the TOML file, rounded up."""
+    """Lanes of a GPU, on average. Default: the GPUs share those of the TOML file."""
     measured: tuple[Path, ...] = ()
     """Run directories, 5 or more: also predict the step by regression on their steps."""
     output: Path | None = None

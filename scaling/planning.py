@@ -42,13 +42,14 @@ class Plan:
         text: TextSize,
         lanes_per_gpu: int | None = None,
     ):
-        """lanes_per_gpu: on average; absent, those of the config, rounded up."""
+        """lanes_per_gpu: on average; absent, the GPUs share the lanes of the config."""
         total = run.data.total_lanes(gpus)
         if lanes_per_gpu is None and total < gpus:
             raise InputError(f"data.lanes is {total}, fewer than {gpus} GPUs")
         self.cluster, self.run, self.gpus, self.text = cluster, run, gpus, text
         self.pools = cluster.first_gpus(gpus)
-        self.lanes = gpus * (lanes_per_gpu or -(-total // gpus))
+        self.lanes = gpus * lanes_per_gpu if lanes_per_gpu else total
+        self.rounded_lanes = gpus * -(-self.lanes // gpus)  # if all had as many as the fullest
         self.precision = "bf16" if run.train.precision == "auto" else run.train.precision
         self.how = exchange_of(run)
         self.workload = Workload.of(run.model)
@@ -59,9 +60,9 @@ class Plan:
             lane_groups=run.parallel.lane_groups,
             gradient_bytes=self.how.bytes_per_parameter if gpus > 1 else 0.0,
         )
-        computing = [self._computing_seconds(pool) for pool in self.pools]
+        computing = [self._computing_seconds(pool, self.lanes) for pool in self.pools]
         self.step = step_time(
-            max(computing),
+            max(self._computing_seconds(pool, self.rounded_lanes) for pool in self.pools),
             self.workload.parameters,
             gpus,
             cluster.fabric(self.pools),
@@ -83,10 +84,10 @@ class Plan:
             return 1 / self.gpus
         return pool.node.operations_per_second / sum(p.operations_per_second for p in self.pools)
 
-    def _computing_seconds(self, pool: NodePool) -> float:
-        """Return the seconds of forward and backward of a window on a GPU of a pool."""
+    def _computing_seconds(self, pool: NodePool, total: int) -> float:
+        """Return the seconds of a window on a GPU of a pool, of `total` lanes on all GPUs."""
         window, groups = self.run.data.window, self.run.parallel.lane_groups
-        lanes, rate = self.lanes * self.fraction(pool), pool.node.operations_per_second
+        lanes, rate = total * self.fraction(pool), pool.node.operations_per_second
         products = self.workload.computing_seconds(lanes * window, rate)
         return products + 2 * window * groups * self._waiting(pool, lanes / groups)
 
@@ -153,7 +154,7 @@ class Plan:
         }
 
     def _pool_answers(self, pool: NodePool) -> dict[str, Any]:
-        lanes = round(self.lanes * self.fraction(pool))
+        lanes = round(self.rounded_lanes * self.fraction(pool))
         needed, available = self.memory.needed(lanes), pool.node.memory_bytes
         return {
             "device": pool.node.device,

@@ -110,7 +110,7 @@ class RunLog:
         if profile is not None:
             from .step_profiler import StepProfiler
 
-            self._profiler = StepProfiler(profile, run.profile, world, first_step)
+            self._profiler = StepProfiler(profile, run.profile, world, first_step, steps)
         if not self.enabled:
             return
         self._file = open(run.metrics, "a", encoding="utf-8")  # noqa: SIM115

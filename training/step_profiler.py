@@ -32,20 +32,29 @@ def parse_span(span: str) -> tuple[int, int]:
 class StepProfiler:
     """Writes a trace of some steps for each rank; on a GPU also a snapshot of its memory.
 
-    span: FIRST:LAST, both included. step: the last one taken so far.
+    span: FIRST:LAST, both included. step: the last one taken so far. last: that of the training.
     """
 
-    def __init__(self, span: str, folder: Path, world: World, step: int):
-        self.first, self.last = parse_span(span)
+    def __init__(self, span: str, folder: Path, world: World, step: int, last: int):
+        begin, end = parse_span(span)
+        self.steps = range(max(begin, step + 1), min(end, last) + 1)
         self.folder, self.world = folder, world
         self._profile: profile | None = None
+        has_earlier = begin <= last and folder.exists()  # from before the resume
+        if world.is_main and not self.steps and not has_earlier:
+            log.warning(
+                "log.profile is %s, but the training goes from step %d to step %d; "
+                "no step is recorded",
+                *(span, step, last),
+            )
         self.advance(step)
 
     def advance(self, step: int) -> None:
         """Begin or end the recording after a step, if that is due."""
-        if self._profile is not None and step >= self.last:
+        is_due = step + 1 in self.steps
+        if self._profile is not None and not is_due:
             self.close()
-        elif self._profile is None and step + 1 == self.first:
+        elif self._profile is None and is_due:
             self._begin()
 
     def _begin(self) -> None:

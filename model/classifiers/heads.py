@@ -99,5 +99,5 @@ def class_probabilities(logits: Tensor, *, exclusive: bool) -> Tensor:
 def build_heads(config: HeadsConfig, features: int, classes: int, seed: int) -> Heads:
     """Build initialised heads; equal seeds give equal parameters."""
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # not those of the GPUs, too
         return Heads(config, features, classes)

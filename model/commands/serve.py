@@ -4,6 +4,7 @@ mlstm-sentiment serve
 mlstm-sentiment serve --model runs/tour --port 8001
 """
 
+import logging
 import secrets
 from argparse import Namespace
 from collections.abc import Callable
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from ..classifiers.sentiment_classifier import SentimentClassifier
 
 HOST = "127.0.0.1"  # no other machine can reach it
+
+log = logging.getLogger(__name__)
 
 
 def add_options(parser: Parser) -> None:
@@ -72,13 +75,25 @@ def run(options: Namespace) -> None:
                 batcher.run(is_serving)
 
 
-def load(options: Namespace) -> tuple[bytes, Callable[[list[str]], list[Record]] | None]:
-    """Return a model's page, and a function from texts to rows, or None without a classifier."""
+def load(options: Namespace) -> tuple[bytes | None, Callable[[list[str]], list[Record]] | None]:
+    """Return a model's page, and a function from texts to rows, or None without a classifier.
+
+    The page is None if it cannot compute the model. Raises InputError if that leaves nothing to
+    serve, or --neuron without effect.
+    """
     from ..classifiers.sentiment_classifier import SentimentClassifier
-    from ..demo import demo_page
+    from ..demo import check_computable, demo_page
 
     loaded, fitted = load_shown(options)
-    page = demo_page(loaded, fitted, options.title, unit=options.neuron).encode()
+    try:
+        check_computable(loaded)
+    except InputError as error:
+        if fitted is None or options.neuron is not None:
+            raise
+        log.warning("warning: %s. There is no page; POST /classify works", error)
+        page = None
+    else:
+        page = demo_page(loaded, fitted, options.title, unit=options.neuron).encode()
     if fitted is None:
         return page, None
     classify = rows_of_texts(SentimentClassifier(loaded, fitted).fit())

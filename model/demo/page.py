@@ -59,7 +59,7 @@ def demo_page(
     loaded: LoadedModel, classifier: Fitted | None, title: str, *, unit: int | None = None
 ) -> str:
     """Return the page that `write_demo` writes."""
-    _check(loaded)
+    check_computable(loaded)
     head = page_head(classifier)
     packed = _packed(loaded, head)
     script = "\n".join(_program(name) for name in ("encoding.js", "page.js"))
@@ -79,7 +79,7 @@ def demo_page(
     return fill(_program("page.html"), content)
 
 
-def _check(loaded: LoadedModel) -> None:
+def check_computable(loaded: LoadedModel) -> None:
     """Raise InputError unless the page can compute what the model computes."""
     cell = loaded.model.config.cell
     if cell != "mlstm":

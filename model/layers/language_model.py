@@ -248,7 +248,7 @@ def build_model(
     """
     follow_quota()
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # not those of the GPUs, too
         return LanguageModel(config, compute_dtype)
 
 

@@ -122,7 +122,7 @@ def refusal(status: int, message: str, headers: dict[str, str] | None = None) ->
 
 
 def application(
-    page: bytes,
+    page: bytes | None,
     submit: Callable[[Sequence[str]], "Future[list[AnswerRow]]"] | None,
     address: Address,
     token: str | None,
@@ -130,11 +130,13 @@ def application(
 ) -> ASGIApp:
     """Return the ASGI application.
 
-    submit: from texts to the future of their rows; None if the model has no classifier. token: what
-    every request must have, if anything.
+    page: None if it cannot compute the model. submit: from texts to the future of their rows; None
+    if the model has no classifier. token: what every request must have, if anything.
     """
 
     async def show_page(request: Request) -> Response:
+        if page is None:
+            raise HTTPException(404, "this model has no page; use POST /classify")
         length = {"Content-Length": str(len(page))}
         return StreamingResponse(_pieces(page), headers=length, media_type="text/html")
 

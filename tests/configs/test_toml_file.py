@@ -237,6 +237,14 @@ def test_the_command_line_displaces_what_it_excludes():
         RunOptions.from_command_line(["--train.epochs", "2", "--train.steps", "3"])
 
 
+@pytest.mark.parametrize("words", [["--train.epochs", "None"], ["--train.epochs=None"]])
+def test_none_displaces_nothing(words):
+    words = [*words, "--data.lanes-per-rank", "None"]
+    run = RunOptions.from_command_line(["--config", "configs/cpu_512.toml", *words]).run
+    assert (run.train.steps, run.train.epochs) == (5400, None)
+    assert (run.data.lanes, run.data.lanes_per_rank) == (64, None)
+
+
 NUMBERS = [
     (section.name, key.name)
     for section in fields(RunConfig)

@@ -210,9 +210,11 @@ def test_runs_that_hardly_differ_predict_finite_seconds():
         assert np.isfinite([kind.seconds(large), kind.mean_absolute_percentage_error]).all()
 
 
-def test_the_lanes_of_a_runs_config_are_divided_among_all_gpus_and_rounded_up():
+def test_the_lanes_of_a_runs_config_are_divided_among_all_gpus_and_rounded_up_for_one():
     of_config = ("--model", FIXTURE / "config.toml", "--cluster", CLUSTER)  # it has 4 lanes
-    assert [planned(*of_config, "--gpus", gpus)["lanes"] for gpus in (3, 4)] == [3 * 2, 4]
+    plans = [planned(*of_config, "--gpus", gpus) for gpus in (3, 4)]
+    assert [plan["lanes"] for plan in plans] == [4, 4]
+    assert [plan["groups"][0]["lanes_per_gpu"] for plan in plans] == [2, 1]
     with pytest.raises(InputError, match=r"data\.lanes is 4, fewer than 5 GPUs"):
         planned(*of_config, "--gpus", 5)
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from configs.toml_file import load_config, read_toml
+from data_utils.lanes import DataConfig
 from experiments.scaling.publication import explanation
 from model.errors import InputError
 from model.fused import memory_pool
@@ -195,6 +196,19 @@ def test_unequal_gpus_share_by_speed_or_evenly():
     same = [plan(two(2e13, 2e13), shares) for shares in ("measured", "even")]
     assert same[0].step == same[1].step
     assert same[0].efficiency == pytest.approx(same[0].step.efficiency)
+
+
+def test_lanes_that_do_not_divide_evenly_are_counted_once_and_computed_as_on_the_fullest_gpu():
+    """Of 128 lanes one of 127 GPUs has two, and all others wait for it."""
+    run = replace(with_parallel(shares="even"), data=DataConfig(lanes=128))
+    uneven = Plan(cluster("h200_nodes"), run, 127, EPOCH)
+    rounded = Plan(cluster("h200_nodes"), run, 127, EPOCH, lanes_per_gpu=2)
+    assert uneven.step == rounded.step
+    assert (uneven.lanes, rounded.lanes) == (128, 254)
+    assert uneven.steps == pytest.approx(Plan(cluster("h200_nodes"), run, 128, EPOCH).steps)
+    assert uneven.training_seconds == pytest.approx(rounded.training_seconds * 254 / 128)
+    assert uneven.efficiency < rounded.efficiency
+    assert uneven.answers()["groups"] == rounded.answers()["groups"]
 
 
 @pytest.mark.parametrize(("gpus", "nodes", "largest"), [(8, 1, 8), (9, 2, 8), (13, 6, 8)])

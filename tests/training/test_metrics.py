@@ -153,19 +153,36 @@ def steps_in(path):
 
 @pytest.mark.parametrize(
     ("span", "begins_after", "steps", "recorded"),
-    [("2:3", 0, 5, 2), ("1:1", 0, 2, 1), ("3:9", 2, 2, 2), ("1:2", 2, 2, None)],
+    [
+        ("2:3", 0, 5, 2),
+        ("1:1", 0, 2, 1),
+        ("3:9", 2, 2, 2),
+        ("1:4", 2, 4, 2),
+        ("1:2", 2, 2, None),
+        ("5:9", 2, 2, None),
+    ],
 )
-def test_the_steps_that_were_asked_for_are_recorded(tmp_path, span, begins_after, steps, recorded):
-    trainer = make_trainer()
-    with closing(StepProfiler(span, tmp_path / "profile", ALONE, begins_after)) as profiler:
-        for step in range(begins_after + 1, begins_after + 1 + steps):
+def test_the_steps_that_were_asked_for_are_recorded(
+    tmp_path, caplog, span, begins_after, steps, recorded
+):
+    trainer, last = make_trainer(), begins_after + steps
+    with closing(StepProfiler(span, tmp_path / "profile", ALONE, begins_after, last)) as profiler:
+        for step in range(begins_after + 1, last + 1):
             trainer.train(as_batch(make_window(), CPU))
             profiler.advance(step)
     trace = tmp_path / "profile" / "trace-rank-0.json"
     if recorded is None:
         assert not trace.parent.exists()
+        assert f"log.profile is {span}, but the training goes from step 2 to step 4" in caplog.text
     else:
         assert steps_in(trace) == recorded
+        assert "no step is recorded" not in caplog.text
+
+
+def test_after_a_resume_steps_that_were_recorded_are_not_missed(tmp_path, caplog):
+    StepProfiler("1:2", tmp_path, ALONE, 2, 4)
+    StepProfiler("1:2", tmp_path / "profile", World(1, 2, CPU), 2, 4)  # the main rank warns
+    assert not caplog.records
 
 
 @pytest.mark.parametrize("span", ["", "3", "3:2", "0:2", "a:b", "1:2:3", "-1:2", "1:99999999999"])
@@ -186,7 +203,7 @@ def test_a_run_writes_its_trace_and_the_same_rows_as_without(tmp_path):
 
 def test_a_trace_that_cannot_be_written_ends_no_training(tmp_path, caplog):
     (tmp_path / "profile").touch()
-    with closing(StepProfiler("1:1", tmp_path / "profile", ALONE, 0)) as profiler:
+    with closing(StepProfiler("1:1", tmp_path / "profile", ALONE, 0, 1)) as profiler:
         profiler.advance(1)
     assert "the training continues" in caplog.text
 
@@ -197,7 +214,7 @@ def test_on_a_gpu_memory_is_recorded_too(tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "_record_memory_history", lambda **call: calls.append(call))
     monkeypatch.setattr(memory, "_dump_snapshot", lambda path: calls.append(path))
     with closing(
-        StepProfiler("1:1", tmp_path, World(3, 4, torch.device("cuda", 1)), 0)
+        StepProfiler("1:1", tmp_path, World(3, 4, torch.device("cuda", 1)), 0, 1)
     ) as profiler:
         profiler.advance(1)
     expected = [{"max_entries": 100_000}, str(tmp_path / "memory-rank-3.pickle"), {"enabled": None}]

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import time
 from types import FrameType
 
@@ -17,7 +18,7 @@ class StopRequest:
     """A flag that SIGINT, SIGTERM or SIGHUP sets; a second one, seconds later, ends the process.
 
     A terminal and Slurm signal every process, and torchrun forwards its own signal to the workers
-    as well.
+    as well. Outside the main thread, where Python handles no signals, the flag is never set.
     """
 
     def __init__(self) -> None:
@@ -44,6 +45,8 @@ class StopRequest:
         return 0 if self.signal == signal.SIGTERM else 128 + int(self.signal or 0)
 
     def __enter__(self) -> "StopRequest":
+        if threading.current_thread() is not threading.main_thread():
+            return self
         for number in SIGNALS:
             by_nohup = number not in (signal.SIGINT, signal.SIGTERM)
             if not (by_nohup and signal.getsignal(number) is signal.SIG_IGN):

@@ -112,7 +112,8 @@ def test_a_unit_that_never_moves_is_no_division_by_zero():
     assert heads.scale.tolist() == [1.0, 1.0, 1.0]
 
 
-def test_a_seed_gives_the_same_heads_and_leaves_the_callers_random_numbers():
+def test_a_seed_gives_the_same_heads_and_leaves_the_callers_random_numbers(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", lambda seed: pytest.fail("GPUs were seeded"))
     before = torch.get_rng_state()
     first, again, other = (build_heads(CONFIG, 12, 3, seed).heads.weight for seed in (1, 1, 2))
     assert torch.equal(first, again)

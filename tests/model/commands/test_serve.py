@@ -18,10 +18,14 @@ import httpx
 import pytest
 
 from model import save_model
+from model.classifiers.classifier import save_classifier
 from model.commands.command_line import dispatch
 from model.errors import InputError
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 from model.text.profiles import text_profile
 from tests.house.pages import PAGES, commands_of
+from tests.model.classifiers.conftest import fitted
 from tests.support.runs import done, piped, run_shell
 
 PAGE = PAGES["docs/serve.md"]
@@ -94,6 +98,24 @@ def test_a_model_without_a_classifier_has_only_its_page(plain_model):
         assert "no classifier" in response.json()["error"]
         assert not reaches("127.0.0.2", server.port)
         assert server.end(signal.SIGINT) == (0, "")
+
+
+def test_a_model_that_the_page_cannot_compute_still_classifies(tmp_path):
+    config = ModelConfig(cell="gru", hidden_size=12, embedding_size=6)
+    save_model(tmp_path / "m", build_model(config, seed=3), text_profile("openai"), {})
+    command = ["serve", "--model", str(tmp_path / "m"), "--port", "0"]
+    with pytest.raises(InputError, match="its cell is gru; the page computes mlstm only"):
+        dispatch(command)  # there is no classifier
+    save_classifier(tmp_path / "m" / "classifier", fitted(tmp_path / "m"))
+    with pytest.raises(InputError, match="the page computes mlstm only"):
+        dispatch([*command, "--neuron", "1"])
+    with serving("--model", tmp_path / "m") as server:
+        response = server.client.get("/")
+        assert (response.status_code, "no page" in response.json()["error"]) == (404, True)
+        assert server.classify("good")[0]["label"] in ("bad", "good")
+        code, errors = server.end()
+        assert code == 0
+        assert "computes mlstm only. There is no page; POST /classify works\n" in errors
 
 
 def test_a_signal_ends_it_although_connections_are_open(plain_model):

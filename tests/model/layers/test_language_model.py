@@ -136,10 +136,11 @@ def test_a_model_made_directly_has_the_weights_that_its_seed_draws(cell):
     assert not torch.equal(other["embedding.weight"], direct["embedding.weight"])
 
 
-def test_building_does_not_change_the_global_generator():
+def test_building_does_not_change_the_global_generators(monkeypatch):
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", lambda seed: pytest.fail("GPUs were seeded"))
     build_model(ModelConfig(hidden_size=6), seed=9)
     assert torch.equal(torch.rand(3), expected)
 

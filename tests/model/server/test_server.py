@@ -64,6 +64,12 @@ def has_our_headers(response):
     assert "server" not in response.headers
 
 
+def test_without_a_page_texts_get_their_rows():
+    with served(page=None) as server:
+        refused(server.client.get("/"), 404, "this model has no page; use POST /classify")
+        assert server.post(["good"]).json() == {"results": [{"length": 4}]}
+
+
 def test_texts_get_their_rows_and_the_page_is_there(server):
     response = server.post(["good", "", "\N{GRINNING FACE}"])
     assert response.json() == {"results": [{"length": 4}, {"length": 0}, {"length": 1}]}

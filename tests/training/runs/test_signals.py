@@ -2,6 +2,7 @@
 
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -35,6 +36,17 @@ def test_a_signal_that_nohup_ignores_stays_ignored():
             assert not stop.requested
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_another_thread_than_the_main_one_hears_no_signals():
+    def is_requested():
+        with StopRequest() as stop:
+            return stop.requested
+
+    before = signal.getsignal(signal.SIGINT)
+    with ThreadPoolExecutor(1) as threads:
+        assert threads.submit(is_requested).result() is False
+    assert signal.getsignal(signal.SIGINT) == before
 
 
 def test_a_second_request_ends_the_process(monkeypatch):
