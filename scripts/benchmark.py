@@ -20,8 +20,10 @@ def main() -> None:
     options = command.parse_one_of(KINDS, __doc__)
     command.prepare_output(options.output)
     result = measure(options)
-    print_speeds(result)
-    command.report(result, options.output)
+    try:
+        print_speeds(result)
+    finally:  # the reader of stdout may leave
+        command.report(result, options.output)
 
 
 def measure(options: Any) -> dict[str, Any]:

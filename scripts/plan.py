@@ -11,8 +11,7 @@ from pathlib import Path
 import command
 
 from data_utils.corpus import corpus_files
-from model.commands.program import check_apart
-from model.files.storage import write_json
+from model.commands.program import check_apart, print_and_write
 from scaling.planner import PlanOptions, lines, make_plan
 
 
@@ -22,9 +21,7 @@ def main() -> None:
     corpus = corpus_files(options.corpus) if options.corpus is not None else []
     check_apart([options.cluster, Path(options.model), *corpus], [options.output])
     result = make_plan(options)
-    print("\n".join(lines(result)))
-    if options.output is not None:
-        write_json(options.output, result)
+    print_and_write(lines(result), result, options.output)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ python scripts/transfer.py --model runs/tour --train train.csv --val val.csv --t
     --output runs/tour/transfer
 """
 
+import logging
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,7 @@ def main() -> None:
     if options.output.is_file():
         raise InputError(f"--output {options.output}: is a file; name a folder")
 
+    from model.classifiers.fitted import find_classifier
     from transfer.experiment import run_transfer
 
     loaded, sets = options.read()
@@ -50,7 +52,7 @@ def main() -> None:
         untrained=options.untrained,
     )
     print_table(results)
-    print_summary(results, options)
+    print_summary(results, options, find_classifier(loaded))
 
 
 def print_table(results: dict[str, Any]) -> None:
@@ -75,14 +77,22 @@ def print_table(results: dict[str, Any]) -> None:
         print(f"{name:<36}{row['test_accuracy']:>8.4f}  {low:.4f} to {high:.4f}")
 
 
-def print_summary(results: dict[str, Any], options: Options) -> None:
-    """Print what was learnt, where the results are, and the command that uses them."""
+def print_summary(results: dict[str, Any], options: Options, default: Path | None) -> None:
+    """Print what was learnt, where the results are, and the command that uses them.
+
+    default: the classifier that the other commands use unless --classifier names one.
+    """
+    from model.classifiers.classifier import FOLDER, TRANSFER_FOLDER
     from transfer.summary import summarize
 
     print("", *summarize(results), "", f"written to {options.output}", sep="\n")
     words = ["python", "scripts/classify.py", "--model", str(options.model)]
-    if options.output != Path(options.model) / "transfer":
+    if default is None or not default.samefile(options.output / FOLDER):
         words += ["--classifier", str(options.output)]
+        if default is not None and options.output.name == TRANSFER_FOLDER:
+            logging.warning(
+                "warning: the other commands use %s; name the new one with --classifier", default
+            )
     print("next:", shlex.join([*words, "--text", "I love it."]))
 
 

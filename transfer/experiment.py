@@ -9,7 +9,16 @@ from typing import Any
 
 from data_utils.labelled import LabelledSet
 from data_utils.provenance import describe_origin
-from model.classifiers.classifier import CLASSIFIER_FILES, FOLDER, Classifier, save_classifier
+from model.classifiers.classifier import (
+    CLASSIFIER_FILES,
+    CONFIG_FILE,
+    FOLDER,
+    FORMAT_VERSION,
+    Classifier,
+    read_description,
+    save_classifier,
+)
+from model.classifiers.fitted import LOADERS, find_classifier
 from model.classifiers.separation import save_areas
 from model.errors import InputError
 from model.files.storage import check_replaceable, one_at_a_time, refusal, whole_folder, write_json
@@ -80,6 +89,7 @@ def run_transfer(
     if not any(text.strip() for text in sets[0].texts):
         raise InputError("every text of the training set is empty")
     with only_writer_of(output):
+        check_regression(find_classifier(loaded, output))
         check_replaceable(output / FOLDER, CLASSIFIER_FILES)
         cache = FeatureCache(output / "features", FeatureKind(pooling=pooling))
         transfer = fit_transfer(loaded, sets, cache, seed)
@@ -109,6 +119,14 @@ def only_writer_of(output: Path) -> Iterator[None]:
     output.mkdir(parents=True, exist_ok=True)
     with one_at_a_time(output / ".lock", busy):
         yield
+
+
+def check_regression(folder: Path | None) -> None:
+    """Raise InputError for a classifier that a transfer must not replace, such as tuned heads."""
+    if folder is None:
+        return
+    if read_description(folder / CONFIG_FILE, FORMAT_VERSION)["format_version"] in LOADERS:
+        raise InputError(f"{folder}: a fine-tuned classifier; name another folder with --output")
 
 
 def describe_task(loaded: LoadedModel, sets: Sequence[LabelledSet], seed: int) -> dict[str, Any]:

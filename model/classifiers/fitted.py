@@ -39,14 +39,14 @@ def find_classifier(loaded: LoadedModel, path: str | Path | None = None) -> Path
     """Return the folder of a classifier, None if there is none.
 
     path: the folder itself, the output folder of transfer.py or finetune.py, or a run directory.
-    None: `classifier/` of the model, else the one that was transferred into the model's run
-    directory.
+    None: `classifier/` of the model, else the one that was transferred into `transfer/` of the
+    model's run directory, or of a model directory without a run.
     """
     if path is not None:
         run = Path(path)
         places = [run, run / FOLDER, run / "model" / FOLDER]
     else:
-        run = loaded.folder.parent
+        run = loaded.folder.parent if loaded.folder.name == "model" else loaded.folder
         places = [loaded.folder / FOLDER]
     places.append(run / TRANSFER_FOLDER / FOLDER)
     return next((place for place in places if (place / CONFIG_FILE).is_file()), None)

@@ -285,7 +285,11 @@ class SentimentClassifier:
             raise InputError(f"no column {column!r}; the table has {present}")
         added = self(table[column]).to_frame().reindex(columns=added_names(self.fitted))
         names = OwnNames(list(added.columns)).of(list(map(str, table.columns)))
-        renamed = table.set_axis(names, axis=1)
+        labels = [
+            label if name == str(label) else name
+            for label, name in zip(table.columns, names, strict=True)
+        ]
+        renamed = table.set_axis(labels, axis=1)
         return renamed.assign(**{name: added[name].to_numpy() for name in added.columns})
 
     def encode(self, texts: Sequence[str]) -> EncodedTexts:

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from ..classifiers.rows import InputRow
 from ..errors import InputError
 from ..files.shipped import SHIPPED_MODELS, SOURCES_FILE, find_model
-from ..files.storage import write_json
 from ..reading.inputs import TableOptions, as_input
 from ..reading.labels import label_of, labelled_digest, log_order, log_set, ordered_classes
 from ..reading.progress import ProgressBar
@@ -33,7 +32,7 @@ from .command_line import (
     add_precision,
     add_reading,
 )
-from .program import check_apart, prepare_output
+from .program import check_apart, prepare_output, print_and_write
 
 if TYPE_CHECKING:
     from ..classifiers.comparison import Compared, ComparedTexts
@@ -94,7 +93,14 @@ def run(options: Namespace) -> None:
         compared.result["warnings"] = said
         comparisons.append(compared)
     agreements = agreement(comparisons)
-    print("\n".join(table([each.result for each in comparisons], agreements)))
+    result: dict[str, Any] = {
+        "texts": len(data.texts),
+        "labelled": data.labels is not None,
+        "models": [each.result for each in comparisons],
+        "agreement": agreements,
+        "origin": {"version": installed_version()},
+    }
+    print_and_write(table(result["models"], agreements), result, options.output)
     forced = [each.result["model"] for each in comparisons if each.result["never_neutral"]]
     if forced:
         log.info(
@@ -111,15 +117,6 @@ def run(options: Namespace) -> None:
             SOURCES_FILE,
             ", ".join(shipped),
         )
-    if options.output is not None:
-        result = {
-            "texts": len(data.texts),
-            "labelled": data.labels is not None,
-            "models": [each.result for each in comparisons],
-            "agreement": agreements,
-            "origin": {"version": installed_version()},
-        }
-        write_json(options.output, result)
 
 
 def read_test_texts(options: Namespace) -> "ComparedTexts":

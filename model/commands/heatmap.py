@@ -127,6 +127,7 @@ def show(traces: "UnitTraces", options: Namespace) -> None:
     units = "unit" if len(traces.units) == 1 else "units"
     for path in options.output:
         write(traces, path, options.palette)
+    for path in options.output:  # after all are written: the reader of stdout may leave
         print(f"{path}: {texts}, {units} {', '.join(map(str, traces.units))}")
     if options.ansi or not options.output:
         coloured = in_colours(options.ansi)

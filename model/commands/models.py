@@ -7,9 +7,8 @@ mlstm-sentiment models --output models.json
 from argparse import Namespace
 
 from ..files.shipped import describe_shipped, shipped_models
-from ..files.storage import write_json
 from .command_line import Parser, add_json_output
-from .program import prepare_output
+from .program import prepare_output, print_and_write
 
 
 def add_options(parser: Parser) -> None:
@@ -21,10 +20,10 @@ def run(options: Namespace) -> None:
     """Print a table and, if asked, write the full descriptions."""
     prepare_output(options.output)
     models = [describe_shipped(name) for name in shipped_models()]
+    lines = []
     for model in models:
         names = ", ".join([*model["aliases"], model["name"]])
         what = f"{model['architecture']['hidden_size']:,} units, {model['megabytes']} MB"
         answers = model["classes"][:1] + ["neutral"] * model["neutral"] + model["classes"][1:]
-        print(f"{names:<28} {what}{': ' * bool(answers)}{', '.join(answers)}")
-    if options.output is not None:
-        write_json(options.output, {"models": models})
+        lines.append(f"{names:<28} {what}{': ' * bool(answers)}{', '.join(answers)}")
+    print_and_write(lines, {"models": models}, options.output)

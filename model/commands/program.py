@@ -190,10 +190,20 @@ def check_apart(sources: Iterable[Path], outputs: Iterable[Path | None]) -> None
 
 
 def report(result: Mapping[str, Any], output: Path | None) -> None:
-    """Print a result for people and, if asked, write it as JSON."""
-    for name, value in result.items():
-        if not isinstance(value, Mapping):
-            print(f"{name:<24} {value:.4f}" if isinstance(value, float) else f"{name:<24} {value}")
-    if output is not None:
-        prepare_output(output)
-        write_json(output, result)
+    """Print a result for people, a line for each value, and, if asked, write it as JSON."""
+    lines = [
+        f"{name:<24} {value:.4f}" if isinstance(value, float) else f"{name:<24} {value}"
+        for name, value in result.items()
+        if not isinstance(value, Mapping)
+    ]
+    print_and_write(lines, result, output)
+
+
+def print_and_write(lines: Iterable[str], result: Mapping[str, Any], output: Path | None) -> None:
+    """Print the lines of a result and, if asked, write it as JSON, even if nobody reads them."""
+    try:
+        print(*lines, sep="\n")
+    finally:
+        if output is not None:
+            prepare_output(output)
+            write_json(output, result)

@@ -84,6 +84,26 @@ def test_a_part_of_train_is_held_out(work, call):
     assert "test" not in results
 
 
+def test_a_transfer_keeps_the_heads_and_shows_how_to_name_its_classifier(work, call, caplog):
+    train, val = ("--train", work / "train.csv"), ("--val", work / "val.csv")
+    done(call("finetune", *train, *val, "--output", work / "tuned", "--epochs", 1, "--freeze"))
+    options = (*train, *val, "--test", work / "val.csv", "--model")
+    for _ in range(2):  # it may replace its own
+        printed = done(
+            call("transfer", *options, work / "m", "--output", work / "m/transfer")
+        ).stdout
+        assert "--classifier" not in printed + caplog.text
+    options = (*options, work / "tuned", "--output")
+    printed = done(call("transfer", *options, work / "tuned/transfer")).stdout
+    assert f" --classifier {work}/tuned/transfer --text" in printed
+    assert f"use {work}/tuned/model/classifier; name the new one with" in caplog.text
+    for output in (work / "tuned", work / "tuned/model"):
+        assert_refused(
+            call("transfer", *options, output),
+            f"{work}/tuned/model/classifier: a fine-tuned classifier; name another folder",
+        )
+
+
 SEVERAL = ["--label-keys", "joy", "fear"]
 REFUSALS = [
     ("text,mood\nhi,a\nho,b\n", [], "row 2: none of the keys label"),

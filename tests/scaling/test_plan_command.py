@@ -18,7 +18,7 @@ from scaling.planning import Plan
 from scaling.regression import LINEAR, MeasuredRun, measured_run, planned_run, regress
 from scaling.workload import Workload
 from tests.scaling.conftest import PIECES
-from tests.support.runs import ROOT, done, run
+from tests.support.runs import ROOT, done, run, unread_stdout
 
 CLUSTER = ROOT / "configs/clusters/dgx1v_infiniband.toml"
 MIXED = ROOT / "configs/clusters/mixed_lab.toml"
@@ -43,6 +43,12 @@ def test_the_command_answers_what_it_is_asked(tmp_path):
     assert result["groups"][0]["largest_lanes_per_gpu"] >= 256
     for words in ("efficiency", "largest batch", "GPU hours", "dollars", "assumed:"):
         assert words in process.stdout
+
+
+def test_the_plan_is_written_even_if_nobody_reads_the_table(tmp_path, run_here):
+    with unread_stdout():
+        done(run_here("scripts/plan.py", *ISSUE, "--output", tmp_path / "plan.json"))
+    assert read_json(tmp_path / "plan.json")["gpus"] == 128
 
 
 def test_the_table_has_a_row_for_every_number_of_gpus():

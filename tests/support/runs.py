@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, redirect_stdout, suppress
 from pathlib import Path
 
 from tests.support.forked import RunningProcess, run_forked
@@ -52,6 +52,19 @@ def run(*command, env=None, timeout=120, **options):
     if options or at_start or not is_ours(command):
         return run_anew(*command, env=env, timeout=timeout, **options)
     return run_forked(command, ROOT, timeout, environment_of(env))
+
+
+@contextmanager
+def unread_stdout():
+    """Within this context, stdout is a pipe whose reader has left: every print fails."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with (
+        suppress(BrokenPipeError),  # of close: the stream still holds what could not be printed
+        closing(open(writer, "w", buffering=1)) as stream,
+        redirect_stdout(stream),
+    ):
+        yield
 
 
 def run_anew(*command, env=None, timeout=120, **options):

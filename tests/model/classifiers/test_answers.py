@@ -72,6 +72,8 @@ def test_a_frame_gets_columns(classifier):
         classifier.frame(table, "text")
     assert list(classifier(table["comment"]).to_frame().index) == list(table.index)
     assert list(classifier.frame(table[:0], "comment").columns) == list(answers.columns)
+    numbered = table.set_axis([0, "label"], axis=1)
+    assert list(classifier.frame(numbered, 0).columns) == [0, "input_label", *NAMES]
 
 
 def test_notebooks_show_tables_in_which_texts_are_text(classifier):

@@ -10,6 +10,7 @@ import torch
 
 from model import SentimentClassifier, SentimentFeaturizer, save_model
 from model.classifiers.classifier import Classifier, save_classifier
+from model.classifiers.fitted import find_classifier
 from model.errors import InputError
 from model.files.weights import load_model
 from model.inference.scoring import token_costs
@@ -224,6 +225,15 @@ def test_a_runs_own_transfer_is_found(small_model, folder, tmp_path):
     save_classifier(tmp_path / "run" / "model" / "classifier", fitted(folder))
     nearer = SentimentClassifier.from_pretrained(tmp_path / "run")
     assert nearer.fitted.threshold == 0.5
+
+
+def test_a_transfer_inside_a_model_directory_is_found_and_no_siblings(small_model, tmp_path):
+    save_model(tmp_path / "imported", small_model, text_profile("openai"), {})
+    loaded = load_model(tmp_path / "imported")
+    save_classifier(tmp_path / "transfer" / "classifier", fitted(loaded.folder))
+    assert find_classifier(loaded) is None
+    save_classifier(loaded.folder / "transfer" / "classifier", fitted(loaded.folder))
+    assert find_classifier(loaded) == loaded.folder / "transfer" / "classifier"
 
 
 @pytest.mark.parametrize("classifier", [None, "nowhere"])

@@ -19,6 +19,7 @@ from model.text.profiles import text_profile
 from model.text.split import encode_split
 from model.units.trace import trace
 from tests.conftest import emphatic
+from tests.support.runs import unread_stdout
 
 TEXTS = [review.text for review in synthetic_reviews(12, seed=1)]
 
@@ -114,6 +115,22 @@ def test_heatmap(loaded, tmp_path, layer, state):
     (each,) = trace(loaded.model, [loaded.tokens("good")], [3, 1], state=state, layer=layer)
     values = [character["values"] for character in shown["characters"]]
     np.testing.assert_allclose(values, each[2:6], rtol=1e-5)  # of "\n good ", the letters
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "models",
+        "evaluate --model {0} --data {1}",
+        "compare {0} --data {1}",
+        "heatmap --model {0} --neuron 1 --text good --output {1}.html",
+    ],
+)
+def test_files_are_written_even_if_nobody_reads_the_table(loaded, texts, tmp_path, words):
+    output = tmp_path / "found.json"
+    with unread_stdout(), pytest.raises(BrokenPipeError):
+        dispatch([*words.format(loaded.folder, texts).split(), "--output", str(output)])
+    assert json.loads(output.read_text())
 
 
 @pytest.mark.parametrize(
