@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 UNSURE, UNFAMILIAR, EMPTY = "unsure", "unfamiliar", "empty"
 OTHER_GROUPS, NO_GROUP = "(others)", "(none)"
-MOST_GROUPS = 1000  # counted separately
+MOST_GROUPS = 100_000  # counted separately
 SHOWN_GROUPS = 20  # printed, the largest
 LONGEST_NAME = 30  # characters of a group's name that are printed
+NAME_END = 13  # printed of each end of a longer name: its end may be all that identifies a URL
 Z = 1.959964  # of a 95 % interval
 MONTHS = (
     "jan(?:uary)?", "feb(?:ruary)?", "mar(?:ch)?", "apr(?:il)?", "may", "june?", "july?",
@@ -84,15 +85,27 @@ class Summary:
         return outcome
 
     def largest_groups(self) -> dict[str, Tally]:
-        """Return the largest groups, largest first, months in their order; others are added up."""
-        ordered = sorted(self.groups, key=lambda name: -self.groups[name].total())
-        if all(name == NO_GROUP or month_of(name) == name for name in ordered):
-            ordered.sort()
+        """Return the largest groups, largest first, months in their order; others are added up.
+
+        Of equally large months, the newest are returned.
+        """
+        size = {name: (tally.total(), month_of(name) or "") for name, tally in self.groups.items()}
+        ordered = sorted(size, key=size.__getitem__, reverse=True)
         ordered.sort(key=OTHER_GROUPS.__eq__)
-        shown = {name: self.groups[name] for name in ordered[:SHOWN_GROUPS]}
-        for name in ordered[SHOWN_GROUPS:]:
+        largest, others = ordered[:SHOWN_GROUPS], ordered[SHOWN_GROUPS:]
+        if all(name == NO_GROUP or month_of(name) == name for name in largest):
+            largest.sort()
+        shown = {name: self.groups[name] for name in largest}
+        for name in others:
             shown.setdefault(OTHER_GROUPS, Tally()).update(self.groups[name])
         return shown
+
+    @property
+    def limit_note(self) -> str:
+        """A sentence for people if there were too many groups to count each one; else empty."""
+        if len(self.groups) <= MOST_GROUPS:
+            return ""
+        return f"Only the first {MOST_GROUPS:,} groups are counted separately."
 
     def lines(self) -> list[str]:
         """Return the counts for people: a line, then one for each group."""
@@ -106,7 +119,7 @@ class Summary:
             return lines
         cells = [["by " + visible(str(self.by)), "rows", *map(visible, outcomes)]]
         for name, tally in self.largest_groups().items():
-            shown = name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 3]}..."
+            shown = name if len(name) <= LONGEST_NAME else f"{name[:NAME_END]}...{name[-NAME_END:]}"
             cells.append([visible(" ".join(shown.split())), f"{tally.total():,}"])
             cells[-1] += [f"{tally[outcome]:,}" for outcome in outcomes]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -114,7 +127,7 @@ class Summary:
             pairs = list(zip(row, widths, strict=True))
             first, *rest = pairs
             lines.append("  ".join([first[0].ljust(first[1]), *(c.rjust(w) for c, w in rest)]))
-        return lines
+        return [*lines, self.limit_note] if self.limit_note else lines
 
 
 def _part(tally: Tally, outcome: str) -> str:

@@ -173,7 +173,10 @@ def run(options: Namespace) -> None:
                 neutral=options.neutral,
             )
             write_rows(rows, writer, progress, counts.add)
-    counts.conclude(PLACE if options.input == "-" else options.input or "--text")
+    source = PLACE if options.input == "-" else options.input or "--text"
+    shard = options.shard
+    part = f" (shard {shard.number} of {shard.count})" if shard.count > 1 else ""
+    counts.conclude(f"{source}{part}")
 
 
 def batches_and_keys(
@@ -182,7 +185,8 @@ def batches_and_keys(
     """Return the batches of the input and the keys of its rows, as far as they are known.
 
     The first batch is read here, before a model is loaded, so that its faults are reported early.
-    Standard input is not waited for. Raises InputError if the column of groups is not a key.
+    Standard input is not waited for. Raises InputError if the column of groups is not a key; at
+    the end of standard input this is a warning, since its rows have been answered.
     """
     batches, first = read_batches(options, key, position), list[InputRow]()
     if options.input != "-":
@@ -192,7 +196,17 @@ def batches_and_keys(
     if options.by and keys and options.by not in keys:
         present = ", ".join(map(repr, keys))
         raise InputError(f"--by {options.by}: no such column; the input has {present}")
-    return batches, keys
+    return batches if keys or not options.by else looking_for(options.by, batches), keys
+
+
+def looking_for(by: str, batches: Iterable[list[InputRow]]) -> Iterator[list[InputRow]]:
+    """Yield the batches; warn at their end if no row has the column of groups."""
+    is_found = False
+    for batch in batches:
+        is_found = is_found or any(by in row.record for row in batch)
+        yield batch
+    if not is_found:
+        log.warning("--by %s: no row has such a column; name one that the rows have", by)
 
 
 class Counts:

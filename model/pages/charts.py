@@ -42,26 +42,31 @@ def share_bar(share: Share, kind: str = "high") -> str:
     return _svg("share", share.in_words, drawn)
 
 
-def time_chart(points: Sequence[Share], description: str) -> str:
-    """Return shares over time: a line, a dot for each, whiskers over their intervals."""
+def time_chart(points: Sequence[Share], times: Sequence[int], description: str) -> str:
+    """Return shares over time: a line, a dot for each, whiskers over their intervals.
+
+    times: when each point is, in any unit, in ascending order; at least two.
+    """
     drawn = []
     for level in (0.0, 0.5, 1.0):
         y = _height(level)
         drawn.append(f'<line class="grid" x1="11%" x2="100%" y1="{y}" y2="{y}" />')
         drawn.append(f'<text class="left" x="10%" y="{y}" dy=".35em">{level:.0%}</text>')
-    places = [_place(number, len(points)) for number in range(len(points))]
+    span = times[-1] - times[0]
+    places = [_percent(0.16 + 0.79 * (time - times[0]) / span) for time in times]
     for (x, one), (after, other) in zip(
         zip(places, points, strict=True), zip(places[1:], points[1:], strict=True), strict=False
     ):
         ends = f'x1="{x}" y1="{_height(one.value)}" x2="{after}" y2="{_height(other.value)}"'
         drawn.append(f'<line class="trend" {ends} />')
-    step = -(-len(points) // LABELS)
-    for number, (x, point) in enumerate(zip(places, points, strict=True)):
+    step, next_label = -(-(span + 1) // LABELS), times[0]
+    for time, x, point in zip(times, places, points, strict=True):
         name = html.escape(point.name)
         drawn += _whisker(x, point, is_upright=True)
         title = f"<title>{name}: {point.in_words} of {point.rows:,}</title>"
         drawn.append(f'<circle cx="{x}" cy="{_height(point.value)}" r="4">{title}</circle>')
-        if number % step == 0:
+        if time >= next_label:
+            next_label = time + step
             drawn.append(f'<text class="under" x="{x}" y="98%">{name}</text>')
     return _svg("time", description, drawn)
 
@@ -72,10 +77,6 @@ def _whisker(at: str, share: Share, *, is_upright: bool) -> list[str]:
         return [f'<line class="whisker" x1="{at}" x2="{at}" y1="{low}" y2="{high}" />']
     low, high = _percent(share.low), _percent(share.high)
     return [f'<line class="whisker" x1="{low}" x2="{high}" y1="{at}" y2="{at}" />']
-
-
-def _place(number: int, count: int) -> str:
-    return _percent(0.55 if count == 1 else 0.16 + 0.79 * number / (count - 1))
 
 
 def _height(value: float) -> str:

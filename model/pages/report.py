@@ -44,6 +44,7 @@ class ReportRow(NamedTuple):
     outcome: str
     probability: float
     place: int
+    whole: int  # hash of the whole text, of which `text` may be the beginning
 
 
 class Report:
@@ -76,7 +77,8 @@ class Report:
         """Take a classified row, and what became of it."""
         text = row.get(self._text_name())
         plain = visible(" ".join(without_tags("" if text is None else str(text)).split()))
-        shown = ReportRow(plain[:LONGEST], outcome, row["probability"] or 0.0, self._count)
+        probability = row["probability"] or 0.0
+        shown = ReportRow(_cut(plain, LONGEST), outcome, probability, self._count, hash(plain))
         self._count += 1
         if len(self._rows) < ROWS:
             self._rows.append(shown)
@@ -93,9 +95,11 @@ class Report:
 
     def _keep_clearest(self, row: ReportRow) -> None:
         is_positive = row.outcome == self._classifier.classes[1]
+        if is_positive != (row.probability > self._classifier.fitted.threshold):
+            return  # the label was corrected, or is by another threshold
         clear = row.probability if is_positive else 1 - row.probability
         heap = self._clearest[is_positive]
-        if all(row.text != other.text for _, _, other in heap):
+        if all(row.whole != other.whole for _, _, other in heap):
             item = (clear, -row.place, row)
             (heapq.heappush if len(heap) < CLEAREST else heapq.heappushpop)(heap, item)
 
@@ -178,13 +182,14 @@ class Report:
             return ""
         months = self._dates.months()
         undated = months.pop(None, Tally()).answered
-        if len(months) < 2:
-            return ""
         positive = self._summary.outcomes[0]
         points = [share_of(months[m], positive, m) for m in sorted(filter(None, months))]
         points = [point for point in points if point.rows]
+        if len(points) < 2:
+            return ""
+        times = [12 * int(p.name[:4]) + int(p.name[5:]) for p in points]
         column = _safe(self._dates.key)
-        chart = time_chart(points, f"share of {positive} texts by month")
+        chart = time_chart(points, times, f"share of {positive} texts by month")
         rows = [(p.name, f"{p.rows:,}", p.in_words) for p in points]
         table = _table(("month", "#texts", f"#{_safe(positive)}"), rows)
         hints = [ORDER_UNKNOWN] if self._dates.day_first is None else []
@@ -207,7 +212,9 @@ class Report:
             rows.append((_cell(visible(name)), f"{share.rows:,}", said, bar))
         names = ("group", "#texts", f"#{_safe(positive)}", "")
         title = f"Share of {_safe(positive)} texts by {_safe(str(self._summary.by))}"
-        return _panel(title, _table(names, rows, last="bar-cell"))
+        note = self._summary.limit_note
+        said = f'<p class="hint">{note}</p>' if note else ""
+        return _panel(title, _table(names, rows, last="bar-cell") + said)
 
     def _clearest_texts(self) -> str:
         heaps = [sorted(heap, reverse=True) for heap in reversed(self._clearest)]
@@ -298,7 +305,11 @@ def _safe(text: str) -> str:
 
 
 def _cell(text: str) -> str:
-    return html.escape(text if len(text) <= LONGEST_CELL else f"{text[:LONGEST_CELL]}\u2026")
+    return html.escape(_cut(text, LONGEST_CELL))
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}\u2026"
 
 
 def _panel(title: str, body: str) -> str:

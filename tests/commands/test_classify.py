@@ -582,6 +582,24 @@ def test_counts_and_report_are_those_of_all_rows_after_an_interruption(
     assert reports["whole"] == reports["cut"]
 
 
+@pytest.mark.parametrize(("by", "warns"), [("Product", True), ("product", False)])
+def test_a_missing_column_of_groups_is_reported_at_the_end_of_standard_input(
+    classify, monkeypatch, caplog, by, warns
+):
+    with standard_input(monkeypatch, b'{"text": "a"}\n{"text": "b", "product": 1}\n'):
+        assert len(json_rows(classify("--input", "-", "--by", by).stdout)) == 2
+    assert ("--by Product: no row has such a column" in caplog.text) is warns
+
+
+def test_the_report_of_a_shard_says_so(classify, tmp_path):
+    export(tmp_path / "in.csv", count=4)
+    page = tmp_path / "page.html"
+    words = ("--input", tmp_path / "in.csv", "--text-key", "comment", "--report", page)
+    for shard, title in [("2/2", "in.csv (shard 2 of 2) say"), ("1/1", "in.csv say")]:
+        assert classify(*words, "--shard", shard).returncode == 0
+        assert f"What the texts in {title}" in page.read_text()
+
+
 def test_unsure_texts_are_neutral_if_asked_for(classify):
     words = ("--text", "I like it.", "--unsure", "0", "1")
     plain, neutral = (json.loads(classify(*words, *more).stdout) for more in ([], ["--neutral"]))

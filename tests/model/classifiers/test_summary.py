@@ -7,8 +7,16 @@ from types import SimpleNamespace
 import pytest
 from scipy.stats import binomtest
 
+from model.classifiers import summary as summaries
 from model.classifiers.classifier import Classifier
-from model.classifiers.summary import OTHER_GROUPS, DateColumn, Summary, Tally, month_of
+from model.classifiers.summary import (
+    OTHER_GROUPS,
+    SHOWN_GROUPS,
+    DateColumn,
+    Summary,
+    Tally,
+    month_of,
+)
 
 TWO = Classifier(None, 0.0, ("negative", "positive"), 0, 1, "")
 
@@ -82,7 +90,27 @@ def test_small_groups_are_added_up():
     shown = summary.largest_groups()
     assert list(shown)[-1] == OTHER_GROUPS
     assert sum(tally.total() for tally in shown.values()) == 3002
+    assert next(iter(shown)).endswith("y")  # the largest, although it came last
     assert "\x1b" not in "".join(summary.lines())
+
+
+def test_more_groups_than_are_counted_are_reported(monkeypatch):
+    monkeypatch.setattr(summaries, "MOST_GROUPS", 3)
+    summary = Summary(TWO, "id")
+    for number in range(3):
+        summary.add(row("positive", id=number))
+    assert not summary.limit_note
+    summary.add(row("positive", id=3))
+    assert summary.lines()[-1] == "Only the first 3 groups are counted separately."
+    assert summary.groups[OTHER_GROUPS].total() == 1
+
+
+def test_long_names_that_differ_at_their_end_are_printed_differently():
+    summary = Summary(TWO, "url")
+    for number in range(3):
+        summary.add(row("positive", url=f"https://www.example.com/products/{number}"))
+    names = [line.split()[0] for line in summary.lines()[2:]]
+    assert names == [f"https://www.e...om/products/{number}" for number in range(3)]
 
 
 @pytest.mark.parametrize(("count", "right"), [(10, 7), (500, 500), (3, 0), (0, 0)])
@@ -153,3 +181,13 @@ def test_dates_are_grouped_by_month():
     summary = Summary(TWO, "when")
     summary.add(row("positive", when="3/4/2024"))  # of which month is not known
     assert list(summary.groups) == ["3/4/2024"]
+
+
+@pytest.mark.parametrize("growth", [0, 1])
+def test_of_many_months_the_largest_are_shown_in_their_order(growth):
+    summary = Summary(TWO, "when")
+    months = [f"{2022 + n // 12}-{1 + n % 12:02}" for n in range(SHOWN_GROUPS + 10)]
+    for number, month in enumerate(months):
+        for _ in range(1 + growth * number):
+            summary.add(row("positive", when=f"{month}-05"))
+    assert list(summary.largest_groups()) == [*months[10:], OTHER_GROUPS]

@@ -8,11 +8,12 @@ import pytest
 from scipy.stats import binomtest
 
 from model import SentimentClassifier
+from model.classifiers import summary as summaries
 from model.classifiers.classifier import Classifier
 from model.classifiers.summary import Summary
 from model.files.weights import LoadedModel
 from model.pages.charts import Share, share_bar, stacked_bar, time_chart
-from model.pages.report import CLEAREST, ROWS, SET_APART, Report
+from model.pages.report import CLEAREST, LONGEST, ROWS, SET_APART, Report
 from model.text.profiles import text_profile
 from tests.model.pages.hostile import NASTY
 
@@ -138,12 +139,57 @@ def test_the_clearest_texts_are_shown_in_colour(classifier):
     sure = [r for r in rows if r["label"] and not r["unsure"] and not r["unfamiliar"]]
     ordered = sorted(sure, key=lambda row: row["probability"])
     quotes = re.findall(r'<blockquote class="mirror">(.*?)<footer>', page, re.DOTALL)
-    texts = [re.sub("<.*?>", "", quote) for quote in quotes]
+    texts = clearest_texts(page)
     chosen = [*ordered[::-1][:CLEAREST], *ordered[:CLEAREST]]
     assert texts == [row["comment"] for row in chosen]
     assert all(
         quote.count("<span class=") == len(t) for quote, t in zip(quotes, texts, strict=True)
     )
+
+
+def clearest_texts(page):
+    """The quoted texts without their colours: those of the positive rows first."""
+    quotes = re.findall(r'<blockquote class="mirror">(.*?)<footer>', page, re.DOTALL)
+    return [re.sub("<.*?>", "", quote) for quote in quotes]
+
+
+def test_a_corrected_text_is_not_one_of_the_clearest(classifier):
+    likely = {"unsure": False, "unfamiliar": False, "probability": 0.9}
+    rows = [
+        {"comment": "good", "label": "positive", **likely},
+        {"comment": "corrected", "label": "negative", **likely},
+    ]
+    _, page = report_of(classifier, rows)
+    assert clearest_texts(page) == ["good"]
+
+
+def test_long_texts_are_cut_visibly_and_differ_by_their_whole_text(classifier):
+    likely = {"label": "positive", "unsure": False, "unfamiliar": False}
+    begin = "a" * LONGEST
+    texts = [begin, begin + "b", begin + "c", begin + "b"]
+    rows = [
+        {"comment": text, "probability": 0.9 - n / 100, **likely} for n, text in enumerate(texts)
+    ]
+    _, page = report_of(classifier, rows)
+    assert clearest_texts(page) == [begin, begin + "\u2026", begin + "\u2026"]
+
+
+def test_more_groups_than_are_counted_are_reported(classifier, monkeypatch):
+    monkeypatch.setattr(summaries, "MOST_GROUPS", 2)
+    assert "Only the first 2 groups" in report_of(classifier, drawn(50), "product")[1]
+    monkeypatch.setattr(summaries, "MOST_GROUPS", 3)
+    assert "Only the first" not in report_of(classifier, drawn(50), "product")[1]
+
+
+@pytest.mark.parametrize("label", ["positive", None])
+def test_a_chart_over_time_needs_two_months_with_answers(classifier, label):
+    rows = [
+        {"comment": "a", "day": f"2024-0{month}-03", "label": answer, "probability": 0.9,
+         "unsure": False, "unfamiliar": False}
+        for month, answer in [(1, "positive"), (2, label)]
+    ]  # fmt: skip
+    _, page = report_of(classifier, rows)
+    assert ("by month" in page) is (label is not None)
 
 
 def test_memory_and_page_are_bounded(classifier):
@@ -186,8 +232,25 @@ def test_charts_are_drawn_in_percentages():
     assert 'width="25.00%"' in share_bar(month)
     assert 'x1="20.00%" x2="30.00%"' in share_bar(month)
     assert 'x="25.00%" width="75.00%"' in stacked_bar([("high", "a", 0.25), ("low", "b", 0.75)])
-    chart = time_chart([month, month._replace(name="<x>", value=1.0)], 'a "share"')
+    chart = time_chart([month, month._replace(name="<x>", value=1.0)], [1, 2], 'a "share"')
     assert chart.count("<circle") == 2
     assert chart.count('class="trend"') == 1
     assert "<x>" not in chart
     assert 'aria-label="a &quot;share&quot;"' in chart
+
+
+@pytest.mark.parametrize(
+    ("months", "places", "labels"),
+    [
+        ([1, 2, 3], [16, 55.5, 95], 3),
+        ([1, 2, 11], [16, 23.9, 95], 2),
+        ([1, 41, 42, 43, 44], [16, 89.49, 91.33, 93.16, 95], 2),  # labels do not overlap
+        (range(9), [16 + 79 * n / 8 for n in range(9)], 3),
+    ],
+)
+def test_a_chart_has_gaps_where_months_are_missing(months, places, labels):
+    points = [Share(f"{month}", 0.25, 0.2, 0.3, 40) for month in months]
+    chart = time_chart(points, months, "share")
+    drawn = [float(x) for x in re.findall(r'<circle cx="([\d.]+)%"', chart)]
+    assert drawn == pytest.approx(places, abs=0.01)
+    assert chart.count('class="under"') == labels
