@@ -167,6 +167,13 @@ def load_model(
     return LoadedModel(model, text_profile(rest.text_profile), folder, rest.provenance, tokenizer)
 
 
+def as_loaded(model: str | Path | LoadedModel, device: DeviceName = "auto") -> LoadedModel:
+    """Return a loaded model as it is; load any other, for products in fp32."""
+    if isinstance(model, LoadedModel):
+        return model
+    return load_model(model, compute_dtype=torch.float32, device=device)
+
+
 def adapted(
     loaded: LoadedModel, precision: Precision | None, device: DeviceName = "auto"
 ) -> LoadedModel:

@@ -407,3 +407,12 @@ def test_a_notebook_shows_a_coloured_text(tmp_path):
     shown.save(tmp_path / "heatmap.json")
     assert json.loads((tmp_path / "heatmap.json").read_text())["units"] == shown.traces.units
     assert len(heatmap(["good", "bad"], "default_small", neuron=7).traces.traces) == 2
+    with pytest.raises(InputError, match="palette is 'red'; known: green-red, blue-orange"):
+        heatmap("good", "default_small", palette="red")
+
+
+def test_a_model_may_be_named_and_units_are_a_list(loaded):
+    named, given = (read_texts(model, ["good"], [1]).traces[0] for model in (loaded.folder, loaded))
+    np.testing.assert_array_equal(named.values, given.values)
+    with pytest.raises(InputError, match=r"units is 1; give a list of units, such as \[0, 7\]"):
+        read_texts(loaded, ["good"], 1)
