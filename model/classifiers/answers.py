@@ -75,18 +75,24 @@ class Answer(dict[str, Any]):
 class Answers(list[Answer]):
     """The results for texts, in their order. A notebook shows them as a table.
 
-    index: the pandas index of the texts, if they had one.
+    index: the pandas index of the texts, if they had one. columns: the names of the results, which
+    a table has even without texts.
     """
 
-    def __init__(self, answers: Sequence[Answer] = (), index: Any = None):
+    def __init__(
+        self,
+        answers: Sequence[Answer] = (),
+        index: Any = None,
+        columns: Sequence[str] | None = None,
+    ):
         super().__init__(answers)
-        self._index = index
+        self._index, self._columns = index, columns
 
     def to_frame(self) -> Any:
         """Return a pandas DataFrame: a row for each text, a column for each result."""
         import pandas
 
-        return pandas.DataFrame(list(self), index=self._index)
+        return pandas.DataFrame(list(self), index=self._index, columns=self._columns)
 
     def _repr_html_(self) -> str:
         return str(self.to_frame()._repr_html_())

@@ -76,12 +76,17 @@ def fitted_digest(loaded: LoadedModel, path: str | Path | None = None) -> str:
 def load_fitted(loaded: LoadedModel, folder: Path, fix: str) -> Fitted:
     """Load a classifier; InputError, which ends with `fix`, if it belongs to another model."""
     description = read_description(folder / CONFIG_FILE, FORMAT_VERSION)
-    # A digest of the model in fp32, whatever its precision now; older digests may differ.
-    dtypes = {torch.float32, loaded.model.dtype}
-    if description.get("model_digest") not in [model_digest(loaded.model, t) for t in dtypes]:
-        raise InputError(f"{folder}: was fitted on another model, not on {loaded.folder}; {fix}")
+    check_model(loaded, description.get("model_digest"), folder, fix)
     load = LOADERS.get(description["format_version"], load_classifier)  # a regression
     return load(folder, loaded.model.config.hidden_size)
+
+
+def check_model(loaded: LoadedModel, digest: object, source: object, fix: str) -> None:
+    """Raise InputError, which ends with `fix`, if a classifier's digest is of another model."""
+    # A digest of the model in fp32, whatever its precision now; older digests may differ.
+    dtypes = {torch.float32, loaded.model.dtype}
+    if digest not in [model_digest(loaded.model, t) for t in dtypes]:
+        raise InputError(f"{source}: was fitted on another model, not on {loaded.folder}; {fix}")
 
 
 def own_classifier(loaded: LoadedModel, layer: int = -1, path: str | Path | None = None) -> Fitted:

@@ -9,20 +9,20 @@ from threading import RLock
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from ..errors import InputError
 from ..files.devices import DeviceName
-from ..files.weights import LoadedModel, adapted, load_model
+from ..files.weights import LoadedModel, adapted, as_loaded
 from ..inference.features import ModelOutput, features_in_order, prepare_weights, read_in_order
 from ..layers.config import Precision
+from ..reading.labels import number_in
 from ..reading.progress import ProgressBar
 from ..reading.records import Record
 from ..reading.texts import unicode_text
 from ..text.profiles import checked_texts, listed_texts
 from .answers import Answer, Answers, Predictions, added_names, answers_of
 from .classifier import CONFIG_FILE, FOLDER, checked_between, checked_threshold
-from .fitted import HOW_TO_FIT, Fitted, find_classifier, load_fitted
+from .fitted import HOW_TO_FIT, Fitted, check_model, find_classifier, load_fitted
 from .rows import InputRow, OwnNames
 from .stars import StarsClassifier
 
@@ -44,9 +44,11 @@ class SentimentClassifier:
     """Predicts the sentiment of texts: a language model, and a classifier on its features.
 
     Call it with one text or several for results by name, or use scikit-learn's methods with a list
-    of strings. Results are in the order of the texts, and independent of `batch_size`. Memory grows
-    with the bytes of the texts, not with texts times units. scikit-learn is needed only if it calls
-    this class. Raises InputError if there is no classifier, or if it was fitted on another model.
+    of strings. Calls and `frame` leave out HTML tags, as `classify` does; for all other methods
+    they count as text. Results are in the order of the texts, and independent of `batch_size`.
+    Memory grows with the bytes of the texts, not with texts times units. scikit-learn is needed
+    only if it calls this class. Raises InputError if there is no classifier, or if it was fitted on
+    another model.
 
     >>> classifier = SentimentClassifier.from_pretrained()
     >>> classifier("I love it, it works perfectly.")["label"]
@@ -130,9 +132,7 @@ class SentimentClassifier:
         y: labels. If they are numbers, as many different ones as there are classes, they become the
         names of the classes, in order. Raises InputError for other labels.
         """
-        loaded = self.model
-        if not isinstance(loaded, LoadedModel):
-            loaded = load_model(loaded, compute_dtype=torch.float32, device=self.device)
+        loaded = as_loaded(self.model, self.device)
         fitted = self._fitted(loaded)  # it belongs to a model in fp32
         loaded = adapted(loaded, self.precision, self.device)
         classes = named_classes(fitted.classes, y)
@@ -144,7 +144,7 @@ class SentimentClassifier:
         return self
 
     def _fitted(self, loaded: LoadedModel) -> Fitted:
-        classifier = self.classifier
+        classifier, fix = self.classifier, f"name that model, or fit one on this. {HOW_TO_FIT}"
         if classifier is None or isinstance(classifier, str | Path):
             folder = find_classifier(loaded, classifier)
             if folder is None:
@@ -153,10 +153,16 @@ class SentimentClassifier:
                     f"name the folder of one with --classifier, or use the shipped model "
                     f"`default`, which has one. {HOW_TO_FIT}"
                 )
-            fix = f"name that model, or fit one on this. {HOW_TO_FIT}"
             fitted = load_fitted(loaded, folder, fix)
-        else:
+        elif isinstance(classifier, Fitted):
             folder, fitted = loaded.folder, classifier
+            if fitted.model_digest:  # one that was never saved may have none
+                check_model(loaded, fitted.model_digest, "classifier", fix)
+        else:
+            raise InputError(
+                f"classifier is of type {type(classifier).__name__}; give the folder of one, or "
+                "the `fitted` of another SentimentClassifier"
+            )
         for name, value in (("threshold", self.threshold), ("unsure", self.unsure)):
             if value is not None and not fitted.is_binary:
                 how = "each has its own" if fitted.is_multilabel else "the likeliest is taken"
@@ -194,7 +200,7 @@ class SentimentClassifier:
     def predict(self, texts: Iterable[str]) -> np.ndarray:
         """Return a label per text: str [N], or the numbers that `fit` got. Never neutral.
 
-        Where a text may have several labels: int64 [N, C], 0 or 1.
+        Where a text may have several labels: int64 [N, C], 0 or 1. HTML tags count as text.
         """
         probabilities = self._found(texts, self.fitted.probabilities)
         choices = self.fitted.choose(probabilities)
@@ -203,7 +209,7 @@ class SentimentClassifier:
     def predict_proba(self, texts: Iterable[str]) -> np.ndarray:
         """Return the probability of each class, float64 [N, C].
 
-        A row sums to 1 unless a text may have several labels.
+        A row sums to 1 unless a text may have several labels. HTML tags count as text.
         """
         return self._of_each_class(self._found(texts, self.fitted.probabilities))
 
@@ -219,24 +225,31 @@ class SentimentClassifier:
     def score(self, texts: Iterable[str], y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy: the fraction of texts for which exactly the labels y are predicted.
 
-        Raises InputError if no label is one of the classes, or if one is missing.
+        Raises InputError if no label is one of the classes, or if one is missing, and for weights
+        that are not one number for each text, or all zero.
         """
         labels, predicted = checked_labels(y), self.predict(texts)
+        if not len(predicted):
+            raise InputError("no texts, so no accuracy; give at least one")
         if labels.shape != predicted.shape or _are_names(labels) != _are_names(predicted):
             raise InputError(
                 f"y is {labels.dtype} {list(labels.shape)}, the predictions are {predicted.dtype} "
                 f"{list(predicted.shape)}; give one label from classes_ for each text, or call "
                 "fit(texts, y) first so that your numbers become the classes"
             )
-        if not len(predicted):
-            raise InputError("no texts, so no accuracy; give at least one")
         if labels.ndim == 1 and not np.isin(labels, self.classes_).any():
             raise InputError(
                 f"y holds {str(labels[0])[:50]!r}, and none of the labels in classes_: "
                 f"{', '.join(map(str, self.classes_[:5]))}"
             )
-        right = labels == predicted
-        return float(np.average(right.reshape(len(right), -1).all(1), weights=sample_weight))
+        right = (labels == predicted).reshape(len(predicted), -1).all(1)
+        weights = np.ones(len(right)) if sample_weight is None else np.asarray(sample_weight)
+        if weights.shape != right.shape or not weights.sum() > 0:
+            raise InputError(
+                f"sample_weight has {weights.size:,} numbers, of sum {weights.sum():g}; give one "
+                f"for each of the {len(right):,} texts, not all zero"
+            )
+        return float(np.average(right, weights=weights))
 
     def neuron_values(self, texts: Iterable[str]) -> np.ndarray:
         """Return the value of the sentiment unit after each text, float32 [N].
@@ -271,6 +284,7 @@ class SentimentClassifier:
                 for text, row in zip(items, rows, strict=True)
             ],
             index=getattr(texts, "index", None) if hasattr(texts, "iloc") else None,
+            columns=["text", *names],
         )
 
     def frame(self, table: Any, column: str) -> Any:
@@ -280,6 +294,8 @@ class SentimentClassifier:
 
         >>> classifier.frame(comments, "comment")[["comment", "sentiment"]]  # doctest: +SKIP
         """
+        if not hasattr(table, "columns"):
+            raise InputError(f"a pandas DataFrame is needed; got {type(table).__name__}")
         if column not in table.columns:
             present = ", ".join(map(repr, table.columns))
             raise InputError(f"no column {column!r}; the table has {present}")
@@ -298,7 +314,7 @@ class SentimentClassifier:
         return EncodedTexts(encoded, list(map(self.loaded.tokenizer.encode, encoded)))
 
     def predict_all(self, texts: Iterable[str] | EncodedTexts) -> Predictions:
-        """Return all results from one pass over the texts, as arrays.
+        """Return all results from one pass over the texts, as arrays. HTML tags count as text.
 
         choices: int64 [N], indices into `classes`; [N, C], 0 or 1, if a text may have several.
         probabilities: float64 [N, C]. neuron: float32 [N], as `neuron_values`. stars: float64 [N],
@@ -430,7 +446,8 @@ class SentimentClassifier:
         return f"SentimentClassifier({classes}, unit {self.fitted.neuron}, {self.loaded!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_weights"}
+        left_out = ("_weights", "advance")  # prepared again; the caller's, who may not pickle it
+        return {name: value for name, value in vars(self).items() if name not in left_out}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
@@ -476,6 +493,8 @@ def _is_missing(label: Any) -> bool:
         return label is None or bool(label != label)
     except TypeError:  # comparing pandas's NA with itself gives NA
         return True
+    except ValueError:  # an array has no single truth value
+        return False
 
 
 def _are_names(labels: np.ndarray) -> bool:
@@ -497,7 +516,9 @@ def named_classes(classes: Sequence[str], labels: Any) -> np.ndarray:
         return np.array(classes)
     distinct = np.unique(checked)
     if distinct.dtype.kind in "biuf" and len(distinct) == len(classes):
-        return distinct
+        numbers = [number_in(name) for name in classes]  # perhaps in another order
+        are_names = set(numbers) == set(distinct.tolist())
+        return np.array(numbers, distinct.dtype) if are_names else distinct
     if set(map(str, distinct)) <= set(classes):
         names = np.array(classes)
         are_numbers = distinct.dtype.kind in "iu" and all(map(WHOLE.fullmatch, classes))

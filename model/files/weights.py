@@ -71,7 +71,7 @@ class LoadedModel:
 
 
 def save_model(
-    folder: Path,
+    folder: str | Path,
     model: LanguageModel,
     profile: TextProfile,
     provenance: Mapping[str, Any],
@@ -85,11 +85,14 @@ def save_model(
 
     provenance: where the model comes from, for JSON. quantized: store matrices as integers of
     `bits`, 8, 6 or 5. weights: an earlier copy of the model's; by default its present ones. Raises
-    InputError, with nothing written, if a weight is not finite.
+    InputError, with nothing written, if a weight is not finite, or the tokenizer another model's.
     """
-    assert tokenizer.vocabulary_size == model.config.resolved_vocabulary_size, (
-        "another model's tokenizer"
-    )
+    folder, size = Path(folder), model.config.resolved_vocabulary_size
+    if tokenizer.vocabulary_size != size:
+        raise InputError(
+            f"{folder}: the model has {size:,} tokens, but the tokenizer "
+            f"{tokenizer.vocabulary_size:,}; give the model's own, such as loaded.tokenizer"
+        )
     tensors = model.state_dict() if weights is None else weights
     check_finite(folder, tensors)
     folder.mkdir(parents=True, exist_ok=True)
@@ -162,6 +165,13 @@ def load_model(
     model = expected.to(chosen).eval()
     model.check_backend()
     return LoadedModel(model, text_profile(rest.text_profile), folder, rest.provenance, tokenizer)
+
+
+def as_loaded(model: str | Path | LoadedModel, device: DeviceName = "auto") -> LoadedModel:
+    """Return a loaded model as it is; load any other, for products in fp32."""
+    if isinstance(model, LoadedModel):
+        return model
+    return load_model(model, compute_dtype=torch.float32, device=device)
 
 
 def adapted(

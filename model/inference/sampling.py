@@ -11,6 +11,7 @@ import codecs
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -18,7 +19,7 @@ import torch
 
 from ..bounds import Bound, NonNegativeFloat, NonNegativeInt, PositiveInt, check_bounds
 from ..errors import InputError, is_whole
-from ..files.weights import LoadedModel
+from ..files.weights import LoadedModel, as_loaded
 from ..layers.language_model import LanguageModel
 from ..state import State
 from ..text.profiles import TextProfile
@@ -201,7 +202,7 @@ def generate(
 
 
 def continue_text(
-    loaded: LoadedModel,
+    loaded: str | Path | LoadedModel,
     prompt: str = "",
     config: SamplingConfig | None = None,
     *,
@@ -210,15 +211,16 @@ def continue_text(
 ) -> list[str]:
     """Return what a model writes after a prompt, one text for each sample.
 
-    loaded: from `load_model`. prompt: cleaned as the model's texts were; empty: the model begins a
-    text. config: None is `SamplingConfig()`. clamp: holds one unit at a value. Returns `samples`
-    texts, without the prompt. Raises InputError for a prompt that is no string, fewer samples than
-    one, or a unit that the model lacks.
+    loaded: a loaded model, or what `load_model` takes. prompt: cleaned as the model's texts were;
+    empty: the model begins a text. config: None is `SamplingConfig()`. clamp: holds one unit at a
+    value. Returns `samples` texts, without the prompt. Raises InputError for a prompt that is no
+    string, fewer samples than one, or a unit that the model lacks.
 
         continue_text(load_model("default"), "I thought", samples=2)
     """
     if not isinstance(prompt, str):
         raise InputError(f"the prompt is of type {type(prompt).__name__}; give one string")
+    loaded = as_loaded(loaded)
     pieces = generate(
         loaded.model,
         loaded.profile.opening(prompt),

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
+from ..errors import InputError
 from ..files.devices import DeviceName
 from ..files.storage import write_atomically, write_json
-from ..files.weights import LoadedModel, load_model
+from ..files.weights import LoadedModel, as_loaded
 from ..text.glyphs import glyph, visible
 from ..text.profiles import checked_texts
 from ..units.sentiment_traces import sentiment_traces
@@ -62,12 +62,12 @@ def heatmap(
 
     >>> heatmap("I loved it at first, then it broke.").save("heatmap.html")  # doctest: +SKIP
     """
-    if not isinstance(model, LoadedModel):
-        model = load_model(model, compute_dtype=torch.float32, device=device)
+    if palette not in PALETTES:
+        raise InputError(f"palette is {palette!r}; known: {', '.join(PALETTES)}")
     texts = [texts] if isinstance(texts, str) else checked_texts(texts)
     units = [] if neuron is None else [neuron]
     options: dict[str, Any] = {"classifier": classifier, "show_progress": False}
-    return Heatmap(sentiment_traces(model, texts, units, **options), palette)
+    return Heatmap(sentiment_traces(as_loaded(model, device), texts, units, **options), palette)
 
 
 def letters(trace: UnitTrace, limit: float) -> str:

@@ -16,7 +16,6 @@ from .tables import TableReport
 TEXT_KEYS = ("text", "sentence", "reviewText", "review")
 LABEL_KEYS = ("label", "sentiment", "overall")
 SURROGATE = "a lone surrogate, which UTF-8 cannot encode"
-NO_TEXT = (list, tuple, set, dict, bytes)
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +54,7 @@ def text_of(value: object, place: str) -> str | None:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     try:
-        if not isinstance(value, NO_TEXT):
+        if not hasattr(value, "__iter__"):
             return str(value)
         shown = reprlib.repr(value)
     except ValueError as error:  # a whole number of more digits than Python writes

@@ -16,6 +16,7 @@ from ..errors import InputError
 from ..files.weights import LoadedModel
 from ..inference.features import StateName
 from ..text.glyphs import visible
+from ..text.markup import without_tags
 from .unit_traces import UnitTraces, poles_of, read_texts
 
 MIN_AUC = 0.55  # of a unit or of its negative; below, neither end counts as positive
@@ -65,14 +66,18 @@ def sentiment_traces(
 
 
 def verdicts_of(loaded: LoadedModel, fitted: Fitted, texts: Sequence[str]) -> list[str]:
-    """Return the classifier's answer for each text: a label and its probability."""
-    predicted = SentimentClassifier(loaded, fitted).predict_all(texts)
+    """Return the classifier's answer for each text, HTML tags left out: label, probability."""
+    plain = list(map(without_tags, texts))  # as `classify` processes them
+    predicted = SentimentClassifier(loaded, fitted).predict_all(plain)
     answers = zip(predicted.choices, predicted.probabilities, strict=True)
     said = [_verdict(fitted, *answer) for answer in answers]
     if predicted.neutral is not None and predicted.is_neutral is not None:
         for n in np.flatnonzero(predicted.is_neutral):
             said[n] = f"classifier: {NEUTRAL} (probability of {NEUTRAL} {predicted.neutral[n]:.3f})"
-    return said
+    return [
+        words if text.strip() else "classifier: no answer without text"
+        for text, words in zip(plain, said, strict=True)
+    ]
 
 
 def _verdict(fitted: Fitted, chosen: Any, probabilities: Any) -> str:

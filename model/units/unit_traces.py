@@ -6,13 +6,14 @@ of a subword token has the values before the token: they belong to the previous 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..classifiers.fitted import Fitted
 from ..errors import InputError, is_whole
-from ..files.weights import LoadedModel, model_digest
+from ..files.weights import LoadedModel, as_loaded, model_digest
 from ..inference.features import StateName
 from ..layers.cells import layer_of
 from ..reading.progress import ProgressBar
@@ -100,7 +101,7 @@ class UnitTraces:
 
 
 def read_texts(
-    loaded: LoadedModel,
+    loaded: str | Path | LoadedModel,
     texts: Iterable[str],
     units: Sequence[int],
     *,
@@ -114,11 +115,11 @@ def read_texts(
 ) -> UnitTraces:
     """Return the values of units under every character of some texts.
 
-    loaded: from `load_model`. units: of one layer, from 0. top: number of further units: those
-    of `ranking`, in order, then those that vary most. state: "cell" or "hidden". layer: -1 is the
-    last. poles, polarities: as in UnitTraces. show_progress: on stderr. The values of the bytes
-    that the text profile adds around a text are left out. Raises InputError for a text that is
-    empty after cleaning, or a unit or layer that the model lacks.
+    loaded: a loaded model, or what `load_model` takes. units: of one layer, from 0. top: number of
+    further units: those of `ranking`, in order, then those that vary most. state: "cell" or
+    "hidden". layer: -1 is the last. poles, polarities: as in UnitTraces. show_progress: on stderr.
+    The values of the bytes that the text profile adds around a text are left out. Raises InputError
+    for a text that is empty after cleaning, or a unit or layer that the model lacks.
 
         traces = read_texts(load_model("amazon_1024"), ["so good"], units=[388])
         traces.traces[0].values  # [7, 1]: a row for each character
@@ -126,6 +127,7 @@ def read_texts(
     texts = checked_texts(texts)
     if not texts:
         raise InputError("no texts to read")
+    loaded = as_loaded(loaded)
     traced, missing = _first_units(units, top, ranking)
     profile, config = loaded.profile, loaded.model.config
     shown = [_shown(profile, text, number) for number, text in enumerate(texts, start=1)]
@@ -154,6 +156,8 @@ def _first_units(units: Sequence[int], top: int, ranking: Sequence[int]) -> tupl
     """Return the units that are known before any text is read, and how many are still to find."""
     if not is_whole(top) or top < 0:
         raise InputError(f"top is {top}; it must be 0 or above")
+    if not isinstance(units, Iterable):
+        raise InputError(f"units is {units!r}; give a list of units, such as [0, 7]")
     named = list(dict.fromkeys(units))
     if not named and not top:
         raise InputError("no units to trace; name one")

@@ -17,7 +17,7 @@ from tests.support.runs import ROOT, environment_of
 PAGE = PAGES["docs/cluster.md"]
 RECIPE = re.search(r"Save this as `labelling.py`:\n\n```python\n(.*?)```", PAGE, re.DOTALL)[1]
 JOIN = re.search(r"back in order:\n\n```text\n(.*?)```", PAGE, re.DOTALL)[1]
-TEXTS = ["I love it.", "It broke at once.", None, "", "The parcel came on a Tuesday.", 5.0]
+TEXTS = ["I love it.", "It broke at once.<br>", None, "", "The parcel came on a Tuesday.", 5.0]
 SBATCH = """#!/usr/bin/env bash
 # As Slurm does: the wrapped command once for every task of the array.
 for SLURM_ARRAY_TASK_ID in 1 2; do
@@ -48,9 +48,11 @@ def frames():
 def test_the_recipe_for_engines_answers_as_the_classifier_does(recipe):
     table = pd.concat(map(recipe.labelled, iter(frames())))  # as in mapInPandas
     classifier = SentimentClassifier.from_pretrained("default_small", precision="int8")
-    answers = classifier.predict_all(["" if t is None else str(t) for t in TEXTS])
-    np.testing.assert_allclose(table["probability"], answers.probabilities[:, 1], atol=1e-6)
-    assert list(table["unsure"]) == list(answers.unsure)
+    answers = classifier(TEXTS).to_frame()
+    expected = answers["probability"].astype(float)
+    np.testing.assert_allclose(table["probability"], expected, atol=1e-6)
+    assert list(table["unsure"].astype(object).fillna("")) == list(answers["unsure"].fillna(""))
+    assert list(table["unsure"].isna()) == [text in (None, "") for text in TEXTS]
     assert list(table) == ["id", "text", "probability", "unsure"]
     assert list(table["id"]) == list(range(len(TEXTS)))
 

@@ -34,6 +34,7 @@ def test_several_texts_get_a_list(classifier, kind):
     assert [answer["text"] for answer in answers] == TEXTS
     assert [answer["label"] for answer in answers] == classifier.predict(TEXTS).tolist()
     assert classifier([]) == []
+    assert list(classifier([]).to_frame()) == list(answers.to_frame()) == ["text", *NAMES]
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), pandas.NA, pandas.NaT, "", " \n", "<br>"])
@@ -51,7 +52,18 @@ def test_tags_are_left_out(classifier):
     assert classifier.predict_proba([marked["text"]])[0, 1] != plain["probability"]
 
 
-@pytest.mark.parametrize("value", [b"good", {"good": 1}, pandas.DataFrame({"a": TEXTS}), [["a"]]])
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"good",
+        {"good": 1},
+        pandas.DataFrame({"a": TEXTS}),
+        [["a"]],
+        [np.array(["a", "b"])],
+        [np.array(["a"])],
+        [pandas.Series(["a", "b"])],
+    ],
+)
 def test_anything_else_is_refused(classifier, value):
     with pytest.raises(InputError):
         classifier(value)
@@ -70,6 +82,8 @@ def test_a_frame_gets_columns(classifier):
     assert list(table.columns) == ["comment", "label"]
     with pytest.raises(InputError, match="no column 'text'; the table has 'comment', 'label'"):
         classifier.frame(table, "text")
+    with pytest.raises(InputError, match="a pandas DataFrame is needed; got list"):
+        classifier.frame(TEXTS, "text")
     assert list(classifier(table["comment"]).to_frame().index) == list(table.index)
     assert list(classifier.frame(table[:0], "comment").columns) == list(answers.columns)
     numbered = table.set_axis([0, "label"], axis=1)

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from model import SentimentClassifier, SentimentFeaturizer
 from model.classifiers.classifier import Classifier
+from model.classifiers.sentiment_classifier import named_classes
 from model.errors import InputError
 from model.files.weights import LoadedModel, load_model
 from model.reading import progress
@@ -113,6 +114,22 @@ def test_numbers_take_the_place_of_its_classes(folder):
         SentimentClassifier(folder).fit(TEXTS, ["neg", "pos"] * 3)
 
 
+@pytest.mark.parametrize(
+    ("classes", "labels", "expected"),
+    [
+        (("1", "0"), [0, 1, 0], [1, 0]),
+        (("1", "0"), [0.0, 1.0, 0.0], [1, 0]),
+        (("1", "10", "2"), [1, 2, 10], [1, 10, 2]),
+        (("1", "10", "2"), [3, 2, 10], [2, 3, 10]),  # not the names, so by position
+        (("False", "True"), [True, False], [False, True]),
+    ],
+)
+def test_numbers_that_are_the_names_of_the_classes_keep_their_order(classes, labels, expected):
+    named = named_classes(classes, labels)
+    assert named.tolist() == expected
+    assert named.dtype == np.array(labels).dtype
+
+
 def test_a_fold_may_lack_a_class_whose_name_is_a_number(small_model, tmp_path):
     """The classes are still numbers, so that labels can be compared with predictions."""
     fitted = Classifier(np.ones(12, np.float32), np.zeros(1), ("0", "1"), 4, 1, "")
@@ -171,6 +188,15 @@ def test_numbers_in_a_column_of_objects_are_numbers(folder):
 def test_the_accuracy_of_nothing_is_refused(folder):
     with pytest.raises(InputError, match="no texts"):
         SentimentClassifier(folder).fit(TEXTS, [0, 1] * 3).score([], [])
+    with pytest.raises(InputError, match="no texts"):
+        SentimentClassifier(folder).score([], [])
+
+
+@pytest.mark.parametrize("weights", [[1, 1], [0] * 6, [[1]] * 6, [float("nan")] * 6])
+def test_weights_that_do_not_fit_the_texts_are_refused(folder, weights):
+    classifier = SentimentClassifier(folder)
+    with pytest.raises(InputError, match=r"sample_weight has .*one for each of the 6 texts"):
+        classifier.score(TEXTS, ["good"] * 6, sample_weight=weights)
 
 
 @pytest.mark.parametrize("unsure", [0.5, (0.5,), (0.1, 0.2, 0.3)])

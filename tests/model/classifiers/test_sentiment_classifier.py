@@ -204,6 +204,29 @@ def test_a_classifier_of_another_model_is_refused(folder, tmp_path):
         SentimentClassifier.from_pretrained(folder, tmp_path / "other")
 
 
+def test_a_fitted_classifier_of_another_model_is_refused(folder):
+    own = fitted(folder)
+    for precision in ("fp32", "bf16", "int8"):
+        SentimentClassifier.from_pretrained(folder, own, precision=precision)
+    other = replace(own, model_digest="0" * 64)
+    with pytest.raises(InputError, match=r"^classifier: was fitted on another model.*name that"):
+        SentimentClassifier.from_pretrained(folder, other)
+
+
+@pytest.mark.parametrize("classifier", [5, SentimentClassifier()])
+def test_what_is_no_classifier_is_refused(folder, classifier):
+    message = f"classifier is of type {type(classifier).__name__}; give the folder of one"
+    with pytest.raises(InputError, match=message):
+        SentimentClassifier.from_pretrained(folder, classifier)
+
+
+def test_a_callers_progress_bar_does_not_prevent_pickling(folder):
+    classifier = SentimentClassifier.from_pretrained(folder, advance=lambda count: None)
+    restored = pickle.loads(pickle.dumps(classifier))
+    assert restored.advance is None
+    np.testing.assert_array_equal(restored.predict(TEXTS), classifier.predict(TEXTS))
+
+
 def test_a_classifier_for_another_size_is_another_models(folder, tmp_path):
     own = fitted(folder)
     longer = replace(own, coefficients=np.zeros(13, np.float32), model_digest="0" * 64)

@@ -289,7 +289,8 @@ def test_it_works_in_a_callers_inference_mode(small_model, tmp_path):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_it_works_whatever_the_callers_defaults_are(small_model, tmp_path, dtype):
-    loaded, fitted = LoadedModel(small_model, text_profile("openai"), tmp_path), make()
+    loaded = LoadedModel(small_model, text_profile("openai"), tmp_path)
+    fitted = replace(make(), model_digest=model_digest(small_model))
     expected = SentimentClassifier(loaded, fitted).predict_all(TEXTS)
     torch.set_default_dtype(dtype)
     try:

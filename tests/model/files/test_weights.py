@@ -249,6 +249,17 @@ def test_weights_that_do_not_fit_are_named(tmp_path):
             save_tensors(tmp_path / name, {"a": torch.zeros(1000)})
 
 
+def test_a_model_is_saved_to_a_folder_named_by_a_string(small_model, tmp_path):
+    save_model(str(tmp_path / "named"), small_model, text_profile("openai"), {})
+    assert model_digest(load_model(tmp_path / "named").model) == model_digest(small_model)
+
+
+def test_another_models_tokenizer_is_refused(subword_model, tmp_path):
+    with pytest.raises(InputError, match=r"the model has 400 tokens, but the tokenizer 256; give"):
+        save_model(tmp_path / "named", subword_model, text_profile("openai"), {})
+    assert not (tmp_path / "named").exists()
+
+
 @pytest.mark.parametrize("value", [torch.nan, -torch.inf])
 def test_weights_that_are_not_finite_are_not_written_over_finite_ones(
     folder, small_model, value, path

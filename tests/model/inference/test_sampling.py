@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
+from model import save_model
 from model.errors import InputError
 from model.files.weights import LoadedModel
 from model.inference.sampling import (
@@ -343,6 +344,13 @@ def test_a_prompt_that_is_not_a_string_is_refused(small_model, prompt):
     loaded = LoadedModel(small_model, text_profile("openai"), Path())
     with pytest.raises(InputError, match=f"the prompt is of type {type(prompt).__name__}"):
         continue_text(loaded, prompt)
+
+
+def test_a_model_may_be_named(small_model, tmp_path):
+    save_model(tmp_path / "named", small_model, text_profile("openai"), {})
+    loaded = LoadedModel(small_model, text_profile("openai"), Path())
+    short = SamplingConfig(length=5)
+    assert continue_text(tmp_path / "named", "I", short) == continue_text(loaded, "I", short)
 
 
 def test_a_transformers_unit_can_be_held_only_in_its_last_layer():

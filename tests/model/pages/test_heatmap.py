@@ -407,3 +407,21 @@ def test_a_notebook_shows_a_coloured_text(tmp_path):
     shown.save(tmp_path / "heatmap.json")
     assert json.loads((tmp_path / "heatmap.json").read_text())["units"] == shown.traces.units
     assert len(heatmap(["good", "bad"], "default_small", neuron=7).traces.traces) == 2
+    with pytest.raises(InputError, match="palette is 'red'; known: green-red, blue-orange"):
+        heatmap("good", "default_small", palette="red")
+
+
+def test_the_answer_leaves_out_html_tags_as_classify_does():
+    plain, marked = "It works.", '<p>It works.</p> <img alt="terrible" src="awful-waste.jpg">'
+    texts = [plain, marked, "<br>"]
+    shown = heatmap(texts, "default_small").traces.traces
+    assert shown[0].verdict == shown[1].verdict
+    assert shown[2].verdict == "classifier: no answer without text"
+    assert [trace.text for trace in shown] == texts
+
+
+def test_a_model_may_be_named_and_units_are_a_list(loaded):
+    named, given = (read_texts(model, ["good"], [1]).traces[0] for model in (loaded.folder, loaded))
+    np.testing.assert_array_equal(named.values, given.values)
+    with pytest.raises(InputError, match=r"units is 1; give a list of units, such as \[0, 7\]"):
+        read_texts(loaded, ["good"], 1)
