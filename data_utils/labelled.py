@@ -25,8 +25,9 @@ from model.reading.labels import (
 from model.reading.records import Record, read_records
 from model.reading.texts import LABEL_KEYS, TEXT_KEYS, KeyChooser, read_text, text_of
 
-# Next to and in pos/ and neg/: hidden files, lists, the texts that are read, those without a class.
-USUAL = re.compile(r"(.*/)?\..*|[^/]*|(pos|neg)/[^/]*\.txt|unsup/.*")
+# Files that need no warning: hidden ones, lists next to pos/ and neg/, texts without a class.
+USUAL = re.compile(r"(.*/)?\..*|[^/]*|unsup/.*")
+CLASS_FOLDERS = ("neg", "pos")
 NO, YES = ("0", "0.0", "false"), ("1", "1.0", "true")
 
 log = logging.getLogger(__name__)
@@ -187,7 +188,7 @@ def labelled_records(path: Path, table: TableOptions | None) -> Iterator[Record]
     """Yield the records of a file, or of a folder's pos/ and neg/."""
     if path.is_dir() and (path / "pos").is_dir() and (path / "neg").is_dir():
         _warn_of_left_out(path)
-        for name in ("neg", "pos"):
+        for name in CLASS_FOLDERS:
             for file in sorted((path / name).glob("*.txt")):
                 for record in read_records(as_input(file, table), strict=True, whole=True):
                     record["label"] = name
@@ -198,11 +199,10 @@ def labelled_records(path: Path, table: TableOptions | None) -> Iterator[Record]
 
 def _warn_of_left_out(folder: Path) -> None:
     """Warn of texts of other classes or other suffixes; those in unsup/ have no class."""
-    names = []
-    for path in folder.rglob("*.[tT][xX][tT]*"):
-        name = path.relative_to(folder).as_posix()
-        if not USUAL.fullmatch(name):
-            names.append(name)
+    read = {path for name in CLASS_FOLDERS for path in (folder / name).glob("*.txt")}
+    others = (path for path in folder.rglob("*.[tT][xX][tT]*") if path not in read)
+    names = [path.relative_to(folder).as_posix() for path in others]
+    names = [name for name in names if not USUAL.fullmatch(name)]
     if names:
         message = "%s: leaves out %s; only the .txt files in pos/ and neg/ are read"
         log.warning(message, folder, listed(sorted(names)))

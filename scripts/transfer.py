@@ -91,7 +91,7 @@ def print_summary(results: dict[str, Any], options: Options, default: Path | Non
         words += ["--classifier", str(options.output)]
         if default is not None and options.output.name == TRANSFER_FOLDER:
             logging.warning(
-                "warning: the other commands use %s; name the new one with --classifier", default
+                "the other commands use %s; name the new one with --classifier", default
             )
     print("next:", shlex.join([*words, "--text", "I love it."]))
 

@@ -33,7 +33,8 @@ class LogConfig:
     """Steps between rows; evaluations and the end of the run write one as well."""
     profile: str | None = None
     """First and last step to record with torch.profiler, such as 10:13. Every rank writes a trace
-    to profile/ in the run directory and, on a GPU, a snapshot of its memory. Default: none."""
+    to profile/ in the run directory and, on a GPU, a snapshot of its memory. A resume between the
+    two replaces the trace by one of the rest. Default: none."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "log.")

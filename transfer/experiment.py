@@ -89,7 +89,7 @@ def run_transfer(
     if not any(text.strip() for text in sets[0].texts):
         raise InputError("every text of the training set is empty")
     with only_writer_of(output):
-        check_regression(find_classifier(loaded, output))
+        refuse_other_classifier(find_classifier(loaded, output))
         check_replaceable(output / FOLDER, CLASSIFIER_FILES)
         cache = FeatureCache(output / "features", FeatureKind(pooling=pooling))
         transfer = fit_transfer(loaded, sets, cache, seed)
@@ -121,12 +121,14 @@ def only_writer_of(output: Path) -> Iterator[None]:
         yield
 
 
-def check_regression(folder: Path | None) -> None:
-    """Raise InputError for a classifier that a transfer must not replace, such as tuned heads."""
+def refuse_other_classifier(folder: Path | None) -> None:
+    """Raise InputError for a classifier that is no transfer's, such as tuned heads."""
     if folder is None:
         return
     if read_description(folder / CONFIG_FILE, FORMAT_VERSION)["format_version"] in LOADERS:
-        raise InputError(f"{folder}: a fine-tuned classifier; name another folder with --output")
+        raise InputError(
+            f"{folder}: is not a classifier of transfer.py; name another folder with --output"
+        )
 
 
 def describe_task(loaded: LoadedModel, sets: Sequence[LabelledSet], seed: int) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def load(options: Namespace) -> tuple[bytes | None, Callable[[list[str]], list[R
     except InputError as error:
         if fitted is None or options.neuron is not None:
             raise
-        log.warning("warning: %s. There is no page; POST /classify works", error)
+        log.warning("%s. There is no page; POST /classify works", error)
         page = None
     else:
         page = demo_page(loaded, fitted, options.title, unit=options.neuron).encode()

@@ -4,6 +4,7 @@ import heapq
 import html
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ TEMPLATE = Path(__file__).with_name("report.html")
 CLEAREST = 8  # texts of each class
 SET_APART = 20  # rows of each kind
 ROWS = 2000  # to search
+WIDEST_GAP = 6  # months; a longer one, as after a wrong date, is drawn as wide
 SAMPLE = 64  # rows by which the column of dates is found
 ORDER_UNKNOWN = (
     "No date shows whether the day or the month comes first; 3/4/2024 is taken as March 4."
@@ -44,7 +46,7 @@ class ReportRow(NamedTuple):
     outcome: str
     probability: float
     place: int
-    whole: int  # hash of the whole text, of which `text` may be the beginning
+    text_hash: int  # of the whole text, of which `text` may be the beginning
 
 
 class Report:
@@ -99,7 +101,7 @@ class Report:
             return  # the label was corrected, or is by another threshold
         clear = row.probability if is_positive else 1 - row.probability
         heap = self._clearest[is_positive]
-        if all(row.whole != other.whole for _, _, other in heap):
+        if all(row.text_hash != other.text_hash for _, _, other in heap):
             item = (clear, -row.place, row)
             (heapq.heappush if len(heap) < CLEAREST else heapq.heappushpop)(heap, item)
 
@@ -187,7 +189,9 @@ class Report:
         points = [point for point in points if point.rows]
         if len(points) < 2:
             return ""
-        times = [12 * int(p.name[:4]) + int(p.name[5:]) for p in points]
+        months_of_points = [12 * int(p.name[:4]) + int(p.name[5:]) for p in points]
+        gaps = (min(after - month, WIDEST_GAP) for month, after in pairwise(months_of_points))
+        times = list(accumulate(gaps, initial=0))
         column = _safe(self._dates.key)
         chart = time_chart(points, times, f"share of {positive} texts by month")
         rows = [(p.name, f"{p.rows:,}", p.in_words) for p in points]

@@ -26,7 +26,7 @@ COMPRESSIONS = {
     ".zst": (b"\x28\xb5\x2f\xfd", "zstd"),
     ".zip": (b"PK", "zip"),
 }
-# Of formats whose readers in Python end without an error at a stream that they cannot begin.
+# Python's own readers of these formats stop without an error at a stream that they cannot begin.
 DECOMPRESSORS: dict[str, Callable[[], Any]] = {
     ".bz2": bz2.BZ2Decompressor,
     ".xz": partial(lzma.LZMADecompressor, lzma.FORMAT_XZ),

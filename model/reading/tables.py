@@ -389,8 +389,8 @@ def names_columns(cells: Sequence[str]) -> bool:
 def probable_delimiter(text: str) -> str | None:
     """Return the delimiter of a text whose first records look like a table, None if they do not.
 
-    All have the same number of cells, and, unless these are separated by tabs, the first record
-    may be a header.
+    All have the same number of cells, and, unless these are separated by tabs, there are at least
+    three, the first of which may be a header.
     """
     for delimiter in DELIMITERS:
         dialect = Dialect(delimiter, quoted=True)
@@ -398,7 +398,7 @@ def probable_delimiter(text: str) -> str | None:
         widths = set(map(dialect.width, records))
         if len(records) > 1 and len(widths) == 1 and widths != {1}:
             header = records[0].rstrip("\r\n").split(delimiter)
-            if delimiter == "\t" or names_columns(header):
+            if delimiter == "\t" or (len(records) > 2 and names_columns(header)):
                 return delimiter
     return None
 

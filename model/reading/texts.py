@@ -226,7 +226,8 @@ def describe_table(table: TableReport, keys: Mapping[str, tuple[str | None, str]
     rows = "1 row" if table.rows == 1 else f"{table.rows:,} rows"
     short = f"{table.short_rows:,} with too few cells" if table.short_rows else ""
     repeated = table.repeated_headers
-    headers = f"{repeated:,} {'repeats' if repeated == 1 else 'repeat'} the header" * bool(repeated)
+    verb = "repeats" if repeated == 1 else "repeat"
+    headers = f"{repeated:,} {verb} the header" if repeated else ""
     parts = [table.description, rows, short, headers, *columns]
     return f"{table.location}: {', '.join(filter(None, parts))}"
 

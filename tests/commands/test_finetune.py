@@ -100,7 +100,7 @@ def test_a_transfer_keeps_the_heads_and_shows_how_to_name_its_classifier(work, c
     for output in (work / "tuned", work / "tuned/model"):
         assert_refused(
             call("transfer", *options, output),
-            f"{work}/tuned/model/classifier: a fine-tuned classifier; name another folder",
+            f"{work}/tuned/model/classifier: is not a classifier of transfer.py; name another",
         )
 
 
