@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from model.errors import InputError
-from model.files.storage import flush_to_disk, read_json, write_json
+from model.files.storage import flush_folder, flush_to_disk, read_json, write_json
 from model.reading.inputs import Input
 from model.reading.progress import ProgressBar
 from model.reading.texts import ReadingReport
@@ -118,6 +118,8 @@ def write_run(
     index["end"] = np.cumsum(np.fromiter(map(len, encoded), np.uint64, len(encoded)))
     if digests:
         index["digest"] = digests_of(encoded)
+    run.path(REPORT).unlink(missing_ok=True)  # an earlier call's: its data is overwritten
+    flush_folder(run.base.parent)
     for suffix, content in ((DATA, b"".join(encoded)), (ENTRIES, index.tobytes())):
         run.path(suffix).write_bytes(content)
         flush_to_disk(run.path(suffix))  # before the report that says that it exists
