@@ -226,6 +226,19 @@ def test_a_changed_input_is_read_again(tmp_path, source):
     assert open_corpus(tmp_path / "out").splits["train"].reviews == 48
 
 
+@pytest.mark.parametrize("texts", [TEXTS[:150], [*TEXTS, "appended"]])
+def test_an_input_that_changes_while_it_is_read_is_refused(tmp_path, source, monkeypatch, texts):
+    monkeypatch.setattr(
+        "data_utils.preparation.runs.ProgressBar.advance",
+        lambda *arguments: write_texts(source, texts),
+    )
+    with pytest.raises(InputError, match=r"in\.jsonl: has changed while it was read; run"):
+        prepare_corpus([source], tmp_path / "out", pieces=MANY_BLOCKS)
+    monkeypatch.undo()
+    meta = prepare_corpus([source], tmp_path / "out", pieces=MANY_BLOCKS)
+    assert meta["reading"]["records"] == len(texts)
+
+
 @pytest.mark.parametrize("vocabulary", ["bytes", "bpe"])
 def test_a_corpus_inside_its_input_folder_is_no_input(tmp_path, vocabulary):
     folder = tmp_path / "data"
