@@ -299,6 +299,14 @@ def test_a_folder_of_somebody_elses_is_not_emptied(tmp_path, source, name, ours)
     assert (tmp_path / "out.partial" / name).read_text() == "mine"
 
 
+def test_a_finished_corpus_is_no_work_folder(tmp_path, source):
+    prepare_corpus([source], tmp_path / "out.partial")
+    files = files_of(tmp_path / "out.partial")
+    with pytest.raises(InputError, match=r"out\.partial: is needed .* a finished corpus; rename"):
+        prepare_corpus([source], tmp_path / "out")
+    assert files_of(tmp_path / "out.partial") == files
+
+
 def test_a_work_folder_that_is_a_link_is_refused(tmp_path, source):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere/request.json").write_text("{}")
