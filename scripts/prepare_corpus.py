@@ -48,8 +48,8 @@ class Options(TableOptions):
     seed: int = 0
     """Seed of the reviews' order."""
     text_profile: str = "openai"
-    """How a text is cleaned and framed: openai, nvidia, tweet or raw. If tweet leaves nothing of a
-    text, such as one in Chinese, it is kept as an empty review."""
+    """How a text is cleaned and framed: openai, nvidia, tweet or raw. A text of which this leaves
+    nothing, as tweet does of one in Chinese, is left out and counted as empty."""
     strict: bool = False
     """Refuse bytes that are not UTF-8, lone surrogates and HTML references that cannot be read,
     instead of replacing or keeping and counting them."""

@@ -124,6 +124,8 @@ def _fetch(file: RemoteFile, part: PartialFile, path: Path, page: str) -> None:
         except urllib.error.HTTPError as error:
             error.close()
             if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+                if error.headers.get("Content-Range") == f"bytes */{part.size}":
+                    return  # nothing is missing
                 part.drop()  # it is longer than the file
             final = error.code not in PASSING
             reason = f"the server answered {error.code} ({error.reason})"

@@ -237,9 +237,13 @@ def _encode(rows: Any, loads: Any, slow: Any, request: Request) -> Reviews:
             exact = record if type(record) is Record else slow(raw, f"{PLACE}{row} ", strict)
             text = text_of(exact[key], f"{PLACE}{row} ")
         try:
-            if accept(text, report, strict):
-                encoded.append(encode(text))
-                accepted_rows.append(row)
+            if not accept(text, report, strict):
+                continue
+            if (review := encode(text)).isspace() or not review:  # such as of "&nbsp;"
+                report.empty_text += 1
+                continue
+            encoded.append(review)
+            accepted_rows.append(row)
         except ValueError as error:
             raise InputError(f"{PLACE}{row} : {error}; fix the text") from error
     return reviews

@@ -197,10 +197,10 @@ def _prepare(
         else:
             remove_folder(partial)
         raise
-    meta = _describe(sources, preparation, tokenizer, sizes, reading)
-    write_json(partial / META_FILE, meta)
     for name in (BLOCK_FOLDER, TEXT_FOLDER):
         remove_folder(partial / name)  # not later: no rerun could continue from half a folder
+    meta = _describe(sources, preparation, tokenizer, sizes, reading)
+    write_json(partial / META_FILE, meta)
     partial.rename(output)
     return meta
 
@@ -233,6 +233,10 @@ def _sort(
 def _open_work_folder(folder: Path) -> None:
     """Make a folder to work in; of earlier work, keep only the blocks, each with its origin."""
     check_no_link(folder)
+    if (folder / META_FILE).exists() and not (folder / BLOCK_FOLDER).exists():
+        raise InputError(
+            f"{folder}: is needed as a work folder, but holds a finished corpus; rename it"
+        )
     recover_folders(folder, WORK_FILES)  # otherwise half a file could end up in the corpus
     if folder.is_file() or (foreign := foreign_files(folder, WORK_FILES)):
         state = f"holds {listed(foreign)}" if folder.is_dir() else "is a file"

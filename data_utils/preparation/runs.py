@@ -7,7 +7,7 @@ not finished. A later call reuses the runs that were made of the same input in t
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from model.errors import InputError
-from model.files.storage import flush_to_disk, read_json, write_json
+from model.files.storage import flush_folder, flush_to_disk, read_json, write_json
 from model.reading.inputs import Input
 from model.reading.progress import ProgressBar
 from model.reading.texts import ReadingReport
@@ -48,9 +48,11 @@ def encode(
 ) -> list[Run]:
     """Encode every block of every input; return the runs in the order of the input.
 
-    seed: decides the order of the corpus; None keeps that of the input.
+    seed: decides the order of the corpus; None keeps that of the input. Raises InputError for an
+    input that changes while it is read.
     """
     runs: list[Run] = []
+    identities = [source.identity for source in inputs]  # of all, also for the processes
     blocks = (block for n, source in enumerate(inputs) for block in cut(n, source, request))
     stored = sum(source.stored_bytes or 0 for source in inputs)
     with ProgressBar("reading", unit=" blocks") as progress:
@@ -58,6 +60,11 @@ def encode(
         for done in map_in_order(work, blocks, workers if stored > 0 else 1):
             runs += done
             progress.advance(len(done))
+    for source, before in zip(inputs, identities, strict=True):
+        if replace(source).identity != before:
+            raise InputError(
+                f"{source.location}: has changed while it was read; run the command again"
+            )
     return runs
 
 
@@ -118,6 +125,8 @@ def write_run(
     index["end"] = np.cumsum(np.fromiter(map(len, encoded), np.uint64, len(encoded)))
     if digests:
         index["digest"] = digests_of(encoded)
+    run.path(REPORT).unlink(missing_ok=True)  # an earlier call's: its data is overwritten
+    flush_folder(run.base.parent)
     for suffix, content in ((DATA, b"".join(encoded)), (ENTRIES, index.tobytes())):
         run.path(suffix).write_bytes(content)
         flush_to_disk(run.path(suffix))  # before the report that says that it exists

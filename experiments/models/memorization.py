@@ -16,6 +16,7 @@ from configs import command
 from data_utils.corpus import open_corpus
 from data_utils.options import Model
 from data_utils.provenance import describe_origin
+from model.errors import InputError
 from model.files.storage import write_json
 from model.files.tokenizers import check_same_tokenizer
 from model.files.weights import load_model
@@ -79,6 +80,10 @@ def sample_passages(split: Split, count: int, seed: int, size: int = 2 * PROMPT)
     """Draw reviews that are long enough, and a passage of `size` tokens of each, [N, size]."""
     offsets = np.asarray(split.offsets)
     long_enough = np.flatnonzero(np.diff(offsets) >= size)
+    if not len(long_enough):
+        raise InputError(
+            f"--corpus: train or test has no review of {size} tokens or more; use another corpus"
+        )
     random = np.random.default_rng(seed)
     reviews = random.permutation(long_enough)[:count]
     starts = [random.integers(offsets[r], offsets[r + 1] - size + 1) for r in reviews]

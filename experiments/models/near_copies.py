@@ -95,13 +95,16 @@ def counted(split: Split, is_copy: np.ndarray) -> dict[str, int]:
     }
 
 
-def scored(loaded: LoadedModel, split: Split, is_copy: np.ndarray) -> dict[str, float]:
-    """Return the bits per character of near copies and of the other reviews, each read alone."""
+def scored(loaded: LoadedModel, split: Split, is_copy: np.ndarray) -> dict[str, float | None]:
+    """Return the bits per character of near copies and of other reviews, None if there are none.
+
+    Each review is read alone.
+    """
     sizes = np.diff(split.offsets)
     reviews = np.split(split.tokens, split.offsets[1:-1])
     bits = read_in_order(loaded.model, reviews).bits
     return {
-        name: float(bits[rows].sum() / sizes[rows].sum())
+        name: float(bits[rows].sum() / sizes[rows].sum()) if sizes[rows].any() else None
         for name, rows in (("bits_of_copies", is_copy), ("bits_of_others", ~is_copy))
     }
 

@@ -21,7 +21,8 @@ from data_utils.provenance import describe_origin
 from experiments.models.near_copies import reviews_of
 from experiments.models.overlap import HeldOut
 from model.bounds import Argument, Fraction
-from model.files.storage import write_json
+from model.commands.program import check_apart
+from model.files.storage import write_atomically, write_json
 from model.reading.records import read_records
 from model.reading.texts import ReadingReport, read_texts
 
@@ -95,24 +96,30 @@ def mark_of(stars: float | None, label: int | None) -> str:
 
 def main() -> None:
     options = command.parse(Options, __doc__)
+    report_path = options.output.with_suffix(".report.json")
+    check_apart([*options.inputs, *options.held_out], [options.output, report_path])
+    command.prepare_output(options.output, report_path)
     held_out = HeldOut(held_out_texts(options.held_out, options.held_out_corpora))
     counts: Counter[str] = Counter()
     titles = {"with a title": 0, "whose title names stars": 0}
     sides = {"positive": 0, "negative": 0, "neither or unknown": 0}
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    with options.output.open("w", encoding="utf-8") as file:
-        for review in selected(options, held_out, counts):
-            text = arranged(review, options.title, marks=options.marks)
-            file.write(json.dumps({"text": text}) + "\n")
-            titles["with a title"] += bool(review.title)
-            titles["whose title names stars"] += bool(STARS.search(review.title))
-            sides[SIDES[review.mark]] += 1
+
+    def write(path: Path) -> None:
+        with path.open("w", encoding="utf-8") as file:
+            for review in selected(options, held_out, counts):
+                text = arranged(review, options.title, marks=options.marks)
+                file.write(json.dumps({"text": text}) + "\n")
+                titles["with a title"] += bool(review.title)
+                titles["whose title names stars"] += bool(STARS.search(review.title))
+                sides[SIDES[review.mark]] += 1
+
+    write_atomically(options.output, write)
     for reason, reviews in sorted(counts.items()):
         print(f"{reviews:>9,} reviews  {reason}")
     held_out_names = [path.name for path in options.held_out]
     kept = {"reviews": dict(sorted(counts.items())), "titles": titles, "sides": sides}
     report = {**kept, "held_out": held_out_names}
-    write_json(options.output.with_suffix(".report.json"), {**report, "origin": describe_origin()})
+    write_json(report_path, {**report, "origin": describe_origin()})
 
 
 def arranged(review: Review, title: str, *, marks: bool) -> str:

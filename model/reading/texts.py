@@ -26,7 +26,7 @@ class ReadingReport:
 
     records: int = 0
     missing_text: int = 0  # key absent, null or NaN
-    empty_text: int = 0  # nothing but white space
+    empty_text: int = 0  # nothing but white space, in a corpus also once cleaned
     repaired_text: int = 0  # bytes that are not UTF-8, replaced by U+FFFD
     surrogates: int = 0  # texts with lone surrogates, replaced by `?`
     nul: int = 0  # texts with NUL in them, kept

@@ -79,6 +79,9 @@ def test_near_copies_are_counted_and_scored_apart(small_model):
     ((_, (costs,)),) = token_costs(small_model, [split.tokens[: sizes[0]]], batch_size=1)
     assert bits["bits_of_copies"] == pytest.approx(costs.sum() / sizes[0], rel=1e-5)
     assert near_copies.scored(loaded, split, ~is_copy)["bits_of_others"] == bits["bits_of_copies"]
+    without_copies = near_copies.scored(loaded, split, np.zeros(3, bool))
+    assert without_copies["bits_of_copies"] is None
+    assert without_copies["bits_of_others"] > 0
 
 
 @pytest.mark.parametrize(
@@ -112,6 +115,32 @@ def test_reviews_are_selected_by_source_and_apart_from_the_held_out(tmp_path, ti
         "left out: its licence forbids redistribution": 2,
         "left out: shares wording with a held-out text": 1,
     }
+
+
+@pytest.mark.parametrize("output", ["reviews.jsonl", "test.jsonl", "test.json"])
+def test_selected_reviews_do_not_replace_the_input(tmp_path, monkeypatch, output):
+    """The report on test.json would be test.report.json, which is held out."""
+    inputs = [tmp_path / name for name in ("reviews.jsonl", "test.jsonl", "test.report.json")]
+    for path in inputs:
+        path.write_text('{"text": "It works."}\n')
+    reviews, *held_out = map(str, inputs)
+    words = [reviews, "--held-out", *held_out, "--output", str(tmp_path / output)]
+    monkeypatch.setattr("sys.argv", ["select_reviews", *words])
+    with pytest.raises(InputError, match="this is the input; name another file"):
+        select_reviews.main()
+    assert all(path.read_text() == '{"text": "It works."}\n' for path in inputs)
+
+
+def test_selected_reviews_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    (tmp_path / "in.jsonl").write_text('{"text": "It works."}\n{')
+    (tmp_path / "test.jsonl").write_text('{"text": "Other words."}\n')
+    (tmp_path / "out.jsonl").write_text("earlier")
+    inputs = [str(tmp_path / "in.jsonl"), "--held-out", str(tmp_path / "test.jsonl")]
+    output = ["--output", str(tmp_path / "out.jsonl")]
+    monkeypatch.setattr("sys.argv", ["select_reviews", *inputs, *output])
+    with pytest.raises(InputError, match="line 2: not JSON"):
+        select_reviews.main()
+    assert (tmp_path / "out.jsonl").read_text() == "earlier"
 
 
 @pytest.mark.parametrize(
@@ -226,6 +255,12 @@ def test_recited_text_is_counted_by_its_like_prefix():
     assert (row["prompts"], row["exact"]) == (8, 6)
     assert row["mean_prefix"] == pytest.approx((6 * 50 + 10 + 0) / 8)
     assert row["longest_prefixes"] == [50] * 5
+
+
+def test_a_corpus_without_long_reviews_cannot_be_recited():
+    split = encode_split(["short", "shorter"], text_profile("raw"))
+    with pytest.raises(InputError, match="--corpus: train or test has no review of 100 tokens"):
+        memorization.sample_passages(split, 8, seed=0)
 
 
 def test_recited_pieces_of_words_are_counted_in_pieces(

@@ -71,7 +71,7 @@ def test_review_reset_starts_every_review_from_zero(small_model, smaller_split):
 
 @pytest.mark.parametrize("reset", ["strip", "review"])
 def test_reviews_that_are_empty_cost_nothing(small_model, small_split, reset):
-    """They come first, in a row, and last. The tweet profile makes them of texts without ASCII."""
+    """They come first, in a row, and last. Corpora of earlier versions have some."""
     offsets = np.array(small_split.offsets)
     empty = Split(small_split.tokens, np.r_[[0, 0], offsets, [offsets[-1]]], BYTES)
     expected = score_split(small_model, small_split, reset=reset, lanes=1)

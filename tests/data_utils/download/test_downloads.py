@@ -120,11 +120,12 @@ def test_a_file_that_changed_between_two_requests_starts_again(tmp_path):
     assert read_json(tmp_path / "reviews.gz.source.json")["etag"] == '"v2"'
 
 
-@pytest.mark.parametrize("more", [b"", b"more"])
-def test_a_part_that_is_whole_or_longer_is_got_again(tmp_path, more):
+@pytest.mark.parametrize(("more", "sent"), [(b"", []), (b"more", [(0, 300_000)])])
+def test_a_part_that_is_whole_is_used_and_a_longer_one_got_again(tmp_path, more, sent):
     (tmp_path / "reviews.gz.part").write_bytes(CONTENT + more)
     with served(CONTENT) as site:
         (path,) = download(site, tmp_path)
+    assert site.sent == sent
     assert path.read_bytes() == CONTENT
 
 

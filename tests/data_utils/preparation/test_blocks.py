@@ -128,6 +128,24 @@ def test_an_array_and_a_table_come_in_parts(tmp_path):
         assert all(part.rows == list(range(len(part.rows))) for part in parts)
 
 
+@pytest.mark.parametrize(
+    ("profile", "encoded"),
+    [
+        ("openai", ["\n good ", "\n <br /> ", "\n 好 "]),
+        ("nvidia", ["\n good ", "\n Hao "]),
+        ("tweet", ["good", "<br />"]),
+        ("raw", ["good", "&nbsp;", "<br />", "好"]),
+    ],
+)
+def test_what_cleaning_leaves_empty_is_counted_as_empty(tmp_path, profile, encoded):
+    path = tmp_path / "a.txt"
+    path.write_text("good\n&nbsp;\n<br />\n好\n", encoding="utf-8")
+    reviews, rows, report = through_blocks(path, replace(REQUEST, profile=profile))
+    assert [review.decode() for review in reviews] == encoded
+    assert len(rows) == len(reviews)
+    assert (report.records, report.empty_text) == (4, 4 - len(encoded))
+
+
 def test_rows_without_text_take_no_memory(tmp_path):
     rows = 60_000
     path = tmp_path / "a.csv"

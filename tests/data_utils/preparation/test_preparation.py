@@ -226,6 +226,19 @@ def test_a_changed_input_is_read_again(tmp_path, source):
     assert open_corpus(tmp_path / "out").splits["train"].reviews == 48
 
 
+@pytest.mark.parametrize("texts", [TEXTS[:150], [*TEXTS, "appended"]])
+def test_an_input_that_changes_while_it_is_read_is_refused(tmp_path, source, monkeypatch, texts):
+    monkeypatch.setattr(
+        "data_utils.preparation.runs.ProgressBar.advance",
+        lambda *arguments: write_texts(source, texts),
+    )
+    with pytest.raises(InputError, match=r"in\.jsonl: has changed while it was read; run"):
+        prepare_corpus([source], tmp_path / "out", pieces=MANY_BLOCKS)
+    monkeypatch.undo()
+    meta = prepare_corpus([source], tmp_path / "out", pieces=MANY_BLOCKS)
+    assert meta["reading"]["records"] == len(texts)
+
+
 @pytest.mark.parametrize("vocabulary", ["bytes", "bpe"])
 def test_a_corpus_inside_its_input_folder_is_no_input(tmp_path, vocabulary):
     folder = tmp_path / "data"
@@ -284,6 +297,14 @@ def test_a_folder_of_somebody_elses_is_not_emptied(tmp_path, source, name, ours)
     with pytest.raises(InputError, match=r"out\.partial: is needed as a work folder, but"):
         prepare_corpus([source], tmp_path / "out")
     assert (tmp_path / "out.partial" / name).read_text() == "mine"
+
+
+def test_a_finished_corpus_is_no_work_folder(tmp_path, source):
+    prepare_corpus([source], tmp_path / "out.partial")
+    files = files_of(tmp_path / "out.partial")
+    with pytest.raises(InputError, match=r"out\.partial: is needed .* a finished corpus; rename"):
+        prepare_corpus([source], tmp_path / "out")
+    assert files_of(tmp_path / "out.partial") == files
 
 
 def test_a_work_folder_that_is_a_link_is_refused(tmp_path, source):

@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +37,24 @@ def test_a_run_that_a_crash_of_the_system_left_short_is_not_finished(run, suffix
     assert _finished(run, ORIGIN) is None
     run.path(suffix).write_bytes(whole)
     assert _finished(run, ORIGIN) == run
+
+
+@pytest.mark.parametrize("written", [1, 2])
+def test_a_run_that_was_interrupted_while_it_was_written_anew_is_not_finished(
+    run, monkeypatch, written
+):
+    """The new data has the size of the old: the same reviews in another order."""
+    flushed = count(1)
+
+    def interrupt(path):
+        if next(flushed) == written:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("data_utils.preparation.runs.flush_to_disk", interrupt)
+    reviews = Reviews([b"one", b"two", b"three"], [0, 1, 4], ReadingReport(records=5))
+    with pytest.raises(KeyboardInterrupt):
+        write_run(run, reviews, np.array([0, 1, 4], np.uint64), KEYS[::-1], True, {"seed": 1})
+    assert _finished(run, ORIGIN) is None
 
 
 @pytest.mark.parametrize("most", [1, 2, 100])

@@ -12,6 +12,7 @@ import pytest
 from data_utils.corpus import SPLITS, check_corpus, open_corpus
 from data_utils.preparation import preparation, vocabulary
 from data_utils.preparation.preparation import PieceSizes, Preparation
+from data_utils.preparation.runs import write_run
 from data_utils.preparation.vocabulary import (
     TrainText,
     VocabularyConfig,
@@ -51,9 +52,15 @@ def whole(tmp_path, source):
     return tmp_path / "whole"
 
 
-def test_a_split_whose_reviews_are_all_empty_can_be_read(tmp_path):
-    """The profile may leave nothing of the only tweet."""
-    path = write_texts(tmp_path / "in.jsonl", [*TEXTS, "\u6f22"])
+def test_a_split_whose_reviews_are_all_empty_can_be_read(tmp_path, monkeypatch):
+    """Earlier versions kept a tweet of which the profile leaves nothing."""
+
+    def write_with_an_empty_review(run, reviews, *arguments):
+        reviews.encoded[-1] = b""
+        return write_run(run, reviews, *arguments)
+
+    monkeypatch.setattr("data_utils.preparation.runs.write_run", write_with_an_empty_review)
+    path = write_texts(tmp_path / "in.jsonl", [*TEXTS, "the last"])
     config = VocabularyConfig(tokenizer="bpe", size=330, sample_bytes=20_000)
     settings = Preparation(
         split=(len(TEXTS), 0, 1), vocabulary=config, profile="tweet", shuffle=False
