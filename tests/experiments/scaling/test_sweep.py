@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -111,10 +112,12 @@ def test_other_settings_are_refused_before_anything_is_launched(tmp_path):
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES)
-def test_a_point_is_a_run_of_main_py(exchange, tmp_path):
+def test_a_point_is_a_run_of_main_py(exchange, tmp_path, monkeypatch):
     settings = replace(SMALL, warm_up=5)
     point = Point.of(4, 8, exchange, 5.0, 2)
-    words = point.recipe(settings).arguments(None, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    words = point.recipe(settings).arguments(None, Path("run"))
+    assert words[:3] == ["main.py", "--run-dir", str(tmp_path / "run")]
     config = RunOptions.from_command_line(words[1:]).run
     assert (config.data.lanes, config.data.window, config.data.corpus) == (8, 8, None)
     assert (config.train.steps, config.log.every_steps) == (3 * 2 + 2 * 2, 2)
