@@ -137,6 +137,7 @@ def test_buckets_are_those_of_ddp(cap):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (("--worlds", "0"), "at least 1 rank"),
         (("--worlds", "0,2"), "at least 1 rank"),
         (("--exchanges", "fp8"), "one of fp32, fp16"),
         (("--hidden", "0"), "model.hidden_size"),
@@ -147,6 +148,8 @@ def test_buckets_are_those_of_ddp(cap):
         (("--worlds", "6", "--ranks-per-node", "4"), "6 ranks cannot be divided into nodes of 4"),
         (("--worlds", "8", "--ranks-per-node", "4"), "2 nodes: name a --launcher"),
         (("--launcher", "srun -N {node}"), r"KeyError\('node'\); known: {world}, {nodes}"),
+        (("--launcher", "srun {world.x}"), r"AttributeError\(.*known: {world}, {nodes}"),
+        (("--launcher", "srun {world[0]}"), r"TypeError\(.*known: {world}, {nodes}"),
     ],
 )
 def test_nonsense_is_refused_before_anything_is_launched(arguments, words, tmp_path):
