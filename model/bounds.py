@@ -92,6 +92,8 @@ def _filled(kind: type[Filled], content: object, prefix: str) -> Filled:
     values = {}
     for key, value in content.items():
         name = key.replace("-", "_")
+        if name in values:
+            raise InputError(f"{prefix}{name} is given twice, with - and with _; leave one out")
         if name in hints:
             values[name] = _converted(hints[name], value, f"{prefix}{key}")
         elif not hasattr(kind, "OTHER_KEYS"):

@@ -15,6 +15,10 @@ class InputError(Exception):
     """Something that the user gave cannot be used: says what, where, and how to fix it."""
 
 
+class NewerFormat(InputError):
+    """A file of a newer version of this project; the file is intact."""
+
+
 def brief(error: BaseException) -> str:
     """Return an error's message on one line, cut if it is long."""
     text = " ".join(str(error).split())

@@ -23,14 +23,16 @@ from model.files.storage import (
     is_stream,
     is_taken,
     path_in_oserrors,
+    read_json,
     step_folder,
     whole_folder,
     write_atomically,
 )
-from model.files.weights import load_tensors, save_tensors
+from model.files.weights import check_length, load_tensors, save_tensors
 from model.reading.compression import zstandard
 
 from .metrics import keep_rows
+from .runs.checkpoint_store import advice_if_damaged
 from .runs.named_checkpoints import rows_until, saved_step, whole_checkpoint
 from .runs.run_directory import LANES_FILE, TRAINING_FILE, PretrainingDirectory
 
@@ -86,7 +88,8 @@ def pack_run(
     """Write a checkpoint of a run, with everything needed to continue from it.
 
     The checkpoint is the newest unless named. The run may be training. Raises InputError if
-    `folder` is not a run or has no such checkpoint, or if the run removes it meanwhile.
+    `folder` is not a run, if it has no such checkpoint or a damaged one, or if the run removes it
+    meanwhile.
     weights, moments: the dtype of the model's weights and of all optimizer state; the lanes' states
     are never rounded.
     """
@@ -128,15 +131,25 @@ def _temporary_folder(output: Path) -> Iterator[Path]:
 
 
 def _copy(checkpoint: Path, target: Path) -> None:
-    """Copy a checkpoint; InputError if its run has removed it meanwhile."""
+    """Copy a checkpoint; InputError if it is damaged or its run has removed it meanwhile."""
     try:
         shutil.copytree(checkpoint, target)
-    except OSError as error:  # also shutil's own error
+        _check_whole(checkpoint)
+    except (InputError, OSError) as error:  # also shutil's own error
         if (checkpoint / TRAINING_FILE).exists():
             raise
         raise InputError(f"{checkpoint}: {REMOVED}") from error
     if not (checkpoint / TRAINING_FILE).exists():  # the copy may lack a part
         raise InputError(f"{checkpoint}: {REMOVED}")
+
+
+def _check_whole(checkpoint: Path) -> None:
+    """Raise InputError if a file of a checkpoint is missing, damaged or cut short."""
+    paths = [checkpoint / name for name in OF_CHECKPOINT]
+    with advice_if_damaged(checkpoint):
+        for path in [*paths, *checkpoint.glob("optimizer-[1-9]*.safetensors")]:
+            check = read_json if path.suffix == ".json" else check_length
+            check(path)
 
 
 def unpack_run(packed: Path, folder: Path) -> None:

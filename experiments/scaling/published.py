@@ -18,6 +18,7 @@ from experiments.scaling.publication.explanation import Constants
 from experiments.scaling.publication.figure import draw
 from experiments.scaling.publication.rivals import rivals
 from experiments.tables import markdown
+from model.errors import InputError
 from model.files.storage import write_json
 
 
@@ -34,6 +35,8 @@ class Options:
 def main() -> None:
     options = command.parse(Options, __doc__)
     figure = options.figure or (options.output.with_suffix(".png") if options.output else None)
+    if figure is not None and figure == options.output:
+        raise InputError(f"{figure}: name different files for --output (JSON) and --figure (PNG)")
     command.prepare_output(options.output, figure)
 
     fitted = explanation.fit_model()

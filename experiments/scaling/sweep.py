@@ -83,9 +83,9 @@ def main() -> int:
 
 def measure(requested: Options) -> int:
     """Launch what is missing, and print the table of all points; return the exit code."""
+    points = requested.points  # refuses numbers of ranks below 1
     options = with_threads(requested, affine_cores())
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends ranks first
-    points = options.points
     for point in points:
         launch_words(point, options, 0)  # refuses what cannot be launched
     options.output.mkdir(parents=True, exist_ok=True)
@@ -142,7 +142,7 @@ def launch_words(point: Point, options: Options, number: int) -> list[str]:
     facts = {"world": point.world, "nodes": nodes, "per_node": per_node, "number": number}
     try:
         return [word.format(**facts) for word in shlex.split(options.launcher)]
-    except (KeyError, IndexError, ValueError) as error:
+    except (KeyError, IndexError, ValueError, AttributeError, TypeError) as error:
         names = ", ".join(f"{{{name}}}" for name in facts)
         raise InputError(f"--launcher {options.launcher}: {error!r}; known: {names}") from error
 

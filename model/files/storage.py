@@ -27,7 +27,7 @@ from typing import IO, Any, Literal
 import filelock
 import numpy as np
 
-from ..errors import InputError, brief
+from ..errors import InputError, NewerFormat, brief
 
 MOST_JSON_BYTES = 1 << 26  # our files have a few MB at most; parsing takes many times as much
 
@@ -370,12 +370,12 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def check_format_version(content: Mapping[str, Any], supported: int, path: Path) -> None:
-    """Raise InputError for a file of a format that this version does not know."""
+    """Raise InputError for a file without a format version, NewerFormat for a newer one."""
     version = content.get("format_version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise InputError(f"{path}: has no format_version; was it written by this project?")
     if version > supported:
-        raise InputError(
+        raise NewerFormat(
             f"{path}: format_version {version} is newer than {supported}, the newest this "
             "version reads; update the project"
         )

@@ -122,6 +122,7 @@ def test_a_path_that_is_not_utf8_is_refused(tmp_path):
         ("[model]\nhiden_size = 3", r"unknown key model.hiden_size; did you mean hidden_size\?"),
         ("[modle]\n", r"unknown key modle; did you mean model\?"),
         ("zzz = 1", "unknown key zzz; known: seed"),
+        ("[model]\nhidden-size = 3\nhidden_size = 5", "model.hidden_size is given twice"),
         ("[model]\nhidden_size = 1.5", r"model.hidden_size is 1.5; it must be a whole number"),
         ("[parallel]\nshares = ['2', 1]", r"parallel.shares is \('2', 1\); it must be .*list"),
         ("[model]\nhidden_size = true", r"model.hidden_size is True; it must be a whole number"),

@@ -51,6 +51,7 @@ def test_a_newer_version_is_refused_by_name(tmp_path, part):
         data = ("--model", tmp_path / "v/run", "--data", tmp_path / "v/corpus")
         process = run("scripts/evaluate.py", *data)
     assert_refused(process, path.name, "format_version 9 is newer")
+    assert process.stderr.endswith("update the project\n")
 
 
 def test_a_fine_tuning_of_version_1_resumes(tmp_path):

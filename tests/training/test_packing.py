@@ -150,6 +150,28 @@ def test_what_cannot_be_packed_or_unpacked_is_refused(packed, tmp_path):
         unpack_run(packed, tmp_path)
 
 
+CUT = (RUN / STEP / "model.safetensors").read_bytes()[:-300]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "complaint"),
+    [
+        ("lanes.safetensors", None, "no such file"),
+        ("config.json", b"{", "not JSON"),
+        *((name, CUT, "damaged or cut short") for name in (*TENSORS, "optimizer-1.safetensors")),
+    ],
+)
+def test_a_damaged_checkpoint_is_not_packed(tmp_path, name, content, complaint):
+    shutil.copytree(RUN, tmp_path / "run")
+    path = tmp_path / "run" / STEP / name
+    path.unlink(missing_ok=True)
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(InputError, match=f"{path}: {complaint}.*; no earlier checkpoint is left"):
+        pack_run(tmp_path / "run", tmp_path / "run.tar.zst", weights="fp32", moments="fp32")
+    assert not (tmp_path / "run.tar.zst").exists()
+
+
 def test_only_the_files_of_a_run_are_packed(tmp_path):
     shutil.copytree(RUN, tmp_path / "run")
     (tmp_path / "run" / STEP / "notes.txt").write_text("mine")

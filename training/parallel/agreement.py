@@ -1,5 +1,6 @@
 """Decisions that all ranks take together, so that none decides alone."""
 
+import errno
 import json
 import logging
 from collections.abc import Callable, Mapping
@@ -17,27 +18,42 @@ from .distributed import World
 log = logging.getLogger(__name__)
 
 LONGEST_NAME = 256  # bytes of an implementation's name
+# Errors about a path that another attempt would meet again, unlike a full disk.
+PERMANENT = (
+    *(errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG),
+    *(errno.EACCES, errno.EPERM, errno.EROFS),
+)
 
 
 def run_on_main(world: World, act: Callable[[], object]) -> str:
     """Run `act` on the main rank only; return its result, as text, on every rank.
 
-    An InputError of `act` is raised on every rank, so that none waits for one that has ended. If
-    `act` takes long, it calls `world.barrier` between its parts, which restarts the timeout of the
-    other ranks.
+    An InputError of `act` is raised on every rank, so that none waits for one that has ended. So is
+    an OSError about a path that cannot be used. If `act` takes long, it calls `world.barrier`
+    between its parts, which restarts the timeout of the other ranks.
     """
     if world.size == 1:
-        return str(act())
+        return _result_of(act)
     answer = {}
     if world.is_main:
         try:
-            answer = {"result": str(act())}
+            answer = {"result": _result_of(act)}
         except InputError as error:
             answer = {"refusal": str(error)}
     answer = json.loads(_text_from_main(world, json.dumps(answer)))
     if "refusal" in answer:
         raise InputError(answer["refusal"])
     return str(answer["result"])
+
+
+def _result_of(act: Callable[[], object]) -> str:
+    """Return the result of `act` as text; InputError for an OSError that would occur again."""
+    try:
+        return str(act())
+    except OSError as error:
+        if error.filename is None or error.errno not in PERMANENT:
+            raise
+        raise InputError(f"{error.filename}: {error.strerror}") from error
 
 
 def _text_from_main(world: World, text: str) -> str:

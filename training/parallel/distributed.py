@@ -376,7 +376,8 @@ def _check_devices(names: Sequence[str]) -> None:
 def _temporary(error: Exception) -> str:
     """Return what to print before an error that may not recur on another attempt; else ""."""
     text = str(error).lower()
-    if isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo" in text):
+    of_gloo = any(words in text for words in ("gloo", "caused pair closure"))
+    if isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and of_gloo):
         return "lost a peer: "
     if not may_restart():
         return ""

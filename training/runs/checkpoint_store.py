@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from model.bounds import NonNegativeInt, fill
-from model.errors import InputError
+from model.errors import InputError, NewerFormat
 from model.files.storage import (
     Contents,
     check_format_version,
@@ -108,6 +108,8 @@ def advice_if_damaged(checkpoint: Path, if_alone: str | None = None) -> Iterator
     """Add to an InputError how to go on; if_alone: what to do without an earlier checkpoint."""
     try:
         yield
+    except NewerFormat:  # not damaged
+        raise
     except InputError as error:
         own = step_folders(checkpoint.parent)
         if checkpoint not in own:

@@ -54,7 +54,8 @@ class Recipe:
             **self.keys,
         }
         pairs = [word for key, value in keys.items() for word in (f"--{key}", str(value))]
-        return ["main.py", "--run-dir", str(folder), *pairs]
+        # `run_to_end` changes to the root of the repository.
+        return ["main.py", "--run-dir", str(folder.resolve()), *pairs]
 
 
 def run_to_end(

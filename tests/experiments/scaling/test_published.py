@@ -5,7 +5,7 @@ import pytest
 
 from experiments.scaling.least_squares import fit
 from model.files.storage import read_json
-from tests.support.runs import ROOT, done, run
+from tests.support.runs import ROOT, assert_refused, done, run
 
 POINTS = {  # read off the figure; kept here once more, so that the program's cannot drift
     "ethernet_4096": [7.7, 11.7, 23.5, 45.9, 92.6],
@@ -33,6 +33,13 @@ def test_four_parameters_explain_fifteen_points(published):
     assert result["worst_error"] == pytest.approx(np.abs(errors).max())
     assert "4 fitted parameters, worst error 2.2%" in said
     assert (folder / "published.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("names", [["--output"], ["--output", "--figure"]])
+def test_the_result_does_not_replace_the_figure(names, tmp_path, run_here):
+    words = [word for name in names for word in (name, tmp_path / "result.png")]
+    process = run_here("experiments/scaling/published.py", *words)
+    assert_refused(process, "result.png: name different files for --output (JSON) and --figure")
 
 
 def test_the_result_in_the_repository_is_that_of_the_code(published):

@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -111,10 +112,12 @@ def test_other_settings_are_refused_before_anything_is_launched(tmp_path):
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES)
-def test_a_point_is_a_run_of_main_py(exchange, tmp_path):
+def test_a_point_is_a_run_of_main_py(exchange, tmp_path, monkeypatch):
     settings = replace(SMALL, warm_up=5)
     point = Point.of(4, 8, exchange, 5.0, 2)
-    words = point.recipe(settings).arguments(None, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    words = point.recipe(settings).arguments(None, Path("run"))
+    assert words[:3] == ["main.py", "--run-dir", str(tmp_path / "run")]
     config = RunOptions.from_command_line(words[1:]).run
     assert (config.data.lanes, config.data.window, config.data.corpus) == (8, 8, None)
     assert (config.train.steps, config.log.every_steps) == (3 * 2 + 2 * 2, 2)
@@ -134,6 +137,7 @@ def test_buckets_are_those_of_ddp(cap):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (("--worlds", "0"), "at least 1 rank"),
         (("--worlds", "0,2"), "at least 1 rank"),
         (("--exchanges", "fp8"), "one of fp32, fp16"),
         (("--hidden", "0"), "model.hidden_size"),
@@ -144,6 +148,8 @@ def test_buckets_are_those_of_ddp(cap):
         (("--worlds", "6", "--ranks-per-node", "4"), "6 ranks cannot be divided into nodes of 4"),
         (("--worlds", "8", "--ranks-per-node", "4"), "2 nodes: name a --launcher"),
         (("--launcher", "srun -N {node}"), r"KeyError\('node'\); known: {world}, {nodes}"),
+        (("--launcher", "srun {world.x}"), r"AttributeError\(.*known: {world}, {nodes}"),
+        (("--launcher", "srun {world[0]}"), r"TypeError\(.*known: {world}, {nodes}"),
     ],
 )
 def test_nonsense_is_refused_before_anything_is_launched(arguments, words, tmp_path):

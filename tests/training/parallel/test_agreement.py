@@ -1,5 +1,7 @@
 """What ranks agree on, and how a rank that differs is found."""
 
+import errno
+import os
 from itertools import product
 from types import SimpleNamespace
 
@@ -15,6 +17,7 @@ from training.parallel.agreement import (
     check_same,
     check_same_weights,
     report_implementations,
+    run_on_main,
 )
 from training.parallel.distributed import World
 from training.precision import agreed_muon_dtype, agreed_precision
@@ -129,3 +132,19 @@ def test_ranks_whose_kernels_did_not_build_are_named_in_one_line(caplog, rank):
         "every step waits for the slowest rank"
     )
     assert caplog.messages == ([expected] if rank == 0 else [])
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [(errno.ENOTDIR, InputError), (errno.EACCES, InputError), (errno.ENOSPC, OSError)],
+)
+def test_a_path_that_cannot_be_used_is_refused_on_every_rank(monkeypatch, ranks, number, expected):
+    def fail():
+        raise OSError(number, os.strerror(number), "runs/x")
+
+    monkeypatch.setattr(agreement, "_text_from_main", lambda world, text: text)
+    with pytest.raises(expected, match="runs/x") as refused:
+        run_on_main(World(0, ranks, CPU), fail)
+    if expected is InputError:
+        assert str(refused.value) == f"runs/x: {os.strerror(number)}"

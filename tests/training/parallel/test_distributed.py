@@ -236,6 +236,17 @@ def test_a_lost_peer_on_a_gpu_ends_the_process_as_one_on_a_cpu_does(
     assert said == f"[rank {rank}] error: lost a peer: NCCL timed out\n"
 
 
+@pytest.mark.parametrize(
+    "reason", ["[gloo/transport/tcp/pair.cc] Timed out", "Application timeout caused pair closure"]
+)
+def test_a_peer_that_gloo_lost_ends_the_process(reason, capsys, leaving):
+    leaving(CPU, WORLD_SIZE=2, RANK=0)
+    with pytest.raises(SystemExit) as end, launched("cpu"):
+        raise RuntimeError(reason)
+    assert end.value.code == os.EX_TEMPFAIL
+    assert capsys.readouterr().err == f"[rank 0] error: lost a peer: {reason}\n"
+
+
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("restarts", [0, 3])
 @pytest.mark.parametrize(
