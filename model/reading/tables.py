@@ -28,7 +28,7 @@ DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
 LINE_END = re.compile(r"\r\n?|\n")
 EXCEL_NOTE = re.compile(r"\s*sep=(.)\r?\n", re.IGNORECASE)  # names the delimiter
 NUMBER = re.compile(r"\s*[+-]?\d+([.,]\d+)?\s*")
-BYTE_ORDER_MARK = "\ufeff"
+MARK = "\ufeff"
 # How JSON and HTML begin; as a table, their first line would be the header.
 OTHER_TEXT = re.compile(r"""\[?\s*\{\s*["'}]|<(!doctype|html|\?xml|table)\b""", re.IGNORECASE)
 NAME = r"\w+([ _.-]\w+){0,2}"  # of a column, up to three words
@@ -241,7 +241,7 @@ class DelimitedRows:
         usual = dialect.record_of(width) if width > 1 else None
         size = 0
         while len(batch) < most and size < LONGEST_RECORD:
-            while self._text.startswith(BYTE_ORDER_MARK, self._at):  # of files that were joined
+            while self._text.startswith(MARK, self._at):  # of files that were joined
                 self._at += 1
             match = usual and usual.match(self._text, self._at)
             is_usual = match is not None
