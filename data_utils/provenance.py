@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from model.fused.cores import has_instructions, usable_cores
+from model.kernels.cores import has_instructions, usable_cores
 
 BF16_INSTRUCTIONS = ("amx_bf16", "avx512_bf16")
 ROOT = Path(__file__).resolve().parent.parent

@@ -1,8 +1,8 @@
 """What a model costs: its parameters, the operations of a token, the memory of training it.
 
 Memory is derived from the training code of one mLSTM layer. The bytes per unit, lane and byte of
-the window are those of model/fused/cuda/graphs.py: a graph keeps its memory from window to window,
-so activations and their gradients coexist.
+the window are those of model/kernels/triton/graphs.py: a graph keeps its memory from window to
+window, so activations and their gradients coexist.
 """
 
 from dataclasses import dataclass

@@ -22,7 +22,7 @@ from data_utils.preparation.preparation import Preparation, prepare_corpus
 from data_utils.preparation.vocabulary import VocabularyConfig
 from model.bounds import Argument, NonNegativeInt
 from model.errors import InputError
-from model.fused.cores import usable_cores
+from model.kernels.cores import usable_cores
 from model.reading.inputs import TableOptions
 
 

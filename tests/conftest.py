@@ -26,7 +26,7 @@ if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) == signal.SIG_I
     signal.signal(signal.SIGHUP, lambda *_: None)
 
 from data_utils.synthetic import synthetic_reviews
-from model.fused import memory_pool
+from model.kernels import memory_pool
 from model.layers.config import ModelConfig
 from model.layers.language_model import LanguageModel, build_model
 from model.text.profiles import text_profile

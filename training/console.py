@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from data_utils.corpus import Corpus
 from model.commands.program import drop
-from model.fused.cores import has_fast_bf16
+from model.kernels.cores import has_fast_bf16
 from model.text.tokenizer import BYTES
 
 from .parallel.distributed import World

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from model.fused.memory_pool import empty_like
-from model.fused.tiles.library import runs_on_tiles
-from model.fused.weight_gradients import product
+from model.kernels.amx.library import runs_on_tiles
+from model.kernels.memory_pool import empty_like
+from model.kernels.weight_gradients import product
 from model.layers.language_model import LanguageModel
 from model.layers.layer import PerGateParameters
 from model.state import IGNORED, State
@@ -87,7 +87,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         gradient_scale: float | Tensor,
     ) -> Tensor:
         if runs_on_tiles(w):  # whose products take fp32's range: nothing is left for backward
-            from model.fused.tiles.training.cross_entropy import cross_entropy_on_tiles
+            from model.kernels.amx.training.cross_entropy import cross_entropy_on_tiles
 
             weights = b.new_ones(len(h)) * gradient_scale
             nats, *gradients = cross_entropy_on_tiles(h, w, b, targets, rows, weights)

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from model.bounds import Bound, PositiveFloat, fill
-from model.fused.cores import has_fast_bf16, has_fast_fp16
-from model.fused.tiles.library import runs_on_tiles
+from model.kernels.amx.library import runs_on_tiles
+from model.kernels.cores import has_fast_bf16, has_fast_fp16
 from model.layers.config import TrainingPrecision
 
 from .parallel.agreement import name_ranks

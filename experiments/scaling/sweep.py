@@ -21,7 +21,7 @@ from configs import command
 from experiments.tables import markdown
 from model.bounds import Argument, PositiveFloat, PositiveInt
 from model.errors import InputError
-from model.fused.cores import affine_cores
+from model.kernels.cores import affine_cores
 
 from .measuring import results
 from .measuring.launch import RANKS_HERE, rows_of, run_to_end

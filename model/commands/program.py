@@ -15,7 +15,7 @@ from typing import Any, TextIO
 
 from ..errors import InputError
 from ..files.storage import is_stream, path_in_oserrors, write_json
-from ..fused.process import own_process
+from ..kernels.process import own_process
 
 USAGE_ERROR = 2  # the exit code of every error that a user can cause
 STDOUT = "standard output"  # its name in messages

@@ -22,7 +22,7 @@ from torch.overrides import TorchFunctionMode
 
 from ..bounds import fill
 from ..errors import InputError
-from ..fused.process import follow_quota
+from ..kernels.process import follow_quota
 from ..layers.config import ModelConfig, Precision, architecture_fields, check_not_closed
 from ..layers.language_model import LanguageModel
 from ..text.profiles import TextProfile, text_profile

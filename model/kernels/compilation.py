@@ -54,7 +54,7 @@ def window_library() -> ctypes.CDLL | None:
     try:
         libraries = ("-ltorch_cpu", "-lc10")
         function = "mlstm_forward_float32"
-        return load(Build(FOLDER / "window.cpp", _torch_options(), libraries, function))
+        return load(Build(FOLDER / "cpp" / "window.cpp", _torch_options(), libraries, function))
     except ERRORS as error:
         _log.warning(
             "the recurrence was not compiled (%s); it runs in plain torch, several times slower. "

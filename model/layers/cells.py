@@ -1,19 +1,25 @@
 """The layer of each cell, imported when a model has it."""
 
-from importlib import import_module
-
 from .layer import RecurrentLayer
-
-LAYERS: dict[str, str] = {
-    "mlstm": "mlstm.MlstmLayer",
-    "lstm": "peers.LstmLayer",
-    "gru": "peers.GruLayer",
-    "transformer": "transformer.TransformerLayer",
-}
 
 
 def layer_of(cell: str) -> type[RecurrentLayer]:
     """Return the class of the layers of a cell, one of `Cell`."""
-    module, name = LAYERS[cell].split(".")
-    layer: type[RecurrentLayer] = getattr(import_module(f".{module}", __package__), name)
-    return layer
+    match cell:
+        case "mlstm":
+            from .mlstm import MlstmLayer
+
+            return MlstmLayer
+        case "lstm":
+            from .peers import LstmLayer
+
+            return LstmLayer
+        case "gru":
+            from .peers import GruLayer
+
+            return GruLayer
+        case "transformer":
+            from .transformer import TransformerLayer
+
+            return TransformerLayer
+    raise ValueError(f"no cell {cell!r}")

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..errors import InputError
-from ..fused.process import follow_fork, follow_quota
+from ..kernels.process import follow_fork, follow_quota
 from ..state import DTYPES, State, accumulation_dtype
 from .cells import layer_of
 from .config import ANY_CELL, ModelConfig, Precision
@@ -148,7 +148,7 @@ class LanguageModel(nn.Module):
         w_out = self.decoder.weight.to(dtype)
         if not integers:
             return Weights(layers, table, w_out, b_out)
-        from ..fused.vectors.integers import integer_factor
+        from ..kernels.cpp.integers import integer_factor
 
         rows = integer_factor(w_out)
         return Weights(layers, table, rows.integers, b_out, rows.scales)
@@ -193,7 +193,7 @@ class LanguageModel(nn.Module):
     def decode(self, h: Tensor, weights: Weights) -> Tensor:
         """Return logits [..., V] for the last layer's h [..., H]."""
         if weights.out_scales is not None:
-            from ..fused.vectors.integers import Rounded, integer_linear
+            from ..kernels.cpp.integers import Rounded, integer_linear
 
             return integer_linear(h, Rounded(weights.w_out, weights.out_scales)) + weights.b_out
         return F.linear(h, weights.w_out).to(weights.b_out.dtype).add_(weights.b_out)

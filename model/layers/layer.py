@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor, nn
 
-from ..fused.window import look_up
+from ..kernels.window import look_up
 from ..state import State
 from .config import ModelConfig
 

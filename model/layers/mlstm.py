@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from ..fused.weight_gradients import DeferredWeightGradients, join
-from ..fused.window import RecurrenceInput, RecurrentWeights
+from ..kernels.weight_gradients import DeferredWeightGradients, join
+from ..kernels.window import RecurrenceInput, RecurrentWeights
 from ..state import State, accumulation_dtype
 from .config import Backend, ModelConfig
 from .layer import PerGateParameters, RecurrentLayer

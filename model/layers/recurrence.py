@@ -2,22 +2,20 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..cell import mlstm_step
 from ..errors import InputError
-from ..fused.compilation import window_library
-from ..fused.cores import has_amx
-from ..fused.cpu import compiled_mlstm, runs_compiled
-from ..fused.cpu import pack as pack_for_vectors
-from ..fused.tiles.library import runs_on_tiles
-from ..fused.torch_mlstm import torch_mlstm
-from ..fused.window import RecurrenceInput, linear_into_pooled_buffer
+from ..kernels.amx.library import runs_on_tiles
+from ..kernels.compilation import window_library
+from ..kernels.cores import has_amx
+from ..kernels.cpp.mlstm import compiled_mlstm, runs_compiled
+from ..kernels.cpp.mlstm import pack as pack_for_vectors
+from ..kernels.reference.mlstm import reference_mlstm
+from ..kernels.torch.mlstm import torch_mlstm
+from ..kernels.window import RecurrenceInput, linear_into_pooled_buffer
 from ..state import State
 from .config import Backend
 
@@ -25,20 +23,11 @@ from .config import Backend
 Recurrence = Callable[[RecurrenceInput], tuple[Tensor, State]]
 
 
-def reference_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
-    """Apply `mlstm_step` T times under autograd, on any device: h [T, B, H] and the state after."""
-    weights, state, outputs = window.weights, window.state, []
-    for x_proj_t in window.looked_up().x_proj:
-        state = mlstm_step(x_proj_t, state, weights.w_mh, weights.w_h, weights.b)
-        outputs.append(state.h)
-    return torch.stack(outputs), state
-
-
 @dataclass(frozen=True)
 class Implementation:
     """One way to compute what `reference_mlstm` computes."""
 
-    name: str  # the value of `model.backend` that asks for it
+    name: str  # the value of `model.backend` that asks for it, and its folder in kernels/
     title: str  # as printed
     run: Recurrence
     takes: Callable[[Tensor], bool]  # whether it runs for a w_mh of this device, dtype and length
@@ -48,36 +37,85 @@ class Implementation:
     linear: Callable[[Tensor, Tensor], Tensor] = F.linear  # the product x_proj = x w_x.T otherwise
 
 
-def _in_triton(w_mh: Tensor) -> bool:
-    return w_mh.is_cuda and bool(_late("cuda.mlstm", "runs_in_triton")(w_mh))
+# What few models run is imported when a model first runs it.
 
 
-def _late(module: str, name: str) -> Callable[..., Any]:
-    """Return a function that imports another at its first call, for what few models run."""
+def _runs_in_triton(w_mh: Tensor) -> bool:
+    if not w_mh.is_cuda:
+        return False
+    from ..kernels.triton.mlstm import runs_in_triton
 
-    def call(*arguments: Any) -> Any:
-        return getattr(import_module(f"..fused.{module}", __package__), name)(*arguments)
+    return runs_in_triton(w_mh)
 
-    return call
+
+def _triton_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
+    from ..kernels.triton.mlstm import triton_mlstm
+
+    return triton_mlstm(window)
+
+
+def _two_kernels(window: RecurrenceInput) -> tuple[Tensor, State]:
+    from ..kernels.triton.mlstm import two_kernel_mlstm
+
+    return two_kernel_mlstm(window)
+
+
+def _amx_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
+    from ..kernels.amx.mlstm import tiled_mlstm
+
+    return tiled_mlstm(window)
+
+
+def _pack_for_amx(*weights: Tensor) -> Tensor:
+    from ..kernels.amx.mlstm import pack
+
+    return pack(*weights)
+
+
+def _amx_projects(w_x: Tensor) -> bool:
+    from ..kernels.amx.mlstm import projects_on_tiles
+
+    return projects_on_tiles(w_x)
+
+
+def _compiled_integer_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
+    from ..kernels.cpp.integers import compiled_integer_mlstm
+
+    return compiled_integer_mlstm(window)
+
+
+def _runs_compiled_int8(w_mh: Tensor) -> bool:
+    from ..kernels.cpp.integers import runs_compiled_int8
+
+    return runs_compiled_int8(w_mh)
+
+
+def _pack_integers(w_mh: Tensor, w_h: Tensor) -> Tensor:
+    from ..kernels.cpp.integers import pack
+
+    return pack(w_mh, w_h)
+
+
+def _plain_integer_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
+    from ..kernels.cpp.integers import plain_integer_mlstm
+
+    return plain_integer_mlstm(window)
 
 
 REFERENCE = Implementation("reference", "reference", reference_mlstm, lambda w_mh: True)
 FASTEST_FIRST = (
-    Implementation("triton", "Triton", _late("cuda.mlstm", "triton_mlstm"), _in_triton),
+    Implementation("triton", "Triton", _triton_mlstm, _runs_in_triton),
     # Chosen only by name: the entry before takes the same weights. Not measured on a GPU yet.
     Implementation(
-        name="triton_products",
-        title="Triton with its own products",
-        run=_late("cuda.mlstm", "two_kernel_mlstm"),
-        takes=_in_triton,
+        "triton_products", "Triton with its own products", _two_kernels, _runs_in_triton
     ),
     Implementation(
         name="amx",
         title="compiled for Intel AMX",
-        run=_late("tiles.mlstm", "tiled_mlstm"),
+        run=_amx_mlstm,
         takes=runs_on_tiles,
-        pack=_late("tiles.mlstm", "pack"),
-        projects=_late("tiles.mlstm", "projects_on_tiles"),
+        pack=_pack_for_amx,
+        projects=_amx_projects,
         linear=linear_into_pooled_buffer,
     ),
     Implementation(
@@ -96,14 +134,14 @@ INT8_FASTEST_FIRST = (
     Implementation(
         name="cpp",
         title="compiled, 8-bit products",
-        run=_late("vectors.integers", "compiled_integer_mlstm"),
-        takes=_late("vectors.integers", "runs_compiled_int8"),
-        pack=_late("vectors.integers", "pack"),
+        run=_compiled_integer_mlstm,
+        takes=_runs_compiled_int8,
+        pack=_pack_integers,
     ),
     Implementation(
         name="torch",
         title="plain torch, 8-bit products",
-        run=_late("vectors.integers", "plain_integer_mlstm"),
+        run=_plain_integer_mlstm,
         takes=lambda w_mh: True,
     ),
 )

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from ..fused.process import follow_quota
+from ..kernels.process import follow_quota
 from ..layers.config import ModelConfig
 from ..layers.language_model import LanguageModel
 

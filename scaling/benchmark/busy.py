@@ -23,9 +23,9 @@ from model.bounds import PositiveFloat, PositiveInt, check_bounds
 from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.errors import InputError
 from model.files.weights import load_model
-from model.fused.cores import usable_cores
-from model.fused.process import own_process
 from model.inference.features import features_in_order
+from model.kernels.cores import usable_cores
+from model.kernels.process import own_process
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from training.optimizers.optim import OptimConfig

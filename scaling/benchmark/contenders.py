@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from model.fused.cuda.graphs import Graphs, InferenceGraphs, captured_by
-from model.fused.cuda.mlstm import triton_mlstm
-from model.fused.window import RecurrenceInput, RecurrentWeights
+from model.kernels.triton.graphs import Graphs, InferenceGraphs, captured_by
+from model.kernels.triton.mlstm import triton_mlstm
+from model.kernels.window import RecurrenceInput, RecurrentWeights
 from model.layers.recurrence import Recurrence, fused_mlstm, recur
 from model.state import State, accumulation_dtype
 
@@ -19,7 +19,7 @@ from .problem import Problem
 from .timing import fastest
 
 if TYPE_CHECKING:
-    from model.fused.cuda.triton_products import Tiles
+    from model.kernels.triton.triton_products import Tiles
 
 Forward = Callable[[], Tensor]
 Result = TypeVar("Result")
@@ -67,7 +67,7 @@ def own_products(problem: Problem, tiles: "Tiles") -> Forward:
 
 def fastest_tiles(problem: Problem, *, backward: bool) -> "Tiles":
     """Return the tiles for `own_products`: the fastest here of those near its default size."""
-    from model.fused.cuda.triton_products import candidates, tiles_for
+    from model.kernels.triton.triton_products import candidates, tiles_for
 
     short = Problem.draw(replace(problem.shape, T=min(SHORT, problem.shape.T)))
     h = zero_state(short).h

@@ -10,9 +10,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from model.fused.cuda.graphs import Capture, CudaCapture
-from model.fused.tiles.library import runs_on_tiles
-from model.fused.tiles.products import StreamedProduct, SummedProduct
+from model.kernels.amx.library import runs_on_tiles
+from model.kernels.amx.products import StreamedProduct, SummedProduct
+from model.kernels.triton.graphs import Capture, CudaCapture
 
 from .problem import Problem
 from .timing import fastest

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from model.bounds import PositiveInt
-from model.fused.cuda.graphs import without_graphs
-from model.fused.cuda.mlstm import runs_in_triton
+from model.kernels.triton.graphs import without_graphs
+from model.kernels.triton.mlstm import runs_in_triton
 from model.layers.recurrence import fastest_for
 from training.precision import sums_in_fp32
 from training.utilization import limit_seconds, peak_of
@@ -32,7 +32,7 @@ from .problem import TOKENS, MeasureOptions, Problem, Sizes
 from .timing import Timings, interleave, rates, ratio
 
 if TYPE_CHECKING:
-    from model.fused.cuda.triton_products import Tiles
+    from model.kernels.triton.triton_products import Tiles
 
 SLOW = {"loop_2018": loop_2018, "reference": reference}
 # Our implementations, the automatic choice first, each with the prefix of its ratios' names.

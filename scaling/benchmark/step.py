@@ -12,7 +12,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 
 from data_utils.corpus import embedded_corpus
 from data_utils.lanes import Lanes
-from model.fused.weight_gradients import PRODUCT
+from model.kernels.weight_gradients import PRODUCT
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from training.optimizers.optim import OptimConfig

@@ -9,16 +9,17 @@ import torch
 from data_utils.lanes import WindowBatch
 from data_utils.synthetic import synthetic_reviews
 from model.files.weights import LoadedModel, load_model, save_model
-from model.fused.cuda import graphs as cuda_graphs
-from model.fused.cuda.mlstm import triton_mlstm
-from model.fused.weight_gradients import summed_product
-from model.fused.window import Inputs
 from model.inference.features import features_in_order
 from model.inference.featurizer import SentimentFeaturizer
 from model.inference.sampling import Clamp, SamplingConfig, generate
+from model.kernels.reference.mlstm import reference_mlstm
+from model.kernels.triton import graphs as cuda_graphs
+from model.kernels.triton.mlstm import triton_mlstm
+from model.kernels.weight_gradients import summed_product
+from model.kernels.window import Inputs
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
-from model.layers.recurrence import fused_mlstm, recur, reference_mlstm
+from model.layers.recurrence import fused_mlstm, recur
 from model.text.profiles import text_profile
 from model.text.split import encode_split
 from model.text.tokenizer import BYTES
@@ -112,7 +113,7 @@ def test_training_on_the_gpu_follows_the_cpu(precision, tmp_path):
 
 
 def test_all_tiles_give_what_fp64_gives_and_early_launches_change_nothing(monkeypatch):
-    from model.fused.cuda import triton_products
+    from model.kernels.triton import triton_products
 
     inputs = on_the_gpu(scaled_inputs(torch.bfloat16, 8, 256, 256))
     expected = results(reference_mlstm, exact(inputs))

@@ -19,7 +19,7 @@ from tests.support.runs import ROOT
 ALLOWED = {
     "model": set(),
     "data_utils": {
-        *(f"model.{name}" for name in ("bounds", "errors", "fused.cores")),
+        *(f"model.{name}" for name in ("bounds", "errors", "kernels.cores")),
         *(f"model.files.{name}" for name in ("storage", "tokenizers")),
         *(f"model.text.{name}" for name in ("profiles", "split", "tokenizer", "subwords")),
         *(
@@ -48,8 +48,8 @@ LAZY = {
     "model/inference/featurizer.py": {"sklearn"},
     "model/classifiers/sentiment_classifier.py": {"sklearn"},  # its tags, when scikit-learn asks
     "model/classifiers/answers.py": {"pandas"},  # of a table of results
-    "model/fused/cuda/triton_kernels.py": {"triton"},
-    "model/fused/cuda/triton_products.py": {"triton"},
+    "model/kernels/triton/kernels.py": {"triton"},
+    "model/kernels/triton/triton_products.py": {"triton"},
     "model/classifiers/comparison.py": {"sklearn"},  # a tree of depth one: the best single unit
     "model/files/shipped.py": {"huggingface_hub"},
     "model/pages/picture.py": {"matplotlib"},

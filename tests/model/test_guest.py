@@ -58,7 +58,7 @@ import sklearn.linear_model, torch
 torch.set_num_threads(2)
 signal.signal(signal.SIGTERM, lambda *_: None)
 torch.ones(1 << 20).exp()  # the host's own work, which starts its threads
-from model.fused import crowding
+from model.kernels import crowding
 crowding.MANY = crowding.FEW = -1.0  # as if every look found others on our cores
 crowding.SECONDS_BETWEEN_LOOKS = 0.0
 before, threads = state(), scheduling()
@@ -107,7 +107,7 @@ def test_importing_every_module_changes_nothing_of_the_hosts():
 
 def test_our_own_commands_adapt_their_process_from_their_start():
     code = (
-        "from model.commands.program import run; from model.fused.process import owns_process; "
+        "from model.commands.program import run; from model.kernels.process import owns_process; "
         "assert not owns_process(); run(lambda: print(owns_process()))"
     )
     process = run_anew("-c", code)

@@ -11,8 +11,8 @@ from configs.toml_file import load_config, read_toml
 from data_utils.lanes import DataConfig
 from experiments.scaling.publication import explanation
 from model.errors import InputError
-from model.fused import memory_pool
-from model.fused.cpu import runs_compiled
+from model.kernels import memory_pool
+from model.kernels.cpp.mlstm import runs_compiled
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from scaling.hardware import ClusterConfig, NetworkConfig, NodeConfig

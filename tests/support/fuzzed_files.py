@@ -12,7 +12,7 @@ from pathlib import Path
 from model.errors import InputError
 from model.files.shipped import SHIPPED_MODELS
 from model.files.storage import check_replaceable, whole_folder
-from model.fused import compilation
+from model.kernels import compilation
 from model.text.subwords import SubwordTokenizer
 from model.text.tokenizer import TOKENIZER_FILE
 from training.runs.run_directory import PretrainingDirectory

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from model.state import IGNORED
-from tests.model.fused.tiles.emulation import emulate_tiles
+from tests.model.kernels.amx.emulation import emulate_tiles
 from training.objective import linear_cross_entropy, rows_at_once
 
 

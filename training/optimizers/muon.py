@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model.fused.tiles.library import runs_on_tiles
-from model.fused.tiles.training import orthogonal
+from model.kernels.amx.library import runs_on_tiles
+from model.kernels.amx.training import orthogonal
 
 from .overflow import SkipsOverflows, undone_if
 

@@ -24,8 +24,8 @@ from torch import Tensor
 
 from model.errors import InputError
 from model.files.devices import missing_kernels, reason_against, warn_if_unused
-from model.fused.cores import bound_cores, core_numbers, quota
-from model.fused.process import owns_process
+from model.kernels.cores import bound_cores, core_numbers, quota
+from model.kernels.process import owns_process
 
 from .launcher import TEMPORARY_FAILURE, may_restart, print_error
 

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from model.errors import InputError
-from model.fused.cuda.graphs import without_graphs
 from model.inference.features import FINAL_CELL, FeatureKind, features_in_order
+from model.kernels.triton.graphs import without_graphs
 from model.layers.language_model import LanguageModel, Weights
 from model.reading.progress import ProgressBar
 from model.state import IGNORED, State

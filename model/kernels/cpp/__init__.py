@@ -1,1 +1,1 @@
-"""Products that only the recurrence on vector units has."""
+"""The recurrence in compiled C++ on vector units, also with products of 8-bit integers."""

@@ -23,9 +23,9 @@ from torch.autograd import Function
 from ...cell import mlstm_step
 from ...state import State
 from ..compilation import window_library
-from ..cpu import INTEGERS, call, forward
 from ..memory_pool import pooled_empty
 from ..window import Inputs, RecurrenceInput, run_window
+from .mlstm import INTEGERS, call, forward
 
 LARGEST = 127
 SMALLEST = 1e-30  # kSmallest of integers.h: the largest number of a row counts as at least this

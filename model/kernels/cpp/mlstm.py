@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ..state import DTYPES, State
-from .compilation import window_library
-from .memory_pool import pooled_empty
-from .weight_gradients import DeferredWeightGradients, Factors, weight_gradients
-from .window import Inputs, RecurrenceInput, run_window
+from ...state import DTYPES, State
+from ..compilation import window_library
+from ..memory_pool import pooled_empty
+from ..weight_gradients import DeferredWeightGradients, Factors, weight_gradients
+from ..window import Inputs, RecurrenceInput, run_window
 
 INTEGERS = torch.int8  # dtype of weights packed for products of 8-bit integers; the rest is fp32
 PAD = 16  # kPad of window.cpp
@@ -80,7 +80,7 @@ def forward(
 ) -> tuple[Tensor, Tensor, Tensor, tuple[Tensor | None, ...]]:
     """Return h, the last h and c, and, if asked to save, what backward needs.
 
-    packed: the weights from `pack`, here or in vectors/integers.py; if absent, they are packed.
+    packed: the weights from `pack`, here or in integers.py; if absent, they are packed.
     """
     (T, B, H), dtype = inputs.sizes, inputs.x.dtype
     h = pooled_empty(T, B, H, dtype=dtype)

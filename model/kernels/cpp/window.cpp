@@ -19,10 +19,10 @@
 #include <type_traits>
 #include <vector>
 
-#include "crowding.h"
-#include "team.h"
-#include "vectors/arithmetic.h"
-#include "vectors/integers.h"
+#include "../crowding.h"
+#include "../team.h"
+#include "arithmetic.h"
+#include "integers.h"
 
 namespace {
 

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ..state import State, accumulation_dtype
-from .weight_gradients import DeferredWeightGradients, Factors, weight_gradients
-from .window import RecurrenceInput
+from ...state import State, accumulation_dtype
+from ..weight_gradients import DeferredWeightGradients, Factors, weight_gradients
+from ..window import RecurrenceInput
 
 
 def torch_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:

@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from ..weight_gradients import DeferredWeightGradients, Factors, weight_gradients
 from ..window import Inputs
-from .triton_window import Activations, Gradients, in_order, run_backward, run_forward
+from .window import Activations, Gradients, in_order, run_backward, run_forward
 
 if TYPE_CHECKING:
     from .triton_products import Tiles

@@ -14,7 +14,7 @@ from ...state import DTYPES, State
 from ..weight_gradients import DeferredWeightGradients, weight_gradients
 from ..window import Inputs, RecurrenceInput, kernel_inputs
 from .graphs import graphed_forward, graphed_mlstm, graphs_for, inference_graphs_for
-from .triton_window import Activations, in_order, run_backward, run_forward
+from .window import Activations, in_order, run_backward, run_forward
 
 if TYPE_CHECKING:
     from .triton_products import Tiles
@@ -33,7 +33,7 @@ def _launches(device: torch.device) -> bool:
     """Try a kernel: Triton needs a C compiler at run time and a GPU that it supports."""
     if find_spec("triton") is None:
         return False
-    from .triton_kernels import multiply
+    from .kernels import multiply
 
     x, r = torch.full((1, 5), 3.0, device=device), torch.full((1, 1), 2.0, device=device)
     m = torch.zeros_like(r)

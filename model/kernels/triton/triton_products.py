@@ -5,7 +5,7 @@
     backward    unmultiply  d m = d z W_h;  from it d x_m, d r, m
                 retreat     d h = d r W_mh + what the loss adds;  from it d z of the byte before
 
-Letters and dtypes as in triton_kernels.py; products add up in fp32, and neither z nor d m is
+Letters and dtypes as in kernels.py; products add up in fp32, and neither z nor d m is
 rounded. Each program takes a tile of lanes and units. Indices beyond the last lane or unit wrap
 around, so masks are needed only at the ends of products and for stores.
 
@@ -22,7 +22,7 @@ import triton.language as tl
 from torch import Tensor
 from triton.compiler import max_shared_mem
 
-from .triton_kernels import gates_at, step, step_back
+from .kernels import gates_at, step, step_back
 
 ENOUGH = 100  # programs: about one for each multiprocessor of a large GPU
 

@@ -40,7 +40,7 @@ class Gradients(NamedTuple):
 
 def run_forward(inputs: Inputs, *, save: bool, tiles: "Tiles | None" = None) -> Activations:
     """Advance over the window. tiles: of the kernels that multiply; None: cuBLAS multiplies."""
-    from . import triton_kernels as kernels
+    from . import kernels
     from . import triton_products as products
 
     T, B, H = inputs.sizes
@@ -84,7 +84,7 @@ def run_backward(
 
     tiles: as for `run_forward`.
     """
-    from . import triton_kernels as kernels
+    from . import kernels
     from . import triton_products as products
 
     T, B, H = activations.h.shape

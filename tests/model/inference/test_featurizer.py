@@ -14,8 +14,8 @@ from sklearn.utils import get_tags
 
 from model import SentimentFeaturizer, load_model, save_model
 from model.errors import InputError
-from model.fused.compilation import window_library
 from model.inference.features import FeatureKind, features_in_order
+from model.kernels.compilation import window_library
 from model.layers import recurrence
 from model.layers.config import ModelConfig
 from model.layers.language_model import LanguageModel, build_model

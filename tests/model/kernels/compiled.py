@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.fused import cpu
-from model.fused.compilation import window_library
-from model.fused.tiles import mlstm
-from model.fused.tiles.library import runs_on_tiles
+from model.kernels.amx import mlstm
+from model.kernels.amx.library import runs_on_tiles
+from model.kernels.compilation import window_library
+from model.kernels.cpp import mlstm as cpp
 from model.layers.recurrence import Recurrence
 from tests.model.layers.windows import EPS, tolerance
 
@@ -34,8 +34,8 @@ class Kernel(NamedTuple):
 
 
 KERNELS = {
-    "fp32": Kernel(cpu.compiled_mlstm, cpu.pack, torch.float32),
-    "bf16": Kernel(cpu.compiled_mlstm, cpu.pack, torch.bfloat16),
+    "fp32": Kernel(cpp.compiled_mlstm, cpp.pack, torch.float32),
+    "bf16": Kernel(cpp.compiled_mlstm, cpp.pack, torch.bfloat16),
     "bf16, tiles": Kernel(mlstm.tiled_mlstm, mlstm.pack, torch.bfloat16),
     "bf16, tiles emulated": Kernel(mlstm.tiled_mlstm, mlstm.pack, torch.bfloat16, emulated=True),
 }
@@ -47,7 +47,7 @@ def skip_unless_it_runs(kernel: Kernel) -> None:
         pytest.skip("no compiler")
     weight = torch.empty(2, 2, dtype=kernel.dtype)
     on_tiles = kernel.run is mlstm.tiled_mlstm
-    runs = runs_on_tiles(weight) if on_tiles else cpu.runs_compiled(weight)
+    runs = runs_on_tiles(weight) if on_tiles else cpp.runs_compiled(weight)
     if not runs:
         assert kernel.dtype != torch.float32
         pytest.skip("this processor has no such products")

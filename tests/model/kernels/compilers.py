@@ -5,11 +5,11 @@ import subprocess
 
 import pytest
 
-from model.fused import compilation
+from model.kernels import compilation
 
 
 def output_of(source, folder, *options):
-    """Compile a program that includes the headers of model/fused; return the words it prints."""
+    """Compile a program that includes the headers of model/kernels; return the words it prints."""
     try:
         compiler = compilation._compiler()
     except RuntimeError:

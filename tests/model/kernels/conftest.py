@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 import pytest
 import torch
 
-from tests.model.fused.kernels import KERNELS, Kernel, skip_unless_it_runs
-from tests.model.fused.tiles.emulation import emulate_tiles
+from tests.model.kernels.amx.emulation import emulate_tiles
+from tests.model.kernels.compiled import KERNELS, Kernel, skip_unless_it_runs
 
 
 @pytest.fixture(params=KERNELS)

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import filelock
 import pytest
 
-from model.fused import compilation
-from tests.model.fused.compilers import broken_compiler, quick_compiler
+from model.kernels import compilation
+from tests.model.kernels.compilers import broken_compiler, quick_compiler
 from tests.support.runs import run_code, start
 
 USE = """
@@ -22,10 +22,11 @@ def openmp():
     return set(re.findall(r"/\\S*/lib[gi]?omp\\S*", maps.read_text() if maps.exists() else ""))
 of_torch = openmp()
 logging.basicConfig(stream=sys.stderr, format="%(message)s")
-from model.fused.cpu import runs_compiled
-from model.layers.recurrence import fused_mlstm, reference_mlstm
+from model.kernels.cpp.mlstm import runs_compiled
+from model.kernels.reference.mlstm import reference_mlstm
+from model.layers.recurrence import fused_mlstm
 from model.state import State
-from model.fused.window import RecurrentWeights, RecurrenceInput
+from model.kernels.window import RecurrentWeights, RecurrenceInput
 g = torch.Generator().manual_seed(0)
 x, h, w_mh, w_h = (torch.randn(s, generator=g) for s in ((3, 2, 40), (2, 8), (8, 8), (32, 8)))
 window = RecurrenceInput(x, State(h, h), RecurrentWeights(w_mh, w_h, torch.zeros(32)))
@@ -251,7 +252,7 @@ def test_processes_share_one_build(tmp_path):
     counting = quick_compiler(tmp_path, before=f"echo built >> {counter}; sleep 1")
     environment = {"XDG_CACHE_HOME": str(tmp_path), "CXX": str(counting)}
     code = (
-        "from pathlib import Path; from model.fused.compilation import Build, load; "
+        "from pathlib import Path; from model.kernels.compilation import Build, load; "
         f"load(Build(Path({str(source)!r}), ()))"
     )
     processes = [start("-c", code, env=environment) for _ in range(3)]

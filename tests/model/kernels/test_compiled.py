@@ -9,12 +9,12 @@ from itertools import chain
 import pytest
 import torch
 
-from model.fused import weight_gradients
-from model.fused.compilation import window_library
-from model.fused.cpu import compiled_mlstm, runs_compiled
-from model.fused.vectors.integers import runs_compiled_int8
-from model.layers.recurrence import reference_mlstm
-from tests.model.fused.compilers import quick_compiler
+from model.kernels import weight_gradients
+from model.kernels.compilation import window_library
+from model.kernels.cpp.integers import runs_compiled_int8
+from model.kernels.cpp.mlstm import compiled_mlstm, runs_compiled
+from model.kernels.reference.mlstm import reference_mlstm
+from tests.model.kernels.compilers import quick_compiler
 from tests.model.layers.windows import (
     EPS,
     assert_as_reference,
@@ -289,9 +289,9 @@ def test_on_lesser_processors(processor, kernels, tmp_path):
         pytest.skip("this processor is one of them: the other tests run on it")
     code = """
 import sys, torch
-from model.fused.tiles import library
-from tests.model.fused import test_compiled as t
-from tests.model.fused.kernels import KERNELS
+from model.kernels.amx import library
+from tests.model.kernels import test_compiled as t
+from tests.model.kernels.compiled import KERNELS
 assert not t.runs_compiled(torch.empty(2, 2, dtype=torch.bfloat16))
 library.tile_library = library.emulated_library
 for name in sys.argv[1:]:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from model.files.weights import load_model
-from model.fused import cores, process
+from model.kernels import cores, process
 from model.layers.config import ModelConfig
 from model.layers.language_model import LanguageModel, build_model
 from model.published.gates import assemble
@@ -95,7 +95,7 @@ def test_cores_are_counted_without_sched_getaffinity(monkeypatch, reported, expe
 
 @pytest.mark.skipif(cores.affine_cores() < 2, reason="one core is bound to anyway")
 def test_a_process_that_openmp_binds_still_has_all_its_cores():
-    program = "import torch; from model.fused.cores import affine_cores; print(affine_cores())"
+    program = "import torch; from model.kernels.cores import affine_cores; print(affine_cores())"
     run = subprocess.run(
         [sys.executable, "-c", program],
         cwd=ROOT,
@@ -164,7 +164,7 @@ def test_a_command_of_ours_that_makes_a_model_follows_the_quota(monkeypatch, thr
 PROGRAM = """
 import sys
 import torch
-from model.fused import cores, process
+from model.kernels import cores, process
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 process.own_process()

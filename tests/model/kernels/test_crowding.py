@@ -10,12 +10,12 @@ from functools import partial
 import pytest
 import torch
 
-from model.fused import compilation, crowding
-from model.fused.compilation import window_library
-from model.fused.window import RecurrenceInput, RecurrentWeights
+from model.kernels import compilation, crowding
+from model.kernels.compilation import window_library
+from model.kernels.window import RecurrenceInput, RecurrentWeights
 from model.layers.recurrence import fused_mlstm
 from model.state import State
-from tests.model.fused.compilers import output_of
+from tests.model.kernels.compilers import output_of
 
 MEETINGS = 4
 # Prints how often the thread that comes first has slept.

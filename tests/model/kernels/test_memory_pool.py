@@ -8,11 +8,11 @@ import torch
 import torch.nn.functional as F
 from torch.autograd import grad
 
-from model.fused.memory_pool import SMALLEST, MemoryPool
-from model.fused.window import linear_into_pooled_buffer
+from model.kernels.memory_pool import SMALLEST, MemoryPool
+from model.kernels.window import linear_into_pooled_buffer
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
-from tests.model.fused.tiles.emulation import emulate_tiles
+from tests.model.kernels.amx.emulation import emulate_tiles
 from tests.model.layers.windows import EPS, error
 from training.objective import Objective
 

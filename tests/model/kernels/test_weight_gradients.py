@@ -6,16 +6,16 @@ import importlib.util
 import pytest
 import torch
 
-from model.fused.cuda.mlstm import triton_mlstm
-from model.fused.torch_mlstm import torch_mlstm
-from model.fused.weight_gradients import DeferredWeightGradients, join
-from model.fused.window import RecurrenceInput, RecurrentWeights
+from model.kernels.reference.mlstm import reference_mlstm
+from model.kernels.torch.mlstm import torch_mlstm
+from model.kernels.triton.mlstm import triton_mlstm
+from model.kernels.weight_gradients import DeferredWeightGradients, join
+from model.kernels.window import RecurrenceInput, RecurrentWeights
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
-from model.layers.recurrence import reference_mlstm
 from model.state import State
-from tests.model.fused.kernels import KERNELS, Kernel, skip_unless_it_runs
-from tests.model.fused.tiles.emulation import emulate_tiles
+from tests.model.kernels.amx.emulation import emulate_tiles
+from tests.model.kernels.compiled import KERNELS, Kernel, skip_unless_it_runs
 from tests.model.layers.windows import EPS
 from training.objective import Objective
 

@@ -20,7 +20,7 @@ from model.layers.recurrence import (
     implementation_for,
     recur,
 )
-from tests.model.fused.tiles.emulation import emulate_tiles, take_no_tiles
+from tests.model.kernels.amx.emulation import emulate_tiles, take_no_tiles
 from tests.model.layers.windows import assert_as_reference, scaled_inputs, tolerance
 
 NAMES = [implementation.name for implementation in (REFERENCE, *FASTEST_FIRST)]

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from model.fused.window import look_up
+from model.kernels.window import look_up
 from model.layers.language_model import build_model
 from tests.support.cells import config_of
 from training.objective import Objective

@@ -11,7 +11,8 @@ import torch
 
 from model.cell import mlstm_step
 from model.errors import InputError
-from model.fused.torch_mlstm import torch_mlstm
+from model.kernels.reference.mlstm import reference_mlstm
+from model.kernels.torch.mlstm import torch_mlstm
 from model.layers import recurrence
 from model.layers.config import ModelConfig
 from model.layers.language_model import LanguageModel, build_model
@@ -19,10 +20,9 @@ from model.layers.recurrence import (
     FASTEST_FIRST,
     Implementation,
     recur,
-    reference_mlstm,
 )
 from model.state import State
-from tests.model.fused.tiles.emulation import emulate_tiles
+from tests.model.kernels.amx.emulation import emulate_tiles
 from tests.model.layers import numpy_mlstm
 from tests.model.layers.windows import hold_cell_state_in_fp32, make_inputs, outputs_of
 from tests.support.cells import random_tokens, whole_and_cut

@@ -2,8 +2,8 @@
 
 import torch
 
-from model.fused.window import RecurrenceInput, RecurrentWeights
-from model.layers.recurrence import reference_mlstm
+from model.kernels.reference.mlstm import reference_mlstm
+from model.kernels.window import RecurrenceInput, RecurrentWeights
 from model.state import State
 
 EPS = {dtype: torch.finfo(dtype).eps for dtype in (torch.float32, torch.bfloat16, torch.float16)}

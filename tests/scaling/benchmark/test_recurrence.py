@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from model.fused.tiles.products import StreamedProduct, SummedProduct
-from model.fused.weight_gradients import PRODUCT
+from model.kernels.amx.products import StreamedProduct, SummedProduct
+from model.kernels.weight_gradients import PRODUCT
 from scaling.benchmark import floor, recurrence, timing
 from scaling.benchmark.contenders import (
     compiled_step,
@@ -34,8 +34,8 @@ from scaling.benchmark.recurrence import (
     saved_bytes,
 )
 from scaling.benchmark.step import BACKWARD, PARTS, REST, spans_of
-from tests.model.fused.kernels import KERNELS, skip_unless_it_runs
-from tests.model.fused.tiles.emulation import emulate_tiles, take_no_tiles
+from tests.model.kernels.amx.emulation import emulate_tiles, take_no_tiles
+from tests.model.kernels.compiled import KERNELS, skip_unless_it_runs
 from tests.support.runs import assert_refused, run
 
 SMALL = ("--hidden-size", 32, "--batch", 4, "--window", 6, "--rounds", 2, "--device", "cpu")

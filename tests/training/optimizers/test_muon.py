@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tests.model.fused.tiles.emulation import emulate_tiles, take_no_tiles
+from tests.model.kernels.amx.emulation import emulate_tiles, take_no_tiles
 from training.optimizers.muon import Muon, orthogonalized
 
 A, B, C, ITERATIONS = 3.4445, -4.7750, 2.0315, 5  # as published

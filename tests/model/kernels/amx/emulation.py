@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from model.fused.compilation import window_library
-from model.fused.tiles import library
+from model.kernels.amx import library
+from model.kernels.compilation import window_library
 
 
 def emulate_tiles(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 import torch
 
-from model.fused.compilation import window_library
-from model.fused.cpu import compiled_mlstm
-from model.fused.tiles import library, mlstm
-from model.fused.tiles.library import runs_on_tiles
-from model.fused.tiles.mlstm import count_workgroups, pack, tiled_mlstm
-from model.fused.tiles.products import StreamedProduct, SummedProduct
+from model.kernels.amx import library, mlstm
+from model.kernels.amx.library import runs_on_tiles
+from model.kernels.amx.mlstm import count_workgroups, pack, tiled_mlstm
+from model.kernels.amx.products import StreamedProduct, SummedProduct
+from model.kernels.compilation import window_library
+from model.kernels.cpp.mlstm import compiled_mlstm
 from model.layers import recurrence
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
-from tests.model.fused.tiles.emulation import emulate_tiles
+from tests.model.kernels.amx.emulation import emulate_tiles
 from tests.model.layers.windows import (
     EPS,
     assert_equal,

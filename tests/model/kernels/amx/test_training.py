@@ -4,11 +4,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from model.fused.tiles.products import SummedProduct
-from model.fused.tiles.training import cross_entropy
-from model.fused.tiles.training.cross_entropy import cross_entropy_on_tiles
-from model.fused.tiles.training.orthogonal import iterate
-from tests.model.fused.tiles.emulation import emulate_tiles
+from model.kernels.amx.products import SummedProduct
+from model.kernels.amx.training import cross_entropy
+from model.kernels.amx.training.cross_entropy import cross_entropy_on_tiles
+from model.kernels.amx.training.orthogonal import iterate
+from tests.model.kernels.amx.emulation import emulate_tiles
 from tests.model.layers.windows import EPS, error
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)

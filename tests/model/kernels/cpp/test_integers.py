@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from model.errors import InputError
-from model.fused.vectors import integers
 from model.inference.features import features_in_order
+from model.kernels.cpp import integers
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.layers.recurrence import fastest_for, implementation_for, pack, recur

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.model.fused.compilers import output_of
+from tests.model.kernels.compilers import output_of
 
 # Prints how many threads OpenMP is asked for. It takes 0 for a number of its own choice, and the
 # unsigned number that -4 becomes it cannot start.

@@ -1,6 +1,7 @@
 """Compile all Triton kernels of a window for a GPU that need not be there, for test_triton.py.
 
-python -m tests.model.fused.cuda.compiling CAPABILITY DTYPE LANES UNITS, as in 90 bfloat16 256 1024
+python -m tests.model.kernels.triton.compiling CAPABILITY DTYPE LANES UNITS, such as
+90 bfloat16 256 1024
 
 Prints a line of JSON for each kernel: its name, its shared memory, and how often its PTX multiplies
 matrices, waits for the kernel before it, and reads memory before that.
@@ -15,10 +16,10 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
 from triton.runtime.jit import JITFunction
 
-from model.fused.cuda import triton_products
-from model.fused.cuda.triton_products import tiles_for
-from model.fused.cuda.triton_window import run_backward, run_forward
-from model.fused.window import Inputs
+from model.kernels.triton import triton_products
+from model.kernels.triton.triton_products import tiles_for
+from model.kernels.triton.window import run_backward, run_forward
+from model.kernels.window import Inputs
 
 TYPES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16", torch.int64: "i64"}
 MULTIPLIES, READS, WAIT = (

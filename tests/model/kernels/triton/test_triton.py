@@ -20,22 +20,23 @@ pytest.importorskip("triton", reason="Triton has no wheel for this platform")
 import triton.language as tl
 from triton.runtime import interpreter
 
-from model.fused import weight_gradients
-from model.fused.cuda import triton_window
-from model.fused.cuda.graphs import (
+from model.inference.features import features_in_order
+from model.kernels import weight_gradients
+from model.kernels.reference.mlstm import reference_mlstm
+from model.kernels.triton import window as triton_window
+from model.kernels.triton.graphs import (
     MOST_SIZES,
     Graphs,
     InferenceGraphs,
     captured_by,
     without_graphs,
 )
-from model.fused.cuda.mlstm import triton_mlstm, two_kernel_mlstm
-from model.fused.cuda.triton_products import ENOUGH, LARGEST_FIRST, Tiles, tiles_for
-from model.fused.weight_gradients import DeferredWeightGradients, join
-from model.inference.features import features_in_order
+from model.kernels.triton.mlstm import triton_mlstm, two_kernel_mlstm
+from model.kernels.triton.triton_products import ENOUGH, LARGEST_FIRST, Tiles, tiles_for
+from model.kernels.weight_gradients import DeferredWeightGradients, join
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
-from model.layers.recurrence import FASTEST_FIRST, reference_mlstm
+from model.layers.recurrence import FASTEST_FIRST
 from tests.model.layers.windows import (
     assert_as_reference,
     assert_equal,
@@ -213,12 +214,12 @@ def test_the_kernels_compile_for_gpus(capability, dtype, B, H, tmp_path):
     """Products run on tensor cores; on Hopper, kernels wait before they read."""
     arguments = (capability, dtype, B, H)
     environment = {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
-    process = run_anew("-m", "tests.model.fused.cuda.compiling", *arguments, env=environment)
+    process = run_anew("-m", "tests.model.kernels.triton.compiling", *arguments, env=environment)
     assert process.returncode == 0, process.stderr
     kernels = [json.loads(line) for line in process.stdout.splitlines()]
     names = {kernel["name"] for kernel in kernels}
     ours = {f"triton_products._{name}" for name in ("multiply", "advance", "unmultiply", "retreat")}
-    assert names == ours | {name.replace("products", "kernels") for name in ours}
+    assert names == ours | {name.replace("triton_products", "kernels") for name in ours}
     for kernel in kernels:
         waits = capability >= 90 and kernel["name"] in ours
         assert (kernel["waits"], kernel["reads_too_early"]) == (waits, 0)

@@ -1,0 +1,1 @@
+"""The definition of the recurrence, which all other kernels are compared with."""

@@ -1,0 +1,1 @@
+"""The recurrence in plain torch, with its gradient written out."""
