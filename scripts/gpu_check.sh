@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What only a GPU can show, in one call of nine minutes: the tests against the CPU and fp64, the
-# recurrence's speed against its peers, the floor and the physical limit (own_products_to_fused says
-# whether two kernels a byte are faster at a size), a whole step, short real training.
+# recurrence's speed against its peers, the floor and the physical limit, a whole step, short real
+# training.
 # What tells most comes first. FOLDER/gpu_check.json and gpu_check.log grow with every check, so
 # that a call cut short leaves what it has. A check that fails ends none of the others.
 # usage: bash scripts/gpu_check.sh [FOLDER]     (default: $OUT, else gpu_check)
@@ -95,10 +95,10 @@ recurrence 90 bf16_4096 4096 --dtype bf16
 training 90 bf16
 check 60 step_4096 "$python" scripts/benchmark.py step --hidden-size 4096 --batch 256 \
     --window 256 --dtype bf16 --output "$work/step_4096.json"
-recurrence 60 fp16_4096 4096 --dtype fp16 --skip loop_2018 reference own_products
+recurrence 60 fp16_4096 4096 --dtype fp16 --skip loop_2018 reference
 training 60 fp16
 recurrence 45 inference_4096 4096 --dtype bf16 --inference \
-    --skip loop_2018 reference own_products
+    --skip loop_2018 reference
 for size in 1024 512 2048 256; do
     recurrence 45 "bf16_$size" "$size" --dtype bf16 --skip loop_2018 reference
 done
@@ -106,6 +106,6 @@ done
 recurrence 45 persistent_1024 1024 --dtype fp16 --embedding-size 128 --batch 128 \
     --skip loop_2018 reference
 recurrence 90 compile_4096 4096 --dtype bf16 --peer compile \
-    --skip loop_2018 reference nn_lstm own_products
+    --skip loop_2018 reference nn_lstm
 echo "wrote $folder/gpu_check.json"
 exit "$failed"

@@ -17,7 +17,7 @@ LAST_WITH_CLOSED_CELLS = "9fba6c80"  # revision
 WEIGHT_FIELDS: dict[str, frozenset[str]] = {"transformer": frozenset({"heads", "context"})}
 RUNTIME_FIELDS = frozenset({"backend"})  # that no weight depends on
 
-Backend = Literal["auto", "reference", "torch", "cpp", "amx", "triton", "triton_products", "fused"]
+Backend = Literal["auto", "reference", "torch", "cpp", "amx", "triton", "fused"]
 ANY_CELL = ("auto", "reference", "fused")  # backends that every cell accepts
 
 FloatPrecision = Literal["fp32", "bf16", "fp16"]
@@ -66,9 +66,8 @@ class ModelConfig:
     backend: Backend = "auto"
     """What computes the mLSTM's recurrence. auto: the fastest that runs here; training prints which
     at its start. Or one by its name: cpp, compiled C++; amx, the same with Intel AMX in bf16;
-    triton, on NVIDIA GPUs; triton_products, the same with two kernels a byte, not measured yet;
-    torch, plain torch; reference, the definition under autograd, many times slower, for checks.
-    fused is the old name of auto."""
+    triton, on NVIDIA GPUs; torch, plain torch; reference, the definition under autograd, many times
+    slower, for checks. fused is the old name of auto."""
 
     def __post_init__(self) -> None:
         for name, most in MOST.items():

@@ -54,12 +54,6 @@ def _triton_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
     return triton_mlstm(window)
 
 
-def _two_kernels(window: RecurrenceInput) -> tuple[Tensor, State]:
-    from ..kernels.triton.mlstm import two_kernel_mlstm
-
-    return two_kernel_mlstm(window)
-
-
 def _amx_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
     from ..kernels.amx.mlstm import tiled_mlstm
 
@@ -105,10 +99,6 @@ def _plain_integer_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
 REFERENCE = Implementation("reference", "reference", reference_mlstm, lambda w_mh: True)
 FASTEST_FIRST = (
     Implementation("triton", "Triton", _triton_mlstm, _runs_in_triton),
-    # Chosen only by name: the entry before takes the same weights. Not measured on a GPU yet.
-    Implementation(
-        "triton_products", "Triton with its own products", _two_kernels, _runs_in_triton
-    ),
     Implementation(
         name="amx",
         title="compiled for Intel AMX",
@@ -177,7 +167,7 @@ def _obstacle(backend: Backend, w_mh: Tensor, integers: bool) -> str:
     dtype, H = str(w_mh.dtype).removeprefix("torch."), len(w_mh)
     if integers and backend != "cpp":
         return "it has no products of 8-bit integers"
-    if backend.startswith("triton"):
+    if backend == "triton":
         if w_mh.device.type != "cuda":
             return f"it needs a CUDA GPU, and the model is on {w_mh.device}"
         return f"Triton is not installed, does not know {w_mh.device}, or has no {dtype} products"

@@ -1,29 +1,22 @@
 """The implementations that are timed: ours, and those that others would use instead."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from model.kernels.triton.graphs import Graphs, InferenceGraphs, captured_by
-from model.kernels.triton.mlstm import triton_mlstm
 from model.kernels.window import RecurrenceInput, RecurrentWeights
 from model.layers.recurrence import Recurrence, fused_mlstm, recur
 from model.state import State, accumulation_dtype
 
 from .problem import Problem
-from .timing import fastest
-
-if TYPE_CHECKING:
-    from model.kernels.triton.triton_products import Tiles
 
 Forward = Callable[[], Tensor]
 Result = TypeVar("Result")
-SHORT = 16  # bytes of the windows in which tiles are compared
 
 
 def zero_state(problem: Problem) -> State:
@@ -58,28 +51,6 @@ def from_inputs(problem: Problem, recurrence: Recurrence = fused_mlstm) -> Forwa
         return recurrence(RecurrenceInput(x, state, weights, w_x=problem.w_x))[0]
 
     return forward
-
-
-def own_products(problem: Problem, tiles: "Tiles") -> Forward:
-    """Ours as the first layer runs it, with two Triton kernels per byte that also multiply."""
-    return from_table(problem, partial(triton_mlstm, tiles=tiles))
-
-
-def fastest_tiles(problem: Problem, *, backward: bool) -> "Tiles":
-    """Return the tiles for `own_products`: the fastest here of those near its default size."""
-    from model.kernels.triton.triton_products import candidates, tiles_for
-
-    short = Problem.draw(replace(problem.shape, T=min(SHORT, problem.shape.T)))
-    h = zero_state(short).h
-    fitting = candidates(h)
-    usual = fitting.index(tiles_for(h))
-    work = {}
-    for tiles in fitting[max(usual - 1, 0) : usual + 3]:
-        forward = own_products(short, tiles)
-        one = training(forward, short.parameters(), short.dh) if backward else inference(forward)
-        work[tiles] = captured_alone(one, short.shape.device)
-    best = fastest(list(work.values()))
-    return next(tiles for tiles, one in work.items() if one is best)
 
 
 def captured_alone(work: Callable[[], Result], device: torch.device) -> Callable[[], Result]:

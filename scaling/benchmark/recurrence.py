@@ -2,14 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from model.bounds import PositiveInt
 from model.kernels.triton.graphs import without_graphs
-from model.kernels.triton.mlstm import runs_in_triton
 from model.layers.recurrence import fastest_for
 from training.precision import sums_in_fp32
 from training.utilization import limit_seconds, peak_of
@@ -17,13 +16,11 @@ from training.utilization import limit_seconds, peak_of
 from .contenders import (
     captured_alone,
     compiled_step,
-    fastest_tiles,
     from_inputs,
     from_table,
     inference,
     loop_2018,
     nn_lstm,
-    own_products,
     reference,
     training,
 )
@@ -31,20 +28,16 @@ from .floor import gemm_floor
 from .problem import TOKENS, MeasureOptions, Problem, Sizes
 from .timing import Timings, interleave, rates, ratio
 
-if TYPE_CHECKING:
-    from model.kernels.triton.triton_products import Tiles
-
 SLOW = {"loop_2018": loop_2018, "reference": reference}
 # Our implementations, the automatic choice first, each with the prefix of its ratios' names.
-OURS = {"fused": "", "fused_from_inputs": "from_inputs_", "own_products": "own_products_"}
+OURS = {"fused": "", "fused_from_inputs": "from_inputs_"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrenceOptions(MeasureOptions):
     """One layer over one window: ours, the per-byte loops, torch's LSTM, the lower bound.
 
-    On a GPU with Triton also `own_products`, two kernels per byte with the fastest tiles on this
-    GPU, and the physical limit, if the GPU is listed.
+    On a GPU also the physical limit, if the GPU is listed.
     """
 
     embedding_size: PositiveInt = 64
@@ -53,9 +46,8 @@ class RecurrenceOptions(MeasureOptions):
     """Forward alone, instead of forward and backward."""
     peer: tuple[Literal["compile"], ...] = ()
     """More contenders: compile, the reference step under torch.compile."""
-    skip: tuple[Literal["loop_2018", "reference", "nn_lstm", "own_products"], ...] = ()
-    """Contenders to leave out: the two loops take minutes at large sizes, and own_products takes a
-    quarter of a minute to compile."""
+    skip: tuple[Literal["loop_2018", "reference", "nn_lstm"], ...] = ()
+    """Contenders to leave out: the two loops take minutes at large sizes."""
 
 
 def measure_recurrence(options: RecurrenceOptions) -> dict[str, Any]:
@@ -64,10 +56,7 @@ def measure_recurrence(options: RecurrenceOptions) -> dict[str, Any]:
     problem = Problem.draw(shape)
     limit = None if options.inference else characters_at_limit(shape)
     with sums_in_fp32():  # as in training; for the lower bound alike
-        tiles = None
-        if "own_products" not in options.skip and runs_in_triton(problem.w_mh):
-            tiles = fastest_tiles(problem, backward=not options.inference)
-        seconds = interleave(_contenders(problem, options, tiles), options.rounds)
+        seconds = interleave(_contenders(problem, options), options.rounds)
     speeds, spread = rates(seconds, shape.T * shape.B)
     at_limit = {} if limit is None else {"limit": [shape.T * shape.B / limit] * options.rounds}
     against = _against_all(seconds | at_limit, shape)
@@ -83,7 +72,6 @@ def measure_recurrence(options: RecurrenceOptions) -> dict[str, Any]:
         "saved_bytes_per_character": saved / (shape.T * shape.B),
         "saved_over_least": saved / least_bytes(shape),
         "implementation": fastest_for(problem.w_mh).title,
-        **({} if tiles is None else {"tiles": tiles._asdict()}),
         **options.provenance(),
         "seconds": seconds,
     }
@@ -99,13 +87,11 @@ def characters_at_limit(shape: Sizes) -> float | None:
 
 
 def _against_all(seconds: Timings, shape: Sizes) -> dict[str, dict[str, float]]:
-    """Return how many times as fast each of ours is as the others, own_products also as fused."""
+    """Return how many times as fast each of ours is as the others."""
     others = [name for name in seconds if name not in OURS]
     against = {}
     for ours, prefix in OURS.items():
-        if ours not in seconds:
-            continue
-        for name in [*others, "fused"] if ours == "own_products" else others:
+        for name in others:
             value = ratio(seconds, ours, name)
             if name == "nn_lstm":
                 fewer = shape.lstm_products() / shape.mlstm_products()
@@ -114,12 +100,8 @@ def _against_all(seconds: Timings, shape: Sizes) -> dict[str, dict[str, float]]:
     return against
 
 
-def _contenders(
-    problem: Problem, options: RecurrenceOptions, tiles: "Tiles | None"
-) -> dict[str, Callable[[], object]]:
+def _contenders(problem: Problem, options: RecurrenceOptions) -> dict[str, Callable[[], object]]:
     forwards = {"fused": from_table(problem), "fused_from_inputs": from_inputs(problem)}
-    if tiles is not None:
-        forwards["own_products"] = own_products(problem, tiles)
     forwards |= {name: make(problem) for name, make in SLOW.items() if name not in options.skip}
     if "compile" in options.peer:
         forwards["compile"] = compiled_step(problem)

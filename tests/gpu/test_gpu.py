@@ -1,7 +1,5 @@
 """What only a GPU can show: the recurrence and training there, against the CPU in fp64."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 import torch
@@ -14,12 +12,11 @@ from model.inference.featurizer import SentimentFeaturizer
 from model.inference.sampling import Clamp, SamplingConfig, generate
 from model.kernels.reference.mlstm import reference_mlstm
 from model.kernels.triton import graphs as cuda_graphs
-from model.kernels.triton.mlstm import triton_mlstm
 from model.kernels.weight_gradients import summed_product
 from model.kernels.window import Inputs
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
-from model.layers.recurrence import fused_mlstm, recur
+from model.layers.recurrence import fused_mlstm
 from model.text.profiles import text_profile
 from model.text.split import encode_split
 from model.text.tokenizer import BYTES
@@ -52,7 +49,6 @@ from transfer.finetuning.task import make_task
 pytestmark = pytest.mark.gpu
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
-own_products = partial(recur, "triton_products")
 
 
 def on_the_gpu(inputs):
@@ -62,9 +58,10 @@ def on_the_gpu(inputs):
 @pytest.mark.parametrize(
     ("recurrence", "T", "B", "H"),
     [
-        *((recurrence, 32, 16, 128) for recurrence in (reference_mlstm, fused_mlstm, own_products)),
-        (own_products, 9, 37, 333),
-        (own_products, 8, 256, 512),
+        (reference_mlstm, 32, 16, 128),
+        (fused_mlstm, 32, 16, 128),
+        (fused_mlstm, 9, 37, 333),
+        (fused_mlstm, 8, 256, 512),
     ],
 )
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -75,7 +72,7 @@ def test_recurrence_on_the_gpu_equals_fp64(recurrence, dtype, T, B, H):
         assert error(a.cpu(), e) <= tolerance(dtype, T, H)
 
 
-@pytest.mark.parametrize("recurrence", [reference_mlstm, fused_mlstm, own_products])
+@pytest.mark.parametrize("recurrence", [reference_mlstm, fused_mlstm])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_cell_state_on_the_gpu_is_kept_in_fp32(recurrence, dtype):
     hold_cell_state_in_fp32(recurrence, dtype, "cuda")
@@ -112,28 +109,13 @@ def test_training_on_the_gpu_follows_the_cpu(precision, tmp_path):
     assert gpu[key] == pytest.approx(cpu[key], abs=0.02)
 
 
-def test_all_tiles_give_what_fp64_gives_and_early_launches_change_nothing(monkeypatch):
-    from model.kernels.triton import triton_products
-
-    inputs = on_the_gpu(scaled_inputs(torch.bfloat16, 8, 256, 256))
-    expected = results(reference_mlstm, exact(inputs))
-    for tiles in triton_products.candidates(inputs[1]):
-        for a, e in zip(results(partial(triton_mlstm, tiles=tiles), inputs), expected, strict=True):
-            assert error(a, e) <= tolerance(torch.bfloat16, 8, 256), tiles
-    early = results(own_products, inputs)
-    monkeypatch.setattr(triton_products, "launches_early", lambda device: False)
-    with cuda_graphs.captured_by(cuda_graphs.Graphs()):
-        assert all(map(torch.equal, results(own_products, inputs), early))
-
-
-@pytest.mark.parametrize("recurrence", [fused_mlstm, own_products])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_rows_of_a_table_on_the_gpu(dtype, recurrence):
+def test_rows_of_a_table_on_the_gpu(dtype):
     T, B, H = 32, 16, 128
     x_proj, *rest = scaled_inputs(dtype, T, B, H)
     inputs = [x_proj.detach().view(-1, 5 * H)[:50], *rest]
     rows = torch.randint(0, 50, (T, B), generator=torch.Generator().manual_seed(1))
-    actual = results(recurrence, on_the_gpu(inputs), rows.cuda())
+    actual = results(fused_mlstm, on_the_gpu(inputs), rows.cuda())
     expected = results(reference_mlstm, exact(inputs), rows)
     for a, e in zip(actual, expected, strict=True):
         assert error(a.cpu(), e) <= tolerance(dtype, T, H)
@@ -170,9 +152,8 @@ def test_a_window_that_is_given_up_frees_its_graph():
     assert len(graphs.idle[graphs.capture_key(inputs)]) == 1
 
 
-@pytest.mark.parametrize("recurrence", [fused_mlstm, own_products])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_captured_read_gives_what_one_without_graphs_gives(dtype, recurrence):
+def test_a_captured_read_gives_what_one_without_graphs_gives(dtype):
     T, B, H = 64, 16, 128
     graphs = cuda_graphs.InferenceGraphs()
     for seed in range(4):
@@ -180,9 +161,9 @@ def test_a_captured_read_gives_what_one_without_graphs_gives(dtype, recurrence):
         x_proj, h, c, *weights = (tensor.detach().cuda() for tensor in drawn)
         window = window_of(x_proj, h, c, *(weight / 8 for weight in weights))
         with torch.inference_mode(), cuda_graphs.captured_by(None, graphs):
-            outputs, last = recurrence(window)
+            outputs, last = fused_mlstm(window)
         with torch.inference_mode(), cuda_graphs.without_graphs():
-            expected, after = recurrence(window)
+            expected, after = fused_mlstm(window)
         assert torch.equal(outputs, expected)
         assert torch.equal(last.c, after.c)
     (idle,) = graphs.idle.values()
@@ -257,7 +238,7 @@ def test_the_benchmark_of_the_recurrence_runs(inference):
     )  # fmt: skip
     result = measure_recurrence(options)
     assert result["implementation"] == "Triton"
-    assert "own_products_to_fused" in result["ratios"]
+    assert "to_library_floor" in result["ratios"]
 
 
 @pytest.mark.parametrize("cell", ["mlstm", "lstm"])

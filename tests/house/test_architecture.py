@@ -49,7 +49,6 @@ LAZY = {
     "model/classifiers/sentiment_classifier.py": {"sklearn"},  # its tags, when scikit-learn asks
     "model/classifiers/answers.py": {"pandas"},  # of a table of results
     "model/kernels/triton/kernels.py": {"triton"},
-    "model/kernels/triton/triton_products.py": {"triton"},
     "model/classifiers/comparison.py": {"sklearn"},  # a tree of depth one: the best single unit
     "model/files/shipped.py": {"huggingface_hub"},
     "model/pages/picture.py": {"matplotlib"},

@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -15,9 +15,6 @@ from ..weight_gradients import DeferredWeightGradients, Factors, weight_gradient
 from ..window import Inputs
 from .window import Activations, Gradients, in_order, run_backward, run_forward
 
-if TYPE_CHECKING:
-    from .triton_products import Tiles
-
 MOST_SIZES = 4  # window sizes whose captured passes are kept
 STALE = 64  # windows of other sizes after which a kept size may be dropped
 # The same for windows without a gradient; each size kept has a copy of the weights.
@@ -26,16 +23,13 @@ PIECE = 32  # tokens captured together; a shorter window would not repay copying
 
 
 def graphed_mlstm(
-    graphs: "Graphs",
-    inputs: Inputs,
-    deferred: DeferredWeightGradients | None = None,
-    tiles: "Tiles | None" = None,
+    graphs: "Graphs", inputs: Inputs, deferred: DeferredWeightGradients | None = None
 ) -> tuple[Tensor, Tensor, Tensor] | None:
     """Return h and the last h and c, with their gradient; None if too many sizes alternate.
 
-    deferred: as in `RecurrentWeights`. tiles: as for `run_forward`.
+    deferred: as in `RecurrentWeights`.
     """
-    captured = graphs.borrow(inputs, tiles)
+    captured = graphs.borrow(inputs)
     if captured is None:
         return None
     outputs: tuple[Tensor, Tensor, Tensor] = _GraphedMlstm.apply(captured, deferred, *inputs)
@@ -43,15 +37,15 @@ def graphed_mlstm(
 
 
 def graphed_forward(
-    graphs: "InferenceGraphs", inputs: Inputs, tiles: "Tiles | None" = None
+    graphs: "InferenceGraphs", inputs: Inputs
 ) -> tuple[Tensor, Tensor, Tensor] | None:
     """Return h and the last h and c without a gradient; None if the window is not captured.
 
     Texts have many lengths, so only the pass over a piece of tokens is captured. A window replays
-    it as often as it fits, and runs the rest without a graph. tiles: as for `run_forward`.
+    it as often as it fits, and runs the rest without a graph.
     """
     length, piece = inputs.sizes[0], graphs.piece
-    captured = graphs.borrow(_part(inputs, 0, piece), tiles) if length >= piece else None
+    captured = graphs.borrow(_part(inputs, 0, piece)) if length >= piece else None
     if captured is None:
         return None
     h, whole = inputs.h0.new_empty(length, *inputs.h0.shape), length - length % piece
@@ -70,7 +64,7 @@ def graphed_forward(
         graphs.give_back(captured)
     if whole < length:
         rest = _part(inputs, whole, length)._replace(h0=last_h, c0=last_c)
-        activations = run_forward(rest, save=False, tiles=tiles)
+        activations = run_forward(rest, save=False)
         h[whole:].copy_(activations.h)
         last_h, last_c = activations.h[-1].clone(), activations.c[-1].clone()
     return h, last_h, last_c
@@ -155,21 +149,21 @@ class Graphs:
         self._last_use: dict[Hashable, int] = {}  # by size: the number of its last window
         self._windows = 0
 
-    def borrow(self, inputs: Inputs, tiles: "Tiles | None" = None) -> Any:
+    def borrow(self, inputs: Inputs) -> Any:
         """Return passes that nobody holds, captured now if necessary; None if there is no room.
 
         There is no room while each of `most_sizes` other sizes occurred in the last `stale`
         windows. A capture costs several passes: sizes that alternate must not evict each other, but
         a size that no longer occurs must not stay for ever.
         """
-        key = self.capture_key(inputs, tiles)
+        key = self.capture_key(inputs)
         with self._lock:
             self._windows += 1
             if key not in self.idle and not self._make_room():
                 return None
             self._last_use[key] = self._windows
             idle = self.idle.setdefault(key, [])
-            return idle.pop() if idle else self._captured(inputs, key, tiles)
+            return idle.pop() if idle else self._captured(inputs, key)
 
     def _make_room(self) -> bool:
         """Return whether one more size may be kept; first drop the longest unused one if stale."""
@@ -188,17 +182,17 @@ class Graphs:
             if idle is not None:
                 idle.append(captured)
 
-    def capture_key(self, inputs: Inputs, tiles: "Tiles | None" = None) -> Hashable:
-        """Return what a capture fits: sizes, dtypes, the stream of its replay, and its kernels."""
+    def capture_key(self, inputs: Inputs) -> Hashable:
+        """Return what a capture fits: sizes, dtypes, and the stream of its replay."""
         tensors = tuple(None if t is None else (tuple(t.shape), t.dtype, t.device) for t in inputs)
-        return tensors, self._capture.stream(inputs.h0.device), tiles
+        return tensors, self._capture.stream(inputs.h0.device)
 
-    def _captured(self, inputs: Inputs, key: Hashable, tiles: "Tiles | None") -> CapturedForward:
+    def _captured(self, inputs: Inputs, key: Hashable) -> CapturedForward:
         own, device = _cloned(inputs), inputs.x.device
-        forward, replay = self._capture(partial(run_forward, own, save=True, tiles=tiles), device)
+        forward, replay = self._capture(partial(run_forward, own, save=True), device)
         grads = (torch.zeros_like(forward.h), torch.zeros_like(own.h0), torch.zeros_like(own.c0))
         backward, replay_backward = self._capture(
-            lambda: _flat(run_backward(own, forward, *grads, tiles=tiles)), device
+            lambda: _flat(run_backward(own, forward, *grads)), device
         )
         gradients, factors = Gradients(*backward[:_GRADIENTS]), Factors(*backward[_GRADIENTS:])
         return Captured(self, key, own, forward, replay, grads, gradients, factors, replay_backward)
@@ -222,18 +216,18 @@ class InferenceGraphs(Graphs):
         self.piece = piece
         self._before: Hashable = None  # the key of the last window
 
-    def borrow(self, inputs: Inputs, tiles: "Tiles | None" = None) -> Any:
+    def borrow(self, inputs: Inputs) -> Any:
         """Return a pass that nobody holds; None without room, and at a new size's first window."""
-        key = self.capture_key(inputs, tiles)
+        key = self.capture_key(inputs)
         with self._lock:
             again, self._before = key == self._before, key
-            return super().borrow(inputs, tiles) if again or key in self.idle else None
+            return super().borrow(inputs) if again or key in self.idle else None
 
-    def _captured(self, inputs: Inputs, key: Hashable, tiles: "Tiles | None") -> CapturedForward:
+    def _captured(self, inputs: Inputs, key: Hashable) -> CapturedForward:
         # Ordinary tensors, which may be written to in and outside of inference mode.
         with torch.inference_mode(False), torch.no_grad():
             own = _cloned(inputs)
-            work = partial(run_forward, own, save=False, tiles=tiles)
+            work = partial(run_forward, own, save=False)
             activations, replay = self._capture(work, inputs.x.device)
         return CapturedForward(self, key, own, activations, replay)
 

@@ -18,7 +18,7 @@ def _tanh(x):
 
 
 @triton.jit
-def gates_at(pointers, real, H: tl.constexpr):
+def _gates_at(pointers, real, H: tl.constexpr):
     """Load the values of the gates i f u o at these units, in fp32."""
     i = tl.load(pointers, real).to(tl.float32)
     f = tl.load(pointers + H, real).to(tl.float32)
@@ -28,7 +28,7 @@ def gates_at(pointers, real, H: tl.constexpr):
 
 
 @triton.jit
-def store_gates(pointers, i, f, u, o, real, H: tl.constexpr):
+def _store_gates(pointers, i, f, u, o, real, H: tl.constexpr):
     """Store values for the gates i f u o at these units."""
     tl.store(pointers, i, real)
     tl.store(pointers + H, f, real)
@@ -37,29 +37,29 @@ def store_gates(pointers, i, f, u, o, real, H: tl.constexpr):
 
 
 @triton.jit
-def step(products, x, b, gates, c_before, c, h, real, H: tl.constexpr):
+def _step(products, x, b, gates, c_before, c, h, real, H: tl.constexpr):
     """z = W_h m + x_gates + b;  c = f c + i u;  h = o tanh(c).
 
     products, b: W_h m and b, each for the gates i f u o; the other arguments are pointers.
     """
-    x_i, x_f, x_u, x_o = gates_at(x, real, H)
+    x_i, x_f, x_u, x_o = _gates_at(x, real, H)
     i, f = tl.sigmoid(products[0] + x_i + b[0]), tl.sigmoid(products[1] + x_f + b[1])
     u, o = _tanh(products[2] + x_u + b[2]), tl.sigmoid(products[3] + x_o + b[3])
     new_c = f * tl.load(c_before, real) + i * u
     tl.store(c, new_c, real)
     tl.store(h, o * _tanh(new_c), real)
-    store_gates(gates, i, f, u, o, real, H)
+    _store_gates(gates, i, f, u, o, real, H)
 
 
 @triton.jit
-def step_back(d_h, gates, c_before, c, dc, dz, real, H: tl.constexpr):
+def _step_back(d_h, gates, c_before, c, dc, dz, real, H: tl.constexpr):
     """From d h compute d z; move d c one byte back."""
-    i, f, u, o = gates_at(gates, real, H)
+    i, f, u, o = _gates_at(gates, real, H)
     tanh_c = _tanh(tl.load(c, real))
     d_c = tl.load(dc, real) + d_h * o * (1 - tanh_c * tanh_c)
     d_i, d_u = d_c * u * i * (1 - i), d_c * i * (1 - u * u)
     d_f = d_c * tl.load(c_before, real) * f * (1 - f)
-    store_gates(dz, d_i, d_f, d_u, d_h * tanh_c * o * (1 - o), real, H)
+    _store_gates(dz, d_i, d_f, d_u, d_h * tanh_c * o * (1 - o), real, H)
     tl.store(dc, d_c * f, real)
 
 
@@ -94,9 +94,9 @@ def _advance(
     """Advance the state; z: W_h m."""
     lane, units, real, x = _place(x, indices, H, BLOCK, INDEXED)
     at, of_gates = lane * H + units, lane * 4 * H + units
-    products, bias = gates_at(z + of_gates, real, H), gates_at(b + units, real, H)
+    products, bias = _gates_at(z + of_gates, real, H), _gates_at(b + units, real, H)
     gates, c_before, c, h = gates + of_gates, c_before + at, c + at, h + at
-    step(products, x + H + units, bias, gates, c_before, c, h, real, H)
+    _step(products, x + H + units, bias, gates, c_before, c, h, real, H)
 
 
 @triton.jit
@@ -108,7 +108,7 @@ def _retreat(dh, dh_next, gates, c_before, c, dc, dx, H: tl.constexpr, BLOCK: tl
     at = lane * H + units
     d_h = tl.load(dh + at, real).to(tl.float32) + tl.load(dh_next + at, real).to(tl.float32)
     dz = dx + lane * 5 * H + H + units
-    step_back(d_h, gates + lane * 4 * H + units, c_before + at, c + at, dc + at, dz, real, H)
+    _step_back(d_h, gates + lane * 4 * H + units, c_before + at, c + at, dc + at, dz, real, H)
 
 
 @triton.jit

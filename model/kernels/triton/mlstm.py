@@ -4,7 +4,7 @@ import logging
 from contextlib import nullcontext
 from functools import cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,9 +15,6 @@ from ..weight_gradients import DeferredWeightGradients, weight_gradients
 from ..window import Inputs, RecurrenceInput, kernel_inputs
 from .graphs import graphed_forward, graphed_mlstm, graphs_for, inference_graphs_for
 from .window import Activations, in_order, run_backward, run_forward
-
-if TYPE_CHECKING:
-    from .triton_products import Tiles
 
 _log = logging.getLogger(__name__)
 
@@ -48,42 +45,30 @@ def _launches(device: torch.device) -> bool:
         return False
 
 
-def triton_mlstm(window: RecurrenceInput, tiles: "Tiles | None" = None) -> tuple[Tensor, State]:
-    """Compute what `reference_mlstm` computes, where `runs_in_triton` says that it can.
-
-    tiles: for two kernels a byte that also multiply; None: two kernels and two cuBLAS products.
-    """
+def triton_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
+    """Compute what `reference_mlstm` computes, where `runs_in_triton` says that it can."""
     inputs = kernel_inputs(window)
     # The tensors' device need not be the current one; autocast would cast again.
     device = inputs.x.device
     on_device = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
     with on_device, torch.autocast(device.type, enabled=False):
         if inputs.want_gradient:
-            h, last_h, last_c = _with_gradient(inputs, window.weights.deferred, tiles)
+            h, last_h, last_c = _with_gradient(inputs, window.weights.deferred)
             return h, State(last_h, last_c)
         graphs = inference_graphs_for(device)
-        if graphs is not None and (replayed := graphed_forward(graphs, inputs, tiles)) is not None:
+        if graphs is not None and (replayed := graphed_forward(graphs, inputs)) is not None:
             h, last_h, last_c = replayed
             return h, State(last_h, last_c)
-        activations = run_forward(inputs, save=False, tiles=tiles)
+        activations = run_forward(inputs, save=False)
     return activations.h, State(activations.h[-1].clone(), activations.c[-1].clone())
 
 
-def two_kernel_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
-    """Compute what `triton_mlstm` computes, with products in Triton: two kernels a byte."""
-    from .triton_products import tiles_for
-
-    return triton_mlstm(window, tiles_for(window.state.h))
-
-
-def _with_gradient(
-    inputs: Inputs, deferred: DeferredWeightGradients | None, tiles: "Tiles | None"
-) -> tuple[Tensor, ...]:
+def _with_gradient(inputs: Inputs, deferred: DeferredWeightGradients | None) -> tuple[Tensor, ...]:
     outputs: tuple[Tensor, ...] | None = None
     if (graphs := graphs_for(inputs.x.device)) is not None:
-        outputs = graphed_mlstm(graphs, inputs, deferred, tiles)
+        outputs = graphed_mlstm(graphs, inputs, deferred)
     if outputs is None:
-        outputs = _TritonMlstm.apply(deferred, tiles, *inputs)
+        outputs = _TritonMlstm.apply(deferred, *inputs)
     return outputs
 
 
@@ -92,14 +77,11 @@ class _TritonMlstm(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        deferred: DeferredWeightGradients | None,
-        tiles: "Tiles | None",
-        *tensors: Tensor,
+        ctx: Any, deferred: DeferredWeightGradients | None, *tensors: Tensor
     ) -> tuple[Tensor, ...]:
         inputs = Inputs(*tensors)
-        activations = run_forward(inputs, save=True, tiles=tiles)
-        ctx.deferred, ctx.tiles = deferred, tiles
+        activations = run_forward(inputs, save=True)
+        ctx.deferred = deferred
         ctx.save_for_backward(*inputs, *activations)
         return activations.h, activations.h[-1].clone(), activations.c[-1].clone()
 
@@ -110,5 +92,5 @@ class _TritonMlstm(torch.autograd.Function):
         size = len(Inputs._fields)
         inputs, activations = Inputs(*saved[:size]), Activations(*saved[size:])
         dh, dh_last, dc_last = (grad.contiguous() for grad in grads)
-        gradients, factors = run_backward(inputs, activations, dh, dh_last, dc_last, ctx.tiles)
-        return None, None, *in_order(gradients, *weight_gradients(factors, ctx.deferred))
+        gradients, factors = run_backward(inputs, activations, dh, dh_last, dc_last)
+        return None, *in_order(gradients, *weight_gradients(factors, ctx.deferred))

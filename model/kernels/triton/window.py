@@ -1,20 +1,17 @@
-"""A window on CUDA: products by cuBLAS and the arithmetic between them in Triton, or all in Triton.
+"""A window on CUDA: products by cuBLAS, and the arithmetic between them in Triton.
 
 `run_forward` and `run_backward` are the two passes over plain buffers. They run unchanged under
 Triton's interpreter, where the tests check them against the reference; on a GPU each is captured
 once in a CUDA graph, per sizes, and replayed.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from ..weight_gradients import Factors, keeps_fp32
 from ..window import Inputs
-
-if TYPE_CHECKING:
-    from .triton_products import Tiles
 
 
 class Activations(NamedTuple):
@@ -38,10 +35,9 @@ class Gradients(NamedTuple):
     b: Tensor
 
 
-def run_forward(inputs: Inputs, *, save: bool, tiles: "Tiles | None" = None) -> Activations:
-    """Advance over the window. tiles: of the kernels that multiply; None: cuBLAS multiplies."""
+def run_forward(inputs: Inputs, *, save: bool) -> Activations:
+    """Advance over the window. save: keep what backward reads."""
     from . import kernels
-    from . import triton_products as products
 
     T, B, H = inputs.sizes
     steps = T if save else 1
@@ -50,42 +46,29 @@ def run_forward(inputs: Inputs, *, save: bool, tiles: "Tiles | None" = None) -> 
         new(T, B, H), new(steps, B, H, dtype=torch.float32), new(steps, B, H), new(steps, B, 4 * H)
     )
     m = new(B, H)
-    in_fp32 = tiles is None and keeps_fp32(inputs.w_h)  # round W_h m only after the sum
-    z = new(B, 4 * H, dtype=torch.float32) if in_fp32 else None
+    # Round W_h m only after the sum.
+    z = new(B, 4 * H, dtype=torch.float32) if keeps_fp32(inputs.w_h) else None
     h, c = inputs.h0, inputs.c0
     for t in range(T):
         at = t if save else 0
         byte, recurrent, gates = _byte(inputs, t), activations.recurrent[at], activations.gates[at]
         state = c, activations.c[at], activations.h[t]
-        if tiles is not None:
-            products.multiply(tiles, h, inputs.w_mh, *byte, recurrent, m)
-            products.advance(tiles, m, inputs.w_h, *byte, gates, inputs.b, *state)
+        torch.mm(h, inputs.w_mh.t(), out=recurrent)
+        kernels.multiply(*byte, recurrent, m)
+        if z is None:
+            torch.mm(m, inputs.w_h.t(), out=gates)
         else:
-            torch.mm(h, inputs.w_mh.t(), out=recurrent)
-            kernels.multiply(*byte, recurrent, m)
-            if z is None:
-                torch.mm(m, inputs.w_h.t(), out=gates)
-            else:
-                torch.mm(m, inputs.w_h.t(), out_dtype=torch.float32, out=z)
-            kernels.advance(*byte, gates if z is None else z, gates, inputs.b, *state)
+            torch.mm(m, inputs.w_h.t(), out_dtype=torch.float32, out=z)
+        kernels.advance(*byte, gates if z is None else z, gates, inputs.b, *state)
         h, c = activations.h[t], activations.c[at]
     return activations
 
 
 def run_backward(
-    inputs: Inputs,
-    activations: Activations,
-    dh: Tensor,
-    dh_last: Tensor,
-    dc_last: Tensor,
-    tiles: "Tiles | None" = None,
+    inputs: Inputs, activations: Activations, dh: Tensor, dh_last: Tensor, dc_last: Tensor
 ) -> tuple[Gradients, Factors]:
-    """Go back over the window: dh [T, B, H] is the gradient of h, the others of the last state.
-
-    tiles: as for `run_forward`.
-    """
+    """Go back over the window: dh [T, B, H] is the gradient of h, the others of the last state."""
     from . import kernels
-    from . import triton_products as products
 
     T, B, H = activations.h.shape
     new = activations.h.new_empty
@@ -95,17 +78,10 @@ def run_backward(
         c_before = activations.c[t - 1] if t > 0 else inputs.c0
         gates = activations.gates[t], c_before, activations.c[t], dc, dx[t]
         factors = *_byte(inputs, t), activations.recurrent[t]
-        if tiles is None or t == T - 1:  # the last byte's h enters no product
-            kernels.retreat(dh[t], dh_next, *gates)
-        else:
-            products.retreat(tiles, d_recurrent[t + 1], inputs.w_mh, dh[t], *gates)
-        if tiles is None:
-            torch.mm(dx[t, :, H:], inputs.w_h, out=dm)
-            kernels.unmultiply(dm, *factors, dx[t], d_recurrent[t], m[t])
-        else:
-            products.unmultiply(tiles, dx[t], inputs.w_h, *factors, d_recurrent[t], m[t])
-        if tiles is None or t == 0:
-            torch.mm(d_recurrent[t], inputs.w_mh, out=dh_next)
+        kernels.retreat(dh[t], dh_next, *gates)
+        torch.mm(dx[t, :, H:], inputs.w_h, out=dm)
+        kernels.unmultiply(dm, *factors, dx[t], d_recurrent[t], m[t])
+        torch.mm(d_recurrent[t], inputs.w_mh, out=dh_next)
     dz = dx.view(T * B, 5 * H)[:, H:]
     gradients = Gradients(_of_x(dx, inputs), dh_next, dc, dz.sum(0, dtype=torch.float32))
     return gradients, Factors(dz, m.view(T * B, H), d_recurrent, activations.h, inputs.h0)

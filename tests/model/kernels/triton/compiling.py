@@ -3,12 +3,10 @@
 python -m tests.model.kernels.triton.compiling CAPABILITY DTYPE LANES UNITS, such as
 90 bfloat16 256 1024
 
-Prints a line of JSON for each kernel: its name, its shared memory, and how often its PTX multiplies
-matrices, waits for the kernel before it, and reads memory before that.
+Prints a line of JSON for each kernel: its name and its shared memory.
 """
 
 import json
-import re
 import sys
 
 import torch
@@ -16,17 +14,10 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
 from triton.runtime.jit import JITFunction
 
-from model.kernels.triton import triton_products
-from model.kernels.triton.triton_products import tiles_for
 from model.kernels.triton.window import run_backward, run_forward
 from model.kernels.window import Inputs
 
 TYPES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16", torch.int64: "i64"}
-MULTIPLIES, READS, WAIT = (
-    r"mma_async\.sync|mma\.sync",
-    r"ld\.global|cp\.async",
-    "griddepcontrol.wait",
-)
 
 
 def compiled_for(capability):
@@ -55,14 +46,10 @@ def compiled_for(capability):
             return
         seen.add(key)
         binary = compile(ASTSource(kernel, signature, constants, aligned), target, options)
-        ptx = binary.asm["ptx"]
         assert binary.asm["cubin"]
         about = {
-            "name": f"{kernel.__module__.rpartition('.')[2]}.{kernel.__name__}",
+            "name": kernel.__name__,
             "shared": binary.metadata.shared,
-            "multiplies": len(re.findall(MULTIPLIES, ptx)),
-            "waits": ptx.count(WAIT),
-            "reads_too_early": len(re.findall(READS, ptx.partition(WAIT)[0])) if WAIT in ptx else 0,
         }
         print(json.dumps(about), flush=True)
 
@@ -71,7 +58,6 @@ def compiled_for(capability):
 
 def main(capability, dtype, B, H):
     JITFunction.run = compiled_for(capability)
-    triton_products.launches_early = lambda device: capability >= 90
 
     def new(*sizes, of=dtype):
         return torch.zeros(sizes, dtype=of)
@@ -80,9 +66,7 @@ def main(capability, dtype, B, H):
     weights = new(H, H), new(4 * H, H), new(4 * H, of=torch.float32)
     for x, indices in ((new(2, B, 5 * H), None), (new(256, 5 * H), new(2, B, of=torch.int64))):
         inputs = Inputs(x, indices, h, c, *weights)
-        for tiles in (None, tiles_for(h)):
-            outputs = run_forward(inputs, save=True, tiles=tiles)
-            run_backward(inputs, outputs, new(2, B, H), h, c, tiles=tiles)
+        run_backward(inputs, run_forward(inputs, save=True), new(2, B, H), h, c)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -16,9 +15,6 @@ import torch
 if torch.cuda.is_available():
     pytest.skip("test_gpu.py runs the kernels themselves", allow_module_level=True)
 pytest.importorskip("triton", reason="Triton has no wheel for this platform")
-
-import triton.language as tl
-from triton.runtime import interpreter
 
 from model.inference.features import features_in_order
 from model.kernels import weight_gradients
@@ -31,8 +27,7 @@ from model.kernels.triton.graphs import (
     captured_by,
     without_graphs,
 )
-from model.kernels.triton.mlstm import triton_mlstm, two_kernel_mlstm
-from model.kernels.triton.triton_products import ENOUGH, LARGEST_FIRST, Tiles, tiles_for
+from model.kernels.triton.mlstm import triton_mlstm
 from model.kernels.weight_gradients import DeferredWeightGradients, join
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
@@ -55,14 +50,6 @@ from tests.support.runs import run_anew
 
 # One unit more than the largest power of two below it, and a block of units with a remainder.
 SIZES = [(1, 1, 3), (4, 3, 33), (3, 5, 64)]
-SMALLEST = Tiles(16, 16, 16, warps=4, stages=2)  # so that small sizes have several of everything
-# Products by cuBLAS, here by the CPU's library, and in the kernels.
-RECURRENCES = [
-    pytest.param(triton_mlstm, id="triton"),
-    pytest.param(partial(triton_mlstm, tiles=SMALLEST), id="triton_products"),
-]
-
-
 ON_ANY_DEVICE = replace(FASTEST_FIRST[0], takes=lambda w_mh: True)  # triton
 OTHER_GPUS_AND_SIZES = [
     (80, "float16", 1, 333), (80, "bfloat16", 256, 4096), (90, "float32", 256, 1024),
@@ -70,64 +57,20 @@ OTHER_GPUS_AND_SIZES = [
 ]  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def bf16_products(monkeypatch):
-    """Let the interpreter multiply numbers in bf16; by itself it multiplies their bits."""
-    multiply = interpreter.InterpreterBuilder.create_dot
-
-    def widened(factor):
-        if factor.dtype.scalar != tl.bfloat16:
-            return factor
-        values = (factor.data.astype(np.uint32) << 16).view(np.float32)
-        return interpreter.TensorHandle(values, tl.float32)
-
-    def multiply_values(builder, a, b, *others):
-        return multiply(builder, widened(a), widened(b), *others)
-
-    monkeypatch.setattr(interpreter.InterpreterBuilder, "create_dot", multiply_values)
-
-
-@pytest.mark.parametrize("recurrence", RECURRENCES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize(("T", "B", "H"), [*SIZES, (2, 20, 40)])
-def test_equals_the_reference_in_fp64(recurrence, dtype, T, B, H):
+@pytest.mark.parametrize(("T", "B", "H"), SIZES)
+def test_equals_the_reference_in_fp64(dtype, T, B, H):
     inputs = scaled_inputs(dtype, T, B, H)
     with torch.no_grad():
         for state in inputs[1:3]:
             state[1 : 1 + B // 2] = 0  # as after a reset
     # The interpreter cuts off what a GPU rounds to bf16: the error is twice as large.
-    assert_as_reference(recurrence, inputs, 2 * tolerance(dtype, T, H))
+    assert_as_reference(triton_mlstm, inputs, 2 * tolerance(dtype, T, H))
 
 
-@pytest.mark.parametrize("recurrence", RECURRENCES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_the_cell_state_is_kept_in_fp32(recurrence, dtype):
-    hold_cell_state_in_fp32(recurrence, dtype)
-
-
-def test_products_in_the_kernels_round_less():
-    """Gates and gradients are computed from sums that were not rounded to 16 bits before."""
-    inputs = scaled_inputs(torch.float16, 4, 3, 33)
-    expected = results(reference_mlstm, exact(inputs))
-    by_library, in_kernels = (
-        sum(error(a, e) for a, e in zip(results(recurrence, inputs), expected, strict=True))
-        for recurrence in (triton_mlstm, two_kernel_mlstm)
-    )
-    assert in_kernels < by_library
-
-
-def test_large_windows_have_large_tiles_and_enough_of_them():
-    sizes = [(256, 8192), (256, 4096), (256, 1024), (128, 1024), (512, 512), (16, 512), (1, 8)]
-    windows = [torch.empty(size, dtype=torch.bfloat16) for size in sizes]
-    chosen = [tiles_for(h) for h in windows]
-    assert chosen[0] == chosen[1] == LARGEST_FIRST[0]
-    assert chosen[-1] == LARGEST_FIRST[-1]
-    areas = [tiles.lanes * tiles.units for tiles in chosen[:4]]
-    assert areas == sorted(areas, reverse=True)
-    assert all(
-        tiles.programs(*size) >= ENOUGH for tiles, size in zip(chosen, sizes[:5], strict=False)
-    )
-    assert tiles_for(windows[2].float()).shared_bytes(4) == chosen[2].shared_bytes(2)
+def test_the_cell_state_is_kept_in_fp32(dtype):
+    hold_cell_state_in_fp32(triton_mlstm, dtype)
 
 
 @pytest.fixture
@@ -185,22 +128,20 @@ def test_parts_of_a_weight_gradient_are_added_before_they_are_rounded():
     torch.testing.assert_close(factors.grad_w_mh().double(), exactly, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("recurrence", RECURRENCES)
-def test_rows_of_a_table(recurrence):
+def test_rows_of_a_table():
     T, B, H = 4, 3, 33
     x_proj, *rest = scaled_inputs(torch.float32, T, B, H)
     table = x_proj.detach().view(-1, 5 * H)[:7].clone().requires_grad_()
     indices = torch.randint(0, 7, (T, B), generator=torch.Generator().manual_seed(1))
-    assert_as_reference(recurrence, [table, *rest], tolerance(torch.float32, T, H), indices)
+    assert_as_reference(triton_mlstm, [table, *rest], tolerance(torch.float32, T, H), indices)
 
 
-@pytest.mark.parametrize("recurrence", RECURRENCES)
-def test_inference_gives_what_training_gives(recurrence):
+def test_inference_gives_what_training_gives():
     inputs = scaled_inputs(torch.float32, 5, 3, 33)
-    trained = outputs_of(recurrence, inputs)
+    trained = outputs_of(triton_mlstm, inputs)
     with torch.inference_mode():
         packed = torch.zeros(1)  # of another implementation: not for this one
-        assert_equal(outputs_of(recurrence, inputs, packed=packed), trained)
+        assert_equal(outputs_of(triton_mlstm, inputs, packed=packed), trained)
 
 
 @pytest.mark.parametrize(
@@ -211,20 +152,15 @@ def test_inference_gives_what_training_gives(recurrence):
     ],
 )
 def test_the_kernels_compile_for_gpus(capability, dtype, B, H, tmp_path):
-    """Products run on tensor cores; on Hopper, kernels wait before they read."""
     arguments = (capability, dtype, B, H)
     environment = {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
     process = run_anew("-m", "tests.model.kernels.triton.compiling", *arguments, env=environment)
     assert process.returncode == 0, process.stderr
     kernels = [json.loads(line) for line in process.stdout.splitlines()]
-    names = {kernel["name"] for kernel in kernels}
-    ours = {f"triton_products._{name}" for name in ("multiply", "advance", "unmultiply", "retreat")}
-    assert names == ours | {name.replace("triton_products", "kernels") for name in ours}
-    for kernel in kernels:
-        waits = capability >= 90 and kernel["name"] in ours
-        assert (kernel["waits"], kernel["reads_too_early"]) == (waits, 0)
-        assert (kernel["multiplies"] > 0) is (kernel["name"] in ours and dtype != "float32")
-        assert kernel["shared"] <= 99 * 2**10 or H > 1024  # as consumer GPUs have it
+    assert {kernel["name"] for kernel in kernels} == {
+        *("_multiply", "_advance", "_unmultiply", "_retreat")
+    }
+    assert all(kernel["shared"] <= 99 * 2**10 for kernel in kernels)  # as consumer GPUs have it
 
 
 class ReplayedByHand:
@@ -267,24 +203,13 @@ def graphs(capture, limits):
         yield graphs
 
 
-@pytest.mark.parametrize("recurrence", RECURRENCES)
-def test_graphs_give_what_the_passes_give(graphs, capture, recurrence):
+def test_graphs_give_what_the_passes_give(graphs, capture):
     first, second = (scaled_inputs(torch.float32, 4, 3, 16) for _ in range(2))
     with torch.no_grad():
         second[0].neg_()
     for inputs in (first, second, first):
-        assert_as_reference(recurrence, inputs, tolerance(torch.float32, 4, 16))
+        assert_as_reference(triton_mlstm, inputs, tolerance(torch.float32, 4, 16))
     assert capture.captured == 2  # one window: forward, backward
-
-
-def test_a_graph_has_the_kernels_that_are_asked_for(graphs, capture):
-    inputs = scaled_inputs(torch.float16, 2, 1, 8)
-    for recurrence in (triton_mlstm, two_kernel_mlstm):
-        with without_graphs():
-            expected = results(recurrence, inputs)
-        for _ in range(2):
-            assert_equal(results(recurrence, inputs), expected)
-    assert capture.captured == 4
 
 
 def test_windows_alive_at_once_have_graphs_of_their_own(graphs):
@@ -382,9 +307,9 @@ def test_without_graphs_nothing_is_captured(graphs, capture):
     assert capture.captured == 2
 
 
-def read(inputs, mode=torch.inference_mode, recurrence=triton_mlstm, indices=None):
+def read(inputs, mode=torch.inference_mode, indices=None):
     with mode():
-        return outputs_of(recurrence, inputs, indices=indices)
+        return outputs_of(triton_mlstm, inputs, indices=indices)
 
 
 @pytest.fixture
@@ -395,12 +320,9 @@ def reading(capture):
         yield graphs
 
 
-@pytest.mark.parametrize("recurrence", RECURRENCES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 @pytest.mark.parametrize("rows", [None, 4])
-def test_a_captured_read_gives_what_one_without_graphs_gives(
-    reading, capture, dtype, recurrence, rows
-):
+def test_a_captured_read_gives_what_one_without_graphs_gives(reading, capture, dtype, rows):
     """Alternately in inference mode, with other weights, states, texts and lengths.
 
     rows: of a table, if any.
@@ -418,9 +340,9 @@ def test_a_captured_read_gives_what_one_without_graphs_gives(
                     torch.cat([batch[0].flatten(0, 1) for batch in batches])[:rows],
                     *inputs[1:],
                 ]
-            actual = read(inputs, mode, recurrence, indices)
+            actual = read(inputs, mode, indices)
             with without_graphs():
-                expected = read(inputs, mode, recurrence, indices)
+                expected = read(inputs, mode, indices)
             assert_equal(actual, expected)
     assert capture.captured == 1
 
