@@ -15,6 +15,16 @@ if TYPE_CHECKING:
     import torch
 
 ROOT = Path("/")
+EMULATED_AMX = "MLSTM_EMULATED_AMX"  # set to 1
+# The values of oneDNN's ONEDNN_MAX_CPU_ISA that exclude some instructions.
+_WITHOUT_BF16 = (
+    *("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2"),
+    *("AVX512_CORE", "AVX512_CORE_VNNI"),
+)
+_LIMITS_WITHOUT = {
+    "avx512_bf16": _WITHOUT_BF16,
+    "amx_bf16": (*_WITHOUT_BF16, "AVX512_CORE_BF16", "AVX512_CORE_FP16", "AVX10_1_512"),
+}
 
 
 class Allowance(NamedTuple):
@@ -129,14 +139,24 @@ def _quota_of(folder: Path) -> float:
 
 
 def has_amx() -> bool:
-    """Return whether the cores have Intel AMX, which multiplies bf16 matrices."""
-    return has_instructions("amx_bf16")
+    """Return whether the cores have Intel AMX, which multiplies bf16, or it is emulated."""
+    return emulates_amx() or has_instructions("amx_bf16")
+
+
+def emulates_amx() -> bool:
+    """Return whether plain C++ stands in for Intel AMX: slow, for tests on any processor."""
+    return os.environ.get(EMULATED_AMX) == "1"
 
 
 def has_instructions(name: str) -> bool:
-    """Return whether the cores have these instructions, by torch's name such as amx_bf16."""
+    """Return whether the cores have these instructions, by torch's name such as amx_bf16.
+
+    What ONEDNN_MAX_CPU_ISA keeps from oneDNN counts as absent: torch's products do without it, too.
+    """
     import torch
 
+    if os.environ.get("ONEDNN_MAX_CPU_ISA", "").upper() in _LIMITS_WITHOUT.get(name, ()):
+        return False
     read_capabilities = getattr(torch.cpu, "get_capabilities", dict[str, bool])
     return bool(read_capabilities().get(name, False))
 

@@ -59,7 +59,7 @@ def summed_product(a: Tensor, b: Tensor) -> Tensor:
     speed, so the narrower factor is transposed first. On other processors it makes no difference.
     """
     if a.device.type == "cpu" and a.dtype.itemsize == 2 and has_amx():
-        return (b.t().contiguous() @ a).t()
+        return product(b.t().contiguous(), a).t()
     return product(a.t(), b)
 
 

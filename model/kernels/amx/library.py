@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..compilation import ERRORS, Build, load, vector_options, window_library
-from ..cores import has_amx, has_instructions
+from ..cores import emulates_amx, has_amx, has_instructions
 
 SOURCE = Path(__file__).with_name("tiles.cpp")
 FUNCTION = "mlstm_tiles_available"
@@ -20,10 +20,16 @@ _AMX = ("-mamx-tile", "-mamx-bf16")
 _log = logging.getLogger(__name__)
 
 
-@cache
 def tile_library() -> ctypes.CDLL | None:
-    """Return the library for Intel AMX; None if the processor or the system lacks it."""
-    library = build_for_tiles() if has_amx() else None
+    """Return the library for Intel AMX, or its emulation; None without AMX."""
+    if emulates_amx():
+        return emulated_library()
+    return _library_for_amx() if has_amx() else None
+
+
+@cache
+def _library_for_amx() -> ctypes.CDLL | None:
+    library = build_for_tiles()
     if library is not None:
         window_library()  # for the watch for other programs: build it before a step needs it
     return library

@@ -1,20 +1,16 @@
 """The compiled kernels equal the reference, whatever the sizes, threads and gradients."""
 
-import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 
 import pytest
 import torch
 
-from model.kernels import weight_gradients
 from model.kernels.compilation import window_library
 from model.kernels.cpp.integers import runs_compiled_int8
 from model.kernels.cpp.mlstm import compiled_mlstm, runs_compiled
 from model.kernels.reference.mlstm import reference_mlstm
-from tests.model.kernels.compilers import quick_compiler
+from tests.model.kernels.amx.emulation import emulate_tiles, take_no_tiles
 from tests.model.layers.windows import (
     EPS,
     assert_as_reference,
@@ -30,7 +26,6 @@ from tests.model.layers.windows import (
     scaled_inputs,
     window_of,
 )
-from tests.support.runs import ROOT
 
 
 # H: below, at and beyond a panel of 32 units, with a remainder of one vector and of less.
@@ -54,8 +49,9 @@ def test_weight_gradients_with_the_layout_that_amx_needs(monkeypatch):
     if not runs_compiled(torch.empty(2, 2, dtype=torch.bfloat16)):
         pytest.skip("this processor has no products in bf16")
     inputs = scaled_inputs(torch.bfloat16, 5, 40, 48)
+    take_no_tiles(monkeypatch)
     plain = results(compiled_mlstm, inputs)
-    monkeypatch.setattr(weight_gradients, "has_amx", lambda: True)
+    emulate_tiles(monkeypatch)
     exactly = [tensor.double() for tensor in plain]
     assert_near(results(compiled_mlstm, inputs), exactly, EPS[torch.bfloat16])  # the last rounding
 
@@ -272,42 +268,3 @@ def test_without_onednn_16_bit_products_are_plain_torchs(monkeypatch):
     assert not runs_compiled(torch.empty(2, 2, dtype=torch.bfloat16))
     assert not runs_compiled_int8(torch.empty(8, 8))
     assert runs_compiled(torch.empty(2, 2)) == (window_library() is not None)
-
-
-OTHER_PROCESSORS = {
-    "AVX2": {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2"},
-    "no vectors": {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41"},
-}
-
-
-# Without vectors the emulation is the same C++ as with AVX2.
-@pytest.mark.parametrize(
-    ("processor", "kernels"), [("AVX2", ["fp32", "bf16, tiles emulated"]), ("no vectors", ["fp32"])]
-)
-def test_on_lesser_processors(processor, kernels, tmp_path):
-    if processor == torch.backends.cpu.get_cpu_capability():
-        pytest.skip("this processor is one of them: the other tests run on it")
-    code = """
-import sys, torch
-from model.kernels.amx import library
-from tests.model.kernels import test_compiled as t
-from tests.model.kernels.compiled import KERNELS
-assert not t.runs_compiled(torch.empty(2, 2, dtype=torch.bfloat16))
-library.tile_library = library.emulated_library
-for name in sys.argv[1:]:
-    kernel, (T, B, H) = KERNELS[name], (5, 67, 75)
-    inputs = t.scaled_inputs(kernel.dtype, T, B, H)
-    t.assert_as_reference(kernel.run, inputs, kernel.tolerance(T, H))
-    print(name)
-"""
-    build = {"XDG_CACHE_HOME": str(tmp_path), "CXX": str(quick_compiler(tmp_path))}
-    environment = os.environ | OTHER_PROCESSORS[processor] | build
-    process = subprocess.run(
-        [sys.executable, "-c", code, *kernels],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert process.returncode == 0, process.stderr
-    assert process.stdout.splitlines() == kernels

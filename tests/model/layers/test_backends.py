@@ -67,7 +67,6 @@ def test_a_name_that_cannot_run_here_is_refused(
     monkeypatch, backend, dtype, size, integers, reason
 ):
     take_no_tiles(monkeypatch)
-    monkeypatch.setattr(recurrence, "has_amx", lambda: False)
     with pytest.raises(InputError, match=rf"^model.backend {backend} cannot run here: .*{reason}"):
         implementation_for(backend, torch.empty(size, 0, dtype=dtype), integers=integers)
 
