@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Install what the tests need, then lint, check types, and test; arguments go to pytest.
+# Install what the tests need, then lint, check types, and test; arguments go to pytest. Without
+# arguments, repeat the tests that depend on the processor as on other processors.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bash scripts/install.sh requirements-dev.txt
@@ -23,3 +24,4 @@ command -v uv > /dev/null || echo "not here: uv; the test that uv.lock is that o
 unset PYTHONDONTWRITEBYTECODE
 # One thread per process: two workers on two cores, and the tests' own processes beside them.
 OMP_NUM_THREADS=1 $python -m pytest -n 2 --dist worksteal "$@"
+[ $# -gt 0 ] || OMP_NUM_THREADS=1 $python -m tests.support.processors

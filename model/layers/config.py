@@ -3,7 +3,6 @@
 It needs no torch, so a command can check its options before torch is imported.
 """
 
-import warnings
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Annotated, Any, Literal, get_args
 
@@ -113,12 +112,6 @@ class ModelConfig:
     def resolved_vocabulary_size(self) -> int:
         """V: `vocabulary_size`, or 256 (bytes) if none is set."""
         return self.vocabulary_size or VOCABULARY_SIZE
-
-    @property
-    def symbols(self) -> int:
-        """Deprecated: the old name of `resolved_vocabulary_size`."""
-        warnings.warn("symbols is now resolved_vocabulary_size", DeprecationWarning, stacklevel=2)
-        return self.resolved_vocabulary_size
 
     def input_size(self, index: int) -> int:
         """Return the width of layer `index`'s input: E, or H of the layer below."""

@@ -26,6 +26,7 @@ def exact_loss(inputs, targets):
     return nats.detach(), torch.autograd.grad(3 * nats, (h, w, b))
 
 
+@pytest.mark.processor
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("rows", [7, 50, 1000])
 def test_equals_cross_entropy_in_fp64(dtype, rows):
@@ -40,6 +41,7 @@ def test_equals_cross_entropy_in_fp64(dtype, rows):
         assert (actual.double() - exact).norm() <= 8 * eps * exact.norm()
 
 
+@pytest.mark.processor
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 def test_a_gradient_scale_changes_the_gradient_and_not_the_value(dtype):
     inputs, targets = make_inputs(dtype)
@@ -54,6 +56,7 @@ def test_a_gradient_scale_changes_the_gradient_and_not_the_value(dtype):
             assert (actual.double() - precise).norm() <= 2 * eps * precise.double().norm()
 
 
+@pytest.mark.processor
 @pytest.mark.parametrize("scale", [1.0, 1 / 50])
 def test_on_amx_it_is_the_same(scale, monkeypatch):
     emulate_tiles(monkeypatch)
@@ -72,6 +75,7 @@ def test_on_amx_it_is_the_same(scale, monkeypatch):
         nats.backward()
 
 
+@pytest.mark.processor
 def test_nothing_counts():
     inputs, targets = make_inputs(torch.float32)
     inputs = [tensor.requires_grad_() for tensor in inputs]
@@ -80,6 +84,7 @@ def test_nothing_counts():
     assert not any(gradient.any() for gradient in torch.autograd.grad(nats, inputs))
 
 
+@pytest.mark.processor
 def test_logits_beyond_the_range_of_exp():
     inputs, targets = make_inputs(torch.float32)
     inputs[0] *= 1e4
@@ -96,6 +101,7 @@ def test_a_sum_of_gradients_beyond_the_range_of_fp16():
     assert w.grad.flatten().tolist() == [-3e4, 3e4]
 
 
+@pytest.mark.processor
 def test_a_second_backward_is_refused():
     inputs, targets = make_inputs(torch.float32)
     nats = linear_cross_entropy(inputs[0].requires_grad_(), *inputs[1:], targets)

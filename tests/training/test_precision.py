@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
+from model.kernels.cores import EMULATED_AMX
 from tests.support.trainers import ALONE, CPU, make_trainer, make_window
 from training.parallel.batch import as_batch
 from training.parallel.distributed import World
@@ -11,18 +12,32 @@ from training.parallel.exchange import ParallelConfig
 from training.precision import agreed_precision, make_loss_scaler
 
 
+# The last column: ONEDNN_MAX_CPU_ISA, with which torch's products do without some instructions.
 @pytest.mark.parametrize(
-    ("instructions", "expected"),
-    [({"amx_bf16"}, "bf16"), ({"avx512_bf16"}, "bf16"), ({"avx512_f"}, "fp32")],
+    ("instructions", "expected", "limit"),
+    [
+        ({"amx_bf16"}, "bf16", ""),
+        ({"avx512_bf16"}, "bf16", ""),
+        ({"avx512_bf16", "amx_bf16"}, "bf16", "AVX512_CORE_BF16"),
+        ({"avx512_bf16", "amx_bf16"}, "fp32", "avx512_core_vnni"),
+        ({"amx_bf16"}, "fp32", "AVX512_CORE_BF16"),
+        ({"avx512_f"}, "fp32", ""),
+    ],
 )
-def test_auto_is_bf16_if_the_processor_multiplies_it_fast(monkeypatch, instructions, expected):
+def test_auto_is_bf16_if_the_processor_multiplies_it_fast(
+    monkeypatch, instructions, expected, limit
+):
     capabilities = dict.fromkeys(("amx_bf16", "avx512_bf16", "avx512_f"), False)
     capabilities |= dict.fromkeys(instructions, True)
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
+    monkeypatch.delenv(EMULATED_AMX, raising=False)
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", limit)
     assert agreed_precision(ALONE, "auto") == expected
 
 
+@pytest.mark.processor
 def test_auto_is_fp32_if_torch_cannot_tell(monkeypatch):
+    monkeypatch.delenv(EMULATED_AMX, raising=False)
     monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
     assert agreed_precision(ALONE, "auto") == "fp32"
 

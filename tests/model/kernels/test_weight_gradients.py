@@ -102,6 +102,7 @@ def gradients_of(model, leaves=None):
     return {name: p.grad for name, p in model.named_parameters()}
 
 
+@pytest.mark.processor
 @pytest.mark.parametrize("weight_norm", [True, False])
 @pytest.mark.parametrize("backend", ["reference", "fused", "tiles"])
 def test_gates_are_ready_one_by_one_and_join_to_the_same_gradient(

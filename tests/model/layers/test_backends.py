@@ -23,6 +23,8 @@ from model.layers.recurrence import (
 from tests.model.kernels.amx.emulation import emulate_tiles, take_no_tiles
 from tests.model.layers.windows import assert_as_reference, scaled_inputs, tolerance
 
+pytestmark = pytest.mark.processor
+
 NAMES = [implementation.name for implementation in (REFERENCE, *FASTEST_FIRST)]
 DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 T, B, H = 9, 3, 34

@@ -37,6 +37,7 @@ def test_gradient_is_the_derivative(backend):
     assert torch.autograd.gradcheck(lambda *arguments: outputs_of(recurrence, arguments), inputs)
 
 
+@pytest.mark.processor
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("weight_norm", [True, False])
 def test_equals_numpy_written_from_the_paper(backend, weight_norm):
@@ -61,6 +62,7 @@ def test_equals_numpy_written_from_the_paper(backend, weight_norm):
     np.testing.assert_allclose(after.c[0].detach(), expected_c[-1], rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.processor
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_weights_that_change_with_every_window_are_not_laid_out_for_many(dtype):
     w_mh, w_h = torch.zeros(16, 16, dtype=dtype), torch.zeros(64, 16, dtype=dtype)
@@ -73,6 +75,7 @@ def test_the_cell_state_is_kept_in_fp32(recurrence, dtype):
     hold_cell_state_in_fp32(recurrence, dtype)
 
 
+@pytest.mark.processor
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize(
     ("cell", "backend"),
@@ -112,6 +115,7 @@ def test_between_the_products_nothing_is_rounded_to_16_bits():
     assert (narrow.h.dtype, narrow.c.dtype) == (torch.bfloat16, torch.float32)
 
 
+@pytest.mark.processor
 @pytest.mark.parametrize(
     ("dtype", "size", "said"),
     [

@@ -62,6 +62,7 @@ def test_compiled_step_does_the_same_work():
     assert (h - expected).norm() <= 1e-5 * expected.norm()
 
 
+@pytest.mark.processor
 def test_the_lower_bound_may_use_our_products_on_amx(monkeypatch):
     emulate_tiles(monkeypatch)
     problem = small_problem(torch.bfloat16)
@@ -107,6 +108,7 @@ def test_the_lower_bound_makes_every_product_and_no_other(backward, passes, inpu
     assert counter.get_total_flops() == 2 * passes * multiplied
 
 
+@pytest.mark.processor
 @pytest.mark.parametrize("name", ["fp32", "bf16"])
 def test_memory_is_counted(name, monkeypatch):
     """What the implementation for vector units keeps, wherever it runs."""
@@ -121,6 +123,7 @@ def test_memory_is_counted(name, monkeypatch):
     assert least_bytes(problem.shape) == T * B * H * (5 * size + 4)
 
 
+@pytest.mark.processor
 def test_memory_on_tiles_is_counted(monkeypatch):
     emulate_tiles(monkeypatch)
     T, B, H = 32, 32, 64  # whole tiles: nothing is padded

@@ -45,6 +45,7 @@ def spread_out(shape, spread):
     return u * s.new_tensor(spread).pow(torch.linspace(0, 1, len(s))) @ v
 
 
+@pytest.mark.processor
 @pytest.mark.parametrize("take_tiles", [take_no_tiles, emulate_tiles])
 @pytest.mark.parametrize("spread", [1.0, 0.01])
 @pytest.mark.parametrize("shape", [*SHAPES, (100, 33)])
@@ -56,6 +57,7 @@ def test_products_in_bf16_stay_near_float64(take_tiles, shape, spread, monkeypat
     assert (in_bf16 - expected).norm() < 0.06 * expected.norm()
 
 
+@pytest.mark.processor
 def test_products_on_amx_are_rounded_less_often(monkeypatch):
     """torch rounds every product to bf16; ours stay in fp32 until they are factors."""
     matrix = torch.randn(96, 24, generator=torch.Generator().manual_seed(5))
@@ -83,6 +85,7 @@ def test_a_matrix_shrinks_by_the_rate_itself_and_moves_by_its_longer_side():
     torch.testing.assert_close(weight.detach().double(), expected, rtol=0, atol=2 * 0.64 * 1e-4)
 
 
+@pytest.mark.processor
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_an_update_is_of_products_in_the_dtype_that_is_asked_for(dtype):
     weight = torch.nn.Parameter(torch.zeros(96, 24))

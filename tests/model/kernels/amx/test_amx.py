@@ -13,6 +13,7 @@ from model.kernels.amx.library import runs_on_tiles
 from model.kernels.amx.mlstm import count_workgroups, pack, tiled_mlstm
 from model.kernels.amx.products import StreamedProduct, SummedProduct
 from model.kernels.compilation import window_library
+from model.kernels.cores import EMULATED_AMX
 from model.kernels.cpp.mlstm import compiled_mlstm
 from model.layers import recurrence
 from model.layers.config import ModelConfig
@@ -57,6 +58,7 @@ def as_the_manual_has_it(a, b):
     return total
 
 
+@pytest.mark.processor
 def test_the_emulation_rounds_as_the_manual_says(emulated):
     generator = torch.Generator().manual_seed(0)
     a, b = (torch.randn(n, 96, generator=generator) for n in (16, 16))
@@ -73,6 +75,7 @@ def test_the_emulation_rounds_as_the_manual_says(emulated):
 SIZES = [(1, 1, 1), (32, 64, 32), (70, 1300, 45), (300, 40, 290)]
 
 
+@pytest.mark.processor
 @pytest.mark.parametrize(("M", "K", "N"), SIZES)
 def test_products(emulated, M, K, N):
     generator = torch.Generator().manual_seed(0)
@@ -141,6 +144,7 @@ def projecting_inputs(T, B, H, E):
     return x.bfloat16().requires_grad_(), w_x.bfloat16().requires_grad_(), (h, c), weights
 
 
+@pytest.mark.processor
 @pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize(
     ("T", "B", "H", "E"),
@@ -181,6 +185,7 @@ def test_weights_of_inputs_that_do_not_fit_are_refused(emulated):
             implementation(refused)
 
 
+@pytest.mark.processor
 def test_windows_that_are_not_worth_it_are_projected_first(emulated, monkeypatch):
     x, w_x, state, weights = projecting_inputs(20, 2, 32, 64)
     window = replace(window_of(x, *state, *weights), w_x=w_x)
@@ -199,6 +204,7 @@ def test_windows_that_are_not_worth_it_are_projected_first(emulated, monkeypatch
         assert projected("auto").w_x is None
 
 
+@pytest.mark.processor
 def test_bf16_runs_on_amx_and_nothing_else_does(emulated):
     x_proj, h, c, *weights = (t.detach() for t in scaled_inputs(torch.bfloat16, 3, 5, 33))
     hidden, _ = recurrence.fused_mlstm(window_of(x_proj, h, c, *weights))
@@ -210,6 +216,7 @@ def test_bf16_runs_on_amx_and_nothing_else_does(emulated):
     assert not runs_on_tiles(weights[0].half())
 
 
+@pytest.mark.processor
 def test_a_model_names_its_implementation(emulated):
     def implementation(dtype, **config):
         config = ModelConfig(hidden_size=5, embedding_size=2, **config)
@@ -233,17 +240,21 @@ def test_a_compiler_that_knows_no_tiles_is_done_without(caplog, monkeypatch):
     assert "-mamx-tile" in warning
 
 
+@pytest.mark.processor
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="instructions of x86-64")
-@pytest.mark.skipif(library.has_amx(), reason="this processor may have AMX, or it is emulated")
+@pytest.mark.skipif(
+    bool(torch.cpu.get_capabilities().get("amx_bf16")), reason="this processor may have AMX"
+)
 def test_the_real_build_asks_the_processor_itself():
     """It compiles anywhere, and is not used where torch is wrong about the processor."""
     if window_library() is None:
         pytest.skip("no compiler")
     assert library.build_for_tiles() is None
-    assert library.tile_library() is None
+    assert library._library_for_amx() is None
 
 
 def test_amx_computes_what_its_emulation_does(monkeypatch):
+    monkeypatch.delenv(EMULATED_AMX, raising=False)
     inputs = scaled_inputs(torch.bfloat16, 5, 67, 74)
     if not runs_on_tiles(inputs[3]):
         pytest.skip("this processor has no AMX")

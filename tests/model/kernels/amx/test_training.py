@@ -64,6 +64,7 @@ def test_matrices_of_several_chunks_each_way(count, threads):
     assert error(iterated, expected) <= 2 * EPS[torch.bfloat16]
 
 
+@pytest.mark.processor
 def test_zeros_stay_zeros():
     assert not iterate(torch.zeros(6, 3), torch.tensor(1.0), COEFFICIENTS, 5).any()
 
@@ -94,6 +95,7 @@ LOSSES = [
 ]
 
 
+@pytest.mark.processor
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("rows", [None, 33, 64])
 @pytest.mark.parametrize(("N", "H", "V"), LOSSES)
@@ -154,6 +156,7 @@ def test_no_rows_and_none_that_count():
         assert loss.d_w.shape == w.shape
 
 
+@pytest.mark.processor
 def test_logits_beyond_the_range_of_exp():
     h, w, b, targets = loss_inputs(40, 12, 50)
     large = (h.float() * 1e4).bfloat16()

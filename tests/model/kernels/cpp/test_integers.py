@@ -59,6 +59,7 @@ def in_numpy(x_proj, h, c, w_mh, w_h, b):
 
 
 # H: below, at and beyond a panel of 32 units, with a remainder.
+@pytest.mark.processor
 @pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize(("T", "B", "H"), [(1, 1, 4), (4, 5, 36), (3, 37, 32), (4, 3, 200)])
 def test_equals_integers_in_numpy(integer_mlstm, count, T, B, H, threads):
@@ -74,6 +75,7 @@ def test_equals_integers_in_numpy(integer_mlstm, count, T, B, H, threads):
     assert errors.max() < 0.1
 
 
+@pytest.mark.processor
 def test_rounding_is_seen(integer_mlstm):
     """Results differ from fp32 as 8 bits explain, so the test above does compare integers."""
     inputs = [tensor.detach() for tensor in scaled_inputs(torch.float32, 4, 5, 64)]
@@ -138,6 +140,7 @@ def test_they_have_no_gradient(integer_mlstm):
         integer_mlstm(window_of(*scaled_inputs(torch.float32, 2, 2, 32)))
 
 
+@pytest.mark.processor
 def test_without_a_compiler_or_in_odd_sizes_plain_torch_computes_them(monkeypatch):
     for backend in ("auto", "reference"):
         chosen = implementation_for(backend, torch.empty(34, 0), integers=True)
@@ -157,6 +160,7 @@ def test_sums_beyond_fp32_are_exact():
     assert rows.integers.dtype == torch.float64
 
 
+@pytest.mark.processor
 def test_products_of_int8_are_those_in_plain_torch(monkeypatch):
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(3, 5, 36, generator=generator)

@@ -113,6 +113,7 @@ def test_products_with_fp32_results_are_nearer_to_fp64(request, graphed):
     assert sum(wide) < sum(rounded)
 
 
+@pytest.mark.processor
 @pytest.mark.usefixtures("fp32_results")
 def test_parts_of_a_weight_gradient_are_added_before_they_are_rounded():
     T, B, H = 5, 4, 16
