@@ -30,11 +30,15 @@ AT_ONCE = 2
 LIMIT = 300  # seconds for a processor
 
 
+def has(instructions: str) -> bool:
+    """Return whether this processor itself has these instructions, if torch can tell."""
+    return bool(getattr(torch.cpu, "get_capabilities", dict)().get(instructions))
+
+
 def simulated_here() -> Iterator[str]:
     """Yield the processors whose instructions this one has."""
-    capabilities = torch.cpu.get_capabilities()
     for name in PROCESSORS:
-        if name not in NEEDED or capabilities.get(NEEDED[name]):
+        if name not in NEEDED or has(NEEDED[name]):
             yield name
         else:
             print(f"not simulated: {name}; this processor lacks {NEEDED[name]}")

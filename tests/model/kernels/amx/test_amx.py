@@ -32,6 +32,7 @@ from tests.model.layers.windows import (
     tolerance,
     window_of,
 )
+from tests.support import processors
 
 
 @pytest.fixture
@@ -242,9 +243,7 @@ def test_a_compiler_that_knows_no_tiles_is_done_without(caplog, monkeypatch):
 
 @pytest.mark.processor
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="instructions of x86-64")
-@pytest.mark.skipif(
-    bool(torch.cpu.get_capabilities().get("amx_bf16")), reason="this processor may have AMX"
-)
+@pytest.mark.skipif(processors.has("amx_bf16"), reason="this processor may have AMX")
 def test_the_real_build_asks_the_processor_itself():
     """It compiles anywhere, and is not used where torch is wrong about the processor."""
     if window_library() is None:
