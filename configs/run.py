@@ -20,7 +20,6 @@ from training.parallel.agreement import check_same, run_on_main
 from training.parallel.distributed import World
 from training.parallel.launcher import may_restart
 from training.precision import agreed_precision
-from training.runs.named_checkpoints import BEFORE_COOLDOWN, find_checkpoint, go_back, keep_newest
 from training.runs.run_directory import (
     PretrainingDirectory,
     await_visible,
@@ -31,7 +30,7 @@ from training.runs.run_directory import (
 from training.trainer import Trainer
 
 from .options import RunOptions, flatten, with_lanes
-from .resuming import COOLDOWN, LEARNING, Resumption, resume
+from .resuming import Resumption, resume
 from .toml_file import RunConfig, load_config, save_config
 
 log = logging.getLogger(__name__)
@@ -48,7 +47,6 @@ class ResolvedRun:
     compute_dtype: torch.dtype
     resumption: Resumption | None  # absent in a new run
     may_be_restarted: bool  # by a launcher, with any rank as the main one
-    from_checkpoint: str | None  # absent, the newest
 
     @property
     def resumed(self) -> bool:
@@ -127,16 +125,7 @@ class ResolvedRun:
 
     def _write_config(self) -> None:
         if self.resumed:
-            read_rows(self.directory.metrics)  # refused before anything is moved
-        back_to = self.from_checkpoint
-        changed = self.resumption.changed if self.resumption is not None else set[str]()
-        newest = find_checkpoint(self.directory.checkpoints, None)
-        if back_to is None and newest is not None and changed & LEARNING:
-            back_to = newest.name  # a kill may have left the model of a later step
-        if back_to is not None:
-            go_back(self.directory, back_to)
-        if changed & COOLDOWN:
-            keep_newest(self.directory, BEFORE_COOLDOWN)
+            read_rows(self.directory.metrics)  # refused before anything is changed
         save_config(self.directory.config, self.config)
 
 
@@ -183,7 +172,6 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
         compute_dtype=DTYPES[precision],
         resumption=resumption,
         may_be_restarted=options.may_be_under_way,
-        from_checkpoint=options.from_checkpoint,
     )
 
 
@@ -226,10 +214,6 @@ def _lock_directory(
     patience: under a launcher that may restart, seconds to wait until the process that locked the
     folder before, perhaps on another machine, has ended. Peers wait twice as long for this one.
     """
-    if options.from_checkpoint is not None and (options.resume is None or may_restart()):
-        raise InputError(
-            "--from needs --resume, and cannot be used under a launcher that restarts its workers"
-        )
     patience = patience if may_restart() else 0.0
     if options.resume is not None:
         if options.run_dir is not None:
@@ -254,11 +238,6 @@ def _check_new(config: RunConfig) -> None:
         raise InputError(
             f"optim.cooldown_from is {optim.cooldown_from:,}, which is only for a resumed run; "
             "leave it out: the cooldown takes the last optim.cooldown_steps steps"
-        )
-    if optim.decay == "constant" and optim.decay_steps is not None:
-        raise InputError(
-            f"optim.decay_steps is {optim.decay_steps:,}, but with optim.decay constant the rate "
-            "never reaches zero; set optim.decay_steps None, or optim.decay linear"
         )
 
 

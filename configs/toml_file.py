@@ -24,8 +24,6 @@ from training.optimizers.optim import OptimConfig
 from training.parallel.exchange import ParallelConfig
 from training.trainer import TrainConfig
 
-from .closed import without_closed
-
 Section = TypeVar("Section")
 SHIPPED = Path(__file__).parent
 MOST_BYTES = 1 << 14  # ten times ours; tomllib takes time quadratic in a key's dots
@@ -51,13 +49,8 @@ class RunConfig:
 
 
 def load_config(path: Path) -> RunConfig:
-    """Read the config of a run; keys that it leaves out have their defaults.
-
-    Closed keys are left out if they had no effect. Raises InputError as `read_toml` does, and for
-    other closed keys.
-    """
-    content = without_closed(_parsed(path, SHIPPED), str(path))
-    return fill(RunConfig, content, path)
+    """Read the config of a run as `read_toml` does; keys left out have their defaults."""
+    return read_toml(path, RunConfig, SHIPPED)
 
 
 def read_toml(path: Path, kind: type[Section], shipped: Path | None = None) -> Section:

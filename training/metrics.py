@@ -27,21 +27,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class LogConfig:
-    """How often a row of metrics is written, and which steps are profiled."""
+    """How often a row of metrics is written."""
 
     every_steps: PositiveInt = 20
     """Steps between rows; evaluations and the end of the run write one as well."""
-    profile: str | None = None
-    """First and last step to record with torch.profiler, such as 10:13. Every rank writes a trace
-    to profile/ in the run directory and, on a GPU, a snapshot of its memory. A resume between the
-    two replaces the trace by one of the rest. Default: none."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "log.")
-        if self.profile is not None:
-            from .step_profiler import parse_span  # other runs need no profiler
-
-            parse_span(self.profile)
 
 
 class Board:
@@ -89,29 +81,14 @@ class Board:
 class RunLog:
     """Writes rows as they come, and prints lines, on the main rank only.
 
-    Every rank records the steps of `profile` (see LogConfig).
-
     After a resume at `first_step`, rows beyond it and an incomplete last line are dropped first.
     `board`, for TensorBoard, exists only on the main rank.
     """
 
-    def __init__(
-        self,
-        run: PretrainingDirectory,
-        first_step: int,
-        steps: int,
-        *,
-        world: World,
-        profile: str | None = None,
-    ):
+    def __init__(self, run: PretrainingDirectory, first_step: int, steps: int, world: World):
         """Open the files; InputError, on every rank, if the old rows are damaged."""
         self.enabled = world.is_main
         run_on_main(world, lambda: keep_rows(run.metrics, first_step))
-        self._step, self._profiler = first_step, None
-        if profile is not None:
-            from .step_profiler import StepProfiler
-
-            self._profiler = StepProfiler(profile, run.profile, world, first_step, steps)
         if not self.enabled:
             return
         self._file = open(run.metrics, "a", encoding="utf-8")  # noqa: SIM115
@@ -122,8 +99,6 @@ class RunLog:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._profiler is not None:
-            self._profiler.close()
         if self.enabled:
             self._lines.close()
             self.board.close()
@@ -132,9 +107,6 @@ class RunLog:
 
     def advance(self) -> bool:
         """Count a step; return whether a line is due on the console of the main rank."""
-        self._step += 1
-        if self._profiler is not None:
-            self._profiler.advance(self._step)
         return self.enabled and self._lines.advance()
 
     def print_line(self, line: Mapping[str, Any], row: Mapping[str, Any] | None = None) -> None:

@@ -3,7 +3,6 @@
 Tokens are bytes, or the subword tokens of a SentencePiece vocabulary. Shape letters as in cell.py.
 """
 
-import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple, cast, get_args
 
@@ -152,11 +151,6 @@ class LanguageModel(nn.Module):
 
         rows = integer_factor(w_out)
         return Weights(layers, table, rows.integers, b_out, rows.scales)
-
-    def fold(self, leaves: PerGateParameters | None = None) -> Weights:
-        """Deprecated: the old name of `prepare_weights`."""
-        warnings.warn("fold is now prepare_weights", DeprecationWarning, stacklevel=2)
-        return self.prepare_weights(leaves)
 
     def hidden(
         self, tokens: Tensor, state: State, weights: Weights | None = None

@@ -42,7 +42,7 @@ def test_paper_configs_are_the_published_recipes():
     assert paper.train.precision == "fp16"
     assert paper.parallel.compression == "fp16"
     assert paper.optim.peak(2048) == pytest.approx(3e-3)
-    assert paper.optim.schedule(73_000, 2048).rate(73_000) == pytest.approx(8.1e-4)
+    assert paper.optim.schedule(100_000, 2048).rate(73_000) == pytest.approx(8.1e-4)
     larger = load_config(Path("configs/paper_8192.toml"))
     assert larger.model.hidden_size == 8192
     assert larger.data.total_lanes(ranks=8) == 768

@@ -26,6 +26,7 @@ from model.files.storage import (
     remove_folder,
     step_folder,
     step_folders,
+    step_of,
     whole_folder,
     write_json,
 )
@@ -103,6 +104,11 @@ class CheckpointStore:
         return content, path
 
 
+def newest_step(checkpoints: Path) -> int:
+    """Return the step of the newest checkpoint in a folder; 0 without one."""
+    return max(map(step_of, step_folders(checkpoints)), default=0)
+
+
 @contextmanager
 def advice_if_damaged(checkpoint: Path, if_alone: str | None = None) -> Iterator[None]:
     """Add to an InputError how to go on; if_alone: what to do without an earlier checkpoint."""
@@ -112,9 +118,7 @@ def advice_if_damaged(checkpoint: Path, if_alone: str | None = None) -> Iterator
         raise
     except InputError as error:
         own = step_folders(checkpoint.parent)
-        if checkpoint not in own:
-            advice = "continue from another checkpoint, without this --from"
-        elif checkpoint != own[0]:
+        if checkpoint != own[0]:
             advice = f"remove {checkpoint} to continue from the one before"
         else:
             run = checkpoint.parent.parent

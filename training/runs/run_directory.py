@@ -14,7 +14,6 @@ from model.files.storage import (
     Contents,
     check_no_link,
     check_replaceable,
-    inside,
     listed,
     lock_folder,
     recover_folders,
@@ -22,7 +21,6 @@ from model.files.storage import (
 
 TRAINING_FILE = "training.json"  # in a checkpoint of pretraining
 LANES_FILE = "lanes.safetensors"
-AVERAGED_FOLDER = "ema"  # in checkpoints of earlier versions
 VISIBLE_SECONDS = 60.0  # NFS may hide another machine's new files for this long
 
 Directory = TypeVar("Directory", bound="RunDirectory")
@@ -57,14 +55,13 @@ class RunDirectory:
 
     @property
     def parts(self) -> tuple[Path, ...]:
-        """All that a run writes into its folder, apart from copies of it."""
+        """All that a run writes into its folder."""
         return self.config, self.checkpoints, self.model
 
     @classmethod
     def files(cls) -> Contents:
-        """Return the files that any folder in a run may hold, also one with a copy of the run."""
-        copied = inside("model", cls.MODEL_FILES) + inside("checkpoint/*", cls.CHECKPOINT_FILES)
-        return (*cls.MODEL_FILES, *cls.CHECKPOINT_FILES, *copied, cls.CONFIG_FILE)
+        """Return the files that a run's folder and any folder in it may hold."""
+        return (*cls.MODEL_FILES, *cls.CHECKPOINT_FILES, cls.CONFIG_FILE)
 
     def check_own(self) -> None:
         """Raise InputError if writing here would change or delete what the run did not write."""
@@ -103,7 +100,6 @@ class PretrainingDirectory(RunDirectory):
     MODEL_FILES = MODEL_FILES
     CHECKPOINT_FILES = (
         *MODEL_FILES,
-        *inside(AVERAGED_FOLDER, MODEL_FILES),
         TRAINING_FILE,
         LANES_FILE,
         "optimizer.safetensors",
@@ -131,19 +127,14 @@ class PretrainingDirectory(RunDirectory):
         return self.folder / "tensorboard"
 
     @property
-    def profile(self) -> Path:
-        """Traces of some steps, if any were asked for."""
-        return self.folder / "profile"
-
-    @property
     def parts(self) -> tuple[Path, ...]:
-        """All that a run writes into its folder, apart from copies of it."""
-        return *super().parts, self.metrics, self.tensorboard, self.profile
+        """All that a run writes into its folder."""
+        return *super().parts, self.metrics, self.tensorboard
 
     @classmethod
     def files(cls) -> Contents:
-        """Return the files that any folder in a run may hold, also one with a copy of the run."""
-        return *super().files(), "metrics.jsonl", "metrics-*.jsonl"
+        """Return the files that a run's folder and any folder in it may hold."""
+        return *super().files(), "metrics.jsonl"
 
 
 @contextmanager

@@ -195,11 +195,3 @@ def test_settings_of_another_cell_are_refused_with_its_name(cell, key, its_cell)
     with pytest.raises(InputError, match=message):
         ModelConfig(cell=cell, **key)
     ModelConfig(cell=its_cell, **key)
-
-
-def test_old_public_names_still_work():
-    model = build_model(ModelConfig(hidden_size=4, embedding_size=2), seed=1)
-    with pytest.warns(DeprecationWarning, match="fold is now prepare_weights"):
-        assert torch.equal(model.fold().w_out, model.prepare_weights().w_out)
-    with pytest.warns(DeprecationWarning, match="symbols is now resolved_vocabulary_size"):
-        assert model.config.symbols == 256
