@@ -5,11 +5,11 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from model.errors import InputError
-from training.metrics import read_rows
 from training.parallel.agreement import run_on_main
 from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig
 from training.runs.checkpoint_store import newest_step
+from training.runs.rows import read_rows
 from training.runs.run_directory import PretrainingDirectory
 
 from .options import RunOptions, changed_keys, with_lanes

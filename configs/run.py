@@ -15,11 +15,11 @@ from model.files.shipped import model_in
 from model.layers.language_model import build_model
 from model.state import DTYPES
 from model.text.split import Split
-from training.metrics import read_rows
 from training.parallel.agreement import check_same, run_on_main
 from training.parallel.distributed import World
 from training.parallel.launcher import may_restart
 from training.precision import agreed_precision
+from training.runs.rows import read_rows
 from training.runs.run_directory import (
     PretrainingDirectory,
     await_visible,
@@ -27,11 +27,12 @@ from training.runs.run_directory import (
     lock_run,
     lock_unnamed_run,
 )
+from training.runs.settings import save_toml
 from training.trainer import Trainer
 
 from .options import RunOptions, flatten, with_lanes
 from .resuming import Resumption, resume
-from .toml_file import RunConfig, load_config, save_config
+from .toml_file import RunConfig, load_config
 
 log = logging.getLogger(__name__)
 
@@ -121,12 +122,12 @@ class ResolvedRun:
                 "run can be resumed, but the earlier metrics and checkpoints are not in it"
             )
             folder.mkdir(parents=True, exist_ok=True)
-            save_config(self.directory.config, self.config)
+            save_toml(self.directory.config, self.config)
 
     def _write_config(self) -> None:
         if self.resumed:
             read_rows(self.directory.metrics)  # refused before anything is changed
-        save_config(self.directory.config, self.config)
+        save_toml(self.directory.config, self.config)
 
 
 @contextmanager

@@ -55,10 +55,11 @@ from .runs.checkpoint_store import (
     advice_if_damaged,
     flatten_optimizers,
     newest_step,
+    optimizer_file,
     restore_optimizers,
     restore_weights,
 )
-from .runs.run_directory import LANES_FILE, TRAINING_FILE, PretrainingDirectory, await_visible
+from .runs.run_directory import LANES_FILE, PretrainingDirectory, await_visible
 from .trainer import PretrainingProgress, Trainer
 
 log = logging.getLogger(__name__)
@@ -90,8 +91,6 @@ class Checkpoints(CheckpointStore):
     Used as a context manager, it writes in the background, and waits for the last write on exit.
     """
 
-    DESCRIPTION_FILE = TRAINING_FILE
-    CONTENTS = PretrainingDirectory.CHECKPOINT_FILES
     FORMAT_VERSION = 2  # 2: several optimiser states; 1: a single one
 
     def __init__(
@@ -281,11 +280,6 @@ def _expected_carried(
         "row_overflows": trainer.overflows,
         "random_state": torch.get_rng_state(),
     }
-
-
-def optimizer_file(group: int) -> str:
-    """Return the name of the file with a group's optimiser; the first has no number."""
-    return f"optimizer-{group}.safetensors" if group else "optimizer.safetensors"
 
 
 def check_settings(trainer: Trainer, checkpoint: Path, lanes: Path, optimizer: Path) -> None:

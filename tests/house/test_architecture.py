@@ -33,7 +33,8 @@ ALLOWED = {
             f"training.{name}"
             for name in (
                 *("objective", "optimizers.optim"),
-                *("runs.checkpoint_store", "runs.run_directory", "runs.signals"),
+                *("runs.checkpoint_store", "runs.rows", "runs.run_directory", "runs.settings"),
+                "runs.signals",
             )
         ),
     },

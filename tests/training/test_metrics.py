@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from model.errors import InputError
 from tests.support.damage import damaged_bytes
 from tests.support.trainers import ALONE
-from training.metrics import Board, RunLog, keep_rows, read_rows
+from training.metrics import Board, RunLog
+from training.runs.rows import keep_rows, read_rows
 from training.runs.run_directory import PretrainingDirectory
 
 

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from model.bounds import NonNegativeInt, fill
 from model.errors import InputError, NewerFormat
 from model.files.storage import (
-    Contents,
     check_format_version,
     flush_folder,
     foreign_files,
@@ -31,6 +30,8 @@ from model.files.storage import (
     write_json,
 )
 from model.files.weights import GET_AGAIN, check_not_negative, check_tensors, load_tensors
+
+from .run_directory import CHECKPOINT_FILES, TRAINING_FILE
 
 GROUP_STEP = "group_step"
 NEVER_NEGATIVE = {"step", GROUP_STEP, "exp_avg_sq"}
@@ -63,11 +64,9 @@ class Progress:
 
 
 class CheckpointStore:
-    """Common handling of checkpoints; a subclass defines their content."""
+    """Common handling of checkpoints; a subclass writes and reads their tensors."""
 
-    DESCRIPTION_FILE: ClassVar[str]  # JSON with the format's version and the run's progress
     FORMAT_VERSION: ClassVar[int]  # the newest that is read
-    CONTENTS: ClassVar[Contents]  # the files of a checkpoint
 
     def __init__(self, folder: Path, keep: int):
         self.folder, self.keep = folder, keep
@@ -78,16 +77,19 @@ class CheckpointStore:
 
     @contextmanager
     def writing(self, step: int, description: Mapping[str, Any]) -> Iterator[Path]:
-        """Yield a folder for the tensors of a step; then remove the outdated checkpoints."""
-        with whole_folder(step_folder(self.folder, step), self.CONTENTS) as partial:
+        """Yield a folder for the tensors of a step; then remove the outdated checkpoints.
+
+        description: the format's version and the run's progress, among others.
+        """
+        with whole_folder(step_folder(self.folder, step), CHECKPOINT_FILES) as partial:
             yield partial
-            write_json(partial / self.DESCRIPTION_FILE, description)
+            write_json(partial / TRAINING_FILE, description)
             flush_folder(partial)
         flush_folder(self.folder)  # before an older checkpoint is removed
         for outdated in self.complete()[: -self.keep]:
             if outdated.is_symlink():
                 continue
-            if foreign := foreign_files(outdated, self.CONTENTS):
+            if foreign := foreign_files(outdated, CHECKPOINT_FILES):
                 log.warning(
                     "%s: kept, as it holds files that a run does not write: %s",
                     outdated,
@@ -98,10 +100,15 @@ class CheckpointStore:
 
     def describe(self, checkpoint: Path) -> tuple[dict[str, Any], Path]:
         """Return a checkpoint's description and its file; InputError if it is damaged or newer."""
-        path = checkpoint / self.DESCRIPTION_FILE
+        path = checkpoint / TRAINING_FILE
         content = read_json(path)
         check_format_version(content, self.FORMAT_VERSION, path)
         return content, path
+
+
+def optimizer_file(group: int = 0) -> str:
+    """Return the name of the file with a group's optimiser; the first has no number."""
+    return f"optimizer-{group}.safetensors" if group else "optimizer.safetensors"
 
 
 def newest_step(checkpoints: Path) -> int:
