@@ -5,16 +5,16 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
 from data_utils.corpus import Corpus, is_corpus, load_corpus
-from data_utils.lanes import DataConfig, settle_shuffle
+from data_utils.lanes import settle_shuffle
 from model.errors import InputError
 from model.files.shipped import model_in
 from model.layers.language_model import build_model
 from model.state import DTYPES
-from model.text.split import Split
 from training.parallel.agreement import check_same, run_on_main
 from training.parallel.distributed import World
 from training.parallel.launcher import may_restart
@@ -31,8 +31,10 @@ from training.runs.settings import save_toml
 from training.trainer import Trainer
 
 from .options import RunOptions, flatten, with_lanes
-from .resuming import Resumption, resume
 from .toml_file import RunConfig, load_config
+
+if TYPE_CHECKING:
+    from .resuming import Resumption
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +48,7 @@ class ResolvedRun:
     directory: PretrainingDirectory
     lanes: int  # the global batch
     compute_dtype: torch.dtype
-    resumption: Resumption | None  # absent in a new run
+    resumption: "Resumption | None"  # absent in a new run
     may_be_restarted: bool  # by a launcher, with any rank as the main one
 
     @property
@@ -70,9 +72,9 @@ class ResolvedRun:
         Raises InputError if the config has another V, and on every rank if one rank differs.
         """
         model = self.config.model.for_vocabulary(corpus.tokenizer.vocabulary_size)
-        data = settle_shuffle(self.config.data, corpus.splits["train"])
+        data = self.config.data
         if not self.resumed:
-            _check_shuffle(data, corpus.splits["train"])
+            data = settle_shuffle(data, corpus.splits["train"])
         config = replace(self.config, model=model, data=data)
         # Paths may differ. What training starts from is compared once it is loaded.
         paths = {"data.corpus": corpus.fingerprint, "train.start_from": None}
@@ -150,6 +152,8 @@ def resolve_run(options: RunOptions, world: World) -> Iterator[ResolvedRun]:
 def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory) -> ResolvedRun:
     config, resumption = options.run, None
     if world.broadcast_int(directory.config.is_file()):
+        from .resuming import resume  # only for runs that resume
+
         await_visible(directory.config)
         config, resumption = resume(options, load_config(directory.config), directory, world)
     else:
@@ -239,14 +243,4 @@ def _check_new(config: RunConfig) -> None:
         raise InputError(
             f"optim.cooldown_from is {optim.cooldown_from:,}, which is only for a resumed run; "
             "leave it out: the cooldown takes the last optim.cooldown_steps steps"
-        )
-
-
-def _check_shuffle(data: DataConfig, train: Split) -> None:
-    """Refuse a `data.shuffle` that a new run would not choose; a resumed run keeps its own."""
-    chosen = settle_shuffle(replace(data, shuffle="auto"), train).shuffle
-    if data.shuffle != chosen:
-        raise InputError(
-            f"data.shuffle is {data.shuffle}, but a new run on this corpus must use {chosen}; "
-            "leave it out"
         )

@@ -32,6 +32,8 @@ MOST_BYTES = 4 << 30  # of a split whose reviews are shuffled; every rank keeps 
 COPIED_AT_ONCE = 1 << 14  # reviews
 PADDED_AT_ONCE = 1 << 10  # rows of a window, which stay in a core's cache
 
+Shuffle = Literal["auto", "balanced", "shards"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
@@ -49,7 +51,7 @@ class DataConfig:
     shards: PositiveInt | None = None
     """Number of equal spans into which the split is cut; each lane reads whole spans. Default: the
     number of lanes. Give a multiple of it, so that all lanes have text until an epoch's end."""
-    shuffle: Annotated[Literal["auto", "balanced", "shards"], SAVED] = "auto"
+    shuffle: Annotated[Shuffle, SAVED] = "auto"
     """What every epoch after the first shuffles. balanced: reviews, assigned to the lanes so that
     these end together. shards: shards, within which reviews keep their order. auto: balanced if the
     split has at most 4 GiB."""
@@ -357,11 +359,17 @@ def _offsets(split: Split, order: np.ndarray) -> np.ndarray:
 
 
 def settle_shuffle(config: DataConfig, split: Split) -> DataConfig:
-    """Resolve `data.shuffle auto`: balanced if a copy of the split fits in memory, else shards."""
-    if config.shuffle != "auto":
-        return config
-    fits = split.tokens.nbytes <= MOST_BYTES
-    return replace(config, shuffle="balanced" if fits else "shards")
+    """Choose `data.shuffle` of a new run: balanced if a copy of the split fits in memory.
+
+    Otherwise shards. Raises InputError if the config, such as another run's, asks for the other.
+    """
+    chosen: Shuffle = "balanced" if split.tokens.nbytes <= MOST_BYTES else "shards"
+    if config.shuffle not in ("auto", chosen):
+        raise InputError(
+            f"data.shuffle is {config.shuffle}, but a new run on this corpus must use {chosen}; "
+            "leave it out"
+        )
+    return replace(config, shuffle=chosen)
 
 
 def lanes_of(split: Split, config: DataConfig, lanes: int, seed: int, own: slice) -> Lanes | Epochs:

@@ -19,6 +19,7 @@ from data_utils.lanes import (
     lanes_of,
     settle_shuffle,
 )
+from model.errors import InputError
 from model.text.split import Split
 
 SIZES = [50, 20, 3, 30, 2, 41] * 4
@@ -194,4 +195,5 @@ def test_auto_depends_on_the_size_of_the_split():
     split, config = make_split(), DataConfig()
     assert settle_shuffle(config, split).shuffle == "balanced"
     assert settle_shuffle(config, Split(Huge(), split.offsets)).shuffle == "shards"
-    assert settle_shuffle(DataConfig(shuffle="shards"), split).shuffle == "shards"
+    with pytest.raises(InputError, match=r"data\.shuffle is shards, but .* must use balanced"):
+        settle_shuffle(DataConfig(shuffle="shards"), split)
