@@ -41,7 +41,7 @@ def pretrain(run: ResolvedRun) -> int:
         run.directory.checkpoints, run.config.checkpoint.keep, corpus.fingerprint, corpus.tokenizer
     )
     # before with_corpus: its error about the vocabulary would hide this one
-    checkpoints.check_corpus(run.world, run.from_checkpoint)
+    checkpoints.check_corpus(run.world)
     run = run.with_corpus(corpus)
     config, world = run.config, run.world
     own = world.own_slice(run.lanes)
@@ -50,7 +50,7 @@ def pretrain(run: ResolvedRun) -> int:
     steps_per_epoch = windows.windows_per_epoch / windows_per_step
     trainer = run.make_trainer(steps_per_epoch)
     best_model = BestModelWriter(run.directory, corpus, config.evaluate.lanes, world)
-    if not (run.resumed and checkpoints.restore(trainer, run.from_checkpoint)):
+    if not (run.resumed and checkpoints.restore(trainer)):
         trainer.progress.began_from = load_weights(
             trainer.model, config.train.start_from, corpus.text_profile, corpus.tokenizer
         )
@@ -74,7 +74,7 @@ def pretrain(run: ResolvedRun) -> int:
         checkpoints,
         AsyncFlags(world) as flags,
         Prefetcher(windows, world.device, *span) as prefetcher,
-        RunLog(run.directory, first_step, steps, world=world, profile=config.log.profile) as log,
+        RunLog(run.directory, first_step, steps, world) as log,
     ):
         meter = ThroughputMeter(world, trainer.exchange, prefetcher, utilization)
         while trainer.progress.step < steps:

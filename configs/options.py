@@ -14,7 +14,6 @@ from model.errors import InputError
 from training.parallel.launcher import may_restart
 from training.runs.run_directory import PretrainingDirectory
 
-from .closed import check_arguments
 from .command import parse
 from .toml_file import RunConfig, load_config
 
@@ -32,9 +31,6 @@ class RunOptions:
     """The folder of the run. Default: runs/<name of the config>."""
     resume: Path | None = None
     """The directory of a run to continue; docs/resume.md says what may change."""
-    from_checkpoint: Annotated[str | None, Argument(name="from")] = None
-    """With --resume: continue from the checkpoint of this name in checkpoint/, without a cooldown
-    unless you give one. Later checkpoints move to DIR/aside-step-N. Default: the newest one."""
     if_exists: Literal["refuse", "resume"] | None = None
     """If the run directory already holds a run: refuse, or resume it, with the same settings.
     Default: resume under a launcher that restarts its workers, else refuse. With resume, no number
@@ -48,12 +44,10 @@ class RunOptions:
         """Parse the command line; its keys override those of --config or --resume."""
         arguments = sys.argv[1:] if arguments is None else arguments
         refuse_launcher_options(arguments)
-        check_arguments(arguments)
         # The file is read first: its values are the parser's defaults.
         early = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
         early.add_argument("--config", type=Path)
         early.add_argument("--resume", type=Path)
-        early.add_argument("--from", dest="from_checkpoint")
         try:
             args, _ = early.parse_known_args(arguments)
         except argparse.ArgumentError:
@@ -63,10 +57,7 @@ class RunOptions:
         file = args.config or TOUR
         if args.resume:
             file = PretrainingDirectory(args.resume).check_exists().config
-        base = load_config(file)
-        if args.from_checkpoint:
-            base = replace(base, optim=base.optim.without_cooldown())
-        base = without_excluded(base, arguments)
+        base = without_excluded(load_config(file), arguments)
         default = cls(config=args.config, resume=args.resume, run=base)
         return parse(cls, doc, arguments=arguments, default=default)
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from model.errors import InputError
-from training.metrics import read_rows
 from training.parallel.agreement import run_on_main
 from training.parallel.distributed import World
 from training.parallel.exchange import ParallelConfig
-from training.runs.named_checkpoints import checkpoints_in, find_checkpoint, last_until, saved_step
+from training.runs.checkpoint_store import newest_step
+from training.runs.rows import read_rows
 from training.runs.run_directory import PretrainingDirectory
 
 from .options import RunOptions, changed_keys, with_lanes
@@ -23,25 +23,22 @@ MAY_CHANGE_ON_RESUME = {
     "train.timeout_seconds",
     "train.device",
     "optim.decay",
-    "optim.decay_steps",
     "optim.hold",
+    "optim.cooldown_steps",
     "evaluate.every_steps",
     "evaluate.probe_train",
     "evaluate.probe_val",
     "checkpoint.every_steps",
     "checkpoint.keep",
     "log.every_steps",
-    "log.profile",
     # How ranks work together, since their number may change.
     *{f"parallel.{field.name}" for field in fields(ParallelConfig)}
     - {"parallel.windows_per_step", "parallel.combine"},
 }
 
-COOLDOWN = {"optim.cooldown_steps"}  # may change if there is none yet
 LENGTH = {"train.steps", "train.epochs"}
-SCHEDULE = {*LENGTH, "optim.decay", "optim.decay_steps", "optim.hold"}  # not during a cooldown
-# If one of these changes, repeating the steps after the newest checkpoint gives another model.
-LEARNING = {*SCHEDULE, *COOLDOWN, "train.precision"}
+# May change until the first step of a cooldown.
+SCHEDULE = {*LENGTH, "optim.decay", "optim.hold", "optim.cooldown_steps"}
 
 
 @dataclass(frozen=True)
@@ -69,13 +66,14 @@ class Resumption:
         if begin is not None and self.done > begin:
             raise InputError(
                 f"a resumed run cannot change {', '.join(sorted(self.changed & SCHEDULE))} "
-                f"after its cooldown has begun, at step {begin:,}; "
-                f"{_advice_before(directory.checkpoints, begin)}"
+                f"after its cooldown has begun, at step {begin:,}; resume a copy of the run from "
+                "before that step"
             )
         if self.changed & LENGTH and steps < self.done:
             raise InputError(
                 f"train.steps or train.epochs asks for {steps:,} steps, but the run has "
-                f"{self.done:,} already; ask for more, or go back to an earlier checkpoint (--from)"
+                f"{self.done:,} already; ask for more, or remove the later checkpoints from a copy "
+                "of the run and resume it"
             )
 
 
@@ -87,29 +85,29 @@ def resume(
     saved: those in its folder. Raises InputError, on every rank, for a change that a resumed run
     cannot make, and where its checkpoints are gone.
     """
-    back_to = options.from_checkpoint
-    if back_to is None:
-        _check_checkpoints(saved, directory, world)
-    if saved.data.shuffle == "auto":  # the run predates shuffled reviews
-        saved = replace(saved, data=replace(saved.data, shuffle="shards"))
+    if saved.data.shuffle == "auto":
+        raise InputError(
+            f"{directory.config}: has no data.shuffle, so an earlier version began the run; "
+            f"--train.start_from {directory.folder} begins a new one with its model"
+        )
+    done = int(run_on_main(world, lambda: _done_steps(saved, directory)))
     config = options.run if options.resume is not None else with_saved_defaults(options.run, saved)
-    if config.data.shuffle == "auto":
-        config = replace(config, data=replace(config.data, shuffle=saved.data.shuffle))
-    config = _keep_start(config, saved)
-    before = saved
-    if back_to is not None:
-        before = replace(saved, optim=saved.optim.without_cooldown())
-    changed = changed_keys(before, config)
-    checkpoints = directory.checkpoints
-    if before.optim.cooldown_steps is not None and changed & COOLDOWN:
-        _refuse_another_cooldown(before, changed, checkpoints)
-    _check_changes(before, changed)
-    done = run_on_main(world, lambda: saved_step(find_checkpoint(checkpoints, back_to)))
-    resumption = Resumption(before, changed, int(done))
-    if changed & COOLDOWN:  # it begins where the run resumes
-        optim = replace(config.optim, cooldown_from=resumption.done)
-        config = replace(config, optim=optim)
-    return config, resumption
+    config = _with_cooldown(_keep_start(config, saved), saved, done)
+    changed = changed_keys(saved, config) - {"optim.cooldown_from"}
+    if refused := changed - MAY_CHANGE_ON_RESUME:
+        raise InputError(
+            f"a resumed run cannot change {', '.join(sorted(refused))}; it may change only "
+            f"{', '.join(sorted(MAY_CHANGE_ON_RESUME))}; start a new run for the rest"
+        )
+    return config, Resumption(saved, changed, done)
+
+
+def _with_cooldown(config: RunConfig, saved: RunConfig, done: int) -> RunConfig:
+    """Begin a cooldown that the command asks for where the run resumes, after `done` steps."""
+    steps, begin = config.optim.cooldown_steps, saved.optim.cooldown_from
+    if steps != saved.optim.cooldown_steps:
+        begin = None if steps is None else done
+    return replace(config, optim=replace(config.optim, cooldown_from=begin))
 
 
 def _keep_start(config: RunConfig, saved: RunConfig) -> RunConfig:
@@ -124,56 +122,26 @@ def with_saved_defaults(config: RunConfig, saved: RunConfig) -> RunConfig:
     """Complete a config with the values of the run's first start."""
     if config.data.lanes is None:
         config = with_lanes(config, saved.data.total_lanes(1))
-    train, model, optim = config.train, config.model, config.optim
-    if optim.cooldown_from is None and optim.cooldown_steps is not None:
-        optim = replace(optim, cooldown_from=saved.optim.cooldown_from)
+    data, train, model = config.data, config.train, config.model
+    if data.shuffle == "auto":
+        data = replace(data, shuffle=saved.data.shuffle)
     if train.precision == "auto":
         train = replace(train, precision=saved.train.precision)
     if model.vocabulary_size is None:
         model = replace(model, vocabulary_size=saved.model.vocabulary_size)
-    return replace(config, train=train, model=model, optim=optim)
+    return replace(config, data=data, train=train, model=model)
 
 
-def _refuse_another_cooldown(before: RunConfig, changed: Set[str], checkpoints: Path) -> None:
-    """Raise InputError, which says what cooldown the run has and where to begin another one."""
-    begin, where = before.optim.cooldown_from, " at its end"
-    advice = "go back to a checkpoint before it (--from)"
-    if begin is not None:
-        where, advice = f" from step {begin:,}", _advice_before(checkpoints, begin)
-    raise InputError(
-        f"a resumed run cannot change {', '.join(sorted(changed & COOLDOWN))}: it has a cooldown "
-        f"of {before.optim.cooldown_steps:,} steps{where}; {advice}"
-    )
+def _done_steps(saved: RunConfig, directory: PretrainingDirectory) -> int:
+    """Return the step from which a run continues.
 
-
-def _check_changes(before: RunConfig, changed: Set[str]) -> None:
-    has_cooldown = before.optim.cooldown_steps is not None
-    allowed = MAY_CHANGE_ON_RESUME if has_cooldown else MAY_CHANGE_ON_RESUME | COOLDOWN
-    refused = changed - allowed
-    if refused:
-        raise InputError(
-            f"a resumed run cannot change {', '.join(sorted(refused))}; it may change only "
-            f"{', '.join(sorted(allowed))}; start a new run for the rest"
-        )
-
-
-def _check_checkpoints(saved: RunConfig, directory: PretrainingDirectory, world: World) -> None:
-    """Raise InputError, on every rank, if a run must have saved checkpoints and has none.
-
-    It would begin again at step 0, and overwrite its rows and its model.
+    Raises InputError if it has no checkpoint and must have saved one: it would begin again at step
+    0, and overwrite its rows and its model.
     """
-
-    def check() -> None:
-        if find_checkpoint(directory.checkpoints, None) is None:
-            if named := checkpoints_in(directory.checkpoints):
-                raise InputError(
-                    f"{directory.checkpoints}: holds only named checkpoints; choose one with "
-                    f"--from: {', '.join(named)}"
-                )
-            if _reached(directory) > saved.checkpoint.every_steps:
-                raise _gone(directory)
-
-    run_on_main(world, check)
+    done = newest_step(directory.checkpoints)
+    if done == 0 and _reached(directory) > saved.checkpoint.every_steps:
+        raise _gone(directory)
+    return done
 
 
 def _reached(directory: PretrainingDirectory) -> int:
@@ -186,11 +154,3 @@ def _gone(directory: PretrainingDirectory) -> InputError:
         f"{directory.checkpoints}: holds no checkpoint, but the run has reached step "
         f"{_reached(directory):,}; put its checkpoints back, or begin a new run"
     )
-
-
-def _advice_before(checkpoints: Path, step: int) -> str:
-    """Say from which checkpoint of this step, or of an earlier one, the run may continue."""
-    checkpoint = last_until(checkpoints, step)
-    if checkpoint is None:
-        return "there is no checkpoint before it, so start a new run instead"
-    return f"go back to a checkpoint before it: --from {checkpoint.name}"

@@ -5,22 +5,21 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
 from data_utils.corpus import Corpus, is_corpus, load_corpus
-from data_utils.lanes import DataConfig, settle_shuffle
+from data_utils.lanes import settle_shuffle
 from model.errors import InputError
 from model.files.shipped import model_in
 from model.layers.language_model import build_model
 from model.state import DTYPES
-from model.text.split import Split
-from training.metrics import read_rows
 from training.parallel.agreement import check_same, run_on_main
 from training.parallel.distributed import World
 from training.parallel.launcher import may_restart
 from training.precision import agreed_precision
-from training.runs.named_checkpoints import BEFORE_COOLDOWN, find_checkpoint, go_back, keep_newest
+from training.runs.rows import read_rows
 from training.runs.run_directory import (
     PretrainingDirectory,
     await_visible,
@@ -28,11 +27,14 @@ from training.runs.run_directory import (
     lock_run,
     lock_unnamed_run,
 )
+from training.runs.settings import save_toml
 from training.trainer import Trainer
 
 from .options import RunOptions, flatten, with_lanes
-from .resuming import COOLDOWN, LEARNING, Resumption, resume
-from .toml_file import RunConfig, load_config, save_config
+from .toml_file import RunConfig, load_config
+
+if TYPE_CHECKING:
+    from .resuming import Resumption
 
 log = logging.getLogger(__name__)
 
@@ -46,9 +48,8 @@ class ResolvedRun:
     directory: PretrainingDirectory
     lanes: int  # the global batch
     compute_dtype: torch.dtype
-    resumption: Resumption | None  # absent in a new run
+    resumption: "Resumption | None"  # absent in a new run
     may_be_restarted: bool  # by a launcher, with any rank as the main one
-    from_checkpoint: str | None  # absent, the newest
 
     @property
     def resumed(self) -> bool:
@@ -71,9 +72,9 @@ class ResolvedRun:
         Raises InputError if the config has another V, and on every rank if one rank differs.
         """
         model = self.config.model.for_vocabulary(corpus.tokenizer.vocabulary_size)
-        data = settle_shuffle(self.config.data, corpus.splits["train"])
+        data = self.config.data
         if not self.resumed:
-            _check_shuffle(data, corpus.splits["train"])
+            data = settle_shuffle(data, corpus.splits["train"])
         config = replace(self.config, model=model, data=data)
         # Paths may differ. What training starts from is compared once it is loaded.
         paths = {"data.corpus": corpus.fingerprint, "train.start_from": None}
@@ -123,21 +124,12 @@ class ResolvedRun:
                 "run can be resumed, but the earlier metrics and checkpoints are not in it"
             )
             folder.mkdir(parents=True, exist_ok=True)
-            save_config(self.directory.config, self.config)
+            save_toml(self.directory.config, self.config)
 
     def _write_config(self) -> None:
         if self.resumed:
-            read_rows(self.directory.metrics)  # refused before anything is moved
-        back_to = self.from_checkpoint
-        changed = self.resumption.changed if self.resumption is not None else set[str]()
-        newest = find_checkpoint(self.directory.checkpoints, None)
-        if back_to is None and newest is not None and changed & LEARNING:
-            back_to = newest.name  # a kill may have left the model of a later step
-        if back_to is not None:
-            go_back(self.directory, back_to)
-        if changed & COOLDOWN:
-            keep_newest(self.directory, BEFORE_COOLDOWN)
-        save_config(self.directory.config, self.config)
+            read_rows(self.directory.metrics)  # refused before anything is changed
+        save_toml(self.directory.config, self.config)
 
 
 @contextmanager
@@ -160,6 +152,8 @@ def resolve_run(options: RunOptions, world: World) -> Iterator[ResolvedRun]:
 def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory) -> ResolvedRun:
     config, resumption = options.run, None
     if world.broadcast_int(directory.config.is_file()):
+        from .resuming import resume  # only for runs that resume
+
         await_visible(directory.config)
         config, resumption = resume(options, load_config(directory.config), directory, world)
     else:
@@ -183,7 +177,6 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
         compute_dtype=DTYPES[precision],
         resumption=resumption,
         may_be_restarted=options.may_be_under_way,
-        from_checkpoint=options.from_checkpoint,
     )
 
 
@@ -226,10 +219,6 @@ def _lock_directory(
     patience: under a launcher that may restart, seconds to wait until the process that locked the
     folder before, perhaps on another machine, has ended. Peers wait twice as long for this one.
     """
-    if options.from_checkpoint is not None and (options.resume is None or may_restart()):
-        raise InputError(
-            "--from needs --resume, and cannot be used under a launcher that restarts its workers"
-        )
     patience = patience if may_restart() else 0.0
     if options.resume is not None:
         if options.run_dir is not None:
@@ -254,19 +243,4 @@ def _check_new(config: RunConfig) -> None:
         raise InputError(
             f"optim.cooldown_from is {optim.cooldown_from:,}, which is only for a resumed run; "
             "leave it out: the cooldown takes the last optim.cooldown_steps steps"
-        )
-    if optim.decay == "constant" and optim.decay_steps is not None:
-        raise InputError(
-            f"optim.decay_steps is {optim.decay_steps:,}, but with optim.decay constant the rate "
-            "never reaches zero; set optim.decay_steps None, or optim.decay linear"
-        )
-
-
-def _check_shuffle(data: DataConfig, train: Split) -> None:
-    """Refuse a `data.shuffle` that a new run would not choose; a resumed run keeps its own."""
-    chosen = settle_shuffle(replace(data, shuffle="auto"), train).shuffle
-    if data.shuffle != chosen:
-        raise InputError(
-            f"data.shuffle is {data.shuffle}, but a new run on this corpus must use {chosen}; "
-            "leave it out"
         )

@@ -1,34 +1,21 @@
-"""The config of a run, with one section for each component, and its TOML file.
-
-Reading the file checks every key and type; the file that is written has every value resolved.
-"""
+"""The config of a run, with one section for each component."""
 
 import dataclasses
-import difflib
-import os
-import tomllib
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
-
-import tomli_w
+from typing import Annotated
 
 from data_utils.lanes import DataConfig
-from model.bounds import Bound, check_bounds, fill
-from model.errors import InputError
-from model.files.storage import write_atomically
+from model.bounds import Bound, check_bounds
 from model.layers.config import ModelConfig
 from training.checkpoint import CheckpointConfig
 from training.evaluation import EvaluateConfig
 from training.metrics import LogConfig
 from training.optimizers.optim import OptimConfig
 from training.parallel.exchange import ParallelConfig
+from training.runs.settings import read_toml
 from training.trainer import TrainConfig
 
-from .closed import without_closed
-
-Section = TypeVar("Section")
 SHIPPED = Path(__file__).parent
-MOST_BYTES = 1 << 14  # ten times ours; tomllib takes time quadratic in a key's dots
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,69 +38,5 @@ class RunConfig:
 
 
 def load_config(path: Path) -> RunConfig:
-    """Read the config of a run; keys that it leaves out have their defaults.
-
-    Closed keys are left out if they had no effect. Raises InputError as `read_toml` does, and for
-    other closed keys.
-    """
-    content = without_closed(_parsed(path, SHIPPED), str(path))
-    return fill(RunConfig, content, path)
-
-
-def read_toml(path: Path, kind: type[Section], shipped: Path | None = None) -> Section:
-    """Read a TOML file into a dataclass of dataclasses.
-
-    shipped: the folder of our files of this kind. Raises InputError for a missing file (and
-    suggests a similar name, next to it or in `shipped`) or a malformed one, an unknown key (and
-    suggests the nearest one), a missing key, or a value of the wrong type or range.
-    """
-    return fill(kind, _parsed(path, shipped), path)
-
-
-def _parsed(path: Path, shipped: Path | None) -> dict[str, Any]:
-    try:
-        size = path.stat().st_size
-        if size > MOST_BYTES:
-            raise InputError(f"{path}: {size:,} bytes; a config has {MOST_BYTES:,} at most")
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # editors may add a mark
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: no such config{_near(path, shipped)}") from error
-    except IsADirectoryError as error:
-        raise InputError(f"{path}: a folder; name a TOML file in it") from error
-    # tomllib raises ValueError for a number with more digits than Python converts.
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: not TOML ({error})") from error
-
-
-def _near(path: Path, shipped: Path | None) -> str:
-    """Return the end of an error: the file that was likely meant by a missing one, or nothing."""
-    folders = [path.parent] if shipped is None else [shipped, path.parent]
-    configs = {file.stem: file for folder in folders for file in folder.glob("*.toml")}
-    near = difflib.get_close_matches(path.stem, configs, n=1)
-    return f"; did you mean {os.path.relpath(configs[near[0]])}?" if near else ""
-
-
-def save_config(path: Path, config: RunConfig) -> None:
-    """Write every key of a config that is set; a key that is None is left out."""
-    content = tomli_w.dumps(_plain(dataclasses.asdict(config)))
-    write_atomically(path, lambda temporary: temporary.write_text(content, encoding="utf-8"))
-
-
-def _plain(section: dict[str, Any]) -> dict[str, Any]:
-    plain: dict[str, Any] = {}
-    for key, value in section.items():
-        if isinstance(value, dict):
-            plain[key] = _plain(value)
-        elif value is not None:
-            plain[key] = _in_utf8(value) if isinstance(value, Path) else value
-    return plain
-
-
-def _in_utf8(path: Path) -> str:
-    """Return a path as text for TOML, whatever the locale makes of the bytes of its name."""
-    try:
-        return os.fsencode(path).decode()
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path}: its name is not UTF-8, so a config cannot hold it; rename it"
-        ) from error
+    """Read the config of a run as `read_toml` does; keys left out have their defaults."""
+    return read_toml(path, RunConfig, SHIPPED)

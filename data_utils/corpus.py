@@ -22,8 +22,6 @@ from model.text.profiles import TextProfile, text_profile
 from model.text.split import Split, encode_split
 from model.text.tokenizer import BYTES, TOKENIZER_FILE, Tokenizer
 
-from .synthetic import synthetic_reviews
-
 BYTES_VERSION = 1
 FORMAT_VERSION = 2  # 1: bytes; 2: the tokens of a vocabulary
 META_FILE = "meta.json"
@@ -273,5 +271,7 @@ def embedded_corpus() -> Corpus:
 
 
 def _split(name: str) -> Split:
+    from .synthetic import synthetic_reviews  # only for runs without a corpus
+
     reviews = synthetic_reviews(REVIEWS[name], SEEDS[name])
     return encode_split((review.text for review in reviews), text_profile("openai"))

@@ -8,10 +8,9 @@ What a lane reads in a window depends only on the corpus, the numbers of lanes a
 epochs are shuffled, the window's length, the seed and the index of the window. It does not depend
 on the number of ranks. So a checkpoint needs only one integer to continue at its place in the data.
 
-With data.shuffle shards, a later epoch reads the same shards in another order (`Lanes`). Otherwise
-it reads a shuffled copy of the reviews (`Epochs`). The order depends on the seed and the epoch's
-number. balanced makes the copy's shards nearly equal, so all lanes end together. reviews cuts the
-copy into equal spans and moves each cut to the next review's start.
+With data.shuffle shards, a later epoch reads the same shards in another order (`Lanes`). With
+balanced, it reads a shuffled copy of the reviews (`Epochs`), whose shards are nearly equal, so all
+lanes end together. The order depends on the seed and the epoch's number.
 """
 
 from bisect import bisect_right
@@ -33,6 +32,8 @@ MOST_BYTES = 4 << 30  # of a split whose reviews are shuffled; every rank keeps 
 COPIED_AT_ONCE = 1 << 14  # reviews
 PADDED_AT_ONCE = 1 << 10  # rows of a window, which stay in a core's cache
 
+Shuffle = Literal["auto", "balanced", "shards"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class DataConfig:
@@ -50,10 +51,10 @@ class DataConfig:
     shards: PositiveInt | None = None
     """Number of equal spans into which the split is cut; each lane reads whole spans. Default: the
     number of lanes. Give a multiple of it, so that all lanes have text until an epoch's end."""
-    shuffle: Annotated[Literal["auto", "balanced", "reviews", "shards"], SAVED] = "auto"
+    shuffle: Annotated[Shuffle, SAVED] = "auto"
     """What every epoch after the first shuffles. balanced: reviews, assigned to the lanes so that
-    these end together. reviews: reviews, unbalanced, for runs of earlier versions. shards: shards,
-    within which reviews keep their order. auto: balanced if the split has at most 4 GiB."""
+    these end together. shards: shards, within which reviews keep their order. auto: balanced if the
+    split has at most 4 GiB."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "data.")
@@ -250,7 +251,7 @@ class _EpochOrder(NamedTuple):
     """The order in which an epoch reads the reviews."""
 
     order: np.ndarray  # reviews of the split, by index, int64 [n]
-    cuts: np.ndarray | None  # between shards, places in the order, int64 [S + 1]; None: equal spans
+    cuts: np.ndarray  # between shards, places in the order, int64 [S + 1]
 
 
 class Epochs:
@@ -279,11 +280,11 @@ class Epochs:
 
     def _begin(self, number: int, first: int) -> None:
         self.number, self.first = number, first  # of the epoch, and its first window
-        split, cuts = self.split, None
-        if number:
-            order, cuts = self._order_of(number)
-            split = taken(split, order)
-        self.lanes = self._lanes_of(split, cuts)
+        if number == 0:
+            self.lanes = self._lanes_of(self.split, None)
+            return
+        order, cuts = self._order_of(number)
+        self.lanes = self._lanes_of(taken(self.split, order), cuts)
 
     def _lanes_of(self, split: Split, cuts: np.ndarray | None) -> Lanes:
         bounds = None if cuts is None else np.asarray(split.offsets)[cuts]
@@ -292,8 +293,6 @@ class Epochs:
     def _order_of(self, number: int) -> _EpochOrder:
         """Return the order of epoch `number`."""
         order = np.random.default_rng([self.seed, number]).permutation(self.split.reviews)
-        if self.config.shuffle != "balanced":
-            return _EpochOrder(order, None)
         costs = np.diff(np.asarray(self.split.offsets))[order]
         shards = self.config.shards or self.total_lanes
         shard_of = balanced(costs, shards)
@@ -360,15 +359,21 @@ def _offsets(split: Split, order: np.ndarray) -> np.ndarray:
 
 
 def settle_shuffle(config: DataConfig, split: Split) -> DataConfig:
-    """Resolve `data.shuffle auto`: balanced if a copy of the split fits in memory, else shards."""
-    if config.shuffle != "auto":
-        return config
-    fits = split.tokens.nbytes <= MOST_BYTES
-    return replace(config, shuffle="balanced" if fits else "shards")
+    """Choose `data.shuffle` of a new run: balanced if a copy of the split fits in memory.
+
+    Otherwise shards. Raises InputError if the config, such as another run's, asks for the other.
+    """
+    chosen: Shuffle = "balanced" if split.tokens.nbytes <= MOST_BYTES else "shards"
+    if config.shuffle not in ("auto", chosen):
+        raise InputError(
+            f"data.shuffle is {config.shuffle}, but a new run on this corpus must use {chosen}; "
+            "leave it out"
+        )
+    return replace(config, shuffle=chosen)
 
 
 def lanes_of(split: Split, config: DataConfig, lanes: int, seed: int, own: slice) -> Lanes | Epochs:
     """Return the lanes of a run whose global batch and `data.shuffle` are resolved."""
-    if config.shuffle in ("balanced", "reviews"):
+    if config.shuffle == "balanced":
         return Epochs(split, config, lanes, seed, own)
     return Lanes.configured(split, config, lanes, seed, own)

@@ -24,7 +24,7 @@ from sklearn.svm import SVR
 
 from configs.toml_file import load_config
 from model.errors import InputError
-from training.metrics import read_rows
+from training.runs.rows import read_rows
 
 from .planning import Plan
 from .workload import Workload

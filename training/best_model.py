@@ -2,13 +2,15 @@
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from data_utils.corpus import Corpus
 from data_utils.provenance import describe_origin
 from model.errors import InputError
-from model.files.storage import whole_folder
+from model.files.shipped import CONFIG_FILE
+from model.files.storage import read_json, whole_folder
 from model.files.weights import save_model
 from model.text.profiles import text_profile
 from model.text.split import cut_strips
@@ -17,7 +19,6 @@ from .checkpoint import Checkpoints
 from .console import print_main
 from .evaluation import evaluate_split
 from .parallel.distributed import World
-from .runs.named_checkpoints import has_score
 from .runs.run_directory import PretrainingDirectory
 from .trainer import Diverged, Trainer
 
@@ -42,13 +43,13 @@ class BestModelWriter:
             ) from error
 
     def forget_lost_model(self, trainer: Trainer) -> None:
-        """Forget the best score if its model is gone, as in a run that was just unpacked.
+        """Forget the best score if its model is gone.
 
         After a kill, the model may also come from an evaluation after the newest checkpoint. The
         next evaluation then replaces it by the model of the repeated steps.
         """
         best = trainer.progress.best_bits_per_character
-        if not self.world.broadcast_int(has_score(self.directory.model, best)):
+        if not self.world.broadcast_int(_has_score(self.directory.model, best)):
             trainer.progress.best_bits_per_character = None
 
     def evaluate(self, trainer: Trainer) -> dict[str, float]:
@@ -114,3 +115,12 @@ class BestModelWriter:
         else:
             print_main(self.world, f"valid {best:.4f} bits per character at best")
         print_main(self.world, f"model: {self.directory.model}")
+
+
+def _has_score(model: Path, bits: float | None) -> bool:
+    """Return whether a model exists and records this score as the best."""
+    with suppress(InputError):
+        provenance = read_json(model / CONFIG_FILE).get("provenance")
+        if isinstance(provenance, dict) and bits is not None:
+            return bits == provenance.get("best_valid_bits_per_character")
+    return False

@@ -28,7 +28,7 @@ from torch import Tensor
 from model.bounds import PositiveInt, check_bounds
 from model.errors import InputError
 from model.files.shipped import CONFIG_FILE
-from model.files.storage import read_json, step_of
+from model.files.storage import read_json, step_folder
 from model.files.tokenizers import check_same_tokenizer
 from model.files.weights import (
     WEIGHTS_FILE,
@@ -54,11 +54,12 @@ from .runs.checkpoint_store import (
     CheckpointStore,
     advice_if_damaged,
     flatten_optimizers,
+    newest_step,
+    optimizer_file,
     restore_optimizers,
     restore_weights,
 )
-from .runs.named_checkpoints import find_checkpoint, saved_step
-from .runs.run_directory import LANES_FILE, TRAINING_FILE, PretrainingDirectory, await_visible
+from .runs.run_directory import LANES_FILE, PretrainingDirectory, await_visible
 from .trainer import PretrainingProgress, Trainer
 
 log = logging.getLogger(__name__)
@@ -90,8 +91,6 @@ class Checkpoints(CheckpointStore):
     Used as a context manager, it writes in the background, and waits for the last write on exit.
     """
 
-    DESCRIPTION_FILE = TRAINING_FILE
-    CONTENTS = PretrainingDirectory.CHECKPOINT_FILES
     FORMAT_VERSION = 2  # 2: several optimiser states; 1: a single one
 
     def __init__(
@@ -192,13 +191,12 @@ class Checkpoints(CheckpointStore):
             "loss_scaler": trainer.scaler.state_dict(),
         }
 
-    def check_corpus(self, world: World, name: str | None = None) -> None:
-        """Raise InputError, on every rank, if the checkpoint to restore is of another corpus."""
+    def check_corpus(self, world: World) -> None:
+        """Raise InputError, on every rank, if the newest checkpoint is of another corpus."""
 
         def check() -> None:
-            folder = find_checkpoint(self.folder, name)
-            if folder is not None:
-                self._describe_of_corpus(folder)
+            for newest in self.complete()[-1:]:
+                self._describe_of_corpus(newest)
 
         run_on_main(world, check)
 
@@ -212,24 +210,18 @@ class Checkpoints(CheckpointStore):
             )
         return content, path
 
-    def restore(self, trainer: Trainer, name: str | None = None) -> bool:
-        """Load the newest checkpoint, or the one called `name`, into the trainer, on every rank.
+    def restore(self, trainer: Trainer) -> bool:
+        """Load the newest checkpoint into the trainer, on every rank.
 
         Returns False, and loads nothing, if the run ended before its first checkpoint: it then
-        starts over. Raises InputError, on every rank, if no checkpoint has that name, or if a part
-        of it does not fit the model or the config.
+        starts over. Raises InputError, on every rank, if a part of the checkpoint does not fit the
+        model or the config.
         """
-
-        def find() -> str:
-            checkpoint = find_checkpoint(self.folder, name)
-            return "" if checkpoint is None else checkpoint.name
-
-        folder_name = run_on_main(trainer.world, find)
-        if not folder_name:
+        step = int(run_on_main(trainer.world, lambda: newest_step(self.folder)))
+        if not step:
             return False
-        folder = self.folder / folder_name
+        folder = step_folder(self.folder, step)
         await_visible(folder)
-        step = saved_step(folder) if name else step_of(folder)
         content, path = self._describe_of_corpus(folder)
         trainer.exchange.states.check_saved(content, path)
         optimizer = optimizer_file(trainer.exchange.states.index)
@@ -288,11 +280,6 @@ def _expected_carried(
         "row_overflows": trainer.overflows,
         "random_state": torch.get_rng_state(),
     }
-
-
-def optimizer_file(group: int) -> str:
-    """Return the name of the file with a group's optimiser; the first has no number."""
-    return f"optimizer-{group}.safetensors" if group else "optimizer.safetensors"
 
 
 def check_settings(trainer: Trainer, checkpoint: Path, lanes: Path, optimizer: Path) -> None:

@@ -82,8 +82,8 @@ def announce(trainer: "Trainer", corpus: Corpus, folder: Path, steps_per_epoch: 
         more = "to continue, raise --train.steps or --train.epochs"
         if (cooldown_begin := trainer.schedule.cooldown_begin) is not None:
             more = (
-                "to continue, go back to a checkpoint before the cooldown, which began at step "
-                f"{cooldown_begin:,} (--from)"
+                "to continue, resume a copy of the run from before its cooldown, which began at "
+                f"step {cooldown_begin:,}"
             )
         lines.append(f"the run has already taken its last step; {more}")
     if not corpus.splits["valid"].reviews:

@@ -1,9 +1,7 @@
 """The log of a run: metrics.jsonl first, TensorBoard, and the console."""
 
-import json
 import logging
-import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,36 +10,25 @@ from typing import Any
 from torch.utils.tensorboard import SummaryWriter
 
 from model.bounds import PositiveInt, check_bounds
-from model.errors import InputError
-from model.files.storage import write_atomically
 
 from .console import ProgressLines
 from .parallel.agreement import run_on_main
 from .parallel.distributed import World
+from .runs.rows import RowWriter, keep_rows
 from .runs.run_directory import PretrainingDirectory
-
-MOST_ROW_BYTES = 1 << 20
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
 class LogConfig:
-    """How often a row of metrics is written, and which steps are profiled."""
+    """How often a row of metrics is written."""
 
     every_steps: PositiveInt = 20
     """Steps between rows; evaluations and the end of the run write one as well."""
-    profile: str | None = None
-    """First and last step to record with torch.profiler, such as 10:13. Every rank writes a trace
-    to profile/ in the run directory and, on a GPU, a snapshot of its memory. A resume between the
-    two replaces the trace by one of the rest. Default: none."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "log.")
-        if self.profile is not None:
-            from .step_profiler import parse_span  # other runs need no profiler
-
-            parse_span(self.profile)
 
 
 class Board:
@@ -89,32 +76,17 @@ class Board:
 class RunLog:
     """Writes rows as they come, and prints lines, on the main rank only.
 
-    Every rank records the steps of `profile` (see LogConfig).
-
     After a resume at `first_step`, rows beyond it and an incomplete last line are dropped first.
     `board`, for TensorBoard, exists only on the main rank.
     """
 
-    def __init__(
-        self,
-        run: PretrainingDirectory,
-        first_step: int,
-        steps: int,
-        *,
-        world: World,
-        profile: str | None = None,
-    ):
+    def __init__(self, run: PretrainingDirectory, first_step: int, steps: int, world: World):
         """Open the files; InputError, on every rank, if the old rows are damaged."""
         self.enabled = world.is_main
         run_on_main(world, lambda: keep_rows(run.metrics, first_step))
-        self._step, self._profiler = first_step, None
-        if profile is not None:
-            from .step_profiler import StepProfiler
-
-            self._profiler = StepProfiler(profile, run.profile, world, first_step, steps)
         if not self.enabled:
             return
-        self._file = open(run.metrics, "a", encoding="utf-8")  # noqa: SIM115
+        self._rows = RowWriter(run.metrics)
         self.board = Board(run.tensorboard, first_step)
         self._lines = ProgressLines(first_step, steps)
 
@@ -122,19 +94,13 @@ class RunLog:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._profiler is not None:
-            self._profiler.close()
         if self.enabled:
             self._lines.close()
             self.board.close()
-            with suppress(OSError):  # a failed write was reported when it happened
-                self._file.close()
+            self._rows.close()
 
     def advance(self) -> bool:
         """Count a step; return whether a line is due on the console of the main rank."""
-        self._step += 1
-        if self._profiler is not None:
-            self._profiler.advance(self._step)
         return self.enabled and self._lines.advance()
 
     def print_line(self, line: Mapping[str, Any], row: Mapping[str, Any] | None = None) -> None:
@@ -146,54 +112,8 @@ class RunLog:
         """Write a row, and print its line, which covers the steps since the previous line."""
         if not self.enabled:
             return
-        try:
-            self._file.write(json.dumps(row) + "\n")
-            self._file.flush()
-        except OSError as error:
-            error.filename = self._file.name
-            raise
+        self._rows.write(row)
         for name, value in row.items():
             if name != "step":
                 self.board.show(name, value, row["step"])
         self.print_line(line, row)
-
-
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Read a metrics file without lines that a kill cut short; InputError for other faults."""
-    return [row for _, row in _rows_of(path)]
-
-
-def keep_rows(path: Path, last_step: int) -> None:
-    """Drop the rows beyond `last_step`, and incomplete lines; InputError as for `read_rows`."""
-    if not path.exists() or os.path.getsize(path) == 0:
-        return
-    rows = b"".join(line + b"\n" for line, row in _rows_of(path) if row["step"] <= last_step)
-    write_atomically(path, lambda temporary: temporary.write_bytes(rows))
-
-
-def _rows_of(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
-    damaged = 0  # the previous line's number if damaged; a last line that a kill tore is ignored
-    for number, line in enumerate(_lines_of(path), start=1):
-        if damaged:
-            log.warning(f"{path}: line {damaged} is damaged; left out")
-        damaged = 0
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):  # neither UTF-8 nor JSON, or too large or deep
-            damaged = number
-            continue
-        if not isinstance(row, dict) or type(row.get("step")) is not int:
-            raise InputError(f"{path}: line {number} is not a row of metrics; remove it")
-        yield line.rstrip(b"\r\n"), row
-
-
-def _lines_of(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a file; an empty one for a line that is too long for a row."""
-    if not path.is_file():
-        return
-    with path.open("rb") as file:
-        while line := file.readline(MOST_ROW_BYTES):
-            rest = line
-            while not rest.endswith(b"\n") and len(rest) == MOST_ROW_BYTES:
-                rest = file.readline(MOST_ROW_BYTES)
-            yield line if rest is line else b""

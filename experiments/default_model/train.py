@@ -28,7 +28,6 @@ from model.classifiers.stars import POSITIVE_WEIGHTS, STARS
 from model.files.shipped import MODEL_FILES
 from model.files.storage import read_json, step_folder, whole_folder
 from model.files.weights import LoadedModel, load_model, load_tensors, save_model, save_tensors
-from training.metrics import keep_rows
 from training.runs.signals import StopRequest
 from transfer.finetuning.config import FinetuningConfig
 from transfer.finetuning.directory import FinetuningCheckpoints, FinetuningDirectory
@@ -100,14 +99,12 @@ def train(options: Options, stop: StopRequest) -> None:
         )
         directory.begin(loaded, task, config, resume=options.resume)
         tuner = StarsTuner(loaded, task, config, held, options)
-        checkpoints = FinetuningCheckpoints(directory.checkpoints)
-        if checkpoints.complete():
-            checkpoints.restore(tuner)
-        elif head := head_of(loaded.folder):
-            tuner.heads.load_state_dict(load_tensors(head))
-        else:
-            tuner.standardize()
-        keep_rows(tuner.metrics, tuner.progress.step)
+        checkpoints = FinetuningCheckpoints(directory, loaded)
+        if not checkpoints.restore(tuner):
+            if head := head_of(loaded.folder):
+                tuner.heads.load_state_dict(load_tensors(head))
+            else:
+                tuner.standardize()
         learn(tuner, directory, checkpoints, loaded, stop, 60 * SAVE_MINUTES)
         provenance = {"finetuned_from": dict(loaded.provenance), **directory.origin}
         publish(step_folder(options.output, tuner.progress.step), tuner, loaded, provenance)

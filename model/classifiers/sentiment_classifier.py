@@ -1,7 +1,6 @@
 """A model with its classifier: from texts to labels, probabilities and neuron values."""
 
 import re
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from inspect import signature
 from pathlib import Path
@@ -333,11 +332,6 @@ class SentimentClassifier:
         """Yield for some texts at a time what the model and its classifier say, in order."""
         for encoded, output in self._process(read_in_order, texts):
             yield output, self._predictions(encoded, output)
-
-    def read(self, texts: Iterable[str]) -> Predictions:
-        """Deprecated: the old name of `predict_all`."""
-        warnings.warn("read is now predict_all", DeprecationWarning, stacklevel=2)
-        return self.predict_all(texts)
 
     def _predictions(self, encoded: list[bytes], output: ModelOutput) -> Predictions:
         features = self._with_ngrams(output.features, encoded)

@@ -23,7 +23,7 @@ from torch.overrides import TorchFunctionMode
 from ..bounds import fill
 from ..errors import InputError
 from ..kernels.process import follow_quota
-from ..layers.config import ModelConfig, Precision, architecture_fields, check_not_closed
+from ..layers.config import ModelConfig, Precision, architecture_fields
 from ..layers.language_model import LanguageModel
 from ..text.profiles import TextProfile, text_profile
 from ..text.tokenizer import BYTES, Tokenizer
@@ -225,11 +225,9 @@ def _read_architecture(description: Mapping[str, Any], backend: str, path: Path)
     architecture = description.get("architecture")
     if not isinstance(architecture, dict):
         raise InputError(f"{path}: has no architecture section")
-    cell = architecture.get("cell")
-    keys = architecture_fields(cell)
+    keys = architecture_fields(architecture.get("cell"))
     unknown, missing = set(architecture) - keys, keys - {"vocabulary_size"} - set(architecture)
     try:
-        check_not_closed(cell)
         if unknown or missing:
             raise InputError(
                 f"architecture has unknown keys {sorted(unknown)}, lacks {sorted(missing)}"

@@ -10,8 +10,6 @@ from ..bounds import SAVED
 from ..errors import InputError, checked_number, checked_whole, is_whole
 
 Cell = Literal["mlstm", "lstm", "gru", "transformer"]
-CLOSED_CELLS = ("mlstm_ngrams", "mlstm_words", "lstm_weight_norm", "gru_weight_norm")
-LAST_WITH_CLOSED_CELLS = "9fba6c80"  # revision
 # Fields of `ModelConfig` that only the weights of one cell depend on.
 WEIGHT_FIELDS: dict[str, frozenset[str]] = {"transformer": frozenset({"heads", "context"})}
 RUNTIME_FIELDS = frozenset({"backend"})  # that no weight depends on
@@ -73,7 +71,6 @@ class ModelConfig:
             if (value := getattr(self, name)) is not None or name != "vocabulary_size":
                 value = checked_whole(f"model.{name}", value, 1, most)
                 object.__setattr__(self, name, value)  # the dataclass is frozen
-        check_not_closed(self.cell)
         if self.cell not in get_args(Cell):
             raise InputError(f"model.cell is {self.cell!r}; known: {', '.join(get_args(Cell))}")
         self._check_fields_of_other_cells()
@@ -151,15 +148,6 @@ class ModelConfig:
                 f"layer {layer}: a transformer's units can be clamped only in its last layer; "
                 "leave the layer out"
             )
-
-
-def check_not_closed(cell: object) -> None:
-    """Raise InputError for a cell that earlier revisions had."""
-    if cell in CLOSED_CELLS:
-        raise InputError(
-            f"model.cell {cell} was removed; revision {LAST_WITH_CLOSED_CELLS} of this project "
-            "reads its models"
-        )
 
 
 def architecture_fields(cell: object) -> set[str]:

@@ -15,7 +15,7 @@ from model.layers.config import ModelConfig
 from tests.support.runs import ROOT, assert_refused
 from transfer.finetuning.task import check_learnable
 
-NAMES = ("own.toml", "corpus", "new", "own.json", "packed.tar.zst", "reviews.jsonl", "link.jsonl")
+NAMES = ("own.toml", "corpus", "new", "own.json", "reviews.jsonl", "link.jsonl")
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,6 @@ def work(tmp_path_factory):
     prepare_corpus([folder / "reviews.jsonl"], folder / "corpus", Preparation(split=(8, 1, 1)))
     (folder / "own.json").write_text('[{"text": "a review of mine"}]')
     shutil.copyfile(ROOT / "configs/clusters/h200.toml", folder / "own.toml")
-    (folder / "packed.tar.zst").write_bytes(b"packed")
     (folder / "link.jsonl").symlink_to(folder / "reviews.jsonl")
     return folder
 
@@ -36,7 +35,7 @@ def work(tmp_path_factory):
     ("words", "said"),
     [
         ("evaluate.py --data corpus --output corpus", "corpus: is a folder; name a file in it"),
-        ("evaluate.py --data corpus --output packed.tar.zst/x", "packed.tar.zst is a file"),
+        ("evaluate.py --data corpus --output own.toml/x", "own.toml is a file"),
         ("evaluate.py --data reviews.jsonl --split train", "reviews.jsonl is no folder"),
         ("evaluate.py --data corpus --text-key x", "--text-key is for a file of texts"),
         ("evaluate.py --data own.json --output own.json", "own.json: this is the input"),
@@ -62,7 +61,6 @@ def work(tmp_path_factory):
             )
             for option in ("--vocabulary-size", "--tokenizer-sample")
         ),
-        ("pack_run.py packed.tar.zst --output new --weights bf16", "--weights is for packing"),
         ("benchmark.py step --output corpus", "corpus: is a folder"),
         ("transfer.py --output own.json --train t --val v --test t", "is a file; name a folder"),
         ("featurize.py --input - --output new", "featurize reads a file, not standard input"),
@@ -104,10 +102,6 @@ SHORT = "--run-dir {new} --data.lanes 4 --data.window 16 --model.hidden_size 8 "
         (
             "--resume tests/fixtures/v1/run --if-exists refuse",
             "--if-exists refuse and --resume contradict",
-        ),
-        (
-            f"{SHORT} --optim.decay constant --optim.decay_steps 5",
-            "optim.decay_steps is 5, but with optim.decay constant the rate never",
         ),
         (
             f"{SHORT} --train.steps 1 --evaluate.probe_train {{new}} --evaluate.probe_val {{new}}",

@@ -18,8 +18,7 @@ from tests.support.runs import ROOT, done, run, run_shell
 # In an order in which each finds what it needs.
 SCRIPTS = [
     "scripts/synthesize_reviews.py", "scripts/prepare_corpus.py",
-    "main.py", "scripts/pack_run.py",
-    "scripts/transfer.py", "scripts/finetune.py", "scripts/neuron.py",
+    "main.py", "scripts/transfer.py", "scripts/finetune.py", "scripts/neuron.py",
     "scripts/evaluate.py", "scripts/featurize.py", "scripts/classify.py", "scripts/generate.py",
     "scripts/heatmap.py", "scripts/demo.py",
     "scripts/import_weights.py", "scripts/benchmark.py", "scripts/plan.py",

@@ -168,26 +168,29 @@ def test_a_longer_resume_is_allowed_other_changes_are_not(whole, folder):
     assert_refused(run("main.py", "--resume", folder, "--optim.lr", "1"), "cannot change optim.lr")
 
 
-def test_a_cooldown_ends_the_run_and_the_state_before_it_resumes_exactly(tmp_path):
-    """The version-1 run is at step 10; the rate falls from there, then the first plan goes on."""
+def test_a_copy_cools_down_and_without_its_last_checkpoint_goes_on_as_the_run(tmp_path):
+    """The version-1 run is at step 10."""
     whole, cooled = tmp_path / "whole", tmp_path / "cooled"
-    for folder in (whole, cooled):
-        shutil.copytree("tests/fixtures/v1/run", folder)
-    plan = {"train.steps": 14, "optim.decay": "constant", "log.every_steps": 1}
+    shutil.copytree("tests/fixtures/v1/run", whole)
+    plan = {
+        "train.steps": 12,
+        "optim.decay": "constant",
+        "log.every_steps": 1,
+        "checkpoint.keep": 9,
+    }
     words = [word for key, value in plan.items() for word in (f"--{key}", value)]
-    assert run("main.py", "--resume", whole, *words).returncode == 0
-    done(run("main.py", "--resume", cooled, *words, "--optim.cooldown_steps", 3))
-    peak, *fall = (row["learning_rate"] for row in [rows_of(whole)[-1], *rows_of(cooled)[2:]])
+    done(run("main.py", "--resume", whole, *words))
+    shutil.copytree(whole, cooled)
+    done(run("main.py", "--resume", cooled, "--optim.cooldown_steps", 3))
+    peak, *fall = (row["learning_rate"] for row in rows_of(cooled)[-4:])
     assert fall == pytest.approx([peak, peak * 2 / 3, peak / 3])
-    fallen = rows_of(cooled), (cooled / "model/model.safetensors").read_bytes()
-    again = ("main.py", "--resume", cooled, "--optim.cooldown_steps", 4)
-    assert_refused(run(*again), "cannot change optim.cooldown_steps")
-    assert_refused(run("main.py", "--resume", cooled, "--from", "x"), "before-cooldown-00000010")
-    done(run("main.py", "--resume", cooled, "--from", "before-cooldown-00000010"))
-    assert rows_of(cooled) == rows_of(whole)
-    aside = cooled / "aside-step-00000013"
-    assert (rows_of(aside), (aside / "model/model.safetensors").read_bytes()) == fallen
-    assert (cooled / "checkpoint/before-cooldown-00000010").is_dir()
+    on = ("--optim.cooldown_steps", None, "--train.steps", 14)
+    refused = run("main.py", "--resume", cooled, *on)
+    assert_refused(refused, "cannot change optim.cooldown_steps, train.steps", "at step 12; resume")
+    shutil.rmtree(cooled / "checkpoint/step-00000015")
+    done(run("main.py", "--resume", cooled, *on))
+    done(run("main.py", "--resume", whole, "--train.steps", 14))
+    assert_same_run(cooled, whole, 14)
 
 
 def test_the_device_and_the_precision_may_change_on_resume(tmp_path):
@@ -295,10 +298,10 @@ def test_closed_streams_end_no_training_and_get_into_no_file(tmp_path, closed):
     assert run("main.py", "--help", preexec_fn=close).returncode == 0
 
 
-@pytest.mark.parametrize("left", ["nothing", "a named one", "a link to nothing"])
+@pytest.mark.parametrize("left", ["nothing", "other names", "a link to nothing"])
 def test_a_run_without_the_checkpoints_it_had_is_not_begun_again(whole, tmp_path, left, folder):
     shutil.copytree(whole[0], folder)
-    if left == "a named one":
+    if left == "other names":
         for number, path in enumerate((folder / "checkpoint").glob("step-*")):
             path.rename(folder / f"checkpoint/mine-{number}")
     else:
@@ -308,7 +311,7 @@ def test_a_run_without_the_checkpoints_it_had_is_not_begun_again(whole, tmp_path
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     message = {
         "nothing": f"the run has reached step {STEPS}",
-        "a named one": "choose one with --from: mine-0",
+        "other names": f"the run has reached step {STEPS}",
         "a link to nothing": "is a link",
     }[left]
     for words in (
@@ -376,9 +379,7 @@ def test_what_a_run_did_not_write_is_neither_changed_nor_deleted(
     shutil.copytree(whole[0], folder)
     change(folder / part, tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    newest = max(path.name for path in (folder / "checkpoint").iterdir())
-    for words in (["--train.steps", STEPS + 5], ["--from", newest]):
-        assert_refused(run("main.py", "--resume", folder, *words), message)
+    assert_refused(run("main.py", "--resume", folder, "--train.steps", STEPS + 5), message)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 

@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from configs.options import RunOptions
-from configs.toml_file import RunConfig, load_config, save_config
+from configs.toml_file import RunConfig, load_config
 from data_utils.lanes import DataConfig
 from model.errors import InputError
 from model.layers.config import ModelConfig
 from tests.support.runs import ROOT, done, run
 from training.optimizers.optim import OptimConfig
 from training.parallel.exchange import ParallelConfig
+from training.runs.settings import save_toml
 
 SHIPPED = sorted(Path("configs").glob("*.toml"))
 
@@ -42,7 +43,7 @@ def test_paper_configs_are_the_published_recipes():
     assert paper.train.precision == "fp16"
     assert paper.parallel.compression == "fp16"
     assert paper.optim.peak(2048) == pytest.approx(3e-3)
-    assert paper.optim.schedule(73_000, 2048).rate(73_000) == pytest.approx(8.1e-4)
+    assert paper.optim.schedule(100_000, 2048).rate(73_000) == pytest.approx(8.1e-4)
     larger = load_config(Path("configs/paper_8192.toml"))
     assert larger.model.hidden_size == 8192
     assert larger.data.total_lanes(ranks=8) == 768
@@ -81,7 +82,7 @@ def test_the_options_of_older_tutorials_are_answered_with_the_launcher(words, li
 )
 def test_a_saved_config_reads_back_the_same(tmp_path_factory, config):
     path = tmp_path_factory.mktemp("config") / "config.toml"
-    save_config(path, config)
+    save_toml(path, config)
     assert load_config(path) == config
 
 
@@ -94,8 +95,9 @@ SAVED_UNDER_ASCII = """
 from pathlib import Path
 from configs.toml_file import *
 from data_utils.lanes import DataConfig
+from training.runs.settings import save_toml
 config = RunConfig(data=DataConfig(corpus=Path({corpus!r})))
-save_config(Path({path!r}), config)
+save_toml(Path({path!r}), config)
 assert load_config(Path({path!r})) == config
 """
 
@@ -113,7 +115,7 @@ def test_a_path_is_saved_as_utf8_whatever_the_locale(tmp_path):
 def test_a_path_that_is_not_utf8_is_refused(tmp_path):
     config = RunConfig(data=DataConfig(corpus=Path(os.fsdecode(b"caf\xe9"))))
     with pytest.raises(InputError, match="its name is not UTF-8"):
-        save_config(tmp_path / "run.toml", config)
+        save_toml(tmp_path / "run.toml", config)
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,11 @@ from data_utils.lanes import (
     lanes_of,
     settle_shuffle,
 )
+from model.errors import InputError
 from model.text.split import Split
 
 SIZES = [50, 20, 3, 30, 2, 41] * 4
 FIELDS = ("tokens", "lengths", "reset")
-WAYS = ["balanced", "reviews"]
 
 
 def make_split():
@@ -32,8 +32,8 @@ def make_split():
     return Split(np.repeat(np.arange(len(SIZES), dtype=np.uint8), SIZES), offsets)
 
 
-def make_epochs(own=slice(None), seed=0, shuffle="balanced", shards=None):
-    config = DataConfig(window=7, shuffle=shuffle, shards=shards)
+def make_epochs(own=slice(None), seed=0, shards=None):
+    config = DataConfig(window=7, shuffle="balanced", shards=shards)
     return lanes_of(make_split(), config, 4, seed, own)
 
 
@@ -59,10 +59,9 @@ def windows_by_epoch(epochs, count):
         windows.setdefault(epochs.number, []).append(window)
 
 
-@pytest.mark.parametrize("shuffle", WAYS)
 @pytest.mark.parametrize("shards", [4, 9])
-def test_the_first_epoch_is_the_files_and_every_epoch_reads_all(shuffle, shards):
-    epochs = make_epochs(shuffle=shuffle, shards=shards)
+def test_the_first_epoch_is_the_files_and_every_epoch_reads_all(shards):
+    epochs = make_epochs(shards=shards)
     first, *later = windows_by_epoch(epochs, 4)
     expected = Lanes(make_split(), lanes=4, window=7, shards=shards)
     for index, window in enumerate(first):
@@ -74,25 +73,23 @@ def test_the_first_epoch_is_the_files_and_every_epoch_reads_all(shuffle, shards)
     assert len(orders) == 4
 
 
-@pytest.mark.parametrize("shuffle", WAYS)
-def test_a_token_weighs_the_same_in_every_window(shuffle):
+def test_a_token_weighs_the_same_in_every_window():
     """The last window of an epoch counts as others do, though its lanes read few tokens."""
-    windows = list(itertools.chain(*windows_by_epoch(make_epochs(shuffle=shuffle), 3)))
+    windows = list(itertools.chain(*windows_by_epoch(make_epochs(), 3)))
     for window in windows:
         # The gradient is the mean over the tokens that count, times this fraction.
         assert window.active_fraction / window.transitions == pytest.approx(1 / (4 * 7))
     assert min(window.active_fraction for window in windows if (window.lengths > 0).all()) < 0.8
 
 
-@pytest.mark.parametrize("shuffle", WAYS)
-def test_what_a_window_holds_follows_from_its_index(shuffle):
-    whole = make_epochs(shuffle=shuffle)
+def test_what_a_window_holds_follows_from_its_index():
+    whole = make_epochs()
     windows = [whole[index] for index in range(4 * whole.windows_per_epoch)]
     assert whole.number >= 2
     for index in (len(windows) - 1, 0, len(windows) // 2):
-        anew = make_epochs(shuffle=shuffle)
+        anew = make_epochs()
         parts = (slice(0, 1), slice(1, 4))
-        ranks = [make_epochs(own, shuffle=shuffle) for own in parts]
+        ranks = [make_epochs(own) for own in parts]
         for field in FIELDS:
             expected = getattr(windows[index], field)
             np.testing.assert_array_equal(getattr(anew[index], field), expected)
@@ -134,19 +131,15 @@ def lanes_of_epoch(number, **settings):
     return epochs.lanes
 
 
-@pytest.mark.parametrize("shuffle", WAYS)
-def test_reviews_stay_whole_and_the_seed_decides(shuffle):
+def test_reviews_stay_whole_and_the_seed_decides():
     drawn = ((0, 1), (0, 1), (0, 2), (1, 1))
-    epochs = [lanes_of_epoch(number, seed=seed, shuffle=shuffle) for seed, number in drawn]
+    epochs = [lanes_of_epoch(number, seed=seed) for seed, number in drawn]
     for lanes in epochs:
         texts = [len(list(text)) for _, text in itertools.groupby(lanes.tokens.tolist())]
         assert sorted(texts) == sorted(SIZES)
     contents = [lanes.tokens.tobytes() for lanes in epochs]
     assert contents[0] == contents[1]
     assert len(set(contents)) == 3
-    if shuffle == "reviews":
-        earlier = np.random.default_rng([1, 1]).permutation(len(SIZES)).tolist()
-        assert contents[3] == b"".join(bytes([review]) * SIZES[review] for review in earlier)
 
 
 def test_balanced_lanes_end_together():
@@ -180,12 +173,8 @@ def first_window(lanes, number):
     return lanes.first
 
 
-@pytest.mark.parametrize(
-    ("before", "now"), [("shards", "balanced"), ("reviews", "shards"), ("reviews", "balanced")]
-)
-def test_another_shuffling_changes_no_first_epoch_and_the_epoch_after_it_is_complete(before, now):
-    """A resume asks the other lanes for the window that comes next."""
-    ways = [DataConfig(window=7, shuffle=way) for way in (before, now)]
+def test_both_shufflings_read_the_same_first_epoch_and_the_epochs_after_it_are_complete():
+    ways = [DataConfig(window=7, shuffle=way) for way in ("shards", "balanced")]
     old, new = (lanes_of(make_split(), way, 4, 0, slice(None)) for way in ways)
     for index in range(old.windows_per_epoch):
         for field in FIELDS:
@@ -206,4 +195,5 @@ def test_auto_depends_on_the_size_of_the_split():
     split, config = make_split(), DataConfig()
     assert settle_shuffle(config, split).shuffle == "balanced"
     assert settle_shuffle(config, Split(Huge(), split.offsets)).shuffle == "shards"
-    assert settle_shuffle(DataConfig(shuffle="shards"), split).shuffle == "shards"
+    with pytest.raises(InputError, match=r"data\.shuffle is shards, but .* must use balanced"):
+        settle_shuffle(DataConfig(shuffle="shards"), split)

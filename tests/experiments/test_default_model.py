@@ -58,7 +58,7 @@ from model.errors import InputError
 from model.files.weights import load_model, load_tensors, model_digest, save_model, save_tensors
 from model.text.profiles import text_profile
 from tests.transfer.finetuning.tasks import StopAfter
-from training.metrics import read_rows
+from training.runs.rows import read_rows
 from training.runs.signals import StopRequest
 from transfer.intervals import paired_difference
 

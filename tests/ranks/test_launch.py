@@ -17,7 +17,7 @@ from tests.support.runs import (
     start_anew,
     wait_for,
 )
-from training.metrics import read_rows
+from training.runs.rows import read_rows
 
 STEPS = 40
 

@@ -243,7 +243,7 @@ def test_only_the_main_rank_looks_for_a_checkpoint(checkpoints, small_split, mon
 
     def answer(world, act):
         ranks.append(world.rank)
-        return ""
+        return "0"
 
     monkeypatch.setattr(checkpoint, "run_on_main", answer)
     restored.world = World(1, 2, torch.device("cpu"))
@@ -328,8 +328,6 @@ def test_a_folder_that_is_no_checkpoint_is_not_touched(checkpoints, small_split)
     restored = make_trainer()
     checkpoints.restore(restored)
     assert restored.progress.step == 3
-    checkpoints.restore(restored, "step-00000002")
-    assert restored.progress.step == 2
     assert all(other.is_dir() for other in others)
 
 

@@ -56,7 +56,7 @@ def test_a_run_that_is_over_says_so_and_names_the_way_on(announced, cooldown_ste
     trainer.progress.step += 1
     shown = announced(trainer)
     assert over in shown
-    cooled = f"which began at step {trainer.steps - 2} (--from)"
+    cooled = f"which began at step {trainer.steps - 2}"
     assert (cooled in shown, "--train.steps" in shown) == (bool(cooldown_steps), not cooldown_steps)
 
 

@@ -4,7 +4,7 @@ Radford et al. 2017 (arXiv:1704.01444) and Puri et al. 2018 (arXiv:1808.01371).
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import torch
@@ -44,7 +44,6 @@ class Schedule:
     peak: float
     steps: int  # the planned length of the run
     decay: Decay = "linear"
-    decay_steps: int | None = None
     warmup: float = 0.0
     hold: float = 0.0
     cooldown_steps: int = 0
@@ -53,15 +52,10 @@ class Schedule:
     def __post_init__(self) -> None:
         if self.rate(self.last_step - 1) > 0:
             return
-        if self.cooldown_begin is None and self.decay_steps is None:
+        if self.cooldown_begin is None:
             raise InputError(
                 f"optim.lr is {self.peak:g}: so low that the last step's rate rounds to zero; give "
                 "a higher one"
-            )
-        if self.cooldown_begin is None:
-            raise InputError(
-                f"optim.decay_steps is {self.decay_steps:,}, of {self.steps:,} steps: the rest "
-                "would have a learning rate of zero; give at least as many as the run has"
             )
         if self.cooldown_begin < 0:
             raise InputError(
@@ -70,8 +64,8 @@ class Schedule:
             )
         raise InputError(
             f"the cooldown would begin at step {self.cooldown_begin:,}, where the learning rate is "
-            "already zero; begin it earlier, from an earlier checkpoint (--from), or set "
-            "optim.decay constant"
+            "already zero; copy the run and remove the copy's last checkpoints to begin it earlier,"
+            " or set optim.decay constant"
         )
 
     @property
@@ -92,8 +86,8 @@ class Schedule:
         warmup_steps = self.warmup * self.steps
         if step < warmup_steps:
             return self.peak * (step + 1) / (warmup_steps + 1)
-        begin, end = warmup_steps + self.hold * self.steps, self.decay_steps or self.steps
-        progress = min(max(step - begin, 0) / max(end - begin, 1), 1.0)
+        begin = warmup_steps + self.hold * self.steps
+        progress = min(max(step - begin, 0) / max(self.steps - begin, 1), 1.0)
         if self.decay == "linear":
             return self.peak * (1 - progress)
         return self.peak
@@ -114,17 +108,14 @@ class OptimConfig:
     a step (parallel.windows_per_step) do not count. If some lanes have ended, the rate of a step is
     scaled by the fraction of a full window that is read."""
     decay: Decay = "linear"
-    """linear: the rate falls to zero, at the end of the run unless decay_steps is given. constant:
-    it stays at its peak."""
-    decay_steps: PositiveInt | None = None
-    """Steps after which the rate would be zero; Puri et al. used 100,000 for a shorter run."""
+    """linear: the rate falls to zero at the end of the run. constant: it stays at its peak."""
     warmup: Fraction = 0.0
     """Fraction of the steps over which the rate rises from zero."""
     hold: Fraction = 0.0
     """Fraction of the steps after the warm-up during which the rate stays at its peak."""
     cooldown_steps: PositiveInt | None = None
-    """Steps over which the rate falls linearly to zero; then the run ends. A resume with this
-    option begins the cooldown immediately. Default: no cooldown, only the schedule."""
+    """Steps over which the rate falls linearly to zero; then the run ends. A resume that changes
+    this option begins the cooldown immediately. Default: no cooldown, only the schedule."""
     cooldown_from: Annotated[NonNegativeInt | None, SAVED] = None
     """Step after which the cooldown begins, set when a run is resumed with cooldown_steps. Default:
     the cooldown takes the last steps of the run."""
@@ -137,11 +128,6 @@ class OptimConfig:
 
     def __post_init__(self) -> None:
         check_bounds(self, "optim.")
-        if self.cooldown_from is not None and self.cooldown_steps is None:
-            raise InputError(
-                f"the cooldown began at step {self.cooldown_from:,}, and optim.cooldown_steps is "
-                "missing; give it, or go back to a checkpoint before the cooldown (--from)"
-            )
         if self.fused == "apex" and self.name not in APEX_HAS:
             raise InputError(
                 f"optim.fused apex has adam, adamw and lamb, not {self.name}; set optim.fused torch"
@@ -163,18 +149,14 @@ class OptimConfig:
 
     def cooldown_begin(self, steps: int) -> int | None:
         """Return the step after which a run planned for `steps` cools down; None: it never does."""
-        if self.cooldown_steps is None or self.cooldown_from is not None:
-            return self.cooldown_from
-        return steps - self.cooldown_steps
+        if self.cooldown_steps is None:
+            return None
+        return steps - self.cooldown_steps if self.cooldown_from is None else self.cooldown_from
 
     def last_step(self, steps: int) -> int:
         """Return the step at which a run planned for `steps` ends: after its cooldown, if any."""
         begin = self.cooldown_begin(steps)
         return steps if begin is None else begin + (self.cooldown_steps or 0)
-
-    def without_cooldown(self) -> "OptimConfig":
-        """Return these settings without the cooldown."""
-        return replace(self, cooldown_steps=None, cooldown_from=None)
 
     def schedule(self, steps: int, lanes: float) -> Schedule:
         """Return the learning rates of a run planned for `steps`; lanes: the global batch."""
@@ -182,7 +164,6 @@ class OptimConfig:
             peak=self.peak(lanes),
             steps=steps,
             decay=self.decay,
-            decay_steps=self.decay_steps,
             warmup=self.warmup,
             hold=self.hold,
             cooldown_steps=self.cooldown_steps or 0,

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from model.bounds import NonNegativeInt, fill
 from model.errors import InputError, NewerFormat
 from model.files.storage import (
-    Contents,
     check_format_version,
     flush_folder,
     foreign_files,
@@ -26,10 +25,13 @@ from model.files.storage import (
     remove_folder,
     step_folder,
     step_folders,
+    step_of,
     whole_folder,
     write_json,
 )
 from model.files.weights import GET_AGAIN, check_not_negative, check_tensors, load_tensors
+
+from .run_directory import CHECKPOINT_FILES, TRAINING_FILE
 
 GROUP_STEP = "group_step"
 NEVER_NEGATIVE = {"step", GROUP_STEP, "exp_avg_sq"}
@@ -62,11 +64,9 @@ class Progress:
 
 
 class CheckpointStore:
-    """Common handling of checkpoints; a subclass defines their content."""
+    """Common handling of checkpoints; a subclass writes and reads their tensors."""
 
-    DESCRIPTION_FILE: ClassVar[str]  # JSON with the format's version and the run's progress
     FORMAT_VERSION: ClassVar[int]  # the newest that is read
-    CONTENTS: ClassVar[Contents]  # the files of a checkpoint
 
     def __init__(self, folder: Path, keep: int):
         self.folder, self.keep = folder, keep
@@ -77,16 +77,19 @@ class CheckpointStore:
 
     @contextmanager
     def writing(self, step: int, description: Mapping[str, Any]) -> Iterator[Path]:
-        """Yield a folder for the tensors of a step; then remove the outdated checkpoints."""
-        with whole_folder(step_folder(self.folder, step), self.CONTENTS) as partial:
+        """Yield a folder for the tensors of a step; then remove the outdated checkpoints.
+
+        description: the format's version and the run's progress, among others.
+        """
+        with whole_folder(step_folder(self.folder, step), CHECKPOINT_FILES) as partial:
             yield partial
-            write_json(partial / self.DESCRIPTION_FILE, description)
+            write_json(partial / TRAINING_FILE, description)
             flush_folder(partial)
         flush_folder(self.folder)  # before an older checkpoint is removed
         for outdated in self.complete()[: -self.keep]:
             if outdated.is_symlink():
                 continue
-            if foreign := foreign_files(outdated, self.CONTENTS):
+            if foreign := foreign_files(outdated, CHECKPOINT_FILES):
                 log.warning(
                     "%s: kept, as it holds files that a run does not write: %s",
                     outdated,
@@ -97,10 +100,20 @@ class CheckpointStore:
 
     def describe(self, checkpoint: Path) -> tuple[dict[str, Any], Path]:
         """Return a checkpoint's description and its file; InputError if it is damaged or newer."""
-        path = checkpoint / self.DESCRIPTION_FILE
+        path = checkpoint / TRAINING_FILE
         content = read_json(path)
         check_format_version(content, self.FORMAT_VERSION, path)
         return content, path
+
+
+def optimizer_file(group: int = 0) -> str:
+    """Return the name of the file with a group's optimiser; the first has no number."""
+    return f"optimizer-{group}.safetensors" if group else "optimizer.safetensors"
+
+
+def newest_step(checkpoints: Path) -> int:
+    """Return the step of the newest checkpoint in a folder; 0 without one."""
+    return max(map(step_of, step_folders(checkpoints)), default=0)
 
 
 @contextmanager
@@ -112,9 +125,7 @@ def advice_if_damaged(checkpoint: Path, if_alone: str | None = None) -> Iterator
         raise
     except InputError as error:
         own = step_folders(checkpoint.parent)
-        if checkpoint not in own:
-            advice = "continue from another checkpoint, without this --from"
-        elif checkpoint != own[0]:
+        if checkpoint != own[0]:
             advice = f"remove {checkpoint} to continue from the one before"
         else:
             run = checkpoint.parent.parent

@@ -14,36 +14,45 @@ from model.files.storage import (
     Contents,
     check_no_link,
     check_replaceable,
-    inside,
     listed,
     lock_folder,
     recover_folders,
 )
 
-TRAINING_FILE = "training.json"  # in a checkpoint of pretraining
-LANES_FILE = "lanes.safetensors"
-AVERAGED_FOLDER = "ema"  # in checkpoints of earlier versions
+TRAINING_FILE = "training.json"  # in a checkpoint
+LANES_FILE = "lanes.safetensors"  # in one of pretraining
+HEADS_FILE = "heads.safetensors"  # in one of fine-tuning
+CHECKPOINT_FILES = (
+    *MODEL_FILES,
+    TRAINING_FILE,
+    LANES_FILE,
+    HEADS_FILE,
+    "optimizer.safetensors",
+    "optimizer-*.safetensors",
+)
 VISIBLE_SECONDS = 60.0  # NFS may hide another machine's new files for this long
 
 Directory = TypeVar("Directory", bound="RunDirectory")
 
 
 class RunDirectory:
-    """The folder of a run; a subclass adds the other files of its kind of run."""
+    """The folder of a run, of pretraining or of fine-tuning."""
 
-    CONFIG_FILE: ClassVar[str]  # a folder that has it holds a run
     EXISTS: ClassVar[str]  # remedy if a new run's folder holds a run
-    ABSENT: ClassVar[str]  # remedy if a folder to resume has no run
-    CHECKPOINT_FILES: ClassVar[Contents]
-    MODEL_FILES: ClassVar[Contents]
+    MODEL_FILES: ClassVar[Contents] = MODEL_FILES
 
     def __init__(self, folder: Path):
         self.folder = folder
 
     @property
     def config(self) -> Path:
-        """The settings with which the run began."""
-        return self.folder / self.CONFIG_FILE
+        """The settings of the run; a folder that has them holds a run."""
+        return self.folder / "config.toml"
+
+    @property
+    def metrics(self) -> Path:
+        """One JSON object per row."""
+        return self.folder / "metrics.jsonl"
 
     @property
     def checkpoints(self) -> Path:
@@ -56,15 +65,19 @@ class RunDirectory:
         return self.folder / "model"
 
     @property
+    def tensorboard(self) -> Path:
+        """Event files."""
+        return self.folder / "tensorboard"
+
+    @property
     def parts(self) -> tuple[Path, ...]:
-        """All that a run writes into its folder, apart from copies of it."""
-        return self.config, self.checkpoints, self.model
+        """All that a run writes into its folder."""
+        return self.config, self.checkpoints, self.model, self.metrics, self.tensorboard
 
     @classmethod
     def files(cls) -> Contents:
-        """Return the files that any folder in a run may hold, also one with a copy of the run."""
-        copied = inside("model", cls.MODEL_FILES) + inside("checkpoint/*", cls.CHECKPOINT_FILES)
-        return (*cls.MODEL_FILES, *cls.CHECKPOINT_FILES, *copied, cls.CONFIG_FILE)
+        """Return the files that a run's folder and any folder in it may hold."""
+        return (*cls.MODEL_FILES, *CHECKPOINT_FILES, "config.toml", "metrics.jsonl")
 
     def check_own(self) -> None:
         """Raise InputError if writing here would change or delete what the run did not write."""
@@ -76,7 +89,9 @@ class RunDirectory:
     def check_exists(self) -> Self:
         """Return the directory; InputError if it holds no run to resume."""
         if not self.config.is_file():
-            raise InputError(f"{self.folder}: {self.ABSENT}")
+            raise InputError(
+                f"{self.folder}: not a run directory (no {self.config.name}); cannot resume it"
+            )
         return self
 
     def check_empty(self) -> None:
@@ -97,18 +112,7 @@ class PretrainingDirectory(RunDirectory):
     """The folder of a pretraining; InputError for a name to which TensorBoard cannot write."""
 
     ROOT = Path("runs")  # of runs without --run-dir
-    CONFIG_FILE = "config.toml"
     EXISTS = "continue with --resume {folder}, or name another --run-dir"
-    ABSENT = "not a run directory (no config.toml); cannot resume it"
-    MODEL_FILES = MODEL_FILES
-    CHECKPOINT_FILES = (
-        *MODEL_FILES,
-        *inside(AVERAGED_FOLDER, MODEL_FILES),
-        TRAINING_FILE,
-        LANES_FILE,
-        "optimizer.safetensors",
-        "optimizer-*.safetensors",
-    )
 
     def __init__(self, folder: Path):
         try:
@@ -119,31 +123,6 @@ class PretrainingDirectory(RunDirectory):
                 "name another folder"
             ) from error
         super().__init__(folder)
-
-    @property
-    def metrics(self) -> Path:
-        """One JSON object per row."""
-        return self.folder / "metrics.jsonl"
-
-    @property
-    def tensorboard(self) -> Path:
-        """Event files."""
-        return self.folder / "tensorboard"
-
-    @property
-    def profile(self) -> Path:
-        """Traces of some steps, if any were asked for."""
-        return self.folder / "profile"
-
-    @property
-    def parts(self) -> tuple[Path, ...]:
-        """All that a run writes into its folder, apart from copies of it."""
-        return *super().parts, self.metrics, self.tensorboard, self.profile
-
-    @classmethod
-    def files(cls) -> Contents:
-        """Return the files that any folder in a run may hold, also one with a copy of the run."""
-        return *super().files(), "metrics.jsonl", "metrics-*.jsonl"
 
 
 @contextmanager

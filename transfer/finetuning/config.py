@@ -51,13 +51,10 @@ class FinetuningConfig:
         check_bounds(self)
         if self.freeze and self.lm_weight:
             raise InputError("freeze leaves nothing for lm_weight to change")
-        self.heads()
-
-    def check_new(self) -> None:
-        """Refuse settings without effect; a fine-tuning may have begun with them before."""
         unused = [n for n in ENCODER_OPTIONS if getattr(self, n) != getattr(type(self), n)]
         if self.freeze and unused:
             raise InputError(f"freeze leaves nothing for {unused[0]} to change; leave it out")
+        self.heads()
 
     def heads(self) -> "HeadsConfig":
         """Return the shape of the heads; InputError if it is out of bounds."""

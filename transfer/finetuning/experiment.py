@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from model.classifiers.separation import save_areas
 from model.files.storage import write_atomically, write_json
 from model.files.weights import LoadedModel, load_model
 from model.reading.progress import ProgressBar
+from training.runs.rows import RowWriter
 from training.runs.signals import StopRequest
 
 from ..experiment import SPLITS, describe_model
@@ -60,14 +62,10 @@ def run_finetuning(
     with directory.locked(resume=resume):
         source = describe_model(loaded)  # before it learns
         task = make_task(loaded, *sets[:2])
-        if not resume:
-            config.check_new()
         directory.begin(loaded, task, config, resume=resume)
-        checkpoints = FinetuningCheckpoints(directory.checkpoints)
+        checkpoints = FinetuningCheckpoints(directory, loaded)
         tuner = make_finetuner(loaded, task, config, device, FeatureCache(output / "features"))
-        if checkpoints.complete():
-            checkpoints.restore(tuner)
-        else:
+        if not checkpoints.restore(tuner):
             tuner.standardize()
         with stop or StopRequest() as stop:
             learn(tuner, directory, checkpoints, loaded, stop, save_seconds)
@@ -111,6 +109,7 @@ def learn(
     saved_at = time.monotonic()
     shown = tuner.progress.step
     bar = ProgressBar("fine-tuning", tuner.steps, unit=" steps", done=shown)
+    rows = RowWriter(directory.metrics)
 
     def show_progress() -> None:
         nonlocal shown
@@ -125,22 +124,22 @@ def learn(
             saved_at = time.monotonic()
         return not stop.requested
 
-    with bar:
+    with bar, closing(rows):
         while not tuner.is_done and not stop.requested:
-            finished = len(tuner.progress.history)
+            finished = len(tuner.history)
             best = tuner.run_epoch(after_step)
             show_progress()
             if best is not None:
                 directory.publish(best, tuner, source)
+            for row in tuner.history[finished:]:
+                rows.write(row)
+                log.info("%s", line_of(tuner, row))
             checkpoints.save(tuner)
             saved_at = time.monotonic()
-            if len(tuner.progress.history) > finished:
-                log.info("%s", line_of(tuner))
 
 
-def line_of(tuner: Finetuner) -> str:
+def line_of(tuner: Finetuner, row: dict[str, Any]) -> str:
     """Describe the epoch that has just ended in one line."""
-    row = tuner.progress.history[-1]
     best = ", the best so far" if tuner.progress.best_epoch == row["epoch"] else ""
     return (
         f"epoch {row['epoch']} of {tuner.config.epochs}: loss {row['train_loss']:.4f}; val "
@@ -183,7 +182,7 @@ def describe(
             name: describe_choices(named[name].labels, predicted, named[name].classes)
             for name, predicted in choices.items()
         },
-        "history": tuner.progress.history,
+        "history": tuner.history,
         "seconds": tuner.progress.seconds,
         "symbols_per_epoch": sum(tuner.lengths),
         "config": asdict(tuner.config),

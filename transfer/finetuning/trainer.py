@@ -13,7 +13,7 @@ likely. Other classes each have a sigmoid and a binary cross-entropy.
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,7 +49,6 @@ class FinetuningProgress(Progress):
     nats: float = 0.0  # of the language model's loss, over the epoch so far
     symbols: NonNegativeInt = 0  # how many tokens `nats` sums over
     seconds: float = 0.0  # of steps and evaluations, over all processes of the run
-    history: list[dict[str, Any]] = field(default_factory=list)  # a row per epoch
 
 
 class Step(NamedTuple):
@@ -95,6 +94,7 @@ class Finetuner:
         self.steps = config.epochs * self.epoch_steps
         self.schedule = Schedule(peak=config.head_lr, steps=self.steps, warmup=config.warmup)
         self.progress = FinetuningProgress()
+        self.history: list[dict[str, Any]] = []  # a row per epoch
 
     @property
     def epoch(self) -> int:
@@ -188,17 +188,17 @@ class Finetuner:
         tuned, metrics = self.evaluate()
         progress = self.progress
         value = metrics[self.metric]
-        row: dict[str, Any] = {"epoch": len(progress.history) + 1, "step": progress.step}
+        row: dict[str, Any] = {"epoch": len(self.history) + 1, "step": progress.step}
         row["train_loss"] = progress.head_loss / self.epoch_steps
         if progress.symbols:
             row["train_bits_per_symbol"] = progress.nats / progress.symbols / float(np.log(2))
         row |= {f"val_{name}": metrics[name] for name in metrics}
         row["thresholds"] = list(tuned.thresholds)
-        progress.history.append(row)
+        self.history.append(row)
         progress.head_loss, progress.nats, progress.symbols = 0.0, 0.0, 0
         is_best = not progress.best_epoch or value > progress.best_value
         if is_best:
-            progress.best_epoch, progress.best_value = len(progress.history), value
+            progress.best_epoch, progress.best_value = row["epoch"], value
             if isinstance(self.encoder, LearningEncoder):
                 # The units' spread has changed; it decides which unit influences the heads most.
                 tuned.heads.restandardize_by(self._features_of_train().cpu())

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from training.metrics import read_rows
+from training.runs.rows import read_rows
 
 ROOT = Path(__file__).resolve().parents[3]
 EVALUATIONS = 4  # per run

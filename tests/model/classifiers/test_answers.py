@@ -105,9 +105,3 @@ def test_a_text_is_cleaned_and_encoded_once(classifier, monkeypatch):
         encoded.clear()
         ask(TEXTS)
         assert encoded == TEXTS
-
-
-def test_the_old_name_of_predict_all_still_works(classifier):
-    with pytest.warns(DeprecationWarning, match="predict_all"):
-        answers = classifier.read(TEXTS)
-    np.testing.assert_array_equal(answers.choices, classifier.predict_all(TEXTS).choices)

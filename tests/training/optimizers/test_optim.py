@@ -219,8 +219,6 @@ def rates_of(steps, **shape):
         ({"decay": "constant"}, [1.0] * 10),
         ({"warmup": 0.4}, [0.2, 0.4, 0.6, 0.8, *(1 - k / 6 for k in range(6))]),
         ({"warmup": 0.2, "hold": 0.4}, [1 / 3, 2 / 3, 1, 1, 1, 1, 1, 0.75, 0.5, 0.25]),
-        # counted from the first step of the warm-up
-        ({"warmup": 0.2, "decay_steps": 12}, [1 / 3, 2 / 3, *(1 - k / 10 for k in range(8))]),
         ({"decay": "constant", "cooldown_steps": 2}, [1.0] * 9 + [0.5]),
     ],
 )
@@ -265,8 +263,6 @@ def test_a_rate_that_rounds_to_zero_is_refused():
         ({"cooldown_steps": 11}, "cooldown_steps is 11, more than the 10 steps"),
         ({"cooldown_steps": 20, "warmup": 0.2}, "cooldown_steps is 20"),
         ({"cooldown_steps": 4, "cooldown_from": 10}, "begin at step 10, where .* is already zero"),
-        ({"decay_steps": 9}, "decay_steps is 9, of 10 steps"),
-        ({"decay_steps": 2, "warmup": 0.5}, "decay_steps is 2"),
     ],
 )
 def test_a_schedule_with_steps_that_learn_nothing_is_refused(shape, message):

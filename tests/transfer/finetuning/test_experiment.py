@@ -17,16 +17,18 @@ from model import SentimentClassifier, load_model, save_model
 from model.classifiers.fitted import find_classifier
 from model.classifiers.separation import load_areas
 from model.errors import InputError
-from model.files.storage import lock_folder, read_json, write_json
+from model.files.storage import lock_folder
 from model.files.weights import model_digest
 from model.inference.features import features_in_order
 from model.text.profiles import text_profile
 from tests.support.damage import damaged_bytes, damaged_json, damaged_tensors
 from tests.support.terminal import Terminal
 from tests.transfer.finetuning.tasks import CLASSES, StopAfter, several, single
+from training.runs.rows import read_rows
 from transfer.features import FeatureCache
-from transfer.finetuning import directory, experiment
+from transfer.finetuning import experiment
 from transfer.finetuning.config import FinetuningConfig
+from transfer.finetuning.directory import FinetuningCheckpoints, FinetuningDirectory
 from transfer.finetuning.experiment import run_finetuning
 from transfer.finetuning.task import Task, check_learnable, hold_out, make_task
 from transfer.unit_auc import per_unit_auc
@@ -65,16 +67,9 @@ def test_learning_and_scoring_show_their_progress_to_the_end(folder, tmp_path):
         ({"freeze": True, "window": 9}, "freeze leaves nothing for window to change"),
     ],
 )
-def test_settings_without_effect_are_refused_unless_it_began_with_them(
-    folder, tmp_path, monkeypatch, settings, said
-):
-    sets = [single(64), single(32)]
+def test_settings_without_effect_are_refused(settings, said):
     with pytest.raises(InputError, match=said):
-        run(folder, tmp_path / "out", sets, **settings)
-    with monkeypatch.context() as earlier:
-        earlier.setattr(FinetuningConfig, "check_new", lambda config: None)
-        assert run(folder, tmp_path / "out", sets, stop=StopAfter(2), **settings) is None
-    assert run(folder, tmp_path / "out", sets, resume=True, **settings) is not None
+        FinetuningConfig(**settings)
 
 
 def test_a_fine_tuned_run_is_a_classifier_by_its_own_name(folder, tmp_path):
@@ -166,9 +161,9 @@ def test_what_began_it_is_its_origin(folder, tmp_path, set_command_line):
 
 def test_a_step_is_saved_once(folder, tmp_path, monkeypatch):
     steps = []
-    writing = experiment.FinetuningCheckpoints.writing
+    writing = FinetuningCheckpoints.writing
     monkeypatch.setattr(
-        experiment.FinetuningCheckpoints,
+        FinetuningCheckpoints,
         "writing",
         lambda self, step, description: steps.append(step) or writing(self, step, description),
     )
@@ -190,17 +185,22 @@ def test_a_kill_between_an_epoch_and_its_checkpoint_can_be_resumed(folder, tmp_p
         """Stands for a kill of the process."""
 
     def kill(self, tuner):
-        if len(tuner.progress.history) == 2:
+        if len(tuner.history) == 2:
             raise Killed
         save(self, tuner)
 
-    save = experiment.FinetuningCheckpoints.save
-    monkeypatch.setattr(experiment.FinetuningCheckpoints, "save", kill)
+    save = FinetuningCheckpoints.save
+    monkeypatch.setattr(FinetuningCheckpoints, "save", kill)
     with pytest.raises(Killed):
         run(folder, tmp_path / "cut", epochs=2)
-    monkeypatch.setattr(experiment.FinetuningCheckpoints, "save", save)
+    monkeypatch.setattr(FinetuningCheckpoints, "save", save)
     run(folder, tmp_path / "cut", epochs=2, resume=True)
     assert bytes_of(tmp_path / "cut") == bytes_of(tmp_path / "whole")
+
+
+@pytest.fixture
+def checkpoints(folder, tmp_path):
+    return FinetuningCheckpoints(FinetuningDirectory(tmp_path / "out"), load_model(folder))
 
 
 @pytest.fixture
@@ -214,16 +214,17 @@ def tuner(folder, tmp_path):
     return experiment.make_finetuner(loaded, task, config, experiment.CPU, cache)
 
 
-@pytest.mark.parametrize("name", ["weights.safetensors", "optimizer.safetensors", "progress.json"])
+@pytest.mark.parametrize(
+    "name", ["model.safetensors", "heads.safetensors", "optimizer.safetensors", "training.json"]
+)
 @settings(
     deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
-def test_a_damaged_checkpoint_is_refused_or_resumed_from(tuner, tmp_path, name, data):
-    checkpoints = directory.FinetuningCheckpoints(tmp_path / "out/checkpoint")
+def test_a_damaged_checkpoint_is_refused_or_resumed_from(tuner, checkpoints, name, data):
     path = checkpoints.complete()[-1] / name
     whole = path.read_bytes()
-    kind = damaged_json if name == "progress.json" else damaged_tensors
+    kind = damaged_json if name == "training.json" else damaged_tensors
     content = data.draw(st.one_of(damaged_bytes(whole), kind(whole)))
     path.write_bytes(content)
     try:
@@ -235,9 +236,8 @@ def test_a_damaged_checkpoint_is_refused_or_resumed_from(tuner, tmp_path, name, 
         path.write_bytes(whole)
 
 
-@pytest.mark.parametrize("name", ["weights", "optimizer"])
-def test_a_file_without_tensors_is_refused(tuner, tmp_path, name):
-    checkpoints = directory.FinetuningCheckpoints(tmp_path / "out/checkpoint")
+@pytest.mark.parametrize("name", ["model", "heads", "optimizer"])
+def test_a_file_without_tensors_is_refused(tuner, checkpoints, name):
     (checkpoints.folder / "step-backup").mkdir()
     checkpoints.restore(tuner)
     (checkpoints.complete()[-1] / f"{name}.safetensors").write_bytes(save({}))
@@ -285,23 +285,37 @@ def test_a_second_process_learns_who_holds_the_folder(folder, tmp_path):
         run(folder, tmp_path / "out", epochs=1)
 
 
-NEWER = {"format_version": 9}
-
-
 @pytest.mark.parametrize(
-    ("part", "change", "words"),
+    ("part", "content", "words"),
     [
-        ("finetuning.json", NEWER, "format_version 9 is newer"),
-        ("checkpoint/step-00000004/progress.json", NEWER, "format_version 9 is newer"),
-        ("finetuning.json", {"config": []}, r"config is \[\]; is the file damaged"),
+        ("config.toml", 'config = ""', "config is ''; it must be a section"),
+        ("config.toml", 'model_digest = ""\n[config]\npatience = 3', "unknown key config.patience"),
+        (
+            "checkpoint/step-00000004/training.json",
+            '{"format_version": 9}',
+            "format_version 9 is newer",
+        ),
     ],
 )
-def test_a_file_that_is_newer_or_damaged_is_refused_by_name(folder, tmp_path, part, change, words):
+def test_a_file_that_is_newer_or_damaged_is_refused_by_name(folder, tmp_path, part, content, words):
     run(folder, tmp_path / "out", epochs=1)
     path = tmp_path / "out" / part
-    write_json(path, read_json(path) | change)
+    path.write_text(content)
     with pytest.raises(InputError, match=rf"{path.name}: .*{words}"):
         run(folder, tmp_path / "out", epochs=1, resume=True)
+
+
+def test_a_run_is_laid_out_as_that_of_a_pretraining(folder, tmp_path):
+    """And each epoch's row is written before its checkpoint: a resume drops it with its epoch."""
+    results = run(folder, tmp_path / "out", epochs=2)
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names == {
+        *("config.toml", "metrics.jsonl", "checkpoint", "model", "results.json", "choices.npz")
+    }
+    assert read_rows(tmp_path / "out/metrics.jsonl") == results["history"]
+    (checkpoint,) = (tmp_path / "out/checkpoint").iterdir()
+    assert load_model(checkpoint).model.config == load_model(folder).model.config
+    assert (checkpoint / "heads.safetensors").is_file()
 
 
 def test_classes_that_cannot_be_learned_are_refused_before_anything_is_written(folder, tmp_path):

@@ -131,7 +131,7 @@ def test_a_row_has_the_means_of_its_own_epoch(small_model, tmp_path, monkeypatch
     monkeypatch.setattr(tuner, "step", lambda rows: steps.append(step(rows)))
     for first in (0, 3):
         tuner.run_epoch(lambda: True)
-        row = tuner.progress.history[-1]
+        row = tuner.history[-1]
         losses, nats, tokens, _ = zip(*steps[first:], strict=True)
         assert row["train_loss"] == pytest.approx(np.mean(losses))
         bits = sum(nats) / np.log(2) / sum(tokens)
@@ -246,7 +246,8 @@ def test_decay_shrinks_every_weight_by_its_own_rate(tmp_path):
 def test_the_best_heads_hold_the_spread_that_units_have_after_learning(
     small_model, tmp_path, freeze
 ):
-    tuner = finetuner(small_model, tmp_path, freeze=freeze, head_lr=1e-2, encoder_factor=1.0)
+    learning = {"freeze": True} if freeze else {"encoder_factor": 1.0}
+    tuner = finetuner(small_model, tmp_path, head_lr=1e-2, **learning)
     before = tuner.heads.scale.clone()
     tuned = tuner.run_epoch(lambda: True)
     now = tuner.encoder.features("train", tuner.task.train)
