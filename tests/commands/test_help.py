@@ -25,7 +25,7 @@ SCRIPTS = [
     "scripts/import_weights.py", "scripts/benchmark.py", "scripts/plan.py",
 ]  # fmt: skip
 NETWORK = ["scripts/download_data.py"]
-# Run by the tests of the README and of the launch; by a slow one of scaling/benchmark/busy.py.
+# Run by the tests of the README and of the launch; by a slow one of busy.py.
 ELSEWHERE = ("torch.distributed.run", "benchmark.py busy")
 # A script whose examples make nothing for later ones: those on the pages are run there.
 LAST = "scripts/benchmark.py"
