@@ -42,7 +42,7 @@ ALLOWED = {
     "scaling": {"model", "data_utils", "training", "configs"},
 }
 LEAVES = {"scripts", "experiments", "command"}  # nothing imports them; scripts import `command`
-FRONTS = {"benchmark.py"}  # the script that is the command of a study
+FRONTS = {"benchmark.py", "plan.py"}  # the scripts that are commands of studies
 MODEL_NEEDS = {"torch", "numpy", "safetensors", "filelock"}
 # The one module that needs each.
 LAZY = {
