@@ -11,9 +11,9 @@ import torch
 
 from data_utils.synthetic import synthetic_reviews
 from tests.house.pages import COMMANDS
-from tests.model.published.layouts import draw, nvidia_language_model
 from tests.support.checkouts import make_checkout, shortened
 from tests.support.runs import ROOT, done, run, run_shell
+from tests.transfer.published.layouts import draw, nvidia_language_model
 
 # In an order in which each finds what it needs.
 SCRIPTS = [

@@ -12,10 +12,10 @@ import torch
 
 from model.errors import InputError
 from model.files.weights import load_model, save_model
-from model.published.imports import import_nvidia, order_by_bits
 from model.text.profiles import text_profile
-from tests.model.published.layouts import draw, nvidia_language_model
-from tests.model.published.states import TEXT, assert_same, read
+from tests.transfer.published.layouts import draw, nvidia_language_model
+from tests.transfer.published.states import TEXT, assert_same, read
+from transfer.published.imports import import_nvidia, order_by_bits
 
 
 @pytest.fixture(scope="module")

@@ -5,13 +5,13 @@ import pytest
 
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
-from model.published.imports import (
+from tests.transfer.published.layouts import draw, openai_arrays, write_openai
+from transfer.published.imports import (
     PLAIN_ENGLISH,
     bits_on_plain_english,
     gains_differ,
     import_openai,
 )
-from tests.model.published.layouts import draw, openai_arrays, write_openai
 
 
 def with_equal_gains(language):

@@ -10,9 +10,9 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from ..fused.process import follow_quota
-from ..layers.config import ModelConfig
-from ..layers.language_model import LanguageModel
+from model.fused.process import follow_quota
+from model.layers.config import ModelConfig
+from model.layers.language_model import LanguageModel
 
 GateOrder = Literal["ifou", "ifuo"]
 GATE_ORDERS: tuple[GateOrder, ...] = get_args(GateOrder)

@@ -22,9 +22,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..errors import InputError
-from ..files.weights import LAYOUT, Shape, check_shapes
-from ..layers.config import VOCABULARY_SIZE
+from model.errors import InputError
+from model.files.weights import LAYOUT, Shape, check_shapes
+from model.layers.config import VOCABULARY_SIZE
+
 from .tensor_file import load_tensor_file
 
 MATRICES = {"w_ih": "x", "w_hh": "h", "w_mih": "mx", "w_mhh": "mh"}  # theirs: ours

@@ -9,10 +9,11 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from ..errors import InputError
-from ..files.weights import check_finite
-from ..inference.scoring import token_costs
-from ..layers.language_model import LanguageModel
+from model.errors import InputError
+from model.files.weights import check_finite
+from model.inference.scoring import token_costs
+from model.layers.language_model import LanguageModel
+
 from .gates import GATE_ORDERS, GateOrder, assemble
 from .nvidia import NvidiaWeights, read_nvidia
 from .openai import read_openai

@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import torch
 
-from ..errors import InputError
+from model.errors import InputError
 
 # The names that tensors in plain containers need. torch allows more, such as a bytearray of any
 # length.

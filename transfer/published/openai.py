@@ -19,10 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import InputError
-from ..files.storage import map_array
-from ..files.weights import LAYOUT, Shape, check_shapes
-from ..layers.config import VOCABULARY_SIZE
+from model.errors import InputError
+from model.files.storage import map_array
+from model.files.weights import LAYOUT, Shape, check_shapes
+from model.layers.config import VOCABULARY_SIZE
 
 NUMBER = re.compile("0|[1-9][0-9]{0,3}")
 FILES = 15  # as published
