@@ -13,6 +13,7 @@ the embedding, and the file holds it once.
 256 tokens are the bytes. 257 are the tokenizer of 2019: token 0 pads, token b + 1 is byte b.
 """
 
+import argparse
 import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,8 +26,6 @@ from torch import Tensor
 from model.errors import InputError
 from model.files.weights import LAYOUT, Shape, check_shapes
 from model.layers.config import VOCABULARY_SIZE
-
-from .tensor_file import load_tensor_file
 
 MATRICES = {"w_ih": "x", "w_hh": "h", "w_mih": "mx", "w_mhh": "mh"}  # theirs: ours
 WRAPPERS = ("sd", "lm_encoder")
@@ -46,12 +45,11 @@ def read_nvidia(path: Path) -> NvidiaWeights:
     """Read a language model, or the one inside a classifier.
 
     Raises InputError for files that are damaged, hold code, or claim more numbers than they hold,
-    for other architectures, and for shapes that do not fit each other. Nothing but tensors and
-    plain containers is loaded.
+    for other architectures, and for shapes that do not fit each other.
     """
     if path.is_dir():
         raise InputError(f"{path}: is a folder; give NVIDIA's .pt file, or say openai")
-    content = load_tensor_file(path)
+    content = _load(path)
     weights, has_classifier = _flatten(path, content)
     has_decoder = "decoder.weight" in weights or "decoder.bias" in weights
     tokens, layers = _check(path, weights, has_decoder)
@@ -71,6 +69,21 @@ def read_nvidia(path: Path) -> NvidiaWeights:
             tensors[name] = tensors[name][1:]
     exact = {name: tensor.float().contiguous() for name, tensor in tensors.items()}
     return NvidiaWeights(_apart(exact), tokens, has_decoder, has_classifier)
+
+
+def _load(path: Path) -> Any:
+    """Read tensors and plain containers onto the CPU; nothing else in a file is run."""
+    # Fine-tuned classifiers carry their command line; a Namespace only holds names.
+    with open(path, "rb") as file, torch.serialization.safe_globals([argparse.Namespace]):
+        try:
+            return torch.load(file, map_location="cpu", weights_only=True)
+        except Exception as error:  # a damaged file can raise anything
+            # Not in torch's words, which advise to run the file's code.
+            raise InputError(
+                f"{path}: not tensors that PyTorch reads safely: damaged, cut short, older than "
+                "PyTorch 0.1.10, or with code in it, which was not run; get it again, or save its "
+                "state dict with a newer PyTorch"
+            ) from error
 
 
 def _flatten(path: Path, content: Any) -> tuple[dict[str, Tensor], bool]:
