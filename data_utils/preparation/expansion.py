@@ -15,7 +15,7 @@ from model.reading.inputs import KINDS, Input, TableOptions, as_input
 
 from ..corpus import is_corpus, is_unfinished_corpus
 
-NOTES = (".part.json", ".source.json")  # next to a file that was downloaded
+NOTES = (".part.json", ".source.json")  # next to a file that an earlier version downloaded
 TEST_WORDS = {"test", "tests"}  # in the names of files whose texts a model is tested on
 CLASS_FOLDERS = {"pos", "neg", "unsup"}  # of a labelled set with a file for each review
 SHOWN = 5  # names of files in a message
