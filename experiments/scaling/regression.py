@@ -29,9 +29,9 @@ from scaling.planning import Plan
 from scaling.workload import Workload
 from training.metrics import read_rows
 
-FEWEST_RUNS = 5
-MOST_LOGARITHM = 100.0  # of predicted seconds: from similar runs, extrapolation may go anywhere
-RELATIVE_TUBE = 0.01  # of SVR, in natural logarithms of seconds: 1 %
+_FEWEST_RUNS = 5
+_MOST_LOGARITHM = 100.0  # of predicted seconds: from similar runs, extrapolation may go anywhere
+_RELATIVE_TUBE = 0.01  # of SVR, in natural logarithms of seconds: 1 %
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,9 +74,9 @@ _KINDS = (LINEAR, "power law", "svr")  # the latter two on logarithms
 
 def regress(runs: Sequence[MeasuredRun]) -> list[RunRegression]:
     """Fit every kind to the runs; the one with the least error first."""
-    if len(runs) < FEWEST_RUNS:
+    if len(runs) < _FEWEST_RUNS:
         raise InputError(
-            f"{len(runs)} measured runs are too few for a regression; give at least {FEWEST_RUNS}"
+            f"{len(runs)} measured runs are too few for a regression; give at least {_FEWEST_RUNS}"
         )
     fitted = [_fit_kind(kind, runs) for kind in _KINDS]
     return sorted(fitted, key=lambda regression: regression.mean_absolute_percentage_error)
@@ -103,7 +103,7 @@ def _make_estimator(kind: str) -> Any:
     """
     if kind == LINEAR:
         return make_pipeline(StandardScaler(), LinearRegression())
-    last = SVR(C=100, epsilon=RELATIVE_TUBE) if kind == "svr" else LinearRegression()
+    last = SVR(C=100, epsilon=_RELATIVE_TUBE) if kind == "svr" else LinearRegression()
     steps = make_pipeline(FunctionTransformer(_logarithms), StandardScaler(), last)
     return TransformedTargetRegressor(steps, func=np.log, inverse_func=_exponentials)
 
@@ -116,7 +116,7 @@ def _logarithms(features: np.ndarray) -> np.ndarray:
 
 def _exponentials(values: np.ndarray) -> np.ndarray:
     """Return the exponentials, clipped so that even huge logarithms give finite ones."""
-    return np.asarray(np.exp(np.clip(values, -MOST_LOGARITHM, MOST_LOGARITHM)))
+    return np.asarray(np.exp(np.clip(values, -_MOST_LOGARITHM, _MOST_LOGARITHM)))
 
 
 def predict_step(options: PlanOptions, folders: Sequence[Path]) -> dict[str, Any]:

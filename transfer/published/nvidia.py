@@ -27,8 +27,8 @@ from model.errors import InputError
 from model.files.weights import LAYOUT, Shape, check_shapes
 from model.layers.config import VOCABULARY_SIZE
 
-MATRICES = {"w_ih": "x", "w_hh": "h", "w_mih": "mx", "w_mhh": "mh"}  # theirs: ours
-WRAPPERS = ("sd", "lm_encoder")
+_MATRICES = {"w_ih": "x", "w_hh": "h", "w_mih": "mx", "w_mhh": "mh"}  # theirs: ours
+_WRAPPERS = ("sd", "lm_encoder")
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _load(path: Path) -> Any:
 def _flatten(path: Path, content: Any) -> tuple[dict[str, Tensor], bool]:
     """Return the language model's tensors in one mapping, and whether there is a classifier."""
     node, has_classifier = content, False
-    for wrapper in WRAPPERS:
+    for wrapper in _WRAPPERS:
         has_classifier |= isinstance(node, Mapping) and "classifier" in node
         node = node.get(wrapper, node) if isinstance(node, Mapping) else node
     encoder = node.get("encoder") if isinstance(node, Mapping) else None
@@ -187,7 +187,7 @@ def _layer_shapes(prefix: str, width: int, H: int, folded: bool) -> dict[str, Sh
 
 def _convert_layer(weights: Mapping[str, Tensor], theirs: str, ours: str) -> dict[str, Tensor]:
     tensors = {f"{ours}b": weights[f"{theirs}b_ih"].float() + weights[f"{theirs}b_hh"].float()}
-    for name, short in MATRICES.items():
+    for name, short in _MATRICES.items():
         if f"{theirs}{name}" in weights:
             tensors[f"{ours}w_{short}"] = weights[f"{theirs}{name}"]
         else:

@@ -14,7 +14,7 @@ from model.files.weights import load_model, save_model
 from model.text.profiles import text_profile
 from tests.transfer.published.layouts import draw, nvidia_language_model
 from tests.transfer.published.states import TEXT, assert_same, read
-from transfer.published.imports import import_nvidia, order_by_bits
+from transfer.published.imports import _order_by_bits, import_nvidia
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_auto_refuses_where_neither_order_reads_english(save, language):
 
 def test_auto_refuses_where_both_orders_read_alike():
     with pytest.raises(InputError, match=r"1\.50 as ifou, 1\.70 as ifuo.*--gate-order"):
-        order_by_bits(Path("weights.pt"), {"ifou": 1.5, "ifuo": 1.7})
+        _order_by_bits(Path("weights.pt"), {"ifou": 1.5, "ifuo": 1.7})
 
 
 def classifier_2018(content):
