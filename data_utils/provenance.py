@@ -12,10 +12,10 @@ from typing import Any
 
 from model.kernels.cores import has_instructions, usable_cores
 
-BF16_INSTRUCTIONS = ("amx_bf16", "avx512_bf16")
+_BF16_INSTRUCTIONS = ("amx_bf16", "avx512_bf16")
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = "experiments/*/results/*"
-PACKAGES = ("torch", "numpy", "scikit-learn", "safetensors")
+_PACKAGES = ("torch", "numpy", "scikit-learn", "safetensors")
 
 
 def describe_origin() -> dict[str, Any]:
@@ -24,8 +24,8 @@ def describe_origin() -> dict[str, Any]:
         "git_revision": git_revision(),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "python": platform.python_version(),
-        "versions": {name: installed_version(name) for name in PACKAGES},
-        "hardware": describe_hardware(),
+        "versions": {name: _installed_version(name) for name in _PACKAGES},
+        "hardware": _describe_hardware(),
         "command": f"{_program()} {shlex.join(map(_without_folders, sys.argv[1:]))}".strip(),
     }
 
@@ -66,7 +66,7 @@ def _git(root: Path, *arguments: str) -> str:
     return process.stdout.strip()
 
 
-def installed_version(package: str) -> str | None:
+def _installed_version(package: str) -> str | None:
     """Return the version of an installed package, or None."""
     try:
         return version(package)
@@ -74,7 +74,7 @@ def installed_version(package: str) -> str | None:
         return None
 
 
-def describe_hardware() -> dict[str, Any]:
+def _describe_hardware() -> dict[str, Any]:
     """Return processor, cores and accelerators."""
     import torch
 
@@ -84,7 +84,7 @@ def describe_hardware() -> dict[str, Any]:
         "cores": usable_cores(),
         "processor": _processor(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
-        "bf16_instructions": [name for name in BF16_INSTRUCTIONS if has_instructions(name)],
+        "bf16_instructions": [name for name in _BF16_INSTRUCTIONS if has_instructions(name)],
         "gpus": gpus,
     }
 

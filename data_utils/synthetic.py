@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator
 from typing import NamedTuple
 
-PRODUCTS = {
+_PRODUCTS = {
     "blender": ("motor", "jug", "lid", "blade"),
     "backpack": ("zipper", "strap", "lining", "pocket"),
     "headset": ("microphone", "cable", "cushion", "headband"),
@@ -20,17 +20,17 @@ PRODUCTS = {
     "camera": ("lens", "battery", "screen", "shutter"),
     "board game": ("rules", "cards", "artwork", "box"),
 }
-PLURALS = {"poles", "rules", "cards"}
+_PLURALS = {"poles", "rules", "cards"}
 
-GOOD = (
+_GOOD = (
     "sturdy", "reliable", "gorgeous", "comfortable", "well made", "delightful", "solid",
     "brilliant", "lovely", "useful", "excellent", "perfect", "fantastic", "superb",
 )  # fmt: skip
-BAD = (
+_BAD = (
     "flimsy", "unreliable", "ugly", "uncomfortable", "badly made", "dreadful", "cheap",
     "useless", "awful", "pointless", "terrible", "broken", "horrible", "shoddy",
 )  # fmt: skip
-GOOD_EVENTS = (
+_GOOD_EVENTS = (
     "It still works like new after {time}.",
     "My {person} loves it.",
     "I would buy it again.",
@@ -38,7 +38,7 @@ GOOD_EVENTS = (
     "Five stars, no regrets.",
     "We bought a second one for my {person}.",
 )
-BAD_EVENTS = (
+_BAD_EVENTS = (
     "It stopped working after {time}.",
     "My {person} hates it.",
     "I sent it back.",
@@ -46,7 +46,7 @@ BAD_EVENTS = (
     "One star, what a shame.",
     "Save your money for something else.",
 )
-NEUTRAL = (
+_NEUTRAL = (
     "I bought this {product} {time} ago.",
     "It was a present from my {person}.",
     "The {part} comes in two colors.",
@@ -54,14 +54,14 @@ NEUTRAL = (
     "It came in a cardboard box.",
     "My old {product} lasted {time}.",
 )
-INTENSIFIERS = ("", "", "", "really ", "very ", "so ")
-NEGATIONS = ("not", "hardly", "never")
-CONTRASTS = ("but", "yet", "although")
-PEOPLE = ("wife", "husband", "son", "daughter", "sister", "neighbor")
-TIMES = ("two days", "a week", "a month", "six months", "a year")
-TYPO_RATE = 0.004  # per letter
-OFF_TOPIC_RATE = 0.15  # sentences without sentiment
-CONTRARY_RATE = 0.05  # sentences against the label
+_INTENSIFIERS = ("", "", "", "really ", "very ", "so ")
+_NEGATIONS = ("not", "hardly", "never")
+_CONTRASTS = ("but", "yet", "although")
+_PEOPLE = ("wife", "husband", "son", "daughter", "sister", "neighbor")
+_TIMES = ("two days", "a week", "a month", "six months", "a year")
+_TYPO_RATE = 0.004  # per letter
+_OFF_TOPIC_RATE = 0.15  # sentences without sentiment
+_CONTRARY_RATE = 0.05  # sentences against the label
 
 
 class Review(NamedTuple):
@@ -80,13 +80,13 @@ def synthetic_reviews(count: int, seed: int) -> Iterator[Review]:
 
 
 def _review(rng: random.Random, label: int) -> str:
-    product = rng.choice(list(PRODUCTS))
+    product = rng.choice(list(_PRODUCTS))
     opinions = [_opinion(rng, product, label)]  # at least one sentence shows the label
     for _ in range(2 + rng.randrange(5)):
-        if rng.random() < OFF_TOPIC_RATE:
-            opinions.append(_fill(rng, rng.choice(NEUTRAL), product))
+        if rng.random() < _OFF_TOPIC_RATE:
+            opinions.append(_fill(rng, rng.choice(_NEUTRAL), product))
         else:
-            contrary = rng.random() < CONTRARY_RATE and len(opinions) > 2
+            contrary = rng.random() < _CONTRARY_RATE and len(opinions) > 2
             opinions.append(_opinion(rng, product, 1 - label if contrary else label))
     rng.shuffle(opinions)
     return " ".join(opinions)
@@ -95,7 +95,7 @@ def _review(rng: random.Random, label: int) -> str:
 def _opinion(rng: random.Random, product: str, label: int) -> str:
     kind = rng.random()
     if kind < 0.25:
-        return _fill(rng, rng.choice(GOOD_EVENTS if label else BAD_EVENTS), product)
+        return _fill(rng, rng.choice(_GOOD_EVENTS if label else _BAD_EVENTS), product)
     if kind < 0.45:
         return _contrast(rng, product, label)
     return _capitalized(_claim(rng, _subject(rng, product), label)) + rng.choice((".", ".", "!"))
@@ -103,34 +103,34 @@ def _opinion(rng: random.Random, product: str, label: int) -> str:
 
 def _contrast(rng: random.Random, product: str, label: int) -> str:
     """Return a contrast: the opposite first, then what the label says."""
-    first, second = rng.sample(PRODUCTS[product], 2)
+    first, second = rng.sample(_PRODUCTS[product], 2)
     concession = _claim(rng, f"the {first}", 1 - label)
     claim = _claim(rng, f"the {second}", label)
-    return _capitalized(f"{concession}, {rng.choice(CONTRASTS)} {claim}.")
+    return _capitalized(f"{concession}, {rng.choice(_CONTRASTS)} {claim}.")
 
 
 def _claim(rng: random.Random, subject: str, label: int) -> str:
     """Name one to three qualities or, one time in six, negate the opposite of one."""
-    verb = "are" if subject.removeprefix("the ") in PLURALS else "is"
+    verb = "are" if subject.removeprefix("the ") in _PLURALS else "is"
     if rng.random() < 1 / 6:
-        quality = rng.choice(BAD if label else GOOD)
-        return f"{subject} {verb} {rng.choice(NEGATIONS)} {quality}"
-    *first, last = rng.sample(GOOD if label else BAD, rng.choice((1, 2, 3)))
+        quality = rng.choice(_BAD if label else _GOOD)
+        return f"{subject} {verb} {rng.choice(_NEGATIONS)} {quality}"
+    *first, last = rng.sample(_GOOD if label else _BAD, rng.choice((1, 2, 3)))
     if first:
         return f"{subject} {verb} {', '.join(first)} and {last}"
-    return f"{subject} {verb} {rng.choice(INTENSIFIERS)}{last}"
+    return f"{subject} {verb} {rng.choice(_INTENSIFIERS)}{last}"
 
 
 def _subject(rng: random.Random, product: str) -> str:
     return rng.choice(
-        (f"the {rng.choice(PRODUCTS[product])}", f"this {product}", f"the {product}", "it")
+        (f"the {rng.choice(_PRODUCTS[product])}", f"this {product}", f"the {product}", "it")
     )
 
 
 def _fill(rng: random.Random, template: str, product: str) -> str:
-    part = rng.choice([part for part in PRODUCTS[product] if part not in PLURALS])
+    part = rng.choice([part for part in _PRODUCTS[product] if part not in _PLURALS])
     return template.format(
-        product=product, part=part, person=rng.choice(PEOPLE), time=rng.choice(TIMES)
+        product=product, part=part, person=rng.choice(_PEOPLE), time=rng.choice(_TIMES)
     )
 
 
@@ -142,7 +142,7 @@ def _with_typos(rng: random.Random, text: str) -> str:
     """Drop, double or swap a letter here and there."""
     letters = list(text)
     for position, letter in enumerate(letters[:-1]):
-        if letter.isalpha() and rng.random() < TYPO_RATE:
+        if letter.isalpha() and rng.random() < _TYPO_RATE:
             kind = rng.randrange(3)
             if kind == 2:
                 letters[position : position + 2] = letters[position + 1], letter

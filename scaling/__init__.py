@@ -5,8 +5,6 @@ step_time   the seconds of a step: computing, waiting, exchanging gradients
 hardware    clusters, as their TOML files describe them
 planning    a run on a cluster: hours, memory, assumptions
 planner     scripts/plan.py: options, JSON, the printed table
-regression  a step predicted from measured runs alone
-benchmark/  measures the recurrence, its peers and the lower bound, interleaved in one process
 
 Units: seconds, bytes, operations (a multiplication or an addition), and these per second.
 """

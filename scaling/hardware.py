@@ -15,7 +15,7 @@ Bytes = Annotated[float, Bound(min=1, max=1e18)]  # of memory, or per second
 Speed = Annotated[float, Bound(min=1e6, max=1e24)]  # operations per second
 Dollars = Annotated[float, Bound(min=1e-9, max=1e9)]
 Seconds = Annotated[float, Bound(min=0, max=1e9)]
-NETWORK = (
+_NETWORK = (
     'a section [network] with a name, such as "InfiniBand", and bytes_per_second, what a node '
     "sends, such as 50e9 for 400 Gb/s"
 )
@@ -87,7 +87,7 @@ class ClusterConfig:
         if not self.nodes:
             raise InputError("a cluster needs at least one [[nodes]]")
         if self.network is None and sum(node.count for node in self.nodes) > 1:
-            raise InputError(f"a cluster of several nodes needs a [network]: add {NETWORK}")
+            raise InputError(f"a cluster of several nodes needs a [network]: add {_NETWORK}")
         check_bounds(self)
 
     @property
@@ -109,7 +109,7 @@ class ClusterConfig:
         if left:
             raise InputError(
                 f"{gpus} GPUs: {self.name} has {self.total_gpus} and no network; for more, add to "
-                f"its file {NETWORK}"
+                f"its file {_NETWORK}"
             )
         return pools
 

@@ -14,9 +14,9 @@ from model.layers.config import VOCABULARY_SIZE
 from .hardware import ClusterConfig
 from .planning import Plan, TextSize
 
-MOST_DIGITS = 6  # of a number of units
+_MOST_DIGITS = 6  # of a number of units
 VALID_FRACTION = 1e-3  # of the train split, as scripts/prepare_corpus.py splits by default
-COLUMNS = (
+_COLUMNS = (
     "gpus", "lanes", "step_seconds", "efficiency", "characters_per_second", "hours", "gpu_hours"
 )  # fmt: skip
 
@@ -39,18 +39,14 @@ class PlanOptions:
     """Number of GPUs; more than the cluster has, if it has a network. Default: all."""
     lanes_per_gpu: PositiveInt | None = None
     """Lanes of a GPU, on average. Default: the GPUs share those of the TOML file."""
-    measured: tuple[Path, ...] = ()
-    """Run directories, 5 or more: also predict the step by regression on their steps."""
     output: Path | None = None
     """JSON file for the result."""
 
 
 def make_plan(options: PlanOptions) -> dict[str, Any]:
     """Return the planner's answers for these options, with their origin."""
-    cluster = read_toml(options.cluster, ClusterConfig, SHIPPED / "clusters")
-    run, text = read_job(options)
-    gpus = options.gpus or cluster.total_gpus
-    plan = Plan(cluster, run, gpus, text, options.lanes_per_gpu)
+    plan = read_plan(options)
+    cluster, run, gpus, text = plan.cluster, plan.run, plan.gpus, plan.text
     most = max(gpus, cluster.total_gpus)
     counts = {gpus, cluster.total_gpus, *(2**n for n in range(min(most, 4096).bit_length()))}
     table = [
@@ -58,26 +54,28 @@ def make_plan(options: PlanOptions) -> dict[str, Any]:
         for count in sorted(counts)
         if options.lanes_per_gpu or count <= run.data.total_lanes(count)
     ]
-    regression = {}
-    if options.measured:
-        from .regression import regression_answers  # importing scikit-learn takes a second
-
-        regression = {"regression": regression_answers(plan, options.measured)}
     settings = {key: str(value) for key, value in vars(options).items() if key != "output"}
     return {
         **plan.answers(),
-        "table": [{key: row[key] for key in COLUMNS} for row in table],
+        "table": [{key: row[key] for key in _COLUMNS} for row in table],
         "assumptions": list(plan.assumptions()),
-        **regression,
         "settings": settings,
         "origin": describe_origin(),
     }
 
 
+def read_plan(options: PlanOptions) -> Plan:
+    """Return the plan of the job that the options name."""
+    cluster = read_toml(options.cluster, ClusterConfig, SHIPPED / "clusters")
+    run, text = read_job(options)
+    gpus = options.gpus or cluster.total_gpus
+    return Plan(cluster, run, gpus, text, options.lanes_per_gpu)
+
+
 def read_job(options: PlanOptions) -> tuple[RunConfig, TextSize]:
     """Return the run that the options name, with the vocabulary of its corpus, and its text."""
     word = options.model
-    if word.isdecimal() and len(word) <= MOST_DIGITS:
+    if word.isdecimal() and len(word) <= _MOST_DIGITS:
         run = load_config(SHIPPED / "paper_4096.toml")
         parallel = replace(run.parallel, flat=True, shares="measured")
         run = replace(run, model=replace(run.model, hidden_size=int(word)), parallel=parallel)
@@ -112,15 +110,9 @@ def lines(result: dict[str, Any]) -> list[str]:
         "time": f"{result['hours']:.1f} h for {result['steps']:,.0f} steps, {pauses}",
         "cost": f"{result['gpu_hours']:,.1f} GPU hours"
         + (f", {dollars:,.0f} dollars" if dollars else ""),
-        **{group["device"]: group_line(group) for group in result["groups"]},
+        **{group["device"]: _group_line(group) for group in result["groups"]},
         "largest batch": f"{result['largest_lanes']:,} lanes",
     }
-    regression = result.get("regression", {"kinds": {}})
-    for kind, facts in regression["kinds"].items():
-        error = f"leave-one-out error {facts['mean_absolute_percentage_error']:.0%}"
-        named[f"by {kind}"] = f"{facts['step_seconds']:.3f} s per step; {error}"
-    if beyond := regression.get("outside_of_what_was_measured"):
-        named[""] = f"beyond what was measured in {', '.join(beyond)}"
     return [
         f"{result['gpus']} GPUs of {result['cluster']}, {result['lanes']:,} lanes",
         *(f"  {name:<18}{text}" for name, text in named.items()),
@@ -137,7 +129,7 @@ def lines(result: dict[str, Any]) -> list[str]:
     ]
 
 
-def group_line(group: dict[str, Any]) -> str:
+def _group_line(group: dict[str, Any]) -> str:
     """Return the lanes and memory of a kind of GPU, and whether they fit."""
     fits = "" if group["fits"] else ": TOO MANY"
     return (

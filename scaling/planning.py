@@ -12,14 +12,14 @@ from .hardware import ClusterConfig, NodePool
 from .step_time import Synchronisation, step_time
 from .workload import PRECISION_BYTES, MemoryModel, Workload
 
-HOUR = 3600.0
+_HOUR = 3600.0
 HEADROOM = 0.1  # fraction of a GPU's memory to leave free
-FORWARD = 2  # operations per weight and token of a forward pass
-GRADIENT_BYTES = {"none": 4.0, "fp16": 2.0, "bf16": 2.0}  # by parallel.compression
+_FORWARD = 2  # operations per weight and token of a forward pass
+_GRADIENT_BYTES = {"none": 4.0, "fp16": 2.0, "bf16": 2.0}  # by parallel.compression
 # The gates' gradients and the decoder's, measured in experiments/exchange on a CPU: ready from 0.64
 # to 0.99 of backward, two thirds of the computing: 0.35 x 2/3 = f (1 - 1/5).
-OVERLAPPED = Synchronisation(chunks=5, overlap=0.29)
-FLAT = Synchronisation()
+_OVERLAPPED = Synchronisation(chunks=5, overlap=0.29)
+_FLAT = Synchronisation()
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Plan:
         self.lanes = gpus * lanes_per_gpu if lanes_per_gpu else total
         self.rounded_lanes = gpus * -(-self.lanes // gpus)  # if all had as many as the fullest
         self.precision = "bf16" if run.train.precision == "auto" else run.train.precision
-        self.how = exchange_of(run)
+        self.how = _exchange_of(run)
         self.workload = Workload.of(run.model)
         self.memory = MemoryModel(
             model=run.model,
@@ -98,7 +98,7 @@ class Plan:
         """
         weights, node = self.workload.recurrent_weights, pool.node
         speed = node.memory_bytes_per_second or math.inf
-        products = FORWARD * weights * lanes / node.operations_per_second
+        products = _FORWARD * weights * lanes / node.operations_per_second
         return max(weights * PRECISION_BYTES[self.precision] / speed - products, 0.0)
 
     @property
@@ -107,7 +107,7 @@ class Plan:
         total = self.run.evaluate.lanes
         lanes = math.ceil(total / self.gpus)
         pool = min(self.pools, key=lambda pool: pool.node.operations_per_second)
-        operations = FORWARD * self.workload.product_weights * lanes
+        operations = _FORWARD * self.workload.product_weights * lanes
         seconds = operations / pool.node.operations_per_second + self._waiting(pool, lanes)
         return self.text.valid_tokens / total * seconds
 
@@ -125,7 +125,7 @@ class Plan:
         )
         saving = self.checkpoint_bytes / self.cluster.checkpoint_bytes_per_second
         pauses = evaluations * self.evaluation_seconds + checkpoints * saving
-        hours = (self.training_seconds + pauses) / HOUR
+        hours = (self.training_seconds + pauses) / _HOUR
         prices = [pool.node.dollars_per_gpu_hour for pool in self.pools]
         paid = [price * p.gpus for price, p in zip(prices, self.pools, strict=True) if price]
         return {
@@ -139,7 +139,7 @@ class Plan:
             "efficiency": self.efficiency,
             "characters_per_second": self.characters_per_second,
             "steps": self.steps,
-            "training_hours": self.training_seconds / HOUR,
+            "training_hours": self.training_seconds / _HOUR,
             "evaluations": evaluations,
             "evaluation_seconds": self.evaluation_seconds,
             "checkpoints": checkpoints,
@@ -194,16 +194,16 @@ class Plan:
         yield "no failures and no waiting for data"
 
 
-def exchange_of(run: RunConfig) -> Synchronisation:
+def _exchange_of(run: RunConfig) -> Synchronisation:
     """Return how a run exchanges gradients; Adasum as one all-reduce after backward."""
     parallel = run.parallel
-    if parallel.compression not in GRADIENT_BYTES:
-        names = ", ".join(GRADIENT_BYTES)
+    if parallel.compression not in _GRADIENT_BYTES:
+        names = ", ".join(_GRADIENT_BYTES)
         raise InputError(
             f"parallel.compression is {parallel.compression}; the planner knows {names}"
         )
     return replace(
-        FLAT if parallel.flat or parallel.combine == "adasum" else OVERLAPPED,
-        bytes_per_parameter=GRADIENT_BYTES[parallel.compression],
+        _FLAT if parallel.flat or parallel.combine == "adasum" else _OVERLAPPED,
+        bytes_per_parameter=_GRADIENT_BYTES[parallel.compression],
         windows=parallel.windows_per_step,
     )

@@ -93,7 +93,7 @@ def ring_seconds(size: float, ranks: int, bytes_per_second: float) -> float:
     return 2 * (ranks - 1) / ranks * size / bytes_per_second
 
 
-def exposed_seconds(communication: float, computing: float, how: Synchronisation) -> float:
+def _exposed_seconds(communication: float, computing: float, how: Synchronisation) -> float:
     """Return the seconds of an exchange that computing does not hide, per window.
 
     max(C / m, C - f T (1 - 1 / m)): the last of m chunks is ready when backward ends, so at least
@@ -104,7 +104,7 @@ def exposed_seconds(communication: float, computing: float, how: Synchronisation
     return max(communication / m, communication - window) / how.windows
 
 
-def straggling_seconds(computing: float, gpus: int, jitter: float, windows: int = 1) -> float:
+def _straggling_seconds(computing: float, gpus: int, jitter: float, windows: int = 1) -> float:
     """Return by how much the slowest of p GPUs is expected to be late, per window.
 
     sigma T sqrt(2 ln p / k): sqrt(2 ln p) is an upper bound on the expected largest of p normal
@@ -135,7 +135,7 @@ def step_time(
     communication = fabric.all_reduce_seconds(size, gpus, how.chunks)
     return StepTime(
         computing,
-        straggling_seconds(computing, gpus, jitter, how.windows),
+        _straggling_seconds(computing, gpus, jitter, how.windows),
         overhead,
-        exposed_seconds(communication, computing, how),
+        _exposed_seconds(communication, computing, how),
     )

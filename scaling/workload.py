@@ -11,16 +11,16 @@ from model.errors import InputError
 from model.layers.config import ModelConfig
 from model.state import DTYPES
 
-FORWARD_AND_BACKWARD = 6  # operations per weight and token: 2 forward, 4 backward
+_FORWARD_AND_BACKWARD = 6  # operations per weight and token: 2 forward, 4 backward
 FP32 = 4  # bytes
 PRECISION_BYTES = {precision: dtype.itemsize for precision, dtype in DTYPES.items()}
-OPTIMIZER_BYTES = 8  # Adam's two moments in fp32, for each parameter
+_OPTIMIZER_BYTES = 8  # Adam's two moments in fp32, for each parameter
 # Values per unit, lane and byte in the products' dtype. Forward: h, W_mh h, four gates; backward:
 # five for dx, one each for d(W_mh h) and m, and the gradient of h from the decoder. c is in fp32.
-IN_PRODUCT_DTYPE = 6 + 7 + 1
-IN_FP32 = 1
+_IN_PRODUCT_DTYPE = 6 + 7 + 1
+_IN_FP32 = 1
 OF_GRAPHS = 2  # in the products' dtype: h and its gradient once more, since a graph has its own
-RUNTIME_BYTES = 0.5e9  # CUDA's context and kernels, declared
+_RUNTIME_BYTES = 0.5e9  # CUDA's context and kernels, declared
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Workload:
         This counts what the published code computes: it projects every token's input. Our code
         looks tokens up in a table, which saves 1.5 % at 4,096 units.
         """
-        return FORWARD_AND_BACKWARD * self.product_weights
+        return _FORWARD_AND_BACKWARD * self.product_weights
 
     def computing_seconds(self, tokens: float, operations_per_second: float) -> float:
         """Return the seconds of forward and backward over so many tokens at a sustained rate."""
@@ -101,7 +101,7 @@ class MemoryModel:
     def bytes_per_lane(self) -> float:
         """Bytes of a lane's activations over the window."""
         H, s = self.model.hidden_size, PRECISION_BYTES[self.precision]
-        units = H * ((IN_PRODUCT_DTYPE + OF_GRAPHS) * s + IN_FP32 * FP32)
+        units = H * ((_IN_PRODUCT_DTYPE + OF_GRAPHS) * s + _IN_FP32 * FP32)
         return self.window * (units + self.model.resolved_vocabulary_size * s)  # of the table
 
     def needed(self, lanes: int) -> Memory:
@@ -113,11 +113,11 @@ class MemoryModel:
         return Memory(
             weights=P * (FP32 + s + normed),
             gradients=P * FP32 + (16 * H * H if exchanged else 0),  # joined of the four gates'
-            optimizer=P * OPTIMIZER_BYTES,
+            optimizer=P * _OPTIMIZER_BYTES,
             passing=P * max(s + normed, FP32),  # the latter a root of the second moments
             exchange=P * self.gradient_bytes if self.gradient_bytes < FP32 else 0,
             activations=self.bytes_per_lane * -(-lanes // self.lane_groups),
-            runtime=RUNTIME_BYTES,
+            runtime=_RUNTIME_BYTES,
         )
 
     def largest_lanes(self, memory_bytes: float, headroom: float) -> int:

@@ -9,9 +9,9 @@ from typing import Any
 
 import command
 
-from scaling.benchmark.busy import BusyOptions, measure_busy
-from scaling.benchmark.recurrence import RecurrenceOptions, measure_recurrence
-from scaling.benchmark.step import StepOptions, measure_step
+from experiments.speed.benchmark.busy import BusyOptions, measure_busy
+from experiments.speed.benchmark.recurrence import RecurrenceOptions, measure_recurrence
+from experiments.speed.benchmark.step import StepOptions, measure_step
 
 KINDS = {"recurrence": RecurrenceOptions, "step": StepOptions, "busy": BusyOptions}
 

@@ -20,8 +20,8 @@ from model.bounds import Argument
 class Options:
     """Download published data: sst, imdb, or a category of Amazon reviews.
 
-    A download that was cut off continues where it stopped. A file that you saved by hand, under
-    the name that an error message gives, is checked and used.
+    An interrupted download starts over. A file that you saved by hand, under the name that an error
+    message gives, is checked and used.
     """
 
     name: Annotated[str, Argument(positional=True, metavar="NAME")]

@@ -26,7 +26,7 @@ failed=0
 import sys
 try:
     import pytest, torch, torch.utils.tensorboard
-    import main, tests.gpu.test_gpu, scaling.benchmark.step
+    import main, tests.gpu.test_gpu, experiments.speed.benchmark.step
 except ImportError as error:
     sys.exit(f"error: {error}; first: python3 -m pip install -r requirements-dev.txt")
 if not torch.cuda.is_available():

@@ -37,8 +37,8 @@ def main() -> None:
     from model.errors import InputError
     from model.files.storage import is_taken
     from model.files.weights import save_model
-    from model.published.imports import IMPORTERS
     from model.text.profiles import text_profile
+    from transfer.published.imports import IMPORTERS
 
     # Each layout's models were trained with the profile of its own name.
     profile = text_profile(options.text_profile or options.layout)

@@ -6,6 +6,7 @@ python scripts/plan.py --model configs/paper_4096.toml --cluster configs/cluster
     --lanes-per-gpu 64 --output plan.json
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import command
@@ -15,13 +16,27 @@ from model.commands.program import check_apart, print_and_write
 from scaling.planner import PlanOptions, lines, make_plan
 
 
+@dataclass(frozen=True, kw_only=True)
+class Options(PlanOptions):
+    """Estimate what a training job takes, by the performance model of experiments/scaling."""
+
+    measured: tuple[Path, ...] = ()
+    """Run directories, 5 or more: also predict the step by regression on their steps."""
+
+
 def main() -> None:
-    options = command.parse(PlanOptions, __doc__)
+    options = command.parse(Options, __doc__)
     command.prepare_output(options.output)
     corpus = corpus_files(options.corpus) if options.corpus is not None else []
     check_apart([options.cluster, Path(options.model), *corpus], [options.output])
     result = make_plan(options)
-    print_and_write(lines(result), result, options.output)
+    shown = lines(result)
+    if options.measured:
+        from experiments.scaling import regression  # importing scikit-learn takes a second
+
+        result["regression"] = regression.predict_step(options, options.measured)
+        shown += ["", *regression.lines(result["regression"])]
+    print_and_write(shown, result, options.output)
 
 
 if __name__ == "__main__":

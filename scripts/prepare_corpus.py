@@ -1,9 +1,7 @@
-"""Turn reviews into a corpus: shuffled, split, as bytes or subwords; or join or check some.
+"""Turn reviews into a corpus: shuffled, split, as bytes or subwords; or check one.
 
 python scripts/prepare_corpus.py reviews.jsonl.gz --output data/reviews --split 98,1,1
 python scripts/prepare_corpus.py reviews.jsonl.gz --output data/pieces --tokenizer bpe
-python scripts/prepare_corpus.py films.jsonl --output data/films --split 1,0,0
-python scripts/prepare_corpus.py --join data/reviews data/films --output data/both
 python scripts/prepare_corpus.py --check data/reviews
 """
 
@@ -17,7 +15,6 @@ import command
 
 from data_utils.corpus import check_corpus
 from data_utils.options import TextKey
-from data_utils.preparation.joining import join_corpora
 from data_utils.preparation.preparation import Preparation, prepare_corpus
 from data_utils.preparation.vocabulary import VocabularyConfig
 from model.bounds import Argument, NonNegativeInt
@@ -28,7 +25,7 @@ from model.reading.inputs import TableOptions
 
 @dataclass(frozen=True)
 class Options(TableOptions):
-    """Turn reviews into a corpus: shuffled, split, as bytes or subwords; or join or check some."""
+    """Turn reviews into a corpus: shuffled, split, as bytes or subwords; or check one."""
 
     inputs: Annotated[tuple[str, ...], Argument(positional=True, metavar="INPUT")] = ()
     """JSON lines, a JSON array (.json), CSV, TSV, .xlsx, Parquet, Feather or text, each also as
@@ -39,9 +36,6 @@ class Options(TableOptions):
     """The corpus folder to make; it must not exist."""
     check: Path | None = None
     """Do not prepare; check the files of this corpus folder against its description."""
-    join: tuple[Path, ...] = ()
-    """Do not prepare; join these corpus folders into --output: the train splits of all, shuffled,
-    with valid and test of the first."""
     text_key: TextKey = None
     split: str = "1000,1,1"
     """Proportions of train, valid and test."""
@@ -79,12 +73,8 @@ def main() -> None:
         others = [field.name for field in fields(options) if field.name != "check"]
         command.check_unset(options, others, "is for preparing a corpus, not for --check")
         check(options.check)
-    elif options.output is None or not (options.inputs or options.join):
-        raise InputError(
-            "give input files (or --join FOLDERS) and --output FOLDER, or only --check FOLDER"
-        )
-    elif options.join:
-        join(options, options.output)
+    elif options.output is None or not options.inputs:
+        raise InputError("give input files and --output FOLDER, or only --check FOLDER")
     else:
         prepare(options, options.output)
 
@@ -113,32 +103,15 @@ def prepare(options: Options, output: Path) -> None:
     started = perf_counter()
     workers = options.workers or usable_cores()
     meta = prepare_corpus(options.inputs, output, preparation, workers)
-    print_sizes(meta, output, perf_counter() - started)
-
-
-def join(options: Options, output: Path) -> None:
-    """Join prepared corpora and print the sizes of the new one's splits."""
-    if options.inputs:
-        raise InputError("--join takes only corpus folders; leave out the input files")
-    of_joining = ("join", "output", "seed")
-    others = [field.name for field in fields(options) if field.name not in of_joining]
-    command.check_unset(options, others, "is for preparing a corpus, not for --join")
-    started = perf_counter()
-    meta = join_corpora(options.join, output, options.seed)
-    print_sizes(meta, output, perf_counter() - started)
+    for name, size in meta["splits"].items():
+        print(size_line(name, size))
+    print(f"{output}: {perf_counter() - started:.1f} s")
 
 
 def check(folder: Path) -> None:
     """Check a corpus against its description."""
     for name, size in check_corpus(folder).items():
         print(f"{size_line(name, size)}  as prepared")
-
-
-def print_sizes(meta: Mapping[str, Any], output: Path, seconds: float) -> None:
-    """Print the sizes of a new corpus's splits, and how long it took."""
-    for name, size in meta["splits"].items():
-        print(size_line(name, size))
-    print(f"{output}: {seconds:.1f} s")
 
 
 def size_line(name: str, size: Mapping[str, Any]) -> str:

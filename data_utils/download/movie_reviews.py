@@ -19,7 +19,7 @@ from tqdm import tqdm
 from model.errors import InputError
 from model.files.storage import write_atomically
 
-MEMBER = re.compile(r"aclImdb/(train|test)/(pos|neg|unsup)/(\d{1,9})_(\d{1,9})\.txt")
+_MEMBER = re.compile(r"aclImdb/(train|test)/(pos|neg|unsup)/(\d{1,9})_(\d{1,9})\.txt")
 MAX_REVIEW_BYTES = 1 << 20  # the longest has about 14 kilobytes
 # Reviews in each subset of the published archive.
 SUBSETS = {
@@ -29,7 +29,7 @@ SUBSETS = {
     ("test", "neg"): 12_500,
     ("train", "unsup"): 50_000,
 }
-VALIDATION_EVERY = 10  # one review in ten of train
+_VALIDATION_EVERY = 10  # one review in ten of train
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def convert_movie_reviews(
             f"{archive}: not the published archive, it holds {_counts(counts)} reviews"
         )
     train = [review for review in reviews if review.subset in (("train", "pos"), ("train", "neg"))]
-    cut = len(train) - len(train) // VALIDATION_EVERY
+    cut = len(train) - len(train) // _VALIDATION_EVERY
     files = {
         "train": train,
         "fit": train[:cut],
@@ -84,7 +84,7 @@ def _read_archive(path: Path) -> Iterator[_Review]:
     try:
         with tarfile.open(path, "r|gz") as archive:
             for member in tqdm(archive, desc=path.name, unit=" files", disable=None):
-                match = MEMBER.fullmatch(member.name)
+                match = _MEMBER.fullmatch(member.name)
                 if match is None or not member.isfile():
                     continue  # folders, word counts, lists of addresses
                 if member.size > MAX_REVIEW_BYTES:

@@ -31,9 +31,9 @@ from model.reading.texts import TEXT_KEYS, ReadingReport, accept, key_in, record
 from model.text.profiles import text_profile
 
 BLOCK_BYTES = 8 << 20  # decompressed; encoding a block takes several times as much memory
-READ_BYTES = 1 << 20
+_READ_BYTES = 1 << 20
 MOST_ROWS = 1 << 20  # of a table encoded together; row_ids has 24 bits for them
-PLACE = "\x00place\x00"  # stands for a line's place until an error needs the number
+_PLACE = "\x00place\x00"  # stands for a line's place until an error needs the number
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def cut(input_number: int, source: Input, request: Request) -> Iterator[Block]:
     if reader_of(source, request.documents) == "text lines":
         with source.open() as file:
             warn_of_other_lines(source.location, file.read(READ_AHEAD))
-    if not is_cut_by_lines(source, request):
+    if not _is_cut_by_lines(source, request):
         yield Block(input_number, 0, source)
     elif source.is_plain:
         size = source.stored_bytes or 0
@@ -89,7 +89,7 @@ def cut(input_number: int, source: Input, request: Request) -> Iterator[Block]:
             yield from _cut_stream(input_number, source, file, request.block_bytes)
 
 
-def is_cut_by_lines(source: Input, request: Request) -> bool:
+def _is_cut_by_lines(source: Input, request: Request) -> bool:
     """Return whether an input's records are its lines; a `.json` may be one array."""
     reader = reader_of(source, request.documents)
     if reader != "json":
@@ -119,7 +119,7 @@ def _cut_stream(
 def _read_fully(file: IO[bytes], size: int) -> bytes:
     """Return `size` bytes unless the stream ends: decompressors return fewer at a time."""
     parts: list[bytes] = []
-    while size > 0 and (part := file.read(min(size, READ_BYTES))):
+    while size > 0 and (part := file.read(min(size, _READ_BYTES))):
         parts.append(part)
         size -= len(part)
     return b"".join(parts)
@@ -162,7 +162,7 @@ def _lines(block: Block) -> list[bytes]:
     if len(content) > LONGEST_RECORD:
         for row, line in enumerate(lines):
             if is_too_long(line):
-                raise InputError(f"{PLACE}{row} : {TOO_LONG}")
+                raise InputError(f"{_PLACE}{row} : {TOO_LONG}")
     if block.index == 0:
         lines[0] = lines[0].removeprefix(BYTE_ORDER_MARK)
     return lines[:-1] if not lines[-1] else lines
@@ -185,7 +185,7 @@ def _lines_of_span(block: Block) -> bytes:
 
 def _with_place(message: str, block: Block) -> str:
     """Replace the mark for a row of the block in the message by the number of its line."""
-    before, sign, after = message.partition(PLACE)
+    before, sign, after = message.partition(_PLACE)
     if not sign:
         return message
     row, _, after = after.partition(" ")
@@ -198,7 +198,7 @@ def _newlines(block: Block) -> int:
     assert block.span is not None
     left, count, last = block.span[0], 0, b"\n"
     with block.source.named_errors(), open(block.source.location, "rb") as file:
-        while left > 0 and (part := file.read(min(READ_BYTES, left))):
+        while left > 0 and (part := file.read(min(_READ_BYTES, left))):
             count, left, last = count + part.count(b"\n"), left - len(part), part
     return count + (not last.endswith(b"\n"))
 
@@ -218,7 +218,7 @@ def _encode(rows: Any, loads: Any, slow: Any, request: Request) -> Reviews:
             record = loads(raw)
         except ValueError:  # slow may still read NaN, lone surrogates, broken bytes, single quotes
             record = None
-        if type(record) is not dict and (record := slow(raw, f"{PLACE}{row} ", strict)) is None:
+        if type(record) is not dict and (record := slow(raw, f"{_PLACE}{row} ", strict)) is None:
             continue
         report.records += 1
         if type(record) is Record and record.repaired:
@@ -234,8 +234,8 @@ def _encode(rows: Any, loads: Any, slow: Any, request: Request) -> Reviews:
         text = record[key]
         if type(text) is not str:
             # orjson makes a float of a whole number too large for it
-            exact = record if type(record) is Record else slow(raw, f"{PLACE}{row} ", strict)
-            text = text_of(exact[key], f"{PLACE}{row} ")
+            exact = record if type(record) is Record else slow(raw, f"{_PLACE}{row} ", strict)
+            text = text_of(exact[key], f"{_PLACE}{row} ")
         try:
             if not accept(text, report, strict):
                 continue
@@ -245,7 +245,7 @@ def _encode(rows: Any, loads: Any, slow: Any, request: Request) -> Reviews:
             encoded.append(review)
             accepted_rows.append(row)
         except ValueError as error:
-            raise InputError(f"{PLACE}{row} : {error}; fix the text") from error
+            raise InputError(f"{_PLACE}{row} : {error}; fix the text") from error
     return reviews
 
 
@@ -289,7 +289,7 @@ def _encode_part(records: Iterable[Record], request: Request) -> Reviews:
         reviews.table = table
         return reviews
     except InputError as error:  # of a text: the record knows its place
-        before, sign, after = str(error).partition(PLACE)
+        before, sign, after = str(error).partition(_PLACE)
         _, _, after = after.partition(" ")
         raise InputError(f"{before}{place}{after}" if sign else str(error)) from error
 

@@ -15,10 +15,10 @@ from model.reading.inputs import KINDS, Input, TableOptions, as_input
 
 from ..corpus import is_corpus, is_unfinished_corpus
 
-NOTES = (".part.json", ".source.json")  # next to a file that was downloaded
-TEST_WORDS = {"test", "tests"}  # in the names of files whose texts a model is tested on
-CLASS_FOLDERS = {"pos", "neg", "unsup"}  # of a labelled set with a file for each review
-SHOWN = 5  # names of files in a message
+_NOTES = (".part.json", ".source.json")  # next to a file that an earlier version downloaded
+_TEST_WORDS = {"test", "tests"}  # in the names of files whose texts a model is tested on
+_CLASS_FOLDERS = {"pos", "neg", "unsup"}  # of a labelled set with a file for each review
+_SHOWN = 5  # names of files in a message
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ def expand(arguments: Sequence[str | Path], options: TableOptions | None = None)
     A folder stands for all files of known kinds in it, at any depth, without linked folders; the
     files of a folder or pattern come in the order of their names. Some files are left out, and
     logged: those that this project made (corpora, finished or not, and notes on downloads), those
-    with one of TEST_WORDS in their names, hidden files in a folder, text files outside of its pos/
+    with one of _TEST_WORDS in their names, hidden files in a folder, text files outside of its pos/
     and neg/, and files named before, under any name, whose reviews would be in train and in valid.
     Raises InputError for a name that cannot be read, such as a broken link or a pipe.
     """
@@ -85,7 +85,7 @@ def _of_folder(folder: Path) -> list[Input]:
         name = path.relative_to(folder)
         if any(part.startswith(".") for part in name.parts):
             hidden.append(str(name))
-        elif has_classes and source.kind == ".txt" and path.parent.name not in CLASS_FOLDERS:
+        elif has_classes and source.kind == ".txt" and path.parent.name not in _CLASS_FOLDERS:
             lists.append(str(name))
         else:
             inputs.append(_readable(source))
@@ -127,13 +127,13 @@ def _warn_of_left_out(kind: str, names: Sequence[str], argument: str) -> None:
 
 def _says_test(part: str) -> bool:
     """Return whether a part of a path has a test word: `test-00.csv`, but not `latest.csv`."""
-    return not TEST_WORDS.isdisjoint(re.split("[^a-z]+", part.lower()))
+    return not _TEST_WORDS.isdisjoint(re.split("[^a-z]+", part.lower()))
 
 
 def _some_of(names: Sequence[str]) -> str:
     """Return the first names, and how many more there are."""
-    more = len(names) - SHOWN
-    return ", ".join(names[:SHOWN]) + (f" and {more:,} more" if more > 0 else "")
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _readable(source: Input) -> Input:
@@ -177,4 +177,4 @@ def _not_ours(files: Sequence[Path], argument: str) -> list[Path]:
 
 def _is_ours(path: Path) -> bool:
     unfinished = any(map(is_unfinished_corpus, path.parents))
-    return unfinished or is_corpus(path.parent) or path.name.endswith(NOTES)
+    return unfinished or is_corpus(path.parent) or path.name.endswith(_NOTES)

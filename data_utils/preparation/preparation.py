@@ -56,12 +56,12 @@ from .runs import Run, encode, find_repeats, holds_reviews, total_report
 from .tokenization import TOKENIZED_BYTES, tokenize
 from .vocabulary import TrainText, VocabularyConfig, make_tokenizer
 
-TEXT_FOLDER = "text"  # the text of a corpus that will be encoded with a vocabulary
-TRAINING_LOG = "training.log"  # of the vocabulary's trainer
-WORK_FILES = (
+_TEXT_FOLDER = "text"  # the text of a corpus that will be encoded with a vocabulary
+_TRAINING_LOG = "training.log"  # of the vocabulary's trainer
+_WORK_FILES = (
     *CORPUS_FILES,
     *inside(BLOCK_FOLDER, ("block-*", "source-*.json")),
-    *inside(TEXT_FOLDER, (*CORPUS_FILES, TRAINING_LOG)),
+    *inside(_TEXT_FOLDER, (*CORPUS_FILES, _TRAINING_LOG)),
     *("bucket-*", "request.json", "text/text.json", "tokens/*"),  # of earlier versions
 )
 
@@ -178,13 +178,13 @@ def _prepare(
     tokenizer: Tokenizer = BYTES
     try:
         if not preparation.vocabulary.is_bytes:
-            text = partial / TEXT_FOLDER
+            text = partial / _TEXT_FOLDER
             text.mkdir()
         sizes, reading = _sort(sources, blocks, text, preparation, workers)
         if text != partial:
             train = TrainText(text, sizes["train"]["reviews"], sizes["train"]["bytes"])
             tokenizer = make_tokenizer(
-                preparation.vocabulary, train, preparation.seed, text / TRAINING_LOG
+                preparation.vocabulary, train, preparation.seed, text / _TRAINING_LOG
             )
             stretch_bytes = preparation.pieces.tokenized_bytes
             sizes = tokenize(text, sizes, tokenizer, partial, workers, stretch_bytes)
@@ -197,7 +197,7 @@ def _prepare(
         else:
             remove_folder(partial)
         raise
-    for name in (BLOCK_FOLDER, TEXT_FOLDER):
+    for name in (BLOCK_FOLDER, _TEXT_FOLDER):
         remove_folder(partial / name)  # not later: no rerun could continue from half a folder
     meta = _describe(sources, preparation, tokenizer, sizes, reading)
     write_json(partial / META_FILE, meta)
@@ -222,7 +222,7 @@ def _sort(
     sizes = merge(
         runs,
         text,
-        split_counts(reviews - duplicates, preparation.split),
+        _split_counts(reviews - duplicates, preparation.split),
         shuffled=preparation.shuffle,
         repeats=repeats,
         stretch_bytes=preparation.pieces.sorted_bytes,
@@ -237,8 +237,8 @@ def _open_work_folder(folder: Path) -> None:
         raise InputError(
             f"{folder}: is needed as a work folder, but holds a finished corpus; rename it"
         )
-    recover_folders(folder, WORK_FILES)  # otherwise half a file could end up in the corpus
-    if folder.is_file() or (foreign := foreign_files(folder, WORK_FILES)):
+    recover_folders(folder, _WORK_FILES)  # otherwise half a file could end up in the corpus
+    if folder.is_file() or (foreign := foreign_files(folder, _WORK_FILES)):
         state = f"holds {listed(foreign)}" if folder.is_dir() else "is a file"
         raise InputError(f"{folder}: is needed as a work folder, but {state}; move it away")
     blocks = folder / BLOCK_FOLDER
@@ -296,7 +296,7 @@ def _summary_of_keys(key_counts: Counter[str]) -> str:
     return f"records by the key of their text: {', '.join(counts)}"
 
 
-def split_counts(reviews: int, parts: Sequence[float]) -> list[int]:
+def _split_counts(reviews: int, parts: Sequence[float]) -> list[int]:
     """Divide reviews in proportion, with at least one for every part that is not zero."""
     nonzero = sum(part > 0 for part in parts)
     if reviews < nonzero:

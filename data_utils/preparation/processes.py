@@ -14,7 +14,7 @@ from typing import TypeVar
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
-AHEAD = 2  # queued pieces for each process, besides the current one
+_AHEAD = 2  # queued pieces for each process, besides the current one
 # Spawned, not forked: in a fork of a process with threads, a lock may stay locked for ever.
 CONTEXT = multiprocessing.get_context("spawn")
 
@@ -50,7 +50,7 @@ def map_in_order(
         try:
             for piece in pieces:
                 under_way.append(pool.submit(work, piece))
-                if len(under_way) > workers * AHEAD:
+                if len(under_way) > workers * _AHEAD:
                     yield under_way.popleft().result()
             while under_way:
                 yield under_way.popleft().result()

@@ -23,7 +23,7 @@ from model.reading.texts import ReadingReport
 from .blocks import Block, Request, Reviews, cut, read_block, row_ids
 from .processes import map_in_order
 
-INDEX = np.dtype([("key", "<u8"), ("id", "<u8"), ("end", "<u8"), ("digest", "<u8", 2)])
+_INDEX = np.dtype([("key", "<u8"), ("id", "<u8"), ("end", "<u8"), ("digest", "<u8", 2)])
 REPORT, DATA, ENTRIES = ".json", ".bin", ".index"
 
 
@@ -38,9 +38,9 @@ class Run(NamedTuple):
         return self.base.with_name(self.base.name + suffix)
 
     def entries(self) -> np.ndarray:
-        """Return the index, INDEX [reviews] in the order of the keys."""
+        """Return the index, _INDEX [reviews] in the order of the keys."""
         path = self.path(ENTRIES)
-        return np.memmap(path, INDEX, mode="r") if path.stat().st_size else np.empty(0, INDEX)
+        return np.memmap(path, _INDEX, mode="r") if path.stat().st_size else np.empty(0, _INDEX)
 
 
 def encode(
@@ -56,7 +56,7 @@ def encode(
     blocks = (block for n, source in enumerate(inputs) for block in cut(n, source, request))
     stored = sum(source.stored_bytes or 0 for source in inputs)
     with ProgressBar("reading", unit=" blocks") as progress:
-        work = partial(encode_block, folder=folder, request=request, seed=seed)
+        work = partial(_encode_block, folder=folder, request=request, seed=seed)
         for done in map_in_order(work, blocks, workers if stored > 0 else 1):
             runs += done
             progress.advance(len(done))
@@ -68,7 +68,7 @@ def encode(
     return runs
 
 
-def encode_block(block: Block, folder: Path, request: Request, seed: int | None) -> list[Run]:
+def _encode_block(block: Block, folder: Path, request: Request, seed: int | None) -> list[Run]:
     """Encode a block and write its runs: one, or several if its input cannot be cut by lines."""
     source = block.source
     origin = {
@@ -83,7 +83,7 @@ def encode_block(block: Block, folder: Path, request: Request, seed: int | None)
     runs = []
     for number, reviews in enumerate(read_block(block, request)):
         run, ids = _run(block, folder, number), row_ids(block, block.index + number, reviews.rows)
-        runs.append(write_run(run, reviews, ids, keys_of(ids, seed), request.digests, origin))
+        runs.append(_write_run(run, reviews, ids, _keys_of(ids, seed), request.digests, origin))
     return runs
 
 
@@ -99,7 +99,7 @@ def _finished(run: Run, origin: dict[str, Any]) -> Run | None:
         report = read_json(run.path(REPORT))
     except InputError:  # it is absent
         return None
-    sizes = {DATA: report["bytes"], ENTRIES: report["reviews"] * INDEX.itemsize}
+    sizes = {DATA: report["bytes"], ENTRIES: report["reviews"] * _INDEX.itemsize}
     is_whole = all(
         run.path(suffix).is_file() and run.path(suffix).stat().st_size == size
         for suffix, size in sizes.items()
@@ -109,7 +109,7 @@ def _finished(run: Run, origin: dict[str, Any]) -> Run | None:
     return run._replace(report=report) if is_whole and is_same else None
 
 
-def write_run(
+def _write_run(
     run: Run,
     reviews: Reviews,
     ids: np.ndarray,
@@ -120,7 +120,7 @@ def write_run(
     """Write reviews with their places and keys, uint64 [n] each; return the run with its report."""
     order = np.argsort(keys, kind="stable")
     encoded = [reviews.encoded[i] for i in order.tolist()]
-    index = np.zeros(len(order), INDEX)
+    index = np.zeros(len(order), _INDEX)
     index["key"], index["id"] = keys[order], ids[order]
     index["end"] = np.cumsum(np.fromiter(map(len, encoded), np.uint64, len(encoded)))
     if digests:
@@ -143,18 +143,18 @@ def write_run(
     return run._replace(report=report)
 
 
-def keys_of(ids: np.ndarray, seed: int | None) -> np.ndarray:
+def _keys_of(ids: np.ndarray, seed: int | None) -> np.ndarray:
     """Return the keys that order the corpus, uint64 [n]: the places, or a bijection of them.
 
     The bijection is SplitMix64's finaliser (Steele, Lea and Flood 2014) of place + seeded offset.
     """
     if seed is None:
         return ids
-    z = ids * np.uint64(0x9E3779B97F4A7C15) + splitmix64_finalizer(np.array([seed], np.uint64))
-    return splitmix64_finalizer(z)
+    z = ids * np.uint64(0x9E3779B97F4A7C15) + _splitmix64_finalizer(np.array([seed], np.uint64))
+    return _splitmix64_finalizer(z)
 
 
-def splitmix64_finalizer(z: np.ndarray) -> np.ndarray:
+def _splitmix64_finalizer(z: np.ndarray) -> np.ndarray:
     """Return the finaliser's output for uint64 [n]."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -56,7 +56,7 @@ def tokenize(
         total = sum(len(split.tokens) for split in splits.values())
         progress = stack.enter_context(ProgressBar("encoding", total))
         vocabulary = tokenizer.kind, tokenizer.content
-        encode = partial(encode_stretch, text=text, sizes=sizes, vocabulary=vocabulary)
+        encode = partial(_encode_stretch, text=text, sizes=sizes, vocabulary=vocabulary)
         encoded = map_in_order(encode, stretches, workers)
         for stretch, (content, lengths) in zip(stretches, encoded, strict=True):
             writers[stretch.split].append(content, lengths)
@@ -81,7 +81,7 @@ def _cut(name: str, split: Split, stretch_bytes: int) -> Iterator[Stretch]:
         yield Stretch(name, first, last)
 
 
-def encode_stretch(
+def _encode_stretch(
     stretch: Stretch, *, text: Path, sizes: Mapping[str, Any], vocabulary: tuple[str, bytes]
 ) -> tuple[bytes, np.ndarray]:
     """Return a stretch's tokens, little-endian, and its reviews' lengths in them, int64 [n]."""

@@ -23,10 +23,10 @@ from model.text.tokenizer import BYTES, LARGEST_VOCABULARY, SUBWORD_KINDS, Token
 from ..corpus import META_FILE, map_split
 from .processes import CONTEXT, follow_parent
 
-MODEL_CONFIG = "config.json"
-LARGEST_SAMPLE = 1 << 31  # SentencePiece counts in 32 bits
-SECONDS_BETWEEN_LOOKS = 0.2
-SMALLER_SAMPLE = "run the same command with a smaller --tokenizer-sample: it continues from there"
+_MODEL_CONFIG = "config.json"
+_LARGEST_SAMPLE = 1 << 31  # SentencePiece counts in 32 bits
+_SECONDS_BETWEEN_LOOKS = 0.2
+_SMALLER_SAMPLE = "run the same command with a smaller --tokenizer-sample: it continues from there"
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class VocabularyConfig:
         if self.is_bytes:
             return
         if not self.is_trained:
-            borrowed_tokenizer(Path(self.tokenizer))
+            _borrowed_tokenizer(Path(self.tokenizer))
             return
         sentencepiece()
         if not SMALLEST_VOCABULARY <= self.size <= LARGEST_VOCABULARY:
@@ -54,10 +54,10 @@ class VocabularyConfig:
                 f"--vocabulary-size {self.size}: it must be between {SMALLEST_VOCABULARY} (every "
                 f"byte has a token) and {LARGEST_VOCABULARY}"
             )
-        if not 0 < self.sample_bytes <= LARGEST_SAMPLE:
+        if not 0 < self.sample_bytes <= _LARGEST_SAMPLE:
             raise InputError(
                 f"--tokenizer-sample {self.sample_bytes}: it must be between 1 and "
-                f"{LARGEST_SAMPLE} bytes"
+                f"{_LARGEST_SAMPLE} bytes"
             )
 
     @property
@@ -86,8 +86,8 @@ def make_tokenizer(
 ) -> Tokenizer:
     """Train or load the vocabulary; log_file is for the trainer's output."""
     if not config.is_trained:
-        return borrowed_tokenizer(Path(config.tokenizer))
-    reviews = sample_reviews(text.map(), config.sample_bytes, seed)
+        return _borrowed_tokenizer(Path(config.tokenizer))
+    reviews = _sample_reviews(text.map(), config.sample_bytes, seed)
     log.info(
         "training a %s vocabulary of %s on %s reviews of the train split",
         config.tokenizer,
@@ -97,9 +97,9 @@ def make_tokenizer(
     return SubwordTokenizer(config.tokenizer, _train_in_process(config, text, reviews, log_file))
 
 
-def borrowed_tokenizer(folder: Path) -> Tokenizer:
+def _borrowed_tokenizer(folder: Path) -> Tokenizer:
     """Return the tokenizer of a corpus, a model or a run; InputError if there is none."""
-    for path in (folder / META_FILE, folder / MODEL_CONFIG, folder / "model" / MODEL_CONFIG):
+    for path in (folder / META_FILE, folder / _MODEL_CONFIG, folder / "model" / _MODEL_CONFIG):
         if path.is_file():
             tokenizer = load_tokenizer(path.parent, read_json(path), path)
             if tokenizer.kind == BYTES.kind:
@@ -113,7 +113,7 @@ def borrowed_tokenizer(folder: Path) -> Tokenizer:
     )
 
 
-def sample_reviews(split: Split, most_bytes: int, seed: int) -> np.ndarray:
+def _sample_reviews(split: Split, most_bytes: int, seed: int) -> np.ndarray:
     """Choose reviews from all over a split: int64, rising, at most `most_bytes` in total.
 
     The split is cut into as many equal stretches as reviews are likely to fit, and one is drawn
@@ -149,13 +149,13 @@ def _train_in_process(
     sender.close()  # so that the end of the process is seen here
     try:
         with tqdm(desc="vocabulary", bar_format="{desc} {elapsed}{postfix}", disable=None) as bar:
-            while not receiver.poll(SECONDS_BETWEEN_LOOKS):
+            while not receiver.poll(_SECONDS_BETWEEN_LOOKS):
                 bar.set_postfix_str(_last_line(log_file))
         answer: bytes | InputError | OSError = receiver.recv()
     except EOFError as error:
         raise ChildProcessError(
             "the process that trained the vocabulary was killed, perhaps because memory ran out; "
-            f"{SMALLER_SAMPLE}"
+            f"{_SMALLER_SAMPLE}"
         ) from error
     finally:
         process.terminate()
@@ -184,7 +184,7 @@ def _train(
     except (InputError, OSError) as error:
         answer.send(error)
     except MemoryError:
-        answer.send(ChildProcessError(f"too little memory for the vocabulary; {SMALLER_SAMPLE}"))
+        answer.send(ChildProcessError(f"too little memory for the vocabulary; {_SMALLER_SAMPLE}"))
 
 
 def _last_line(log_file: Path) -> str:

@@ -21,11 +21,11 @@ import torch
 from configs import command
 from data_utils.labelled import read_labelled_sets
 from data_utils.provenance import describe_origin
+from experiments.speed.benchmark.timing import interleave
 from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.files.storage import write_json
 from model.layers.config import ModelConfig
 from model.layers.language_model import LanguageModel, build_model
-from scaling.benchmark.timing import interleave
 
 RESULT = Path(__file__).resolve().parent / "results" / "precisions.json"
 PRECISIONS = ("fp32", "bf16", "int8")

@@ -11,9 +11,9 @@ import torch
 
 from data_utils.synthetic import synthetic_reviews
 from tests.house.pages import COMMANDS
-from tests.model.published.layouts import draw, nvidia_language_model
 from tests.support.checkouts import make_checkout, shortened
 from tests.support.runs import ROOT, done, run, run_shell
+from tests.transfer.published.layouts import draw, nvidia_language_model
 
 # In an order in which each finds what it needs.
 SCRIPTS = [
@@ -24,7 +24,7 @@ SCRIPTS = [
     "scripts/import_weights.py", "scripts/benchmark.py", "scripts/plan.py",
 ]  # fmt: skip
 NETWORK = ["scripts/download_data.py"]
-# Run by the tests of the README and of the launch; by a slow one of scaling/benchmark/busy.py.
+# Run by the tests of the README and of the launch; by a slow one of busy.py.
 ELSEWHERE = ("torch.distributed.run", "benchmark.py busy")
 # A script whose examples make nothing for later ones: those on the pages are run there.
 LAST = "scripts/benchmark.py"

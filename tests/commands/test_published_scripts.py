@@ -7,8 +7,13 @@ import torch
 
 from model.files.weights import load_model, save_model
 from model.text.profiles import text_profile
-from tests.model.published.layouts import draw, nvidia_language_model, openai_arrays, write_openai
 from tests.support.runs import assert_refused, done, run
+from tests.transfer.published.layouts import (
+    draw,
+    nvidia_language_model,
+    openai_arrays,
+    write_openai,
+)
 
 
 @pytest.fixture

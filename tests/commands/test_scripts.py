@@ -183,45 +183,14 @@ def test_transfer_refuses_what_is_not_there(work, changes, words):
         ("{work}/train.csv --output {new} --split a,b", "--split a,b"),
         ("{work}/train.csv --output {new} --text-profile x", "profile 'x'"),
         ("{work}/train.csv --output {new} --workers -3", "--workers is -3"),
-        ("--output {new}", "give input files (or --join FOLDERS)"),
+        ("--output {new}", "give input files and --output FOLDER"),
         ("{work}/train.csv --check {work}/corpus", "--check takes neither input files"),
-        ("--join {work}/corpus {work}/corpus", "and --output FOLDER"),
-        ("--join {work}/corpus --output {new}", "--join: give two corpora or more"),
-        (
-            "{work}/train.csv --join {work}/corpus --output {new}",
-            "--join takes only corpus folders",
-        ),
-        (
-            "--join {work}/corpus {work}/corpus --output {new} --strict",
-            "--strict is for preparing a corpus, not for --join",
-        ),
     ],
 )
 def test_prepare_corpus_refuses(work, tmp_path, arguments, said):
     words = arguments.format(work=work, new=tmp_path / "new").split()
     assert_refused(run("scripts/prepare_corpus.py", *words), said)
     assert not list(tmp_path.iterdir())
-
-
-def test_prepare_corpus_joins_two(work, tmp_path):
-    done(run(
-        "scripts/prepare_corpus.py", work / "val.csv", "--output", tmp_path / "other",
-        "--split", "1,0,0",
-    ))  # fmt: skip
-    process = done(run(
-        "scripts/prepare_corpus.py", "--join", work / "corpus", tmp_path / "other",
-        "--output", tmp_path / "both",
-    ))  # fmt: skip
-    sizes = [
-        json.loads((folder / "meta.json").read_text())["splits"]
-        for folder in (work / "corpus", tmp_path / "other", tmp_path / "both")
-    ]
-    assert sizes[0]["test"] == sizes[2]["test"]
-    reviews = sizes[2]["train"]["reviews"]
-    assert f"train  {reviews:>10,} reviews" in process.stdout
-    left_out = sum(size["train"]["reviews"] for size in sizes[:2]) - reviews
-    assert left_out > 0  # of the same reviews, some were held out
-    assert f"{left_out} reviews left out" in process.stderr
 
 
 def test_evaluate_refuses_a_corpus_of_another_profile(work, tmp_path):

@@ -11,9 +11,6 @@ class Site:
     """What is published, how each request in turn is served, and what was asked."""
 
     content: bytes
-    etag: str | None = '"v1"'
-    last_modified: str | None = None
-    resumes: bool = True
     kind: str = "application/octet-stream"
     headers: dict[str, str] = field(default_factory=dict)  # further ones
     statuses: list[int] = field(default_factory=list)  # refuse the next requests so
@@ -21,7 +18,7 @@ class Site:
     claims: int | None = None  # bytes that the answers say they have
     stalls: bool = False  # an answer that is cut does not end, it waits
     asked: list[dict[str, str]] = field(default_factory=list)
-    sent: list[tuple[int, int]] = field(default_factory=list)  # first and last byte + 1
+    sent: list[int] = field(default_factory=list)  # bytes of each answer
     address: str = ""
     over: threading.Event = field(default_factory=threading.Event)
 
@@ -35,45 +32,18 @@ class _Handler(BaseHTTPRequestHandler):
         if site.statuses:
             self.send_error(site.statuses.pop(0))
             return
-        start = self._first_byte()
-        if start >= len(site.content) > 0:
-            self.send_response(416)
-            self.send_header("Content-Range", f"bytes */{len(site.content)}")
-            self.end_headers()
-            return
-        self._send_head(start)
-        end = len(site.content)
-        if site.cuts:
-            end = min(end, start + site.cuts.pop(0))
-        self.wfile.write(site.content[start:end])
-        site.sent.append((start, end))
+        self.send_response(200)
+        self.send_header("Content-Type", site.kind)
+        self.send_header("Content-Length", str(site.claims or len(site.content)))
+        for name, value in site.headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        end = site.cuts.pop(0) if site.cuts else len(site.content)
+        self.wfile.write(site.content[:end])
+        site.sent.append(end)
         if site.stalls and end < len(site.content):
             self.wfile.flush()
             site.over.wait(20)
-
-    def _first_byte(self) -> int:
-        asked = self.headers.get("Range")
-        version = self.headers.get("If-Range")
-        fresh = version in (None, self.site.etag, self.site.last_modified)
-        if asked is None or not self.site.resumes or not fresh:
-            return 0
-        return int(asked.removeprefix("bytes=").removesuffix("-"))
-
-    def _send_head(self, start: int) -> None:
-        site = self.site
-        size = len(site.content)
-        self.send_response(206 if start else 200)
-        self.send_header("Content-Type", site.kind)
-        self.send_header("Content-Length", str(site.claims or size - start))
-        for name, value in site.headers.items():
-            self.send_header(name, value)
-        if start:
-            self.send_header("Content-Range", f"bytes {start}-{size - 1}/{size}")
-        if site.etag:
-            self.send_header("ETag", site.etag)
-        if site.last_modified:
-            self.send_header("Last-Modified", site.last_modified)
-        self.end_headers()
 
     def log_message(self, *_: object) -> None:
         pass

@@ -6,6 +6,7 @@ import torch
 
 from data_utils.lanes import WindowBatch
 from data_utils.synthetic import synthetic_reviews
+from experiments.speed.benchmark.recurrence import RecurrenceOptions, measure_recurrence
 from model.files.weights import LoadedModel, load_model, save_model
 from model.inference.features import features_in_order
 from model.inference.featurizer import SentimentFeaturizer
@@ -21,7 +22,6 @@ from model.text.profiles import text_profile
 from model.text.split import encode_split
 from model.text.tokenizer import BYTES
 from model.units.unit_traces import read_texts
-from scaling.benchmark.recurrence import RecurrenceOptions, measure_recurrence
 from tests.model.layers.windows import (
     error,
     exact,

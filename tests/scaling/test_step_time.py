@@ -13,7 +13,7 @@ from model.layers.language_model import build_model
 from scaling.step_time import (
     Fabric,
     Synchronisation,
-    exposed_seconds,
+    _exposed_seconds,
     step_time,
 )
 from scaling.workload import Workload
@@ -121,7 +121,7 @@ def simulated(communication, computing, how):
 def test_what_overlap_hides_is_that_of_a_simulated_queue(chunks, overlap, communication):
     how = Synchronisation(chunks=chunks, overlap=overlap)
     expected = simulated(communication, 0.8, how)
-    assert exposed_seconds(communication, 0.8, how) == pytest.approx(expected)
+    assert _exposed_seconds(communication, 0.8, how) == pytest.approx(expected)
 
 
 def test_gpus_wait_for_each_other_only_when_they_synchronize():

@@ -19,12 +19,12 @@ from pyarrow import feather, parquet
 from data_utils.labelled import read_labelled_sets
 from data_utils.preparation.blocks import Request, cut, read_block
 from model.errors import InputError
-from model.published.nvidia import read_nvidia
 from model.reading.compression import zstandard
 from model.reading.inputs import as_input
 from model.reading.stdin import ArrivingLines, ArrivingRecords, kind_of
 from model.reading.texts import ReadingReport, read_texts
 from model.text.profiles import TEXT_PROFILES
+from transfer.published.nvidia import read_nvidia
 
 REQUEST = Request(None, "raw", strict=False, documents=False, digests=False)
 IN_BLOCKS = ("a.jsonl", "a.txt")

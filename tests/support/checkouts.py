@@ -4,8 +4,8 @@ import json
 import re
 
 from data_utils.synthetic import synthetic_reviews
-from tests.model.published.layouts import draw, openai_arrays, write_openai
 from tests.support.runs import ROOT
+from tests.transfer.published.layouts import draw, openai_arrays, write_openai
 
 SHORT_RUN = (
     " --model.hidden_size 8 --data.lanes 4 --data.window 16 --train.steps 2"

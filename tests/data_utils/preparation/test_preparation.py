@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from data_utils.corpus import SPLITS, open_corpus
 from data_utils.preparation import preparation
-from data_utils.preparation.preparation import PieceSizes, Preparation, split_counts
-from data_utils.preparation.runs import keys_of
+from data_utils.preparation.preparation import PieceSizes, Preparation, _split_counts
+from data_utils.preparation.runs import _keys_of
 from data_utils.preparation.vocabulary import VocabularyConfig
 from model.errors import InputError
 from model.reading.inputs import TableOptions
@@ -142,20 +142,20 @@ def test_the_seed_decides_the_order(tmp_path, source):
 
 def test_keys_are_those_of_splitmix64_as_it_is_published():
     """With other keys the same command would make a corpus on which no run could resume."""
-    keys = keys_of(np.arange(1, 4, dtype=np.uint64), seed=0)
+    keys = _keys_of(np.arange(1, 4, dtype=np.uint64), seed=0)
     assert [f"{key:016x}" for key in keys.tolist()] == [
         "e220a8397b1dcdaf",
         "6e789e6aa1b965f4",
         "06c45d188009454f",
     ]
     ids = np.arange(1000, dtype=np.uint64)
-    assert len({*keys_of(ids, 1).tolist(), *keys_of(ids, 2).tolist()}) == 2000
-    assert keys_of(ids, None).tolist() == ids.tolist()
+    assert len({*_keys_of(ids, 1).tolist(), *_keys_of(ids, 2).tolist()}) == 2000
+    assert _keys_of(ids, None).tolist() == ids.tolist()
 
 
 @given(st.integers(3, 500), st.tuples(st.floats(0.5, 1000), st.floats(0, 10), st.floats(0, 10)))
 def test_split_counts_share_out_everything(reviews, parts):
-    counts = split_counts(reviews, parts)
+    counts = _split_counts(reviews, parts)
     assert sum(counts) == reviews
     for count, part in zip(counts, parts, strict=True):
         assert count > 0 or part == 0

@@ -10,7 +10,7 @@ import pytest
 
 from data_utils.preparation.blocks import Reviews
 from data_utils.preparation.merging import stretches
-from data_utils.preparation.runs import Run, _finished, digests_of, find_repeats, write_run
+from data_utils.preparation.runs import Run, _finished, _write_run, digests_of, find_repeats
 from model.reading.texts import ReadingReport
 
 ORIGIN = {"input": ["in.jsonl", 3, 4], "seed": 0, "strict": False}
@@ -25,7 +25,7 @@ def run(tmp_path):
     )
     run = Run(tmp_path / "block", 2, {})
     assert _finished(run, ORIGIN) is None
-    return write_run(run, reviews, np.array([0, 1, 4], np.uint64), KEYS, True, ORIGIN)
+    return _write_run(run, reviews, np.array([0, 1, 4], np.uint64), KEYS, True, ORIGIN)
 
 
 @pytest.mark.parametrize("suffix", [".bin", ".index"])
@@ -53,7 +53,7 @@ def test_a_run_that_was_interrupted_while_it_was_written_anew_is_not_finished(
     monkeypatch.setattr("data_utils.preparation.runs.flush_to_disk", interrupt)
     reviews = Reviews([b"one", b"two", b"three"], [0, 1, 4], ReadingReport(records=5))
     with pytest.raises(KeyboardInterrupt):
-        write_run(run, reviews, np.array([0, 1, 4], np.uint64), KEYS[::-1], True, {"seed": 1})
+        _write_run(run, reviews, np.array([0, 1, 4], np.uint64), KEYS[::-1], True, {"seed": 1})
     assert _finished(run, ORIGIN) is None
 
 
@@ -87,7 +87,7 @@ def write(folder):
         reviews = Reviews(encoded, list(range(len(encoded))), ReadingReport())
         keys = np.array(keys, np.uint64)
         run = Run(folder / f"block-{len(runs)}", 0, {})
-        runs.append(write_run(run, reviews, keys, keys, False, ORIGIN))
+        runs.append(_write_run(run, reviews, keys, keys, False, ORIGIN))
         return runs
 
     return append

@@ -12,12 +12,12 @@ import pytest
 from data_utils.corpus import SPLITS, check_corpus, open_corpus
 from data_utils.preparation import preparation, vocabulary
 from data_utils.preparation.preparation import PieceSizes, Preparation
-from data_utils.preparation.runs import write_run
+from data_utils.preparation.runs import _write_run
 from data_utils.preparation.vocabulary import (
     TrainText,
     VocabularyConfig,
+    _sample_reviews,
     make_tokenizer,
-    sample_reviews,
 )
 from data_utils.synthetic import synthetic_reviews
 from model.errors import InputError
@@ -57,9 +57,9 @@ def test_a_split_whose_reviews_are_all_empty_can_be_read(tmp_path, monkeypatch):
 
     def write_with_an_empty_review(run, reviews, *arguments):
         reviews.encoded[-1] = b""
-        return write_run(run, reviews, *arguments)
+        return _write_run(run, reviews, *arguments)
 
-    monkeypatch.setattr("data_utils.preparation.runs.write_run", write_with_an_empty_review)
+    monkeypatch.setattr("data_utils.preparation.runs._write_run", write_with_an_empty_review)
     path = write_texts(tmp_path / "in.jsonl", [*TEXTS, "the last"])
     config = VocabularyConfig(tokenizer="bpe", size=330, sample_bytes=20_000)
     settings = Preparation(
@@ -202,31 +202,31 @@ def test_impossible_vocabularies_are_refused_at_once(wrong, message):
 def test_a_sample_is_bounded_and_from_all_over():
     split = make_split(np.random.default_rng(0).integers(20, 400, 5000))
     lengths = np.diff(split.offsets)
-    chosen = sample_reviews(split, 50_000, seed=1)
+    chosen = _sample_reviews(split, 50_000, seed=1)
     assert 40_000 < lengths[chosen].sum() <= 50_000
     assert (np.diff(chosen) > 0).all()
     # As many from each tenth of the file as from any other, give or take four standard deviations.
     tenths = np.bincount(chosen // 500, minlength=10)
     assert abs(tenths - len(chosen) / 10).max() < 4 * (len(chosen) / 10) ** 0.5
-    assert chosen.tolist() == sample_reviews(split, 50_000, seed=1).tolist()
-    assert chosen.tolist() != sample_reviews(split, 50_000, seed=2).tolist()
+    assert chosen.tolist() == _sample_reviews(split, 50_000, seed=1).tolist()
+    assert chosen.tolist() != _sample_reviews(split, 50_000, seed=2).tolist()
     for seed in range(20):  # about half of them draw more than fits; the end is not what gives way
-        chosen = sample_reviews(split, 50_000, seed)
+        chosen = _sample_reviews(split, 50_000, seed)
         assert lengths[chosen].sum() <= 50_000
         assert chosen[-1] >= 4900
 
 
 def test_a_sample_of_everything_and_of_nothing():
     split = make_split([30] * 50)
-    assert sample_reviews(split, 1500, seed=0).tolist() == list(range(50))
-    assert len(sample_reviews(split, 1499, seed=0)) == 49
+    assert _sample_reviews(split, 1500, seed=0).tolist() == list(range(50))
+    assert len(_sample_reviews(split, 1499, seed=0)) == 49
     with pytest.raises(InputError, match="too few for one whole review"):
-        sample_reviews(split, 29, seed=0)
+        _sample_reviews(split, 29, seed=0)
 
 
 def test_a_long_review_does_not_use_the_sample_up():
     split = make_split([100_000] + [30] * 1000)
-    assert len(sample_reviews(split, 20_000, seed=0)) > 100
+    assert len(_sample_reviews(split, 20_000, seed=0)) > 100
 
 
 def test_another_vocabulary_next_to_the_corpus_is_named(whole):

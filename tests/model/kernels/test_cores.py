@@ -13,8 +13,8 @@ from model.files.weights import load_model
 from model.kernels import cores, process
 from model.layers.config import ModelConfig
 from model.layers.language_model import LanguageModel, build_model
-from model.published.gates import assemble
 from tests.support.runs import ROOT
+from transfer.published.gates import assemble
 
 CGROUPS = Path("/sys/fs/cgroup")
 

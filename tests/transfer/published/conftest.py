@@ -7,8 +7,8 @@ import torch.nn.functional as F
 
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
-from model.published.imports import FRAME, PLAIN_ENGLISH
-from tests.model.published.layouts import from_model
+from tests.transfer.published.layouts import from_model
+from transfer.published.imports import FRAME, PLAIN_ENGLISH
 
 
 @pytest.fixture(scope="package")

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from data_utils.corpus import SPLITS, check_corpus, open_corpus
-from data_utils.preparation import joining
-from data_utils.preparation.joining import join_corpora
 from data_utils.preparation.preparation import Preparation, prepare_corpus
 from data_utils.preparation.vocabulary import VocabularyConfig
+from experiments.models import join
+from experiments.models.join import join_corpora
 from model.errors import InputError
 from tests.data_utils.splits import reviews_in, write_texts
+from tests.support.runs import ROOT, assert_refused, done, run_shell
 
 
 def prepared(folder, name, texts, **settings):
@@ -31,6 +32,20 @@ def products(tmp_path):
 @pytest.fixture
 def films(tmp_path):
     return prepared(tmp_path, "films", [f"film {i}" for i in range(40)], split=(1, 0, 0))
+
+
+def test_the_fingerprint_of_a_joined_corpus_is_what_it_was(tmp_path):
+    """So a run on a corpus that was joined before resumes on one that is joined today."""
+    texts = [f"product {i} " + "fine " * (i % 5) for i in range(300)]
+    first = prepared(tmp_path, "p", texts, split=(8, 1, 1))
+    second = prepared(
+        tmp_path, "f", [f"film {i} " + "dull " * (i % 3) for i in range(200)], split=(1, 0, 0)
+    )
+    join_corpora([first, second], tmp_path / "both")
+    assert (
+        open_corpus(tmp_path / "both").fingerprint
+        == "82d3d442def50cf9 c7734b8663b8c329 69760077e527d700"
+    )
 
 
 def test_train_is_all_reviews_mixed_and_the_rest_is_the_first_ones(products, films, tmp_path):
@@ -82,7 +97,7 @@ def test_how_many_reviews_are_read_at_once_changes_nothing(
     products, films, tmp_path, monkeypatch, at_once
 ):
     expected = join_corpora([products, films], tmp_path / "expected")
-    monkeypatch.setattr(joining, "REVIEWS_AT_ONCE", at_once)
+    monkeypatch.setattr(join, "_REVIEWS_AT_ONCE", at_once)
     assert join_corpora([products, films], tmp_path / "found") == expected
 
 
@@ -139,9 +154,17 @@ def test_an_interruption_leaves_no_corpus(products, films, tmp_path, monkeypatch
 
     before = sorted(path.name for path in tmp_path.iterdir())
     with monkeypatch.context() as patched:
-        patched.setattr(joining, "_review", interrupted)
+        patched.setattr(join, "_review", interrupted)
         with pytest.raises(KeyboardInterrupt):
             join_corpora([products, films], tmp_path / "both")
     assert sorted(path.name for path in tmp_path.iterdir()) == before
     join_corpora([products, films], tmp_path / "both")
     assert check_corpus(tmp_path / "both")["train"]["reviews"] == 88
+
+
+def test_the_command_prints_the_sizes(products, films, tmp_path):
+    call = f"python -m experiments.models.join {products} {{}} --output {tmp_path / 'both'}"
+    assert_refused(run_shell(call.format(""), cwd=ROOT), "give two corpora or more")
+    process = done(run_shell(call.format(films), cwd=ROOT))
+    assert f"train  {88:>10,} reviews" in process.stdout
+    assert "0 reviews left out" in process.stderr

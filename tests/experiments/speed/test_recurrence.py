@@ -12,10 +12,8 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from model.kernels.amx.products import StreamedProduct, SummedProduct
-from model.kernels.weight_gradients import PRODUCT
-from scaling.benchmark import floor, recurrence, timing
-from scaling.benchmark.contenders import (
+from experiments.speed.benchmark import floor, recurrence, timing
+from experiments.speed.benchmark.contenders import (
     compiled_step,
     from_inputs,
     from_table,
@@ -23,15 +21,17 @@ from scaling.benchmark.contenders import (
     reference,
     training,
 )
-from scaling.benchmark.problem import Problem, Sizes
-from scaling.benchmark.recurrence import (
+from experiments.speed.benchmark.problem import Problem, Sizes
+from experiments.speed.benchmark.recurrence import (
     RecurrenceOptions,
     characters_at_limit,
     least_bytes,
     measure_recurrence,
     saved_bytes,
 )
-from scaling.benchmark.step import BACKWARD, PARTS, REST, spans_of
+from experiments.speed.benchmark.step import BACKWARD, PARTS, REST, spans_of
+from model.kernels.amx.products import StreamedProduct, SummedProduct
+from model.kernels.weight_gradients import PRODUCT
 from tests.model.kernels.amx.emulation import emulate_tiles, take_no_tiles
 from tests.model.kernels.compiled import KERNELS, skip_unless_it_runs
 from tests.support.runs import assert_refused, run

@@ -7,9 +7,9 @@ import pytest
 
 from model.errors import InputError
 from model.inference.features import features_in_order
-from model.published.imports import import_openai
-from tests.model.published.layouts import draw, openai_arrays, write_openai
-from tests.model.published.states import TEXT, assert_same, read
+from tests.transfer.published.layouts import draw, openai_arrays, write_openai
+from tests.transfer.published.states import TEXT, assert_same, read
+from transfer.published.imports import import_openai
 
 
 @pytest.fixture(scope="module")

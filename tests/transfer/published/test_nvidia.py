@@ -2,8 +2,7 @@
 
 import argparse
 import os
-import zipfile
-from collections import OrderedDict
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +11,10 @@ import torch
 
 from model.errors import InputError
 from model.files.weights import load_model, save_model
-from model.published.imports import import_nvidia, order_by_bits
 from model.text.profiles import text_profile
-from tests.model.published.layouts import draw, nvidia_language_model
-from tests.model.published.states import TEXT, assert_same, read
+from tests.transfer.published.layouts import draw, nvidia_language_model
+from tests.transfer.published.states import TEXT, assert_same, read
+from transfer.published.imports import _order_by_bits, import_nvidia
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +84,7 @@ def test_auto_refuses_where_neither_order_reads_english(save, language):
 
 def test_auto_refuses_where_both_orders_read_alike():
     with pytest.raises(InputError, match=r"1\.50 as ifou, 1\.70 as ifuo.*--gate-order"):
-        order_by_bits(Path("weights.pt"), {"ifou": 1.5, "ifuo": 1.7})
+        _order_by_bits(Path("weights.pt"), {"ifou": 1.5, "ifuo": 1.7})
 
 
 def classifier_2018(content):
@@ -252,51 +251,34 @@ class Call:
         return self.function, self.arguments
 
 
-def doubled(times):
-    """A tuple of 2^times parts, of a few bytes in a pickle: it holds the same one twice."""
-    key = ()
-    for _ in range(times):
-        key = (key, key)
-    return key
-
-
 @pytest.mark.parametrize("zipped", [True, False])
 @pytest.mark.parametrize(
-    ("payload", "held"),
+    "payload",
     [
-        pytest.param(Call(os.mkdir, "ran"), r"posix\.mkdir", id="code"),
+        pytest.param(Call(os.mkdir, "ran"), id="code"),
         # Memory without content, of functions that torch's own reader allows.
-        pytest.param(Call(bytearray, 1 << 50), ".*bytearray", id="bytes"),
-        pytest.param(Call(torch.FloatTensor, 1 << 50), ".*FloatTensor", id="a tensor"),
-        # What would take forever to hash.
-        *(
-            pytest.param(
-                Call(OrderedDict, [(key, 1)]), "a tuple of more than 1,000 parts", id=f"{kind} key"
-            )
-            for kind, key in (("nested", doubled(60)), ("long", tuple(range(1000))))
-        ),
-        pytest.param(
-            [torch.zeros(1) for _ in range(1001)], "more than 1,000 tensors", id="tensors"
-        ),
+        pytest.param(Call(bytearray, 1 << 50), id="bytes"),
+        pytest.param(Call(torch.FloatTensor, 1 << 50), id="a tensor"),
     ],
 )
 def test_what_no_model_needs_is_refused_and_not_run(
-    save, language, tmp_path, monkeypatch, zipped, payload, held
+    save, language, tmp_path, monkeypatch, zipped, payload
 ):
     monkeypatch.chdir(tmp_path)
     content = nvidia_language_model(language) | {"payload": payload}
     path = save(content, _use_new_zipfile_serialization=zipped)
-    with pytest.raises(InputError, match=f"refused, it holds {held}") as caught:
+    with pytest.raises(InputError, match="code in it, which was not run; get it again") as caught:
         import_nvidia(path, "ifuo")
     assert not (tmp_path / "ran").exists()
     assert "weights_only" not in str(caught.value)
 
 
-@pytest.mark.parametrize("zipped", [True, False])
-def test_tuples_of_any_plain_size_are_let_pass(save, language, zipped):
-    content = nvidia_language_model(language) | {"payload": [tuple(range(999)), doubled(8)] * 3}
-    path = save(content, _use_new_zipfile_serialization=zipped)
-    assert_same(import_nvidia(path, "ifuo").model, language)
+def test_the_oldest_container_is_refused_with_the_way_round(tmp_path):
+    with tarfile.open(tmp_path / "old.pt", "w") as archive:
+        for part in ("storages", "tensors", "pickle"):
+            archive.addfile(tarfile.TarInfo(part))
+    with pytest.raises(InputError, match=r"older than PyTorch 0\.1\.10.*with a newer PyTorch"):
+        import_nvidia(tmp_path / "old.pt", "ifuo")
 
 
 @pytest.mark.parametrize("zipped", [True, False])
@@ -306,15 +288,4 @@ def test_strides_of_zero_claim_no_memory(save, language, zipped):
     content["encoder"]["encoder"]["weight"] = torch.zeros(1).expand(256, 1 << 26)
     path = save(content, _use_new_zipfile_serialization=zipped)
     with pytest.raises(InputError, match=r"its tensors claim 68,719,\d+,\d+ bytes where the file"):
-        import_nvidia(path, "ifuo")
-
-
-def test_a_compressed_archive_is_refused(save, language):
-    path = save(nvidia_language_model(language))
-    with zipfile.ZipFile(path) as archive:
-        entries = {name: archive.read(name) for name in archive.namelist()}
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, entry in entries.items():
-            archive.writestr(name, entry)
-    with pytest.raises(InputError, match="is compressed"):
         import_nvidia(path, "ifuo")

@@ -1,19 +1,35 @@
-"""Prepared corpora joined into one: the train splits of all, the held-out splits of the first.
+"""Join prepared corpora: the train splits of all, shuffled, with valid and test of the first.
 
-A model that also reads other text is scored on the very reviews that were held out before, so its
-bits per character compare with those of a model that did not.
+python -m experiments.models.join data/reviews data/films --output data/both
+
+A model that also reads other text is scored on the same held-out reviews as before, so its bits
+per character compare with those of a model that did not.
 """
 
 import logging
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from configs import command
+from data_utils.corpus import (
+    CORPUS_FILES,
+    META_FILE,
+    SPLITS,
+    Corpus,
+    offsets_file,
+    open_corpus,
+    tokens_file,
+)
+from data_utils.preparation.merging import SplitWriter
+from data_utils.preparation.preparation import check_seed, new_corpus
+from model.bounds import Argument
 from model.errors import InputError
 from model.files.storage import whole_folder, write_json
 from model.files.tokenizers import check_same_tokenizer, save_tokenizer
@@ -21,14 +37,29 @@ from model.reading.progress import ProgressBar
 from model.text.split import Split
 from model.text.tokenizer import BYTES
 
-from ..corpus import CORPUS_FILES, META_FILE, SPLITS, Corpus, offsets_file, open_corpus, tokens_file
-from .merging import SplitWriter
-from .preparation import check_seed, new_corpus
-
-TRAIN, *HELD_OUT = SPLITS
-REVIEWS_AT_ONCE = 1 << 12  # that are in memory together
+_TRAIN, *_HELD_OUT = SPLITS
+_REVIEWS_AT_ONCE = 1 << 12  # that are in memory together
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Join prepared corpora: all train splits, shuffled, with valid and test of the first."""
+
+    corpora: Annotated[tuple[Path, ...], Argument(positional=True, metavar="CORPUS")]
+    """Corpus folders, two or more, of one text profile and one tokenizer."""
+    output: Path
+    """The corpus folder to make; it must not exist."""
+    seed: int = 0
+    """Seed of the reviews' order."""
+
+
+def main() -> None:
+    options = command.parse(Options, __doc__)
+    meta = join_corpora(options.corpora, options.output, options.seed)
+    for name, size in meta["splits"].items():
+        print(f"{name:<6} {size['reviews']:>10,} reviews {size['bytes']:>14,} bytes")
 
 
 def join_corpora(folders: Sequence[Path], output: Path, seed: int = 0) -> dict[str, Any]:
@@ -54,7 +85,7 @@ def join_corpora(folders: Sequence[Path], output: Path, seed: int = 0) -> dict[s
 def _open_alike(folders: Sequence[Path]) -> list[Corpus]:
     """Open corpora whose tokens and texts have one form."""
     if len(folders) < 2:
-        raise InputError("--join: give two corpora or more (valid and test come from the first)")
+        raise InputError("give two corpora or more (valid and test come from the first)")
     corpora = [open_corpus(folder) for folder in folders]
     first, fingerprints = corpora[0], [corpus.fingerprint for corpus in corpora]
     for place, folder in enumerate(folders):
@@ -75,29 +106,25 @@ def _write_splits(
     corpora: Sequence[Corpus], first: Path, folder: Path, seed: int
 ) -> dict[str, Any]:
     """Write the splits; return their entries for meta.json. first: the first corpus's folder."""
-    copy_held_out(first, folder)
-    order = np.random.default_rng(seed).permutation(_train_reviews(corpora))
-    train = _write_train([corpus.splits[TRAIN] for corpus in corpora], order, folder)
-    return {TRAIN: train, **{name: corpora[0].meta["splits"][name] for name in HELD_OUT}}
-
-
-def copy_held_out(corpus: Path, folder: Path) -> None:
-    for name in HELD_OUT:
+    for name in _HELD_OUT:
         for file in (tokens_file(name), offsets_file(name)):
-            shutil.copyfile(corpus / file, folder / file)
+            shutil.copyfile(first / file, folder / file)
+    order = np.random.default_rng(seed).permutation(_train_reviews(corpora))
+    train = _write_train([corpus.splits[_TRAIN] for corpus in corpora], order, folder)
+    return {_TRAIN: train, **{name: corpora[0].meta["splits"][name] for name in _HELD_OUT}}
 
 
 def _train_reviews(corpora: Sequence[Corpus]) -> np.ndarray:
     """Return the corpus and the place in it of every review to learn from, int64 [reviews, 2]."""
     first, *others = corpora
-    held_out = {review for name in HELD_OUT for review in _reviews(first.splits[name])}
-    places = [np.arange(first.splits[TRAIN].reviews)]
-    for split in (corpus.splits[TRAIN] for corpus in others):
+    held_out = {review for name in _HELD_OUT for review in _reviews(first.splits[name])}
+    places = [np.arange(first.splits[_TRAIN].reviews)]
+    for split in (corpus.splits[_TRAIN] for corpus in others):
         is_new = (review not in held_out for review in _reviews(split))
         places.append(np.flatnonzero(np.fromiter(is_new, bool, split.reviews)))
     numbered = [np.stack([np.full_like(each, n), each], axis=1) for n, each in enumerate(places)]
     order = np.concatenate(numbered)
-    left_out = sum(corpus.splits[TRAIN].reviews for corpus in corpora) - len(order)
+    left_out = sum(corpus.splits[_TRAIN].reviews for corpus in corpora) - len(order)
     log.info("%s reviews left out: they are in valid or test of the first corpus", f"{left_out:,}")
     return order
 
@@ -111,11 +138,11 @@ def _write_train(train: Sequence[Split], order: np.ndarray, folder: Path) -> dic
     """Write the train split in an order, [reviews, 2]; return its entry for meta.json."""
     tokenizer, text_bytes = train[0].tokenizer, 0
     with (
-        SplitWriter(folder, TRAIN, len(order)) as writer,
+        SplitWriter(folder, _TRAIN, len(order)) as writer,
         ProgressBar("joining", len(order), unit="reviews") as progress,
     ):
-        for start in range(0, len(order), REVIEWS_AT_ONCE):
-            places = order[start : start + REVIEWS_AT_ONCE].tolist()
+        for start in range(0, len(order), _REVIEWS_AT_ONCE):
+            places = order[start : start + _REVIEWS_AT_ONCE].tolist()
             reviews = [_review(train[number], place) for number, place in places]
             tokens = np.concatenate(reviews)
             writer.append(tokens.tobytes(), np.array([len(review) for review in reviews]))
@@ -143,3 +170,7 @@ def _describe(corpora: Sequence[Corpus], seed: int, sizes: dict[str, Any]) -> di
         "reading": {name: reading[name] for name in first.meta["reading"]},
         "joined": [corpus.fingerprint for corpus in corpora],
     }
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -10,22 +10,22 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from ..kernels.process import follow_quota
-from ..layers.config import ModelConfig
-from ..layers.language_model import LanguageModel
+from model.kernels.process import follow_quota
+from model.layers.config import ModelConfig
+from model.layers.language_model import LanguageModel
 
 GateOrder = Literal["ifou", "ifuo"]
 GATE_ORDERS: tuple[GateOrder, ...] = get_args(GateOrder)
 OURS: GateOrder = "ifuo"
-GATED = {"w_x", "w_h", "g_x", "g_h", "b"}  # of a layer: what has one block of rows per gate
+_GATED = {"w_x", "w_h", "g_x", "g_h", "b"}  # of a layer: what has one block of rows per gate
 
 
-def reorder(tensors: Mapping[str, Tensor], order: GateOrder) -> dict[str, Tensor]:
+def _reorder(tensors: Mapping[str, Tensor], order: GateOrder) -> dict[str, Tensor]:
     """Bring the gates from `order` into ours."""
     if order == OURS:
         return dict(tensors)
     return {
-        name: _exchange(tensor) if name.split(".")[-1] in GATED else tensor
+        name: _exchange(tensor) if name.split(".")[-1] in _GATED else tensor
         for name, tensor in tensors.items()
     }
 
@@ -47,5 +47,5 @@ def assemble(tensors: Mapping[str, Tensor], order: GateOrder) -> LanguageModel:
     )
     with torch.device("meta"):
         model = LanguageModel(config)
-    model.load_state_dict(reorder(tensors, order), assign=True)
+    model.load_state_dict(_reorder(tensors, order), assign=True)
     return model.eval()

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 import pytest
 
+from experiments.speed.benchmark.busy import BusyOptions, describe_turns, take_turns
 from model.errors import InputError
-from scaling.benchmark.busy import BusyOptions, describe_turns, take_turns
 from tests.support.runs import assert_refused, run
 
 

@@ -7,7 +7,7 @@ is measured on runs that it has not seen: each run is left out once.
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -24,14 +24,14 @@ from sklearn.svm import SVR
 
 from configs.toml_file import load_config
 from model.errors import InputError
+from scaling.planner import PlanOptions, read_plan
+from scaling.planning import Plan
+from scaling.workload import Workload
 from training.runs.rows import read_rows
 
-from .planning import Plan
-from .workload import Workload
-
-FEWEST_RUNS = 5
-MOST_LOGARITHM = 100.0  # of predicted seconds: from similar runs, extrapolation may go anywhere
-RELATIVE_TUBE = 0.01  # of SVR, in natural logarithms of seconds: 1 %
+_FEWEST_RUNS = 5
+_MOST_LOGARITHM = 100.0  # of predicted seconds: from similar runs, extrapolation may go anywhere
+_RELATIVE_TUBE = 0.01  # of SVR, in natural logarithms of seconds: 1 %
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,22 +69,22 @@ class RunRegression:
 
 
 LINEAR = "linear"
-KINDS = (LINEAR, "power law", "svr")  # the latter two on logarithms
+_KINDS = (LINEAR, "power law", "svr")  # the latter two on logarithms
 
 
 def regress(runs: Sequence[MeasuredRun]) -> list[RunRegression]:
     """Fit every kind to the runs; the one with the least error first."""
-    if len(runs) < FEWEST_RUNS:
+    if len(runs) < _FEWEST_RUNS:
         raise InputError(
-            f"{len(runs)} measured runs are too few for a regression; give at least {FEWEST_RUNS}"
+            f"{len(runs)} measured runs are too few for a regression; give at least {_FEWEST_RUNS}"
         )
-    fitted = [fit_kind(kind, runs) for kind in KINDS]
+    fitted = [_fit_kind(kind, runs) for kind in _KINDS]
     return sorted(fitted, key=lambda regression: regression.mean_absolute_percentage_error)
 
 
-def fit_kind(kind: str, runs: Sequence[MeasuredRun]) -> RunRegression:
+def _fit_kind(kind: str, runs: Sequence[MeasuredRun]) -> RunRegression:
     """Fit one kind, and find its error with every run left out once."""
-    estimator = make_estimator(kind)
+    estimator = _make_estimator(kind)
     features = np.array([run.features for run in runs])
     seconds = np.array([run.seconds for run in runs])
     left_out = cross_val_predict(estimator, features, seconds, cv=LeaveOneOut())
@@ -96,35 +96,35 @@ def fit_kind(kind: str, runs: Sequence[MeasuredRun]) -> RunRegression:
     )
 
 
-def make_estimator(kind: str) -> Any:
+def _make_estimator(kind: str) -> Any:
     """Return an unfitted estimator of seconds from the features of runs, [runs, 3].
 
     For their SVR, Li et al. used C from 10 to 100 and radial basis functions.
     """
     if kind == LINEAR:
         return make_pipeline(StandardScaler(), LinearRegression())
-    last = SVR(C=100, epsilon=RELATIVE_TUBE) if kind == "svr" else LinearRegression()
-    steps = make_pipeline(FunctionTransformer(logarithms), StandardScaler(), last)
-    return TransformedTargetRegressor(steps, func=np.log, inverse_func=exponentials)
+    last = SVR(C=100, epsilon=_RELATIVE_TUBE) if kind == "svr" else LinearRegression()
+    steps = make_pipeline(FunctionTransformer(_logarithms), StandardScaler(), last)
+    return TransformedTargetRegressor(steps, func=np.log, inverse_func=_exponentials)
 
 
-def logarithms(features: np.ndarray) -> np.ndarray:
+def _logarithms(features: np.ndarray) -> np.ndarray:
     """Return the logarithms of features [runs, 3]; a rank alone sends 0 bytes, which count as 1."""
     ratio, size, gpus = features.T
     return np.stack([np.log(ratio), np.log1p(size), np.log(gpus)], axis=1)
 
 
-def exponentials(values: np.ndarray) -> np.ndarray:
+def _exponentials(values: np.ndarray) -> np.ndarray:
     """Return the exponentials, clipped so that even huge logarithms give finite ones."""
-    return np.asarray(np.exp(np.clip(values, -MOST_LOGARITHM, MOST_LOGARITHM)))
+    return np.asarray(np.exp(np.clip(values, -_MOST_LOGARITHM, _MOST_LOGARITHM)))
 
 
-def regression_answers(plan: Plan, folders: Sequence[Path]) -> dict[str, Any]:
+def predict_step(options: PlanOptions, folders: Sequence[Path]) -> dict[str, Any]:
     """Return predictions of a planned step from run directories, and their errors on each other.
 
     The runs are assumed to have used the cluster's first kind of GPU.
     """
-    planned = planned_run(plan)
+    planned = planned_run(read_plan(options))
     runs = [measured_run(folder, planned.operations_per_second) for folder in folders]
     kinds = {
         kind.kind: {
@@ -142,6 +142,19 @@ def regression_answers(plan: Plan, folders: Sequence[Path]) -> dict[str, Any]:
         if not min(column) <= value <= max(column)
     ]
     return {"runs": len(runs), "outside_of_what_was_measured": beyond, "kinds": kinds}
+
+
+def lines(prediction: Mapping[str, Any]) -> list[str]:
+    """Return the predictions as lines for people."""
+    beyond = ", ".join(prediction["outside_of_what_was_measured"])
+    return [
+        *(
+            f"  by {kind:<15}{facts['step_seconds']:.3f} s per step; leave-one-out error "
+            f"{facts['mean_absolute_percentage_error']:.0%}"
+            for kind, facts in prediction["kinds"].items()
+        ),
+        *([f"  beyond what was measured in {beyond}"] if beyond else []),
+    ]
 
 
 def planned_run(plan: Plan) -> MeasuredRun:

@@ -5,13 +5,13 @@ import pytest
 
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
-from model.published.imports import (
+from tests.transfer.published.layouts import draw, openai_arrays, write_openai
+from transfer.published.imports import (
     PLAIN_ENGLISH,
-    bits_on_plain_english,
-    gains_differ,
+    _bits_on_plain_english,
+    _gains_differ,
     import_openai,
 )
-from tests.model.published.layouts import draw, openai_arrays, write_openai
 
 
 def with_equal_gains(language):
@@ -29,7 +29,7 @@ def test_equal_gains_are_recognised(tmp_path, folded):
     assert any("11.npy, 12.npy" in warning for warning in different.warnings)
     arrays = openai_arrays(with_equal_gains(language), folded=folded)
     equal = import_openai(write_openai(tmp_path / "b", arrays))
-    assert gains_differ(equal.model) < 1e-5 < gains_differ(different.model)
+    assert _gains_differ(equal.model) < 1e-5 < _gains_differ(different.model)
     assert any("11.npy, 12.npy" in remark for remark in equal.remarks)
     assert not any("11.npy" in warning for warning in equal.warnings)
 
@@ -51,13 +51,13 @@ def test_bits_are_the_mean_over_every_character_but_the_frame(learnt, tmp_path):
         total = np.log2(np.exp(logits).sum(axis=1))
         bits = total[:-1] - logits[np.arange(len(data) - 1), list(data[1:])] / np.log(2)
         costs += list(bits[1:])  # the first is of the frame's space
-    assert bits_on_plain_english(imported.model) == pytest.approx(np.mean(costs), abs=1e-3)
+    assert _bits_on_plain_english(imported.model) == pytest.approx(np.mean(costs), abs=1e-3)
 
 
 def test_a_uniform_model_costs_eight_bits():
     model = build_model(ModelConfig(hidden_size=4, embedding_size=3), seed=0)
     model.decoder.weight.data.zero_()
-    assert bits_on_plain_english(model) == pytest.approx(8)
+    assert _bits_on_plain_english(model) == pytest.approx(8)
     model.layers[0].g_mx.data.zero_()
     model.layers[0].g_mh.data.zero_()
-    assert gains_differ(model) == 0
+    assert _gains_differ(model) == 0

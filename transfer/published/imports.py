@@ -9,18 +9,19 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from ..errors import InputError
-from ..files.weights import check_finite
-from ..inference.scoring import token_costs
-from ..layers.language_model import LanguageModel
+from model.errors import InputError
+from model.files.weights import check_finite
+from model.inference.scoring import token_costs
+from model.layers.language_model import LanguageModel
+
 from .gates import GATE_ORDERS, GateOrder, assemble
 from .nvidia import NvidiaWeights, read_nvidia
 from .openai import read_openai
 
-PLAUSIBLE_BITS = 3.0  # a trained model is below 2; single letters by their frequency cost 4.2
-IDENTITY_TOLERANCE = 1e-3  # relative to the largest gain; the released ones agree to about 1e-5
+_PLAUSIBLE_BITS = 3.0  # a trained model is below 2; single letters by their frequency cost 4.2
+_IDENTITY_TOLERANCE = 1e-3  # relative to the largest gain; the released ones agree to about 1e-5
 FRAME = b"\n "  # both codes put this before a review
-DISTINCT_BITS = 0.3  # by how much one gate order must beat the other
+_DISTINCT_BITS = 0.3  # by how much one gate order must beat the other
 WeightsLayout = Literal["openai", "nvidia"]
 # Our own words, in the style of the reviews that the published models have read. For a big model,
 # passages in one batch take a quarter of the time of one long text.
@@ -52,7 +53,7 @@ def import_openai(folder: Path, gate_order: GateOrder | Literal["auto"] = "auto"
     check_finite(folder, tensors)
     order: GateOrder = "ifou" if gate_order == "auto" else gate_order
     model = assemble(tensors, order)
-    bits = bits_on_plain_english(model)
+    bits = _bits_on_plain_english(model)
     verdicts = [_identity_verdict(model), _bits_verdict(bits)]
     return Imported(
         model,
@@ -86,7 +87,7 @@ def import_nvidia(path: Path, gate_order: GateOrder | Literal["auto"] = "auto") 
             "bits, and whether the weights are plausible could not be checked"
         )
         return Imported(model, provenance, tuple(remarks), (warning,))
-    bits = bits_on_plain_english(model)
+    bits = _bits_on_plain_english(model)
     plausible, text = _bits_verdict(bits)
     if plausible:
         return Imported(model, provenance | _measured(bits), (*remarks, text), ())
@@ -107,20 +108,22 @@ def _find_order(path: Path, weights: NvidiaWeights) -> tuple[GateOrder, str]:
             f"{path}: files with 256 tokens have either gate order, and a file without a decoder "
             "does not show which; give --gate-order ifou or ifuo"
         )
-    bits = {order: bits_on_plain_english(assemble(weights.tensors, order)) for order in GATE_ORDERS}
-    return order_by_bits(path, bits)
+    bits = {
+        order: _bits_on_plain_english(assemble(weights.tensors, order)) for order in GATE_ORDERS
+    }
+    return _order_by_bits(path, bits)
 
 
-def order_by_bits(path: Path, bits: Mapping[GateOrder, float]) -> tuple[GateOrder, str]:
+def _order_by_bits(path: Path, bits: Mapping[GateOrder, float]) -> tuple[GateOrder, str]:
     """Return the better order and a remark; InputError, naming the file, if neither is better."""
     better, worse = sorted(GATE_ORDERS, key=lambda order: bits[order])
     measured = ", ".join(f"{bits[order]:.2f} as {order}" for order in (better, worse))
     # Written so that NaN fails.
-    if not (bits[better] <= PLAUSIBLE_BITS and bits[worse] - bits[better] >= DISTINCT_BITS):
+    if not (bits[better] <= _PLAUSIBLE_BITS and bits[worse] - bits[better] >= _DISTINCT_BITS):
         raise InputError(
             f"{path}: cannot determine the gate order: bits per character on plain English are "
-            f"{measured}; to decide, one must be at most {PLAUSIBLE_BITS:.0f} and at least "
-            f"{DISTINCT_BITS} below the other; give --gate-order ifou or ifuo"
+            f"{measured}; to decide, one must be at most {_PLAUSIBLE_BITS:.0f} and at least "
+            f"{_DISTINCT_BITS} below the other; give --gate-order ifou or ifuo"
         )
     return better, f"bits per character on plain English are {measured}"
 
@@ -138,8 +141,8 @@ def _describe(weights: NvidiaWeights) -> list[str]:
 
 
 def _identity_verdict(model: LanguageModel) -> tuple[bool, str]:
-    apart = gains_differ(model)
-    if apart <= IDENTITY_TOLERANCE:
+    apart = _gains_differ(model)
+    if apart <= _IDENTITY_TOLERANCE:
         return True, "plausible: the gains of wmx and wmh are equal, as in OpenAI's 11.npy, 12.npy"
     return False, (
         f"the gains of wmx and wmh (11.npy, 12.npy) differ by {apart:.2g} of the largest, where "
@@ -148,11 +151,11 @@ def _identity_verdict(model: LanguageModel) -> tuple[bool, str]:
 
 
 def _bits_verdict(bits: float) -> tuple[bool, str]:
-    if bits <= PLAUSIBLE_BITS:
+    if bits <= _PLAUSIBLE_BITS:
         return True, f"plausible: {bits:.2f} bits per character on plain English"
     return False, (
         f"implausible: {bits:.2f} bits per character on plain English, where a trained model is "
-        f"below {PLAUSIBLE_BITS:.0f}: another --gate-order, damaged weights, or a model of "
+        f"below {_PLAUSIBLE_BITS:.0f}: another --gate-order, damaged weights, or a model of "
         "something other than English"
     )
 
@@ -173,7 +176,7 @@ def _measured(bits: float) -> dict[str, float]:
     return {"plain_english_bits_per_character": round(bits, 4)} if math.isfinite(bits) else {}
 
 
-def bits_on_plain_english(model: LanguageModel) -> float:
+def _bits_on_plain_english(model: LanguageModel) -> float:
     """Return bits per character on a few plain sentences, each passage from the zero state."""
     sequences = [np.frombuffer(FRAME + text.encode(), dtype=np.uint8) for text in PLAIN_ENGLISH]
     costs: list[np.ndarray] = []
@@ -182,7 +185,7 @@ def bits_on_plain_english(model: LanguageModel) -> float:
     return float(np.concatenate(costs).mean())
 
 
-def gains_differ(model: LanguageModel) -> float:
+def _gains_differ(model: LanguageModel) -> float:
     """Return how much the gains of w_mx and w_mh differ, relative to the largest.
 
     m is the product of the two, so both gains of a unit get the same gradient; in OpenAI's

@@ -13,6 +13,7 @@ the embedding, and the file holds it once.
 256 tokens are the bytes. 257 are the tokenizer of 2019: token 0 pads, token b + 1 is byte b.
 """
 
+import argparse
 import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,13 +23,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..errors import InputError
-from ..files.weights import LAYOUT, Shape, check_shapes
-from ..layers.config import VOCABULARY_SIZE
-from .tensor_file import load_tensor_file
+from model.errors import InputError
+from model.files.weights import LAYOUT, Shape, check_shapes
+from model.layers.config import VOCABULARY_SIZE
 
-MATRICES = {"w_ih": "x", "w_hh": "h", "w_mih": "mx", "w_mhh": "mh"}  # theirs: ours
-WRAPPERS = ("sd", "lm_encoder")
+_MATRICES = {"w_ih": "x", "w_hh": "h", "w_mih": "mx", "w_mhh": "mh"}  # theirs: ours
+_WRAPPERS = ("sd", "lm_encoder")
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,11 @@ def read_nvidia(path: Path) -> NvidiaWeights:
     """Read a language model, or the one inside a classifier.
 
     Raises InputError for files that are damaged, hold code, or claim more numbers than they hold,
-    for other architectures, and for shapes that do not fit each other. Nothing but tensors and
-    plain containers is loaded.
+    for other architectures, and for shapes that do not fit each other.
     """
     if path.is_dir():
         raise InputError(f"{path}: is a folder; give NVIDIA's .pt file, or say openai")
-    content = load_tensor_file(path)
+    content = _load(path)
     weights, has_classifier = _flatten(path, content)
     has_decoder = "decoder.weight" in weights or "decoder.bias" in weights
     tokens, layers = _check(path, weights, has_decoder)
@@ -72,10 +71,25 @@ def read_nvidia(path: Path) -> NvidiaWeights:
     return NvidiaWeights(_apart(exact), tokens, has_decoder, has_classifier)
 
 
+def _load(path: Path) -> Any:
+    """Read tensors and plain containers onto the CPU; nothing else in a file is run."""
+    # Fine-tuned classifiers carry their command line; a Namespace only holds names.
+    with open(path, "rb") as file, torch.serialization.safe_globals([argparse.Namespace]):
+        try:
+            return torch.load(file, map_location="cpu", weights_only=True)
+        except Exception as error:  # a damaged file can raise anything
+            # Not in torch's words, which advise to run the file's code.
+            raise InputError(
+                f"{path}: not tensors that PyTorch reads safely: damaged, cut short, older than "
+                "PyTorch 0.1.10, or with code in it, which was not run; get it again, or save its "
+                "state dict with a newer PyTorch"
+            ) from error
+
+
 def _flatten(path: Path, content: Any) -> tuple[dict[str, Tensor], bool]:
     """Return the language model's tensors in one mapping, and whether there is a classifier."""
     node, has_classifier = content, False
-    for wrapper in WRAPPERS:
+    for wrapper in _WRAPPERS:
         has_classifier |= isinstance(node, Mapping) and "classifier" in node
         node = node.get(wrapper, node) if isinstance(node, Mapping) else node
     encoder = node.get("encoder") if isinstance(node, Mapping) else None
@@ -173,7 +187,7 @@ def _layer_shapes(prefix: str, width: int, H: int, folded: bool) -> dict[str, Sh
 
 def _convert_layer(weights: Mapping[str, Tensor], theirs: str, ours: str) -> dict[str, Tensor]:
     tensors = {f"{ours}b": weights[f"{theirs}b_ih"].float() + weights[f"{theirs}b_hh"].float()}
-    for name, short in MATRICES.items():
+    for name, short in _MATRICES.items():
         if f"{theirs}{name}" in weights:
             tensors[f"{ours}w_{short}"] = weights[f"{theirs}{name}"]
         else:

@@ -19,17 +19,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import InputError
-from ..files.storage import map_array
-from ..files.weights import LAYOUT, Shape, check_shapes
-from ..layers.config import VOCABULARY_SIZE
+from model.errors import InputError
+from model.files.storage import map_array
+from model.files.weights import LAYOUT, Shape, check_shapes
+from model.layers.config import VOCABULARY_SIZE
 
-NUMBER = re.compile("0|[1-9][0-9]{0,3}")
-FILES = 15  # as published
-FIRST_GAIN = 6  # at least: after embedding, wx, one block of wh, wmx, wmh and b
-AFTER_WH = ("wmx", "wmh", "b", "gx", "gh", "gmx", "gmh", "out_w", "out_b")
-GAINS = {"gx", "gh", "gmx", "gmh"}
-OUR_NAMES = {
+_NUMBER = re.compile("0|[1-9][0-9]{0,3}")
+_FILES = 15  # as published
+_FIRST_GAIN = 6  # at least: after embedding, wx, one block of wh, wmx, wmh and b
+_AFTER_WH = ("wmx", "wmh", "b", "gx", "gh", "gmx", "gmh", "out_w", "out_b")
+_GAINS = {"gx", "gh", "gmx", "gmh"}
+_OUR_NAMES = {
     "embedding": "embedding.weight",
     "wx": "layers.0.w_x",
     "wh": "layers.0.w_h",
@@ -56,7 +56,7 @@ def read_openai(folder: Path) -> dict[str, Tensor]:
     arrays = {path.name: _open(path) for path in files}
     names = _name_files(folder, {name: array.shape for name, array in arrays.items()})
     tensors = {}
-    for name, ours in OUR_NAMES.items():
+    for name, ours in _OUR_NAMES.items():
         parts = [arrays[file] for file, part in names.items() if part == name]
         if parts:
             whole = np.concatenate(parts, axis=-1, dtype=np.float32, casting="same_kind")
@@ -70,7 +70,7 @@ def _numbered_files(folder: Path) -> list[Path]:
         raise InputError(f"{folder}: no such folder; give the one that holds 0.npy, 1.npy, ...")
     files = list(folder.glob("*.npy"))
     for path in files:
-        if not NUMBER.fullmatch(path.stem):
+        if not _NUMBER.fullmatch(path.stem):
             raise InputError(f"{path}: not one of OpenAI's files, 0.npy to 14.npy; move it away")
     if not files:
         raise InputError(f"{folder}: holds no .npy files; expected OpenAI's, 0.npy to 14.npy")
@@ -81,9 +81,9 @@ def _check_none_is_left_out(folder: Path, numbers: list[int]) -> None:
     """Raise InputError if a number below the last is missing, except folded weights' gains."""
     last = numbers[-1]
     missing = sorted(set(range(last)) - set(numbers))
-    gains = list(range(last - 1 - len(GAINS), last - 1))  # which come before the last two files
-    if missing and (missing != gains or missing[0] < FIRST_GAIN):
-        another = f", or, if {last}.npy is another's, move it away" * (last >= FILES)
+    gains = list(range(last - 1 - len(_GAINS), last - 1))  # which come before the last two files
+    if missing and (missing != gains or missing[0] < _FIRST_GAIN):
+        another = f", or, if {last}.npy is another's, move it away" * (last >= _FILES)
         raise InputError(
             f"{folder}: of 0.npy to {last}.npy not there: {_listed(missing)}; get them again"
             f"{another}"
@@ -104,7 +104,7 @@ def _name_files(folder: Path, shapes: dict[str, Shape]) -> dict[str, str]:
     E, H = _sizes(folder, shapes)
     blocks = _count_blocks(folder, shapes, H)
     rest = files[2 + blocks :]
-    tail = [name for name in AFTER_WH if len(rest) != 5 or name not in GAINS]
+    tail = [name for name in _AFTER_WH if len(rest) != 5 or name not in _GAINS]
     if len(rest) != len(tail):
         raise InputError(
             f"{folder}: {len(rest)} files after wh, which is 2.npy to {files[1 + blocks]}, where "
@@ -155,11 +155,11 @@ def _count_blocks(folder: Path, shapes: dict[str, Shape], hidden_size: int) -> i
 def _gaps(files: list[str]) -> str:
     numbers = {int(Path(file).stem) for file in files}
     # At least up to 14: the last files may be the missing ones.
-    last = max(*numbers, FILES - 1)
+    last = max(*numbers, _FILES - 1)
     missing = sorted(set(range(last + 1)) - numbers)
     return f"; of 0.npy to {last}.npy not there: {_listed(missing)}" if missing else ""
 
 
 def _listed(missing: list[int]) -> str:
-    names = [f"{number}.npy" for number in missing[:FILES]]
-    return ", ".join(names + ["..."] * (len(missing) > FILES))
+    names = [f"{number}.npy" for number in missing[:_FILES]]
+    return ", ".join(names + ["..."] * (len(missing) > _FILES))
