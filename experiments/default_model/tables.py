@@ -1,6 +1,7 @@
 """Make the tables of README.md and of the model's card."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from experiments.default_model.sentences.everyday import APART, everyday_sentenc
 from experiments.default_model.study import answers_of, drawn_films
 from experiments.models.tables import bits, sst, task
 from experiments.models.tables import titled as with_alias
-from experiments.tables import kept, markdown, origins, percent, read_result
+from experiments.results import kept, read_result
+from experiments.tables import markdown, origins, percent
 from model.classifiers.classifier import CONFIG_FILE, FOLDER
 from model.files.shipped import ALIASES, SHIPPED_MODELS
 from transfer.intervals import paired_difference, unpacked_answers
@@ -45,6 +47,17 @@ REMARK_HEADS = (
     "everyday remarks, three classes",
     "everyday remarks, three classes, macro-F1",
 )
+VAL = ("sst", "imdb", "everyday", "amazon", "titles", "grammar", "hotel", "restaurant")  # sources
+WITH_NGRAMS = {
+    "bytes": "bytes",
+    "first": "the first pass",
+    "mean": "mean of the first and the second pass",
+    "second": "the second pass",
+    "third": "the third pass",
+    "third_1": "the third pass, another seed",
+    "seeds": "mean of both seeds",
+    "seeds_5": "mean of both seeds in 5 bits, shipped",
+}
 ABOUT = (
     "IMDB's are drawn from its test set. General: fitted to the texts of `default`, which include "
     "SST's and IMDB's train splits. Intervals of 95 % cover the choice of the test texts alone. "
@@ -311,7 +324,7 @@ def failures(method: str) -> str:
     table = markdown(["kind", "label", "text", "positive"], rows)
     if len(sentences) <= SHOWN:
         return table
-    file = f"experiments/default_model/results/{method}.json"
+    file = "experiments/default_model/results.json"
     return f"{table}\n\nAnd {len(sentences) - SHOWN} more, in `{file}`."
 
 
@@ -328,6 +341,76 @@ def texts(selection: str) -> str:
         for source, row in report["train"].items()
     ]
     return markdown(["source", "texts", "characters", "texts in val"], rows)
+
+
+def learning(name: str) -> str:
+    """Return the accuracies on val during a training: the rows with all sources of val."""
+    rows = [
+        [f"{row['step']:,}", *(percent(row[source]["accuracy"]) for source in VAL)]
+        for row in read_result("default_model", name)
+        if "sst" in row
+    ]
+    return markdown(["step", *VAL], rows)
+
+
+def teachers() -> str:
+    """Return the accuracies of the teachers on val."""
+    second, third = (
+        read_result("default_model", name)["teachers"]["val_accuracy"]
+        for name in ("ninth_taught", "ninth_taught_1")
+    )
+    rows = {
+        "the former `stars_1024`, as it was shipped": second["default"],
+        "MiniLM": second["minilm"],
+        "both, which taught the second pass": second["both"],
+        "both and the model after the second pass, which taught the third": third["all"],
+    }
+    return on_val("teachers", rows)
+
+
+def with_ngrams() -> str:
+    """Return the accuracies of the heads on val, each with the n-grams."""
+    return on_val(
+        "model",
+        {
+            title: read_result("default_model", f"with_bag_ninth_{name}")["origin"]["val_accuracy"]
+            for name, title in WITH_NGRAMS.items()
+        },
+    )
+
+
+def on_val(title: str, rows: Mapping[str, Mapping[str, float]]) -> str:
+    """Return accuracies on val, by source."""
+    cells = [[name, *(percent(row[source]) for source in VAL)] for name, row in rows.items()]
+    return markdown([title, *VAL], cells)
+
+
+def targets() -> str:
+    """Return what the default model was to reach, and what it reaches."""
+    ours = read_result("default_model", "stars_1024")
+    small = read_result("default_model", "stars_512")["remarks"]["test"]["sided_accuracy"]
+    remarks, sets = ours["remarks"], ours["sets"]
+    negated = remarks["test"]["kinds"]["negation"]
+    held_out = read_result("models", "bits_stars_1024")["bits_per_character"]
+    three = remarks["own_answers"]["test"]["accuracy"]
+    rows = [
+        ["SST", "87", percent(sets["sst"]["accuracy"])],
+        ["IMDB", "92.7", percent(sets["imdb"]["accuracy"])],
+        ["CR", "88", percent(sets["cr"]["accuracy"])],
+        ["SemEval's tweets", "78", percent(sets["semeval"]["accuracy"])],
+        ["everyday remarks with a side", "80", percent(remarks["test"]["sided_accuracy"])],
+        ["everyday remarks, three classes, by its own answers", "72", percent(three)],
+        [
+            "everyday remarks of negation, with a side",
+            "80",
+            percent(negated["sided_right"] / negated["sided"]),
+        ],
+        [f"{SECONDS}, fp32", "5", f"{ours['processor_seconds_per_thousand']:.2f}"],
+        ["MB", "10", f"{ours['megabytes']:.1f}"],
+        ["bits per character, test split of Amazon's reviews", "", f"{held_out:.3f}"],
+        ["`stars_512`: everyday remarks with a side", "72", percent(small)],
+    ]
+    return markdown(["`default`", "target", "reached"], rows)
 
 
 def models(*names: str) -> str:

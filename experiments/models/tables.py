@@ -6,7 +6,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from experiments.tables import accuracy, kept, markdown, origins, percent, read_result, revision
+from experiments.results import kept, read_result
+from experiments.tables import accuracy, markdown, origins, percent, revision
 from model.files.shipped import ALIASES, CONFIG_FILE, SHIPPED_MODELS, shipped_models
 from model.files.storage import read_json
 from transfer.baselines import BASELINES
@@ -16,6 +17,19 @@ MILLION = 1e6
 NORMAL = 1.96  # standard errors on either side of a 95 % interval
 KEPT = "kept: "  # begins the names of sources in the reports of select_reviews
 SELECTED = ("amazon", "other")  # parts of sources.json that select_reviews chose from
+FILMS = {
+    "imdb_train.jsonl.gz": "films: IMDB's train part, without its labels",
+    "imdb_unlabelled.jsonl.gz": "films: IMDB's unlabelled part",
+}
+THINGS = {
+    "airbnb_mongodb": "lodging (Inside Airbnb, 15 MB at most)",
+    "airbnb_singapore": "lodging, Singapore",
+    "airbnb_albany": "lodging, Albany",
+    "airbnb_isabel": "lodging, an unknown city",
+    "steam_pitt45": "games (Steam)",
+    "womens_clothing": "clothing",
+    "druglib_train": "drugs",
+}
 SELECTIONS = ("selection", "selection_films", "selection_things")
 TOKENS = {"bytes": "bytes", "pieces": "subword tokens"}  # names in results, and on pages
 
@@ -254,6 +268,20 @@ def selection() -> str:
     rows += [[name, f"{n:,}"] for name, n in counts.items() if name.startswith("left out: ")]
     rows.append(["kept", f"{count_kept(counts):,}"])
     return markdown(["reviews", "number"], rows)
+
+
+def other_reviews() -> str:
+    """Return the numbers of reviews of films and other things."""
+    films, things = (read_result("models", f"selection_{part}") for part in ("films", "things"))
+    rows = [
+        [title, f"{selection['reviews'][KEPT + name]:,}"]
+        for selection, titles in ((films, FILMS), (things, THINGS))
+        for name, title in titles.items()
+    ]
+    named = things["titles"]
+    rows.append(["of all of these: with a title", f"{named['with a title']:,}"])
+    rows.append(["whose title names stars", f"{named['whose title names stars']:,}"])
+    return markdown(["new part", "reviews"], rows)
 
 
 def near_copies() -> str:
