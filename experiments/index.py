@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from experiments.default_model.methods import folder_megabytes
 from experiments.models.tables import NORMAL
 from experiments.published_sets import ONE_UNIT, SETS
 from experiments.reproduction.answer import (
@@ -22,12 +23,7 @@ from model.files.storage import read_json
 from transfer.baselines import BASELINES
 
 FOLDED = {"mr": "MR", "cr": "CR", "subj": "SUBJ", "mpqa": "MPQA"}  # sets of ten folds
-SHIPPED = {
-    "stars_1024": ("`default`", "7.5 MB"),
-    "stars_512": ("`default_small`", "2.0 MB"),
-    SUBWORDS: ("", "8.2 MB"),
-    BYTES: ("", "6.0 MB"),
-}
+SHIPPED = {"stars_1024": "`default`", "stars_512": "`default_small`", SUBWORDS: "", BYTES: ""}
 IN_THE_TABLE = {"tfidf": "TF-IDF", "nb": "NB-weighted", "words_and_characters": "with characters"}
 NOTES = """\
 - **Bits per character**: the published value was read off a figure. It was measured on training text, after 38.3 G characters (one epoch of 40 GB
@@ -45,7 +41,8 @@ NOTES = """\
 def models() -> str:
     """Return the shipped models on the first page."""
     rows = []
-    for name, (alias, megabytes) in SHIPPED.items():
+    for name, alias in SHIPPED.items():
+        megabytes = f"{folder_megabytes(SHIPPED_MODELS / name):.1f} MB"
         link = f"[{alias or f'`{name}`'}](model/pretrained/{name}/README.md)"
         if alias:
             result = read_result("default_model", name)

@@ -10,7 +10,8 @@ results.json holds
 - machines: the versions and the hardware of the results, each combination once; in the origin of
   a result, `machine` is its place in this list;
 - results: what tables, figures and commands read, by name;
-- frozen: the numbers in the tables that no code makes any more, by page (see frozen.py).
+- frozen: the numbers in the tables that no code makes any more, by page; tests/support/frozen.py
+  compares them.
 """
 
 import json

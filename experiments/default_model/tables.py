@@ -7,16 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from experiments.default_model.methods import folder_megabytes
 from experiments.default_model.remarks import CLASSES
-from experiments.default_model.sentences.everyday import APART, everyday_sentences
 from experiments.default_model.study import answers_of, drawn_films
-from experiments.models.tables import bits, sst, task
-from experiments.models.tables import titled as with_alias
+from experiments.models.tables import task
 from experiments.results import kept, read_result
 from experiments.tables import markdown, origins, percent
 from model.classifiers.classifier import CONFIG_FILE, FOLDER
-from model.files.shipped import ALIASES, SHIPPED_MODELS
+from model.files.shipped import SHIPPED_MODELS
 from transfer.intervals import paired_difference, unpacked_answers
 from transfer.regression import accuracy_interval
 
@@ -181,12 +178,6 @@ def difference(first: np.ndarray, other: np.ndarray | None) -> str:
         return "-"
     change = paired_difference(first, other)
     return percent(change["lost"], change["lost_interval"])
-
-
-def sided_sentences() -> int:
-    """Return how many of the everyday sentences that count are positive or negative."""
-    labels = [s.label for s in everyday_sentences() if s.kind not in APART]
-    return sum(label in ("positive", "negative") for label in labels)
 
 
 def accuracy(method: str, name: str) -> str:
@@ -411,17 +402,3 @@ def targets() -> str:
         ["`stars_512`: everyday remarks with a side", "72", percent(small)],
     ]
     return markdown(["`default`", "target", "reached"], rows)
-
-
-def models(*names: str) -> str:
-    """Return the shipped models with their size, accuracy on SST and bits per character."""
-    rows = [
-        [
-            f"[{with_alias(name)}](model/pretrained/{name}/README.md)",
-            f"{folder_megabytes(SHIPPED_MODELS / name):.1f} MB",
-            accuracy(name, "sst") if name in ALIASES.values() else sst(name, "all_units"),
-            bits(name),
-        ]
-        for name in names
-    ]
-    return markdown(["model", "size", "SST test, per cent", "bits per character"], rows)

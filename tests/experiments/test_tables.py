@@ -6,12 +6,13 @@ import tomllib
 
 import pytest
 
-from experiments import frozen, results, tables
+from experiments import results, tables
 from experiments.models import tables as shipped
 from experiments.published_sets import SOURCES
 from model.errors import InputError
 from model.files.shipped import SHIPPED_MODELS
 from model.files.storage import read_json
+from tests.support import frozen
 from tests.support.runs import ROOT
 
 PAGES = {path.relative_to(ROOT).as_posix(): path for path in tables.pages()}

@@ -1,6 +1,6 @@
 """Compare the tables that no code makes any more with the results that they were made from.
 
-The pages of closed studies are text. `frozen` in a study's results.json lists the numbers in the
+The pages of closed studies are text. `frozen` in the results.json of a study lists the numbers in the
 tables of such a page, in order: [RESULT#KEYS, VALUE] for what was measured, where revision 7183e653
 has the file RESULT, and the text of the number for everything else (sizes, published values, and
 what was worked out from several results). To change a number on purpose, change both.
