@@ -20,6 +20,10 @@ RATIOS = {
     "from_inputs_to_gemm_floor": "a deeper layer, to products alone",
     "from_inputs_to_library_floor": "a deeper layer, to the libraries' products alone",
 }
+WITH_LIBRARIES = (
+    *("to_gemm_floor", "to_gemm_floor_table", "to_library_floor"),
+    *("to_nn_lstm_flop_adjusted", "from_inputs_to_gemm_floor"),
+)
 OF_TRAINING = ("to_gemm_floor", "to_gemm_floor_table", "to_loop_2018", "to_reference")
 CONTENDERS = {
     "fused": "ours",
@@ -51,28 +55,23 @@ def forward() -> str:
 
 def with_amx() -> str:
     """Return how fast the recurrence is on a processor with Intel AMX, relative to its peers."""
-    ratios = ("to_gemm_floor", "to_gemm_floor_table", "to_library_floor")
-    ratios += ("to_nn_lstm_flop_adjusted", "from_inputs_to_gemm_floor")
     files = {
         f"amx_{kind}_{units}": f"{words}, {title}"
         for kind, words in (("training", "training"), ("inference", "forward only"))
         for units, title in SIZES.items()
     }
-    return recurrence("bf16", files, (*ratios, "from_inputs_to_library_floor"))
+    return recurrence("bf16", files, (*WITH_LIBRARIES, "from_inputs_to_library_floor"))
 
 
 def on_a_gpu() -> str:
     """Return how fast the recurrence is in training on a GPU, relative to its peers."""
-    ratios = ("to_gemm_floor", "to_gemm_floor_table", "to_library_floor")
-    ratios += ("to_nn_lstm_flop_adjusted", "from_inputs_to_gemm_floor")
     files = {f"gpu_recurrence_{units}": f"training, {units:,} units" for units in (4096, 1024)}
-    return recurrence("bf16, 256 lanes of 256 bytes", files, ratios)
+    return recurrence("bf16, 256 lanes of 256 bytes", files, WITH_LIBRARIES)
 
 
 def first_page() -> str:
     """Return the speeds on the page of docs/, without ranges."""
-    ratios = ("to_gemm_floor", "to_gemm_floor_table", "to_loop_2018", "to_nn_lstm_flop_adjusted")
-    ratios += ("to_compile",)
+    ratios = (*OF_TRAINING[:3], "to_nn_lstm_flop_adjusted", "to_compile")
     files = {
         "training_fp32_512": "training, fp32, 512 units",
         "training_fp32_1024": "training, fp32, 1,024 units",
