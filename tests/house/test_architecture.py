@@ -1,7 +1,6 @@
 """Imports run one way: between packages, folders and files."""
 
 import ast
-import re
 import subprocess
 import sys
 from graphlib import CycleError, TopologicalSorter
@@ -206,28 +205,8 @@ def test_a_classifier_needs_neither_scikit_learn_nor_what_else_is_heavy():
     )
 
 
-@pytest.mark.parametrize(
-    ("part", "own", "trunk"),
-    [
-        ("adasum", {"adasum.py"}, {"exchange.py", "closed.py"}),
-        ("flat_?exchange", {"flat.py"}, {"exchange.py"}),
-        ("apex", {"nvidia_apex.py"}, {"optim.py"}),
-        (r"\bshares import", set(), {"run.py"}),
-    ],
-)
-def test_the_plain_path_names_no_optional_part(part, own, trunk):
-    files = [path for name in ("training", "configs") for path in (ROOT / name).rglob("*.py")]
-    naming = {
-        path.name
-        for path in [*files, ROOT / "main.py"]
-        if re.search(part, path.read_text(), re.IGNORECASE)
-    }
-    assert naming == own | trunk
-
-
-def test_no_grab_bags_and_no_pickles():
+def test_nothing_is_pickled():
     for path in SOURCES:
-        assert path.stem not in {"utils", "helpers", "common", "misc"}, path
         assert not {"pickle", "joblib", "dill"} & set(imports_of(path)), path
 
 
