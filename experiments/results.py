@@ -16,13 +16,14 @@ results.json holds
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from model.commands.program import prepare_output
 from model.errors import InputError
-from model.files.storage import read_json, write_atomically
+from model.files.storage import read_json, write_atomically, write_json
 
 EXPERIMENTS = Path(__file__).resolve().parent
 FILE = "results.json"
@@ -37,20 +38,27 @@ class NotMeasured(InputError):
     """A result that is absent."""
 
 
-def kept(study: str, name: str) -> Any | None:
+def find_result(study: str, name: str) -> Any | None:
     """Return a result of a study; None if it is absent."""
-    return kept_at(EXPERIMENTS / study / FOLDER / f"{name}.json")
+    return result_at(EXPERIMENTS / study / FOLDER / f"{name}.json")
 
 
 def read_result(study: str, name: str) -> Any:
     """Return a result of a study; NotMeasured if it is absent."""
-    result = kept(study, name)
+    result = find_result(study, name)
     if result is None:
         raise NotMeasured(f"experiments/{study}/{FILE}: has no result {name}")
     return result
 
 
-def kept_at(path: Path) -> Any | None:
+def write_result(study: str, name: str, content: Mapping[str, Any]) -> None:
+    """Write a new result of a study; it stands for the one in results.json."""
+    path = EXPERIMENTS / study / FOLDER / f"{name}.json"
+    prepare_output(path)
+    write_json(path, content)
+
+
+def result_at(path: Path) -> Any | None:
     """Return the result that a command writes to this file; None if it is absent.
 
     In the results folder of a study, results.json stands for the files that it took over.
@@ -61,12 +69,12 @@ def kept_at(path: Path) -> Any | None:
     if folder is None or folder.parent.parent != EXPERIMENTS:
         return None
     name = path.resolve().relative_to(folder).with_suffix("").as_posix()
-    return _kept_results(folder.parent / FILE).get(name)
+    return _results_in(folder.parent / FILE).get(name)
 
 
 def names(study: str) -> list[str]:
     """Return the names of the results in a study's results.json."""
-    return list(_kept_results(EXPERIMENTS / study / FILE))
+    return list(_results_in(EXPERIMENTS / study / FILE))
 
 
 def collect() -> list[str]:
@@ -120,7 +128,7 @@ def write_study(study: str, whole: dict[str, Any]) -> None:
     text = INNERMOST.sub(_in_one_line, text)
     path = EXPERIMENTS / study / FILE
     write_atomically(path, partial(Path.write_text, data=text + "\n", encoding="utf-8"))
-    _kept_results.cache_clear()
+    _results_in.cache_clear()
 
 
 def _content(path: Path) -> Any:
@@ -130,7 +138,7 @@ def _content(path: Path) -> Any:
 
 
 @cache
-def _kept_results(path: Path) -> dict[str, Any]:
+def _results_in(path: Path) -> dict[str, Any]:
     return read_study(path.parent.name)["results"] if path.is_file() else {}
 
 

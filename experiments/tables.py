@@ -37,7 +37,7 @@ def main() -> None:
         page = filled(text)
         if page != text:
             write_atomically(path, partial(Path.write_text, data=page, encoding="utf-8"))
-            print(f"{path.relative_to(ROOT)}: made anew")
+            print(f"{path.relative_to(ROOT)}: tables updated")
 
 
 def pages() -> list[Path]:

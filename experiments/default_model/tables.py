@@ -10,7 +10,7 @@ import numpy as np
 from experiments.default_model.remarks import CLASSES
 from experiments.default_model.study import answers_of, drawn_films
 from experiments.models.tables import task
-from experiments.results import kept, read_result
+from experiments.results import find_result, read_result
 from experiments.tables import markdown, origins, percent
 from model.classifiers.classifier import CONFIG_FILE, FOLDER
 from model.files.shipped import SHIPPED_MODELS
@@ -67,7 +67,9 @@ SHOWN = 40  # failures that the page lists; the file has all
 
 def results(*more: str) -> dict[str, dict[str, Any]]:
     """Read the results by method, in the order of the table; `more` names others to add."""
-    return {name: result for name in (*NAMES, *more) if (result := kept("default_model", name))}
+    return {
+        name: result for name in (*NAMES, *more) if (result := find_result("default_model", name))
+    }
 
 
 def titled(method: str) -> str:

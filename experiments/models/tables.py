@@ -6,7 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from experiments.results import kept, read_result
+from experiments.results import find_result, read_result
 from experiments.tables import accuracy, markdown, origins, percent, revision
 from model.files.shipped import ALIASES, CONFIG_FILE, SHIPPED_MODELS, shipped_models
 from model.files.storage import read_json
@@ -51,7 +51,7 @@ def with_error(result: Mapping[str, Any]) -> str:
 
 def of_these_weights(name: str, model: str) -> dict[str, Any] | None:
     """Return a kept result that names no model, or None if it is older than the weights."""
-    result = kept("models", name)
+    result = find_result("models", name)
     (*_, last) = history(model)
     return result if result and result["origin"]["date"] >= last["date"] else None
 
@@ -64,7 +64,7 @@ def sst(model: str, row: str) -> str:
 
 def sst_of(model: str) -> dict[str, Any] | None:
     """Return a model's result on SST, or None if none was measured with the shipped weights."""
-    result = kept("reproduction", f"{model}/sst")
+    result = find_result("reproduction", f"{model}/sst")
     return result if result and is_of_the_shipped(result, model.removesuffix("_full")) else None
 
 
@@ -123,7 +123,7 @@ def trainings(provenance: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def rows_of(model: str) -> dict[str, str]:
     """Return the measurements of a model by their names in the table."""
-    neuron = kept("neuron", f"{model}/neuron")
+    neuron = find_result("neuron", f"{model}/neuron")
     memory = of_these_weights(f"memorization_{model}", model)
     rows = {
         "trained on, characters": characters(model),
@@ -160,7 +160,7 @@ def rows_of(model: str) -> dict[str, str]:
 
 def one_unit_rows(model: str) -> dict[str, str]:
     """Return one unit's accuracy on every set; SST's train split decides unit and threshold."""
-    result = kept("reproduction", f"{model}/one_rule")
+    result = find_result("reproduction", f"{model}/one_rule")
     if result is None:
         return {}
     names = {"sst": "SST", "imdb": "IMDB", "cr": "CR", "mr_all": "MR"}
@@ -176,9 +176,9 @@ def one_unit_rows(model: str) -> dict[str, str]:
     return {**rows, "SST test, the unit of largest weight": heaviest_row}
 
 
-def in_both(results: Iterable[Any], told: Callable[[Any], str]) -> str:
+def in_both(results: Iterable[Any], describe: Callable[[Any], str]) -> str:
     """Return the results of the shipped, quantized weights and of the full weights."""
-    return ", ".join(told(result) if result else "not kept" for result in results)
+    return ", ".join(describe(result) if result else "not kept" for result in results)
 
 
 def is_of_the_shipped(result: dict[str, Any], model: str) -> bool:

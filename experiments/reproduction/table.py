@@ -16,7 +16,7 @@ from configs import command
 from data_utils.published_sets.registry import how_to_get
 from experiments.models.tables import begun, characters_of_each, characters_read, given, trainings
 from experiments.published_sets import ONE_UNIT, SETS, Published, PublishedSet, Row
-from experiments.results import kept, kept_at
+from experiments.results import find_result, result_at
 from experiments.tables import markdown, percent, revision
 from model.bounds import Argument
 from model.errors import InputError
@@ -71,7 +71,7 @@ def measured(folder: Path) -> dict[str, Any]:
 
 def with_words(path: Path) -> dict[str, Any] | None:
     """Read a model's result, if there is one; the word baselines are those of all models."""
-    alone = kept_at(path)
+    alone = result_at(path)
     if alone is None:
         return None
     result = {name: value for name, value in alone.items() if name not in BASELINES}
@@ -113,7 +113,7 @@ def differences(*models: str) -> str:
     for model in models:
         for task, result in measured(HERE / "results" / model).items():
             if SETS[task].kind == "classes":
-                again = kept("reproduction", f"{model}_answers/{task}") or {}
+                again = find_result("reproduction", f"{model}_answers/{task}") or {}
                 for row in ("all_units", "one_unit"):
                     answers = {**result, row: again.get(row, result[row])}
                     cells = [

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from configs import command
 from data_utils.provenance import describe_origin
 from experiments.published_sets import SETS, PublishedTask, present
-from experiments.results import kept_at
+from experiments.results import result_at
 from model.files.storage import write_json
 from transfer.baselines import BASELINES, Baseline, baseline_choices
 
@@ -80,7 +80,7 @@ def measure_words(task: PublishedTask, results: Path) -> dict[str, Any]:
 
 def saved_words(results: Path, name: str) -> dict[str, Any] | None:
     """Return the kept result of a task, or None."""
-    return kept_at(path_of(results, name))
+    return result_at(path_of(results, name))
 
 
 def path_of(results: Path, name: str) -> Path:

@@ -14,14 +14,13 @@ MACHINE = {"python": "3.12", "versions": {"torch": "2"}, "hardware": {"cores": 2
 def folder(tmp_path, monkeypatch):
     """A study that has measured two results, and nothing else."""
     monkeypatch.setattr(results, "EXPERIMENTS", tmp_path)
-    results._kept_results.cache_clear()
+    results._results_in.cache_clear()
     for name, revision in (("a", "1"), ("model/b", "2")):
-        path = tmp_path / "speed/results" / f"{name}.json"
-        path.parent.mkdir(parents=True, exist_ok=True)
         origin = {"git_revision": revision, **MACHINE}
-        write_json(path, {"value": 1.5, "rows": [[1, 2], ["a  [b"]], "origin": origin})
+        content = {"value": 1.5, "rows": [[1, 2], ["a  [b"]], "origin": origin}
+        results.write_result("speed", name, content)
     yield tmp_path / "speed"
-    results._kept_results.cache_clear()
+    results._results_in.cache_clear()
 
 
 def test_new_results_are_moved_into_the_file_of_their_study(folder):
@@ -40,9 +39,9 @@ def test_a_new_result_stands_for_the_old_one_and_then_replaces_it(folder):
     results.collect()
     path = folder / "results/a.json"
     write_json(path, {"value": 2.5})
-    assert results.kept_at(path) == {"value": 2.5}
+    assert results.result_at(path) == {"value": 2.5}
     results.collect()
-    assert results.kept_at(path) == results.kept("speed", "a") == {"value": 2.5}
+    assert results.result_at(path) == results.find_result("speed", "a") == {"value": 2.5}
     assert results.read_result("speed", "model/b")["value"] == 1.5
 
 
@@ -53,9 +52,9 @@ def test_rows_of_metrics_are_a_list(folder):
 
 
 def test_what_is_absent_is_none_or_not_measured(folder, tmp_path):
-    assert results.kept("speed", "c") is None
-    assert results.kept("tour", "c") is None
-    assert results.kept_at(tmp_path / "elsewhere/results/c.json") is None
+    assert results.find_result("speed", "c") is None
+    assert results.find_result("tour", "c") is None
+    assert results.result_at(tmp_path / "elsewhere/results/c.json") is None
     with pytest.raises(results.NotMeasured, match=r"speed/results\.json: has no result c"):
         results.read_result("speed", "c")
 
