@@ -14,7 +14,7 @@ from model.kernels.cores import has_instructions, usable_cores
 
 _BF16_INSTRUCTIONS = ("amx_bf16", "avx512_bf16")
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS = "experiments/*/results/*"
+RESULTS = ("experiments/*/results/*", "experiments/*/results.json")
 _PACKAGES = ("torch", "numpy", "scikit-learn", "safetensors")
 
 
@@ -50,7 +50,7 @@ def git_revision(root: Path = ROOT) -> str:
     Changed result files do not count: a measurement writes them, and must not mark itself dirty.
     """
     commit = _git(root, "rev-parse", "--short=12", "HEAD")
-    others = ("--untracked-files=no", "--", ".", f":!{RESULTS}")
+    others = ("--untracked-files=no", "--", ".", *(f":!{files}" for files in RESULTS))
     changes = _git(root, "status", "--porcelain", *others)
     return commit + "-dirty" * bool(changes) if commit else "unknown"
 

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from configs import command
 from experiments.default_model.tables import HERE, SETS
-from experiments.tables import read_result
+from experiments.results import read_result
 from transfer.plots import BLUE, GREY, ORANGE, STYLE, save_png
 
 MODELS = {"stars_1024": BLUE, "stars_512": ORANGE}

@@ -14,10 +14,9 @@ from configs import command
 from data_utils.provenance import describe_origin
 from experiments.default_model.remarks import FILE, own_remarks, read_remarks
 from experiments.default_model.sentences.examples import normalized, read_examples
-from model.files.storage import write_json
+from experiments.results import write_result
 from transfer.intervals import packed_answers
 
-RESULTS = Path(__file__).resolve().parent / "results"
 NEAR = 0.6  # of the words in either sentence
 
 
@@ -41,7 +40,7 @@ def main() -> None:
         near = nearest(remarks.texts, learned) >= NEAR
         result[name] = {"texts": len(near), "near": int(near.sum()), "rows": packed_answers(near)}
         print(f"{name}: {near.sum()} of {len(near)} are near a sentence of the grammar")
-    write_json(RESULTS / "nearness.json", {**result, "origin": describe_origin()})
+    write_result("default_model", "nearness", {**result, "origin": describe_origin()})
 
 
 def nearest(texts: Sequence[str], learned: Iterable[str]) -> np.ndarray:

@@ -1,45 +1,27 @@
 """Judge a method by everyday remarks that another author wrote, by one rule for all methods.
 
-python -m experiments.default_model.remarks --method stars_1024 --data DATA
-
 Each method gives a text a score between 0, negative, and 1, positive. A text is neutral if its
 score is within a band, whose ends are fitted to our own everyday sentences. The texts with a side
 are also judged without the band: positive if the score is above a half, else negative. A method
-that answers neutral is also judged by its own answers. The command adds this to a result that
-experiments.default_model.study wrote before.
+that answers neutral is also judged by its own answers.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from configs import command
-from data_utils.provenance import describe_origin
-from experiments.default_model.methods import METHODS, Answers, Method
+from experiments.default_model.methods import Answers, Method
 from experiments.default_model.sentences.everyday import everyday_sentences
 from model.errors import InputError
-from model.files.storage import read_json, write_json
 from model.reading.records import read_records
 from transfer.intervals import packed_answers
 from transfer.metrics import as_indicators, bootstrap_intervals
 from transfer.regression import accuracy_interval
 
-RESULTS = Path(__file__).resolve().parent / "results"
 FILE = "everyday/test.tsv"
 CLASSES = ("negative", "neutral", "positive")
 NAMES = {"neg": "negative", "neutral": "neutral", "pos": "positive"}  # in the file
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """Add the accuracy on everyday remarks to a model's kept result."""
-
-    method: str
-    """The name of a shipped model."""
-    data: Path
-    """The folder that holds everyday/test.tsv."""
 
 
 class Remarks(NamedTuple):
@@ -59,15 +41,6 @@ class Band(NamedTuple):
     def choose(self, scores: np.ndarray) -> np.ndarray:
         """Return the class of each score, int64 [N]."""
         return np.where(scores < self.low, 0, np.where(scores > self.high, 2, 1))
-
-
-def main() -> None:
-    options = command.parse(Options, __doc__)
-    path = RESULTS / f"{options.method}.json"
-    result = read_json(path)
-    measured = measure_remarks(METHODS["default"](options.method, None), options.data)
-    write_json(path, {**result, "remarks": {**measured, "origin": describe_origin()}})
-    print(summary(measured))
 
 
 def measure_remarks(method: Method, data: Path) -> dict[str, Any]:
@@ -205,7 +178,3 @@ def by_answers(scores: np.ndarray, neutral: np.ndarray, classes: np.ndarray) -> 
 def sides_but_neutral(scores: np.ndarray, neutral: np.ndarray) -> np.ndarray:
     """Return the class of each score, int64 [N], but neutral where that is true."""
     return np.where(neutral, 1, np.where(scores > 0.5, 2, 0))
-
-
-if __name__ == "__main__":
-    command.run(main)

@@ -26,7 +26,7 @@ from experiments.default_model.sentences.examples import (
 )
 from experiments.default_model.sentences.grammar import draw
 from experiments.default_model.train import HEADS_FILE
-from model.bounds import Argument, Fraction, PositiveInt
+from model.bounds import Argument, PositiveInt
 from model.files.storage import write_json
 from model.files.weights import load_model, load_tensors, save_model, save_tensors
 
@@ -58,7 +58,7 @@ class TextOptions:
 
 @dataclass(frozen=True)
 class AverageOptions:
-    """Write a model and its head between two (Wortsman et al. 2022, arXiv 2203.05482)."""
+    """Write the mean of two models and of their heads (Wortsman et al. 2022, arXiv 2203.05482)."""
 
     first: Annotated[Path, Argument(positional=True)]
     """A step's folder of experiments.default_model.train, or what this command wrote."""
@@ -66,8 +66,6 @@ class AverageOptions:
     """Another one, which went on from the first or began from the same weights."""
     output: Path
     """The folder to write."""
-    share: Fraction = 0.5
-    """Of the second."""
 
 
 KINDS = {"texts": TextOptions, "average": AverageOptions}
@@ -126,8 +124,7 @@ def average(options: AverageOptions) -> None:
     first, second = load_model(options.first), load_model(options.second)
     others = second.model.state_dict()
     mean = {
-        name: tensor.lerp(others[name], options.share)
-        for name, tensor in first.model.state_dict().items()
+        name: tensor.lerp(others[name], 0.5) for name, tensor in first.model.state_dict().items()
     }
     first.model.load_state_dict(mean)
     both = {"finetuned_from": dict(second.provenance), "averaged_with": dict(first.provenance)}
@@ -135,7 +132,7 @@ def average(options: AverageOptions) -> None:
     save_model(options.output, first.model, first.profile, provenance, tokenizer=first.tokenizer)
     heads = load_tensors(options.first / HEADS_FILE)
     for name, tensor in load_tensors(options.second / HEADS_FILE).items():
-        heads[name] = heads[name].lerp(tensor, options.share)
+        heads[name] = heads[name].lerp(tensor, 0.5)
     save_tensors(options.output / HEADS_FILE, heads)
 
 

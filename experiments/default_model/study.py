@@ -22,11 +22,10 @@ from experiments.default_model.remarks import measure_remarks, summary
 from experiments.default_model.sentences.everyday import APART, everyday_sentences
 from experiments.default_model.texts import one_line
 from experiments.published_sets import SETS
-from model.files.storage import write_json
+from experiments.results import write_result
 from transfer.intervals import packed_answers, unpacked_answers
 from transfer.regression import accuracy_interval
 
-RESULTS = Path(__file__).resolve().parent / "results"
 FILMS = 2000  # reviews drawn from IMDB's test set, half of them of each label
 SEED = 0  # draws them
 BINS = 15  # of equal width, as in Guo et al. 2017 (arXiv 1706.04599)
@@ -69,7 +68,7 @@ def main() -> None:
     results |= seconds_per_thousand(method.answer, sets["sst"].texts[:TIMED])
     settings = {"films": FILMS, "seed": SEED, "method": method.settings}
     results |= {"config": settings, "origin": describe_origin()}
-    write_json(RESULTS / f"{options.method}.json", results)
+    write_result("default_model", options.method, results)
     for name, row in results["sets"].items():
         print(f"{name}: {row['accuracy']:.4f}, calibration error {row['calibration_error']:.4f}")
     print(summary(results["remarks"]))

@@ -47,6 +47,7 @@ SETTINGS = FinetuningConfig(
     batch_size=64,
     warmup=0.05,
     lm_weight=0.2,  # nats per byte
+    encoder_factor=0.5,
 )
 SAVE_MINUTES = 8.0  # between checkpoints
 ROW_STEPS = 20  # between rows of metrics
@@ -68,8 +69,6 @@ class Options:
     """Continue where the same command was stopped."""
     head_lr: float = 1e-3
     """Peak rate of the head under AdamW; it then falls linearly to zero."""
-    encoder_factor: float = 0.5
-    """The model's rate as a multiple of the head's."""
     evaluations: PositiveInt = 4
     """Number of evaluations on val, at equal distances."""
     seed: int = 0
@@ -93,7 +92,6 @@ def train(options: Options, stop: StopRequest) -> None:
         config = replace(
             SETTINGS,
             head_lr=options.head_lr,
-            encoder_factor=options.encoder_factor,
             seed=options.seed,
             window=max(map(len, task.train)),
         )

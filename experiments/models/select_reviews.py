@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 from typing import Annotated, Any, Literal, get_args
 
 from configs import command
@@ -20,7 +19,7 @@ from data_utils.corpus import open_corpus
 from data_utils.provenance import describe_origin
 from experiments.models.near_copies import reviews_of
 from experiments.models.overlap import HeldOut
-from model.bounds import Argument, Fraction
+from model.bounds import Argument
 from model.commands.program import check_apart
 from model.files.storage import write_atomically, write_json
 from model.reading.records import read_records
@@ -30,7 +29,7 @@ HERE = Path(__file__).resolve().parent
 SEPARATOR = " | "  # between a text and its title
 STARS = re.compile(r"\b(one|two|three|four|five|[1-5])[ -]stars?\b", re.IGNORECASE)
 
-Licences = Literal["allowing", "others", "all"]
+Licences = Literal["allowing", "others"]
 
 # Why the text of a source may not be trained on, by the source's name.
 EXCLUDED = {
@@ -52,15 +51,8 @@ class Options:
     """The file of reviews to write; the report has its name with .report.json."""
     title: Literal["none", "first", "last"] = "none"
     """Position of a review's title: nowhere, before its text, or after it."""
-    marks: bool = False
-    """Write + or - after a text that has stars or a label."""
     most_of_a_category: float | None = None
     """Most megabytes of text of one category, in the order of the files. Default: all."""
-    drop_negative: Fraction = 0.0
-    """Fraction of the reviews with few stars or a negative label to leave out, drawn at random."""
-    licences: Licences = "allowing"
-    """Sources to use, by licence: those that allow shipped weights, the others, or all. Weights
-    trained on the others are for study, not to be shared."""
     held_out_corpora: tuple[Path, ...] = ()
     """Corpora of bytes whose valid and test splits must not occur either."""
 
@@ -107,7 +99,7 @@ def main() -> None:
     def write(path: Path) -> None:
         with path.open("w", encoding="utf-8") as file:
             for review in selected(options, held_out, counts):
-                text = arranged(review, options.title, marks=options.marks)
+                text = arranged(review, options.title)
                 file.write(json.dumps({"text": text}) + "\n")
                 titles["with a title"] += bool(review.title)
                 titles["whose title names stars"] += bool(STARS.search(review.title))
@@ -122,11 +114,9 @@ def main() -> None:
     write_json(report_path, {**report, "origin": describe_origin()})
 
 
-def arranged(review: Review, title: str, *, marks: bool) -> str:
+def arranged(review: Review, title: str) -> str:
     """Return the training text of a review."""
     parts = [review.text]
-    if marks and review.mark:
-        parts.append(review.mark)
     if review.title and title != "none":
         parts.insert(0 if title == "first" else len(parts), review.title)
     return SEPARATOR.join(parts)
@@ -145,17 +135,14 @@ def selected(options: Options, held_out: HeldOut, counts: Counter[str]) -> Itera
     """Yield the reviews to keep; count each one by its source, or by the reason to leave it out."""
     most = math.inf if options.most_of_a_category is None else options.most_of_a_category * 1e6
     taken: Counter[str] = Counter()  # characters by category
-    draws = Random(0)
     for path in options.inputs:
         for record in read_records(path, strict=False):
             review = Review.of(record)
             source = str(record.get("source", path.name))
             category = str(record.get("category", path.name))
-            reason = what_bars(review, source, held_out, options.licences)
+            reason = what_bars(review, source, held_out)
             if reason is None and taken[category] >= most:
                 reason = "more of its category than asked for"
-            if reason is None and review.mark == "-" and draws.random() < options.drop_negative:
-                reason = "fewer negative reviews asked for"
             counts[f"left out: {reason}" if reason else f"kept: {source}"] += 1
             if reason is None:
                 taken[category] += len(review.text)
@@ -165,7 +152,10 @@ def selected(options: Options, held_out: HeldOut, counts: Counter[str]) -> Itera
 def what_bars(
     review: Review, source: str, held_out: HeldOut, licences: Licences = "allowing"
 ) -> str | None:
-    """Return why a review may not be trained on, or None."""
+    """Return why a review may not be used, or None.
+
+    licences: those of its source that allow training on it, or the others.
+    """
     assert licences in get_args(Licences), licences
     if licences == "allowing" and source in EXCLUDED:
         return EXCLUDED[source]

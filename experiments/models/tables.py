@@ -6,7 +6,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from experiments.tables import accuracy, kept, markdown, origins, percent, read_result, revision
+from experiments.results import find_result, read_result
+from experiments.tables import accuracy, markdown, origins, percent, revision
 from model.files.shipped import ALIASES, CONFIG_FILE, SHIPPED_MODELS, shipped_models
 from model.files.storage import read_json
 from transfer.baselines import BASELINES
@@ -16,6 +17,19 @@ MILLION = 1e6
 NORMAL = 1.96  # standard errors on either side of a 95 % interval
 KEPT = "kept: "  # begins the names of sources in the reports of select_reviews
 SELECTED = ("amazon", "other")  # parts of sources.json that select_reviews chose from
+FILMS = {
+    "imdb_train.jsonl.gz": "films: IMDB's train part, without its labels",
+    "imdb_unlabelled.jsonl.gz": "films: IMDB's unlabelled part",
+}
+THINGS = {
+    "airbnb_mongodb": "lodging (Inside Airbnb, 15 MB at most)",
+    "airbnb_singapore": "lodging, Singapore",
+    "airbnb_albany": "lodging, Albany",
+    "airbnb_isabel": "lodging, an unknown city",
+    "steam_pitt45": "games (Steam)",
+    "womens_clothing": "clothing",
+    "druglib_train": "drugs",
+}
 SELECTIONS = ("selection", "selection_films", "selection_things")
 TOKENS = {"bytes": "bytes", "pieces": "subword tokens"}  # names in results, and on pages
 
@@ -37,7 +51,7 @@ def with_error(result: Mapping[str, Any]) -> str:
 
 def of_these_weights(name: str, model: str) -> dict[str, Any] | None:
     """Return a kept result that names no model, or None if it is older than the weights."""
-    result = kept("models", name)
+    result = find_result("models", name)
     (*_, last) = history(model)
     return result if result and result["origin"]["date"] >= last["date"] else None
 
@@ -50,7 +64,7 @@ def sst(model: str, row: str) -> str:
 
 def sst_of(model: str) -> dict[str, Any] | None:
     """Return a model's result on SST, or None if none was measured with the shipped weights."""
-    result = kept("reproduction", f"{model}/sst")
+    result = find_result("reproduction", f"{model}/sst")
     return result if result and is_of_the_shipped(result, model.removesuffix("_full")) else None
 
 
@@ -109,7 +123,7 @@ def trainings(provenance: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def rows_of(model: str) -> dict[str, str]:
     """Return the measurements of a model by their names in the table."""
-    neuron = kept("neuron", f"{model}/neuron")
+    neuron = find_result("neuron", f"{model}/neuron")
     memory = of_these_weights(f"memorization_{model}", model)
     rows = {
         "trained on, characters": characters(model),
@@ -146,7 +160,7 @@ def rows_of(model: str) -> dict[str, str]:
 
 def one_unit_rows(model: str) -> dict[str, str]:
     """Return one unit's accuracy on every set; SST's train split decides unit and threshold."""
-    result = kept("reproduction", f"{model}/one_rule")
+    result = find_result("reproduction", f"{model}/one_rule")
     if result is None:
         return {}
     names = {"sst": "SST", "imdb": "IMDB", "cr": "CR", "mr_all": "MR"}
@@ -162,9 +176,9 @@ def one_unit_rows(model: str) -> dict[str, str]:
     return {**rows, "SST test, the unit of largest weight": heaviest_row}
 
 
-def in_both(results: Iterable[Any], told: Callable[[Any], str]) -> str:
+def in_both(results: Iterable[Any], describe: Callable[[Any], str]) -> str:
     """Return the results of the shipped, quantized weights and of the full weights."""
-    return ", ".join(told(result) if result else "not kept" for result in results)
+    return ", ".join(describe(result) if result else "not kept" for result in results)
 
 
 def is_of_the_shipped(result: dict[str, Any], model: str) -> bool:
@@ -254,6 +268,20 @@ def selection() -> str:
     rows += [[name, f"{n:,}"] for name, n in counts.items() if name.startswith("left out: ")]
     rows.append(["kept", f"{count_kept(counts):,}"])
     return markdown(["reviews", "number"], rows)
+
+
+def other_reviews() -> str:
+    """Return the numbers of reviews of films and other things."""
+    films, things = (read_result("models", f"selection_{part}") for part in ("films", "things"))
+    rows = [
+        [title, f"{selection['reviews'][KEPT + name]:,}"]
+        for selection, titles in ((films, FILMS), (things, THINGS))
+        for name, title in titles.items()
+    ]
+    named = things["titles"]
+    rows.append(["of all of these: with a title", f"{named['with a title']:,}"])
+    rows.append(["whose title names stars", f"{named['whose title names stars']:,}"])
+    return markdown(["new part", "reviews"], rows)
 
 
 def near_copies() -> str:

@@ -6,7 +6,8 @@ import numpy as np
 
 from experiments.models.tables import named
 from experiments.neuron.areas import best_units
-from experiments.tables import accuracy, markdown, origins, percent, read_result
+from experiments.results import read_result
+from experiments.tables import accuracy, markdown, origins, percent
 
 LABELS = (10, 100, 1000, 6920)
 CURVES = {

@@ -16,10 +16,10 @@ from configs import command
 from data_utils.published_sets.registry import how_to_get
 from experiments.models.tables import begun, characters_of_each, characters_read, given, trainings
 from experiments.published_sets import ONE_UNIT, SETS, Published, PublishedSet, Row
-from experiments.tables import kept, markdown, percent, revision
+from experiments.results import find_result, result_at
+from experiments.tables import markdown, percent, revision
 from model.bounds import Argument
 from model.errors import InputError
-from model.files.storage import read_json
 from transfer.baselines import BASELINES
 from transfer.intervals import (
     fold_interval,
@@ -62,16 +62,19 @@ def write_table(folder: Path) -> str:
 
 def measured(folder: Path) -> dict[str, Any]:
     """Read the results of a model, by task."""
-    paths = {name: folder / f"{name}.json" for name in SETS}
-    results = {name: with_words(path) for name, path in paths.items() if path.is_file()}
+    found = {name: with_words(folder / f"{name}.json") for name in SETS}
+    results = {name: result for name, result in found.items() if result is not None}
     if not results:
         raise InputError(f"{folder}: no results of {', '.join(SETS)}")
     return results
 
 
-def with_words(path: Path) -> dict[str, Any]:
-    """Read a model's result; the word baselines are measured once for all models."""
-    result = {name: value for name, value in read_json(path).items() if name not in BASELINES}
+def with_words(path: Path) -> dict[str, Any] | None:
+    """Read a model's result, if there is one; the word baselines are those of all models."""
+    alone = result_at(path)
+    if alone is None:
+        return None
+    result = {name: value for name, value in alone.items() if name not in BASELINES}
     words = saved_words(path.parent.parent, path.stem)
     if words is None or words["examples"] != result["examples"]:
         return result
@@ -110,7 +113,7 @@ def differences(*models: str) -> str:
     for model in models:
         for task, result in measured(HERE / "results" / model).items():
             if SETS[task].kind == "classes":
-                again = kept("reproduction", f"{model}_answers/{task}") or {}
+                again = find_result("reproduction", f"{model}_answers/{task}") or {}
                 for row in ("all_units", "one_unit"):
                     answers = {**result, row: again.get(row, result[row])}
                     cells = [

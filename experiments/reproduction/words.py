@@ -15,7 +15,8 @@ from typing import Any, Literal
 from configs import command
 from data_utils.provenance import describe_origin
 from experiments.published_sets import SETS, PublishedTask, present
-from model.files.storage import read_json, write_json
+from experiments.results import result_at
+from model.files.storage import write_json
 from transfer.baselines import BASELINES, Baseline, baseline_choices
 
 from .accuracy import over_folds, sizes
@@ -79,8 +80,7 @@ def measure_words(task: PublishedTask, results: Path) -> dict[str, Any]:
 
 def saved_words(results: Path, name: str) -> dict[str, Any] | None:
     """Return the kept result of a task, or None."""
-    path = path_of(results, name)
-    return read_json(path) if path.is_file() else None
+    return result_at(path_of(results, name))
 
 
 def path_of(results: Path, name: str) -> Path:

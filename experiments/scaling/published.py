@@ -17,7 +17,7 @@ from experiments.scaling.publication import explanation, puri
 from experiments.scaling.publication.explanation import Constants
 from experiments.scaling.publication.figure import draw
 from experiments.scaling.publication.rivals import rivals
-from experiments.tables import markdown
+from experiments.scaling.tables import points_of, quality_of
 from model.errors import InputError
 from model.files.storage import write_json
 
@@ -42,18 +42,7 @@ def main() -> None:
     fitted = explanation.fit_model()
     curves = explanation.predict(fitted.values, Constants())
     result = describe(fitted, curves)
-    rows = [
-        [
-            name,
-            *(f"{point:g} / {ours:.1f}" for point, ours in zip(points, curves[name], strict=True)),
-        ]
-        for name, points in puri.SCALING.items()
-    ]
-    print(markdown(["published / model", *map(str, puri.GPUS)], rows))
-    print(
-        f"\n{len(fitted.values)} fitted parameters, worst error {fitted.worst:.1%}, "
-        f"rms {fitted.rms:.1%}"
-    )
+    print(f"{points_of(result)}\n\n{quality_of(result)}")
     if figure is not None:
         alone = result["size_alone"]["infiniband_8192_over_the_fabric_of_4096"]
         draw(figure, curves, result["extrapolation"]["predicted"], alone)

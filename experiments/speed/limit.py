@@ -2,7 +2,8 @@
 
 import torch
 
-from experiments.tables import markdown, origins, read_result
+from experiments.results import read_result
+from experiments.tables import markdown, origins
 from training.utilization import limit_seconds, peak_of
 
 SIZES = (4096, 1024)

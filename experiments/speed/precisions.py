@@ -21,13 +21,12 @@ import torch
 from configs import command
 from data_utils.labelled import read_labelled_sets
 from data_utils.provenance import describe_origin
+from experiments.results import write_result
 from experiments.speed.benchmark.timing import interleave
 from model.classifiers.sentiment_classifier import SentimentClassifier
-from model.files.storage import write_json
 from model.layers.config import ModelConfig
 from model.layers.language_model import LanguageModel, build_model
 
-RESULT = Path(__file__).resolve().parent / "results" / "precisions.json"
 PRECISIONS = ("fp32", "bf16", "int8")
 WINDOW = 32  # bytes
 UNITS = (512, 1024)  # H of the models that are timed
@@ -63,7 +62,7 @@ def main() -> None:
         "threads": 1,
         "origin": describe_origin(),
     }
-    write_json(RESULT, result)
+    write_result("speed", "precisions", result)
     for name, row in agreement.items():
         for precision, changes in row.items():
             print(f"{name}, {precision}: {changes}")

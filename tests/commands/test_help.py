@@ -118,14 +118,3 @@ def test_experiments_that_stand_alone_have_help_and_name_mistakes(script, wrong)
     process = run(script, *wrong)
     assert process.returncode == 2
     assert wrong[0] in process.stderr.splitlines()[-1]
-
-
-PARSES = re.compile(r"command\.run_plain\(|\bparse(_args|_one_of)?\(")
-
-
-def test_no_command_of_an_experiment_ignores_its_arguments():
-    ended = re.compile(r'^if __name__ == "__main__":$', re.MULTILINE)
-    sources = {path: path.read_text() for path in (ROOT / "experiments").rglob("*.py")}
-    commands = [path for path, source in sources.items() if ended.search(source)]
-    assert len(commands) > 20
-    assert not [path for path in commands if not PARSES.search(sources[path])]

@@ -37,16 +37,18 @@ def test_a_module_is_named_as_for_python_m(monkeypatch, set_command_line):
 
 
 def test_changed_results_do_not_make_a_tree_dirty_but_code_does(tmp_path):
-    result, code = tmp_path / "experiments" / "one" / "results" / "a.json", tmp_path / "main.py"
-    result.parent.mkdir(parents=True)
-    for path in (result, code):
+    study, code = tmp_path / "experiments" / "one", tmp_path / "main.py"
+    results = study / "results" / "a.json", study / "results.json"
+    results[0].parent.mkdir(parents=True)
+    for path in (*results, code):
         path.write_text("1")
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"]
     for arguments in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
         subprocess.run([*git, *arguments], cwd=tmp_path, check=True)
     clean = git_revision(tmp_path)
     assert len(clean) == 12
-    result.write_text("2")
+    for path in results:
+        path.write_text("2")
     assert git_revision(tmp_path) == clean
     code.write_text("2")
     assert git_revision(tmp_path) == f"{clean}-dirty"

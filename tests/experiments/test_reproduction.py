@@ -15,7 +15,8 @@ from experiments.published_sets import EMOTIONS, SETS
 from experiments.reproduction import contamination, emotions, one_unit, words
 from experiments.reproduction import run as reproduction
 from experiments.reproduction.emotions import scores_of
-from experiments.reproduction.table import HERE, complete, measured, models, title, write_table
+from experiments.reproduction.table import complete, measured, models, title, write_table
+from experiments.results import names
 from model.errors import InputError
 from model.files.storage import read_json, write_json
 from model.files.weights import save_model
@@ -223,7 +224,7 @@ def test_published_values_from_memory_are_marked_in_every_table():
 
 def test_what_was_not_measured_has_its_published_value_and_a_command():
     lines = complete("amazon_1024").splitlines()
-    measured = {path.stem for path in (HERE / "results/amazon_1024").glob("*.json")}
+    measured = {name.removeprefix("amazon_1024/") for name in names("reproduction")}
     for name, entry in SETS.items():
         rows = [line.split(" | ") for line in lines if line.startswith(f"| {title(name)} | ")]
         assert len(rows) >= len({value.row for value in entry.published} or {1})

@@ -6,15 +6,17 @@ import tomllib
 
 import pytest
 
-from experiments import tables
+from experiments import results, tables
 from experiments.models import tables as shipped
 from experiments.published_sets import SOURCES
 from model.errors import InputError
 from model.files.shipped import SHIPPED_MODELS
-from model.files.storage import read_json, write_json
+from model.files.storage import read_json
+from tests.support import frozen
 from tests.support.runs import ROOT
 
 PAGES = {path.relative_to(ROOT).as_posix(): path for path in tables.pages()}
+FROZEN = frozen.frozen_numbers()
 MODELS = sorted(path.name for path in SHIPPED_MODELS.glob("*/"))
 
 
@@ -26,99 +28,49 @@ def test_tables_are_made_from_the_results(page):
     assert text.count(" /made") == len(re.findall(r"^(?:<!--|#) made: ", text, re.MULTILINE))
 
 
-def written(path):
-    """The page of a file of tables, and the tables with the numbers of the results."""
-    content = read_json(path)
-    return content["page"], [tables.with_numbers(lines) for lines in content["blocks"].values()]
-
-
-WRITTEN = [written(path) for path in sorted(tables.EXPERIMENTS.rglob("*.tables.json"))]
-
-
-@pytest.mark.parametrize(("page", "blocks"), WRITTEN, ids=[page for page, _ in WRITTEN])
-def test_the_numbers_of_a_page_equal_those_of_the_results(page, blocks):
-    """This includes closed studies, whose tables no code writes any more."""
-    text = PAGES[page].read_text()
-    assert [block for block in blocks if block not in text] == []
-
-
 @pytest.mark.parametrize("page", PAGES)
-def test_a_closed_study_names_the_revision_that_has_its_code(page):
-    """It has neither code nor a command that this checkout runs."""
-    text = PAGES[page].read_text()
-    if page.startswith("experiments/") and not (PAGES[page].with_suffix(".py")).exists():
-        assert page.endswith("README.md") or "\nClosed; repeat with `git checkout " in text
+def test_the_tables_of_closed_studies_have_the_numbers_of_their_results(page):
+    """No code makes these tables any more; to change one, change the record, too."""
+    printed, recorded = frozen.numbers_on(page), FROZEN.get(page)
+    if recorded is None:
+        assert not [number for number in printed if "." in number], "neither made nor recorded"
+        return
+    assert len(printed) == len(recorded)
+    pairs = zip(printed, recorded, strict=True)
+    assert [pair for pair in pairs if not frozen.agrees(*pair)] == []
 
 
-def without_tables(page):
-    """A page without its tables that are made, or compared with the results."""
-    text = tables.MADE.sub("", PAGES[page].read_text())
-    for block in (block for of, blocks in WRITTEN if of == page for block in blocks):
-        text = text.replace(block, "")
-    return text
-
-
-def test_the_features_that_pages_name_are_those_that_are_best_on_val():
-    paths = [*tables.EXPERIMENTS.glob("*.tables.json")]
-    text = "".join(path.read_text() for path in paths)
-    cited = set(re.findall(r"\{(neuron/results/[^#]*)#sets/(\w+)/rows/(\d+)/", text))
-    assert cited
-    for file, name, row in cited:
-        rows = read_json(tables.EXPERIMENTS / file)["sets"][name]["rows"]
-        assert max(range(len(rows)), key=lambda n: rows[n]["val_accuracy"]) == int(row), file
+def test_only_pages_that_exist_are_recorded():
+    assert set(FROZEN) <= set(PAGES)
 
 
 @pytest.mark.parametrize(
-    ("path", "value"),
+    ("printed", "recorded", "same"),
     [
-        ("a.json#rows/1/right *100", 75),
-        ("a.json#rows/*/right", 0.625),
-        ("a.json#rows/0/right & b.json#all /2", 0.5),
-        ("b.json#all minus a.json#rows/0/right", 1.0),
-        ("b.json#all over a.json#rows/0/right", 3.0),
-        ("b.json#all minus a.json#rows/0/right over a.json#rows/0/right", 2.0),
-        ("a.json#rows/0/right & b.json#all over a.json#rows/0/right *2", 4.0),
-        ("a.json#a~1b", 7),
+        ("78.0", ["a.json#b", 77.9681], True),
+        ("78.1", ["a.json#b", 77.9681], False),
+        ("1,234", ["a.json#b", 1233.6], True),
+        ("+0.029", ["a.json#b", 0.0288], True),
+        ("-0.029", ["a.json#b", 0.0288], False),
+        ("4.0e-03", ["a.json#b", 0.00396], True),
+        ("5e-05", ["a.json#b", 0.000047], True),
+        ("0.861", "0.861", True),
+        ("0.86", "0.861", False),
     ],
 )
-def test_a_path_leads_to_a_number(path, value, tmp_path, monkeypatch):
-    write_json(tmp_path / "a.json", {"rows": [{"right": 0.5}, {"right": 0.75}], "a/b": 7})
-    write_json(tmp_path / "b.json", {"all": 1.5})
-    monkeypatch.setattr(tables, "EXPERIMENTS", tmp_path)
-    tables._content.cache_clear()
-    assert tables.number(path) == value
-    tables._content.cache_clear()
+def test_a_printed_number_is_the_recorded_one_rounded(printed, recorded, same):
+    assert frozen.agrees(printed, recorded) == same
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_no_table_has_measured_numbers_by_hand(page):
-    text = without_tables(page)
-    rows = [line for line in text.splitlines() if line.startswith("|")]
-    assert [row for row in rows if re.search(r"\d\.\d+(?![\de])", row)] == []
-
-
-# Sections that say what was set, not what was measured.
-SETTINGS = (
-    r"Question|Variables|Protocol|Method|Commands?|Recipe|Data and recipe|The model|Which runs"
-)
-# What else we did not measure: releases and licences; levels and goals; published values.
-NOT_MEASURED = {
-    *("2.0", "2.11", "2.15", "3.11", "3.12", "3.14", "6.12", "6.18"),
-    *("95 %", "10 %", "5 %", "1.41", "0.03"),
-    *("1.80", "1.70", "1.60"),  # the speedrun's targets
-    *("0.81", "0.5", "1.120", "0.003", "1.875", "19.5", "0.29"),
-}
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_no_sentence_has_measured_numbers_by_hand(page):
-    """A number that is measured stands in a table, or in a sentence that is made."""
-    text = re.sub(r"```.*?```", "", without_tables(page), flags=re.DOTALL)
-    for section in re.split(r"^#+ ", text, flags=re.MULTILINE):
-        if not re.match(SETTINGS, section):
-            prose = re.sub(r"`[^`]*`|\]\([^)]*\)|\d+\.\d+e-?\d+", "", section)
-            numbers = re.findall(r"(?<![\w.,])\d+\.\d+(?!\.?\d)|\d+ ?%", prose)
-            assert set(numbers) <= NOT_MEASURED, section.partition("\n")[0]
+def test_numbers_are_those_of_tables_that_no_code_makes(tmp_path, monkeypatch):
+    page = (
+        "Text with 1.5.\n| unit 410 | 78.0 (76.0 to 79.8) | `w2_h64`, -0.1 |\n```\n| 7 |\n```\n"
+        "<!-- made: a.b -->\n| 9.9 |\n<!-- /made -->\n| 1,024 | 4e-03 |\n"
+    )
+    (tmp_path / "page.md").write_text(page)
+    monkeypatch.setattr(frozen, "ROOT", tmp_path)
+    expected = ["410", "78.0", "76.0", "79.8", "-0.1", "1,024", "4e-03"]
+    assert frozen.numbers_on("page.md") == expected
 
 
 def test_a_page_is_filled_where_it_asks():
@@ -141,7 +93,7 @@ def test_a_table_whose_result_is_absent_says_so():
 
 
 def unmeasured():
-    return tables.read_result("tour", "absent")["rows"]
+    return results.read_result("tour", "absent")["rows"]
 
 
 @pytest.mark.parametrize("name", ["nothing", "experiments.tables.nothing", "experiments.no.such"])
@@ -160,23 +112,6 @@ def test_results_of_a_changed_tree_are_marked():
     assert both.startswith("Measured at `0123abc`, 2026-01-02 to 2026-01-05.")
     assert both.endswith("**The tree had uncommitted changes**: b.json.")
     assert tables.revision({"git_revision": "0-dirty"}).endswith("uncommitted changes**")
-
-
-def test_results_of_changed_trees_are_listed():
-    """New results are not listed but measured again on a clean tree."""
-    page = (tables.EXPERIMENTS / "README.md").read_text()
-    section = re.search(r"^## Results from changed trees\n(.*?)^## ", page, re.M | re.S)[1]
-    files = [path for path in tables.EXPERIMENTS.rglob("*.json") if "results" in path.parts]
-    contents = {path.relative_to(tables.EXPERIMENTS).as_posix(): read_json(path) for path in files}
-    dirty = {
-        name
-        for name, content in contents.items()
-        if content.get("origin", {}).get("git_revision", "").endswith(tables.DIRTY)
-    }
-    assert {name for name in contents if f"`{name}`" in section} - {EMULATED} == dirty
-
-
-EMULATED = "scaling/results/emulated.json"  # named for one of its sessions
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -216,9 +151,10 @@ def test_a_classifier_says_from_what_it_was_fitted(model):
 @pytest.mark.parametrize("model", sorted(set(MODELS) - {"stars_1024", "stars_512"}))
 def test_the_results_of_a_shipped_model_are_of_its_weights(model):
     """The first page names them without looking at the weights."""
-    for path in (ROOT / "experiments/reproduction/results" / model).glob("*.json"):
-        if "model" in (result := read_json(path)):
-            assert shipped.is_of_the_shipped(result, model), path
+    names = [name for name in results.names("reproduction") if name.startswith(f"{model}/")]
+    assert len(names) >= 7
+    for name in names:
+        assert shipped.is_of_the_shipped(results.read_result("reproduction", name), model), name
 
 
 def test_the_characters_of_a_model_include_those_of_the_weights_that_it_began_with():
@@ -232,7 +168,7 @@ WEIGHTS = {"git_revision": "another", "date": "2999-12-31"}
 
 
 def test_results_of_other_weights_are_not_said_to_be_of_the_shipped_ones(monkeypatch):
-    result = read_json(ROOT / "experiments/reproduction/results/amazon_1024/sst.json")
+    result = results.read_result("reproduction", "amazon_1024/sst")
     assert shipped.is_of_the_shipped(result, "amazon_1024")
     monkeypatch.setattr(shipped, "history", lambda model: iter([WEIGHTS]))
     assert shipped.sst("amazon_1024", "all_units") == "not measured"
@@ -244,7 +180,7 @@ def test_results_of_other_weights_are_not_said_to_be_of_the_shipped_ones(monkeyp
 
 
 def test_every_source_that_was_kept_has_terms_and_an_address():
-    counts = read_json(ROOT / "experiments/models/results/selection.json")["reviews"]
+    counts = results.read_result("models", "selection")["reviews"]
     names = {name[6:] for name in counts if name.startswith("kept: ")}
     sources = read_json(ROOT / "experiments/models/sources.json")
     assert set(sources["amazon"]) == names

@@ -209,9 +209,8 @@ def test_a_classifier_needs_neither_scikit_learn_nor_what_else_is_heavy():
     )
 
 
-def test_no_grab_bags_and_no_pickles():
+def test_nothing_is_pickled():
     for path in SOURCES:
-        assert path.stem not in {"utils", "helpers", "common", "misc"}, path
         assert not {"pickle", "joblib", "dill"} & set(imports_of(path)), path
 
 

@@ -47,17 +47,6 @@ def test_the_installed_command_has_a_section_for_every_part():
         assert "examples:" in section
 
 
-def test_the_figure_names_every_folder():
-    """For a package these are its subfolders; for tests, the folder of tests alone."""
-    figure = re.search(r"```\n(main\.py .*?)```", ARCHITECTURE, re.DOTALL)[1]
-    parts = dict(re.findall(r"^(\w+)/(.*?)(?=^\S|\Z)", figure, re.M | re.S))
-    shown = {part for part in parts if (ROOT / part / "__init__.py").is_file()}
-    assert shown == {path.parent.name for path in ROOT.glob("[a-z]*/__init__.py")}
-    for part in shown - {"tests", "experiments"}:
-        within = {path.parent.name for path in (ROOT / part).glob("*/__init__.py")}
-        assert set(re.findall(r"\b(\w+)/", parts[part])) == within, part
-
-
 def described(way):
     """The files that the page names on a way, in its order."""
     text = re.search(rf"<!-- path: {way} -->(.*?)<!-- /path -->", ARCHITECTURE, re.DOTALL)[1]

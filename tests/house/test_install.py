@@ -57,11 +57,6 @@ def test_only_the_model_is_installed(installed):
         assert (installed / "mlstm_sentiment" / source.relative_to(ROOT / "model")).is_file()
 
 
-def test_what_is_installed_names_no_script_of_the_checkout():
-    for path in (ROOT / "model").rglob("*.py"):
-        assert "scripts/" not in path.read_text(encoding="utf-8"), path
-
-
 def run_installed(installed, folder, *words):
     """Run Python outside of the checkout, with the installed package on its path."""
     environment = {**os.environ, "PYTHONPATH": str(installed)}

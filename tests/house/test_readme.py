@@ -116,10 +116,6 @@ def test_the_coloured_example_ends_as_a_complaint(capsys):
     assert verdict.startswith("classifier: negative ")
 
 
-def test_the_readme_is_short():
-    assert len(README.splitlines()) <= 120
-
-
 def test_every_path_in_the_readme_exists():
     """These are paths without a link; test_docs.py checks links."""
     for word in re.findall(r"(?:configs|scripts|experiments)/[\w./-]+\w", README):

@@ -1,15 +1,15 @@
 """The last lines of a transfer: what was learnt, and how much text a sentiment neuron needs."""
 
 import copy
-import json
 
 import pytest
 
+from experiments.results import read_result
 from model.files.weights import load_model
 from tests.support.runs import ROOT
 from transfer.summary import FEW_CHARACTERS, summarize
 
-TOUR = json.loads((ROOT / "experiments/tour/results/transfer.json").read_text())
+TOUR = read_result("tour", "transfer")
 
 
 def test_the_tour_says_what_was_learnt_and_why_word_counts_are_ahead():

@@ -12,7 +12,7 @@ from .explanation import Observation, SweepModel
 
 ONLY_A_CHECK = (
     "Ranks on CPUs share their cores, memory and links: this shows that the harness works, and "
-    "says nothing of the speed of any cluster."
+    "nothing about the speed of a cluster."
 )
 
 UNITS = {

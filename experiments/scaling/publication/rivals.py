@@ -40,7 +40,9 @@ def rivals() -> list[dict[str, Any]]:
         *(latency_of_the_large(ports) for ports in (1, 2)),
         described("one InfiniBand for both sizes", fit_curves(one_fabric, ONE_FABRIC)),
         one_fabric_slow_large(),
-        described("a latency for all curves", fit_with("latency", 0.001), "it comes out at zero"),
+        described(
+            "a latency for all curves", fit_with("latency", 0.001), "the fit sets it to zero"
+        ),
         with_stragglers(),
         without_physics(),
     ]
@@ -140,7 +142,7 @@ def with_stragglers() -> dict[str, Any]:
     return described(
         "with stragglers",
         fitted,
-        "not identifiable: it does what the overhead does",
+        "not identifiable: it acts like the overhead",
         jitter_deviation=deviation["jitter"],
         overhead_deviation=deviation[OVERHEAD],
         overhead_deviation_without=fit_model().deviations()[OVERHEAD],

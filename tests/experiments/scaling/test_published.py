@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from experiments.results import read_result
 from experiments.scaling.least_squares import fit
 from model.files.storage import read_json
-from tests.support.runs import ROOT, assert_refused, done, run
+from tests.support.runs import assert_refused, done, run
 
 POINTS = {  # read off the figure; kept here once more, so that the program's cannot drift
     "ethernet_4096": [7.7, 11.7, 23.5, 45.9, 92.6],
@@ -44,7 +45,7 @@ def test_the_result_does_not_replace_the_figure(names, tmp_path, run_here):
 
 def test_the_result_in_the_repository_is_that_of_the_code(published):
     result, _, _ = published
-    committed = read_json(ROOT / "experiments/scaling/results/published.json")
+    committed = read_result("scaling", "published")
     for key in ("predicted", "parameters", "errors"):
         for name, value in result[key].items():
             assert committed[key][name] == pytest.approx(value, rel=1e-4, abs=1e-5)

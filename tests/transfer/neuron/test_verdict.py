@@ -1,11 +1,12 @@
 """The first sentence of neuron.html, by the rule that the page states, on published studies."""
 
-import json
+import copy
 
 import numpy as np
 import pytest
 
 from data_utils.labelled import LabelledSet
+from experiments.results import read_result
 from tests.support.runs import ROOT
 from tests.transfer.examples import make_examples
 from transfer.neuron.label_efficiency import label_efficiency, refit_intercept
@@ -15,7 +16,7 @@ from transfer.regression import Examples, fit_regression
 
 
 def study_of(model):
-    return json.loads((ROOT / f"experiments/neuron/results/{model}/neuron.json").read_text())
+    return copy.deepcopy(read_result("neuron", f"{model}/neuron"))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,303 @@
+"""Make the tables of README.md, docs/speed.md and docs/classify.md."""
+
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
+from statistics import median
+from typing import Any
+
+from experiments.results import read_result
+from experiments.speed.run import measurements
+from experiments.tables import markdown, origins, percent
+
+RATIOS = {
+    "to_gemm_floor": "products alone",
+    "to_gemm_floor_table": "needed products alone",
+    "to_library_floor": "libraries' products alone",
+    "to_loop_2018": "loop of 2018",
+    "to_reference": "reference",
+    "to_nn_lstm_flop_adjusted": "nn.LSTM, equal operations",
+    "to_compile": "compile",
+    "from_inputs_to_gemm_floor": "a deeper layer, to products alone",
+    "from_inputs_to_library_floor": "a deeper layer, to the libraries' products alone",
+}
+WITH_LIBRARIES = (
+    *("to_gemm_floor", "to_gemm_floor_table", "to_library_floor"),
+    *("to_nn_lstm_flop_adjusted", "from_inputs_to_gemm_floor"),
+)
+OF_TRAINING = ("to_gemm_floor", "to_gemm_floor_table", "to_loop_2018", "to_reference")
+CONTENDERS = {
+    "fused": "ours",
+    "fused_from_inputs": "ours, inputs of a deeper layer",
+    "nn_lstm": "torch.nn.LSTM, for equal operations",
+    "reference": "reference loop",
+    "loop_2018": "loop of 2018",
+}
+FEWER_PRODUCTS = 4 / 5  # nn.LSTM's, relative to ours
+SIZES = {512: "512 units", 1024: "1,024 units"}
+DTYPES = ("fp32", "bf16")
+WORKS = ("train", "classify", "featurize")
+PRECISIONS = ("fp32", "bf16", "int8")
+AGREEMENT = {"test": "SST's test set", "imdb_test": "some of IMDB's test set"}
+
+
+def training() -> str:
+    """Return how fast the recurrence is in training, relative to its peers."""
+    ratios = (*OF_TRAINING, "to_nn_lstm_flop_adjusted", "to_compile")
+    return recurrence("training", {f"training_{name}": title for name, title in sizes()}, ratios)
+
+
+def forward() -> str:
+    """Return how fast the recurrence is without a backward pass, relative to its peers."""
+    ratios = ("to_gemm_floor", "to_gemm_floor_table", "to_nn_lstm_flop_adjusted")
+    files = {f"inference_{name}": title for name, title in sizes()}
+    return recurrence("forward only", files, ratios)
+
+
+def with_amx() -> str:
+    """Return how fast the recurrence is on a processor with Intel AMX, relative to its peers."""
+    files = {
+        f"amx_{kind}_{units}": f"{words}, {title}"
+        for kind, words in (("training", "training"), ("inference", "forward only"))
+        for units, title in SIZES.items()
+    }
+    return recurrence("bf16", files, (*WITH_LIBRARIES, "from_inputs_to_library_floor"))
+
+
+def on_a_gpu() -> str:
+    """Return how fast the recurrence is in training on a GPU, relative to its peers."""
+    files = {f"gpu_recurrence_{units}": f"training, {units:,} units" for units in (4096, 1024)}
+    return recurrence("bf16, 256 lanes of 256 bytes", files, WITH_LIBRARIES)
+
+
+def first_page() -> str:
+    """Return the speeds on the page of docs/, without ranges."""
+    ratios = (*OF_TRAINING[:3], "to_nn_lstm_flop_adjusted", "to_compile")
+    files = {
+        "training_fp32_512": "training, fp32, 512 units",
+        "training_fp32_1024": "training, fp32, 1,024 units",
+        "training_bf16_1024": "training, bf16, 1,024 units",
+        "inference_fp32_512": "forward only, fp32, 512 units",
+    }
+    results = {name: read_result("speed", name) for name in files}
+    rows = [
+        [files[name], speed(result, "fused"), *(without_range(result, key) for key in ratios)]
+        for name, result in results.items()
+    ]
+    table = markdown(["", "characters/s", *(RATIOS[key] for key in ratios)], rows)
+    step = read_result("speed", "step_fp32_1024")["ratios"]["step_to_recurrence"]
+    return (
+        f"{table}\n\nA whole training step reaches {step:.2f} of the speed of its recurrence alone "
+        f"(1,024 units, fp32). {origins(results)}"
+    )
+
+
+def recurrence(title: str, files: Mapping[str, str], ratios: Sequence[str]) -> str:
+    """Return the speeds of the recurrence, and its ratios to others; files: titles by name."""
+    results = {name: read_result("speed", name) for name in files}
+    rows = [
+        [files[name], speed(result, "fused"), *(ratio(result, key) for key in ratios)]
+        for name, result in results.items()
+    ]
+    head = [title, "characters/s", *(RATIOS[key] for key in ratios)]
+    return f"{markdown(head, rows)}\n\n{origins(results)}"
+
+
+def sweep() -> str:
+    """Return the speeds of training in fp32 by size, relative to the products alone."""
+    results = {name: read_result("speed", name) for name in measurements() if "sweep_" in name}
+    several = [*results.values(), *(read_result("speed", f"training_fp32_{H}") for H in SIZES)]
+    keys = ("hidden_size", "batch", "window")
+    rows = sorted(
+        (([each["options"][key] for key in keys], each) for each in several), key=itemgetter(0)
+    )
+    cells = [
+        [
+            *map(str, sizes),
+            speed(result, "fused"),
+            *(of_the_products(result, name) for name in CONTENDERS),
+        ]
+        for sizes, result in rows
+    ]
+    head = ["H", "B", "T", "ours, characters/s", *CONTENDERS.values()]
+    return f"{markdown(head, cells)}\n\n{origins(results)}"
+
+
+def of_the_products(result: Mapping[str, Any], name: str) -> str:
+    """Return a contender's speed as a fraction of that of the products alone; median of rounds."""
+    if name not in result["seconds"]:
+        return "-"
+    rounds = zip(result["seconds"]["gemm_floor"], result["seconds"][name], strict=True)
+    fraction = median(products / own for products, own in rounds)
+    return f"{fraction * (FEWER_PRODUCTS if name == 'nn_lstm' else 1):.2f}"
+
+
+def steps() -> str:
+    """Return the speed of a whole training step, and relative to its recurrence alone."""
+    results = {f"step_{dtype}_1024": read_result("speed", f"step_{dtype}_1024") for dtype in DTYPES}
+    rows = [
+        [
+            f"{result['options']['dtype']}, {result['options']['hidden_size']:,} units",
+            speed(result, "step"),
+            ratio(result, "step_to_recurrence"),
+        ]
+        for result in results.values()
+    ]
+    head = ["a whole training step", "characters/s", "speed relative to its recurrence alone"]
+    return f"{markdown(head, rows)}\n\n{origins(results)}"
+
+
+def from_inputs() -> str:
+    """Return the speed of a deeper layer, and the memory that autograd keeps."""
+    rows = []
+    for name, title in sizes():
+        result = read_result("speed", f"training_{name}")
+        saved = f"{result['saved_over_least']:.2f}"
+        rows.append([title, ratio(result, "from_inputs_to_gemm_floor"), saved])
+    head = ["training", RATIOS["from_inputs_to_gemm_floor"], "saved over least"]
+    return markdown(head, rows)
+
+
+def parts() -> str:
+    """Return where the time of a training step goes."""
+    files = {f"parts_{dtype}_{units}": f"{dtype}, {units:,}" for units in SIZES for dtype in DTYPES}
+    cores = read_result("speed", "parts_bf16_512")["origin"]["hardware"]["cores"]
+    where = f"On {cores} cores of AMD EPYC cpu family 25 model 17, avx512_bf16. "
+    return parts_of("milliseconds of a step, Muon", files, where)
+
+
+def parts_with_amx() -> str:
+    """Return where the time of a training step goes on a processor with Intel AMX."""
+    files = {f"amx_parts_{units}": title for units, title in SIZES.items()}
+    return parts_of("milliseconds of a step, Muon, bf16", files)
+
+
+def parts_of(title: str, files: Mapping[str, str], where: str = "") -> str:
+    """Return the milliseconds of the parts of a step, with a column for each result."""
+    results = {name: read_result("speed", name) for name in files}
+    times = [result["parts"]["milliseconds"] for result in results.values()]
+    rows = [[part, *(f"{each[part]:,.1f}" for each in times)] for part in times[0]]
+    rows.append(["characters/s, not profiled", *(speed(r, "step") for r in results.values())])
+    return f"{markdown([title, *files.values()], rows)}\n\n{where}{origins(results)}"
+
+
+def busy(name: str) -> str:
+    """Return how fast we work on a loaded machine, with and without what we do about it."""
+    result = read_result("speed", name)
+    rows = [
+        [
+            work,
+            speed(result, f"{work} alone"),
+            speed(result, f"{work}_without alone"),
+            ratio(result, work),
+            ratio(result, f"{work}_without"),
+        ]
+        for work in WORKS
+    ]
+    head = ["work", "alone, characters/s", "without, alone", "of the fair share", "without"]
+    return f"{markdown(head, rows)}\n\n{origins({name: result})}"
+
+
+def gpu() -> str:
+    """Return the speed of training on a GPU."""
+    step = read_result("speed", "gpu_check")["step_4096"]["result"]
+    run = read_result("speed", "gpu_training")
+    rows = [
+        ["4,096 units, Adam, 256 lanes of 256 bytes: a step", speed(step, "step")],
+        ["the same, its recurrence alone", speed(step, "recurrence")],
+    ]
+    for lanes in run["lanes"]:
+        speeds = run["lanes"][lanes]["characters_per_second"]
+        title = f"{run['hidden_size']:,} units, Muon, {lanes} lanes of {run['window']} bytes"
+        ends = f"{min(speeds):,.0f} to {max(speeds):,.0f}"
+        rows.append([f"{title}: main.py", f"{median(speeds):,.0f} ({ends})"])
+    table = markdown(["training in bf16", "characters/s"], rows)
+    return f"{table}\n\n{origins({'gpu_training': run})}"
+
+
+def precisions() -> str:
+    """Return the speed of inference in three precisions, and how far their answers agree."""
+    result = read_result("speed", "precisions")
+    rows = [
+        [f"{title}, {count(texts)}", *in_precisions(times)]
+        for units, title in SIZES.items()
+        for texts, times in result["microseconds"][str(units)].items()
+    ]
+    classify = "`classify`, time per character, for 128 texts of at most 500 characters processed"
+    rows.append([f"{classify} together", *in_precisions(result["classify"])])
+    head = ["time to process one more byte of each text, on one core"]
+    head += [f"{name}, microseconds" for name in PRECISIONS]
+    head += [f"{name}, times as fast" for name in PRECISIONS[1:]]
+    agreement = [
+        [
+            f"{title}, {name}",
+            f"{row['texts']:,}",
+            f"{row['characters']:,}",
+            percent(row["accuracy"]),
+            str(row["changed"]),
+            f"{row['largest']:.3f}",
+            f"{row['median']:.4f}",
+        ]
+        for key, title in AGREEMENT.items()
+        for name, row in ((name, result["agreement"][key][name]) for name in PRECISIONS)
+    ]
+    heads = ["`default`", "texts", "characters", "correct, per cent", "labels changed"]
+    heads += ["largest change", "median change"]
+    tables = f"{markdown(head, rows)}\n\n{markdown(heads, agreement)}"
+    return f"{tables}\n\n{of_precisions(result)}"
+
+
+def many_texts() -> str:
+    """Return how long `classify` takes for many texts, in three precisions."""
+    result = read_result("speed", "precisions")
+    times = [result["classify"][name] for name in PRECISIONS]  # microseconds per character
+    rows = [
+        ["10,000 comments of 200 characters", *(f"{time * 2 / 60:.1f} min" for time in times)],
+        ["a million texts of 500 characters", *(f"{time * 500 / 3600:.1f} h" for time in times)],
+    ]
+    table = markdown(["`classify`, one core", *PRECISIONS], rows)
+    return f"{table}\n\n{of_precisions(result)}"
+
+
+def of_precisions(result: Mapping[str, Any]) -> str:
+    """Say where and when the precisions were compared."""
+    hardware = result["origin"]["hardware"]
+    fast = ", ".join(hardware["bf16_instructions"])
+    return f"On {hardware['processor']}, {fast}. {origins({'precisions': result})}"
+
+
+def in_precisions(times: Mapping[str, float]) -> list[str]:
+    """Return times in three precisions, and how many times as fast the narrow ones are."""
+    faster = [f"{times['fp32'] / times[name]:.1f}" for name in PRECISIONS[1:]]
+    return [*(f"{times[name]:,.1f}" for name in PRECISIONS), *faster]
+
+
+def count(texts: str) -> str:
+    """Return a number of texts in words."""
+    return f"{texts} text{'s' * (texts != '1')}"
+
+
+def sizes() -> list[tuple[str, str]]:
+    """Return the ends of the names of results, with titles: in both precisions, both sizes."""
+    return [
+        (f"{dtype}_{units}", f"{dtype}, {title}")
+        for dtype in DTYPES
+        for units, title in SIZES.items()
+    ]
+
+
+def speed(result: Mapping[str, Any], name: str) -> str:
+    """Return characters per second."""
+    return f"{result['chars_per_second'][name]:,.0f}"
+
+
+def ratio(result: Mapping[str, Any], key: str) -> str:
+    """Return a ratio of speeds with its lowest and highest round; nothing where it is absent."""
+    if key not in result["ratios"]:
+        return ""
+    low, high = result["ratio_ranges"][key]
+    return f"{result['ratios'][key]:.2f} ({low:.2f} to {high:.2f})"
+
+
+def without_range(result: Mapping[str, Any], key: str) -> str:
+    """Return a ratio of speeds; nothing where it is absent."""
+    return f"{result['ratios'][key]:.2f}" if key in result["ratios"] else ""
