@@ -50,9 +50,7 @@ LAZY = {
     "model/classifiers/answers.py": {"pandas"},  # of a table of results
     "model/fused/cuda/triton_kernels.py": {"triton"},
     "model/fused/cuda/triton_products.py": {"triton"},
-    "model/classifiers/comparison.py": {"sklearn"},  # a tree of depth one: the best single unit
     "model/files/shipped.py": {"huggingface_hub"},
-    "model/pages/picture.py": {"matplotlib"},
     "model/text/subwords.py": {"sentencepiece"},
     "model/text/profiles.py": {"anyascii"},
     "model/reading/compression.py": {"isal"},
@@ -181,7 +179,6 @@ EARLY = [
     "heatmap --text good --output heatmap.jpg",
     "featurize --input nowhere.csv --output /tmp/features.npy",
     "evaluate --data nowhere.csv",
-    "compare default --data nowhere.csv",
     "generate --model nowhere",
     "models",
     "--help",
