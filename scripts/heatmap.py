@@ -1,4 +1,4 @@
-"""Colour texts by what a unit holds after every character: in the terminal, a page, a picture.
+"""Colour texts by what a unit holds after every character: in the terminal or on a page.
 
 Where the sign of a unit is known, it is shown with high meaning positive: this holds for the
 sentiment unit, and for units that separate the two classes by themselves. JSON has the model's own

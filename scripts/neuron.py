@@ -1,4 +1,4 @@
-"""Study one unit: a page on what it predicts, what moves it, and how useful it is.
+"""Study one unit: what it predicts, what moves it, and how useful it is.
 
 python scripts/neuron.py --model runs/tour --train train.csv --val val.csv --test test.csv \\
     --output runs/tour/neuron --draws 3
@@ -17,16 +17,16 @@ from transfer.task import LabelledTask, StudyOptions, check_seeds
 
 @dataclass(frozen=True, kw_only=True)
 class Options(StudyOptions, LabelledTask):
-    """Study one unit on a labelled task; write a page, neuron.json and figures.
+    """Study one unit on a labelled task; print the verdict, write neuron.json and figures.
 
-    The page ranks the units by accuracy, area under the ROC curve and weight. For the unit it has
-    the values by label, the accuracy with few units, without the unit and with few labels, and the
-    texts and words that move it most. Every choice is made on train and val.
+    neuron.json ranks the units by accuracy, area under the ROC curve and weight. For the unit it
+    has the values by label, the accuracy with few units, without the unit and with few labels, and
+    the texts and words that move it most. Every choice is made on train and val.
     """
 
     output: Path
-    """Folder for neuron.html, neuron.json, figures/ and the feature cache. The output folder of a
-    transfer with the same texts already has the features."""
+    """Folder for neuron.json, figures/ and the feature cache. The output folder of a transfer with
+    the same texts already has the features."""
     positive: str | None = None
     """With more than two classes: the one to separate from all others."""
 
@@ -37,26 +37,31 @@ def main() -> None:
     command.prepare_output(options.output / "neuron.json")
 
     from data_utils.labelled import against_rest
-    from transfer.neuron.report import write_report
+    from transfer.neuron.report import write_figures
     from transfer.neuron.study import run_study
 
     loaded, sets = options.read()
     if options.positive is not None:
         sets = against_rest(sets, options.positive)
     results = run_study(loaded, sets, options.output, options)
-    page = write_report(results, options.output)
-    print_table(results)
-    print(f"written to {page}")
+    figures = write_figures(results, options.output / "figures")
+    print_study(results)
+    print(f"written to {options.output / 'neuron.json'}, figures to {figures}")
 
 
-def print_table(results: dict[str, Any]) -> None:
-    """Print the accuracies on the test set that the page begins with."""
-    from transfer.neuron.report import accuracies_of
+def print_study(results: dict[str, Any]) -> None:
+    """Print the verdict, the accuracies on the test set, and the words that move the unit."""
+    from model.text.glyphs import visible
+    from transfer.neuron.report import accuracies_of, moving_words, verdict
 
-    print(f"{'test accuracy':<40}{'':>8}  95 % interval")
+    print(verdict(results))
+    print(f"\n{'test accuracy':<40}{'':>8}  95 % interval")
     for name, row in accuracies_of(results):
         low, high = row["test_interval"]
         print(f"{name:<40}{row['test_accuracy']:>8.4f}  {low:.4f} to {high:.4f}")
+    print()
+    for side, words in moving_words(results):
+        print(f"words that {side} it most: {visible(', '.join(words)) or 'none'}")
 
 
 if __name__ == "__main__":

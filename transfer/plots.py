@@ -1,6 +1,5 @@
 """Figures of a transfer and of a unit's study, each drawn from a part of their JSON."""
 
-import io
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -229,20 +228,3 @@ def save_png(figure: Figure, path: Path) -> None:
     """Write a figure as PNG, on white."""
     with mpl.rc_context(STYLE):
         figure.savefig(path, dpi=150, facecolor="white")
-
-
-def as_svg(figure: Figure) -> str:
-    """Return a figure as SVG without background, in dark ink on light pages and the reverse."""
-    file = io.BytesIO()
-    with mpl.rc_context(STYLE):
-        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
-    svg = file.getvalue().decode()
-    start = svg.index("<svg")
-    head = svg.index(">", start) + 1
-    return svg[start:head] + SCHEME + svg[head:].replace(INK, "currentColor")
-
-
-SCHEME = (
-    f"<style>svg {{ color: {INK}; }}\n"
-    "@media (prefers-color-scheme: dark) { svg { color: #f2f3f4; } }</style>"
-)

@@ -15,7 +15,7 @@ from data_utils.options import Model
 from experiments.published_sets import SETS
 from model.files.storage import write_json
 from model.files.weights import load_model
-from transfer.neuron.report import write_report
+from transfer.neuron.report import write_figures
 from transfer.neuron.study import run_study
 from transfer.task import StudyOptions
 
@@ -57,9 +57,8 @@ def study(options: Options) -> None:
     loaded = load_model(options.model, compute_dtype=torch.float32)
     settings = StudyOptions(neuron=options.neuron, draws=options.draws, untrained=options.untrained)
     results = run_study(loaded, sets, work, settings)
-    page = write_report(results, work)
-    keep(results, work / "figures", folder)
-    print(f"numbers and figures in {folder}, the texts in {page}")
+    keep(results, write_figures(results, work / "figures"), folder)
+    print(f"numbers and figures in {folder}, the texts in {work / 'neuron.json'}")
 
 
 def keep(results: dict[str, Any], figures: Path, folder: Path) -> None:

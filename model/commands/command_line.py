@@ -34,7 +34,6 @@ COMMANDS = {
     "generate": "continue a prompt, with the sentiment clamped as you like",
     "featurize": "write the features of texts, for your own classifier",
     "evaluate": "score a model on text: bits per character",
-    "compare": "score several models on the same texts, in one table",
     "demo": "write the model itself into one web page",
     "serve": "serve that page, and answers for programs, to this machine",
     "models": "list the models that are installed",

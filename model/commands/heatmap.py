@@ -1,4 +1,4 @@
-"""Colour texts by what a unit holds after every character: in the terminal, a page, a picture.
+"""Colour texts by what a unit holds after every character: in the terminal or on a page.
 
 Units are shown so that high is positive, whatever their sign in the model, where that is known: of
 the sentiment unit, and of units that separate the two classes alone. JSON has the model's own
@@ -7,7 +7,6 @@ units whose low values mean positive, 0 where that is not known. Below each text
 the model's classifier, which uses all units and, in some models, the words.
 
 mlstm-sentiment heatmap --text "I loved it at first, then it broke. Terrible."
-mlstm-sentiment heatmap --text "I loved it at first, then it broke. Terrible." --output heatmap.png
 mlstm-sentiment heatmap --input texts.csv --top 5 --output heatmap.html
 mlstm-sentiment heatmap --neuron 7 --neuron 3 --text "I loved it." \\
     --output heatmap.html --output heatmap.json
@@ -71,7 +70,7 @@ def add_options(parser: Parser) -> None:
         type=Path,
         action="append",
         default=[],
-        help="file to write, .html, .json, .svg or .png; may be repeated (default: colours in the "
+        help="file to write, .html or .json; may be repeated (default: colours in the "
         "terminal; without a terminal, or with NO_COLOR set, the value after each word)",
     )
     parser.add_argument(

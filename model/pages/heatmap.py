@@ -19,9 +19,8 @@ from ..text.glyphs import glyph, visible
 from ..text.profiles import checked_texts
 from ..units.sentiment_traces import sentiment_traces
 from ..units.unit_traces import UnitTrace, UnitTraces
-from .outputs import PICTURES, check_outputs
+from .outputs import check_outputs
 from .page import PALETTES, Palette, background, fill, page_style, script_digest, shade
-from .picture import write_picture
 
 FORMAT_VERSION = 1
 TEMPLATE = Path(__file__).with_name("heatmap.html")
@@ -37,7 +36,7 @@ class Heatmap:
     palette: Palette = "green-red"
 
     def save(self, path: str | Path) -> None:
-        """Write a page, a picture or JSON, by the suffix: .html, .png, .svg or .json."""
+        """Write a page or JSON, by the suffix: .html or .json."""
         write(self.traces, Path(path), self.palette)
 
     def _repr_html_(self) -> str:
@@ -256,13 +255,11 @@ def _painted(shown: str, value: float, limit: float, palette: Palette) -> str:
 
 
 def write(traces: UnitTraces, path: Path, palette: Palette = "green-red") -> None:
-    """Write a page, a picture or JSON, by the suffix; whole or not at all."""
+    """Write a page or JSON, by the suffix; whole or not at all."""
     check_outputs([path], [trace.text for trace in traces.traces])
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix.lower() == ".json":
         return write_json(path, as_json(traces))
-    if path.suffix.lower() in PICTURES:
-        return write_picture(traces, path, palette)
     page = as_html(traces, palette)
     # A folder's name may be in another encoding.
     content = page.encode("utf-8", errors="replace")

@@ -19,23 +19,6 @@ PALETTES: dict[Palette, tuple[Color, Color]] = {
 }
 
 
-# The colours of the light page, as page.css has them: letters of INK on tints of CARD.
-CARD, INK, QUIET = "#ffffff", "#1b1e22", "#5c6269"
-STRONGEST = 0.65  # largest fraction of a pole's colour in a tint
-TINTS: dict[Palette, tuple[Color, Color]] = {
-    "green-red": ((220, 84, 66), (52, 160, 98)),
-    "blue-orange": ((230, 145, 0), (0, 114, 178)),
-}
-
-
-def tint(value: float, palette: Palette = "green-red") -> tuple[float, float, float]:
-    """Return the colour behind a letter; value: -1 to 1, as a fraction of the largest."""
-    red, green, blue = (
-        1 + STRONGEST * abs(value) * (part / 255 - 1) for part in TINTS[palette][value > 0]
-    )
-    return red, green, blue
-
-
 def background(value: float, limit: float, palette: Palette = "green-red") -> Color:
     """Return the colour of a value on a scale from -limit to limit; values beyond are cut."""
     pole = PALETTES[palette][value > 0]

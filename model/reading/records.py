@@ -6,7 +6,6 @@ words "NA", "null" and "nan" are text. `strict` refuses the first two instead.
 """
 
 import ast
-import io
 import json
 import logging
 import warnings
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..errors import InputError, brief
-from .inputs import BINARY, DELIMITED, LONGEST_RECORD, Input, Position, as_input, lines_of
+from .inputs import BINARY, DELIMITED, Input, Position, as_input, lines_of
 from .json_arrays import array_items
 from .tables import (
     DELIMITERS,
@@ -232,9 +231,8 @@ def _read_table(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record
         else:
             table.description = "UTF-8" if codec in ("utf-8", "utf-8-sig") else codec
             read = partial(_read_text, file, getincrementaldecoder("utf-8-sig")(errors))
-            again = partial(_lines_again, source) if source.is_text_on_disk else None
             delimiter = DELIMITED[source.kind]
-            rows = (r for _, r in DelimitedRows(read, table, source.options, delimiter, again))
+            rows = (r for _, r in DelimitedRows(read, table, source.options, delimiter))
         for cells in table.sampled(rows):
             row += 1
             table.rows += 1
@@ -254,13 +252,6 @@ def _read_text(file: IO[bytes], decoder: Any, size: int) -> str:
     while not text and (piece := file.read(size)):
         text = decoder.decode(piece)
     return text or decoder.decode(b"", final=True)
-
-
-def _lines_again(source: Input) -> Iterator[str]:
-    """Yield the lines of a file, with their ends, cut where they are too long."""
-    wrapped = partial(io.TextIOWrapper, encoding="utf-8-sig", errors="replace", newline="")
-    with source.open() as file, wrapped(file) as text:
-        yield from iter(lambda: text.readline(LONGEST_RECORD + 2), "")
 
 
 _READERS = {

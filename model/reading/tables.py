@@ -1,31 +1,31 @@
-"""Tables: CSV, TSV and workbooks through pandas, Parquet and Feather in batches of pyarrow.
+"""Tables: CSV and TSV by Python's csv, workbooks by pandas, Parquet and Feather by pyarrow.
 
 All are read some rows at a time, in bounded memory, except workbooks, whose size is limited.
 """
 
 import csv
-import io
 import re
 import warnings
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
-from typing import IO, Any, NamedTuple
+from itertools import zip_longest
+from typing import IO, Any
 
 from ..errors import InputError, brief
 from .inputs import LONGEST_RECORD, MOST_UNPACKED, SURE_UNPACKED, TOO_LONG, TableOptions
 
 MOST_COLUMNS = 100_000
 MOST_ROWS = 4000  # parsed together
-MOST_CELLS = 1 << 20
 BATCH_BYTES = 64 << 20  # limit of the Parquet rows that are read at once
 PIECE = 1 << 20  # characters read at a time
 SNIFFED = 50  # records that show the delimiter
 SAMPLED = 200  # rows that show which column is prose
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
 LINE_END = re.compile(r"\r\n?|\n")
+LINE_WITH_END = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 EXCEL_NOTE = re.compile(r"\s*sep=(.)\r?\n", re.IGNORECASE)  # names the delimiter
 NUMBER = re.compile(r"\s*[+-]?\d+([.,]\d+)?\s*")
 MARK = "\ufeff"
@@ -94,71 +94,82 @@ def prose_column(rows: Sequence[TableRow]) -> str | None:
     return ranked[0]
 
 
-class Dialect:
-    """How cells are separated, and whether they may stand in quotes."""
+class _Lines:
+    """The lines of a text that arrives in pieces, each with its end: LF, CR LF or CR.
 
-    def __init__(self, delimiter: str, *, quoted: bool):
-        self.delimiter, self.quoted = delimiter, quoted
-        sign = re.escape(delimiter)
-        plain = rf"[^{sign}\r\n]*+"
-        cell = rf'(?:"(?:[^"]++|"")*+"|(?!"){plain})' if quoted else plain
-        self._record = rf"(?:{cell}{sign})%s+{cell}(?:\r\n?|\n|\Z)"
-        self.record = re.compile(self._record % "*")
-        self.unclosed = re.compile(rf'(?:{cell}{sign})*+"(?:[^"]++|"")*+\Z')
-        self._in_quotes = re.compile(rf'(?<![^{sign}])"(?:[^"]++|"")*+"')
+    read: returns about as many characters as asked for, "" at the end. place: names the input in
+    errors. A line or a record that is too long is an InputError.
+    """
 
-    def record_of(self, width: int) -> re.Pattern[str]:
-        """Return the pattern of a record of so many cells, two or more; it is not blank."""
-        return re.compile(self._record % f"{{{width - 1}}}")
+    def __init__(self, read: Callable[[int], str], place: str):
+        self._read, self._place = read, place
+        self._text, self._at, self._ended = "", 0, False
+        self.number = 0  # of lines taken
+        self.record: list[str] = []  # lines taken since the last record ended
+        self._size = 0  # characters of these
 
-    def width(self, record: str) -> int:
-        """Return how many cells a whole record has."""
-        if self.quoted and '"' in record:
-            record = self._in_quotes.sub("", record)
-        return record.count(self.delimiter) + 1
-
-    def is_blank(self, record: str) -> bool:
-        """Whether a record is a blank line; a quoted blank is a value, and so is a delimiter."""
-        if not record.isspace():
-            return False
-        return not record.strip(" \r\n" if self.delimiter == "\t" else " \t\r\n")
-
-    def records(self, text: str) -> Iterator[str]:
-        """Yield the first whole records of a text that are not blank, up to a malformed one."""
-        at = 0
-        while at < len(text) and (match := self.record.match(text, at)):
-            at = match.end()
-            if not self.is_blank(match[0]):
+    def arrived(self) -> Iterator[str]:
+        """Yield the whole lines that have arrived and were not taken, without taking them."""
+        for match in LINE_WITH_END.finditer(self._text, self._at):
+            if match[0][-1] in "\r\n":
                 yield match[0]
 
-    def parse(self, records: Sequence[str], width: int) -> list[list[str]]:
-        """Return the cells of whole records, `width` of each; missing ones are empty."""
-        import pandas
+    def sample(self) -> str:
+        """Return the text that has arrived, whole lines if there is one; nothing is taken."""
+        while not self._ended and "\n" not in self._text.lstrip():
+            if len(self._text) > LONGEST_RECORD:
+                break
+            self._extend()
+        text = self._text[self._at :]
+        return text if self._ended else text[: text.rfind("\n") + 1] or text
 
-        frame = pandas.read_csv(
-            io.StringIO("".join(records), newline=""),
-            sep=self.delimiter,
-            quoting=csv.QUOTE_MINIMAL if self.quoted else csv.QUOTE_NONE,
-            header=None,
-            names=range(width),
-            index_col=False,
-            dtype=object,
-            na_filter=False,
-            skip_blank_lines=False,
-            engine="c",
-        )
-        cells: list[list[str]] = frame.to_numpy(dtype=object).tolist()
-        if len(cells) != len(records):
-            raise AssertionError(f"pandas reads {len(cells)} rows of {len(records)}")
-        return cells
+    def skip(self, length: int) -> None:
+        """Take the first characters of the sample, whole lines."""
+        self.number += len(LINE_END.findall(self._text, self._at, self._at + length))
+        self._at += length
 
+    def end_record(self) -> None:
+        """Begin a new record with the next line."""
+        self.record, self._size = [], 0
 
-class WholeRecord(NamedTuple):
-    """The text of a row, the number of its last line, and how many cells it has."""
+    def __iter__(self) -> Iterator[str]:
+        return self
 
-    text: str
-    line: int
-    width: int
+    def __next__(self) -> str:
+        while True:
+            end = LINE_END.search(self._text, self._at)
+            # After a CR at the end of the text, an LF may follow.
+            if end and (end.end() < len(self._text) or end[0] != "\r" or self._ended):
+                return self._taken(end.end())
+            if self._ended:
+                if self._at == len(self._text):
+                    raise StopIteration
+                return self._taken(len(self._text))
+            if self._size + len(self._text) - self._at > LONGEST_RECORD:
+                self._refuse_length()
+            self._extend()
+
+    def _taken(self, end: int) -> str:
+        line = self._text[self._at : end]
+        if not self.record:
+            line = line.lstrip(MARK)  # of files that were joined
+        self._at = end
+        self.number += 1
+        self.record.append(line)
+        self._size += len(line)
+        if self._size > LONGEST_RECORD:
+            self._refuse_length()
+        return line
+
+    def _refuse_length(self) -> None:
+        hint = "; a quote may be open" if self.record[1:] else ""
+        place = f"{self._place}, line {self.number + 1 - len(self.record)}"
+        raise InputError(f"{place}: {TOO_LONG}{hint}")
+
+    def _extend(self) -> None:
+        rest = self._text[self._at :]
+        piece = self._read(max(PIECE, len(rest)))
+        self._text, self._at, self._ended = rest + piece, 0, not piece
 
 
 class DelimitedRows:
@@ -170,155 +181,113 @@ class DelimitedRows:
     JSON or HTML.
 
     read: returns about as many characters as asked for, fewer if no more have arrived, "" at the
-    end. lines: opens the whole text once more, as lines; None if it cannot be read twice.
+    end.
     """
 
     def __init__(
-        self,
-        read: Callable[[int], str],
-        table: TableReport,
-        options: TableOptions,
-        delimiter: str,
-        lines: Callable[[], Iterable[str]] | None = None,
+        self, read: Callable[[int], str], table: TableReport, options: TableOptions, delimiter: str
     ):
         self.table, self.options = table, options
-        self._read, self._again = read, lines
-        self._text, self._at, self._ended = "", 0, False
-        self._line = 0  # number of lines before `_at`
+        self._lines = _Lines(read, table.location)
         self._usual = delimiter
-        self.waiting = False  # whether parsed rows are still to be yielded
+        self._dialect = delimiter, True  # until the first lines have been seen
+        self._seen: list[set[str]] = []  # values of each column in the first rows
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a whole record, not blank, has arrived that was not yielded yet."""
+        delimiter, quoted = self._dialect
+        with suppress(csv.Error):  # an open quote, or what the next row will report
+            rows = _csv_reader(self._lines.arrived(), delimiter, quoted=quoted)
+            return any(any(map(str.strip, cells)) or len(cells) > 1 for cells in rows)
+        return False
 
     def __iter__(self) -> Iterator[tuple[int, TableRow]]:
-        dialect = self._sniff()
+        self._dialect = delimiter, quoted = self._sniff()
         names: list[str] = []
-        line = 0  # the number of lines before the batch
-        while batch := self._batch(dialect, len(names)):
+        for cells in self._records(delimiter, quoted=quoted):
             if not names:
-                names = self._header(batch.pop(0), dialect)
-                line = self._line
-            if not batch:
+                names = self._header(cells)
+                self._seen = [set() for _ in names]
                 continue
-            rows = dialect.parse([each.text for each in batch], len(names))
-            is_longer, line = self._line - line > len(batch), self._line
-            if is_longer and self.options.quoting == "auto" and dialect.quoted:
-                self._check_swallowed(batch, rows, dialect)
-            for number, (each, cells) in enumerate(zip(batch, rows, strict=True), start=1):
-                self.waiting = number < len(batch)
-                row: TableRow = dict(zip(names, cells, strict=True))
-                if each.width < len(names):
-                    row |= dict.fromkeys(names[each.width :])
-                    self.table.short_rows += 1
-                self.table.repeated_headers += cells == names
-                yield each.line, row
+            if len(cells) > len(names):
+                raise InputError(
+                    f"{self._place()}: {len(cells)} cells, but the header has {len(names)}: not a "
+                    "table, or a text that contains the delimiter is not quoted"
+                )
+            self.table.short_rows += len(cells) < len(names)
+            self.table.repeated_headers += cells == names
+            if quoted and self.options.quoting == "auto":
+                self._check_swallowed(cells, delimiter)
+            yield self._lines.number, dict(zip_longest(names, cells))
         if not names:
             raise InputError(f"{self.table.location}: the input is empty: not even a header")
 
-    def _place(self, line: int) -> str:
-        return f"{self.table.location}, line {line}"
+    def _records(self, delimiter: str, *, quoted: bool) -> Iterator[list[str]]:
+        """Yield the cells of records that are not blank; InputError for a quote out of place."""
+        blank = " \r\n" if delimiter == "\t" else " \t\r\n"
+        reader = _csv_reader(self._lines, delimiter, quoted=quoted)
+        while True:
+            self._lines.end_record()
+            try:
+                cells = next(reader, None)
+            except csv.Error as error:
+                raise self._malformed(error) from error
+            if cells is None:
+                return
+            if any(line.strip(blank) for line in self._lines.record):
+                yield cells
 
-    def _header(self, record: WholeRecord, dialect: Dialect) -> list[str]:
-        text, line, width = record
-        if width > MOST_COLUMNS:
-            raise InputError(f"{self._place(line)}: not a table ({width:,} columns)")
-        if found := OTHER_TEXT.match(text):
-            kind = "HTML or XML; save it as CSV" if found[1] else "JSON; rename it to end in .json"
-            raise InputError(f"{self._place(line)}: not a table; it begins like {kind}")
-        return column_names(dialect.parse([text], width)[0], self._place(line))
-
-    def _extend(self) -> None:
-        rest = self._text[self._at :]
-        piece = self._read(max(PIECE, len(rest)))
-        self._text, self._at, self._ended = rest + piece, 0, not piece
-
-    def _batch(self, dialect: Dialect, width: int) -> list[WholeRecord]:
-        """Return the next whole records that have arrived and are not blank.
-
-        There is at least one unless the input has ended. width: of the table; 0 for the header,
-        which is returned alone.
-        """
-        batch: list[WholeRecord] = []
-        most = min(MOST_ROWS, MOST_CELLS // width + 1) if width else 1
-        usual = dialect.record_of(width) if width > 1 else None
-        size = 0
-        while len(batch) < most and size < LONGEST_RECORD:
-            while self._text.startswith(MARK, self._at):  # of files that were joined
-                self._at += 1
-            match = usual and usual.match(self._text, self._at)
-            is_usual = match is not None
-            match = match or dialect.record.match(self._text, self._at)
-            end = match.end() if match else len(self._text)
-            is_whole = end < len(self._text) or self._text.endswith("\n", self._at)
-            if match is None or not (is_whole or self._ended):
-                if batch:
-                    break
-                self._refuse_malformed(match, dialect)
-                self._extend()
-                continue
-            record = match[0]
-            if not record:
-                break
-            if len(record) > LONGEST_RECORD:
-                self._check_length(len(record), is_open=False)
-            line = self._line + line_ends(record) + (record[-1] not in "\r\n")
-            cells = width if is_usual else dialect.width(record)
-            if width and cells > width:
-                if batch:
-                    break
-                raise InputError(
-                    f"{self._place(line)}: {cells} cells, but the header has {width}: not a "
-                    "table, or a text that contains the delimiter is not quoted"
-                )
-            self._at, self._line = end, line
-            size += len(record)
-            if is_usual or not dialect.is_blank(record):
-                batch.append(WholeRecord(record, line, cells))
-        return batch
-
-    def _refuse_malformed(self, match: object, dialect: Dialect) -> None:
-        """Raise InputError unless the rest of the record may be still to come."""
-        is_open = match is None and dialect.unclosed.match(self._text, self._at) is not None
-        place = self._place(self._line + 1)
-        if match is None and not is_open:
-            raise InputError(
-                f"{place}: not a table: the quoted cell that begins here is not closed, or has a "
-                f"quote in it that is not doubled; {UNQUOTED}"
+    def _malformed(self, error: csv.Error) -> InputError:
+        """Return the error for a record that Python's csv module refuses."""
+        place, reason = self._place(len(self._lines.record) - 1), str(error)
+        if "field limit" in reason:
+            return InputError(
+                f"{place}: not a table: a cell has more than {csv.field_size_limit():,} "
+                f"characters (csv.field_size_limit); a quote may be open; {UNQUOTED}"
             )
-        if is_open and self._ended:
-            raise InputError(
+        if "unexpected end" in reason:
+            return InputError(
                 f"{place}: not a table (a quote is open from here to the end of the file); close "
                 f"it; {UNQUOTED}"
             )
-        self._check_length(len(self._text) - self._at, is_open=is_open)
+        return InputError(
+            f"{place}: not a table: the quoted cell that begins here is not closed, or has a "
+            f"quote in it that is not doubled; {UNQUOTED}"
+        )
 
-    def _check_length(self, length: int, *, is_open: bool) -> None:
-        if length > LONGEST_RECORD:
-            hint = "; a quote may be open" if is_open else ""
-            raise InputError(f"{self._place(self._line + 1)}: {TOO_LONG}{hint}")
+    def _place(self, lines_before: int = 0) -> str:
+        return f"{self.table.location}, line {self._lines.number - lines_before}"
 
-    def _sniff(self) -> Dialect:
-        """Return how the text is delimited, as asked or as its first lines look."""
-        while not self._ended and "\n" not in self._text.lstrip():
-            if len(self._text) > LONGEST_RECORD:
-                break
-            self._extend()
+    def _header(self, cells: Sequence[str]) -> list[str]:
+        if len(cells) > MOST_COLUMNS:
+            raise InputError(f"{self._place()}: not a table ({len(cells):,} columns)")
+        if found := OTHER_TEXT.match("".join(self._lines.record)):
+            kind = "HTML or XML; save it as CSV" if found[1] else "JSON; rename it to end in .json"
+            raise InputError(f"{self._place()}: not a table; it begins like {kind}")
+        return column_names(cells, self._place())
+
+    def _sniff(self) -> tuple[str, bool]:
+        """Return the delimiter, and whether cells may be quoted, as asked or as the text looks."""
+        sample = self._lines.sample()
         delimiter = self.options.delimiter
-        if note := EXCEL_NOTE.match(self._text):
+        if note := EXCEL_NOTE.match(sample):
             delimiter = delimiter or note[1]
-            self._at, self._line = note.end(), line_ends(note[0])
-        sample = self._text[self._at :]
-        if not self._ended:
-            sample = sample[: sample.rfind("\n") + 1] or sample
+            self._lines.skip(note.end())
+            sample = sample[note.end() :]
+        sample = sample.lstrip(MARK)
         delimiter = delimiter or self._delimiter_of(sample)
-        standard, plain = (Dialect(delimiter, quoted=each) for each in (True, False))
-        is_plain = self.options.quoting == "none"
-        if self.options.quoting == "auto" and delimiter == "\t" and self._at == 0:
-            lines = self._again() if self._again else io.StringIO(sample, newline="")
-            is_plain = fits_only_unquoted(lines, standard, plain)
+        is_plain = self.options.quoting == "none" or (
+            self.options.quoting == "auto"
+            and delimiter == "\t"
+            and note is None
+            and _fits_only_unquoted(sample, delimiter)
+        )
         named = DELIMITERS.get(delimiter, repr(delimiter))
         self.table.description = ", ".join(
             filter(None, (named, "quotes as characters" * is_plain, self.table.description))
         )
-        return plain if is_plain else standard
+        return delimiter, not is_plain
 
     def _delimiter_of(self, sample: str) -> str:
         """Return the delimiter that splits most first records like the header, or the usual one."""
@@ -336,11 +305,10 @@ class DelimitedRows:
         """Return the possible delimiters with their ranks; a larger rank is more likely."""
         ranks = {}
         for delimiter in DELIMITERS:
-            dialect = Dialect(delimiter, quoted=self.options.quoting != "none")
-            records = [r for _, r in zip(range(SNIFFED), dialect.records(sample), strict=False)]
-            widths = list(map(dialect.width, records))
+            records = _first_records(sample, delimiter, quoted=self.options.quoting != "none")
+            widths = list(map(len, records))
             if widths and 1 < widths[0] <= MOST_COLUMNS:
-                names = dialect.parse(records[:1], widths[0])[0]
+                names = records[0]
                 is_sensible = any(names) and all(name == name.strip() for name in names)
                 fitting = widths.count(widths[0]) / len(widths)
                 is_usual = delimiter == self._usual
@@ -348,42 +316,47 @@ class DelimitedRows:
                     ranks[delimiter] = (is_sensible, fitting > 0.5, is_usual, fitting, widths[0])
         return ranks
 
-    def _check_swallowed(
-        self, batch: Sequence[WholeRecord], rows: Sequence[Sequence[str]], dialect: Dialect
-    ) -> None:
+    def _check_swallowed(self, cells: Sequence[str], delimiter: str) -> None:
         """Raise InputError for a quoted cell that seems to have swallowed several rows.
 
         Each of its lines has the header's number of cells, and in some column all of them are
-        numbers or values of other rows.
+        numbers or values of earlier rows.
         """
-        width = len(rows[0])
-        long = {n for n, each in enumerate(batch) if '"' in each.text and line_ends(each.text) > 1}
-        if width == 1 or not long:
+        lines = self._lines.record
+        if len(lines) == 1:
+            if self._lines.number <= MOST_ROWS:
+                for seen, cell in zip(self._seen, cells, strict=False):
+                    seen.add(cell)
             return
-        others = [row for number, row in enumerate(rows) if number not in long]
-        for number in sorted(long):
-            lines = LINE_END.split(batch[number].text.rstrip("\r\n"))
-            cells = [line.split(dialect.delimiter) for line in lines]
-            if len(lines) == 1 or any(len(each) != width for each in cells):
-                continue
-            for column in range(width):
-                values = {each[column] for each in cells}
-                column_values = {row[column] for row in others}
-                if values <= column_values - {""} or all(map(NUMBER.fullmatch, values)):
-                    place = self._place(batch[number].line - len(lines) + 1)
-                    raise InputError(
-                        f"{place}: a quoted cell spans {len(lines)} lines, each of which "
-                        f"looks like a row; {UNQUOTED}; if it is one cell, give --quoting standard"
-                    )
+        parts = [line.rstrip("\r\n").split(delimiter) for line in lines]
+        if len(self._seen) == 1 or any(len(each) != len(self._seen) for each in parts):
+            return
+        for seen, column in zip(self._seen, zip(*parts, strict=True), strict=True):
+            if set(column) <= seen - {""} or all(map(NUMBER.fullmatch, column)):
+                raise InputError(
+                    f"{self._place(len(lines) - 1)}: a quoted cell spans {len(lines)} lines, each "
+                    f"of which looks like a row; {UNQUOTED}; if it is one cell, give --quoting "
+                    "standard"
+                )
 
 
-def line_ends(text: str) -> int:
-    return text.count("\n") + (text.count("\r") - text.count("\r\n") if "\r" in text else 0)
+def _csv_reader(lines: Iterable[str], delimiter: str, *, quoted: bool) -> Iterator[list[str]]:
+    """Return Python's strict reader of delimited lines."""
+    quoting = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
+    return csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
 
 
-def names_columns(cells: Sequence[str]) -> bool:
-    """Whether the cells of a first line may be names of columns, two or more."""
-    return len(cells) > 1 and all(re.fullmatch(NAME, cell.strip('"')) for cell in cells)
+def _first_records(text: str, delimiter: str, *, quoted: bool) -> list[list[str]]:
+    """Return the first records of a text that are not blank, up to a malformed one."""
+    records: list[list[str]] = []
+    lines = (match[0] for match in LINE_WITH_END.finditer(text))
+    with suppress(csv.Error):
+        for cells in _csv_reader(lines, delimiter, quoted=quoted):
+            if any(map(str.strip, cells)) or len(cells) > 1:
+                records.append(cells)
+            if len(records) == SNIFFED:
+                break
+    return records
 
 
 def probable_delimiter(text: str) -> str | None:
@@ -393,29 +366,30 @@ def probable_delimiter(text: str) -> str | None:
     three, the first of which may be a header.
     """
     for delimiter in DELIMITERS:
-        dialect = Dialect(delimiter, quoted=True)
-        records = list(islice(dialect.records(text), SNIFFED))
-        widths = set(map(dialect.width, records))
-        if len(records) > 1 and len(widths) == 1 and widths != {1}:
-            header = records[0].rstrip("\r\n").split(delimiter)
-            if delimiter == "\t" or (len(records) > 2 and names_columns(header)):
-                return delimiter
+        records = _first_records(text, delimiter, quoted=True)
+        widths = set(map(len, records))
+        is_even = len(records) > 1 and len(widths) == 1 and widths != {1}
+        if is_even and (delimiter == "\t" or (len(records) > 2 and names_columns(records[0]))):
+            return delimiter
     return None
 
 
-def fits_only_unquoted(lines: Iterable[str], standard: Dialect, plain: Dialect) -> bool:
+def _fits_only_unquoted(text: str, delimiter: str) -> bool:
     """Whether all lines have as many cells as the header, but some only if quotes are plain."""
-    width, is_odd = 0, False
-    for line in lines:
-        if plain.is_blank(line):
-            continue
-        width = width or plain.width(line)
-        if plain.width(line) != width or len(line) > LONGEST_RECORD:
-            return False
-        if '"' in line and not is_odd:
-            whole = standard.record.fullmatch(line)
-            is_odd = whole is None or standard.width(line) != width
-    return is_odd and width > 1
+    lines = [line for line in LINE_WITH_END.findall(text) if line.strip(" \r\n")]
+    width = lines[0].count(delimiter) + 1 if lines else 1
+    if width == 1 or any(line.count(delimiter) + 1 != width for line in lines):
+        return False
+    return any(
+        [len(row) for row in _first_records(line, delimiter, quoted=True)] != [width]
+        for line in lines
+        if '"' in line
+    )
+
+
+def names_columns(cells: Sequence[str]) -> bool:
+    """Whether the cells of a first line may be names of columns, two or more."""
+    return len(cells) > 1 and all(re.fullmatch(NAME, cell.strip('"')) for cell in cells)
 
 
 def column_names(header: Sequence[str], place: str) -> list[str]:

@@ -77,7 +77,7 @@ def test_every_example_runs(tmp_path, monkeypatch, run_here):
         "labelled.csv",
         "unit7.npy",
         "heatmap.html",
-        "runs/tour/neuron/neuron.html",
+        "runs/tour/neuron/neuron.json",
         "models/openai/model.safetensors",
     ):
         assert (folder / name).stat().st_size > 0

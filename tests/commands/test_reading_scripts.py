@@ -204,7 +204,7 @@ def test_heatmap_colours_only_a_terminal_unless_asked_to(folder):
 
 def test_heatmap_files_have_what_the_classifier_says(folder, tmp_path):
     give_classifier(folder)
-    output = ("--output", tmp_path / "h.html", "--output", tmp_path / "h.svg")
+    output = ("--output", tmp_path / "h.html", "--output", tmp_path / "h.json")
     process = done(heatmap(folder, "--text=-5 \u00e9", *output))
     assert process.stdout.splitlines()[0].endswith("h.html: 1 text, unit 4")
     assert ">classifier: " in (tmp_path / "h.html").read_text()

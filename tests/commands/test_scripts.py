@@ -132,7 +132,7 @@ def test_neuron_takes_the_features_of_a_transfer_and_prints_its_table(work, tran
     assert results["all_units"]["test_accuracy"] == before["test_accuracy"]
     assert results["baselines"] == before["baselines"]
     assert results["neuron"]["index"] == 5
-    for words in ("unit 5 alone, one threshold", "all units but 5", "TF-IDF", "neuron.html"):
+    for words in ("unit 5 alone, one threshold", "all units but 5", "TF-IDF", "neuron.json"):
         assert words in process.stdout
 
 

@@ -50,9 +50,7 @@ LAZY = {
     "model/classifiers/sentiment_classifier.py": {"sklearn"},  # its tags, when scikit-learn asks
     "model/classifiers/answers.py": {"pandas"},  # of a table of results
     "model/kernels/triton/kernels.py": {"triton"},
-    "model/classifiers/comparison.py": {"sklearn"},  # a tree of depth one: the best single unit
     "model/files/shipped.py": {"huggingface_hub"},
-    "model/pages/picture.py": {"matplotlib"},
     "model/text/subwords.py": {"sentencepiece"},
     "model/text/profiles.py": {"anyascii"},
     "model/reading/compression.py": {"isal"},
@@ -184,7 +182,6 @@ EARLY = [
     "heatmap --text good --output heatmap.jpg",
     "featurize --input nowhere.csv --output /tmp/features.npy",
     "evaluate --data nowhere.csv",
-    "compare default --data nowhere.csv",
     "generate --model nowhere",
     "models",
     "--help",

@@ -1,10 +1,11 @@
 """Figures: labels are shown literally, any values have a histogram, none ends a command."""
 
+import matplotlib as mpl
 import numpy as np
 import pytest
 
 from transfer.plots import (
-    as_svg,
+    STYLE,
     draw_histogram,
     draw_weights,
     legend,
@@ -22,7 +23,9 @@ def test_a_label_is_shown_literally(tmp_path):
     shown = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
     assert len(shown) == 4
     save_png(figure, tmp_path / "neuron.png")  # raises where a label is no formula
-    svg = as_svg(figure)
+    with mpl.rc_context(STYLE):
+        figure.savefig(tmp_path / "neuron.svg")
+    svg = (tmp_path / "neuron.svg").read_text()
     for name in CLASSES:
         assert f">label {name}<" in svg
 

@@ -50,7 +50,7 @@ def run_study(
 
     Example:
         results = run_study(load_model("amazon_1024"), sets, Path("neuron"), StudyOptions(draws=3))
-        write_report(results, Path("neuron"))
+        write_figures(results, Path("neuron/figures"))
     """
     counts = check_study(loaded, sets, options)
     with only_writer_of(output):

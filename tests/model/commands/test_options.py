@@ -122,7 +122,6 @@ def test_heatmap(loaded, tmp_path, layer, state):
     [
         "models",
         "evaluate --model {0} --data {1}",
-        "compare {0} --data {1}",
         "heatmap --model {0} --neuron 1 --text good --output {1}.html",
     ],
 )

@@ -20,18 +20,11 @@ from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.pages.heatmap import as_ansi, as_html, as_json, check_outputs, heatmap, write
 from model.pages.page import (
-    CARD,
-    INK,
     MIDDLE,
     PALETTES,
-    QUIET,
-    STRONGEST,
-    TINTS,
     background,
     page_style,
-    tint,
 )
-from model.pages.picture import COLUMNS, _lines, _painted
 from model.text.glyphs import visible
 from model.text.profiles import text_profile
 from model.units.sentiment_traces import orientation_of
@@ -246,9 +239,9 @@ def test_a_unit_that_is_always_zero_has_a_scale():
     assert "a model" in as_html(result)
 
 
-def test_what_is_too_large_for_a_picture_may_be_a_page_and_for_a_page_json():
-    with pytest.raises(InputError, match=r"more than a picture can show.*\.html"):
-        check_outputs([Path("a.png")], ["x" * 6000])
+def test_what_is_too_large_for_a_page_may_be_json_and_a_picture_is_refused():
+    with pytest.raises(InputError, match=r"a\.png: the name must end in \.html or \.json"):
+        check_outputs([Path("a.png")], ["x"])
     texts = ["x" * 60_000] * 2
     with pytest.raises(InputError, match=r"a\.html: 120,000 characters .*\.json"):
         check_outputs([Path("b.json"), Path("a.html")], texts)
@@ -340,38 +333,6 @@ def test_further_units_are_turned_where_their_ends_are_known(loaded):
     two = read_texts(loaded, ["good"], [1, 3], poles=POLES, polarities={1: -1, 3: -1})
     assert "units 1, 3 with their sign turned" in as_html(two)
     assert two.oriented().meanings() == [POLES, POLES]
-
-
-@pytest.mark.parametrize(("suffix", "head"), [(".png", b"\x89PNG"), (".svg", b"<?xml")])
-def test_a_picture_is_drawn(loaded, tmp_path, suffix, head):
-    result = read_texts(loaded, ["good", "two\nlines \U0001f600 " + "漢" * 50], [3, 1])
-    write(result, tmp_path / f"h{suffix}")
-    assert (tmp_path / f"h{suffix}").read_bytes().startswith(head)
-
-
-def test_the_lines_of_a_picture_hold_every_character_on_its_colour(loaded):
-    letters = COLUMNS - 1
-    result = read_texts(loaded, ["x" * letters + "漢y\nz"], [3])
-    values = result.traces[0].values[:, 0].tolist()
-    first, second, third = _lines(_painted(result.traces[0], values, 2.0))
-    assert [cell.shown for cell in (*first, *second, *third)] == [*"x" * letters, "漢", "y", "z"]
-    assert [(cell.column, cell.width) for cell in second] == [(0, 2), (2, 1)]
-    strengths = [cell.share for cell in (*first, *second)]
-    assert strengths == list(np.clip(np.array(values[: letters + 2]) / 2.0, -1, 1))
-
-
-def test_a_picture_has_the_colours_of_the_page():
-    light, _, _ = page_style().partition("@media")
-    style = dict(re.findall(r"--(card|ink|quiet|most): ([^;]+);", light))
-    assert (style["card"], style["ink"], style["quiet"]) == (CARD, INK, QUIET)
-    assert float(style["most"]) == STRONGEST
-    poles = re.findall(r"--(high|low): (\d+) (\d+) (\d+)", light)
-    colors = [(name, tuple(map(int, color))) for name, *color in poles]
-    for palette, pair in zip(TINTS, (dict(colors[:2]), dict(colors[2:])), strict=True):
-        assert TINTS[palette] == (pair["low"], pair["high"])
-    assert tint(0.0) == (1, 1, 1)
-    assert tint(1.0)[1] > tint(1.0)[0]
-    assert tint(-1.0)[0] > tint(-1.0)[1]
 
 
 def test_a_character_has_the_value_of_the_token_that_covers_it(tmp_path, subword_model, subwords):

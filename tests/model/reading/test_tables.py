@@ -71,6 +71,7 @@ def test_rows_and_the_numbers_of_their_lines(text, expected):
         ),
         ('a\n"x" y\n', "a.csv, line 2: .* a quote in it that is not doubled.*--quoting none"),
         ('a\n"He said \\"no\\""\n', "a.csv, line 2: not a table"),
+        ("a\nok\n" + "x" * 200_000 + "\n", "a.csv, line 3: .* a cell has more than 131,072"),
         ("," * MOST_COLUMNS, "a.csv, line 1: not a table .100,001 columns"),
     ],
 )

@@ -1,8 +1,7 @@
-"""The study of a unit, from texts to page: it is complete, and texts are never run as HTML."""
+"""The study of a unit, from texts to numbers and figures."""
 
 import copy
 import json
-import re
 import shutil
 from dataclasses import replace
 
@@ -20,14 +19,13 @@ from model.text.profiles import text_profile
 from tests.conftest import emphatic
 from tests.data_utils.preparation.interruptions import interrupted_at
 from tests.model.pages.hostile import NASTY
-from tests.support.chromium import CHROMIUM, browse, messages
 from tests.transfer.examples import make_set, with_questions
 from transfer.experiment import featurize_sets
 from transfer.features import FeatureCache
 from transfer.neuron import study as neuron_study
-from transfer.neuron.report import FIGURES, as_html, write_report
+from transfer.neuron.report import FIGURES, accuracies_of, write_figures
 from transfer.neuron.study import run_study
-from transfer.plots import as_svg, unit_histogram
+from transfer.plots import unit_histogram
 from transfer.regression import fit_regression
 from transfer.task import StudyOptions
 
@@ -53,7 +51,7 @@ def studied(tmp_path_factory, sets):
     save_model(folder / "m", model, text_profile("openai"), {"characters": 1234567})
     loaded = load_model(folder / "m", compute_dtype=torch.float32)
     results = run_study(loaded, sets, folder, OPTIONS)
-    write_report(results, folder)
+    write_figures(results, folder / "figures")
     return results, folder, loaded
 
 
@@ -90,95 +88,57 @@ def test_the_unit_is_that_of_largest_weight(studied):
     )
 
 
-def test_the_page_is_drawn_from_the_file_alone(studied):
-    results, folder, _ = studied
+def test_the_figures_are_drawn_from_the_file_alone(studied):
+    _, folder, _ = studied
     saved = json.loads((folder / "neuron.json").read_text())
-    page = (folder / "neuron.html").read_text()
-    assert as_html(saved, {name: as_svg(draw(saved)) for name, draw in FIGURES.items()}) == page
-    for name in ("histogram", "ranking", "by_units", "by_labels"):
-        assert (folder / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-    assert page.count("data:image/svg+xml;base64,") == 4
-    assert f"<td>{100 * results['alone']['test_accuracy']:.1f} %</td>" in page
-    assert f"by {-100 * results['without']['held']['lost']:+.1f} points" in page
+    write_figures(saved, folder / "again")
+    assert {path.stem for path in (folder / "figures").iterdir()} == set(FIGURES)
+    for name in FIGURES:
+        drawn = (folder / "figures" / f"{name}.png").read_bytes()
+        assert drawn.startswith(b"\x89PNG")
+        assert (folder / "again" / f"{name}.png").read_bytes() == drawn
 
 
 def test_few_labels_are_shown_with_intervals_not_with_the_spread_of_the_draws(studied):
-    results, folder, _ = studied
-    page = (folder / "neuron.html").read_text()
+    results, _, _ = studied
     whole = results["by_labels"]["curves"]["all_units"][-1]
     low, high = whole["draw_interval"]
     assert low < whole["test_accuracy"] < high  # one draw, whose percentiles are one point
-    cells = f"{100 * whole['test_accuracy']:.1f} %</td><td>{100 * low:.1f} to {100 * high:.1f}"
-    assert f"<td>{cells}</td>" in page
     axes = FIGURES["by_labels"](results).axes[0]
     shaded = np.vstack([part.get_paths()[0].vertices for part in axes.collections[:1]])
     for edge in (low, high):
         assert np.isclose(shaded, [results["by_labels"]["counts"][-1], edge]).all(1).any()
 
 
-def test_figures_and_page_say_what_is_shaded_and_what_was_learned_before(studied):
-    results, folder, _ = studied
-    read_only = results, (folder / "neuron.html").read_text()
+def test_figures_say_what_is_shaded_and_what_was_learned_before(studied):
+    results = studied[0]
     tuned = copy.deepcopy(results)
     tuned["model"]["provenance"] = {"finetuned_from": results["model"]["provenance"]}
-    has_labels = tuned, as_html(tuned, {})
-    for (study, page), has_seen_labels in ((read_only, False), (has_labels, True)):
+    for study, has_seen_labels in ((results, False), (tuned, True)):
         labels = {
             name: FIGURES[name](study).axes[0].get_xlabel() for name in ("by_units", "by_labels")
         }
         assert all("shaded: 95 %" in label for label in labels.values())
         assert ("fine-tuned" in labels["by_labels"]) == has_seen_labels
-        assert "shaded in the figure, are 95 % prediction intervals" in page
-        assert ("fine-tuned on labels before" in page) == has_seen_labels
-        assert "whose 40\nlabels are used in addition" in page
 
 
-def test_a_picture_that_fails_leaves_a_page_without_it(studied, tmp_path, caplog, monkeypatch):
+def test_a_figure_that_fails_leaves_the_others(studied, tmp_path, caplog, monkeypatch):
     def unable(study):
         raise RuntimeError("no\n font")
 
     monkeypatch.setitem(FIGURES, "by_units", unable)
-    page = write_report(studied[0], tmp_path).read_text()
-    assert page.count("data:image/svg+xml;base64,") == 3
-    assert "the numbers are in neuron.json: could not be drawn." in page
-    assert sorted(path.stem for path in (tmp_path / "figures").iterdir()) == [
-        "by_labels",
-        "histogram",
-        "ranking",
-    ]
+    write_figures(studied[0], tmp_path)
+    assert sorted(path.stem for path in tmp_path.iterdir()) == ["by_labels", "histogram", "ranking"]
     (record,) = caplog.records
     assert "by_units.png could not be drawn (RuntimeError: no font)" in record.getMessage()
 
 
 def test_a_gru_is_called_one(studied):
     results = copy.deepcopy(studied[0])
-    assert "untrained mLSTM, mean of 2" in as_html(results, {})
+    assert "untrained mLSTM, mean of 2" in dict(accuracies_of(results))
     results["model"]["architecture"]["cell"] = "gru"
-    page = as_html(results, {})
-    assert "untrained GRU, mean of 2" in page
-    assert "<p>Hidden state of a model" in page
+    assert "untrained GRU, mean of 2" in dict(accuracies_of(results))
     assert FIGURES["histogram"](results).axes[0].get_xlabel().startswith("hidden state of unit")
-
-
-def test_names_that_are_no_utf8_leave_a_page_that_is(studied, tmp_path, monkeypatch):
-    monkeypatch.setattr("transfer.neuron.report.FIGURES", {})  # which take seconds to draw
-    results = copy.deepcopy(studied[0])
-    results["origin"]["command"] = "neuron.py --train caf\udce9.csv"  # as Python reads such a name
-    results["classes"] = ["caf\udce9", "tea"]
-    results["extremes"]["texts"]["positive_though_negative"] = []
-    page = write_report(results, tmp_path).read_text(encoding="utf-8")
-    assert "--train caf?.csv" in page
-    assert "<h3>The unit says tea, the label is caf?: none</h3>" in page
-
-
-def test_nothing_of_a_text_or_a_label_acts(studied):
-    page = (studied[1] / "neuron.html").read_text()
-    assert "<script" not in page
-    assert "<b>" not in page
-    assert "{{" not in re.sub(r"<div class=\"text\".*?</div>", "", page)
-    for character in "\u202e\u2066\x1b\x07\x00":
-        assert character not in page
-    assert not re.search(r"(src|href)=\"(?!data:)", page)
 
 
 def test_an_interrupted_study_leaves_the_earlier_one_whole(tmp_path, studied, sets):
@@ -254,18 +214,3 @@ def test_refusals_come_before_any_work(tmp_path, studied, sets, change, options,
     with pytest.raises(InputError, match=words):
         run_study(studied[2], changed, tmp_path / "none", StudyOptions(**options))
     assert not (tmp_path / "none").exists()
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the path")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_is_shown_under_its_policy(studied, tmp_path, scheme):
-    """Nothing is refused, no figure is missing, and letters keep their contrast in the dark."""
-    from matplotlib.image import imread
-
-    flags = ["--blink-settings=preferredColorScheme=0"] if scheme == "dark" else []
-    page = (studied[1] / "neuron.html").read_text()
-    process = browse(page, tmp_path, f"--screenshot={tmp_path / 'page.png'}", *flags)
-    assert messages(process) == []
-    pixels = imread(tmp_path / "page.png")[..., :3]
-    dark = pixels[2, 2].mean() < 0.2
-    assert dark == (scheme == "dark")
