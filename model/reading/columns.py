@@ -1,0 +1,288 @@
+"""Which column of a table holds the text: by its name, its content and its role.
+
+A column is the text if its name says so and its cells are texts, or if it is the only one whose
+cells are texts. Replies, descriptions, titles, addresses and people are never the text, and a known
+name that holds numbers, labels, addresses or nothing is not either. In doubt nobody is chosen, so
+that the caller can ask.
+"""
+
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+Row = Mapping[str, Any]
+Role = Literal["text", "question", "reply", "other", "unknown"]
+
+_NAMES = tomllib.loads(Path(__file__).with_name("columns.toml").read_text(encoding="utf-8"))
+SURE_NAMES: Sequence[str] = _NAMES["sure"]
+TEXT_NAMES, REPLY_WORDS, OTHER_WORDS = (
+    frozenset(_NAMES[kind]) for kind in ("text", "reply", "other")
+)
+RESPONSE_OF = re.compile(r"\b(response|reply|answer|antwort)\b.*\b(from|by|of|to)\b|\bre:", re.I)
+ASKS = re.compile(
+    r"""\?\s*$|^(?:q?\d+[a-z]?\s*[.:)-]\s*)?(what|why|how|which|where|when|who|is|are|do|does|did|
+    would|could|can|please|tell|share|describe|explain|list|any|in\ your|if\ you|was|were|warum|wie|
+    pourquoi|comment)\b(?=.*\s.*\s)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+NUMBER = re.compile(r"[+-]?[\d.,\s]*\d\s*[%€$£]?|[€$£]\s*[\d.,]+")
+URL = re.compile(r"(https?://|www\.)\S+", re.IGNORECASE)
+EMAIL = re.compile(r"\S+@\S+\.\w+")
+DATE = re.compile(
+    r"""\d{1,4}[-/.](\d{1,2}|[a-z]{3})[-/.]\d{1,4}\b.*|\d{1,2}\.?\ [a-z]{3,9}\.?,?\ \d{2,4}.*|
+    [a-z]{3,9}\.?\ \d{1,2},?\ \d{4}.*|\d{1,2}:\d{2}(:\d{2})?""",
+    re.IGNORECASE | re.VERBOSE,
+)
+WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
+# How a shop answers a customer.
+REPLY = re.compile(
+    r"""\b(thank\ you\ for\ (your|taking|sharing|the|reaching|contacting|choosing|being)|
+    thanks\ for\ (your|the|sharing|reaching|letting)|we(\ are|'re)\ (very\ |so\ |really\ )?
+    (sorry|glad|happy|delighted|pleased)\ (to|that|you|for)|we\ apologi[sz]e|our\ apologies|
+    (please|kindly)\ (contact|reach\ out|email|write\ to|get\ in\ touch)|dear\ (customer|guest|user|
+    valued)|our\ (support\ )?team|look\ into\ (this|it)|hope\ to\ (see|welcome)\ you)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+JSON_LIKE = re.compile(r"\s*[\[{].*[\]}]\s*", re.DOTALL)
+IMPORT_ID = re.compile(r"\{\s*\"+ImportId\"+")  # the third row of a Qualtrics export
+SUB_HEADERS = frozenset({"response", "open-ended response", "other (please specify)"})
+SEVERAL = 3  # cells that show what a column holds; with fewer, its name counts more
+MOSTLY = 0.6  # of the cells that decide what a column holds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Export:
+    """A common export, known by the names of its columns, as `words_of` returns them."""
+
+    name: str
+    has: tuple[str, ...]
+    text: str | None = None  # None: a row has several texts
+    rating: str | None = None
+    date: str | None = None
+    reply: str | None = None
+
+
+EXPORTS = tuple(Export(**{**one, "has": tuple(one["has"])}) for one in _NAMES["exports"])
+
+
+class Column(NamedTuple):
+    """A column as the chooser sees it."""
+
+    name: str
+    role: Role  # by its name
+    holds: str  # in a word or two: "texts", "numbers", "labels", ...
+    example: str  # a cell
+    words: float  # mean, of the cells that are not empty
+    filled: int  # cells that are not empty
+
+    @property
+    def is_candidate(self) -> bool:
+        """Whether this may be the text."""
+        return self.holds in ("texts", "short texts") and self.role not in ("reply", "other")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which column holds the text, or why a person has to say so."""
+
+    columns: tuple[Column, ...]  # likeliest first
+    column: str | None
+    why: str  # the choice in words, or what is in doubt
+
+    def question(self, option: str) -> str:
+        """Return what to ask: the likeliest columns with a cell of each, and the option."""
+        shown = [
+            f"{column.name!r} ({column.holds}: {_short(column.example)!r})"
+            for column in self.columns[:4]
+            if column.filled
+        ]
+        return f"{self.why}; name it with {option}: {'; '.join(shown) or 'no column has cells'}"
+
+
+def choose_text(names: Sequence[str], rows: Sequence[Row]) -> Choice:
+    """Return the column of the text, from the names of a table and its first rows.
+
+    choice = choose_text(["id", "review", "comment"], rows)
+    choice.column  # 'comment', or None: ask choice.question("--text-key")
+    """
+    columns = [_column(name, [row.get(name) for row in rows]) for name in names]
+    ranked = tuple(sorted(columns, key=_rank))
+    likely = [column for column in ranked if column.is_candidate]
+    if (export := export_of(names)) is not None:
+        found = [c for c in likely if words_of(c.name) == export.text]
+        if len(found) == 1:
+            return Choice(ranked, found[0].name, f"an export of {export.name}")
+        if export.text is None:
+            return Choice(ranked, None, f"{export.name}: a row has several texts")
+    if pair := _praise_and_complaint(likely):
+        return Choice(ranked, None, f"{pair[0]!r} and {pair[1]!r} both hold texts")
+    named = [column for column in likely if column.role in ("text", "question")]
+    for sure in SURE_NAMES:
+        found = [column for column in named if words_of(column.name) == sure]
+        if len(found) == 1:
+            return Choice(ranked, found[0].name, "by its name and its texts")
+    if len(named) == 1:
+        return Choice(ranked, named[0].name, "by its name and its texts")
+    if len(named) > 1:
+        prose = [column for column in named if column.role == "text"]
+        if len(prose) == 1 and all(prose[0].words >= other.words for other in named):
+            return Choice(ranked, prose[0].name, "by its name and its texts")
+        return Choice(ranked, None, _both(named))
+    prose = [column for column in likely if column.holds == "texts"]
+    if len(prose) == 1:
+        return Choice(ranked, prose[0].name, "the only column of texts")
+    if len(prose) > 1:
+        return Choice(ranked, None, _both(prose))
+    if len(columns) == 1 and columns[0].role == "text" and columns[0].holds == "labels":
+        return Choice(ranked, names[0], "the only column, by its name")
+    if len(columns) == len(likely) == 1:
+        return Choice(ranked, names[0], "the only column")
+    return Choice(ranked, None, "no column is clearly the text")
+
+
+def export_of(names: Iterable[str]) -> Export | None:
+    """Return the common export that has these columns; None if none is known."""
+    words = set(map(words_of, names))
+    return next((export for export in EXPORTS if words.issuperset(export.has)), None)
+
+
+def header_is_a_row(names: Sequence[str], rows: Sequence[Row]) -> bool:
+    """Whether the first line of a table is a row, too: its cells are values like those below.
+
+    A table without a header has, in its first line, a text where a column has texts, and, where
+    another column has a few values, one of them.
+    """
+    if not rows or any(words_of(name) in TEXT_NAMES for name in names):
+        return False
+    has_text = has_value = False
+    for name in names:
+        cells = [str(row.get(name) or "").strip() for row in rows]
+        holds = _Content([cell for cell in cells if cell]).holds
+        is_prose = len(WORD.findall(name)) >= 4 and not ASKS.search(name)
+        has_text |= holds in ("texts", "short texts") and is_prose
+        is_number = holds == "numbers" and NUMBER.fullmatch(name.strip()) is not None
+        is_one_of = holds in ("labels", "one value", "short texts") and name.strip() in cells
+        has_value |= is_number or is_one_of
+    return has_text and has_value
+
+
+def extra_header_rows(names: Sequence[str], rows: Sequence[Row]) -> int:
+    """Return how many rows below the header belong to it, as in exports of surveys.
+
+    Qualtrics writes the questions and then the keys of its own import; SurveyMonkey writes the kind
+    of each answer.
+    """
+
+    def cells(row: Row) -> list[str]:
+        return [str(value).strip() for value in row.values() if value not in (None, "")]
+
+    if len(rows) > 1 and any(IMPORT_ID.search(cell) for cell in cells(rows[1])):
+        return 2
+    if rows and (first := cells(rows[0])) and 2 * len(first) <= max(len(names), 2):
+        return int(all(cell.lower() in SUB_HEADERS for cell in first))
+    return 0
+
+
+def words_of(name: str) -> str:
+    """Return a column's name as lower-case words: "reviewText" and "Review_Text" are alike."""
+    apart = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
+    return " ".join(re.findall(r"[^\W_]+", apart.casefold()))
+
+
+def role_of(name: str) -> Role:
+    """Return what a column's name says that it holds."""
+    words = words_of(name)
+    parts = words.split()
+    if words in TEXT_NAMES:
+        return "text"
+    is_reply = bool(REPLY_WORDS.intersection(parts)) and not ASKS.search(name)
+    if is_reply or RESPONSE_OF.search(name) or words in ("last message", "review response"):
+        return "reply"
+    if ASKS.search(name) and len(parts) > 2:
+        return "question"
+    if OTHER_WORDS.intersection(parts) and len(parts) <= 5:
+        return "other"
+    if any(part in TEXT_NAMES for part in parts) and len(parts) <= 5:
+        return "text"
+    return "question" if len(parts) > 5 else "unknown"
+
+
+def _column(name: str, values: Iterable[Any]) -> Column:
+    cells = [text for value in values if (text := "" if value is None else str(value).strip())]
+    content = _Content(cells)
+    example = max(cells[:20], key=len, default="")
+    return Column(name, role_of(name), content.holds, example, content.words, len(cells))
+
+
+@dataclass(frozen=True)
+class _Content:
+    """What the cells of a column hold."""
+
+    cells: Sequence[str]  # not empty
+
+    def share(self, pattern: re.Pattern[str]) -> float:
+        return sum(pattern.fullmatch(cell) is not None for cell in self.cells) / len(self.cells)
+
+    @cached_property
+    def words(self) -> float:
+        """Words in a cell, mean."""
+        return sum(len(WORD.findall(c)) for c in self.cells) / max(len(self.cells), 1)
+
+    @cached_property
+    def holds(self) -> str:
+        """Return the kind of the cells in a word or two."""
+        if not self.cells:
+            return "nothing"
+        for kind, pattern in (
+            ("numbers", NUMBER), ("addresses of pages", URL), ("addresses of mail", EMAIL),
+            ("dates", DATE), ("data", JSON_LIKE),
+        ):  # fmt: skip
+            if self.share(pattern) >= MOSTLY:
+                return kind
+        letters = sum(sum(map(str.isalpha, cell)) for cell in self.cells)
+        if letters < 0.5 * sum(len(cell) for cell in self.cells):
+            return "codes"
+        counts = Counter(self.cells)
+        if len(self.cells) > SEVERAL and len(counts) == 1:
+            return "one value"
+        replies = sum(REPLY.search(cell) is not None for cell in self.cells) / len(self.cells)
+        if replies >= MOSTLY and self.words > 5:
+            return "replies"
+        if self.words >= 3:
+            return "texts"
+        single = all(len(cell.split()) == 1 for cell in self.cells)
+        few = len(counts) <= 12 and 3 * len(counts) <= len(self.cells)
+        return "labels" if single and few else "short texts"
+
+
+def _rank(column: Column) -> tuple[Any, ...]:
+    """Return a key that sorts likelier columns of text first."""
+    roles = ("text", "question", "unknown", "other", "reply")
+    is_text = column.holds in ("texts", "short texts")
+    return not column.is_candidate, not is_text, roles.index(column.role), -column.words
+
+
+def _praise_and_complaint(columns: Sequence[Column]) -> tuple[str, str] | None:
+    """Return two columns of which one is for praise and the other for complaints."""
+    sides = [
+        [c.name for c in columns if words.intersection(words_of(c.name).split())]
+        for words in (
+            {"positive", "pros", "pro", "liked", "likes", "praise", "strengths", "advantages"},
+            {"negative", "cons", "con", "disliked", "dislikes", "complaint", "weaknesses"},
+        )
+    ]
+    return (sides[0][0], sides[1][0]) if sides[0] and sides[1] else None
+
+
+def _both(columns: Sequence[Column]) -> str:
+    shown = " and ".join(repr(column.name) for column in columns[:2])
+    return f"{shown} {'both ' if len(columns) == 2 else ''}may be the text"
+
+
+def _short(cell: str) -> str:
+    return cell if len(cell) <= 40 else f"{cell[:39]}…"
