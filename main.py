@@ -13,7 +13,7 @@ report_import_errors()
 from configs import command
 from configs.options import RunOptions
 from configs.run import ResolvedRun, resolve_run
-from data_utils.lanes import lanes_of
+from data_utils.lanes import TextClock, lanes_of
 from training.best_model import BestModelWriter
 from training.checkpoint import Checkpoints, load_weights
 from training.console import announce, print_main
@@ -47,8 +47,8 @@ def pretrain(run: ResolvedRun) -> int:
     own = world.own_slice(run.lanes)
     windows = lanes_of(corpus.splits["train"], config.data, run.lanes, config.seed, own)
     windows_per_step = config.parallel.windows_per_step
-    steps_per_epoch = windows.windows_per_epoch / windows_per_step
-    trainer = run.make_trainer(steps_per_epoch)
+    clock = TextClock(windows, windows_per_step)
+    trainer = run.make_trainer(clock)
     best_model = BestModelWriter(run.directory, corpus, config.evaluate.lanes, world)
     if not (run.resumed and checkpoints.restore(trainer)):
         trainer.progress.began_from = load_weights(
@@ -60,7 +60,7 @@ def pretrain(run: ResolvedRun) -> int:
     utilization = utilization_of(trainer, corpus.characters_per_token)
     run.begin()
     best_model.forget_lost_model(trainer)
-    announce(trainer, corpus, run.directory.folder, steps_per_epoch)
+    announce(trainer, corpus, run.directory.folder, clock)
 
     def due(every_steps: int) -> bool:
         step = trainer.progress.step
@@ -87,7 +87,7 @@ def pretrain(run: ResolvedRun) -> int:
             stopping, line_due = flags.reduce(stop.requested, log.advance())
             evaluating = due(config.evaluate.every_steps)
             if evaluating or due(config.log.every_steps):
-                row = trainer.close_row()
+                row = trainer.close_row() | {"epochs": clock.epochs(trainer.progress.step)}
                 if evaluating:
                     with meter.paused():
                         row |= best_model.evaluate(trainer) | monitor.show(trainer, log)

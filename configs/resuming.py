@@ -4,6 +4,7 @@ from collections.abc import Set
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
+from data_utils.lanes import TextClock
 from model.errors import InputError
 from training.parallel.agreement import run_on_main
 from training.parallel.distributed import World
@@ -49,15 +50,13 @@ class Resumption:
     changed: Set[str]  # the keys that have other values now
     done: int  # steps
 
-    def check_schedule(
-        self, steps: int, steps_per_epoch: float, directory: PretrainingDirectory
-    ) -> None:
+    def check_schedule(self, steps: int, clock: TextClock, directory: PretrainingDirectory) -> None:
         """Raise InputError for a schedule that the run cannot follow from here.
 
         The run may have passed the new length already, a cooldown may have begun, which fixes the
         schedule, or the run may have ended and lost its checkpoints. steps: the new last step.
         """
-        planned = self.before.train.total_steps(steps_per_epoch)
+        planned = self.before.train.total_steps(clock.steps)
         if self.done == 0 and _reached(directory) >= self.before.optim.last_step(planned):
             raise _gone(directory)
         if not self.changed & SCHEDULE:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from data_utils.corpus import Corpus, is_corpus, load_corpus
-from data_utils.lanes import settle_shuffle
+from data_utils.lanes import TextClock, settle_shuffle
 from model.errors import InputError
 from model.files.shipped import model_in
 from model.layers.language_model import build_model
@@ -81,18 +81,18 @@ class ResolvedRun:
         check_same(self.world, flatten(config) | paths)
         return replace(self, config=config)
 
-    def make_trainer(self, steps_per_epoch: float) -> Trainer:
+    def make_trainer(self, clock: TextClock) -> Trainer:
         """Seed torch, build the model, and return a trainer for all steps of the run.
 
         Raises InputError, on every rank, if the run has already passed its new length, or if the
         change affects a cooldown that has begun.
         """
         config = self.config
-        steps = config.train.total_steps(steps_per_epoch)
+        steps = config.train.total_steps(clock.steps)
         last = config.optim.last_step(steps)
         if (resumption := self.resumption) is not None:
             check, run = resumption.check_schedule, self.directory
-            run_on_main(self.world, lambda: check(last, steps_per_epoch, run))
+            run_on_main(self.world, lambda: check(last, clock, run))
         torch.manual_seed(config.seed)
         return Trainer(
             build_model(config.model, config.seed, self.compute_dtype),

@@ -8,15 +8,17 @@ What a lane reads in a window depends only on the corpus, the numbers of lanes a
 epochs are shuffled, the window's length, the seed and the index of the window. It does not depend
 on the number of ranks. So a checkpoint needs only one integer to continue at its place in the data.
 
-With data.shuffle shards, a later epoch reads the same shards in another order (`Lanes`). With
-balanced, it reads a shuffled copy of the reviews (`Epochs`), whose shards are nearly equal, so all
-lanes end together. The order depends on the seed and the epoch's number.
+With data.shuffle even, every epoch reads a copy of the reviews, assigned to shards that are nearly
+equal, so all lanes end together (`Epochs`). The first epoch has the file's order, later ones are
+shuffled. With shards, a later epoch reads the same shards in another order (`Lanes`). The order
+depends on the seed and the epoch's number. `TextClock` says how many steps read how many epochs.
 """
 
 from bisect import bisect_right
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from threading import Lock
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
@@ -32,7 +34,7 @@ MOST_BYTES = 4 << 30  # of a split whose reviews are shuffled; every rank keeps 
 COPIED_AT_ONCE = 1 << 14  # reviews
 PADDED_AT_ONCE = 1 << 10  # rows of a window, which stay in a core's cache
 
-Shuffle = Literal["auto", "balanced", "shards"]
+Shuffle = Literal["auto", "even", "balanced", "shards"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,9 +54,10 @@ class DataConfig:
     """Number of equal spans into which the split is cut; each lane reads whole spans. Default: the
     number of lanes. Give a multiple of it, so that all lanes have text until an epoch's end."""
     shuffle: Annotated[Shuffle, SAVED] = "auto"
-    """What every epoch after the first shuffles. balanced: reviews, assigned to the lanes so that
-    these end together. shards: shards, within which reviews keep their order. auto: balanced if the
-    split has at most 4 GiB."""
+    """What every epoch after the first shuffles. even: reviews; every epoch assigns them to the
+    lanes so that these end together. balanced: the same, but the first epoch reads equal spans of
+    the file, for runs begun before December 2026. shards: shards, within which reviews keep their
+    order. auto: even if the split has at most 4 GiB."""
 
     def __post_init__(self) -> None:
         check_bounds(self, "data.")
@@ -120,6 +123,7 @@ class Lanes:
         longest = int(np.diff(self.bounds).max()) - 1  # may be shorter than a window
         self.fullest = min(window, longest)  # most predictions of a lane in a window
         self.shard_windows = -(-np.maximum(np.diff(self.bounds) - 1, 0) // window)  # [S]
+        self._planning = Lock()
         self._epochs = [self._plan(0, 0)]  # more are planned when their windows are needed
 
     def assign(self, own: slice) -> None:
@@ -222,16 +226,27 @@ class Lanes:
     @property
     def windows_per_epoch(self) -> int:
         """Windows of the first epoch; later ones have another order, and a few more or fewer."""
-        return int(self._epochs[0].round_ends[-1])
+        return self.windows_of(0)
+
+    def windows_of(self, number: int) -> int:
+        """Return how many windows epoch `number` has, counted from 0."""
+        while len(self._epochs) <= number:
+            self._plan_next()
+        epoch = self._epochs[number]
+        return int(epoch.round_ends[-1]) - epoch.begin
 
     def locate(self, index: int) -> tuple[np.ndarray, int]:
         """Return the shards that the lanes read in window `index`, and the window within them."""
         while self._epochs[-1].round_ends[-1] <= index:
-            self._epochs.append(self._plan(len(self._epochs), int(self._epochs[-1].round_ends[-1])))
+            self._plan_next()
         epoch = self._epochs[bisect_right(self._epochs, index, key=lambda e: e.round_ends[-1])]
         number = int(np.searchsorted(epoch.round_ends, index, side="right"))
         begin = int(epoch.round_ends[number - 1]) if number else epoch.begin
         return epoch.order[number * self.lanes : (number + 1) * self.lanes], index - begin
+
+    def _plan_next(self) -> None:
+        with self._planning:  # a clock asks while another thread reads
+            self._epochs.append(self._plan(len(self._epochs), int(self._epochs[-1].round_ends[-1])))
 
     def _plan(self, epoch: int, begin: int) -> _Epoch:
         order = self.shard_order(epoch)
@@ -247,6 +262,9 @@ class Lanes:
         return order
 
 
+_COUNTED = 1000  # epochs whose windows are counted one by one; more are estimated from these
+
+
 class _EpochOrder(NamedTuple):
     """The order in which an epoch reads the reviews."""
 
@@ -257,14 +275,15 @@ class _EpochOrder(NamedTuple):
 class Epochs:
     """The windows of a run that shuffles reviews; this process reads the lanes `own`.
 
-    Each epoch is the first epoch of a new `Lanes`, which from the second on has a shuffled copy.
+    Each epoch is the first epoch of a new `Lanes`, which has a copy of the reviews in its order.
     """
 
     def __init__(self, split: Split, config: DataConfig, lanes: int, seed: int, own: slice):
         self.split, self.config, self.seed = split, config, seed
         self.total_lanes, self.own = lanes, own
+        self._windows: list[int] = []  # of each epoch that was planned
+        self._planning = Lock()
         self._begin(0, 0)
-        self.windows_per_epoch = self.lanes.windows_per_epoch
 
     def assign(self, own: slice) -> None:
         self.own = own
@@ -272,7 +291,7 @@ class Epochs:
 
     def __getitem__(self, index: int) -> WindowBatch:
         """Return window `index` of the endless sequence of epochs."""
-        if not 0 <= index - self.first < self.lanes.windows_per_epoch:
+        if not 0 <= index - self.first < self.windows_of(self.number):
             number, first = self._epoch_of(index)
             del self.lanes  # so that no two shuffled copies are in memory
             self._begin(number, first)
@@ -280,11 +299,15 @@ class Epochs:
 
     def _begin(self, number: int, first: int) -> None:
         self.number, self.first = number, first  # of the epoch, and its first window
-        if number == 0:
+        if self._is_of_spans(number):
             self.lanes = self._lanes_of(self.split, None)
             return
         order, cuts = self._order_of(number)
         self.lanes = self._lanes_of(taken(self.split, order), cuts)
+
+    def _is_of_spans(self, number: int) -> bool:
+        """Whether an epoch reads equal spans of the file, without a copy."""
+        return number == 0 and self.config.shuffle == "balanced"
 
     def _lanes_of(self, split: Split, cuts: np.ndarray | None) -> Lanes:
         bounds = None if cuts is None else np.asarray(split.offsets)[cuts]
@@ -292,7 +315,9 @@ class Epochs:
 
     def _order_of(self, number: int) -> _EpochOrder:
         """Return the order of epoch `number`."""
-        order = np.random.default_rng([self.seed, number]).permutation(self.split.reviews)
+        order = np.arange(self.split.reviews)
+        if number:
+            order = np.random.default_rng([self.seed, number]).permutation(self.split.reviews)
         costs = np.diff(np.asarray(self.split.offsets))[order]
         shards = self.config.shards or self.total_lanes
         shard_of = balanced(costs, shards)
@@ -303,20 +328,61 @@ class Epochs:
     def _epoch_of(self, index: int) -> tuple[int, int]:
         """Return the number of a window's epoch, and the epoch's first window."""
         number, first = (self.number, self.first) if index >= self.first else (0, 0)
-        while index - first >= (windows := self._windows_of(number)):
+        while index - first >= (windows := self.windows_of(number)):
             number, first = number + 1, first + windows
         return number, first
 
-    def _windows_of(self, number: int) -> int:
-        """Count the windows of an epoch; they follow from the reviews' sizes, without a copy."""
-        if number == self.number:
-            return self.lanes.windows_per_epoch
-        if number == 0:
-            return self.windows_per_epoch
+    def windows_of(self, number: int) -> int:
+        """Return how many windows epoch `number` has, counted from 0.
+
+        They follow from the reviews' sizes, so no copy is needed.
+        """
+        with self._planning:  # a clock asks while another thread reads
+            while len(self._windows) <= number:
+                self._windows.append(self._count_windows(len(self._windows)))
+        return self._windows[number]
+
+    def _count_windows(self, number: int) -> int:
+        if self._is_of_spans(number):
+            return self._lanes_of(self.split, None).windows_per_epoch
         order, cuts = self._order_of(number)
         tokens = np.broadcast_to(self.split.tokens[:1], len(self.split.tokens))  # takes no memory
         split = Split(tokens, _offsets(self.split, order), self.split.tokenizer)
         return self._lanes_of(split, cuts).windows_per_epoch
+
+
+@dataclass(frozen=True)
+class TextClock:
+    """How many steps of a run read how much of its text.
+
+    An epoch is the whole text, once; its windows are known before it is read.
+
+        clock = TextClock(windows, windows_per_step=1)
+        clock.steps(3)  # steps of three epochs
+        clock.epochs(1000)  # epochs that the first thousand steps read
+    """
+
+    windows: Lanes | Epochs
+    windows_per_step: int = 1
+
+    def steps(self, epochs: float) -> int:
+        """Return the steps that read so many epochs, at least one; the last may read less."""
+        whole = min(int(epochs), _COUNTED)
+        windows = sum(map(self.windows.windows_of, range(whole)))
+        if whole == _COUNTED:
+            windows = round(windows * epochs / whole)
+        elif epochs > whole:
+            windows += round((epochs - whole) * self.windows.windows_of(whole))
+        return max(1, -(-windows // self.windows_per_step))
+
+    def epochs(self, step: int) -> float:
+        """Return the epochs that the steps before `step` read."""
+        windows, number, first = step * self.windows_per_step, 0, 0
+        while number < _COUNTED and windows >= (end := first + self.windows.windows_of(number)):
+            number, first = number + 1, end
+        if number == _COUNTED:
+            return number * windows / first
+        return number + (windows - first) / self.windows.windows_of(number)
 
 
 def balanced(costs: np.ndarray, shards: int) -> np.ndarray:
@@ -359,11 +425,11 @@ def _offsets(split: Split, order: np.ndarray) -> np.ndarray:
 
 
 def settle_shuffle(config: DataConfig, split: Split) -> DataConfig:
-    """Choose `data.shuffle` of a new run: balanced if a copy of the split fits in memory.
+    """Choose `data.shuffle` of a new run: even if a copy of the split fits in memory.
 
     Otherwise shards. Raises InputError if the config, such as another run's, asks for the other.
     """
-    chosen: Shuffle = "balanced" if split.tokens.nbytes <= MOST_BYTES else "shards"
+    chosen: Shuffle = "even" if split.tokens.nbytes <= MOST_BYTES else "shards"
     if config.shuffle not in ("auto", chosen):
         raise InputError(
             f"data.shuffle is {config.shuffle}, but a new run on this corpus must use {chosen}; "
@@ -374,6 +440,6 @@ def settle_shuffle(config: DataConfig, split: Split) -> DataConfig:
 
 def lanes_of(split: Split, config: DataConfig, lanes: int, seed: int, own: slice) -> Lanes | Epochs:
     """Return the lanes of a run whose global batch and `data.shuffle` are resolved."""
-    if config.shuffle == "balanced":
+    if config.shuffle != "shards":
         return Epochs(split, config, lanes, seed, own)
     return Lanes.configured(split, config, lanes, seed, own)

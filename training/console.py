@@ -14,6 +14,7 @@ import torch
 from tqdm import tqdm
 
 from data_utils.corpus import Corpus
+from data_utils.lanes import TextClock
 from model.commands.program import drop
 from model.kernels.cores import has_fast_bf16
 from model.text.tokenizer import BYTES
@@ -54,7 +55,7 @@ def print_main(world: World, line: str) -> None:
             print(line, flush=True)
 
 
-def announce(trainer: "Trainer", corpus: Corpus, folder: Path, steps_per_epoch: float) -> None:
+def announce(trainer: "Trainer", corpus: Corpus, folder: Path, clock: TextClock) -> None:
     """Print the sizes of the model, the data and the run, and the run's folder."""
     world, model = trainer.world, trainer.model
     step, steps = trainer.progress.step, trainer.steps
@@ -66,7 +67,7 @@ def announce(trainer: "Trainer", corpus: Corpus, folder: Path, steps_per_epoch: 
         f"{parameters:,} parameters; {train.reviews:,} reviews, {len(train.tokens):,} {unit}; "
         f"{trainer.lanes} lanes on {world.size} x {world.device.type}, "
         f"{str(model.dtype).removeprefix('torch.')}; {steps:,} steps "
-        f"({steps / steps_per_epoch:.2f} epochs) from step {step:,}",
+        f"({clock.epochs(steps):.2f} epochs) from step {step:,}",
         f"recurrence: {model.implementation}",
     ]
     if corpus.is_embedded:

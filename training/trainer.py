@@ -1,7 +1,7 @@
 """One training step: forward, backward, clip, update; and the state carried to the next."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -60,7 +60,7 @@ class TrainConfig:
     steps: Annotated[int, Bound(min=1, max=MOST_STEPS)] | None = None
     """Steps, each of parallel.windows_per_step windows. Default: 1,000, unless epochs is given."""
     epochs: Annotated[float, Bound(above=0, max=MOST_STEPS)] | None = None
-    """Epochs over the train split, instead of steps."""
+    """Epochs, each the whole train split once, instead of steps."""
     precision: TrainingPrecision = "auto"
     """auto takes bf16 if the hardware multiplies it faster than fp32, else fp32."""
     device: TrainingDevice = "auto"
@@ -80,11 +80,11 @@ class TrainConfig:
         if self.steps is not None and self.epochs is not None:
             raise InputError("train.steps and train.epochs are both given; give only one")
 
-    def total_steps(self, steps_per_epoch: float) -> int:
-        """Return the length of the run in steps."""
+    def total_steps(self, steps_of: Callable[[float], int]) -> int:
+        """Return the length of the run in steps; steps_of: those that read so many epochs."""
         if self.epochs is None:
             return self.steps or 1000
-        steps = max(1, round(self.epochs * steps_per_epoch))
+        steps = steps_of(self.epochs)
         if steps > MOST_STEPS:
             raise InputError(
                 f"train.epochs is {self.epochs:g}: {steps:,} steps, of which a run may have "

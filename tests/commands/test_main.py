@@ -9,7 +9,7 @@ import pytest
 from safetensors.torch import load_file
 
 from data_utils.corpus import open_corpus
-from data_utils.lanes import DataConfig, Lanes, lanes_of
+from data_utils.lanes import DataConfig, TextClock, lanes_of, settle_shuffle
 from tests.support import runs
 from tests.support.runs import (
     ROOT,
@@ -73,7 +73,7 @@ def test_a_run_writes_what_it_promises(whole):
     assert "recurrence: compiled" in output
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     train = open_corpus(ROOT / SMALL_RUN["data.corpus"]).splits["train"]
-    config = DataConfig(window=WINDOW, shuffle="balanced")
+    config = DataConfig(window=WINDOW, shuffle="even")
     lanes = lanes_of(train, config, SMALL_RUN["data.lanes"], 0, slice(None))
     assert rows[-1]["characters"] == sum(lanes[step].characters for step in range(STEPS))
     assert lanes.number == 2  # with its epochs, what stops and resumes below comes to their ends
@@ -126,10 +126,11 @@ def test_several_windows_a_step_resume_where_a_checkpoint_was(tmp_path):
     whole, killed, windows = tmp_path / "whole", tmp_path / "killed", 5
     changes = {"parallel.windows_per_step": windows, "train.epochs": 0.55}
     done(run(*runs.small_run(whole, None, **changes)))
-    # An epoch is as long as its longest lane. A step may end one and begin the next.
+    # A step may end one epoch and begin the next.
     split = open_corpus(ROOT / SMALL_RUN["data.corpus"]).splits["train"]
     lanes, window = SMALL_RUN["data.lanes"], SMALL_RUN["data.window"]
-    steps = round(0.55 * Lanes(split, lanes=lanes, window=window).windows_per_epoch / windows)
+    data = settle_shuffle(DataConfig(window=window), split)
+    steps = TextClock(lanes_of(split, data, lanes, 0, slice(None)), windows).steps(0.55)
     last = rows_of(whole)[-1]
     assert (last["step"], last["characters"]) == (steps, steps * windows * lanes * window)
     shutil.copytree(whole, killed)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from threading import Barrier
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from configs.options import RunOptions
 from configs.run import resolve_run
 from configs.toml_file import load_config
 from data_utils.corpus import SPLITS, Corpus
+from data_utils.lanes import TextClock
 from model.errors import InputError
 from model.files.storage import write_json
 from model.text.split import Split
@@ -34,6 +36,11 @@ CORPUS = Corpus(
     {"train": Split(np.zeros(9), np.zeros(2))},
     {"splits": {name: {"sha256": ""} for name in SPLITS}},
 )
+
+
+def clock_of(steps):
+    """A clock whose epochs have so many steps."""
+    return TextClock(SimpleNamespace(windows_of=lambda number: steps))
 
 
 def holding(folder, *words, world=ALONE):
@@ -187,16 +194,16 @@ def test_the_schedule_and_the_cooldown_may_change_until_its_first_step(folder, c
     changed = resolved(folder, *cooled, *change)
     steps = changed.config.optim.cooldown_steps
     assert changed.config.optim.cooldown_from == (None if steps is None else 30)
-    changed.make_trainer(2000.0)
+    changed.make_trainer(clock_of(2000))
     changed.begin()
     add_checkpoint(folder, 40)
-    resolved(folder, *cooled, *change).make_trainer(2000.0)  # as a launcher repeats it
+    resolved(folder, *cooled, *change).make_trainer(clock_of(2000))  # as a launcher repeats it
     if steps is None:
         return
     key = change[0].removeprefix("--")
     back = (*cooled[:-1], "19") if key == "optim.cooldown_steps" else cooled
     with pytest.raises(InputError, match=rf"cannot change .*{key}.* at step 30; resume a copy"):
-        resolved(folder, *back).make_trainer(2000.0)
+        resolved(folder, *back).make_trainer(clock_of(2000))
 
 
 LENGTHS = [("--train.steps", "100", "200"), ("--train.epochs", "10", "20")]
@@ -212,13 +219,13 @@ def test_a_run_that_began_with_its_cooldown_is_not_lengthened_within_it(
     begin(folder, *small, key, length)
     resume = (*RESUME, *small)
     add_checkpoint(folder, step)
-    resolved(folder, *resume, key, length).make_trainer(10.0)  # as it was begun
+    resolved(folder, *resume, key, length).make_trainer(clock_of(10))  # as it was begun
     longer = resolved(folder, *resume, key, more)
     if step == 80:
-        assert longer.make_trainer(10.0).schedule.cooldown_begin == 180
+        assert longer.make_trainer(clock_of(10)).schedule.cooldown_begin == 180
         return
     with pytest.raises(InputError, match=f"cannot change {key[2:]} .* at step 80; resume a copy"):
-        longer.make_trainer(10.0)
+        longer.make_trainer(clock_of(10))
 
 
 def test_a_new_length_is_refused_where_the_run_is_beyond_it(folder):
@@ -231,12 +238,12 @@ def test_a_new_length_is_refused_where_the_run_is_beyond_it(folder):
         run = resolved(folder, *resume, "--train.steps", str(steps))
         if steps < 30:
             with pytest.raises(InputError, match=r"asks for 29 steps, but the run has 30 already"):
-                run.make_trainer(1.0)
+                run.make_trainer(clock_of(1))
         else:
-            assert run.make_trainer(1.0).steps == 30
+            assert run.make_trainer(clock_of(1)).steps == 30
     path.write_text(re.sub("(?m)^steps = .*", "steps = 29", path.read_text()))
     as_begun = resolved(folder, *resume, "--train.steps", "29")
-    assert as_begun.make_trainer(1.0).steps == 29
+    assert as_begun.make_trainer(clock_of(1)).steps == 29
 
 
 def test_rows_that_are_refused_leave_the_settings_as_they_are(folder):
@@ -286,10 +293,10 @@ def test_a_damaged_config_is_refused_or_resumed_from(folder, data):
 def test_a_resumed_run_keeps_its_way_of_shuffling(folder):
     path = folder / "config.toml"
     saved = path.read_text()
-    for way in ("shards", "balanced"):
-        path.write_text(saved.replace("balanced", way))
+    for way in ("shards", "balanced", "even"):
+        path.write_text(saved.replace('shuffle = "even"', f'shuffle = "{way}"'))
         assert resolved(folder, *RESUME).config.data.shuffle == way
-    path.write_text(saved.replace('shuffle = "balanced"\n', ""))  # before there was a choice
+    path.write_text(saved.replace('shuffle = "even"\n', ""))  # before there was a choice
     with pytest.raises(InputError, match=r"has no data\.shuffle.*--train\.start_from"):
         resolved(folder, *RESUME)
 
@@ -300,11 +307,11 @@ def test_a_new_run_takes_the_shuffling_and_the_vocabulary_of_its_corpus(folder, 
     again.write_text((folder / "config.toml").read_text())
     words = ["--config", str(again), "--run-dir", str(tmp_path / "new")]
     with resolve_run(RunOptions.from_command_line(words), ALONE) as run:
-        assert run.with_corpus(CORPUS).config.data.shuffle == "balanced"
-    again.write_text(again.read_text().replace("balanced", "shards"))
+        assert run.with_corpus(CORPUS).config.data.shuffle == "even"
+    again.write_text(again.read_text().replace('shuffle = "even"', 'shuffle = "shards"'))
     with (
         resolve_run(RunOptions.from_command_line(words), ALONE) as run,
-        pytest.raises(InputError, match=r"data\.shuffle is shards, but a new run .* balanced;"),
+        pytest.raises(InputError, match=r"data\.shuffle is shards, but a new run .* even;"),
     ):
         run.with_corpus(CORPUS)
 

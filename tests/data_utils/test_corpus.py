@@ -32,7 +32,7 @@ def test_no_reader_goes_beyond_the_end_of_a_file_that_shrank(folder, small_model
     with launched("cpu") as world:
         for read in (
             lambda: lanes[1],
-            lambda: epochs[epochs.windows_per_epoch],  # the second epoch copies the reviews
+            lambda: epochs[epochs.windows_of(0)],  # the second epoch copies the reviews
             lambda: evaluate_split(small_model, split, lanes=4, world=world),
             lambda: score_split(small_model, split),
         ):

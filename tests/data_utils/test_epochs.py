@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from data_utils import lanes as epochs
@@ -15,15 +15,18 @@ from data_utils.lanes import (
     DataConfig,
     Epochs,
     Lanes,
+    TextClock,
     balanced,
     lanes_of,
     settle_shuffle,
 )
 from model.errors import InputError
 from model.text.split import Split
+from tests.support.runs import ROOT
 
 SIZES = [50, 20, 3, 30, 2, 41] * 4
 FIELDS = ("tokens", "lengths", "reset")
+GLOSSARY = (ROOT / "docs/glossary.md").read_text()
 
 
 def make_split():
@@ -32,8 +35,8 @@ def make_split():
     return Split(np.repeat(np.arange(len(SIZES), dtype=np.uint8), SIZES), offsets)
 
 
-def make_epochs(own=slice(None), seed=0, shards=None):
-    config = DataConfig(window=7, shuffle="balanced", shards=shards)
+def make_epochs(own=slice(None), seed=0, shards=None, shuffle="even"):
+    config = DataConfig(window=7, shuffle=shuffle, shards=shards)
     return lanes_of(make_split(), config, 4, seed, own)
 
 
@@ -60,8 +63,8 @@ def windows_by_epoch(epochs, count):
 
 
 @pytest.mark.parametrize("shards", [4, 9])
-def test_the_first_epoch_is_the_files_and_every_epoch_reads_all(shards):
-    epochs = make_epochs(shards=shards)
+def test_a_run_begun_earlier_reads_spans_of_the_file_first_and_every_epoch_reads_all(shards):
+    epochs = make_epochs(shards=shards, shuffle="balanced")
     first, *later = windows_by_epoch(epochs, 4)
     expected = Lanes(make_split(), lanes=4, window=7, shards=shards)
     for index, window in enumerate(first):
@@ -84,7 +87,7 @@ def test_a_token_weighs_the_same_in_every_window():
 
 def test_what_a_window_holds_follows_from_its_index():
     whole = make_epochs()
-    windows = [whole[index] for index in range(4 * whole.windows_per_epoch)]
+    windows = [whole[index] for index in range(sum(map(whole.windows_of, range(4))))]
     assert whole.number >= 2
     for index in (len(windows) - 1, 0, len(windows) // 2):
         anew = make_epochs()
@@ -113,11 +116,11 @@ def test_one_shuffled_copy_is_in_memory_at_a_time(monkeypatch):
     try:
         reading = Epochs(split, DataConfig(window=5000), 4, 0, slice(None))
         for number in range(4):
-            reading[number * reading.windows_per_epoch]
+            reading[first_window(reading, number)]
         _, peak = tracemalloc.get_traced_memory()
-        assert len(copies) == 3
+        assert len(copies) == 4
         copies.clear()
-        Epochs(split, DataConfig(window=5000), 4, 0, slice(None))[reading.first]
+        Epochs(split, DataConfig(window=5000), 4, 0, slice(None))[0]
     finally:
         tracemalloc.stop()
     assert peak < 1.3 * tokens.nbytes
@@ -144,9 +147,67 @@ def test_reviews_stay_whole_and_the_seed_decides():
 
 def test_balanced_lanes_end_together():
     """They differ by the rounding of a lane's last window, or by its part of the last review."""
-    _, windows = windows_by_epoch(make_epochs(), 2)
-    active = [(window.lengths > 0).sum() for window in windows]
-    assert active[:-1] == [4] * (len(active) - 1)
+    for windows in windows_by_epoch(make_epochs(), 2):
+        active = [(window.lengths > 0).sum() for window in windows]
+        assert active[:-1] == [4] * (len(active) - 1)
+
+
+def test_the_first_epoch_keeps_the_order_of_the_file_within_a_lane():
+    tokens, bounds = lanes_of_epoch(0).tokens, lanes_of_epoch(0).bounds
+    for begin, end in itertools.pairwise(bounds):
+        assert (np.diff(tokens[begin:end].astype(int)) >= 0).all()
+    assert lanes_of_epoch(0, seed=1).tokens.tobytes() == tokens.tobytes()
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.integers(1, 60), min_size=6, max_size=30),
+    st.integers(1, 6),
+    st.integers(0, 3),
+    st.integers(1, 20),
+    st.sampled_from(["even", "balanced", "shards"]),
+    st.integers(1, 4),
+    st.integers(1, 3),
+    st.data(),
+)
+def test_epochs_of_a_run_read_the_whole_text_as_often(
+    sizes, lanes, extra, window, shuffle, count, windows_per_step, data
+):
+    """An epoch is the whole text, once, whatever the ranks and wherever the run is resumed."""
+    assert "**Epoch.** One time through the whole training text." in GLOSSARY
+    split = Split(np.repeat(np.arange(len(sizes), dtype=np.uint8), sizes), np.cumsum([0, *sizes]))
+    shards = lanes + extra
+    config = DataConfig(window=window, shuffle=shuffle, shards=shards)
+    try:
+        clock = TextClock(lanes_of(split, config, lanes, 3, slice(None)), windows_per_step)
+    except InputError:  # too few reviews or tokens
+        reject()
+    steps = clock.steps(count)
+    cut = data.draw(st.integers(0, lanes))
+    resumed = data.draw(st.integers(0, steps)) * windows_per_step
+    read = Counter()
+    for own in (slice(0, cut), slice(cut, lanes)):
+        for part in (range(resumed), range(resumed, steps * windows_per_step)):
+            windows = lanes_of(split, config, lanes, 3, own)  # as another process would
+            for index in part:
+                read += reviews_of(windows[index])
+    # The first token of a shard is not predicted.
+    assert count * (split.offsets[-1] - shards) <= read.total()
+    assert read.total() <= count * split.offsets[-1] + (windows_per_step - 1) * lanes * window
+    for review, size in enumerate(sizes):
+        assert read[review] >= count * (size - 1)
+    assert clock.epochs(steps) == pytest.approx(count, abs=windows_per_step)
+    assert clock.epochs(steps) >= count
+    assert clock.steps(count - 0.5) <= steps
+
+
+def test_many_epochs_are_estimated():
+    clock = TextClock(make_epochs())
+    per_epoch = clock.windows.windows_of(0)
+    assert clock.steps(1e6) == pytest.approx(1e6 * per_epoch, rel=0.05)
+    assert clock.epochs(clock.steps(1e6)) == pytest.approx(1e6, rel=0.01)
+    assert clock.steps(1e-9) == 1
+    assert clock.epochs(0) == 0
 
 
 @given(
@@ -167,10 +228,7 @@ def test_every_shard_has_an_item_and_sums_are_those_of_assigning_one_by_one(draw
 
 def first_window(lanes, number):
     """Return where an epoch begins, among the windows of all epochs."""
-    if isinstance(lanes, Lanes):
-        return number * lanes.windows_per_epoch  # of as many shards as lanes
-    windows_by_epoch(lanes, number)
-    return lanes.first
+    return sum(map(lanes.windows_of, range(number)))
 
 
 def test_both_shufflings_read_the_same_first_epoch_and_the_epochs_after_it_are_complete():
@@ -193,7 +251,7 @@ def test_auto_depends_on_the_size_of_the_split():
         nbytes = MOST_BYTES + 1
 
     split, config = make_split(), DataConfig()
-    assert settle_shuffle(config, split).shuffle == "balanced"
+    assert settle_shuffle(config, split).shuffle == "even"
     assert settle_shuffle(config, Split(Huge(), split.offsets)).shuffle == "shards"
-    with pytest.raises(InputError, match=r"data\.shuffle is shards, but .* must use balanced"):
+    with pytest.raises(InputError, match=r"data\.shuffle is shards, but .* must use even"):
         settle_shuffle(DataConfig(shuffle="shards"), split)

@@ -3,10 +3,12 @@
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from data_utils.corpus import embedded_corpus, open_corpus
+from data_utils.lanes import TextClock
 from tests.support.runs import ROOT, rows_of, run, run_ranks, small_run
 from tests.support.trainers import ALONE, make_trainer
 from training import console
@@ -22,8 +24,10 @@ CORPUS = ROOT / "tests/fixtures/v1/corpus"
 def announced(tmp_path, capsys):
     """Return a function that starts a run of the trainer and returns what it prints."""
 
+    clock = TextClock(SimpleNamespace(windows_of=lambda number: 1))
+
     def read(trainer, corpus=None):
-        announce(trainer, corpus or open_corpus(CORPUS), tmp_path, 1.0)
+        announce(trainer, corpus or open_corpus(CORPUS), tmp_path, clock)
         return capsys.readouterr().out
 
     return read
