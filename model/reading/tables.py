@@ -342,8 +342,12 @@ class DelimitedRows:
 
 def _csv_reader(lines: Iterable[str], delimiter: str, *, quoted: bool) -> Iterator[list[str]]:
     """Return Python's strict reader of delimited lines."""
-    quoting = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
-    return csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
+    return csv.reader(
+        lines,
+        delimiter=delimiter,
+        quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE,
+        strict=True,
+    )
 
 
 def _first_records(text: str, delimiter: str, *, quoted: bool) -> list[list[str]]:
