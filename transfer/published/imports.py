@@ -54,12 +54,12 @@ def import_openai(folder: Path, gate_order: GateOrder | Literal["auto"] = "auto"
     order: GateOrder = "ifou" if gate_order == "auto" else gate_order
     model = assemble(tensors, order)
     bits = _bits_on_plain_english(model)
-    verdicts = [_identity_verdict(model), _bits_verdict(bits)]
+    findings = [_check_gains(model), _check_bits(bits)]
     return Imported(
         model,
         _provenance("openai", folder, model, order) | _measured(bits),
-        (f"gate order {order}", *(text for plausible, text in verdicts if plausible)),
-        tuple(text for plausible, text in verdicts if not plausible),
+        (f"gate order {order}", *(text for plausible, text in findings if plausible)),
+        tuple(text for plausible, text in findings if not plausible),
     )
 
 
@@ -88,7 +88,7 @@ def import_nvidia(path: Path, gate_order: GateOrder | Literal["auto"] = "auto") 
         )
         return Imported(model, provenance, tuple(remarks), (warning,))
     bits = _bits_on_plain_english(model)
-    plausible, text = _bits_verdict(bits)
+    plausible, text = _check_bits(bits)
     if plausible:
         return Imported(model, provenance | _measured(bits), (*remarks, text), ())
     return Imported(model, provenance | _measured(bits), tuple(remarks), (text,))
@@ -140,17 +140,17 @@ def _describe(weights: NvidiaWeights) -> list[str]:
     return remarks
 
 
-def _identity_verdict(model: LanguageModel) -> tuple[bool, str]:
-    apart = _gains_differ(model)
-    if apart <= _IDENTITY_TOLERANCE:
+def _check_gains(model: LanguageModel) -> tuple[bool, str]:
+    difference = _gains_difference(model)
+    if difference <= _IDENTITY_TOLERANCE:
         return True, "plausible: the gains of wmx and wmh are equal, as in OpenAI's 11.npy, 12.npy"
     return False, (
-        f"the gains of wmx and wmh (11.npy, 12.npy) differ by {apart:.2g} of the largest, where "
-        "OpenAI's are equal up to rounding: not the weights that they published, or damaged"
+        f"the gains of wmx and wmh (11.npy, 12.npy) differ by {difference:.2g} of the largest, "
+        "where OpenAI's are equal up to rounding: not the weights that they published, or damaged"
     )
 
 
-def _bits_verdict(bits: float) -> tuple[bool, str]:
+def _check_bits(bits: float) -> tuple[bool, str]:
     if bits <= _PLAUSIBLE_BITS:
         return True, f"plausible: {bits:.2f} bits per character on plain English"
     return False, (
@@ -185,7 +185,7 @@ def _bits_on_plain_english(model: LanguageModel) -> float:
     return float(np.concatenate(costs).mean())
 
 
-def _gains_differ(model: LanguageModel) -> float:
+def _gains_difference(model: LanguageModel) -> float:
     """Return how much the gains of w_mx and w_mh differ, relative to the largest.
 
     m is the product of the two, so both gains of a unit get the same gradient; in OpenAI's

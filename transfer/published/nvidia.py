@@ -68,7 +68,7 @@ def read_nvidia(path: Path) -> NvidiaWeights:
         for name in ("embedding.weight", "decoder.weight", "decoder.bias"):
             tensors[name] = tensors[name][1:]
     exact = {name: tensor.float().contiguous() for name, tensor in tensors.items()}
-    return NvidiaWeights(_apart(exact), tokens, has_decoder, has_classifier)
+    return NvidiaWeights(_unshared(exact), tokens, has_decoder, has_classifier)
 
 
 def _load(path: Path) -> Any:
@@ -111,12 +111,13 @@ def _flatten(path: Path, content: Any) -> tuple[dict[str, Tensor], bool]:
     for name, tensor in flat.items():
         if not isinstance(tensor, Tensor) or not tensor.is_floating_point() or tensor.is_sparse:
             raise InputError(f"{path}: {name} is not a dense tensor of floating-point numbers")
-    asked, there = sum(tensor.nbytes for tensor in flat.values()), path.stat().st_size
+    claimed, available = sum(tensor.nbytes for tensor in flat.values()), path.stat().st_size
     if _is_tied(flat):
-        asked -= flat["decoder.weight"].nbytes
-    if asked > there:
+        claimed -= flat["decoder.weight"].nbytes
+    if claimed > available:
         raise InputError(
-            f"{path}: its tensors claim {asked:,} bytes where the file has {there:,}; get it again"
+            f"{path}: its tensors claim {claimed:,} bytes where the file has {available:,}; get it "
+            "again"
         )
     return flat, has_classifier
 
@@ -132,15 +133,15 @@ def _is_tied(weights: Mapping[str, Tensor]) -> bool:
     return embedding.data_ptr() == decoder.data_ptr()
 
 
-def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _unshared(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return tensors that share no memory: a model trains and saves each separately."""
     seen: set[int] = set()
-    apart = {}
+    unshared = {}
     for name, tensor in tensors.items():
-        place = tensor.untyped_storage().data_ptr()
-        apart[name] = tensor.clone() if place in seen else tensor
-        seen.add(place)
-    return apart
+        address = tensor.untyped_storage().data_ptr()
+        unshared[name] = tensor.clone() if address in seen else tensor
+        seen.add(address)
+    return unshared
 
 
 def _keys(content: Any) -> str:

@@ -9,7 +9,7 @@ from tests.transfer.published.layouts import draw, openai_arrays, write_openai
 from transfer.published.imports import (
     PLAIN_ENGLISH,
     _bits_on_plain_english,
-    _gains_differ,
+    _gains_difference,
     import_openai,
 )
 
@@ -29,7 +29,7 @@ def test_equal_gains_are_recognised(tmp_path, folded):
     assert any("11.npy, 12.npy" in warning for warning in different.warnings)
     arrays = openai_arrays(with_equal_gains(language), folded=folded)
     equal = import_openai(write_openai(tmp_path / "b", arrays))
-    assert _gains_differ(equal.model) < 1e-5 < _gains_differ(different.model)
+    assert _gains_difference(equal.model) < 1e-5 < _gains_difference(different.model)
     assert any("11.npy, 12.npy" in remark for remark in equal.remarks)
     assert not any("11.npy" in warning for warning in equal.warnings)
 
@@ -60,4 +60,4 @@ def test_a_uniform_model_costs_eight_bits():
     assert _bits_on_plain_english(model) == pytest.approx(8)
     model.layers[0].g_mx.data.zero_()
     model.layers[0].g_mh.data.zero_()
-    assert _gains_differ(model) == 0
+    assert _gains_difference(model) == 0
