@@ -15,7 +15,7 @@ from configs.options import RunOptions
 from configs.run import ResolvedRun, resolve_run
 from data_utils.lanes import TextClock, lanes_of
 from training.best_model import BestModelWriter
-from training.checkpoint import Checkpoints, load_weights
+from training.checkpoint import load_weights
 from training.console import announce, print_main
 from training.feeding import Prefetcher
 from training.metrics import RunLog
@@ -36,14 +36,7 @@ def main() -> int:
 
 def pretrain(run: ResolvedRun) -> int:
     """Train from step 0, or from the restored checkpoint, to the end; return the exit code."""
-    corpus = run.load_corpus()
-    checkpoints = Checkpoints(
-        run.directory.checkpoints, run.config.checkpoint.keep, corpus.fingerprint, corpus.tokenizer
-    )
-    # before with_corpus: its error about the vocabulary would hide this one
-    checkpoints.check_corpus(run.world)
-    run = run.with_corpus(corpus)
-    config, world = run.config, run.world
+    config, world, corpus, checkpoints = run.config, run.world, run.corpus, run.checkpoints
     own = world.own_slice(run.lanes)
     windows = lanes_of(corpus.splits["train"], config.data, run.lanes, config.seed, own)
     windows_per_step = config.parallel.windows_per_step

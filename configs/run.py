@@ -15,6 +15,7 @@ from model.errors import InputError
 from model.files.shipped import model_in
 from model.layers.language_model import build_model
 from model.state import DTYPES
+from training.checkpoint import Checkpoints
 from training.parallel.agreement import check_same, run_on_main
 from training.parallel.distributed import World
 from training.parallel.launcher import may_restart
@@ -41,11 +42,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ResolvedRun:
-    """A config with every value set, and the run's folder."""
+    """A config with every value set, the run's folder and its corpus."""
 
     config: RunConfig
     world: World  # with the lanes divided as parallel.shares says
     directory: PretrainingDirectory
+    corpus: Corpus
+    checkpoints: Checkpoints
     lanes: int  # the global batch
     compute_dtype: torch.dtype
     resumption: "Resumption | None"  # absent in a new run
@@ -55,31 +58,6 @@ class ResolvedRun:
     def resumed(self) -> bool:
         """Whether the run was begun before."""
         return self.resumption is not None
-
-    def load_corpus(self) -> Corpus:
-        """Open the corpus; InputError, for a resumed run with advice, if it is not there."""
-        folder = self.config.data.corpus
-        if self.resumed and folder is not None and not is_corpus(folder):
-            raise InputError(
-                f"{folder}: the run's corpus is missing; if it was moved, give its new path with "
-                "--data.corpus"
-            )
-        return load_corpus(folder)
-
-    def with_corpus(self, corpus: Corpus) -> "ResolvedRun":
-        """Set what depends on the corpus; check that all ranks have the same settings and text.
-
-        Raises InputError if the config has another V, and on every rank if one rank differs.
-        """
-        model = self.config.model.for_vocabulary(corpus.tokenizer.vocabulary_size)
-        data = self.config.data
-        if not self.resumed:
-            data = settle_shuffle(data, corpus.splits["train"])
-        config = replace(self.config, model=model, data=data)
-        # Paths may differ. What training starts from is compared once it is loaded.
-        paths = {"data.corpus": corpus.fingerprint, "train.start_from": None}
-        check_same(self.world, flatten(config) | paths)
-        return replace(self, config=config)
 
     def make_trainer(self, clock: TextClock) -> Trainer:
         """Seed torch, build the model, and return a trainer for all steps of the run.
@@ -134,7 +112,7 @@ class ResolvedRun:
 
 @contextmanager
 def resolve_run(options: RunOptions, world: World) -> Iterator[ResolvedRun]:
-    """Lock the run's folder and complete its config, which is not saved yet."""
+    """Lock the run's folder, complete its config, which is not saved yet, and open its corpus."""
     if (shares := options.run.parallel.shares) != "even":
         from training.parallel.shares import with_shares  # only for runs that use it
 
@@ -150,6 +128,7 @@ def resolve_run(options: RunOptions, world: World) -> Iterator[ResolvedRun]:
 
 
 def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory) -> ResolvedRun:
+    """Set every value, open the corpus, and check that all ranks have the same."""
     config, resumption = options.run, None
     if world.broadcast_int(directory.config.is_file()):
         from .resuming import resume  # only for runs that resume
@@ -169,15 +148,44 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
     check_same(world, {"train.precision": config.train.precision})
     precision = agreed_precision(world, config.train.precision)
     config = replace(config, train=replace(config.train, precision=precision))
+    config = _with_absolute_paths(with_lanes(config, lanes))
+    corpus = _open_corpus(config.data.corpus, is_moved_if_absent=resumption is not None)
+    checkpoints = Checkpoints(
+        directory.checkpoints, config.checkpoint.keep, corpus.fingerprint, corpus.tokenizer
+    )
+    checkpoints.check_corpus(world)  # first: the vocabulary's error would hide this one
+    config = _with_corpus(config, corpus, is_new=resumption is None)
+    # Paths may differ. What training starts from is compared once it is loaded.
+    paths = {"data.corpus": corpus.fingerprint, "train.start_from": None}
+    check_same(world, flatten(config) | paths)
     return ResolvedRun(
-        config=_with_absolute_paths(with_lanes(config, lanes)),
+        config=config,
         world=world,
         directory=directory,
+        corpus=corpus,
+        checkpoints=checkpoints,
         lanes=lanes,
         compute_dtype=DTYPES[precision],
         resumption=resumption,
         may_be_restarted=options.may_be_under_way,
     )
+
+
+def _open_corpus(folder: Path | None, *, is_moved_if_absent: bool) -> Corpus:
+    """Open the corpus; InputError, for a resumed run with advice, if it is not there."""
+    if is_moved_if_absent and folder is not None and not is_corpus(folder):
+        raise InputError(
+            f"{folder}: the run's corpus is missing; if it was moved, give its new path with "
+            "--data.corpus"
+        )
+    return load_corpus(folder)
+
+
+def _with_corpus(config: RunConfig, corpus: Corpus, *, is_new: bool) -> RunConfig:
+    """Set what depends on the corpus; InputError if the config has another V."""
+    model = config.model.for_vocabulary(corpus.tokenizer.vocabulary_size)
+    data = settle_shuffle(config.data, corpus.splits["train"]) if is_new else config.data
+    return replace(config, model=model, data=data)
 
 
 def _warn_of_idle_lanes(shards: int | None, lanes: int) -> None:

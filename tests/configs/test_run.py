@@ -43,6 +43,12 @@ def clock_of(steps):
     return TextClock(SimpleNamespace(windows_of=lambda number: steps))
 
 
+@pytest.fixture(autouse=True)
+def small_corpus(monkeypatch):
+    """Runs without a corpus read this one; the embedded one takes a second to make."""
+    monkeypatch.setattr("configs.run.load_corpus", lambda folder: CORPUS)
+
+
 def holding(folder, *words, world=ALONE):
     words = ["--run-dir", str(folder), *words]
     return resolve_run(RunOptions.from_command_line(words), world)
@@ -58,7 +64,7 @@ def begin(folder, *words):
     """Begin a run of a batch of 5 lanes a rank and the precision left open."""
     words = ("--data.lanes_per_rank", "5", "--train.precision", "auto", *words)
     with holding(folder, *words) as run:
-        run.with_corpus(CORPUS).begin()
+        run.begin()
 
 
 @pytest.fixture
@@ -70,7 +76,8 @@ def folder(tmp_path):
 def add_checkpoint(folder, step):
     checkpoint = folder / "checkpoint" / f"step-{step:08d}"
     checkpoint.mkdir(parents=True)
-    write_json(checkpoint / TRAINING_FILE, {"progress": {"step": step}})
+    content = {"format_version": 1, "corpus": CORPUS.fingerprint, "progress": {"step": step}}
+    write_json(checkpoint / TRAINING_FILE, content)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +170,7 @@ def test_a_command_that_is_repeated_means_the_batch_and_the_folder_of_the_first_
         with resolve_run(options, ALONE) as run:
             assert run.directory.folder.as_posix() == "runs/open"
             assert (run.resumed, run.lanes) == (resumed, 64)
-            run.with_corpus(CORPUS).begin()
+            run.begin()
 
 
 def test_a_cooldown_that_a_command_began_goes_on_when_it_is_repeated(folder):
@@ -173,7 +180,7 @@ def test_a_cooldown_that_a_command_began_goes_on_when_it_is_repeated(folder):
         add_checkpoint(folder, step)
         run = resolved(folder, *cooled)
         assert run.config.optim.cooldown_from == 30
-        run.with_corpus(CORPUS).begin()
+        run.begin()
 
 
 CHANGES = [
@@ -252,7 +259,7 @@ def test_rows_that_are_refused_leave_the_settings_as_they_are(folder):
     (folder / "metrics.jsonl").write_text("12\n")
     run = resolved(folder, *RESUME, "--optim.cooldown_steps", "20")
     with pytest.raises(InputError, match="line 1 is not a row of metrics"):
-        run.with_corpus(CORPUS).begin()
+        run.begin()
     assert (folder / "config.toml").read_text() == before
 
 
@@ -269,7 +276,7 @@ def test_the_path_of_the_model_that_a_run_starts_from_is_saved_whole(
         (tmp_path / place / "config.json").write_text("{}")
     folder, words = tmp_path / "run", (*RESUME, "--train.start_from", name)
     with holding(folder, *words) as run:
-        run.with_corpus(CORPUS).begin()
+        run.begin()
     expected = str(tmp_path / name) if is_path else name
     assert load_config(folder / "config.toml").train.start_from == expected
     assert resolved(folder, *words).resumed  # as a launcher repeats it
@@ -307,13 +314,13 @@ def test_a_new_run_takes_the_shuffling_and_the_vocabulary_of_its_corpus(folder, 
     again.write_text((folder / "config.toml").read_text())
     words = ["--config", str(again), "--run-dir", str(tmp_path / "new")]
     with resolve_run(RunOptions.from_command_line(words), ALONE) as run:
-        assert run.with_corpus(CORPUS).config.data.shuffle == "even"
+        assert run.config.data.shuffle == "even"
     again.write_text(again.read_text().replace('shuffle = "even"', 'shuffle = "shards"'))
     with (
-        resolve_run(RunOptions.from_command_line(words), ALONE) as run,
         pytest.raises(InputError, match=r"data\.shuffle is shards, but a new run .* even;"),
+        resolve_run(RunOptions.from_command_line(words), ALONE),
     ):
-        run.with_corpus(CORPUS)
+        pass
 
 
 def test_a_new_run_has_no_cooldown_that_has_begun(tmp_path):
