@@ -12,7 +12,7 @@ from experiments.default_model.study import answers_of, drawn_films
 from experiments.models.tables import task
 from experiments.results import find_result, read_result
 from experiments.tables import markdown, origins, percent
-from model.classifiers.classifier import CONFIG_FILE, FOLDER
+from model.classifiers.head_files import CONFIG_FILE, FOLDER
 from model.files.shipped import SHIPPED_MODELS
 from transfer.intervals import paired_difference, unpacked_answers
 from transfer.regression import accuracy_interval

@@ -12,7 +12,7 @@ from .command_line import Parser, add_classifier, add_model
 from .program import prepare_output
 
 if TYPE_CHECKING:
-    from ..classifiers.fitted import Fitted
+    from ..classifiers.head import Head
     from ..files.weights import LoadedModel
 
 
@@ -50,7 +50,7 @@ def run(options: Namespace) -> None:
     print(f"{options.output}: {options.output.stat().st_size / 1e6:.1f} MB; open it in a browser")
 
 
-def load_shown(options: Namespace) -> "tuple[LoadedModel, Fitted | None]":
+def load_shown(options: Namespace) -> "tuple[LoadedModel, Head | None]":
     """Return the model that the options name, and its classifier, if any."""
     import torch
 
