@@ -1,4 +1,4 @@
-"""Matrix units: what their emulation computes, products on them, and when they are chosen."""
+"""Intel AMX: what its emulation computes, products on it, and when it is chosen."""
 
 import platform
 from dataclasses import replace
