@@ -167,6 +167,7 @@ def test_a_kill_of_the_writer_leaves_a_whole_checkpoint(tmp_path, number, newest
     assert run_code(code).returncode == -signal.SIGKILL
     checkpoints = Checkpoints(folder, keep=1, corpus_fingerprint="abc")
     restored, expected = make_trainer(), make_trainer()
+    recover_folders(folder, PretrainingDirectory.files())  # as the lock on a run's folder does
     assert checkpoints.restore(restored)
     assert restored.progress.step == newest
     assert not list(folder.glob(".*"))
@@ -174,5 +175,4 @@ def test_a_kill_of_the_writer_leaves_a_whole_checkpoint(tmp_path, number, newest
     train(expected, split, newest)
     for name, weight in expected.model.state_dict().items():
         assert (restored.model.state_dict()[name] == weight).all(), name
-    recover_folders(folder, PretrainingDirectory.files())
     assert load_tensors(checkpoints.complete()[-1] / "lanes.safetensors")
