@@ -8,7 +8,7 @@ python scripts/prepare_corpus.py --check data/reviews
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
@@ -16,18 +16,18 @@ from typing import Annotated, Any
 import command
 
 from data_utils.corpus import check_corpus
-from data_utils.options import TextKey
 from data_utils.preparation.joining import join_corpora
 from data_utils.preparation.preparation import Preparation, prepare_corpus
 from data_utils.preparation.vocabulary import VocabularyConfig
 from model.bounds import Argument, NonNegativeInt
+from model.commands.options import Table, TextKey
 from model.errors import InputError
 from model.fused.cores import usable_cores
 from model.reading.inputs import TableOptions
 
 
 @dataclass(frozen=True)
-class Options(TableOptions):
+class Options:
     """Turn reviews into a corpus: shuffled, split, as bytes or subwords; or join or check some."""
 
     inputs: Annotated[tuple[str, ...], Argument(positional=True, metavar="INPUT")] = ()
@@ -43,6 +43,7 @@ class Options(TableOptions):
     """Do not prepare; join these corpus folders into --output: the train splits of all, shuffled,
     with valid and test of the first."""
     text_key: TextKey = None
+    table: Table = field(default_factory=TableOptions)
     split: str = "1000,1,1"
     """Proportions of train, valid and test."""
     seed: int = 0
@@ -76,7 +77,7 @@ def main() -> None:
     if options.check is not None:
         if options.inputs or options.output is not None:
             raise InputError("--check takes neither input files nor --output; leave them out")
-        others = [field.name for field in fields(options) if field.name != "check"]
+        others = [item.name for item in fields(options) if item.name != "check"]
         command.check_unset(options, others, "is for preparing a corpus, not for --check")
         check(options.check)
     elif options.output is None or not (options.inputs or options.join):
@@ -93,7 +94,7 @@ def prepare(options: Options, output: Path) -> None:
     """Make the corpus and print the sizes of its splits."""
     preparation = Preparation(
         text_key=options.text_key,
-        table=TableOptions.from_options(options),
+        table=options.table,
         split=parse_split(options.split),
         seed=options.seed,
         profile=options.text_profile,
@@ -121,7 +122,7 @@ def join(options: Options, output: Path) -> None:
     if options.inputs:
         raise InputError("--join takes only corpus folders; leave out the input files")
     of_joining = ("join", "output", "seed")
-    others = [field.name for field in fields(options) if field.name not in of_joining]
+    others = [item.name for item in fields(options) if item.name not in of_joining]
     command.check_unset(options, others, "is for preparing a corpus, not for --join")
     started = perf_counter()
     meta = join_corpora(options.join, output, options.seed)

@@ -1,37 +1,27 @@
 """Score several models on the same texts, in one table.
 
-For each model: bits per character, each text read from the zero state; with labels of two classes
-also the accuracy of its own classifier (all units) and of its best single unit, found and scored by
-cross-validation on these texts; and how often two models give the same label. Intervals are 95 %.
-
 mlstm-sentiment compare default default_small --data reviews.csv
 mlstm-sentiment compare amazon_1024 runs/mine --data reviews.jsonl --output compared.json
 """
 
 import logging
-from argparse import Namespace
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from ..bounds import Argument
 from ..classifiers.rows import InputRow
 from ..errors import InputError
 from ..files.shipped import SHIPPED_MODELS, SOURCES_FILE, find_model
-from ..reading.inputs import TableOptions, as_input
+from ..reading.inputs import TableOptions
 from ..reading.labels import label_of, labelled_digest, log_order, log_set, ordered_classes
 from ..reading.progress import ProgressBar
-from ..reading.records import read_records
-from ..reading.texts import LABEL_KEYS, TEXT_KEYS, KeyChooser, read_text
+from ..reading.source import Source
+from ..reading.texts import LABEL_KEYS, KeyChooser, read_text
 from ..version import installed_version
-from .command_line import (
-    KINDS_HELP,
-    Parser,
-    add_device,
-    add_json_output,
-    add_precision,
-    add_reading,
-)
+from .options import KINDS_HELP, TEXT, Device, JsonOutput, LabelKey, Precision, Table, TextKey
 from .program import check_apart, prepare_output, print_and_write
 
 if TYPE_CHECKING:
@@ -42,27 +32,34 @@ NOTHING = "-"  # in a cell that has no number
 log = logging.getLogger(__name__)
 
 
-def add_options(parser: Parser) -> None:
-    """Add the options of the command."""
-    parser.add_argument(
-        "models",
-        nargs="+",
-        metavar="MODEL",
-        help="a model directory, a run directory, or the name of a shipped model",
-    )
-    parser.add_argument("--data", type=Path, required=True, help=f"texts: {KINDS_HELP}")
-    add_reading(parser)
-    parser.add_argument(
-        "--label-key",
-        help=f"key of the label (default: the first present of {', '.join(LABEL_KEYS)}). Of two "
-        "classes, the second by number or alphabet is the positive one",
-    )
-    add_device(parser)
-    add_precision(parser)
-    add_json_output(parser)
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Score several models on the same texts, in one table.
+
+    For each model: bits per character, each text read from the zero state; with labels of two
+    classes also the accuracy of its own classifier (all units) and of its best single unit, found
+    and scored by cross-validation on these texts; and how often two models give the same label.
+    Intervals are 95 %.
+    """
+
+    models: Annotated[
+        tuple[str, ...],
+        Argument(
+            positional=True,
+            metavar="MODEL",
+            help="A model directory, a run directory, or the name of a shipped model.",
+        ),
+    ]
+    data: Annotated[Path, Argument(group=TEXT, help=f"A file of texts: {KINDS_HELP}.")]
+    text_key: TextKey = None
+    label_key: LabelKey = None
+    table: Table = field(default_factory=TableOptions)
+    device: Device = "auto"
+    precision: Precision = "fp32"
+    output: JsonOutput = None
 
 
-def run(options: Namespace) -> None:
+def run(options: Options) -> None:
     """Read the texts once, score every model, print the table."""
     folders = list(map(find_model, options.models))
     check_apart([options.data], [options.output])
@@ -119,16 +116,15 @@ def run(options: Namespace) -> None:
         )
 
 
-def read_test_texts(options: Namespace) -> "ComparedTexts":
+def read_test_texts(options: Options) -> "ComparedTexts":
     """Read the texts, as `classify` takes them, and any labels; say what was found."""
     import numpy as np
 
-    text_key = KeyChooser(options.text_key, TEXT_KEYS, "--text-key")
+    source = Source(options.data, options.text_key, options.table)
+    text_key = source.key()
     label_key = KeyChooser(options.label_key, LABEL_KEYS, "--label-key")
     texts, labels, cleaned = [], [], []
-    for record in read_records(
-        as_input(options.data, TableOptions.from_options(options)), strict=True
-    ):
+    for record in source.records():
         text = read_text(record, text_key)
         label_key.value(record)
         if options.label_key is not None or label_key.key is not None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..errors import InputError, utf8_argument
 from ..text.profiles import has_unreadable_reference
-from .inputs import Input, TableOptions, as_input
+from .inputs import Input
 from .records import Record, read_records
 from .tables import TableReport
 
@@ -268,22 +268,6 @@ def read_reviews(
             assert text is not None
             yield text, record
     key.conclude(source.location if isinstance(source, Input) else source)
-
-
-def read_plain_texts(
-    location: str | Path, text_key: str | None = None, options: TableOptions | None = None
-) -> list[str]:
-    """Return the texts of a file, one per record; a missing text is the empty one.
-
-        texts = read_plain_texts("reviews.tsv", "comment", TableOptions(encoding="cp1252"))
-
-    Raises InputError, with the file and the line, for what cannot be read.
-    """
-    source = as_input(location, options)
-    key = KeyChooser(text_key, TEXT_KEYS, "--text-key")
-    texts = [read_text(record, key) for record in read_records(source, strict=True)]
-    key.conclude(location)
-    return texts
 
 
 def read_text(record: Record, key: KeyChooser, *, blank: bool = True) -> str:
