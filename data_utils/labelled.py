@@ -167,7 +167,7 @@ def warn_of_shared_texts(sets: Sequence[LabelledSet], names: Sequence[str]) -> N
 
 
 def _read_rows(source: Source, label_key: str | None, blank: bool, logged: set[str]) -> _Rows:
-    (path,) = source.paths
+    path = Path(str(source.location))
     rows = _Rows([], [], path)
     text = source.key(logged)
     label = KeyChooser(label_key, LABEL_KEYS, "--label-key", logged)
@@ -182,7 +182,7 @@ def _read_rows(source: Source, label_key: str | None, blank: bool, logged: set[s
 
 def labelled_records(source: Source) -> Iterator[Record]:
     """Yield the records of a file, or of a folder's pos/ and neg/."""
-    (path,) = source.paths
+    path = Path(str(source.location))
     if path.is_dir() and (path / "pos").is_dir() and (path / "neg").is_dir():
         _warn_of_left_out(path)
         for name in CLASS_FOLDERS:
@@ -191,7 +191,7 @@ def labelled_records(source: Source) -> Iterator[Record]:
                     record["label"] = name
                     yield record
         return
-    yield from source.records()
+    yield from read_records(source.file, strict=True)
 
 
 def _warn_of_left_out(folder: Path) -> None:

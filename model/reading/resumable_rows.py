@@ -47,7 +47,7 @@ def resumable_output(final: Path, request: Mapping[str, Any]) -> Iterator["Resum
     journal = partial.with_name(f"{partial.name}.json")
     busy = refusal(f"{final}: another process is writing it; wait, or name another file")
     with one_at_a_time(final.with_name(f".{partial.name}.lock"), busy):
-        head = json.dumps(request).encode() + b"\n"
+        head = json.dumps(request, default=str).encode() + b"\n"
         _begin(partial, journal, head)
         try:
             with (

@@ -77,6 +77,9 @@ class Source:
     texts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if isinstance(self.texts, str):
+            raise InputError("texts is a text; give a list of them")
+        object.__setattr__(self, "texts", tuple(self.texts))
         if bool(self.texts) == (self.location is not None):
             raise InputError("give either --text or --input")
         if self.stream_format and not self.is_stream:
