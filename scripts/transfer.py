@@ -82,7 +82,7 @@ def print_summary(results: dict[str, Any], options: Options, default: Path | Non
 
     default: the classifier that the other commands use unless --classifier names one.
     """
-    from model.classifiers.classifier import FOLDER, TRANSFER_FOLDER
+    from model.classifiers.head_files import FOLDER, TRANSFER_FOLDER
     from transfer.summary import summarize
 
     print("", *summarize(results), "", f"written to {options.output}", sep="\n")

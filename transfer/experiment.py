@@ -3,23 +3,26 @@
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from data_utils.labelled import LabelledSet
 from data_utils.provenance import describe_origin
-from model.classifiers.classifier import (
+from model.classifiers.fitted import find_classifier
+from model.classifiers.head import Head, HeadUnit
+from model.classifiers.head_files import (
     CLASSIFIER_FILES,
     CONFIG_FILE,
     FOLDER,
     FORMAT_VERSION,
-    Classifier,
     read_description,
-    save_classifier,
+    save_head,
 )
-from model.classifiers.fitted import LOADERS, find_classifier
 from model.classifiers.separation import save_areas
+from model.classifiers.steps import Affine, OneVsRest, Sigmoid
 from model.errors import InputError
 from model.files.storage import check_replaceable, one_at_a_time, refusal, whole_folder, write_json
 from model.files.weights import LoadedModel, model_digest
@@ -125,7 +128,9 @@ def refuse_other_classifier(folder: Path | None) -> None:
     """Raise InputError for a classifier that is no transfer's, such as tuned heads."""
     if folder is None:
         return
-    if read_description(folder / CONFIG_FILE, FORMAT_VERSION)["format_version"] in LOADERS:
+    described = read_description(folder / CONFIG_FILE)
+    is_regression = described["format_version"] < FORMAT_VERSION and "kind" not in described
+    if not is_regression and "c" not in described.get("origin", {}):
         raise InputError(
             f"{folder}: is not a classifier of transfer.py; name another folder with --output"
         )
@@ -167,34 +172,35 @@ def as_classifier(
     loaded: LoadedModel,
     classes: tuple[str, ...],
     pooling: tuple[Pooling, ...] = ("last",),
-) -> Classifier:
-    """Return the regression on all units as a classifier, with its pooling and its top unit.
+) -> Head:
+    """Return the regression on all units as a head, with its pooling and its top unit.
 
     With two classes, val decides the threshold.
     """
     which, unit = divmod(transfer.neuron.index, loaded.model.config.hidden_size)
-    classifier = Classifier(
-        transfer.regression.coefficients,
-        transfer.regression.intercept,
-        classes,
-        unit,
-        transfer.neuron.polarity,
-        model_digest(loaded.model),
+    regression = transfer.regression
+    weight = np.atleast_2d(regression.coefficients)
+    head = Head(
+        classes=classes,
+        steps=(
+            Affine(weight, np.atleast_1d(regression.intercept)),
+            Sigmoid() if len(weight) == 1 else OneVsRest(),
+        ),
+        model_digest=model_digest(loaded.model),
         pooling=pooling,
-        neuron_pooling=pooling[which],
+        unit=HeadUnit(unit, 1 if transfer.neuron.polarity > 0 else -1, pooling[which]),
     )
-    if not classifier.is_binary:
-        return classifier
+    if not head.is_binary:
+        return head
     val = transfer.examples[1]
-    threshold = choose_threshold(classifier.probabilities(val.features), val.labels)
-    return replace(classifier, threshold=threshold)
+    return head.with_threshold(choose_threshold(head.probabilities(val.features), val.labels))
 
 
 def save_transferred(
-    folder: Path, classifier: Classifier, transfer: Transfer, sets: Sequence[LabelledSet]
+    folder: Path, classifier: Head, transfer: Transfer, sets: Sequence[LabelledSet]
 ) -> None:
     """Write a classifier with its origin, and each unit's AUC on train."""
-    train, units = transfer.examples[0], classifier.influence.shape[1]
+    train, units = transfer.examples[0], classifier.units
     areas = per_unit_auc(train.features, train.labels, units)
     data = {
         name: {"examples": len(part.texts), "sha256": part.digest}
@@ -202,7 +208,7 @@ def save_transferred(
     }
     with whole_folder(folder, CLASSIFIER_FILES) as partial:
         origin = {"data": data, "c": transfer.regression.c, **describe_origin()}
-        save_classifier(partial, classifier, origin)
+        save_head(partial, classifier, origin)
         save_areas(partial, areas)
 
 
@@ -216,11 +222,11 @@ def featurize_sets(
     ]
 
 
-def _describe_neuron(transfer: Transfer, classifier: Classifier) -> dict[str, Any]:
+def _describe_neuron(transfer: Transfer, classifier: Head) -> dict[str, Any]:
     neuron = transfer.neuron
     return {
         "index": classifier.neuron,
-        "pooling": classifier.neuron_pooling,
+        "pooling": classifier.own_unit.pooling,
         "polarity": neuron.polarity,
         "weight": float(transfer.regression.positive_weights()[neuron.index]),
         "val_accuracy": neuron.regression.val_accuracy,
@@ -241,7 +247,7 @@ def describe_regression(transfer: Transfer) -> dict[str, Any]:
     }
 
 
-def _at_threshold(classifier: Classifier, transfer: Transfer) -> dict[str, Any]:
+def _at_threshold(classifier: Head, transfer: Transfer) -> dict[str, Any]:
     """Return the accuracy of classify.py's labels: the same regression, with val's threshold."""
     results: dict[str, Any] = {"value": classifier.threshold}
     for name, examples in zip(SPLITS[1:], transfer.examples[1:], strict=True):
@@ -291,9 +297,9 @@ def _untrained(
     return fit_regression(train, val, seed).accuracy(test)
 
 
-def _write_figures(transfer: Transfer, classifier: Classifier, cell: str, output: Path) -> None:
+def _write_figures(transfer: Transfer, classifier: Head, cell: str, output: Path) -> None:
     contributions = weight_contributions(transfer.regression)
-    index, unit, pooling = transfer.neuron.index, classifier.neuron, classifier.neuron_pooling
+    index, unit, pooling = transfer.neuron.index, classifier.neuron, classifier.own_unit.pooling
     histogram = unit_histogram(index, transfer.examples[2], legend(classifier.classes))
     figures = {"weights": contributions.tolist(), "neuron_by_label": histogram}
     write_json(output / "figures.json", figures)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import torch
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
@@ -17,8 +18,12 @@ from data_utils.provenance import describe_origin
 from experiments.default_model.methods import accuracy_by_source, sided, sides_of
 from experiments.default_model.sentences.examples import Example, read_examples
 from model.bounds import Argument
-from model.classifiers.ngrams import BagOfNgrams, buckets_of, save_ngrams
+from model.classifiers.head_files import NGRAMS_FILE
+from model.classifiers.kinds import STAR_WEIGHTS
+from model.classifiers.ngrams import buckets_of
+from model.classifiers.steps import Ngrams
 from model.files.storage import write_json
+from model.files.weights import save_tensors
 from model.text.profiles import text_profile
 
 STRENGTHS = (0.03, 0.1, 0.3)  # C of the regression, one of which is chosen on val
@@ -55,7 +60,8 @@ def main() -> None:
     best = max(STRENGTHS, key=lambda c: np.mean([fits[c][1][name] for name in CHOSEN_ON]))
     bag, val_accuracy = fits[best]
     options.output.mkdir(parents=True, exist_ok=True)
-    description: dict[str, Any] = {**save_ngrams(options.output, bag), "C": best}
+    save_tensors(options.output / NGRAMS_FILE, {"weights": torch.from_numpy(bag.weights)})
+    description: dict[str, Any] = {"buckets": len(bag.weights), "scale": bag.scale, "C": best}
     description |= {"val_accuracy": val_accuracy, "origin": describe_origin()}
     write_json(options.output / DESCRIPTION, description)
 
@@ -100,13 +106,13 @@ def fitted(
     return fit.coef_[0] * rarity
 
 
-def rounded(weights: np.ndarray) -> BagOfNgrams:
+def rounded(weights: np.ndarray) -> Ngrams:
     """Return weights in 8 bits, whose largest is 127."""
     scale = float(np.abs(weights).max()) / LARGEST_INTEGER
-    return BagOfNgrams((weights / scale).round().astype(np.int8), scale)
+    return Ngrams((weights / scale).round().astype(np.int8), scale, STAR_WEIGHTS)
 
 
-def accuracies(bag: BagOfNgrams, held: Sequence[Example]) -> dict[str, float]:
+def accuracies(bag: Ngrams, held: Sequence[Example]) -> dict[str, float]:
     """Return the accuracy on each source of val."""
     positive = bag.log_odds([example.text for example in held]) > 0
     return accuracy_by_source(positive == (sides_of(held) == 1), held)

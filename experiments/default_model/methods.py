@@ -5,7 +5,6 @@ Three are no dependencies; install them by `pip install vaderSentiment textblob 
 
 import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -13,9 +12,11 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from data_utils.labelled import LabelledSet
+from experiments.default_model.heads import part, without_part
 from experiments.default_model.sentences.examples import Example, read_examples
 from model.classifiers.sentiment_classifier import SentimentClassifier
-from model.classifiers.stars import StarsClassifier
+from model.classifiers.steps import Calibration
+from model.classifiers.steps import Ngrams as NgramsStep
 from model.errors import InputError
 from model.files.weights import find_model
 from transfer.baselines import BASELINES, fit_baseline
@@ -69,7 +70,7 @@ class States(Shipped):
 
     def __init__(self, name: str, texts: Path | None):
         super().__init__("default", texts)
-        self.classifier.fitted_ = replace(head_of_stars(self.classifier), ngrams=None)
+        self.classifier.fitted_ = without_part(self.classifier.fitted, NgramsStep)
 
 
 class Ngrams(Shipped):
@@ -77,9 +78,11 @@ class Ngrams(Shipped):
 
     def __init__(self, name: str, texts: Path | None):
         super().__init__("default", texts)
-        head = head_of_stars(self.classifier)
-        assert head.ngrams is not None
-        self.bag, self.slope = head.ngrams, head.calibration.slope
+        bag = part(self.classifier.fitted, NgramsStep)
+        line = part(self.classifier.fitted, Calibration)
+        assert bag is not None
+        assert line is not None
+        self.bag, self.slope = bag, line.slope
 
     def answer(self, texts: Sequence[str]) -> Answers:
         read = list(map(self.classifier.loaded.profile.clean, texts))
@@ -204,12 +207,6 @@ def accuracy_by_source(right: np.ndarray, examples: Sequence[Example]) -> dict[s
     """Return the part of right answers, bool [N], on each source."""
     sources = np.array([example.source for example in examples])
     return {name: float(right[sources == name].mean()) for name in sorted(set(sources.tolist()))}
-
-
-def head_of_stars(classifier: SentimentClassifier) -> StarsClassifier:
-    """Return the head of a classifier that predicts stars."""
-    assert isinstance(classifier.fitted, StarsClassifier)
-    return classifier.fitted
 
 
 def folder_megabytes(folder: Path) -> float:

@@ -23,6 +23,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from configs import command
 from data_utils.provenance import describe_origin
 from experiments.default_model.fit_ngrams import DESCRIPTION, as_read
+from experiments.default_model.heads import of_each_star, part, with_part
 from experiments.default_model.methods import accuracy_by_source, sided, sides_of
 from experiments.default_model.remarks import CLASSES
 from experiments.default_model.sentences.examples import Example, read_examples
@@ -31,18 +32,16 @@ from experiments.default_model.train import head_of
 from experiments.models.ship import LICENCE, write_quantized
 from model.bounds import Argument
 from model.classifiers.answers import three_answers
-from model.classifiers.classifier import CONFIG_FILE, FOLDER, UNSURE, Familiarity
-from model.classifiers.heads import HeadsConfig, build_heads
-from model.classifiers.ngrams import BagOfNgrams, load_ngrams
-from model.classifiers.stars import (
-    FEATURES,
-    STARS,
+from model.classifiers.head import UNSURE, Familiarity, Head
+from model.classifiers.head_files import CONFIG_FILE, FOLDER, load_head, save_head
+from model.classifiers.kinds import STAR_POOLING, STAR_STATE, STAR_WEIGHTS, star_steps
+from model.classifiers.old_formats import load_ngrams
+from model.classifiers.steps import (
     Calibration,
-    StarsClassifier,
-    load_stars,
+    Neutral,
+    Ngrams,
     neutral_log_odds,
     positive_log_odds,
-    save_stars,
 )
 from model.errors import InputError
 from model.files.shipped import SHIPPED_MODELS
@@ -52,10 +51,9 @@ from model.files.weights import (
     LoadedModel,
     find_model,
     load_model,
-    load_tensors,
     model_digest,
 )
-from model.inference.features import ModelOutput, read_in_order
+from model.inference.features import FeatureKind, ModelOutput, read_in_order
 
 CALIBRATED_ON = ("sst", "imdb", "amazon")  # each has the same weight
 WEIGHTED_ON = (*CALIBRATED_ON, "titles", "everyday")  # the bag of n-grams, against the head
@@ -63,6 +61,8 @@ NEUTRAL_ON = ("grammar", "everyday")  # have plain facts; the same weight each
 LONG = 100  # bytes; in longer texts bits per byte hardly depend on the length
 ADMITTED = 0.99  # part of the familiar texts that must be called familiar
 BINS = 10  # of confidence, of equal width
+MIDDLE = 2  # the column of three stars
+KIND = FeatureKind(state=STAR_STATE, pooling=STAR_POOLING)
 WIDTHS = np.arange(0.05, 0.41, 0.01)  # distances from a half within which a text may be unsure
 
 
@@ -100,37 +100,36 @@ def main() -> None:
             write_quantized(options.model, folder, options.bits)
         shipped = load_model(folder, compute_dtype=torch.float32)
         sequences = [shipped.tokens(example.text) for example in val]
-        outputs = read_in_order(shipped.model, sequences, kind=FEATURES)
+        outputs = read_in_order(shipped.model, sequences, kind=KIND)
         if stays:
-            head = load_stars(folder / FOLDER, shipped.model.config.hidden_size)
-            outputs = with_log_odds(outputs, head.ngrams, as_read(val))
+            head = load_head(folder / FOLDER, shipped.model.config.hidden_size)
             origin = read_json(folder / FOLDER / CONFIG_FILE)["origin"]
         else:
             head = uncalibrated(shipped, source)
             if options.ngrams is not None:
                 bag = load_ngrams(options.ngrams, read_json(options.ngrams / DESCRIPTION))
-                head, outputs = with_ngrams(head, outputs, bag, as_read(val))
+                head = with_ngrams(head, outputs.features, bag, as_read(val))
             sizes = np.array([len(shipped.profile.encode(example.text)) for example in val])
-            head, report = calibrated(head, outputs, sizes, val)
+            head, report = calibrated(head, outputs, sizes, as_read(val))
             data = {part: described(options.texts / f"{part}.jsonl") for part in ("train", "val")}
             origin = {**describe_origin(), "data": data, "val_accuracy": report}
             if options.ngrams is not None:
                 origin["ngrams"] = read_json(options.ngrams / DESCRIPTION)
-        head, errors = with_neutral(head, outputs.features, val)
+        head, errors = with_neutral(head, outputs.features, as_read(val))
         origin["neutral"] = {
             **describe_origin(),
             "data": {"val": described(options.texts / "val.jsonl")},
             "val": errors,
         }
-        save_stars(folder / FOLDER, head, origin)
+        save_head(folder / FOLDER, head, origin)
         if options.report is not None:
             write_json(options.report, {"origin": origin})
         shutil.copy(SHIPPED_MODELS / LICENCE, folder)
         shutil.copytree(folder, options.output / options.name, dirs_exist_ok=True)
         size = (folder / WEIGHTS_FILE).stat().st_size
-    print(f"{options.name}: {size:,} bytes; {head.calibration}, {head.familiarity}")
+    print(f"{options.name}: {size:,} bytes; {part(head, Calibration)}, {head.familiarity}")
     print(f"accuracy on val: {origin['val_accuracy']}")
-    print(f"neutral: {head.neutral}")
+    print(f"neutral: {part(head, Neutral)}")
     for name, row in errors.items():
         print(f"{name}: {', '.join(f'{what} {value:.3f}' for what, value in row.items())}")
 
@@ -141,45 +140,40 @@ def described(path: Path) -> dict[str, Any]:
     return {"examples": content.count(b"\n"), "sha256": hashlib.sha256(content).hexdigest()}
 
 
-def uncalibrated(shipped: LoadedModel, folder: Path) -> StarsClassifier:
+def uncalibrated(shipped: LoadedModel, folder: Path) -> Head:
     """Return the head in a model's folder as it was learned, for the rounded weights."""
-    path = head_of(folder)
-    if path is None:
+    tensors = head_of(folder, shipped.model.config.hidden_size)
+    if tensors is None:
         raise InputError(f"{folder}: has no head that predicts stars")
-    heads = build_heads(HeadsConfig(), FEATURES.size(shipped.model.config), STARS, seed=0)
-    heads.load_state_dict(load_tensors(path))
-    return StarsClassifier(
-        heads=heads.eval(),
+    arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+    return Head(
         classes=("negative", "positive"),
+        steps=star_steps(arrays, Calibration()),
         model_digest=model_digest(shipped.model),
-        calibration=Calibration(),
-        familiarity=None,
-        unsure=UNSURE,
+        state=STAR_STATE,
+        pooling=STAR_POOLING,
+        doubt=UNSURE,
     )
 
 
-def with_ngrams(
-    plain: StarsClassifier, outputs: ModelOutput, bag: BagOfNgrams, val: Sequence[Example]
-) -> tuple[StarsClassifier, ModelOutput]:
-    """Return the head with a bag of n-grams, whose weight against it val decides; and features."""
+def with_ngrams(plain: Head, features: np.ndarray, bag: Ngrams, val: Sequence[Example]) -> Head:
+    """Return the head with n-grams, whose weight against it val decides."""
     rows, labels, sources = sided_rows(val, WEIGHTED_ON)
-    texts = [example.text for example in val]
-    odds = positive_log_odds(plain.of_each_star(outputs.features))
-    both = np.column_stack([odds, bag.log_odds(texts)])[rows]
+    odds = star_odds(plain, features, val)
+    both = np.column_stack([odds, bag.log_odds(texts_of(val))])[rows]
     head, ngrams = slopes(both, labels[rows], sources[rows])
     assert min(head, ngrams) > 0, f"slopes {head} and {ngrams}: one of the two misleads"
-    bag = replace(bag, scale=bag.scale * ngrams / head)
-    return replace(plain, ngrams=bag), with_log_odds(outputs, bag, val)
+    return with_part(plain, replace(bag, scale=bag.scale * ngrams / head))
 
 
-def with_log_odds(
-    outputs: ModelOutput, bag: BagOfNgrams | None, val: Sequence[Example]
-) -> ModelOutput:
-    """Return the outputs with the log-odds of n-grams as one more feature, if there is a bag."""
-    if bag is None:
-        return outputs
-    odds = bag.log_odds([example.text for example in val])
-    return outputs._replace(features=np.column_stack([outputs.features, odds]))
+def texts_of(examples: Sequence[Example]) -> list[str]:
+    """Return the texts of examples."""
+    return [example.text for example in examples]
+
+
+def star_odds(head: Head, features: np.ndarray, examples: Sequence[Example]) -> np.ndarray:
+    """Return the log-odds of positive, not calibrated, float64 [N]."""
+    return positive_log_odds(of_each_star(head, features, texts_of(examples)), STAR_WEIGHTS)
 
 
 def sided_rows(
@@ -192,21 +186,21 @@ def sided_rows(
 
 
 def calibrated(
-    plain: StarsClassifier, outputs: ModelOutput, lengths: np.ndarray, val: list[Example]
-) -> tuple[StarsClassifier, dict[str, float]]:
+    plain: Head, outputs: ModelOutput, lengths: np.ndarray, val: list[Example]
+) -> tuple[Head, dict[str, float]]:
     """Return the head, with calibration and limits from val, and its accuracy there by source.
 
     lengths: of the texts as the model reads them, bytes [N]. The head has not learned from these
     texts.
     """
     rows, labels, sources = sided_rows(val, CALIBRATED_ON)
-    odds = positive_log_odds(plain.of_each_star(outputs.features))
+    odds = star_odds(plain, outputs.features, val)
     # There is no offset, so that a text at a half stays there.
     (slope,) = slopes(odds[rows, None], labels[rows], sources[rows])
-    head = replace(plain, calibration=Calibration(slope=slope))
-    positive = head.probabilities(outputs.features)
+    head = with_part(plain, Calibration(slope=slope))
+    positive = head.probabilities(outputs.features, texts_of(val))
     head = replace(
-        head, familiarity=familiar(outputs.bits, lengths), unsure=doubt(positive, labels, sources)
+        head, familiarity=familiar(outputs.bits, lengths), doubt=doubt(positive, labels, sources)
     )
     right = (positive > 0.5) == (labels == 1)
     return head, accuracy_by_source(right[labels >= 0], sided(val))
@@ -230,8 +224,8 @@ def regression(
 
 
 def with_neutral(
-    head: StarsClassifier, features: np.ndarray, val: Sequence[Example]
-) -> tuple[StarsClassifier, dict[str, dict[str, float]]]:
+    head: Head, features: np.ndarray, val: Sequence[Example]
+) -> tuple[Head, dict[str, dict[str, float]]]:
     """Return the head with calibrated neutral answers, and how good its answers on val are.
 
     They are fitted to NEUTRAL_ON. Of each source: the accuracy of three answers
@@ -239,12 +233,13 @@ def with_neutral(
     """
     sides, sources = sides_of(val), np.array([example.source for example in val])
     classes = np.where(sides < 0, 1, 2 * sides)
-    odds = neutral_log_odds(head.of_each_star(features))[:, None]
+    texts = texts_of(val)
+    odds = neutral_log_odds(of_each_star(head, features, texts), MIDDLE)[:, None]
     rows = np.isin(sources, NEUTRAL_ON)
     fit = regression(odds[rows], classes[rows] == 1, sources[rows], has_offset=True)
     slope, offset = float(fit.coef_[0, 0]), float(fit.intercept_[0])
-    head = replace(head, neutral=Calibration(slope=slope, offset=offset))
-    positive, neutral = head.probabilities(features), head.neutral_probabilities(features)
+    head = with_part(head, Neutral(MIDDLE, slope=slope, offset=offset))
+    _, positive, _, neutral = head.answer(features, texts)
     assert neutral is not None
     either = np.column_stack([1 - positive, positive])
     two, three = (three_answers(either, chance) for chance in (np.zeros(len(val)), neutral))

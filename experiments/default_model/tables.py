@@ -13,7 +13,7 @@ from experiments.default_model.study import answers_of, drawn_films
 from experiments.models.tables import bits, sst, task
 from experiments.models.tables import titled as with_alias
 from experiments.tables import kept, markdown, origins, percent, read_result
-from model.classifiers.classifier import CONFIG_FILE, FOLDER
+from model.classifiers.head_files import CONFIG_FILE, FOLDER
 from model.files.shipped import ALIASES, SHIPPED_MODELS
 from transfer.intervals import paired_difference, unpacked_answers
 from transfer.regression import accuracy_interval

@@ -7,6 +7,7 @@ python -m experiments.default_model.teach data/selected.jsonl data/films.jsonl d
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,12 +15,8 @@ import numpy as np
 
 from configs import command
 from data_utils.provenance import describe_origin
-from experiments.default_model.methods import (
-    METHODS,
-    accuracy_by_source,
-    head_of_stars,
-    sided,
-)
+from experiments.default_model.heads import of_each_star
+from experiments.default_model.methods import METHODS, accuracy_by_source, sided
 from experiments.default_model.sentences.everyday import everyday_wordings
 from experiments.default_model.sentences.examples import (
     Example,
@@ -34,8 +31,9 @@ from experiments.default_model.texts import one_line
 from experiments.models.overlap import HeldOut
 from experiments.models.select_reviews import SEPARATOR
 from model.bounds import Argument, PositiveInt
+from model.classifiers.kinds import STAR_WEIGHTS
 from model.classifiers.sentiment_classifier import SentimentClassifier
-from model.classifiers.stars import positive_log_odds, tilted
+from model.classifiers.steps import positive_log_odds, tilted
 from model.files.storage import write_json
 from model.reading.texts import ReadingReport, read_texts
 
@@ -119,6 +117,11 @@ def pieces_of(path: Path, chooser: random.Random) -> Iterator[str]:
                 yield text
 
 
+def positive(of_each_star: np.ndarray) -> np.ndarray:
+    """Return the log-odds [N] of positive, for probabilities of one to five stars [N, 5]."""
+    return positive_log_odds(of_each_star, STAR_WEIGHTS)
+
+
 class Teachers:
     """Models that predict stars and a sentence transformer, weighted by val."""
 
@@ -127,11 +130,11 @@ class Teachers:
         self.minilm = METHODS["minilm"]("minilm", texts)
         rows, labels, sources = sided_rows(val, WEIGHTED_ON)
         each, log_odds = self.answers([example.text for example in val])
-        columns = np.column_stack([*map(positive_log_odds, each), log_odds])  # [N, K + 1]
+        columns = np.column_stack([*map(positive, each), log_odds])  # [N, K + 1]
         self.slopes = slopes(columns[rows], labels[rows], sources[rows])
         assert min(self.slopes) > 0, f"slopes {self.slopes}: a teacher misleads"
         judged = labels >= 0
-        together = positive_log_odds(self.mixed(each, log_odds))
+        together = positive(self.mixed(each, log_odds))
         titles = ("all", *(Path(name).name for name in names), "minilm")
         self.report = {
             "slopes": self.slopes,
@@ -143,7 +146,7 @@ class Teachers:
 
     def answers(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Return each model's probabilities of the stars [K, N, 5], MiniLM's log-odds [N]."""
-        each = [c._found(texts, head_of_stars(c).of_each_star) for c in self.classifiers]
+        each = [c._found(texts, partial(of_each_star, c.fitted)) for c in self.classifiers]
         positive = self.minilm.answer(texts).positive.clip(1e-6, 1 - 1e-6)
         return np.stack(each), np.log(positive / (1 - positive))
 
@@ -151,7 +154,7 @@ class Teachers:
         """Return probabilities of the stars [N, 5] by all."""
         *own, other = self.slopes
         flat = np.exp(np.tensordot(own, np.log(each), 1))
-        return tilted(flat / flat.sum(1, keepdims=True), other * log_odds)
+        return tilted(flat / flat.sum(1, keepdims=True), other * log_odds, STAR_WEIGHTS)
 
     def label(self, texts: Sequence[str]) -> np.ndarray:
         return self.mixed(*self.answers(texts))

@@ -17,26 +17,28 @@ import torch
 from torch import Tensor
 
 from configs import command
+from experiments.default_model.heads import network_arrays
 from experiments.default_model.methods import accuracy_by_source, sided, sides_of
 from experiments.default_model.sentences.examples import Example, read_examples
 from model.bounds import PositiveInt
-from model.classifiers.classifier import CONFIG_FILE, FOLDER, WEIGHTS_FILE
-from model.classifiers.heads import build_heads
-from model.classifiers.stars import FEATURES as KIND
-from model.classifiers.stars import KIND as STARS_KIND
-from model.classifiers.stars import POSITIVE_WEIGHTS, STARS
+from model.classifiers.head_files import CONFIG_FILE, FOLDER, load_head
+from model.classifiers.kinds import STAR_POOLING, STAR_STATE, STAR_WEIGHTS
 from model.files.shipped import MODEL_FILES
-from model.files.storage import read_json, step_folder, whole_folder
+from model.files.storage import step_folder, whole_folder
 from model.files.weights import LoadedModel, load_model, load_tensors, save_model, save_tensors
+from model.inference.features import FeatureKind
 from training.metrics import keep_rows
 from training.runs.signals import StopRequest
 from transfer.finetuning.config import FinetuningConfig
 from transfer.finetuning.directory import FinetuningCheckpoints, FinetuningDirectory
 from transfer.finetuning.encoder import LearningEncoder
 from transfer.finetuning.experiment import learn
+from transfer.finetuning.heads import build_heads
 from transfer.finetuning.task import Task
 from transfer.finetuning.trainer import Finetuner, Step
 
+STARS = len(STAR_WEIGHTS)
+KIND = FeatureKind(state=STAR_STATE, pooling=STAR_POOLING)
 ADMITTED = {  # the numbers of stars that agree with a label
     "negative": (1, 2),
     "neutral": (3,),
@@ -103,8 +105,8 @@ def train(options: Options, stop: StopRequest) -> None:
         checkpoints = FinetuningCheckpoints(directory.checkpoints)
         if checkpoints.complete():
             checkpoints.restore(tuner)
-        elif head := head_of(loaded.folder):
-            tuner.heads.load_state_dict(load_tensors(head))
+        elif head := head_of(loaded.folder, loaded.model.config.hidden_size):
+            tuner.heads.load_state_dict(head)
         else:
             tuner.standardize()
         keep_rows(tuner.metrics, tuner.progress.step)
@@ -120,13 +122,15 @@ def publish(folder: Path, tuner: Finetuner, loaded: LoadedModel, origin: dict[st
         save_tensors(partial / HEADS_FILE, tuner.heads.state_dict())
 
 
-def head_of(folder: Path) -> Path | None:
-    """Return the file of the head that predicts stars in a model's folder; None if it has none."""
+def head_of(folder: Path, hidden_size: int) -> dict[str, Tensor] | None:
+    """Return the head that predicts stars in a model's folder; None if it has none."""
     if (folder / HEADS_FILE).is_file():
-        return folder / HEADS_FILE
-    description = folder / FOLDER / CONFIG_FILE
-    is_shipped = description.is_file() and read_json(description).get("kind") == STARS_KIND
-    return folder / FOLDER / WEIGHTS_FILE if is_shipped else None
+        return load_tensors(folder / HEADS_FILE)
+    if not (folder / FOLDER / CONFIG_FILE).is_file():
+        return None
+    head = load_head(folder / FOLDER, hidden_size)
+    arrays = network_arrays(head) if head.has_stars else {}
+    return {name: torch.from_numpy(array) for name, array in arrays.items()} or None
 
 
 def task_of(loaded: LoadedModel, *parts: Sequence[Example]) -> Task:
@@ -216,7 +220,7 @@ def evaluate(tuner: Finetuner, held: Sequence[Example]) -> dict[str, Any]:
     features = torch.from_numpy(tuner.encoder.features("val", tuner.task.val))
     with torch.inference_mode():
         logits = tuner.heads.eval()(features)  # [N, 1, 5]
-    positive = logits.softmax(-1)[:, 0].numpy() @ POSITIVE_WEIGHTS  # [N]
+    positive = logits.softmax(-1)[:, 0].numpy() @ np.array(STAR_WEIGHTS)  # [N]
     labels = sides_of(held)
     right = (positive > 0.5) == (labels == 1)
     accuracies = accuracy_by_source(right[labels >= 0], sided(held))

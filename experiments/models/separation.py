@@ -13,7 +13,7 @@ import torch
 from configs import command
 from data_utils.labelled import read_labelled_sets
 from model.bounds import Argument
-from model.classifiers.classifier import FOLDER
+from model.classifiers.head_files import FOLDER
 from model.classifiers.separation import CHANCE, save_areas
 from model.files.weights import load_model
 from transfer.features import FeatureCache

@@ -15,7 +15,8 @@ import torch
 from configs import command
 from data_utils.labelled import read_labelled_sets
 from model.bounds import Argument
-from model.classifiers.classifier import FOLDER, Classifier
+from model.classifiers.head import Head, HeadUnit
+from model.classifiers.head_files import FOLDER
 from model.classifiers.separation import CHANCE
 from model.errors import InputError
 from model.files.shipped import SHIPPED_MODELS
@@ -77,11 +78,11 @@ def main() -> None:
     )
 
 
-def with_neuron(classifier: Classifier, unit: int, train: Examples) -> Classifier:
+def with_neuron(classifier: Head, unit: int, train: Examples) -> Head:
     """Set another sentiment unit; train decides whether it is high for the last class."""
     last = len(classifier.classes) - 1
     (area,) = per_feature_auc(train.features[:, [unit]], train.labels == last)
-    return replace(classifier, neuron=unit, polarity=1 if area > CHANCE else -1)
+    return replace(classifier, unit=HeadUnit(unit, 1 if area > CHANCE else -1))
 
 
 def write_quantized(model: str, folder: Path, bits: int = 8) -> int:

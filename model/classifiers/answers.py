@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     import numpy as np
 
-    from .fitted import Fitted
+    from .head import Head
 
 NEUTRAL = "neutral"  # the label of a text that takes no side; if asked for, of an unsure one, too
 DIGITS = 7  # significant ones
@@ -98,7 +98,7 @@ class Answers(list[Answer]):
         return str(self.to_frame()._repr_html_())
 
 
-def added_names(fitted: "Fitted", *, neuron: bool = False) -> list[str]:
+def added_names(fitted: "Head", *, neuron: bool = False) -> list[str]:
     """Return the names of the results for a text.
 
     For two classes: label; probability, of the positive class; sentiment, from -1 to 1, high is
@@ -110,19 +110,17 @@ def added_names(fitted: "Fitted", *, neuron: bool = False) -> list[str]:
     how well the model predicts the text; unfamiliar, whether it is too short or unlike what the
     model was trained on, None if that is not known.
     """
-    from .stars import StarsClassifier
-
     each = [] if fitted.is_binary else [f"probability_{name}" for name in fitted.classes]
-    first = ["labels"] if fitted.is_multilabel else ["label", "probability"]
-    third = [] if fitted.neutral is None else [NEUTRAL]
+    first = ["labels"] if fitted.several_labels else ["label", "probability"]
+    third = [NEUTRAL] if fitted.has_neutral else []
     binary = ["sentiment", "unsure"] if fitted.is_binary else []
-    stars = ["stars"] if isinstance(fitted, StarsClassifier) else []
+    stars = ["stars"] if fitted.has_stars else []
     unit = ["neuron"] if neuron else []
     return [*first, *third, *binary, *stars, *unit, *each, "bits_per_character", "unfamiliar"]
 
 
 def answers_of(
-    fitted: "Fitted", predicted: Predictions, names: Sequence[str], *, neutral: bool = False
+    fitted: "Head", predicted: Predictions, names: Sequence[str], *, neutral: bool = False
 ) -> Iterator[dict[str, Any]]:
     """Yield the results for each text by name.
 
@@ -136,7 +134,7 @@ def answers_of(
         yield {name: values[name] for name in names}
 
 
-def _values(fitted: "Fitted", predicted: Predictions, row: int) -> dict[str, Any]:
+def _values(fitted: "Head", predicted: Predictions, row: int) -> dict[str, Any]:
     """Return the results for a text, by name; None for those that do not apply."""
     choice, bits = predicted.choices[row], float(predicted.bits_per_character[row])
     probabilities, unfamiliar = predicted.probabilities[row], predicted.unfamiliar[row]
@@ -149,7 +147,7 @@ def _values(fitted: "Fitted", predicted: Predictions, row: int) -> dict[str, Any
         values[name] = None if results is None else _rounded(results[row].item())
     for name, probability in zip(fitted.classes, probabilities, strict=True):
         values[f"probability_{name}"] = _rounded(probability)
-    if fitted.is_multilabel:
+    if fitted.several_labels:
         values["labels"] = [n for n, c in zip(fitted.classes, choice, strict=True) if c]
     else:
         values["label"] = fitted.classes[choice]

@@ -1,9 +1,7 @@
 """From rows to the same rows with answers: `classify`, and batches for those who have rows."""
 
-import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
@@ -111,12 +109,13 @@ class Classified:
     def _request(self) -> dict[str, Any]:
         """Return all that the answers depend on, except the rows."""
         from ..version import installed_version
+        from .fitted import fitted_digest
 
         classifier, source = self._classifier, self._rows.source
         return {
             "version": installed_version(),
             "text_key": source.text_key or self._rows.key.key,
-            "model": _identity(classifier),
+            "model": fitted_digest(classifier.loaded, classifier.fitted),
             "threshold": classifier.threshold,
             "unsure": classifier.unsure,
             "precision": classifier.precision,
@@ -124,15 +123,6 @@ class Classified:
             "neutral": self._neutral,
             "shard": str(source.shard),
         }
-
-
-def _identity(classifier: "SentimentClassifier") -> str:
-    """Return what differs between any two models with their classifiers."""
-    from .fitted import fitted_digest
-
-    if classifier.classifier is None or isinstance(classifier.classifier, str | Path):
-        return fitted_digest(classifier.loaded, classifier.classifier)
-    return secrets.token_hex(16)  # of a classifier without files nothing is known
 
 
 def classify_batches(

@@ -14,8 +14,9 @@ from ..files.storage import read_json
 from ..files.weights import LoadedModel, adapted
 from ..inference.features import FINAL_CELL, ModelOutput, read_in_order
 from ..layers.config import Precision
-from .classifier import CONFIG_FILE
-from .fitted import HOW_TO_FIT, Fitted, find_classifier, load_fitted
+from .fitted import HOW_TO_FIT, find_classifier, load_fitted
+from .head import Head
+from .head_files import CONFIG_FILE
 from .sentiment_classifier import SentimentClassifier
 from .summary import Tally
 
@@ -79,7 +80,7 @@ def compare_model(
     result: dict[str, Any] = {
         "model": name,
         "classes": [] if fitted is None else list(fitted.classes),
-        "never_neutral": fitted is not None and fitted.neutral is not None,
+        "never_neutral": fitted is not None and fitted.has_neutral,
         "bits_per_character": bits / characters,
         "characters": characters,
     }
@@ -93,7 +94,7 @@ def compare_model(
 
 def _outputs(
     loaded: LoadedModel,
-    fitted: Fitted | None,
+    fitted: Head | None,
     texts: Sequence[str],
     advance: Callable[[int], object] | None,
 ) -> Iterator[tuple[int, ModelOutput, np.ndarray]]:

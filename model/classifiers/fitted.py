@@ -1,38 +1,20 @@
-"""Finds the classifier of a model on disk and loads it, whatever its kind."""
+"""Finds the head of a model on disk and loads it, if it belongs to the model."""
 
 import hashlib
-from collections.abc import Callable
+import json
 from pathlib import Path
 
 import torch
 
 from ..errors import InputError
 from ..files.weights import LoadedModel, model_digest
-from .classifier import (
-    CONFIG_FILE,
-    FOLDER,
-    FORMAT_VERSION,
-    TRANSFER_FOLDER,
-    Classifier,
-    load_classifier,
-    read_description,
-)
-from .fine_tuned import FORMAT_VERSION as FINE_TUNED_VERSION
-from .fine_tuned import FineTuned, load_fine_tuned
-from .stars import FORMAT_VERSION as STARS_VERSION
-from .stars import NEUTRAL_VERSION, NGRAMS_VERSION, StarsClassifier, load_stars
+from .head import Head
+from .head_files import CONFIG_FILE, FOLDER, TRANSFER_FOLDER, load_head, parts_of, read_description
 
 # Fitting needs labelled texts and the repository; an installed package has only its command.
 HOW_TO_FIT = (
     "To fit one: transfer.py of the repository, or mlstm-sentiment featurize and scikit-learn"
 )
-Fitted = Classifier | FineTuned | StarsClassifier
-LOADERS: dict[int, Callable[[Path, int], Fitted]] = {
-    FINE_TUNED_VERSION: load_fine_tuned,
-    STARS_VERSION: load_stars,
-    NGRAMS_VERSION: load_stars,
-    NEUTRAL_VERSION: load_stars,
-}
 
 
 def find_classifier(loaded: LoadedModel, path: str | Path | None = None) -> Path | None:
@@ -63,22 +45,21 @@ def shown_classifier(loaded: LoadedModel, path: str | Path | None = None) -> Pat
     return folder
 
 
-def fitted_digest(loaded: LoadedModel, path: str | Path | None = None) -> str:
-    """Return a digest of a model's weights and its classifier's; path: see `find_classifier`."""
+def fitted_digest(loaded: LoadedModel, head: Head) -> str:
+    """Return a digest of a model's weights and its head."""
+    arrays, description = parts_of(head)
     digest = hashlib.sha256(model_digest(loaded.model).encode())
-    folder = find_classifier(loaded, path)
-    for file in sorted(folder.iterdir() if folder else ()):
-        if file.is_file():
-            digest.update(file.name.encode() + file.read_bytes())
+    digest.update(json.dumps(description, sort_keys=True, default=str).encode())
+    for name, array in sorted(arrays.items()):
+        digest.update(name.encode() + array.tobytes())
     return digest.hexdigest()
 
 
-def load_fitted(loaded: LoadedModel, folder: Path, fix: str) -> Fitted:
-    """Load a classifier; InputError, which ends with `fix`, if it belongs to another model."""
-    description = read_description(folder / CONFIG_FILE, FORMAT_VERSION)
+def load_fitted(loaded: LoadedModel, folder: Path, fix: str) -> Head:
+    """Load a head; InputError, which ends with `fix`, if it belongs to another model."""
+    description = read_description(folder / CONFIG_FILE)
     check_model(loaded, description.get("model_digest"), folder, fix)
-    load = LOADERS.get(description["format_version"], load_classifier)  # a regression
-    return load(folder, loaded.model.config.hidden_size)
+    return load_head(folder, loaded.model.config.hidden_size)
 
 
 def check_model(loaded: LoadedModel, digest: object, source: object, fix: str) -> None:
@@ -89,7 +70,7 @@ def check_model(loaded: LoadedModel, digest: object, source: object, fix: str) -
         raise InputError(f"{source}: was fitted on another model, not on {loaded.folder}; {fix}")
 
 
-def own_classifier(loaded: LoadedModel, layer: int = -1, path: str | Path | None = None) -> Fitted:
+def own_classifier(loaded: LoadedModel, layer: int = -1, path: str | Path | None = None) -> Head:
     """Load the classifier of a model, or the one in `path`, for its neuron in a layer.
 
     path: as for `find_classifier`. Raises InputError, which names --neuron, if there is none, if

@@ -7,19 +7,10 @@ their position (Wang and Manning 2012). Each n-gram is hashed to a bucket; no vo
 
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Any, ClassVar
 from zlib import crc32
 
 import numpy as np
-import torch
 
-from ..bounds import Bound, fill
-from ..files.weights import check_header, load_tensors, save_tensors
-from .classifier import NGRAMS_FILE
-
-WEIGHTS = "weights"
 LONGEST = 2  # words of an n-gram
 MOST_BUCKETS = 2**24
 MOST_CHARACTERS = 10_000  # whose simplified form is cached
@@ -27,32 +18,17 @@ LARGEST = 30.0  # log-odds; an upper limit
 APOSTROPHES = "'\u2019"  # dropped: "dont" is "don't"
 
 
-@dataclass(frozen=True)
-class NgramsDescription:
-    """What `classifier.json` says of a bag of n-grams."""
+def log_odds(texts: Sequence[str], weights: np.ndarray, scale: float) -> np.ndarray:
+    """Return each text's log-odds, float32 [N].
 
-    OTHER_KEYS: ClassVar = True
-    buckets: Annotated[int, Bound(min=1, max=MOST_BUCKETS)]
-    scale: Annotated[float, Bound(above=0, max=LARGEST)]
-
-
-@dataclass(frozen=True, eq=False)
-class BagOfNgrams:
-    """A weight for each bucket of n-grams, stored in 8 bits."""
-
-    weights: np.ndarray  # int8 [buckets]
-    scale: float  # log-odds of a weight of 1
-
-    def log_odds(self, texts: Sequence[str]) -> np.ndarray:
-        """Return each text's log-odds, float32 [N].
-
-        The sum of the weights of its n distinct n-grams, over the square root of n: a long text is
-        surer than a short one, but not in proportion to its length.
-        """
-        buckets_by_text = [buckets_of(text, len(self.weights)) for text in texts]
-        sums = np.array([self.weights[buckets].sum() for buckets in buckets_by_text], np.float64)
-        roots = np.sqrt([max(len(buckets), 1) for buckets in buckets_by_text])
-        return (self.scale * sums / roots).clip(-LARGEST, LARGEST).astype(np.float32)
+    weights: int8, one for each bucket; scale: log-odds of a weight of 1. The sum of the weights of
+    a text's n distinct n-grams, over the square root of n: a long text is surer than a short one,
+    but not in proportion to its length.
+    """
+    buckets_by_text = [buckets_of(text, len(weights)) for text in texts]
+    sums = np.array([weights[buckets].sum() for buckets in buckets_by_text], np.float64)
+    roots = np.sqrt([max(len(buckets), 1) for buckets in buckets_by_text])
+    return (scale * sums / roots).clip(-LARGEST, LARGEST).astype(np.float32)
 
 
 class Characters(dict[int, str]):
@@ -99,17 +75,3 @@ def ngrams_of(words: Sequence[str]) -> Iterator[str]:
     for length in range(1, LONGEST + 1):
         for first in range(len(words) - length + 1):
             yield " ".join(words[first : first + length])
-
-
-def save_ngrams(folder: Path, bag: BagOfNgrams) -> dict[str, Any]:
-    """Write the weights; return their entry in the classifier's description."""
-    save_tensors(folder / NGRAMS_FILE, {WEIGHTS: torch.from_numpy(bag.weights)})
-    return {"buckets": len(bag.weights), "scale": bag.scale}
-
-
-def load_ngrams(folder: Path, description: Any, place: object = "a bag of n-grams") -> BagOfNgrams:
-    """Read what `save_ngrams` wrote; InputError, naming `place`, if it is damaged or other."""
-    described = fill(NgramsDescription, description, place, "ngrams.")
-    path = folder / NGRAMS_FILE
-    check_header(path, {WEIGHTS: (described.buckets,)}, {WEIGHTS: 8})
-    return BagOfNgrams(load_tensors(path)[WEIGHTS].numpy(), described.scale)

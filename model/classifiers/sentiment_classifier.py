@@ -21,10 +21,10 @@ from ..reading.records import Record
 from ..reading.texts import unicode_text
 from ..text.profiles import checked_texts, listed_texts
 from .answers import Answer, Answers, Predictions, added_names, answers_of
-from .classifier import CONFIG_FILE, FOLDER, checked_between, checked_threshold
-from .fitted import HOW_TO_FIT, Fitted, check_model, find_classifier, load_fitted
+from .fitted import HOW_TO_FIT, check_model, find_classifier, load_fitted
+from .head import Head, checked_between, checked_threshold
+from .head_files import CONFIG_FILE, FOLDER
 from .rows import InputRow, OwnNames
-from .stars import StarsClassifier
 
 SHORTEST = 2  # bytes; a shorter text counts as unfamiliar
 
@@ -58,7 +58,7 @@ class SentimentClassifier:
     ----------
     model : str, path or LoadedModel
         A model directory, a run directory, the name of a shipped model, or a model.
-    classifier : str, path, a fitted classifier, or None
+    classifier : str, path, Head, or None
         The folder that transfer.py wrote, or its `classifier/`; None: the one in the
         model's folder, or in `transfer/` of its run.
     threshold : float or None
@@ -86,7 +86,7 @@ class SentimentClassifier:
     def __init__(
         self,
         model: str | Path | LoadedModel = "default",
-        classifier: str | Path | Fitted | None = None,
+        classifier: str | Path | Head | None = None,
         *,
         threshold: float | None = None,
         unsure: tuple[float, float] | None = None,
@@ -143,7 +143,7 @@ class SentimentClassifier:
         self.loaded_, self.fitted_ = loaded, fitted
         return self
 
-    def _fitted(self, loaded: LoadedModel) -> Fitted:
+    def _fitted(self, loaded: LoadedModel) -> Head:
         classifier, fix = self.classifier, f"name that model, or fit one on this. {HOW_TO_FIT}"
         if classifier is None or isinstance(classifier, str | Path):
             folder = find_classifier(loaded, classifier)
@@ -154,18 +154,18 @@ class SentimentClassifier:
                     f"`default`, which has one. {HOW_TO_FIT}"
                 )
             fitted = load_fitted(loaded, folder, fix)
-        elif isinstance(classifier, Fitted):
+        elif isinstance(classifier, Head):
             folder, fitted = loaded.folder, classifier
             if fitted.model_digest:  # one that was never saved may have none
                 check_model(loaded, fitted.model_digest, "classifier", fix)
         else:
             raise InputError(
                 f"classifier is of type {type(classifier).__name__}; give the folder of one, or "
-                "the `fitted` of another SentimentClassifier"
+                "a Head, such as the `fitted` of another SentimentClassifier"
             )
         for name, value in (("threshold", self.threshold), ("unsure", self.unsure)):
             if value is not None and not fitted.is_binary:
-                how = "each has its own" if fitted.is_multilabel else "the likeliest is taken"
+                how = "each has its own" if fitted.several_labels else "the likeliest is taken"
                 raise InputError(
                     f"{name} {value}: {folder} has {len(fitted.classes)} classes, {how}; leave "
                     f"{name} out: it is for two classes"
@@ -181,7 +181,7 @@ class SentimentClassifier:
         return self.loaded_
 
     @property
-    def fitted(self) -> Fitted:
+    def fitted(self) -> Head:
         """The classifier on its features, loaded on first use."""
         self._ready()
         return self.fitted_
@@ -204,7 +204,7 @@ class SentimentClassifier:
         """
         probabilities = self._found(texts, self.fitted.probabilities)
         choices = self.fitted.choose(probabilities)
-        return choices if self.fitted.is_multilabel else self.classes_[choices]
+        return choices if self.fitted.several_labels else self.classes_[choices]
 
     def predict_proba(self, texts: Iterable[str]) -> np.ndarray:
         """Return the probability of each class, float64 [N, C].
@@ -340,32 +340,27 @@ class SentimentClassifier:
         return self.predict_all(texts)
 
     def _predictions(self, encoded: list[bytes], output: ModelOutput) -> Predictions:
-        features = self._with_ngrams(output.features, encoded)
+        answer = self.fitted.answer(output.features, self._words(encoded))
         characters = np.array(list(map(len, encoded)))
         bits = output.bits
-        probabilities = self.fitted.probabilities(features)
         return Predictions(
-            choices=self.fitted.choose(probabilities),
-            probabilities=self._of_each_class(probabilities),
-            neuron=self._neuron(features),
-            stars=self._stars(features),
+            choices=self.fitted.choose(answer.probabilities),
+            probabilities=self._of_each_class(answer.probabilities),
+            neuron=self._neuron(output.features),
+            stars=answer.stars,
             bits_per_character=np.where(characters > 0, bits / characters.clip(min=1), np.nan),
-            unsure=self._unsure(probabilities),
+            unsure=self._unsure(answer.probabilities),
             unfamiliar=self._unfamiliar(bits, characters),
-            neutral=self._neutral(features),
+            neutral=answer.neutral,
         )
 
-    def _neuron(self, features: np.ndarray) -> np.ndarray:
+    def _neuron(self, features: np.ndarray, texts: Sequence[str] | None = None) -> np.ndarray:
         # A copy: a view would keep all features alive.
         return features[:, self.fitted.neuron_column].copy()
 
-    def _stars(self, features: np.ndarray) -> np.ndarray | None:
-        return self.fitted.stars(features) if isinstance(self.fitted, StarsClassifier) else None
-
-    def _neutral(self, features: np.ndarray) -> np.ndarray | None:
-        if not isinstance(self.fitted, StarsClassifier):
-            return None
-        return self.fitted.neutral_probabilities(features)
+    def _words(self, encoded: Iterable[bytes]) -> list[str] | None:
+        """Return texts as the model reads them, if the head uses their words."""
+        return [text.decode() for text in encoded] if self.fitted.uses_words else None
 
     def _of_each_class(self, probabilities: np.ndarray) -> np.ndarray:
         if not self.fitted.is_binary:
@@ -386,21 +381,18 @@ class SentimentClassifier:
             return np.array([True if is_short else None for is_short in short], dtype=object)
         return short | ~familiarity.admits(bits, characters)
 
-    def _found(self, texts: Iterable[str], find: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    def _found(
+        self,
+        texts: Iterable[str],
+        find: Callable[[np.ndarray, Sequence[str] | None], np.ndarray],
+    ) -> np.ndarray:
         """Apply `find` to the features of a few texts at a time; return all results."""
-        return np.concatenate(list(map(find, self._features(texts))))
-
-    def _features(self, texts: Iterable[str]) -> Iterator[np.ndarray]:
-        """Yield the features of some texts at a time, in their order."""
-        for encoded, features in self._process(features_in_order, texts):
-            yield self._with_ngrams(features, encoded)
-
-    def _with_ngrams(self, features: np.ndarray, encoded: Iterable[bytes]) -> np.ndarray:
-        """Append the log-odds of the texts' n-grams, if the classifier uses them."""
-        if not isinstance(self.fitted, StarsClassifier) or self.fitted.ngrams is None:
-            return features
-        texts = [text.decode() for text in encoded]
-        return np.column_stack([features, self.fitted.ngrams.log_odds(texts)])
+        return np.concatenate(
+            [
+                find(features, self._words(encoded))
+                for encoded, features in self._process(features_in_order, texts)
+            ]
+        )
 
     def _process(
         self, process: Callable[..., Any], texts: Iterable[str] | EncodedTexts

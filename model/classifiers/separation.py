@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from ..files.weights import check_header, load_tensors, save_tensors
-from .classifier import AREAS_FILE
+from .head_files import AREAS_FILE
 
 NAME = "areas"
 CHANCE = 0.5  # the AUC of a unit that does not separate the classes

@@ -10,7 +10,7 @@ from ..text.glyphs import visible
 from .answers import NEUTRAL
 
 if TYPE_CHECKING:
-    from .fitted import Fitted
+    from .head import Head
 
 UNSURE, UNFAMILIAR, EMPTY = "unsure", "unfamiliar", "empty"
 OTHER_GROUPS, NO_GROUP = "(others)", "(none)"
@@ -63,9 +63,9 @@ class Summary:
     by: the column whose values are groups, by its name in the output. Dates are grouped by month.
     """
 
-    def __init__(self, fitted: "Fitted", by: str | None = None):
+    def __init__(self, fitted: "Head", by: str | None = None):
         names = fitted.classes
-        self.middle = [UNSURE] if fitted.neutral is None else [NEUTRAL, UNSURE]
+        self.middle = [NEUTRAL, UNSURE] if fitted.has_neutral else [UNSURE]
         self.outcomes = [names[1], *self.middle, names[0]] if fitted.is_binary else list(names)
         self.by = by
         self.total = Tally()

@@ -12,7 +12,7 @@ from .options import ClassifierFolder, Model
 from .program import prepare_output
 
 if TYPE_CHECKING:
-    from ..classifiers.fitted import Fitted
+    from ..classifiers.head import Head
     from ..files.weights import LoadedModel
 
 
@@ -28,7 +28,7 @@ class PageOptions:
     title: str = "The sentiment neuron"
     """The page's heading."""
 
-    def load(self) -> "tuple[LoadedModel, Fitted | None]":
+    def load(self) -> "tuple[LoadedModel, Head | None]":
         """Return the model, and its classifier, if any."""
         import torch
 

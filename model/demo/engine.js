@@ -111,53 +111,75 @@ function align(place) {
   return Math.ceil(place / MULTIPLE) * MULTIPLE;
 }
 
-// The classifier, in the form that head.py describes.
+// The steps of a head, as steps.py has them: each makes a function of the values from what is saved of
+// it. `noted` collects what a step says besides; `tilt` is the log-odds of the text's n-grams.
+const STEPS = {
+  standardize: ({ center, scale }) => (x) => x.map((value, k) => (value - center[k]) / scale[k]),
+  affine: ({ weight, bias }) => (x) => Float64Array.from(bias, (start, row) => {
+    let sum = start;
+    for (let k = 0; k < x.length; k++) sum += weight[row * x.length + k] * x[k];
+    return sum;
+  }),
+  prelu: ({ slope }) => (x) => x.map((value) => (value < 0 ? slope * value : value)),
+  probabilities: ({ classes, exclusive }) => (x) => {
+    const mean = new Float64Array(classes), heads = x.length / classes;
+    for (let from = 0; from < x.length; from += classes) {
+      const logits = x.subarray(from, from + classes);
+      (exclusive ? softmax(logits) : logits.map(logistic)).forEach((chance, index) => {
+        mean[index] += chance / heads;
+      });
+    }
+    return mean;
+  },
+  ngrams: ({ positive }) => (x, { tilt }) => {
+    const moved = x.map((chance, index) => chance * Math.exp(tilt * (positive[index] - 0.5)));
+    const whole = moved.reduce((one, other) => one + other);
+    return moved.map((chance) => chance / whole);
+  },
+  stars: () => (x) => x,
+  neutral: ({ column, slope, offset, smallest }) => (x, noted) => {
+    noted.neutral = slope * logRatio(x[column], 1 - x[column], smallest) + offset;
+    return x;
+  },
+  positive: ({ weights, smallest }) => (x) => {
+    const share = (of) => x.reduce((sum, chance, index) => sum + chance * of(weights[index]), 0);
+    const odds = logRatio(share((weight) => weight), share((weight) => 1 - weight), smallest);
+    return Float64Array.of(odds);
+  },
+  calibration: ({ slope, offset }) => (x) => x.map((value) => slope * value + offset),
+  log_odds: () => (x) => x.map((chance) => logRatio(chance, 1 - chance, Number.MIN_VALUE)),
+  sigmoid: () => (x) => x, // the page takes log-odds
+};
+
+// A head of two classes.
 class Head {
   constructor(engine) {
-    const { head } = engine.about;
-    Object.assign(this, head, { state: head.state === "cell" ? engine.cell : engine.hidden });
-    this.ngrams = head.ngrams && new Ngrams(
-      new Int8Array(engine.memory, engine.place("head.ngrams"), head.ngrams.buckets),
-      head.ngrams.scale);
-    let columns = head.pooling.length * engine.H;
-    this.maps = head.maps.map(({ rows, prelu }, index) => {
-      const weight = engine.floats(`head.${index}`, rows * columns);
-      columns = rows;
-      return { weight, bias: engine.floats(`head.${index}.b`, rows), prelu };
+    const { head } = engine.about, { state, pooling } = head.features;
+    Object.assign(this, { familiarity: head.familiarity, pooling, ngrams: null });
+    this.state = state === "cell" ? engine.cell : engine.hidden;
+    this.steps = head.steps.map((step, number) => {
+      const arrays = Object.entries(step.sizes).map(([field, size]) => {
+        const kind = step.step === "ngrams" ? Int8Array : Float32Array;
+        return [field, new kind(engine.memory, engine.place(`head.${number}.${field}`), size)];
+      });
+      const saved = { ...step, ...Object.fromEntries(arrays) };
+      if (step.step === "ngrams") this.ngrams = new Ngrams(saved.weights, saved.scale);
+      return STEPS[step.step](saved);
     });
   }
 
-  // The log-odds of the positive class, and those that a text takes no side, if they are calibrated;
-  // the log-odds `tilt` of n-grams move each class by its share.
+  // The log-odds of the positive class, and those that a text takes no side, if the head has them.
   odds(features, tilt) {
-    const logits = this.maps.reduce(affine, features), classes = this.shares.length;
-    let positive = 0, negative = 0, middle = 0; // means over the heads
-    const heads = logits.length / classes;
-    for (let from = 0; from < logits.length; from += classes) {
-      const each = softmax(logits.subarray(from, from + classes));
-      each.forEach((chance, index) => {
-        const moved = (chance * Math.exp(tilt * (this.shares[index] - 0.5))) / heads;
-        positive += moved * this.shares[index];
-        negative += moved * (1 - this.shares[index]);
-        if (this.shares[index] === 0.5) middle += moved;
-      });
-    }
-    const whole = positive + negative;
-    const log = (chance) => Math.log(Math.max(chance / whole, this.smallest));
-    const calibrated = ({ slope, offset }, one, other) => slope * (log(one) - log(other)) + offset;
-    return {
-      positive: calibrated(this, positive, negative),
-      neutral: this.neutral && calibrated(this.neutral, middle, whole - middle),
-    };
+    const noted = { tilt, neutral: null };
+    const [positive] = this.steps.reduce((values, step) => step(values, noted), features);
+    return { positive, neutral: noted.neutral };
   }
 }
 
-function affine(x, { weight, bias, prelu }) {
-  return Float64Array.from(bias, (start, row) => {
-    let sum = start;
-    for (let k = 0; k < x.length; k++) sum += weight[row * x.length + k] * x[k];
-    return prelu !== null && sum < 0 ? prelu * sum : sum;
-  });
+const logistic = (odds) => 1 / (1 + Math.exp(-odds));
+
+function logRatio(one, other, smallest) {
+  return Math.log(Math.max(one, smallest)) - Math.log(Math.max(other, smallest));
 }
 
 function softmax(logits) {
@@ -212,10 +234,11 @@ class Place {
 
   // The log-odds of the text's answers, as if it ended here; tilt: those of its n-grams.
   odds(tilt) {
-    const { head, H } = this.engine, features = new Float64Array(this.pools.length * H);
+    const { head, about: { units } } = this.engine; // without the padding
+    const features = new Float64Array(this.pools.length * units);
     this.pools.forEach(({ kind, values }, index) => {
       const factor = kind === "mean" ? 1 / Math.max(this.count, 1) : 1;
-      for (let k = 0; k < H; k++) features[index * H + k] = values[k] * factor;
+      for (let k = 0; k < units; k++) features[index * units + k] = values[k] * factor;
     });
     return head.odds(features, tilt);
   }

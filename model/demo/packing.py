@@ -73,12 +73,6 @@ def padded(size: int) -> int:
     return size + -size % MULTIPLE
 
 
-def pad_poolings(rows: Tensor, H: int) -> Tensor:
-    """Pad the units of each pooling, [rows, P * H], with zeros to a multiple of 16."""
-    poolings = rows.unflatten(1, (-1, H))  # [rows, P, H]
-    return F.pad(poolings, (0, -H % MULTIPLE)).flatten(1)
-
-
 def _matrix(
     name: str, stored: Mapping[str, Tensor], key: str, gain: str = "", *, unit_rows: int = 0
 ) -> dict[str, Tensor]:

@@ -22,8 +22,8 @@ const binary = (id) => Uint8Array.from(atob(find(id).textContent), (c) => c.char
 const sigmoid = (odds) => 1 / (1 + Math.exp(-odds));
 const signed = (value) => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(2);
 const clipped = (value) => Math.max(-1, Math.min(1, value));
-const isKnown = () => unit === about.head?.unit; // do we know what its high values mean?
-const polarity = () => (isKnown() ? about.head.polarity : 1);
+const isKnown = () => unit === about.head?.neuron.index; // do we know what its high values mean?
+const polarity = () => (isKnown() ? about.head.neuron.polarity : 1);
 const limit = () => about.limits[unit];
 
 // One text with its letters, its values and its elements of the page.
@@ -173,7 +173,7 @@ class Panel {
 
   get label() {
     if (isNeutral(this.verdict)) return "neutral";
-    return about.head.poles[this.probability > about.head.threshold ? 1 : 0];
+    return about.head.classes[this.probability > about.head.threshold ? 1 : 0];
   }
 
   get outcome() {
@@ -191,7 +191,7 @@ class Panel {
     gauge(part(".unit"), signed(value), 0.5 + clipped(value / limit()) / 2);
     let said = `unit ${unit} at ${signed(value)}`;
     if (probability !== null) {
-      const { poles, threshold } = about.head;
+      const { classes, threshold } = about.head;
       const isEmpty = this.outcome === "empty";
       const shown = isEmpty ? "–" : percent(probability);
       gauge(part(".probability"), shown, isEmpty ? threshold : probability, threshold);
@@ -200,7 +200,7 @@ class Panel {
       const chance = this.label === "neutral" ? ` (${percent(sigmoid(neutral))})` : rule;
       const words = isEmpty ? "no text, no label" : `label: ${this.label}${chance}${this.doubt}`;
       part(".label").textContent = words;
-      said = isEmpty ? words : `${shown} ${poles[1]}, ${words}, ${said}`;
+      said = isEmpty ? words : `${shown} ${classes[1]}, ${words}, ${said}`;
     }
     part(".trace").setAttribute("aria-label", `letter by letter; at the end ${said}`);
     clearTimeout(this.speaking);
@@ -221,13 +221,13 @@ class Panel {
 
 // Whether neutral is the likeliest of the three answers, if there are three.
 function isNeutral({ odds, neutral }) {
-  return about.head.neutral !== null && sigmoid(neutral) > sigmoid(-neutral) * sigmoid(Math.abs(odds));
+  return neutral !== null && sigmoid(neutral) > sigmoid(-neutral) * sigmoid(Math.abs(odds));
 }
 
 // What the command counts a text as: empty, unfamiliar, neutral, unsure, or one of the two classes.
 function outcomeOf(text, verdict) {
   const { odds, bits, characters } = verdict;
-  const { poles, threshold, unsure, familiarity, shortest } = about.head;
+  const { classes, threshold, unsure, familiarity, shortest } = about.head;
   if (EMPTY.test(text)) return "empty";
   const frame = utf8(about.profile.prefix + about.profile.suffix).length;
   const most = familiarity ? familiarity.bits_per_character * characters + familiarity.bits : Infinity;
@@ -235,7 +235,7 @@ function outcomeOf(text, verdict) {
   if (isNeutral(verdict)) return "neutral";
   const probability = sigmoid(odds);
   if (unsure[0] <= probability && probability <= unsure[1]) return "unsure";
-  return poles[probability > threshold ? 1 : 0];
+  return classes[probability > threshold ? 1 : 0];
 }
 
 function uncolour(span) {
@@ -266,7 +266,7 @@ function gauge(element, text, to, from = 0.5) {
 function labelReadout({ element }) {
   const positive = element.querySelector(".probability");
   positive.hidden = !about.head;
-  if (about.head) positive.querySelector(".name").textContent = about.head.poles[1];
+  if (about.head) positive.querySelector(".name").textContent = about.head.classes[1];
   element.querySelector(".unit .name").textContent = `unit ${unit}`;
 }
 
@@ -362,7 +362,7 @@ function difference() {
   const words = [`Unit ${unit}: the ${higher(gap)} text is higher by ${by}.`];
   if (!Number(by)) words[0] = `Unit ${unit}: both texts are equally high.`;
   if (about.head) {
-    const difference = one.probability - other.probability, likely = `likely ${about.head.poles[1]}`;
+    const difference = one.probability - other.probability, likely = `likely ${about.head.classes[1]}`;
     const points = (100 * Math.abs(difference)).toFixed(1);
     const more = `The ${higher(difference)} text is more ${likely}, by ${points} points.`;
     words.unshift(Number(points) ? more : `Both texts are equally ${likely}.`);
@@ -419,7 +419,7 @@ function look(number) {
   find("unit").value = unit;
   find("clamped-unit").textContent = unit;
   find("note").textContent = isKnown()
-    ? `High values mean ${about.head.poles[1]}; if needed, the unit's sign is flipped.`
+    ? `High values mean ${about.head.classes[1]}; if needed, the unit's sign is flipped.`
     : "We do not know what high values of this unit mean; its sign is not flipped.";
   [find("low").textContent, find("high").textContent] = unitPoles();
   legend();
@@ -431,12 +431,12 @@ function look(number) {
   remember();
 }
 
-const unitPoles = () => (isKnown() ? about.head.poles : ["low", "high"]);
+const unitPoles = () => (isKnown() ? about.head.classes : ["low", "high"]);
 
 function legend() {
-  const poles = shadedBy === "unit" ? unitPoles() : about.head.poles;
+  const poles = shadedBy === "unit" ? unitPoles() : about.head.classes;
   [find("lowest").textContent, find("highest").textContent] = poles;
-  const meansNothing = poles !== about.head?.poles; // green and red would mislead
+  const meansNothing = poles !== about.head?.classes; // green and red would mislead
   const palette = meansNothing || find("palette").checked ? "blue-orange" : "";
   document.documentElement.dataset.palette = palette;
 }

@@ -4,14 +4,14 @@ import base64
 import html
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from ..classifiers.fitted import Fitted
+from ..classifiers.head import Head
+from ..classifiers.head_files import parts_of
 from ..classifiers.sentiment_classifier import SHORTEST
 from ..errors import InputError
 from ..files.storage import write_atomically
@@ -20,8 +20,7 @@ from ..pages.page import as_utf8, content_digest, fill, page_style
 from ..text.subwords import SubwordTokenizer
 from ..text.tokenizer import BYTES, Tokenizer
 from ..units.trace import trace
-from .head import PageHead, page_head
-from .packing import Packed, pack, pad_poolings, padded, page_tensors
+from .packing import Packed, pack, padded, page_tensors
 
 FOLDER = Path(__file__).parent
 TITLE = "The sentiment neuron"
@@ -37,7 +36,7 @@ EXAMPLES = (
 
 def write_demo(
     loaded: LoadedModel,
-    classifier: Fitted | None,
+    classifier: Head | None,
     path: Path,
     title: str = TITLE,
     *,
@@ -56,11 +55,11 @@ def write_demo(
 
 
 def demo_page(
-    loaded: LoadedModel, classifier: Fitted | None, title: str, *, unit: int | None = None
+    loaded: LoadedModel, classifier: Head | None, title: str, *, unit: int | None = None
 ) -> str:
     """Return the page that `write_demo` writes."""
     check_computable(loaded)
-    head = page_head(classifier)
+    head = classifier if classifier is not None and classifier.is_binary else None
     packed = _packed(loaded, head)
     script = "\n".join(_program(name) for name in ("encoding.js", "page.js"))
     style = page_style()
@@ -91,25 +90,20 @@ def check_computable(loaded: LoadedModel) -> None:
         )
 
 
-def _packed(loaded: LoadedModel, head: PageHead | None) -> Packed:
-    tensors = page_tensors(loaded.model)
-    for index, (weight, bias, _) in enumerate(head.maps if head else []):
-        if index == 0:
-            weight = pad_poolings(weight, loaded.model.config.hidden_size)
-        tensors |= {f"head.{index}": weight, f"head.{index}.b": bias}
-    if head and head.ngrams:
-        tensors["head.ngrams"] = torch.from_numpy(head.ngrams.weights)
-    return pack(tensors)
+def _packed(loaded: LoadedModel, head: Head | None) -> Packed:
+    arrays = parts_of(head)[0] if head else {}
+    weights = {f"head.{name}": torch.from_numpy(array) for name, array in arrays.items()}
+    return pack(page_tensors(loaded.model) | weights)
 
 
 def _description(
-    loaded: LoadedModel, head: PageHead | None, places: Mapping[str, int], unit: int | None
+    loaded: LoadedModel, head: Head | None, places: Mapping[str, int], unit: int | None
 ) -> dict[str, Any]:
     """Return the data that the page's programs need."""
     config, profile = loaded.model.config, loaded.profile
     ranges = _ranges(loaded)
     if unit is None:
-        unit = head.unit if head else int(ranges.argmax())
+        unit = head.neuron if head else int(ranges.argmax())
     config.check_unit(unit, -1)
     return {
         "units": config.hidden_size,
@@ -136,24 +130,19 @@ def _vocabulary(tokenizer: Tokenizer) -> dict[str, Any] | None:
     return tokenizer.pieces() if isinstance(tokenizer, SubwordTokenizer) else None
 
 
-def _head(head: PageHead) -> dict[str, Any]:
+def _head(head: Head) -> dict[str, Any]:
+    """Return a head's description, with the sizes of its steps' arrays."""
+    _, description = parts_of(head)
+    steps = [
+        {**described, "sizes": {name: array.size for name, array in step.arrays().items()}}
+        for described, step in zip(description["steps"], head.steps, strict=True)
+    ]
     return {
-        "unit": head.unit,
-        "polarity": head.polarity,
-        "poles": head.poles,
-        "state": head.kind.state,
-        "pooling": head.kind.poolings,
-        "maps": [{"rows": len(bias), "prelu": prelu} for _, bias, prelu in head.maps],
-        "shares": head.positive_weights,
-        "smallest": head.smallest,
-        "slope": head.slope,
-        "offset": head.offset,
-        "neutral": head.neutral and asdict(head.neutral),
+        **description,
+        "steps": steps,
         "threshold": head.threshold,
         "unsure": head.unsure,
-        "familiarity": head.familiarity and asdict(head.familiarity),
         "shortest": SHORTEST,
-        "ngrams": head.ngrams and {"buckets": len(head.ngrams.weights), "scale": head.ngrams.scale},
     }
 
 
@@ -165,7 +154,7 @@ def _ranges(loaded: LoadedModel) -> np.ndarray:
     return np.abs(values).max(axis=0).clip(min=1e-3)
 
 
-def _about(loaded: LoadedModel, classifier: Fitted | None, head: PageHead | None) -> str:
+def _about(loaded: LoadedModel, classifier: Head | None, head: Head | None) -> str:
     folder = loaded.folder
     name = folder.parent.name if folder.name == "model" else folder.name
     reads = "byte by byte" if loaded.tokenizer.kind == BYTES.kind else "in subword tokens"

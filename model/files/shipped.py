@@ -5,6 +5,7 @@ The network is used only for a model that is named hf://owner/name.
 
 import re
 import reprlib
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -95,8 +96,14 @@ def describe_shipped(name: str) -> dict[str, Any]:
         "tokenizer": description["tokenizer"],
         "text_profile": description["text_profile"],
         "classes": described.get("classes", []),
-        "neutral": described.get("neutral") is not None,
+        "neutral": _has_neutral(described),
     }
+
+
+def _has_neutral(classifier: Mapping[str, Any]) -> bool:
+    """Whether a description of a head has a step that predicts neutral; of format 7 a key."""
+    steps = [step.get("step") for step in classifier.get("steps", [])]
+    return "neutral" in steps or classifier.get("neutral") is not None
 
 
 def sources_of(folder: Path) -> list[str]:

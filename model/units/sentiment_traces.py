@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..classifiers.answers import NEUTRAL
-from ..classifiers.fitted import Fitted, find_classifier, own_classifier
-from ..classifiers.influence import ranked_units
+from ..classifiers.fitted import find_classifier, own_classifier
+from ..classifiers.head import Head, ranked_units
 from ..classifiers.sentiment_classifier import SentimentClassifier
 from ..classifiers.separation import CHANCE, load_areas
 from ..errors import InputError
@@ -65,7 +65,7 @@ def sentiment_traces(
     return replace(traces, traces=[replace(each, verdict=words) for each, words in said])
 
 
-def verdicts_of(loaded: LoadedModel, fitted: Fitted, texts: Sequence[str]) -> list[str]:
+def verdicts_of(loaded: LoadedModel, fitted: Head, texts: Sequence[str]) -> list[str]:
     """Return the classifier's answer for each text, HTML tags left out: label, probability."""
     plain = list(map(without_tags, texts))  # as `classify` processes them
     predicted = SentimentClassifier(loaded, fitted).predict_all(plain)
@@ -80,10 +80,10 @@ def verdicts_of(loaded: LoadedModel, fitted: Fitted, texts: Sequence[str]) -> li
     ]
 
 
-def _verdict(fitted: Fitted, chosen: Any, probabilities: Any) -> str:
+def _verdict(fitted: Head, chosen: Any, probabilities: Any) -> str:
     """chosen: a class's index, or 0 or 1 for each [C]; probabilities: of each class [C]."""
     named = dict(zip(fitted.classes, probabilities, strict=True))
-    if fitted.is_multilabel:
+    if fitted.several_labels:
         labels = [name for name, is_chosen in zip(fitted.classes, chosen, strict=True) if is_chosen]
     else:
         labels = [fitted.classes[chosen]]
@@ -98,7 +98,7 @@ def _verdict(fitted: Fitted, chosen: Any, probabilities: Any) -> str:
 
 def _classifier_of(
     loaded: LoadedModel, layer: int, classifier: str | Path | None, *, is_needed: bool
-) -> Fitted | None:
+) -> Head | None:
     try:
         return own_classifier(loaded, layer, classifier)
     except InputError:
@@ -107,7 +107,7 @@ def _classifier_of(
         raise
 
 
-def orientation_of(fitted: Fitted | None, areas: np.ndarray | None) -> dict[str, Any]:
+def orientation_of(fitted: Head | None, areas: np.ndarray | None) -> dict[str, Any]:
     """Return the options of `read_texts` that say what is positive: poles and polarities."""
     if fitted is None:
         return {}

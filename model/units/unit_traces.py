@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..classifiers.fitted import Fitted
+from ..classifiers.head import Head
 from ..errors import InputError, is_whole
 from ..files.weights import LoadedModel, as_loaded, model_digest
 from ..inference.features import StateName
@@ -215,7 +215,7 @@ def _origin(loaded: LoadedModel) -> dict[str, Any]:
     }
 
 
-def poles_of(classifier: Fitted) -> tuple[str, str]:
+def poles_of(classifier: Head) -> tuple[str, str]:
     """Return the names of a classifier's negative and its positive class, which is the last."""
     first, last = classifier.classes[0], f"label {classifier.classes[-1]}"
     return (f"label {first}" if classifier.is_binary else "other labels", last)

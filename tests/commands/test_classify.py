@@ -15,7 +15,7 @@ import pandas
 import pytest
 
 from model import SentimentClassifier, SentimentFeaturizer, save_model
-from model.classifiers.classifier import Classifier, save_classifier
+from model.classifiers.head_files import save_head
 from model.commands.command_line import dispatch
 from model.errors import InputError
 from model.files.weights import load_model, model_digest
@@ -24,6 +24,7 @@ from model.layers.language_model import build_model
 from model.reading.progress import ProgressBar
 from model.text.profiles import text_profile
 from tests.conftest import emphatic
+from tests.support.heads import regression
 from tests.support.runs import assert_refused, done, piped, run
 
 ODD = ["I like it.", 'He said "no", twice', "two\nlines, one review", "", "ça — 漢字", " NA "]
@@ -40,10 +41,10 @@ def work(tmp_path_factory):
     weights = np.random.default_rng(0).normal(size=12).astype(np.float32)
     features = SentimentFeaturizer.from_pretrained(folder / "bare").transform(ODD)
     centre = -float(np.median(features @ weights))
-    fitted = Classifier(weights, centre, ("bad", "good"), 4, 1, digest)
-    save_classifier(folder / "full" / "classifier", fitted)
-    save_classifier(folder / "fitted" / "classifier", fitted)
-    save_classifier(folder / "other", Classifier(weights, centre, ("0", "1"), 4, 1, "another"))
+    fitted = regression(weights, centre, ("bad", "good"), 4, 1, digest)
+    save_head(folder / "full" / "classifier", fitted)
+    save_head(folder / "fitted" / "classifier", fitted)
+    save_head(folder / "other", regression(weights, centre, ("0", "1"), 4, 1, "another"))
     return folder
 
 

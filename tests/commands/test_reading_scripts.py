@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from model import save_model
-from model.classifiers.classifier import FOLDER, Classifier, save_classifier
+from model.classifiers.head_files import FOLDER, save_head
 from model.classifiers.separation import save_areas
 from model.files.weights import load_model, model_digest
 from model.pages.page import PALETTES
 from model.text.profiles import text_profile
+from tests.support.heads import regression
 from tests.support.runs import assert_refused, done, run, start, terminal
 
 
@@ -29,8 +30,8 @@ def give_classifier(folder, digest=None, place=None, units=(4, 2, 9)):
     digest = digest or model_digest(load_model(folder).model)
     weights = np.zeros(12, np.float32)
     weights[list(units)] = 1, -0.5, 0.25
-    classifier = Classifier(weights, 0.0, ("no", "yes"), units[0], -1, digest)
-    save_classifier((place or folder) / FOLDER, classifier)
+    classifier = regression(weights, 0.0, ("no", "yes"), units[0], -1, digest)
+    save_head((place or folder) / FOLDER, classifier)
 
 
 def generate(folder, *options):

@@ -5,6 +5,7 @@ import json
 import random
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import torch
 from sklearn.metrics import f1_score
 
 from experiments.default_model.fit_ngrams import accuracies, fitted, hashed, rarity_of, rounded
+from experiments.default_model.heads import of_each_star, part, without_part
 from experiments.default_model.methods import Answers
 from experiments.default_model.nearness import nearest
 from experiments.default_model.remarks import (
@@ -50,13 +52,13 @@ from experiments.default_model.tables import results, sided_sentences
 from experiments.default_model.texts import grammar_sentences
 from experiments.default_model.train import HEADS_FILE, Options, train
 from experiments.models.tables import trainings
-from model.classifiers.heads import HeadsConfig, build_heads
-from model.classifiers.ngrams import BagOfNgrams
+from model.classifiers.head_files import save_head
 from model.classifiers.sentiment_classifier import SentimentClassifier
-from model.classifiers.stars import Calibration, StarsClassifier, neutral_log_odds, save_stars
+from model.classifiers.steps import Calibration, Neutral, neutral_log_odds
 from model.errors import InputError
 from model.files.weights import load_model, load_tensors, model_digest, save_model, save_tensors
 from model.text.profiles import text_profile
+from tests.support.heads import bag_of_ngrams, star_head
 from tests.transfer.finetuning.tasks import StopAfter
 from training.metrics import read_rows
 from training.runs.signals import StopRequest
@@ -185,18 +187,13 @@ def test_the_slope_undoes_what_overstates_the_log_odds():
 
 def head_of_five(digest="", **more):
     """A head whose answers depend on 24 features."""
-    heads = build_heads(HeadsConfig(), 24, 5, seed=1).eval()
-    with torch.no_grad():
-        heads.heads.weight *= 10
-    options = {"calibration": Calibration(slope=0.8), "familiarity": None, "unsure": (0.4, 0.6)}
-    sides = ("negative", "positive")
-    return StarsClassifier(heads=heads, classes=sides, model_digest=digest, **options, **more)
+    return star_head(calibration=Calibration(slope=0.8), factor=10, model_digest=digest, **more)
 
 
 def test_neutral_answers_get_the_probability_that_they_are_right():
     chooser, count = np.random.default_rng(0), 20_000
     classifier, features = head_of_five(), chooser.normal(size=(count, 24)).astype(np.float32)
-    odds = neutral_log_odds(classifier.of_each_star(features))
+    odds = neutral_log_odds(of_each_star(classifier, features), 2)
     is_neutral = chooser.random(count) < 1 / (1 + np.exp(-0.5 * odds - 0.3))
     is_positive = chooser.random(count) < classifier.probabilities(features)
     labels = np.where(is_neutral, "neutral", np.where(is_positive, "positive", "negative"))
@@ -204,8 +201,9 @@ def test_neutral_answers_get_the_probability_that_they_are_right():
     val = [Example("", *pair) for pair in zip(labels.tolist(), sources.tolist(), strict=True)]
     fitted, errors = with_neutral(classifier, features, val)
     # Of 2,000 draws, which weigh half, the standard errors are about 0.04.
-    assert (fitted.neutral.slope, fitted.neutral.offset) == pytest.approx((0.5, 0.3), abs=0.12)
-    assert fitted == replace(classifier, neutral=fitted.neutral)
+    neutral = part(fitted, Neutral)
+    assert (neutral.slope, neutral.offset) == pytest.approx((0.5, 0.3), abs=0.12)
+    assert without_part(fitted, Neutral).steps == classifier.steps
     for row in errors.values():
         assert row["calibration_error"] < 0.05 < row["before"]
         assert max(row[answer] for answer in ("negative", "neutral", "positive")) < 0.05
@@ -217,14 +215,14 @@ def test_a_shipped_model_gets_neutral_answers_and_stays_the_same(
     folder, texts = tmp_path / "shipped" / "old", tmp_path / "texts"
     save_model(folder, small_model, text_profile("openai"), {}, quantized=True)
     digest = model_digest(load_model(folder, compute_dtype=torch.float32).model)
-    bag = BagOfNgrams(np.arange(-40, 40).astype(np.int8), 0.01)
-    save_stars(folder / "classifier", head_of_five(digest, ngrams=bag), {"val_accuracy": {}})
+    bag = bag_of_ngrams(range(-40, 40), 0.01)
+    save_head(folder / "classifier", head_of_five(digest, ngrams=bag), {"val_accuracy": {}})
     (folder / "classifier" / "areas.safetensors").write_bytes(b"areas")
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     classifier = SentimentClassifier.from_pretrained(folder)
     read = [f"text {n * n}" for n in range(60)]
-    (features,) = classifier._features(read)
-    ranks = neutral_log_odds(classifier.fitted.of_each_star(features)).argsort().argsort()
+    each = classifier._found(read, partial(of_each_star, classifier.fitted))
+    ranks = neutral_log_odds(each, 2).argsort().argsort()
     is_neutral = (ranks >= 30) ^ np.isin(ranks, [5, 15, 40, 50])  # mostly where the head says so
     labels = np.where(is_neutral, "neutral", np.where(ranks % 2, "5", "negative")).tolist()
     texts.mkdir()
@@ -237,11 +235,14 @@ def test_a_shipped_model_gets_neutral_answers_and_stays_the_same(
     changed = [path for path in before if after[path] != before[path]]
     assert changed == [folder / "classifier" / "classifier.json"]
     description = json.loads(after[changed[0]])
-    assert description.pop("format_version") == 7
-    assert description.pop("neutral")["slope"] > 0
+    earlier = json.loads(before[changed[0]])
+    (added,) = [step for step in description["steps"] if step not in earlier["steps"]]
+    assert added["step"] == "neutral"
+    assert added["slope"] > 0
+    description["steps"].remove(added)
     assert "everyday" in description["origin"].pop("neutral")["val"]
-    assert {"format_version": 6, **description} == json.loads(before[changed[0]])
-    assert "neutral: Calibration(" in capsys.readouterr().out
+    assert description == earlier
+    assert "neutral: Neutral(" in capsys.readouterr().out
 
 
 NGRAM_TEXTS = [

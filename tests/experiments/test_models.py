@@ -16,7 +16,6 @@ from data_utils.synthetic import synthetic_reviews
 from experiments.models import memorization, near_copies, select_reviews, ship
 from experiments.models.overlap import RUN, SHORTEST, HeldOut
 from model import SentimentClassifier
-from model.classifiers.classifier import Classifier
 from model.errors import InputError
 from model.files.shipped import SHIPPED_MODELS
 from model.files.storage import read_json
@@ -24,6 +23,7 @@ from model.files.weights import LoadedModel, save_model
 from model.inference.scoring import token_costs
 from model.text.profiles import text_profile
 from model.text.split import encode_split
+from tests.support.heads import regression
 from tests.support.runs import done, run, small_run
 from transfer.experiment import run_transfer
 from transfer.regression import Examples
@@ -220,7 +220,7 @@ def test_what_is_shipped_tells_sentiment_as_a_transfer_does(trained, tmp_path):
         shipped.fitted_,
         SentimentClassifier.from_pretrained(folder, tmp_path / "transfer").fitted_,
     )
-    np.testing.assert_array_equal(own.coefficients, transferred.coefficients)
+    np.testing.assert_array_equal(own.steps[0].weight, transferred.steps[0].weight)
     assert own.threshold == transferred.threshold == results["threshold"]["value"]
     right = shipped.predict(sets[1].texts) == np.array(["bad", "good"])[sets[1].labels]
     assert right.mean() == results["threshold"]["val_accuracy"]
@@ -231,11 +231,11 @@ def test_a_shipped_classifier_can_name_its_sentiment_unit():
     labels = np.arange(50) % 2
     values[:, 2] -= 3 * labels  # low for the second class
     values[:, 3] += 3 * labels
-    classifier = Classifier(np.ones((1, 4)), np.zeros(1), ("bad", "good"), 0, 1, "digest")
+    classifier = regression(np.ones((1, 4)), np.zeros(1), ("bad", "good"), 0, 1, "digest")
     for unit, polarity in ((2, -1), (3, 1)):
         named = ship.with_neuron(classifier, unit, Examples(values, labels))
         assert (named.neuron, named.polarity) == (unit, polarity)
-        assert named.coefficients is classifier.coefficients
+        assert named.steps is classifier.steps
 
 
 def test_the_greedy_continuation_is_the_likeliest_byte_each_time(small_model):

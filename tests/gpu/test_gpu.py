@@ -275,8 +275,7 @@ def test_fine_tuning_on_the_gpu_learns_what_the_cpu_learns(cell, tmp_path, monke
         cells = tuner.encoder.encode(task.train, np.arange(8)).features
         tuner.step(np.arange(8))
         results[device] = cells.detach().cpu(), tuner.progress.head_loss, tuner.progress.nats
-        tuned, _ = tuner.evaluate()
-        assert tuned.heads.center.device.type == "cpu"
+        tuner.evaluate()
     torch.testing.assert_close(results["cuda"][0], results["cpu"][0], rtol=1e-4, atol=1e-4)
     assert results["cuda"][1:] == pytest.approx(results["cpu"][1:], rel=1e-4)
 

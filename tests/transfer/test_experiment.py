@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 from data_utils.labelled import LabelledSet
 from model import SentimentClassifier, load_model, save_model
-from model.classifiers.classifier import load_classifier
+from model.classifiers.head_files import load_head
 from model.classifiers.separation import load_areas
 from model.errors import InputError
 from model.files.weights import LoadedModel, model_digest
@@ -90,7 +90,7 @@ def telling_model():
 def test_the_classifier_repeats_the_reported_accuracy(tmp_path, telling_model, sets, loaded):
     results = run_transfer(loaded, sets, tmp_path / "out")
     assert results["nonzero"] > 0  # so that probabilities differ
-    classifier = load_classifier(tmp_path / "out" / "classifier", hidden_size=12)
+    classifier = load_head(tmp_path / "out" / "classifier", hidden_size=12)
     assert classifier.model_digest == model_digest(telling_model)
     assert classifier.neuron == results["neuron"]["index"]
     sequences = [loaded.tokens(text) for text in sets[2].texts]
@@ -192,7 +192,7 @@ def test_results_are_whole_before_pictures_are_drawn(tmp_path, loaded, sets, cap
         (tmp_path / "out" / f"{name}.png").mkdir(parents=True)  # in the picture's place
     results = run_transfer(loaded, sets, tmp_path / "out")
     assert results == json.loads((tmp_path / "out" / "results.json").read_text())
-    load_classifier(tmp_path / "out" / "classifier", hidden_size=12)
+    load_head(tmp_path / "out" / "classifier", hidden_size=12)
     assert (tmp_path / "out" / "figures.json").is_file()
     warnings = [record.getMessage() for record in caplog.records]
     assert [text.split(" could")[0].rpartition("/")[2] for text in warnings] == [

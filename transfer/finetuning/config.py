@@ -7,7 +7,7 @@ from model.bounds import Bound, Fraction, NonNegativeFloat, PositiveFloat, Posit
 from model.errors import InputError
 
 if TYPE_CHECKING:
-    from model.classifiers.heads import HeadsConfig
+    from .heads import HeadsConfig
 
 # Options of a model that learns together with the heads.
 ENCODER_OPTIONS = ("encoder_factor", "window")
@@ -61,7 +61,7 @@ class FinetuningConfig:
 
     def heads(self) -> "HeadsConfig":
         """Return the shape of the heads; InputError if it is out of bounds."""
-        from model.classifiers.heads import HeadsConfig
+        from .heads import HeadsConfig
 
         return HeadsConfig(
             hidden_layers=self.hidden_layers,

@@ -8,8 +8,8 @@ from typing import Any, Self
 from torch import nn
 
 from data_utils.provenance import describe_origin
-from model.classifiers.classifier import CLASSIFIER_FILES, FOLDER
-from model.classifiers.fine_tuned import FineTuned, save_fine_tuned
+from model.classifiers.head import Head
+from model.classifiers.head_files import CLASSIFIER_FILES, FOLDER, save_head
 from model.errors import InputError
 from model.files.shipped import MODEL_FILES
 from model.files.storage import (
@@ -86,17 +86,17 @@ class FinetuningDirectory(RunDirectory):
         check_same_request(before, request, self.config)
         self.origin = before.get("origin", self.origin)
 
-    def publish(self, tuned: FineTuned, tuner: Finetuner, source: LoadedModel) -> None:
+    def publish(self, tuned: Head, tuner: Finetuner, source: LoadedModel) -> None:
         """Replace the best model and heads so far by the current model and these heads."""
         provenance = {
             "finetuned_from": dict(source.provenance),
             "epoch": tuner.progress.best_epoch,
             **self.origin,
         }
-        heads = replace(tuned, model_digest=model_digest(tuner.model))
+        head = replace(tuned, model_digest=model_digest(tuner.model))
         with whole_folder(self.model, self.MODEL_FILES) as partial:
             save_model(partial, tuner.model, source.profile, provenance, tokenizer=source.tokenizer)
-            save_fine_tuned(partial / FOLDER, heads)
+            save_head(partial / FOLDER, head)
 
 
 def as_request(loaded: LoadedModel, task: Task, config: FinetuningConfig) -> dict[str, Any]:

@@ -11,10 +11,8 @@ import numpy as np
 import torch
 
 from data_utils.labelled import LabelledSet
-from model.classifiers.classifier import FOLDER
-from model.classifiers.fine_tuned import FineTuned
 from model.classifiers.fitted import load_fitted
-from model.classifiers.heads import build_heads
+from model.classifiers.head_files import FOLDER
 from model.classifiers.separation import save_areas
 from model.files.storage import write_atomically, write_json
 from model.files.weights import LoadedModel, load_model
@@ -28,6 +26,7 @@ from ..unit_auc import per_unit_auc
 from .config import FinetuningConfig
 from .directory import FinetuningCheckpoints, FinetuningDirectory
 from .encoder import FrozenEncoder, LearningEncoder, read_features
+from .heads import build_heads
 from .task import Task, make_task
 from .trainer import Finetuner
 
@@ -160,7 +159,6 @@ def describe(
     """
     best = load_model(directory.model, compute_dtype=torch.float32, device=device)
     fitted = load_fitted(best, directory.model / FOLDER, "fine-tune again")
-    assert isinstance(fitted, FineTuned)
     named = dict(zip(SPLITS, sets, strict=False))
     features = {
         name: read_features(best.model, name, list(map(best.tokens, part.texts)))
@@ -174,9 +172,9 @@ def describe(
     write_atomically(directory.choices, lambda path: save_arrays(path, choices))
     return {
         "classes": list(fitted.classes),
-        "multilabel": fitted.is_multilabel,
+        "multilabel": fitted.several_labels,
         "examples": {name: len(part.texts) for name, part in named.items()},
-        "thresholds": list(fitted.thresholds),
+        "thresholds": list(fitted.threshold_of_each),
         "best_epoch": tuner.progress.best_epoch,
         "chosen_by": tuner.metric,
         **{

@@ -22,8 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from model.bounds import NonNegativeInt
-from model.classifiers.fine_tuned import FineTuned, untuned_thresholds
-from model.classifiers.heads import Heads
+from model.classifiers.head import Head
 from model.errors import InputError
 from model.layers.language_model import LanguageModel
 from training.optimizers.optim import Schedule, set_learning_rate
@@ -33,6 +32,7 @@ from ..metrics import metrics_of
 from ..thresholds import choose_threshold
 from .config import FinetuningConfig
 from .encoder import FrozenEncoder, LearningEncoder
+from .heads import Heads
 from .task import Task
 
 POOL = 100  # batches that are sorted together, at most
@@ -119,7 +119,7 @@ class Finetuner:
             features = self.encoder.features("train", [self.task.train[row] for row in rows])
         return torch.from_numpy(features).to(self.device)
 
-    def run_epoch(self, after_step: Callable[[], bool]) -> FineTuned | None:
+    def run_epoch(self, after_step: Callable[[], bool]) -> Head | None:
         """Take the rest of the epoch's steps and evaluate; return the heads if it was the best.
 
         after_step, called between steps, returns whether to continue; an epoch that it ends early
@@ -183,7 +183,7 @@ class Finetuner:
         self.optimizer.step()
         return norm.item()
 
-    def conclude_epoch(self) -> FineTuned | None:
+    def conclude_epoch(self) -> Head | None:
         """Evaluate, add a row to the history; return the heads if no earlier epoch was as good."""
         tuned, metrics = self.evaluate()
         progress = self.progress
@@ -193,7 +193,7 @@ class Finetuner:
         if progress.symbols:
             row["train_bits_per_symbol"] = progress.nats / progress.symbols / float(np.log(2))
         row |= {f"val_{name}": metrics[name] for name in metrics}
-        row["thresholds"] = list(tuned.thresholds)
+        row["thresholds"] = list(tuned.threshold_of_each)
         progress.history.append(row)
         progress.head_loss, progress.nats, progress.symbols = 0.0, 0.0, 0
         is_best = not progress.best_epoch or value > progress.best_value
@@ -201,7 +201,7 @@ class Finetuner:
             progress.best_epoch, progress.best_value = len(progress.history), value
             if isinstance(self.encoder, LearningEncoder):
                 # The units' spread has changed; it decides which unit influences the heads most.
-                tuned.heads.restandardize_by(self._features_of_train().cpu())
+                tuned = self.tuned(tuned.thresholds, self._features_of_train().cpu())
         return tuned if is_best else None
 
     @property
@@ -209,7 +209,7 @@ class Finetuner:
         """The metric that chooses the best epoch."""
         return "f1_macro" if self.task.is_multilabel else "accuracy"
 
-    def evaluate(self) -> tuple[FineTuned, dict[str, float]]:
+    def evaluate(self) -> tuple[Head, dict[str, float]]:
         """Choose thresholds on the validation set; return the heads with them, and metrics."""
         features = self.encoder.features("val", self.task.val)
         tuned = self.tuned()
@@ -219,18 +219,23 @@ class Finetuner:
         choices = tuned.choose(probabilities)
         return tuned, metrics_of(self.task.val_labels, choices, len(self.task.classes))
 
-    def tuned(self, thresholds: tuple[float, ...] | None = None) -> FineTuned:
-        """Return the heads as they are now, copied to the CPU; not yet of a model on the disk."""
+    def tuned(
+        self, thresholds: tuple[float, ...] | None = None, features: Tensor | None = None
+    ) -> Head:
+        """Return the heads as they are now; not yet of a model on the disk.
+
+        features: [N, F], by which they are standardized anew; their answers stay.
+        """
         heads = Heads(self.heads.config, len(self.heads.center), self.heads.classes)
         heads.load_state_dict(self.heads.state_dict())
+        if features is not None:
+            heads.restandardize_by(features)
         exclusive = not self.task.is_multilabel
-        if thresholds is None:
-            thresholds = untuned_thresholds(len(self.task.classes), exclusive=exclusive)
-        return FineTuned(heads.eval(), self.task.classes, exclusive, thresholds, model_digest="")
+        return heads.as_head(self.task.classes, exclusive=exclusive, thresholds=thresholds)
 
-    def _thresholds(self, tuned: FineTuned, probabilities: np.ndarray) -> tuple[float, ...]:
+    def _thresholds(self, tuned: Head, probabilities: np.ndarray) -> tuple[float, ...]:
         labels = self.task.val_labels
-        if tuned.is_multilabel:
+        if tuned.several_labels:
             columns = zip(probabilities.T, labels.T, strict=True)
             return tuple(choose_threshold(column, truth, "f1") for column, truth in columns)
         return (choose_threshold(probabilities, labels),) if tuned.is_binary else ()

@@ -6,26 +6,28 @@ import numpy as np
 import pytest
 
 from model import SentimentFeaturizer, save_model
-from model.classifiers.classifier import Classifier, save_classifier
+from model.classifiers.head import Head
+from model.classifiers.head_files import save_head
 from model.files.weights import load_model, model_digest
 from model.layers.language_model import LanguageModel
 from model.text.profiles import text_profile
+from tests.support.heads import regression
 
 TEXTS = ["good", "", "An awful thing. " * 30, "ça marche — très bien", "bad\nnews"]
 
 
-def fitted(folder: Path, classes: tuple[str, ...] = ("bad", "good")) -> Classifier:
+def fitted(folder: Path, classes: tuple[str, ...] = ("bad", "good")) -> Head:
     """Return a classifier of a model, whose log-odds are both signs on TEXTS."""
     rows = () if len(classes) == 2 else (len(classes),)
     weights = np.random.default_rng(0).normal(size=(*rows, 12)).astype(np.float32)
     features = SentimentFeaturizer.from_pretrained(folder).transform(TEXTS)
     centre = -np.median(features @ weights.T, axis=0)
-    return Classifier(weights, centre, classes, 4, 1, model_digest(load_model(folder).model))
+    return regression(weights, centre, classes, 4, 1, model_digest(load_model(folder).model))
 
 
 @pytest.fixture
 def folder(small_model: LanguageModel, tmp_path: Path) -> Path:
     """A model directory with that classifier inside."""
     save_model(tmp_path / "model", small_model, text_profile("openai"), {})
-    save_classifier(tmp_path / "model" / "classifier", fitted(tmp_path / "model"))
+    save_head(tmp_path / "model" / "classifier", fitted(tmp_path / "model"))
     return tmp_path / "model"

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from model import SentimentClassifier, Shard, Sink, Source, TableOptions, classify, save_model
-from model.classifiers.classifier import Classifier, save_classifier
+from model.classifiers.head_files import save_head
 from model.commands.command_line import dispatch
 from model.errors import InputError
 from model.files.weights import load_model, model_digest
 from model.text.profiles import text_profile
+from tests.support.heads import regression
 
 ROWS = 200
 
@@ -22,8 +23,8 @@ def classifier(small_model, tmp_path):
     save_model(tmp_path / "model", small_model, text_profile("openai"), {})
     weights = np.random.default_rng(0).normal(size=12).astype(np.float32)
     digest = model_digest(load_model(tmp_path / "model").model)
-    fitted = Classifier(weights, 0.0, ("bad", "good"), 4, 1, digest)
-    save_classifier(tmp_path / "model/classifier", fitted)
+    head = regression(weights, 0.0, ("bad", "good"), 4, digest=digest)
+    save_head(tmp_path / "model/classifier", head)
     return SentimentClassifier.from_pretrained(tmp_path / "model", precision="fp32")
 
 

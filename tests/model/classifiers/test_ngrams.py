@@ -5,22 +5,15 @@ from zlib import crc32
 
 import numpy as np
 import pytest
-import torch
-from safetensors.torch import save_file
 
-from model.classifiers.classifier import NGRAMS_FILE
 from model.classifiers.ngrams import (
     LARGEST,
-    MOST_BUCKETS,
     MOST_CHARACTERS,
-    BagOfNgrams,
     Characters,
     buckets_of,
-    load_ngrams,
-    save_ngrams,
     words_of,
 )
-from model.errors import InputError
+from tests.support.heads import bag_of_ngrams
 
 BUCKETS = 2**20
 
@@ -63,51 +56,16 @@ def test_log_odds_are_the_sum_of_weights_over_the_root_of_their_number():
     weights = np.zeros(BUCKETS, np.int8)
     weights[crc32(b"good") % BUCKETS] = 50
     weights[crc32(b"not good") % BUCKETS] = -90
-    bag = BagOfNgrams(weights, 0.1)
+    bag = bag_of_ngrams(weights, 0.1)
     texts = ["Good good", "not GOOD", "good", "bad", ""]  # good, good good; not, good, not good
     expected = [5 / 2**0.5, (5 - 9) / 3**0.5, 5, 0, 0]
     np.testing.assert_allclose(bag.log_odds(texts), expected, rtol=1e-6)
 
 
 def test_no_text_is_surer_than_the_largest_log_odds():
-    bag = BagOfNgrams(np.full(8, 127, np.int8), 1.0)
+    bag = bag_of_ngrams(np.full(8, 127, np.int8), 1.0)
     assert bag.log_odds(["a b c d e"]) == [LARGEST]
-    assert BagOfNgrams(-bag.weights, 1.0).log_odds(["a b c d e"]) == [-LARGEST]
-
-
-@pytest.mark.parametrize("scale", [0.25, LARGEST])
-def test_it_is_the_same_after_saving_and_loading(tmp_path, scale):
-    bag = BagOfNgrams(np.arange(-50, 50, dtype=np.int8), scale)
-    loaded = load_ngrams(tmp_path, save_ngrams(tmp_path, bag))
-    assert loaded.weights.dtype == np.int8
-    assert (loaded.weights == bag.weights).all()
-    assert loaded.scale == scale
-
-
-@pytest.mark.parametrize(
-    ("description", "message"),
-    [
-        ({"buckets": 101, "scale": 1.0}, "tensor weights"),
-        ({"buckets": MOST_BUCKETS + 1, "scale": 1.0}, "ngrams.buckets is"),
-        ({"buckets": 100, "scale": float("nan")}, "ngrams.scale is nan"),
-        ({"buckets": 100, "scale": 10**400}, "ngrams.scale is too large a number"),
-        ({"buckets": 100, "scale": 1e308}, "ngrams.scale is 1e.308; it must be above zero"),
-        ({"buckets": 100, "scale": -0.1}, "ngrams.scale is -0.1"),
-        ({"buckets": 100, "scale": 0.0}, "ngrams.scale is 0.0"),
-        ({"buckets": 0, "scale": 1.0}, "ngrams.buckets is 0"),
-        (None, "ngrams is None; it must be a section"),
-    ],
-)
-def test_what_does_not_fit_is_refused(tmp_path, description, message):
-    save_ngrams(tmp_path, BagOfNgrams(np.ones(100, np.int8), 1.0))
-    with pytest.raises(InputError, match=message):
-        load_ngrams(tmp_path, description)
-
-
-def test_weights_of_another_dtype_are_refused(tmp_path):
-    save_file({"weights": torch.ones(100)}, tmp_path / NGRAMS_FILE)
-    with pytest.raises(InputError, match="not 8-bit integers"):
-        load_ngrams(tmp_path, {"buckets": 100, "scale": 1.0})
+    assert bag_of_ngrams(-bag.weights, 1.0).log_odds(["a b c d e"]) == [-LARGEST]
 
 
 def test_so_many_characters_are_remembered_and_no_more():

@@ -9,16 +9,15 @@ import pytest
 
 from model.classifiers.answers import added_names
 from model.classifiers.classified_rows import classify_batches
-from model.classifiers.classifier import Classifier, Familiarity
-from model.classifiers.heads import HeadsConfig, build_heads
+from model.classifiers.head import Familiarity
 from model.classifiers.rows import BATCH_ROWS, InputRow, OwnNames, in_batches, rows_of
 from model.classifiers.sentiment_classifier import SentimentClassifier
-from model.classifiers.stars import Calibration, StarsClassifier
 from model.errors import InputError
 from model.files.weights import LoadedModel
 from model.reading.records import Record
 from model.reading.texts import TEXT_KEYS, KeyChooser
 from model.text.profiles import TextProfile, text_profile
+from tests.support.heads import regression, star_head
 
 
 @pytest.fixture
@@ -29,7 +28,7 @@ def classifier(small_model, tmp_path):
 def make_classifier(model, folder, classes):
     rows = () if len(classes) == 2 else (len(classes),)
     weights = np.random.default_rng(0).normal(size=(*rows, 12)).astype(np.float32)
-    fitted = Classifier(weights, np.zeros(rows), classes, 4, 1, "")
+    fitted = regression(weights, np.zeros(rows), classes, 4, 1, "")
     return SentimentClassifier(LoadedModel(model, text_profile("openai"), folder), fitted)
 
 
@@ -76,14 +75,7 @@ def test_rows_keep_their_columns(classifier):
 
 def test_what_a_head_of_stars_adds_is_of_the_kinds_that_json_has(small_model, tmp_path):
     """`unsure` and `unfamiliar` are Python's booleans, neither 1.0 nor NumPy's."""
-    fitted = StarsClassifier(
-        heads=build_heads(HeadsConfig(), 24, 5, seed=1),
-        classes=("negative", "positive"),
-        model_digest="",
-        calibration=Calibration(),
-        familiarity=Familiarity(bits_per_character=100, bits=0),
-        unsure=(0.0, 1.0),
-    )
+    fitted = star_head(familiarity=Familiarity(bits_per_character=100, bits=0), doubt=(0.0, 1.0))
     loaded = LoadedModel(small_model, text_profile("openai"), tmp_path)
     classifier = SentimentClassifier(loaded, fitted)
     good, short = classified(classifier, [{"text": "good"}, {"text": "?"}])

@@ -18,12 +18,12 @@ from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.validation import check_is_fitted
 
 from model import SentimentClassifier, SentimentFeaturizer
-from model.classifiers.classifier import Classifier
 from model.classifiers.sentiment_classifier import named_classes
 from model.errors import InputError
 from model.files.weights import LoadedModel, load_model
 from model.reading import progress
 from model.text.profiles import text_profile
+from tests.support.heads import regression
 
 TEXTS = ["good", "", "An awful thing. " * 9, "ça marche", "bad\nnews", "so so"]
 
@@ -41,8 +41,8 @@ def of_rows(tags):
 
 
 class ClassifierOfRows(SentimentClassifier):
-    def _features(self, texts):
-        return super()._features(as_texts(texts))
+    def _process(self, process, texts):
+        return super()._process(process, as_texts(texts))
 
     def __sklearn_tags__(self):
         return of_rows(super().__sklearn_tags__())
@@ -132,7 +132,7 @@ def test_numbers_that_are_the_names_of_the_classes_keep_their_order(classes, lab
 
 def test_a_fold_may_lack_a_class_whose_name_is_a_number(small_model, tmp_path):
     """The classes are still numbers, so that labels can be compared with predictions."""
-    fitted = Classifier(np.ones(12, np.float32), np.zeros(1), ("0", "1"), 4, 1, "")
+    fitted = regression(np.ones(12, np.float32), np.zeros(1), ("0", "1"), 4, 1, "")
     loaded = LoadedModel(small_model, text_profile("openai"), tmp_path)
     classifier = SentimentClassifier(loaded, fitted).fit(TEXTS, [1] * 6)
     assert classifier.classes_.tolist() == [0, 1]

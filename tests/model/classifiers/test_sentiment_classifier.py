@@ -1,7 +1,7 @@
 """The classifier in Python: its answers about texts, and its errors."""
 
 import pickle
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import ClassVar
 
 import numpy as np
@@ -9,20 +9,23 @@ import pytest
 import torch
 
 from model import SentimentClassifier, SentimentFeaturizer, save_model
-from model.classifiers.classifier import Classifier, save_classifier
 from model.classifiers.fitted import find_classifier
+from model.classifiers.head import Head
+from model.classifiers.head_files import save_head
 from model.errors import InputError
 from model.files.weights import load_model
 from model.inference.scoring import token_costs
 from model.text.profiles import text_profile
 from tests.model.classifiers.conftest import TEXTS, fitted
+from tests.support.heads import regression
 
 
 def test_two_classes(folder):
     classifier = SentimentClassifier.from_pretrained(folder, batch_size=2)
     features = SentimentFeaturizer.from_pretrained(folder).transform(TEXTS)
     own = fitted(folder)
-    odds = features.astype(np.float64) @ own.coefficients + own.intercept
+    affine = own.steps[0]
+    odds = features.astype(np.float64) @ affine.weight[0] + affine.bias[0]
     np.testing.assert_allclose(classifier.decision_function(TEXTS), odds, atol=1e-5)
     probabilities = classifier.predict_proba(TEXTS)
     assert probabilities.shape == (5, 2)
@@ -37,7 +40,7 @@ def test_two_classes(folder):
 
 def test_more_classes(folder, tmp_path):
     of_three = fitted(folder, ("1", "2", "3"))
-    save_classifier(tmp_path / "stars" / "classifier", of_three)
+    save_head(tmp_path / "stars" / "classifier", of_three)
     classifier = SentimentClassifier.from_pretrained(folder, tmp_path / "stars")
     probabilities = classifier.predict_proba(TEXTS)
     assert probabilities.shape == (5, 3)
@@ -51,7 +54,7 @@ def test_more_classes(folder, tmp_path):
 
 
 def test_a_given_threshold_replaces_the_classifiers_own(folder, tmp_path):
-    save_classifier(tmp_path / "strict", replace(fitted(folder), threshold=1.0))
+    save_head(tmp_path / "strict", fitted(folder).with_threshold(1.0))
     own = SentimentClassifier.from_pretrained(folder, tmp_path / "strict")
     assert set(own.predict(TEXTS)) == {"bad"}
     lenient = SentimentClassifier.from_pretrained(folder, tmp_path / "strict", threshold=0)
@@ -60,21 +63,21 @@ def test_a_given_threshold_replaces_the_classifiers_own(folder, tmp_path):
         SentimentClassifier.from_pretrained(folder, threshold=2)
 
 
-class Watched(Classifier):
+class Watched(Head):
     """Records how many texts each call got the features of."""
 
     sizes: ClassVar[list[int]] = []
 
-    def decide(self, features):
+    def answer(self, features, texts=None):
         self.sizes.append(len(features))
-        return super().decide(features)
+        return super().answer(features, texts)
 
 
 METHODS = ("predict", "predict_proba", "decision_function", "neuron_values")
 
 
 def test_features_of_all_texts_are_never_in_memory_together(folder):
-    watched = Watched(**vars(fitted(folder)))
+    watched = Watched(**{f.name: getattr(fitted(folder), f.name) for f in fields(Head)})
     classifier = SentimentClassifier.from_pretrained(folder, watched)
     watched.sizes.clear()
     whole = [getattr(classifier, name)(TEXTS) for name in METHODS]
@@ -169,7 +172,7 @@ def test_without_a_range_of_its_own_a_classifier_is_unsure_near_its_threshold(fo
     every = SentimentClassifier.from_pretrained(folder).predict_proba(TEXTS)[:, 1]
     for threshold in (float(every[0]) + 0.09, 0.95):
         near = [threshold - 0.1 <= p <= threshold + 0.1 for p in every]
-        save_classifier(tmp_path / "own", replace(fitted(folder), threshold=threshold))
+        save_head(tmp_path / "own", fitted(folder).with_threshold(threshold))
         own = SentimentClassifier.from_pretrained(folder, tmp_path / "own")
         moved = SentimentClassifier.from_pretrained(folder, threshold=threshold)
         for classifier in (own, moved):
@@ -193,13 +196,13 @@ def test_bits_per_character_are_those_of_predicting_the_text(folder):
 
 def test_a_text_without_bytes_has_no_bits_per_character(small_model, tmp_path):
     save_model(tmp_path / "model", small_model, text_profile("raw"), {})
-    save_classifier(tmp_path / "model" / "classifier", fitted(tmp_path / "model"))
+    save_head(tmp_path / "model" / "classifier", fitted(tmp_path / "model"))
     answers = SentimentClassifier.from_pretrained(tmp_path / "model").predict_all(["", "good"])
     assert np.isnan(answers.bits_per_character).tolist() == [True, False]
 
 
 def test_a_classifier_of_another_model_is_refused(folder, tmp_path):
-    save_classifier(tmp_path / "other", replace(fitted(folder), model_digest="0" * 64))
+    save_head(tmp_path / "other", replace(fitted(folder), model_digest="0" * 64))
     with pytest.raises(InputError, match=r"other: was fitted on another model.*transfer\.py"):
         SentimentClassifier.from_pretrained(folder, tmp_path / "other")
 
@@ -229,23 +232,23 @@ def test_a_callers_progress_bar_does_not_prevent_pickling(folder):
 
 def test_a_classifier_for_another_size_is_another_models(folder, tmp_path):
     own = fitted(folder)
-    longer = replace(own, coefficients=np.zeros(13, np.float32), model_digest="0" * 64)
-    save_classifier(tmp_path / "longer", longer)
+    longer = regression(np.zeros(13), classes=own.classes, digest="0" * 64)
+    save_head(tmp_path / "longer", longer)
     with pytest.raises(InputError, match=r"longer: was fitted on another model.*transfer\.py"):
         SentimentClassifier.from_pretrained(folder, tmp_path / "longer")
 
 
 def test_a_runs_own_transfer_is_found(small_model, folder, tmp_path):
     save_model(tmp_path / "run" / "model", small_model, text_profile("openai"), {})
-    strict = replace(fitted(folder), threshold=1.0)
-    save_classifier(tmp_path / "run" / "transfer" / "classifier", strict)
+    strict = fitted(folder).with_threshold(1.0)
+    save_head(tmp_path / "run" / "transfer" / "classifier", strict)
     own = SentimentClassifier.from_pretrained(tmp_path / "run")
     assert own.fitted.threshold == 1.0
     named = SentimentClassifier.from_pretrained(folder, tmp_path / "run")
     assert named.fitted.threshold == 1.0
     with pytest.raises(InputError, match=r"transfer': holds a classifier; .*--classifier"):
         load_model(tmp_path / "run" / "transfer")
-    save_classifier(tmp_path / "run" / "model" / "classifier", fitted(folder))
+    save_head(tmp_path / "run" / "model" / "classifier", fitted(folder))
     nearer = SentimentClassifier.from_pretrained(tmp_path / "run")
     assert nearer.fitted.threshold == 0.5
 
@@ -253,9 +256,9 @@ def test_a_runs_own_transfer_is_found(small_model, folder, tmp_path):
 def test_a_transfer_inside_a_model_directory_is_found_and_no_siblings(small_model, tmp_path):
     save_model(tmp_path / "imported", small_model, text_profile("openai"), {})
     loaded = load_model(tmp_path / "imported")
-    save_classifier(tmp_path / "transfer" / "classifier", fitted(loaded.folder))
+    save_head(tmp_path / "transfer" / "classifier", fitted(loaded.folder))
     assert find_classifier(loaded) is None
-    save_classifier(loaded.folder / "transfer" / "classifier", fitted(loaded.folder))
+    save_head(loaded.folder / "transfer" / "classifier", fitted(loaded.folder))
     assert find_classifier(loaded) == loaded.folder / "transfer" / "classifier"
 
 

@@ -2,13 +2,13 @@
 
 import datetime
 import math
-from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from scipy.stats import binomtest
 
 from model.classifiers import summary as summaries
-from model.classifiers.classifier import Classifier
+from model.classifiers.steps import Neutral
 from model.classifiers.summary import (
     OTHER_GROUPS,
     SHOWN_GROUPS,
@@ -17,8 +17,9 @@ from model.classifiers.summary import (
     Tally,
     month_of,
 )
+from tests.support.heads import regression, star_head
 
-TWO = Classifier(None, 0.0, ("negative", "positive"), 0, 1, "")
+TWO = regression(np.zeros(2))
 
 
 def row(label, unsure=False, unfamiliar=False, **more):
@@ -53,7 +54,7 @@ def test_every_row_is_counted_once():
 
 def test_neutral_is_counted_apart_from_unsure_where_there_are_three_answers():
     rows = [row("neutral", unsure=True), row("negative", unsure=True), row("positive")]
-    summary = Summary(SimpleNamespace(classes=TWO.classes, is_binary=True, neutral=object()))
+    summary = Summary(star_head(neutral=Neutral(2)))
     assert [summary.add(each) for each in rows] == ["neutral", "unsure", "positive"]
     assert summary.lines() == [
         "3 rows: 1 positive (33 %), 1 neutral (33 %), 1 unsure (33 %), 0 negative (0 %), "
@@ -63,7 +64,7 @@ def test_neutral_is_counted_apart_from_unsure_where_there_are_three_answers():
 
 
 def test_a_class_of_ones_own_may_be_called_neutral():
-    summary = Summary(Classifier(None, 0.0, ("neutral", "toxic"), 0, 1, ""))
+    summary = Summary(regression(np.zeros(2), classes=("neutral", "toxic")))
     assert [summary.add(row("neutral", unsure=doubt)) for doubt in (True, False)] == [
         "unsure",
         "neutral",
@@ -72,7 +73,7 @@ def test_a_class_of_ones_own_may_be_called_neutral():
 
 
 def test_more_classes_and_several_labels_are_counted_by_name():
-    three = Classifier(None, 0.0, ("1", "2", "3"), 0, 1, "")
+    three = regression(np.zeros((3, 2)), np.zeros(3), ("1", "2", "3"))
     summary = Summary(three)
     summary.add({"label": "2", "unfamiliar": None})
     assert summary.lines() == ["1 row: 0 1 (0 %), 1 2 (100 %), 0 3 (0 %), 0 unfamiliar, 0 empty"]

@@ -8,13 +8,14 @@ import pytest
 
 from data_utils.labelled import read_labelled_sets
 from data_utils.synthetic import synthetic_reviews
-from model.classifiers.classifier import FOLDER, Classifier, save_classifier
 from model.classifiers.comparison import ComparedTexts, best_unit, reading_warnings
+from model.classifiers.head_files import FOLDER, save_head
 from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.commands.command_line import dispatch
 from model.errors import InputError
 from model.files.weights import load_model, model_digest, save_model
 from model.text.profiles import text_profile
+from tests.support.heads import regression
 
 REVIEWS = list(synthetic_reviews(60, seed=3))
 
@@ -33,8 +34,8 @@ def give_classifier(folder, sign=1.0, origin=None):
     weights = np.zeros(12, np.float32)
     weights[4] = sign
     digest = model_digest(load_model(folder).model)
-    classifier = Classifier(weights, 0.0, ("no", "yes"), 4, int(sign), digest)
-    save_classifier(folder / FOLDER, classifier, origin)
+    classifier = regression(weights, 0.0, ("no", "yes"), 4, int(sign), digest)
+    save_head(folder / FOLDER, classifier, origin)
 
 
 @pytest.fixture

@@ -8,11 +8,12 @@ import pandas
 import pytest
 
 from data_utils.synthetic import synthetic_reviews
-from model.classifiers.classifier import FOLDER, Classifier, save_classifier
+from model.classifiers.head_files import FOLDER, save_head
 from model.commands.command_line import dispatch
 from model.errors import InputError
 from model.files.weights import load_model, model_digest, save_model
 from model.text.profiles import text_profile
+from tests.support.heads import regression
 
 REVIEWS = list(synthetic_reviews(40, seed=4))
 
@@ -30,7 +31,7 @@ def give_classifier(folder, classes):
     weights = np.random.default_rng(0).normal(size=shape).astype(np.float32)
     intercept = 0.0 if len(classes) == 2 else np.zeros(len(classes))
     digest = model_digest(load_model(folder).model)
-    save_classifier(folder / FOLDER, Classifier(weights, intercept, classes, 4, 1, digest))
+    save_head(folder / FOLDER, regression(weights, intercept, classes, 4, 1, digest))
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from model import save_model
-from model.classifiers.classifier import save_classifier
+from model.classifiers.head_files import save_head
 from model.commands.command_line import dispatch
 from model.errors import InputError
 from model.layers.config import ModelConfig
@@ -106,7 +106,7 @@ def test_a_model_that_the_page_cannot_compute_still_classifies(tmp_path):
     command = ["serve", "--model", str(tmp_path / "m"), "--port", "0"]
     with pytest.raises(InputError, match="its cell is gru; the page computes mlstm only"):
         dispatch(command)  # there is no classifier
-    save_classifier(tmp_path / "m" / "classifier", fitted(tmp_path / "m"))
+    save_head(tmp_path / "m" / "classifier", fitted(tmp_path / "m"))
     with pytest.raises(InputError, match="the page computes mlstm only"):
         dispatch([*command, "--neuron", "1"])
     with serving("--model", tmp_path / "m") as server:

@@ -8,12 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from model.classifiers.classifier import Classifier
-from model.classifiers.fine_tuned import FineTuned
-from model.classifiers.fitted import Fitted
-from model.classifiers.heads import Heads, HeadsConfig, build_heads
-from model.classifiers.ngrams import BagOfNgrams
-from model.classifiers.stars import FEATURES, Calibration, StarsClassifier
+from model.classifiers.head import Head
+from model.classifiers.kinds import STAR_POOLING
+from model.classifiers.steps import Neutral, Ngrams
 from model.files.quantization import dequantize, quantize
 from model.files.weights import LoadedModel, save_model
 from model.inference.features import Pooling, read_in_order
@@ -24,6 +21,8 @@ from model.text.profiles import text_profile
 from model.text.tokenizer import BYTES, START, Continuations
 from model.units.trace import trace, values_per_byte
 from tests.conftest import small_vocabulary
+from tests.support.heads import bag_of_ngrams, regression, star_head
+from transfer.finetuning.heads import Heads, HeadsConfig, build_heads
 
 POOLS = {"last": lambda v: v[-1], "mean": lambda v: v.mean(0), "max": lambda v: v.max(0)}
 POOLS["min"] = lambda v: v.min(0)
@@ -46,37 +45,36 @@ def small_model(
     return LoadedModel(model, text_profile(profile), folder, tokenizer=tokenizer)
 
 
-def small_classifier(loaded: LoadedModel, pooling: Sequence[Pooling] = ("last",)) -> Classifier:
+def small_classifier(loaded: LoadedModel, pooling: Sequence[Pooling] = ("last",)) -> Head:
     """A binary classifier with a weight for every unit."""
     size = loaded.model.config.hidden_size * len(pooling)
     coefficients = np.random.default_rng(5).normal(size=size).astype(np.float32)
     poles = ("negative", "positive")
-    pooled = {"pooling": tuple(pooling), "neuron_pooling": pooling[0]}
-    return Classifier(coefficients, 0.25, poles, 4, -1, "digest", **pooled)
+    return regression(coefficients, 0.25, poles, 4, -1, "digest", pooling=tuple(pooling))
 
 
-def small_stars(loaded: LoadedModel, ngrams: BagOfNgrams | None = None) -> StarsClassifier:
+def small_stars(loaded: LoadedModel, ngrams: Ngrams | None = None) -> Head:
     """A classifier of one to five stars, with two heads for each."""
-    heads = small_heads(loaded, HeadsConfig(heads_per_class=2), len(FEATURES.poolings), 5)
-    calibration = Calibration(slope=0.5, offset=0.25)
-    poles = ("negative", "positive")
-    options = {"calibration": calibration, "familiarity": None, "unsure": (0.4, 0.6)}
-    options["neutral"] = Calibration(slope=0.7, offset=-0.2)
-    return StarsClassifier(
-        heads=heads, classes=poles, model_digest="digest", ngrams=ngrams, **options
+    heads = small_heads(loaded, HeadsConfig(heads_per_class=2), len(STAR_POOLING), 5)
+    return star_head(
+        heads=heads,
+        ngrams=ngrams,
+        neutral=Neutral(2, slope=0.7, offset=-0.2),
+        doubt=(0.4, 0.6),
+        model_digest="digest",
     )
 
 
-def small_stars_and_ngrams(loaded: LoadedModel) -> StarsClassifier:
+def small_stars_and_ngrams(loaded: LoadedModel) -> Head:
     """The same with weights for n-grams."""
     weights = np.random.default_rng(6).integers(-127, 128, 997, np.int8)
-    return small_stars(loaded, BagOfNgrams(weights, 0.002))
+    return small_stars(loaded, bag_of_ngrams(weights, 0.002))
 
 
-def small_fine_tuned(loaded: LoadedModel) -> FineTuned:
+def small_fine_tuned(loaded: LoadedModel) -> Head:
     """Two classes behind hidden layers."""
     heads = small_heads(loaded, HeadsConfig(hidden_layers=(6, 5)), 1, 2)
-    return FineTuned(heads, ("bad", "good"), True, (0.5,), "digest")
+    return heads.as_head(("bad", "good"), exclusive=True, model_digest="digest")
 
 
 def small_heads(loaded: LoadedModel, config: HeadsConfig, poolings: int, classes: int) -> Heads:
@@ -97,7 +95,7 @@ def as_8_bit(loaded: LoadedModel) -> LoadedModel:
 
 
 def python_says(
-    loaded: LoadedModel, classifier: Fitted | None, texts: Sequence[str], unit: int
+    loaded: LoadedModel, classifier: Head | None, texts: Sequence[str], unit: int
 ) -> list[dict[str, Any]]:
     """Return the unit after every byte of each text, and the log-odds that it ends with.
 
@@ -112,12 +110,11 @@ def python_says(
         states = trace(loaded.model, tokens, state=classifier.kind.state)  # [n, H] each
         pools = [POOLS[pooling] for pooling in classifier.kind.poolings]
         features = np.stack([np.concatenate([pool(v) for pool in pools]) for v in states])
-        if isinstance(classifier, StarsClassifier) and classifier.ngrams:
-            cleaned = [loaded.profile.encode(text).decode() for text in texts]
-            features = np.column_stack([features, classifier.ngrams.log_odds(cleaned)])
-        odds = classifier.decide(features.astype(np.float32)).tolist()
-        if isinstance(classifier, StarsClassifier) and classifier.neutral:
-            neutral = classifier.neutral_probabilities(features.astype(np.float32)).tolist()
+        cleaned = [loaded.profile.encode(text).decode() for text in texts]
+        answer = classifier.answer(features.astype(np.float32), cleaned)
+        odds = answer.scores.tolist()
+        if answer.neutral is not None:
+            neutral = answer.neutral.tolist()
     bits = read_in_order(loaded.model, tokens).bits
     per_byte = [
         values_per_byte(loaded.tokenizer, each, v) for each, v in zip(tokens, values, strict=True)

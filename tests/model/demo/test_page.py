@@ -11,7 +11,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from model.classifiers.classifier import Classifier
 from model.demo import write_demo
 from model.demo.page import demo_page
 from model.errors import InputError
@@ -26,7 +25,9 @@ from tests.model.demo.models import (
     small_model,
     small_stars,
 )
+from tests.support.heads import regression, star_head
 from tests.support.runs import assert_refused, done, run
+from transfer.finetuning.heads import HeadsConfig, build_heads
 
 TITLE = 'Ann & Bob\'s "</script><b>{{style}}</b>"'
 
@@ -93,13 +94,13 @@ def test_a_model_whose_units_become_nan_is_refused(loaded, monkeypatch):
 def test_a_class_cannot_end_the_script_element(loaded):
     classifier = replace(small_classifier(loaded), classes=("</script>", "<!--<script>"))
     page = demo_page(loaded, classifier, "Title")
-    assert about(page)["head"]["poles"] == ["</script>", "<!--<script>"]
+    assert about(page)["head"]["classes"] == ["</script>", "<!--<script>"]
     assert "</script>" not in part(page, "data")
 
 
 def several_classes(loaded):
     H = loaded.model.config.hidden_size
-    return Classifier(np.zeros((3, H)), np.zeros(3), ("a", "b", "c"), 0, 1, "digest")
+    return regression(np.zeros((3, H)), np.zeros(3), ("a", "b", "c"), 0, 1, "digest")
 
 
 @pytest.mark.parametrize("classifier", [lambda loaded: None, several_classes])
@@ -120,13 +121,13 @@ def test_the_page_knows_the_threshold(loaded, make):
 
 @pytest.mark.parametrize("polarity", [1, -1])
 def test_heads_orient_the_unit_of_most_influence(loaded, polarity):
-    stars = small_stars(loaded)
+    heads = build_heads(HeadsConfig(heads_per_class=2), 40, 5, seed=1)
     with torch.no_grad():
-        stars.heads.heads.weight.zero_()
-        stars.heads.heads.weight[4, 13] = 2.0 * polarity  # five stars, the first of two heads
-        stars.heads.heads.weight[0, 20 + 6] = 1.0  # one star, by the mean
-    head = about(demo_page(loaded, stars, "Title"))["head"]
-    assert (head["unit"], head["polarity"]) == (13, polarity)
+        heads.heads.weight.zero_()
+        heads.heads.weight[4, 13] = 2.0 * polarity  # five stars, the first of two heads
+        heads.heads.weight[0, 20 + 6] = 1.0  # one star, by the mean
+    neuron = about(demo_page(loaded, star_head(heads=heads), "Title"))["head"]["neuron"]
+    assert (neuron["index"], neuron["polarity"]) == (13, polarity)
 
 
 @pytest.mark.parametrize(

@@ -193,7 +193,7 @@ def test_heads_say_what_they_say_in_python(tmp_path, make, loaded):
     for messages, said in zip(answers, python_says(rounded, classifier, texts, 0), strict=True):
         verdict = messages[-1]["verdict"]
         np.testing.assert_allclose(verdict["odds"], said["odds"], **CLOSE)
-        if classifier.neutral is not None:
+        if classifier.has_neutral:
             neutral = 1 / (1 + np.exp(-verdict["neutral"]))
             np.testing.assert_allclose(neutral, said["neutral"], **CLOSE)
     begun = replace(rounded, profile=text_profile("raw"))

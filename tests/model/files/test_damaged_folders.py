@@ -16,9 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model import SentimentClassifier
-from model.classifiers.classifier import FOLDER, Classifier, save_classifier
-from model.classifiers.fine_tuned import FineTuned, save_fine_tuned
-from model.classifiers.heads import HeadsConfig, build_heads
+from model.classifiers.head_files import FOLDER, save_head
+from model.classifiers.steps import Neutral
 from model.errors import InputError
 from model.files.weights import WEIGHTS_FILE, load_model, model_digest, save_model
 from model.inference.features import features_in_order
@@ -27,6 +26,9 @@ from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile
 from model.text.tokenizer import BYTES, TOKENIZER_FILE
+from tests.support.heads import bag_of_ngrams, regression, star_head
+from tests.support.runs import ROOT
+from transfer.finetuning.heads import HeadsConfig, build_heads
 
 TEXTS = ["good one", "", "caf\u00e9 \u2581"]
 # What a description's key may be given: other types, the ends of ranges, words of the formats.
@@ -95,12 +97,28 @@ def read_whole(folder):
     assert ((answers.probabilities >= 0) & (answers.probabilities <= 1)).all()
 
 
-def heads(digest):
+def several_labels(digest):
     built = build_heads(HeadsConfig(hidden_layers=(3,), heads_per_class=2), 4, 3, seed=1)
-    return FineTuned(built.eval(), ("a", "b", "c"), False, (0.5, 0.4, 0.3), digest)
+    thresholds = (0.5, 0.4, 0.3)
+    return built.as_head(
+        ("a", "b", "c"), exclusive=False, thresholds=thresholds, model_digest=digest
+    )
 
 
-@pytest.fixture(scope="module", params=["bytes", "int8", "subwords"])
+def stars(digest):
+    bag, neutral = bag_of_ngrams(np.arange(-8, 8), 0.1), Neutral(2)
+    return star_head(4, ngrams=bag, neutral=neutral, model_digest=digest)
+
+
+def old_stars(folder, digest):
+    """A head of format 7, as an earlier version wrote it."""
+    shutil.copytree(ROOT / "tests/fixtures/classifiers/7_neutral", folder)
+    path = folder / "classifier.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "model_digest": digest}))
+    (folder / "expected.json").unlink()
+
+
+@pytest.fixture(scope="module", params=["bytes", "int8", "subwords", "old"])
 def folder(request, tmp_path_factory, subwords):
     """Each format of a model, each kind of classifier."""
     folder = tmp_path_factory.mktemp("damaged") / "model"
@@ -111,12 +129,14 @@ def folder(request, tmp_path_factory, subwords):
     save_model(folder, build_model(config, seed=1), text_profile("openai"), {"a": 1}, **options)
     digest = model_digest(load_model(folder).model)
     if request.param == "subwords":
-        save_fine_tuned(folder / FOLDER, heads(digest))
+        save_head(folder / FOLDER, several_labels(digest))
+    elif request.param == "old":
+        old_stars(folder / FOLDER, digest)
     elif request.param == "int8":
-        three = Classifier(np.ones((3, 4)), np.zeros(3), ("a", "b", "c"), 1, 1, digest)
-        save_classifier(folder / FOLDER, three)
+        three = regression(np.ones((3, 4)), np.zeros(3), ("a", "b", "c"), 1, 1, digest)
+        save_head(folder / FOLDER, three)
     else:
-        save_classifier(folder / FOLDER, Classifier(np.ones(4), 0.5, ("no", "yes"), 1, 1, digest))
+        save_head(folder / FOLDER, stars(digest))
     read_whole(folder)
     return folder
 

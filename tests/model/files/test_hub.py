@@ -11,12 +11,13 @@ import pytest
 from safetensors import safe_open
 
 from model import SentimentClassifier, SentimentFeaturizer, load_model, save_model
-from model.classifiers.classifier import Classifier, save_classifier
+from model.classifiers.head_files import save_head
 from model.commands.command_line import dispatch
 from model.errors import InputError
 from model.files.shipped import fetch_from_hub
 from model.files.weights import model_digest
 from model.text.profiles import text_profile
+from tests.support.heads import regression
 
 
 class Hub:
@@ -50,8 +51,8 @@ def folder(small_model, tmp_path):
     folder = tmp_path / "model"
     save_model(folder, small_model, text_profile("openai"), {})
     digest = model_digest(load_model(folder).model)
-    classifier = Classifier(np.ones(12, np.float32), 0.0, ("no", "yes"), 4, -1, digest)
-    save_classifier(folder / "classifier", classifier)
+    classifier = regression(np.ones(12, np.float32), 0.0, ("no", "yes"), 4, -1, digest)
+    save_head(folder / "classifier", classifier)
     return folder
 
 

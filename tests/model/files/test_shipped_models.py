@@ -1,16 +1,16 @@
 """Every shipped model loads offline, says where it comes from, and separates good from bad."""
 
 import socket
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from model import SentimentClassifier, SentimentFeaturizer, load_model
-from model.classifiers.classifier import FOLDER
 from model.classifiers.fitted import own_classifier
-from model.demo.head import page_head
+from model.classifiers.head_files import FOLDER
+from model.demo.page import demo_page
 from model.files.shipped import SHIPPED_MODELS, find_model
+from tests.model.demo.models import about
 
 NAMES = sorted(path.name for path in SHIPPED_MODELS.iterdir() if path.is_dir())
 BUDGET = 24 * 2**20  # bytes of all of them together
@@ -54,14 +54,18 @@ def test_it_records_how_it_was_made(name):
 def test_every_command_shows_the_same_unit_of_the_default():
     """It is the unit whose usual spread, last and mean, moves an average text the most."""
     loaded = load_model("default")
-    own = replace(own_classifier(loaded), ngrams=None)
-    center, spread = own.heads.center.numpy(), own.heads.scale.numpy()
+    own = own_classifier(loaded)
+    center, spread = own.steps[0].center, own.steps[0].scale
     H = loaded.model.config.hidden_size
     one_hot = np.tile(np.eye(H, dtype=np.float32), (1, len(own.kind.poolings)))  # [H, F]
-    moved = own.decide(center + 0.1 * spread * one_hot) - own.decide(center[None])
+    no_words = [""] * H
+    features = center + 0.1 * spread * one_hot
+    moved = own.decide(features, no_words) - own.decide(center[None], [""])
     unit = int(np.abs(moved).argmax())
-    head = page_head(own)
-    assert (own.neuron, own.polarity) == (head.unit, head.polarity) == (unit, np.sign(moved[unit]))
+    assert (own.neuron, own.polarity) == (unit, np.sign(moved[unit]))
+    page = demo_page(loaded, own, "Title")
+    assert about(page)["unit"] == unit
+    assert about(page)["head"]["neuron"]["polarity"] == own.polarity
 
 
 @pytest.mark.parametrize("name", NAMES)

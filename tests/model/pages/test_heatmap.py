@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model import save_model
-from model.classifiers.classifier import Classifier
 from model.errors import InputError
 from model.files.weights import load_model
 from model.layers.config import ModelConfig
@@ -38,6 +37,7 @@ from model.units.sentiment_traces import orientation_of
 from model.units.trace import trace
 from model.units.unit_traces import UnitTrace, UnitTraces, poles_of, read_texts
 from tests.model.pages.hostile import NASTY
+from tests.support.heads import regression
 
 
 @pytest.fixture
@@ -258,9 +258,9 @@ def test_what_is_too_large_for_a_picture_may_be_a_page_and_for_a_page_json():
 
 def test_the_last_class_is_the_positive_pole():
     parts = (np.zeros(2, np.float32), 0.0, ("bad", "good"), 0)
-    assert poles_of(Classifier(*parts, -1, "")) == ("label bad", "label good")
+    assert poles_of(regression(*parts, -1, "")) == ("label bad", "label good")
     stars = (np.zeros((3, 2), np.float32), np.zeros(3), ("1", "3", "5"), 0)
-    assert poles_of(Classifier(*stars, 1, "")) == ("other labels", "label 5")
+    assert poles_of(regression(*stars, 1, "")) == ("other labels", "label 5")
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ def test_what_is_positive_is_shown_high_whatever_the_units_sign(loaded):
 
 
 def test_a_unit_that_hardly_separates_the_classes_has_no_known_end():
-    own = Classifier(np.ones(6, np.float32), 0.0, ("bad", "good"), 5, -1, "")
+    own = regression(np.ones(6, np.float32), 0.0, ("bad", "good"), 5, -1, "")
     areas = np.array([0.551, 0.549, 0.449, 0.451, 0.5, 0.9], np.float32)
     ends = orientation_of(own, areas)
     assert ends == {"poles": POLES, "polarities": {0: 1, 2: -1, 5: -1}}  # its neuron by itself

@@ -10,19 +10,20 @@ from scipy.stats import binomtest
 
 from model import SentimentClassifier
 from model.classifiers import summary as summaries
-from model.classifiers.classifier import Classifier
+from model.classifiers.steps import Neutral
 from model.classifiers.summary import Summary
 from model.files.weights import LoadedModel
 from model.pages.charts import Share, share_bar, stacked_bar, time_chart
 from model.pages.report import CLEAREST, LONGEST, ROWS, SET_APART, Report
 from model.text.profiles import text_profile
 from tests.model.pages.hostile import NASTY
+from tests.support.heads import regression, star_head
 
 
 @pytest.fixture
 def classifier(small_model, tmp_path):
     weights = np.random.default_rng(0).normal(size=12).astype(np.float32)
-    fitted = Classifier(weights, 0.0, ("negative", "positive"), 4, -1, "")
+    fitted = regression(weights, 0.0, ("negative", "positive"), 4, -1, "")
     return SentimentClassifier(LoadedModel(small_model, text_profile("openai"), tmp_path), fitted)
 
 
@@ -77,8 +78,8 @@ class Page(HTMLParser):
 
 
 def test_neutral_texts_have_a_share_of_their_own(classifier):
-    fitted = classifier.fitted
-    object.__setattr__(fitted, "neutral", object())  # as a classifier with three answers
+    fitted = star_head(neutral=Neutral(2))
+    classifier = SentimentClassifier(classifier.model, fitted)
     rows = [
         {**row, "label": "neutral" if row["unsure"] and row["label"] else row["label"]}
         for row in drawn(200)

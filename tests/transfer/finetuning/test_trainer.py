@@ -251,10 +251,10 @@ def test_the_best_heads_hold_the_spread_that_units_have_after_learning(
     tuned = tuner.run_epoch(lambda: True)
     now = tuner.encoder.features("train", tuner.task.train)
     untouched = tuner.tuned()  # with the statistics from before
-    np.testing.assert_allclose(tuned.heads.center, now.mean(0), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(tuned.steps[0].center, now.mean(0), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(tuned.probabilities(now), untouched.probabilities(now), rtol=1e-4)
-    assert torch.equal(untouched.heads.scale, before)
-    assert torch.equal(tuned.heads.scale, before) == freeze
+    np.testing.assert_array_equal(untouched.steps[0].scale, before)
+    assert np.array_equal(tuned.steps[0].scale, before) == freeze
 
 
 class AsCudnn(torch.autograd.Function):

@@ -1,17 +1,20 @@
-"""Heads on a model's features: hidden layers, then several linear heads for every class."""
+"""Heads that learn, in torch: hidden layers, then several linear heads for every class."""
 
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..bounds import Bound, Fraction, check_bounds
-from ..errors import checked_whole
+from model.bounds import Bound, Fraction, check_bounds
+from model.classifiers.head import Head
+from model.classifiers.kinds import tuned_steps
+from model.errors import checked_whole
 
-# As in layers/config.py: below these limits any description can be checked against its file.
+# As in model/layers/config.py.
 MOST_UNITS = 1 << 20
 MOST_LAYERS = MOST_HEADS = 1 << 10
 SMALLEST_SCALE = 1e-2  # of the median scale, so that a nearly constant unit is not amplified
@@ -82,18 +85,33 @@ class Heads(nn.Module):
         weight = self.heads.weight.view(K, self.classes, -1)  # [K, C, Z]
         return torch.einsum("bkz,kcz->bkc", each, weight) + self.heads.bias.view(K, -1)
 
+    def as_head(
+        self,
+        classes: tuple[str, ...],
+        *,
+        exclusive: bool,
+        thresholds: tuple[float, ...] | None = None,
+        model_digest: str = "",
+    ) -> Head:
+        """Return the heads as they are now as a head that answers about texts.
+
+        exclusive: a text has exactly one of the classes; else any number of them. thresholds: see
+        `Head`.
+        """
+        return Head(
+            classes=classes,
+            steps=tuned_steps(self.arrays(), len(classes), exclusive=exclusive),
+            several_labels=not exclusive,
+            thresholds=thresholds,
+            model_digest=model_digest,
+        )
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return copies of the tensors by name, as `model.classifiers.kinds` takes them."""
+        return {n: tensor.detach().cpu().numpy().copy() for n, tensor in self.state_dict().items()}
+
     def _dropped(self, z: Tensor) -> Tensor:
         return F.dropout(z, self.config.dropout, self.training)
-
-
-def class_probabilities(logits: Tensor, *, exclusive: bool) -> Tensor:
-    """Return float64 [B, C], the mean of the heads' probabilities, for logits [B, K, C].
-
-    Classes that exclude each other share a softmax; others have a sigmoid each.
-    """
-    wide = logits.double()
-    each = wide.softmax(-1) if exclusive else wide.sigmoid()  # [B, K, C]
-    return each.mean(1)
 
 
 def build_heads(config: HeadsConfig, features: int, classes: int, seed: int) -> Heads:

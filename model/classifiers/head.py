@@ -1,0 +1,330 @@
+"""A head: from a model's features to answers, as a list of small steps.
+
+One class for all kinds: two classes, several exclusive ones, several labels for a text, one to five
+stars. `steps.py` has the steps. NumPy alone computes a head.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from numbers import Real
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+
+from ..bounds import NonNegativeInt, check_bounds
+from ..errors import InputError
+from .scikit_learn import NOT_LINEAR, linear_model
+from .steps import Affine, Batch, Neutral, Ngrams, Standardize, Stars, Step
+
+if TYPE_CHECKING:
+    from ..inference.features import FeatureKind, Pooling
+    from ..state import StateName
+
+THRESHOLD = 0.5
+UNSURE = (0.4, 0.6)  # range of the positive class's probability around that threshold
+SLOPE_STEP = 1e-5  # distance of the two points between which a slope is taken
+
+
+@dataclass(frozen=True, kw_only=True)
+class Familiarity:
+    """The most bits that a model needs for a text of the kind that it was trained on."""
+
+    bits_per_character: float
+    """For each byte of the encoded text."""
+    bits: float
+    """Added to that for a text of any length, since the cost of a short text varies widely."""
+
+    def __post_init__(self) -> None:
+        check_bounds(self, "familiarity.")
+
+    def admits(self, bits: np.ndarray, characters: np.ndarray) -> np.ndarray:
+        """Return bool [N] from the costs of texts, bits [N], and their lengths, bytes [N]."""
+        return bits <= self.bits_per_character * characters + self.bits
+
+
+@dataclass(frozen=True)
+class HeadUnit:
+    """The unit that stands for a head."""
+
+    OTHER_KEYS: ClassVar = True
+    index: NonNegativeInt
+    polarity: Literal[1, -1]  # 1 where a high value of the unit means the last class, else -1
+    pooling: str = "last"  # the one in which the unit counts most
+
+
+class HeadOutput(NamedTuple):
+    """What a head says of N texts."""
+
+    scores: np.ndarray  # float64 [N], log-odds of the second of two classes; else [N, C]
+    probabilities: np.ndarray  # float64 [N], of the second of two classes; else [N, C]
+    stars: np.ndarray | None  # float64 [N], expected
+    neutral: np.ndarray | None  # float64 [N], the probability that a text takes no side
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Head:
+    """Steps from the features of a text to the probabilities of its classes.
+
+    Features are H units, for each pooling in turn. The last step is a link: from scores to
+    probabilities. A head of two exclusive classes has one column there, the second class's.
+    """
+
+    classes: tuple[str, ...]  # of two: the negative one, the positive one
+    steps: tuple[Step, ...]
+    model_digest: str = ""  # of the model whose features it uses
+    state: "StateName" = "cell"  # which half of the last layer's state is the feature
+    pooling: "tuple[Pooling, ...]" = ("last",)  # how the states after every token become features
+    several_labels: bool = False  # a text may have any number of the classes; else exactly one
+    thresholds: tuple[float, ...] | None = None
+    """Of the positive one of two classes; of every class of several labels; None: one half."""
+    doubt: tuple[float, float] | None = None
+    """Range of the positive one's probability in which a text is unsure; None: near the threshold.
+    """
+    familiarity: Familiarity | None = None  # None: not measured
+    unit: HeadUnit | None = None  # None: the one of most influence
+
+    def __post_init__(self) -> None:
+        check_class_names(self.classes)
+        self._check_steps()
+        if self.thresholds is not None and len(self.thresholds) != len(self._untuned):
+            raise InputError(f"{len(self.thresholds)} thresholds for {len(self.classes)} classes")
+
+    @classmethod
+    def from_sklearn(
+        cls,
+        estimator: Any,
+        features: Any = None,
+        *,
+        classes: Sequence[str] | None = None,
+        model_digest: str = "",
+    ) -> "Head":
+        """Return a linear model that scikit-learn has fitted on a model's features, as a head.
+
+        estimator: a fitted `LogisticRegression`, a `OneVsRestClassifier` of one (also for several
+        labels), or a pipeline of `StandardScaler` and one of these; it may begin with the
+        `SentimentFeaturizer`. features: the featurizer, or a `FeatureKind`, unless the pipeline has
+        it; None: the defaults of `SentimentFeaturizer`. classes: their names, in the order of the
+        estimator's `classes_`; of two, the second is the positive one. model_digest: of the model,
+        unless the featurizer says it. Raises InputError for any other estimator, and if head and
+        estimator do not agree on random features.
+
+        >>> head = Head.from_sklearn(LogisticRegression().fit(X, y), featurizer)  # doctest: +SKIP
+        >>> save_head(Path("runs/mine/model/classifier"), head)  # doctest: +SKIP
+        """
+        model = linear_model(estimator, features)
+        names = model.names if classes is None else tuple(classes)
+        if len(names) != len(model.names):
+            raise InputError(f"{len(names)} classes are named; the model has {len(model.names)}")
+        for link in model.links:
+            head = cls(
+                classes=names,
+                steps=(*model.steps, link),
+                model_digest=model_digest or model.digest,
+                state=model.kind.state,
+                pooling=model.kind.poolings,
+                several_labels=model.several_labels,
+            )
+            if model.agrees_with(head.probabilities, head.features):
+                return head
+        raise InputError(f"{type(estimator).__name__}: {NOT_LINEAR}")
+
+    def _check_steps(self) -> None:
+        if not self.steps or [step.IS_LINK for step in self.steps] != [False] * (
+            len(self.steps) - 1
+        ) + [True]:
+            raise InputError("the last step of a head, and no other, must be a link")
+        if not self.pooling or self.features % len(self.pooling):
+            raise InputError(f"{self.features} features for {len(self.pooling)} poolings")
+        columns = self.features
+        for step in self.steps:
+            columns = step.columns(columns)
+        if columns != (1 if self.is_binary else len(self.classes)):
+            raise InputError(f"{columns} scores for {len(self.classes)} classes")
+        if self.unit is not None and self.unit.index >= self.units:
+            raise InputError(f"neuron.index is {self.unit.index}; it must be below {self.units}")
+        if self.unit is not None and self.unit.pooling not in self.pooling:
+            raise InputError(
+                f"neuron.pooling is {self.unit.pooling!r}; it must be one of {self.pooling}"
+            )
+
+    @property
+    def features(self) -> int:
+        """The number of features that it takes: F."""
+        return self.steps[0].takes or 0
+
+    @property
+    def units(self) -> int:
+        """The number of the model's units: H."""
+        return self.features // len(self.pooling)
+
+    @property
+    def kind(self) -> "FeatureKind":
+        """Which features of a model it takes."""
+        from ..inference.features import FeatureKind
+
+        return FeatureKind(state=self.state, pooling=self.pooling)
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether there are two classes that exclude each other."""
+        return len(self.classes) == 2 and not self.several_labels
+
+    @property
+    def has_neutral(self) -> bool:
+        """Whether it also predicts that a text takes no side."""
+        return any(step.NAME == Neutral.NAME for step in self.steps)
+
+    @property
+    def has_stars(self) -> bool:
+        """Whether it also predicts a number of stars."""
+        return any(step.NAME == Stars.NAME for step in self.steps)
+
+    @property
+    def uses_words(self) -> bool:
+        """Whether it needs the texts as well as the features."""
+        return any(step.NAME == Ngrams.NAME for step in self.steps)
+
+    @property
+    def threshold(self) -> float:
+        """The threshold of the positive one of two classes."""
+        return self.threshold_of_each[0] if self.is_binary else THRESHOLD
+
+    @property
+    def threshold_of_each(self) -> tuple[float, ...]:
+        """The thresholds: of the positive one of two classes, or of every one of several labels."""
+        return self._untuned if self.thresholds is None else self.thresholds
+
+    @property
+    def _untuned(self) -> tuple[float, ...]:
+        several = len(self.classes) if self.several_labels else 0
+        return (THRESHOLD,) * (1 if self.is_binary else several)
+
+    @property
+    def unsure(self) -> tuple[float, float]:
+        """The range of the positive one's probability in which a text counts as unsure."""
+        return self.doubt or _moved(UNSURE, self.threshold - THRESHOLD)
+
+    def with_threshold(self, threshold: float) -> "Head":
+        """Return the same head with another threshold; its own unsure range moves as far."""
+        doubt = self.doubt and _moved(self.doubt, threshold - self.threshold)
+        return replace(self, thresholds=(threshold,), doubt=doubt)
+
+    def answer(self, features: np.ndarray, texts: Sequence[str] | None = None) -> HeadOutput:
+        """Return all that it says of features [N, F].
+
+        texts: as the model reads them, for a head that also uses their words.
+        """
+        if features.shape[1] != self.features:
+            raise InputError(f"{features.shape[1]} features; the head takes {self.features}")
+        batch = Batch(values=features.astype(np.float64), texts=texts)
+        for step in self.steps[:-1]:
+            batch = step.apply(batch)
+        done = self.steps[-1].apply(batch)
+        scores, probabilities = batch.values, done.values
+        if self.is_binary:
+            scores, probabilities = scores[:, 0], probabilities[:, 0]
+        return HeadOutput(scores, probabilities, done.stars, done.neutral)
+
+    def decide(self, features: np.ndarray, texts: Sequence[str] | None = None) -> np.ndarray:
+        """Return a score per row of features, float64: log-odds [N] of two classes, or [N, C]."""
+        return self.answer(features, texts).scores
+
+    def probabilities(self, features: np.ndarray, texts: Sequence[str] | None = None) -> np.ndarray:
+        """Return probabilities, float64: [N] of the positive one of two classes, else [N, C]."""
+        return self.answer(features, texts).probabilities
+
+    def choose(self, probabilities: np.ndarray) -> np.ndarray:
+        """Return the class, int64 [N]; of several labels 0 or 1 for each, int64 [N, C]."""
+        if not self.is_binary and not self.several_labels:
+            return probabilities.argmax(1)
+        thresholds = self.threshold if self.is_binary else np.array(self.threshold_of_each)
+        return (probabilities > thresholds).astype(np.int64)
+
+    @cached_property
+    def influence(self) -> np.ndarray:
+        """How much each unit moves each class (of two, the second), over all poolings: [P, H].
+
+        If the features' statistics are known: how much a standard deviation of the unit changes the
+        probability, by the slope at the mean text. Else: its weight in the score.
+        """
+        is_standardized = self.steps[0].NAME == Standardize.NAME
+        rest = self.steps[1:] if is_standardized else self.steps[:-1]
+        rows = np.eye(self.features)  # what the features are multiplied by before `rest`
+        point = np.zeros(self.features)
+        if rest and isinstance(rest[0], Affine):  # fewer slopes to take
+            rows, point, rest = rest[0].weight, rest[0].bias, rest[1:]
+        changes = _slopes(rest, point.astype(np.float64)) @ rows
+        return np.asarray(changes.reshape(len(changes), len(self.pooling), -1).sum(1))
+
+    @property
+    def neuron(self) -> int:
+        """The unit that stands for the head."""
+        return self.own_unit.index
+
+    @property
+    def polarity(self) -> int:
+        """1 if a high value of that unit means the last class, else -1."""
+        return self.own_unit.polarity
+
+    @property
+    def neuron_column(self) -> int:
+        """The feature with that unit's value, 0 to F - 1."""
+        return self.pooling.index(self.own_unit.pooling) * self.units + self.neuron
+
+    @cached_property
+    def own_unit(self) -> HeadUnit:
+        """The unit that was named to stand for the head, or the one of most influence."""
+        if self.unit is not None:
+            return self.unit
+        influence = self.influence
+        index = int(np.abs(influence).max(0).argmax())
+        return HeadUnit(index, -1 if influence[-1, index] < 0 else 1, self.pooling[0])
+
+
+def _slopes(steps: Sequence[Step], point: np.ndarray) -> np.ndarray:
+    """Return how much each column of a point [R] changes what comes out of the steps: [P, R]."""
+    both = point + SLOPE_STEP * np.concatenate([np.eye(len(point)), -np.eye(len(point))])
+    batch = Batch(values=both, texts=[""] * len(both))  # no words
+    for step in steps:
+        batch = step.apply(batch)
+    up, down = np.split(batch.values, 2)
+    return np.asarray((up - down).T / (2 * SLOPE_STEP))
+
+
+def checked_threshold(value: Any, name: str = "threshold") -> float:
+    """Return a threshold for a probability; InputError, with its name, if it is invalid."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value <= 1:  # type: ignore[operator]
+        raise InputError(f"{name} is {value!r}; it must be a number from 0 to 1")
+    return float(value)
+
+
+def checked_between(unsure: Any) -> tuple[float, float]:
+    """Return two probabilities, the lower one first; InputError if they are anything else."""
+    if not isinstance(unsure, Collection) or len(unsure) != 2:
+        raise InputError(f"unsure is {unsure!r}; it must be two numbers from 0 to 1")
+    low, high = (checked_threshold(end, "an end of unsure") for end in unsure)
+    if low > high:
+        raise InputError(f"unsure is {low} to {high}; the lower one comes first")
+    return low, high
+
+
+def _moved(unsure: tuple[float, float], by: float) -> tuple[float, float]:
+    """Return the range `unsure`, shifted as its threshold was and kept within 0 and 1."""
+    low, high = (min(max(end + by, 0.0), 1.0) for end in unsure)
+    return low, high
+
+
+def check_class_names(classes: tuple[str, ...]) -> None:
+    """Raise InputError unless there are two or more, all different."""
+    if len(set(classes)) != len(classes):
+        raise InputError("classes must be a list of different names")
+    if len(classes) < 2:
+        raise InputError(f"it has {len(classes)} of them")
+
+
+def ranked_units(influence: np.ndarray) -> list[int]:
+    """Return the units with any influence [P, H], ranked by their largest on any class."""
+    largest = np.abs(influence).max(0)
+    order = np.argsort(-largest, kind="stable")
+    return [int(unit) for unit in order if largest[unit] > 0]

@@ -1,0 +1,152 @@
+"""Heads on disk: the steps' arrays as safetensors, the rest as JSON.
+
+Files of earlier formats are read, too: `old_formats` converts them.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..bounds import Probability, fill
+from ..errors import InputError
+from ..files.shipped import CLASSIFIER_FILE as CONFIG_FILE
+from ..files.storage import check_format_version, read_json, write_json
+from ..files.weights import load_tensors, save_tensors
+from ..inference.features import Pooling, check_poolings
+from ..state import StateName
+from .head import Familiarity, Head, HeadUnit, checked_between
+from .old_formats import NGRAMS_FILE, load_old
+from .steps import STEPS, step_of
+
+FORMAT_VERSION = 8
+WEIGHTS_FILE = "classifier.safetensors"
+AREAS_FILE = "areas.safetensors"
+CLASSIFIER_FILES = (WEIGHTS_FILE, CONFIG_FILE, AREAS_FILE, NGRAMS_FILE)
+FOLDER = "classifier"  # inside a model directory: the one that belongs to the model
+TRANSFER_FOLDER = "transfer"  # inside a run directory: where the README's commands write results
+
+
+@dataclass(frozen=True)
+class FeaturesDescription:
+    """What `classifier.json` says of the features that a head takes."""
+
+    state: StateName
+    pooling: tuple[Pooling, ...]
+
+    def __post_init__(self) -> None:
+        check_poolings(self.pooling)
+
+
+@dataclass(frozen=True)
+class HeadDescription:
+    """What `classifier.json` says of a head."""
+
+    OTHER_KEYS: ClassVar = True
+    classes: tuple[str, ...]
+    several_labels: bool
+    features: FeaturesDescription
+    steps: list[Any]
+    thresholds: tuple[Probability, ...]
+    unsure: tuple[Probability, Probability] | None
+    familiarity: Familiarity | None
+    neuron: HeadUnit
+    model_digest: str
+
+
+def save_head(folder: Path, head: Head, origin: Mapping[str, Any] | None = None) -> None:
+    """Write a head; each file is replaced whole. origin: how it was made, kept as it is."""
+    arrays, description = parts_of(head)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / NGRAMS_FILE).unlink(missing_ok=True)  # of a head of an earlier format
+    save_tensors(folder / WEIGHTS_FILE, {n: torch.from_numpy(a) for n, a in arrays.items()})
+    extra = {} if origin is None else {"origin": dict(origin)}
+    write_json(folder / CONFIG_FILE, {"format_version": FORMAT_VERSION, **description, **extra})
+
+
+def parts_of(head: Head) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return a head's arrays, named by the number and field of their step, and all else as JSON."""
+    arrays = {
+        f"{number}.{field}": array
+        for number, step in enumerate(head.steps)
+        for field, array in step.arrays().items()
+    }
+    return arrays, {
+        "classes": list(head.classes),
+        "several_labels": head.several_labels,
+        "features": {"state": head.state, "pooling": list(head.pooling)},
+        "steps": [step.describe() for step in head.steps],
+        "thresholds": list(head.threshold_of_each),
+        "unsure": head.doubt and list(head.doubt),
+        "familiarity": head.familiarity and asdict(head.familiarity),
+        "neuron": asdict(head.own_unit),
+        "model_digest": head.model_digest,
+    }
+
+
+def read_description(path: Path) -> dict[str, Any]:
+    """Read a head's description; InputError if its format version is newer than ours."""
+    description = read_json(path)
+    check_format_version(description, FORMAT_VERSION, path)
+    return description
+
+
+def load_head(folder: Path, hidden_size: int) -> Head:
+    """Read a head for a model of `hidden_size` units; InputError if it cannot be read."""
+    path = folder / CONFIG_FILE
+    content = read_description(path)
+    if content["format_version"] < FORMAT_VERSION:
+        return load_old(folder, content, hidden_size)
+    place = f"{path}: not a description of a head"
+    described = fill(HeadDescription, content, place)
+    arrays = _arrays_by_step(folder / WEIGHTS_FILE, len(described.steps))
+    try:
+        head = Head(
+            classes=described.classes,
+            steps=tuple(
+                step_of(step, arrays[number], f"{path}: step {number}")
+                for number, step in enumerate(described.steps)
+            ),
+            model_digest=described.model_digest,
+            state=described.features.state,
+            pooling=described.features.pooling,
+            several_labels=described.several_labels,
+            thresholds=described.thresholds,
+            doubt=described.unsure and checked_between(described.unsure),
+            familiarity=described.familiarity,
+            unit=described.neuron,
+        )
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from error
+    if head.units != hidden_size:
+        raise InputError(f"{place}: it takes {head.units} units; the model has {hidden_size}")
+    return head
+
+
+def _arrays_by_step(path: Path, steps: int) -> Mapping[int, dict[str, np.ndarray]]:
+    """Read the arrays of every step, by its number; InputError for any other tensor."""
+    arrays: dict[int, dict[str, np.ndarray]] = defaultdict(dict)
+    for name, tensor in load_tensors(path).items():
+        number, _, field = name.partition(".")
+        if not number.isdecimal() or not int(number) < steps or str(int(number)) != number:
+            raise InputError(f"{path}: tensor {name} belongs to none of {steps} steps")
+        arrays[int(number)][field] = _array(path, name, tensor, field)
+    return arrays
+
+
+INTEGER_FIELDS = {field for step in STEPS.values() for field in step.DTYPES}
+
+
+def _array(path: Path, name: str, tensor: Tensor, field: str) -> np.ndarray:
+    if field in INTEGER_FIELDS:
+        if tensor.dtype != torch.int8:
+            raise InputError(f"{path}: tensor {name} holds {tensor.dtype}, not 8-bit integers")
+        return tensor.numpy()
+    if not tensor.is_floating_point():
+        raise InputError(f"{path}: tensor {name} holds {tensor.dtype}, not floating-point numbers")
+    return tensor.float().numpy()

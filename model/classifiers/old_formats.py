@@ -1,0 +1,234 @@
+"""Reads heads of formats 1 to 7: regressions, fine-tuned heads, heads that predict stars.
+
+1: a regression between two classes; 2: between more; 3: fine-tuned heads; 4: a regression on pooled
+states; 5: one to five stars; 6: such a head with n-grams; 7: such a head that answers neutral.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+
+from ..bounds import Bound, Fraction, PositiveFloat, Probability, fill
+from ..errors import InputError, checked_whole
+from ..files.shipped import CLASSIFIER_FILE as CONFIG_FILE
+from ..files.weights import check_header, load_tensors
+from ..inference.features import Pooling, check_poolings
+from ..state import StateName
+from .head import THRESHOLD, Familiarity, Head, HeadUnit, check_class_names, checked_between
+from .kinds import STAR_POOLING, STAR_STATE, STAR_WEIGHTS, star_steps, tuned_steps
+from .ngrams import LARGEST, MOST_BUCKETS
+from .steps import Affine, Calibration, Neutral, Ngrams, OneVsRest, Sigmoid, Softmax, Step
+
+WEIGHTS_FILE, NGRAMS_FILE = "classifier.safetensors", "ngrams.safetensors"
+HEADS, POOLED, STARS, NGRAMS, NEUTRAL = 3, 4, 5, 6, 7  # format versions
+LINKS: dict[str, type[Step]] = {"one_vs_rest": OneVsRest, "softmax": Softmax}
+# Below these limits any description can be checked against its file.
+MOST_UNITS = 1 << 20
+MOST_LAYERS = MOST_HEADS = 1 << 10
+
+
+def load_old(folder: Path, content: Mapping[str, Any], hidden_size: int) -> Head:
+    """Return the head that a folder of an earlier format holds.
+
+    content: of its `classifier.json`. Raises InputError if it cannot be read.
+    """
+    version = content["format_version"]
+    if version == HEADS:
+        return _tuned(folder, content, hidden_size)
+    return (_stars if version >= STARS else _regression)(folder, content, hidden_size)
+
+
+@dataclass(frozen=True)
+class _LogisticDescription:
+    """What `classifier.json` says of a logistic regression."""
+
+    OTHER_KEYS: ClassVar = True
+    format_version: int
+    classes: tuple[str, ...]
+    model_digest: str
+    neuron: HeadUnit
+    state: Literal["cell"] = "cell"
+    link: Literal["one_vs_rest", "softmax"] = "one_vs_rest"
+    threshold: Probability = THRESHOLD
+    pooling: tuple[Pooling, ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_class_names(self.classes)
+        count = len(self.classes)
+        if self.format_version not in (1 if count == 2 else 2, POOLED):
+            raise InputError(f"it has {count} of them")
+        if self.format_version == POOLED and self.pooling is None:
+            raise InputError("pooling is missing")
+        check_poolings(self.poolings)
+
+    @property
+    def poolings(self) -> tuple[Pooling, ...]:
+        """How states become features; versions before POOLED knew one way."""
+        is_pooled = self.format_version == POOLED and self.pooling
+        return self.pooling if self.pooling and is_pooled else ("last",)
+
+
+def _regression(folder: Path, content: Mapping[str, Any], hidden_size: int) -> Head:
+    kind = "two classes" if content["format_version"] == 1 else "classes"
+    place = f"{folder / CONFIG_FILE}: not a description of {kind}"
+    described = fill(_LogisticDescription, content, place)
+    rows = () if len(described.classes) == 2 else (len(described.classes),)
+    size = hidden_size * len(described.poolings)
+    tensors = _tensors(
+        folder / WEIGHTS_FILE, {"coefficients": (*rows, size), "intercept": rows or (1,)}
+    )
+    affine = Affine(np.atleast_2d(tensors["coefficients"]), tensors["intercept"])
+    return _head(
+        place,
+        classes=described.classes,
+        steps=(affine, LINKS[described.link]() if rows else Sigmoid()),
+        model_digest=described.model_digest,
+        pooling=described.poolings,
+        thresholds=None if rows else (float(described.threshold),),
+        unit=described.neuron,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _NetworkDescription:
+    """What `classifier.json` says of the layers between features and classes."""
+
+    hidden_layers: tuple[Annotated[int, Bound(min=1, max=MOST_UNITS)], ...] = ()
+    heads_per_class: Annotated[int, Bound(min=1, max=MOST_HEADS)] = 1
+    dropout: Fraction = 0.1
+
+    def __post_init__(self) -> None:
+        checked_whole("the number of hidden layers", len(self.hidden_layers), 0, MOST_LAYERS)
+
+    def load(self, path: Path, features: int, classes: int) -> dict[str, np.ndarray]:
+        """Read the network's arrays; InputError if the file does not fit."""
+        sizes = [features, *self.hidden_layers]
+        shapes: dict[str, tuple[int, ...]] = {"center": (features,), "scale": (features,)}
+        for index, (columns, rows) in enumerate(pairwise(sizes)):
+            shapes[f"hidden.{index}.weight"] = (rows, columns)
+            shapes[f"hidden.{index}.bias"] = (rows,)
+            shapes[f"activations.{index}.weight"] = (1,)
+        last = self.heads_per_class * classes
+        shapes |= {"heads.weight": (last, sizes[-1]), "heads.bias": (last,)}
+        return _tensors(path, shapes)
+
+
+@dataclass(frozen=True)
+class _TunedDescription:
+    """What `classifier.json` says of fine-tuned heads."""
+
+    OTHER_KEYS: ClassVar = True
+    kind: Literal["heads"]
+    state: Literal["cell"]
+    classes: tuple[str, ...]
+    exclusive: bool
+    thresholds: tuple[Probability, ...]
+    heads: _NetworkDescription
+    model_digest: str
+
+    def __post_init__(self) -> None:
+        check_class_names(self.classes)
+
+
+def _tuned(folder: Path, content: Mapping[str, Any], hidden_size: int) -> Head:
+    place = f"{folder / CONFIG_FILE}: not a description of heads"
+    described = fill(_TunedDescription, content, place)
+    count = len(described.classes)
+    arrays = described.heads.load(folder / WEIGHTS_FILE, hidden_size, count)
+    return _head(
+        place,
+        classes=described.classes,
+        steps=tuned_steps(arrays, count, exclusive=described.exclusive),
+        model_digest=described.model_digest,
+        several_labels=not described.exclusive,
+        thresholds=described.thresholds,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _LineDescription:
+    """A slope and an offset of log-odds."""
+
+    slope: PositiveFloat = 1.0
+    offset: float = 0.0
+
+
+@dataclass(frozen=True)
+class _NgramsDescription:
+    """What `classifier.json` says of a bag of n-grams."""
+
+    OTHER_KEYS: ClassVar = True
+    buckets: Annotated[int, Bound(min=1, max=MOST_BUCKETS)]
+    scale: Annotated[float, Bound(above=0, max=LARGEST)]
+
+
+@dataclass(frozen=True)
+class _StarsDescription:
+    """What `classifier.json` says of a head that predicts stars."""
+
+    OTHER_KEYS: ClassVar = True
+    kind: Literal["stars"]
+    state: StateName
+    pooling: tuple[Pooling, ...]
+    classes: tuple[str, str]
+    heads: _NetworkDescription
+    calibration: _LineDescription
+    familiarity: Familiarity | None
+    unsure: tuple[Probability, Probability]
+    threshold: Probability
+    model_digest: str
+    neutral: _LineDescription | None = None
+
+    def __post_init__(self) -> None:
+        if (self.state, self.pooling) != (STAR_STATE, STAR_POOLING):
+            raise InputError(f"state and pooling are {self.state!r} and {self.pooling}")
+        if self.heads.hidden_layers:
+            raise InputError("a head that predicts stars must be linear")
+
+
+def _stars(folder: Path, content: Mapping[str, Any], hidden_size: int) -> Head:
+    place = f"{folder / CONFIG_FILE}: not a description of a head that predicts one to five stars"
+    described = fill(_StarsDescription, content, place)
+    size = hidden_size * len(described.pooling)
+    arrays = described.heads.load(folder / WEIGHTS_FILE, size, len(STAR_WEIGHTS))
+    version = content["format_version"]
+    has_ngrams = version == NGRAMS or (version == NEUTRAL and "ngrams" in content)
+    ngrams = load_ngrams(folder, content.get("ngrams"), place) if has_ngrams else None
+    line, middle = described.calibration, described.neutral
+    neutral = None if middle is None else Neutral(2, middle.slope, middle.offset)
+    return _head(
+        place,
+        classes=described.classes,
+        steps=star_steps(arrays, Calibration(line.slope, line.offset), ngrams, neutral),
+        model_digest=described.model_digest,
+        state=described.state,
+        pooling=described.pooling,
+        thresholds=(float(described.threshold),),
+        doubt=checked_between(described.unsure),
+        familiarity=described.familiarity,
+    )
+
+
+def load_ngrams(folder: Path, description: Any, place: object = "a bag of n-grams") -> Ngrams:
+    """Read the n-grams of formats 6 and 7; InputError, naming `place`, if they are damaged."""
+    described = fill(_NgramsDescription, description, place, "ngrams.")
+    path = folder / NGRAMS_FILE
+    check_header(path, {"weights": (described.buckets,)}, {"weights": 8})
+    return Ngrams(load_tensors(path)["weights"].numpy(), described.scale, STAR_WEIGHTS)
+
+
+def _tensors(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
+    """Read float tensors of these shapes; no tensor is read before its shape is known to fit."""
+    check_header(path, shapes)
+    return {name: tensor.float().numpy() for name, tensor in load_tensors(path).items()}
+
+
+def _head(place: str, **parts: Any) -> Head:
+    try:
+        return Head(**parts)
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from error

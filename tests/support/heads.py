@@ -1,0 +1,67 @@
+"""Heads of every kind that tests need, from a few numbers."""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from model.classifiers.head import Head, HeadUnit
+from model.classifiers.kinds import STAR_POOLING, STAR_STATE, STAR_WEIGHTS, star_steps
+from model.classifiers.steps import Affine, Calibration, Ngrams, OneVsRest, Sigmoid, Step
+from transfer.finetuning.heads import Heads, HeadsConfig, build_heads
+
+SIDES = ("negative", "positive")
+
+
+def regression(
+    weights: Any,
+    intercept: Any = 0.0,
+    classes: tuple[str, ...] = SIDES,
+    unit: int | None = None,
+    polarity: int = 1,
+    digest: str = "",
+    *,
+    link: Step | None = None,
+    neuron_pooling: str | None = None,
+    **more: Any,
+) -> Head:
+    """A logistic regression, as transfer.py fits it."""
+    affine = Affine(np.atleast_2d(weights), np.atleast_1d(intercept))
+    pooling = neuron_pooling or more.get("pooling", ("last",))[0]
+    return Head(
+        classes=classes,
+        steps=(affine, link or (Sigmoid() if len(affine.bias) == 1 else OneVsRest())),
+        unit=None if unit is None else HeadUnit(unit, polarity, pooling),
+        model_digest=digest,
+        **more,
+    )
+
+
+def star_head(
+    units: int = 12,
+    *,
+    heads: Heads | None = None,
+    calibration: Calibration | None = None,
+    ngrams: Ngrams | None = None,
+    neutral: Step | None = None,
+    factor: float = 30,
+    **more: Any,
+) -> Head:
+    """A head that predicts one to five stars; factor: of its weights, so that texts differ."""
+    if heads is None:
+        heads = build_heads(HeadsConfig(), units * len(STAR_POOLING), len(STAR_WEIGHTS), seed=1)
+        with torch.no_grad():
+            heads.heads.weight *= factor
+    line = Calibration(slope=0.5, offset=0.25) if calibration is None else calibration
+    return Head(
+        classes=SIDES,
+        steps=star_steps(heads.arrays(), line, ngrams, neutral),
+        state=STAR_STATE,
+        pooling=STAR_POOLING,
+        **{"doubt": (0.4, 0.7), **more},
+    )
+
+
+def bag_of_ngrams(weights: Any, scale: float) -> Ngrams:
+    """Weights of n-grams that move the probabilities of stars."""
+    return Ngrams(np.asarray(weights, np.int8), scale, STAR_WEIGHTS)
