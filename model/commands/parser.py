@@ -277,6 +277,8 @@ def _built(options: type[Options], default: Any, parsed: Mapping[str, Any], path
             value = tuple(value) if isinstance(value, list) else value
         elif is_dataclass(section := _bare(hint)):
             value = _built(section, value, parsed, f"{path}{item.name}.")  # type: ignore[arg-type]
+            if _argument(hint).is_flat:
+                check_bounds(value, "--")
         values[item.name] = value
     return options(**values)
 
