@@ -10,8 +10,8 @@ import command
 
 from model.commands import evaluate
 from model.commands.command_line import call
-from model.commands.program import check_apart
 from model.errors import InputError
+from model.files.storage import check_apart
 
 if TYPE_CHECKING:
     from model.files.weights import LoadedModel

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InputError
+from ..files.storage import check_apart
 from ..reading.progress import ProgressBar
 from ..reading.records import Record
 from ..reading.sink import RowOutput, Sink
@@ -64,6 +66,8 @@ class Classified:
         (by,) = self.names.of([rows.source.by]) if rows.source.by else (None,)
         self.summary = Summary(classifier.fitted, by)
         self.outcome = ""
+        if sink is not None and sink.path is not None:
+            check_apart(rows.source.paths, [Path(sink.path)])
         self._rows, self._classifier, self._sink = rows, classifier, sink
         self._neutral, self._neuron = neutral, neuron
         self._progress = progress or ProgressBar("classify", shown=classifier.show_progress)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from ..bounds import Argument
 from ..classifiers.rows import OwnNames, Rows
 from ..errors import InputError
+from ..files.storage import check_apart
 from ..pages.outputs import check_page
 from ..reading.inputs import TableOptions
 from ..reading.progress import ProgressBar
@@ -36,7 +37,7 @@ from .options import (
     TextKey,
     Texts,
 )
-from .program import check_apart, prepare_output
+from .program import prepare_output
 
 if TYPE_CHECKING:
     from ..classifiers.sentiment_classifier import SentimentClassifier

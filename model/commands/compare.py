@@ -15,6 +15,7 @@ from ..bounds import Argument
 from ..classifiers.rows import InputRow
 from ..errors import InputError
 from ..files.shipped import SHIPPED_MODELS, SOURCES_FILE, find_model
+from ..files.storage import check_apart
 from ..reading.inputs import TableOptions
 from ..reading.labels import label_of, labelled_digest, log_order, log_set, ordered_classes
 from ..reading.progress import ProgressBar
@@ -22,7 +23,7 @@ from ..reading.source import Source
 from ..reading.texts import LABEL_KEYS, KeyChooser, read_text
 from ..version import installed_version
 from .options import KINDS_HELP, TEXT, Device, JsonOutput, LabelKey, Precision, Table, TextKey
-from .program import check_apart, prepare_output, print_and_write
+from .program import prepare_output, print_and_write
 
 if TYPE_CHECKING:
     from ..classifiers.comparison import Compared, ComparedTexts

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from ..bounds import Argument
 from ..errors import InputError
+from ..files.storage import check_apart
 from ..reading.inputs import TableOptions
 from ..reading.progress import ProgressBar
 from ..reading.source import Source
 from ..reading.texts import ReadingReport
 from ..version import installed_version
 from .options import KINDS_HELP, TEXT, Device, JsonOutput, Model, Precision, Table, TextKey
-from .program import check_apart, prepare_output, report
+from .program import prepare_output, report
 
 if TYPE_CHECKING:
     from ..files.weights import LoadedModel

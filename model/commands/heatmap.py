@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from ..bounds import Argument
 from ..errors import InputError
+from ..files.storage import check_apart
 from ..pages.outputs import check_outputs
 from ..reading.inputs import TableOptions
 from ..reading.source import Source
@@ -31,7 +32,7 @@ from .options import (
     Texts,
 )
 from .parser import check_unset
-from .program import check_apart, prepare_output
+from .program import prepare_output
 
 if TYPE_CHECKING:
     from ..text.profiles import TextProfile

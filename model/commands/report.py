@@ -13,6 +13,7 @@ from ..bounds import Argument
 from ..classifiers.answers import NEUTRAL, added_names
 from ..classifiers.rows import InputRow, OwnNames, Rows
 from ..errors import InputError
+from ..files.storage import check_apart
 from ..pages.outputs import check_page
 from ..reading.inputs import TableOptions
 from ..reading.progress import ProgressBar
@@ -20,7 +21,7 @@ from ..reading.row_files import value_of
 from ..reading.source import STREAM, Source
 from .classify import conclude, load, report_on
 from .options import KINDS_HELP, By, ClassifierFolder, Device, Model, Precision, Table, TextKey
-from .program import check_apart, prepare_output
+from .program import prepare_output
 
 # The columns that identify the output of classify; the page needs all but the last.
 ANSWERS = ("label", "probability", "unsure", "unfamiliar", "bits_per_character")

@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from ..files.storage import is_stream, open_stream, path_in_oserrors
+from ..files.storage import STDOUT, is_stream, open_stream, path_in_oserrors
 from .records import Record
 from .resumable_rows import ResumableRows, resumable_output
 from .row_files import RowFormat, RowWriter
 
-STDOUT = "standard output"  # its name in messages
 FORMATS: dict[str, RowFormat] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
 
 
