@@ -23,7 +23,8 @@ from model.reading.labels import (
     ordered_classes,
 )
 from model.reading.records import Record, read_records
-from model.reading.texts import LABEL_KEYS, TEXT_KEYS, KeyChooser, read_text, text_of
+from model.reading.source import Source
+from model.reading.texts import LABEL_KEYS, KeyChooser, read_text, text_of
 
 # Files that need no warning: hidden ones, lists next to pos/ and neg/, texts without a class.
 USUAL = re.compile(r"(.*/)?\..*|[^/]*|unsup/.*")
@@ -89,7 +90,8 @@ def read_labelled_sets(
     classes or more than 100, and, unless `blank`, if a text is missing or empty.
     """
     logged: set[str] = set()
-    rows = [_read_rows(path, text_key, label_key, blank, logged, table) for path in paths]
+    sources = [Source(path, text_key, table or TableOptions()) for path in paths]
+    rows = [_read_rows(source, label_key, blank, logged) for source in sources]
     classes = ordered_classes(rows[0].labels, rows[0].path)
     warn_of_classes([(str(part.path), Counter(part.labels)) for part in rows])
     log_order(classes)
@@ -119,9 +121,9 @@ def read_label_columns(
         )
     sets, places, counts = list[LabelledSet](), list(map(str, paths)), list[Counter[str]]()
     for path in paths:
-        key = KeyChooser(text_key, TEXT_KEYS, "--text-key")
-        texts, rows = [], []
-        for record in labelled_records(path, table):
+        source = Source(path, text_key, table or TableOptions())
+        key, texts, rows = source.key(), list[str](), list[list[bool]]()
+        for record in labelled_records(source):
             texts.append(read_text(record, key, blank=False))
             rows.append([_zero_or_one(record, name) for name in classes])
         key.require(path)
@@ -164,18 +166,12 @@ def warn_of_shared_texts(sets: Sequence[LabelledSet], names: Sequence[str]) -> N
             )  # fmt: skip
 
 
-def _read_rows(
-    path: Path,
-    text_key: str | None,
-    label_key: str | None,
-    blank: bool,
-    logged: set[str],
-    table: TableOptions | None,
-) -> _Rows:
+def _read_rows(source: Source, label_key: str | None, blank: bool, logged: set[str]) -> _Rows:
+    path = Path(str(source.location))
     rows = _Rows([], [], path)
-    text = KeyChooser(text_key, TEXT_KEYS, "--text-key", logged)
+    text = source.key(logged)
     label = KeyChooser(label_key, LABEL_KEYS, "--label-key", logged)
-    for record in labelled_records(path, table):
+    for record in labelled_records(source):
         rows.texts.append(read_text(record, text, blank=blank))
         rows.labels.append(label_of(record, label))
     text.require(path)
@@ -184,17 +180,18 @@ def _read_rows(
     return rows
 
 
-def labelled_records(path: Path, table: TableOptions | None) -> Iterator[Record]:
+def labelled_records(source: Source) -> Iterator[Record]:
     """Yield the records of a file, or of a folder's pos/ and neg/."""
+    path = Path(str(source.location))
     if path.is_dir() and (path / "pos").is_dir() and (path / "neg").is_dir():
         _warn_of_left_out(path)
         for name in CLASS_FOLDERS:
             for file in sorted((path / name).glob("*.txt")):
-                for record in read_records(as_input(file, table), strict=True, whole=True):
+                for record in read_records(as_input(file, source.table), strict=True, whole=True):
                     record["label"] = name
                     yield record
         return
-    yield from read_records(as_input(path, table), strict=True)
+    yield from read_records(source.file, strict=True)
 
 
 def _warn_of_left_out(folder: Path) -> None:

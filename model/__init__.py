@@ -11,6 +11,7 @@ from .version import installed_version
 
 if TYPE_CHECKING:
     __version__: str
+    from .classifiers.classified_rows import classify
     from .classifiers.sentiment_classifier import SentimentClassifier
     from .errors import InputError
     from .files.weights import LoadedModel, load_model, save_model
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from .layers.config import ModelConfig
     from .layers.language_model import LanguageModel, build_model
     from .pages.heatmap import heatmap
+    from .reading.inputs import TableOptions
+    from .reading.sink import Sink
+    from .reading.source import Shard, Source
     from .state import State
     from .units.unit_traces import UnitTrace, UnitTraces, read_texts
 
@@ -31,10 +35,15 @@ __all__ = [
     "SamplingConfig",
     "SentimentClassifier",
     "SentimentFeaturizer",
+    "Shard",
+    "Sink",
+    "Source",
     "State",
+    "TableOptions",
     "UnitTrace",
     "UnitTraces",
     "build_model",
+    "classify",
     "continue_text",
     "heatmap",
     "load_model",
@@ -46,6 +55,11 @@ _MODULES = {
     "InputError": "errors",
     "SentimentClassifier": "classifiers.sentiment_classifier",
     "SentimentFeaturizer": "inference.featurizer",
+    "classify": "classifiers.classified_rows",
+    "Source": "reading.source",
+    "Shard": "reading.source",
+    "TableOptions": "reading.inputs",
+    "Sink": "reading.sink",
     "LanguageModel": "layers.language_model",
     "ModelConfig": "layers.config",
     "build_model": "layers.language_model",

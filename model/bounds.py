@@ -54,9 +54,11 @@ class Argument:
 
     help: str | None = None  # absent: the field's docstring
     name: str | None = None  # absent: the field's name
-    metavar: str | None = None
+    metavar: str | tuple[str, ...] | None = None
     separator: str | None = None  # between the values of a tuple, given as one word
     positional: bool = False
+    repeated: bool = False  # of a tuple: the option is given once for each value
+    group: str = ""  # the section of the help
     is_flat: bool = False  # of a dataclass: its options have no prefix
 
 

@@ -12,4 +12,4 @@ from model.commands import classify
 from model.commands.command_line import call
 
 if __name__ == "__main__":
-    command.run(lambda: call(classify.add_options, classify.run, __doc__))
+    command.run(lambda: call(classify.Options, classify.run, __doc__))

@@ -10,4 +10,4 @@ from model.commands import demo
 from model.commands.command_line import call
 
 if __name__ == "__main__":
-    command.run(lambda: call(demo.add_options, demo.run, __doc__))
+    command.run(lambda: call(demo.Options, demo.run, __doc__))

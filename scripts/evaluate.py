@@ -3,32 +3,30 @@
 python scripts/evaluate.py --model runs/tour --data data/reviews
 """
 
-from argparse import Namespace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 import command
 
 from model.commands import evaluate
-from model.commands.command_line import Parser, call, refuse_reading
-from model.commands.program import check_apart
+from model.commands.command_line import call
 from model.errors import InputError
+from model.files.storage import check_apart
 
 if TYPE_CHECKING:
     from model.files.weights import LoadedModel
     from model.text.split import Split
 
 
-def add_options(parser: Parser) -> None:
-    """Add the options of the installed command, and --split for a prepared corpus."""
-    evaluate.add_options(parser)
-    parser.add_argument(
-        "--split",
-        choices=("train", "valid", "test"),
-        help="the split to score, if --data is the folder of a prepared corpus (default: test)",
-    )
+@dataclass(frozen=True, kw_only=True)
+class Options(evaluate.Options):
+    """Score a model on text: bits per character (byte of text, whatever the tokenizer)."""
+
+    split: Literal["train", "valid", "test"] | None = None
+    """The split to score, if --data is the folder of a prepared corpus. Default: test."""
 
 
-def score(options: Namespace) -> None:
+def score(options: Options) -> None:
     """Score a file of texts, or a split of a prepared corpus."""
     from data_utils.corpus import corpus_files, corpus_split, open_corpus
     from data_utils.provenance import describe_origin
@@ -38,7 +36,7 @@ def score(options: Namespace) -> None:
         if options.split:
             raise InputError(f"--split: {path} is no folder of a prepared corpus; leave it out")
         return evaluate.run(options, describe_origin())
-    refuse_reading(options, "is for a file of texts, not for a corpus")
+    command.check_unset(options, ("text_key", "table"), "is for a file of texts, not for a corpus")
     check_apart(corpus_files(path), [options.output])
     corpus = open_corpus(path)
 
@@ -49,4 +47,4 @@ def score(options: Namespace) -> None:
 
 
 if __name__ == "__main__":
-    command.run(lambda: call(add_options, score, __doc__))
+    command.run(lambda: call(Options, score, __doc__))

@@ -11,4 +11,4 @@ from model.commands import featurize
 from model.commands.command_line import call
 
 if __name__ == "__main__":
-    command.run(lambda: call(featurize.add_options, featurize.run, __doc__))
+    command.run(lambda: call(featurize.Options, featurize.run, __doc__))

@@ -8,14 +8,14 @@ python scripts/finetune.py --model runs/tour --train train.csv --output runs/fro
 python scripts/classify.py --model runs/stars --text "I like it."
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import command
 
-from data_utils.options import Device, LabelKey, Model, TextKey
 from model.bounds import NonNegativeFloat
+from model.commands.options import Device, LabelKey, Model, Table, TextKey
 from model.errors import InputError
 from model.reading.inputs import TableOptions
 from transfer.finetuning.config import FinetuningConfig
@@ -29,7 +29,7 @@ METRICS += ("jaccard_samples", "jaccard_macro", "precision_macro", "recall_macro
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(FinetuningConfig, TableOptions):
+class Options(FinetuningConfig):
     """Fine-tune a model on labelled texts, with one or several labels each."""
 
     model: Model = "default"
@@ -45,6 +45,7 @@ class Options(FinetuningConfig, TableOptions):
     """Folder for model/ with the heads in it, results.json and the checkpoint; classify takes it
     as --model."""
     text_key: TextKey = None
+    table: Table = field(default_factory=TableOptions)
     label_key: LabelKey = None
     label_keys: tuple[str, ...] = ()
     """For texts with several labels: a key for each class, with values 0 and 1."""
@@ -99,13 +100,12 @@ def read_sets(options: Options) -> list["LabelledSet"]:
         raise InputError(
             "--label-keys (columns of 0 and 1) and --label-key are both given; give only one"
         )
-    table = TableOptions.from_options(options)
     paths = [path for path in (options.train, options.val, options.test) if path is not None]
     if options.label_keys:
-        sets = read_label_columns(paths, options.text_key, options.label_keys, table)
+        sets = read_label_columns(paths, options.text_key, options.label_keys, options.table)
     else:
         keys = (options.text_key, options.label_key)
-        sets = read_labelled_sets(paths, *keys, blank=False, table=table)
+        sets = read_labelled_sets(paths, *keys, blank=False, table=options.table)
     if options.val is None:
         sets[:1] = hold_out(sets[0], options.val_share, options.seed)
     else:

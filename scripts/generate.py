@@ -11,4 +11,4 @@ from model.commands import generate
 from model.commands.command_line import call
 
 if __name__ == "__main__":
-    command.run(lambda: call(generate.add_options, generate.run, __doc__))
+    command.run(lambda: call(generate.Options, generate.run, __doc__))

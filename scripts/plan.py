@@ -12,7 +12,8 @@ from pathlib import Path
 import command
 
 from data_utils.corpus import corpus_files
-from model.commands.program import check_apart, print_and_write
+from model.commands.program import print_and_write
+from model.files.storage import check_apart
 from scaling.planner import PlanOptions, lines, make_plan
 
 

@@ -6,7 +6,7 @@ python scripts/prepare_corpus.py --check data/reviews
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
@@ -14,17 +14,17 @@ from typing import Annotated, Any
 import command
 
 from data_utils.corpus import check_corpus
-from data_utils.options import TextKey
 from data_utils.preparation.preparation import Preparation, prepare_corpus
 from data_utils.preparation.vocabulary import VocabularyConfig
 from model.bounds import Argument, NonNegativeInt
+from model.commands.options import Table, TextKey
 from model.errors import InputError
 from model.kernels.cores import usable_cores
 from model.reading.inputs import TableOptions
 
 
 @dataclass(frozen=True)
-class Options(TableOptions):
+class Options:
     """Turn reviews into a corpus: shuffled, split, as bytes or subwords; or check one."""
 
     inputs: Annotated[tuple[str, ...], Argument(positional=True, metavar="INPUT")] = ()
@@ -37,6 +37,7 @@ class Options(TableOptions):
     check: Path | None = None
     """Do not prepare; check the files of this corpus folder against its description."""
     text_key: TextKey = None
+    table: Table = field(default_factory=TableOptions)
     split: str = "1000,1,1"
     """Proportions of train, valid and test."""
     seed: int = 0
@@ -70,7 +71,7 @@ def main() -> None:
     if options.check is not None:
         if options.inputs or options.output is not None:
             raise InputError("--check takes neither input files nor --output; leave them out")
-        others = [field.name for field in fields(options) if field.name != "check"]
+        others = [item.name for item in fields(options) if item.name != "check"]
         command.check_unset(options, others, "is for preparing a corpus, not for --check")
         check(options.check)
     elif options.output is None or not options.inputs:
@@ -83,7 +84,7 @@ def prepare(options: Options, output: Path) -> None:
     """Make the corpus and print the sizes of its splits."""
     preparation = Preparation(
         text_key=options.text_key,
-        table=TableOptions.from_options(options),
+        table=options.table,
         split=parse_split(options.split),
         seed=options.seed,
         profile=options.text_profile,

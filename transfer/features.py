@@ -1,4 +1,4 @@
-"""Features of labelled texts, computed once and kept; an interrupted computation continues."""
+"""Features of labelled texts, computed once and kept."""
 
 import logging
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ import numpy as np
 
 from model.errors import InputError
 from model.files.storage import one_at_a_time
-from model.inference.feature_files import REMEDY, Reading, compute, mapped
+from model.inference.feature_files import REMEDY, Reading, mapped, write_features
 from model.inference.features import FINAL_CELL, FeatureKind
 from model.layers.language_model import LanguageModel
 from model.reading.progress import ProgressBar
@@ -37,18 +37,14 @@ class FeatureCache:
         damaged.
         """
         reading = Reading(model, sequences, self.kind, BATCH_SIZE)
-        digest = reading.digest()
-        path = self.folder / f"{digest[:24]}.npy"
+        path = self.folder / f"{reading.digest()[:24]}.npy"
         if not path.is_file():
             self.folder.mkdir(parents=True, exist_ok=True)
             with one_at_a_time(path.with_suffix(".lock"), lambda: log.info(BUSY, path)):
                 if not path.is_file():
-                    self._compute(reading, path, digest, name)
+                    with ProgressBar(name, reading.tokens) as progress:
+                        write_features(path, reading.shape, [reading], progress.advance)
         return _finite(path, np.array(mapped(path, "r", reading.shape)))
-
-    def _compute(self, reading: Reading, path: Path, digest: str, name: str) -> None:
-        with ProgressBar(name, sum(map(len, reading.sequences))) as progress:
-            compute(reading, path, digest, progress.advance)
 
 
 def _finite(path: Path, features: np.ndarray) -> np.ndarray:

@@ -1,11 +1,11 @@
 """The options of a labelled task: a model, three files of texts, their keys."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from data_utils.options import Device, LabelKey, Model, TextKey
 from model.bounds import PositiveInt
+from model.commands.options import Device, LabelKey, Model, Table, TextKey
 from model.errors import InputError
 from model.reading.inputs import TableOptions
 
@@ -45,7 +45,7 @@ class StudyOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelledTask(TableOptions):
+class LabelledTask:
     """The texts to read, and the model that reads them."""
 
     model: Model = "default"
@@ -57,6 +57,7 @@ class LabelledTask(TableOptions):
     test: Path
     """Labelled texts to report on."""
     text_key: TextKey = None
+    table: Table = field(default_factory=TableOptions)
     label_key: LabelKey = None
     seed: int = 0
     """Seeds all random draws, the regressions and the untrained baseline."""
@@ -70,6 +71,5 @@ class LabelledTask(TableOptions):
         from model.files.weights import load_model
 
         paths = [self.train, self.val, self.test]
-        table = TableOptions.from_options(self)
-        sets = read_labelled_sets(paths, self.text_key, self.label_key, table=table)
+        sets = read_labelled_sets(paths, self.text_key, self.label_key, table=self.table)
         return load_model(self.model, compute_dtype=torch.float32, device=self.device), sets

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from configs import command
 from data_utils.corpus import open_corpus
-from data_utils.options import Model
 from data_utils.provenance import describe_origin
+from model.commands.options import Model
 from model.errors import InputError
 from model.files.storage import write_json
 from model.files.tokenizers import check_same_tokenizer

@@ -16,9 +16,9 @@ import torch
 
 from configs import command
 from data_utils.corpus import open_corpus
-from data_utils.options import Model
 from data_utils.provenance import describe_origin
 from experiments.models.overlap import RUN, Words, run_hashes
+from model.commands.options import Model
 from model.errors import InputError
 from model.files.storage import write_json
 from model.files.weights import LoadedModel, load_model

@@ -20,8 +20,7 @@ from data_utils.provenance import describe_origin
 from experiments.models.near_copies import reviews_of
 from experiments.models.overlap import HeldOut
 from model.bounds import Argument
-from model.commands.program import check_apart
-from model.files.storage import write_atomically, write_json
+from model.files.storage import check_apart, write_atomically, write_json
 from model.reading.records import read_records
 from model.reading.texts import ReadingReport, read_texts
 

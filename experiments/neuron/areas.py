@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from configs import command
-from data_utils.options import Model
 from data_utils.provenance import describe_origin
 from experiments.published_sets import SETS
 from experiments.results import read_result
+from model.commands.options import Model
 from model.files.storage import write_json
 from model.inference.featurizer import SentimentFeaturizer
 from transfer.neuron.ranking import area_difference

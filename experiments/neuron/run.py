@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from configs import command
-from data_utils.options import Model
 from experiments.published_sets import SETS
+from model.commands.options import Model
 from model.files.storage import write_json
 from model.files.weights import load_model
 from transfer.neuron.report import write_figures

@@ -12,12 +12,12 @@ import torch
 
 from configs import command
 from data_utils.labelled import LabelledSet
-from data_utils.options import Model
 from data_utils.provenance import describe_origin
 from experiments.models.overlap import HeldOut
 from experiments.published_sets import SETS
 from experiments.results import read_result
 from experiments.tables import accuracy, markdown, origins, percent
+from model.commands.options import Model
 from model.files.storage import write_json
 from model.files.weights import LoadedModel, load_model
 from transfer.experiment import describe_model

@@ -11,10 +11,10 @@ from typing import Any, Literal
 import torch
 
 from configs import command
-from data_utils.options import Model
 from data_utils.provenance import describe_origin
 from experiments.published_sets import SETS, PublishedTask, present
 from model.bounds import NonNegativeInt
+from model.commands.options import Model
 from model.files.storage import write_json
 from model.files.weights import LoadedModel, load_model
 from model.layers.config import Precision

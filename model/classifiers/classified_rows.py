@@ -1,60 +1,173 @@
-"""Adds the results of a classifier to rows, batch by batch."""
+"""From rows to the same rows with answers: `classify`, and batches for those who have rows."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import takewhile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..errors import InputError
+from ..files.storage import check_apart
+from ..reading.progress import ProgressBar
 from ..reading.records import Record
-from .answers import answers_of
-from .rows import InputRow, OwnNames
+from ..reading.sink import RowOutput, Sink
+from ..reading.source import Source
+from .answers import added_names, answers_of
+from .rows import InputRow, OwnNames, Rows
+from .summary import Summary
 
-if TYPE_CHECKING:  # reading rows needs no torch
+if TYPE_CHECKING:
     from .sentiment_classifier import EncodedTexts, SentimentClassifier
 
-IsAnswered = Callable[[Mapping[str, Any]], bool]  # whether a row with these values was answered
+
+def classify(
+    source: Source | Rows,
+    classifier: "SentimentClassifier",
+    sink: Sink | None = None,
+    *,
+    neutral: bool = False,
+    neuron: bool = False,
+    progress: ProgressBar | None = None,
+) -> "Classified":
+    """Return the rows of a source with the answers of a classifier added to each.
+
+    >>> rows = classify(Source("comments.csv"), classifier, Sink("labelled.csv"))
+    >>> for row in rows:
+    ...     print(row["label"], row["comment"])
+    >>> print("\\n".join(rows.summary.lines()))
+
+    sink: where the rows are written, too. If it is a file, an interrupted loop leaves its rows in
+    PATH.partial, and the same call yields these first, without classifying them again. neutral: as
+    for `answers_of`. neuron: whether a row also gets the value of the unit that the classifier
+    relies on most. progress: shows how far it is. Raises InputError for rows that cannot be read.
+    """
+    rows = source if isinstance(source, Rows) else Rows(source)
+    return Classified(rows, classifier, sink, neutral=neutral, neuron=neuron, progress=progress)
+
+
+class Classified:
+    """Rows with answers; to be iterated over once. summary: counts those that were yielded.
+
+    names: the names in the output of the rows' own keys. outcome: of the row yielded last.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        classifier: "SentimentClassifier",
+        sink: Sink | None,
+        *,
+        neutral: bool,
+        neuron: bool,
+        progress: ProgressBar | None,
+    ):
+        if neutral and not classifier.fitted.is_binary:
+            raise InputError("--neutral is for a classifier of two classes; leave it out")
+        self.names = OwnNames(added_names(classifier.fitted, neuron=neuron), rows.keys)
+        (by,) = self.names.of([rows.source.by]) if rows.source.by else (None,)
+        self.summary = Summary(classifier.fitted, by)
+        self.outcome = ""
+        if sink is not None and sink.path is not None:
+            check_apart(rows.source.paths, [Path(sink.path)])
+        self._rows, self._classifier, self._sink = rows, classifier, sink
+        self._neutral, self._neuron = neutral, neuron
+        self._progress = progress or ProgressBar("classify", shown=classifier.show_progress)
+
+    def __iter__(self) -> Iterator[Record]:
+        keys, added = self._rows.keys, self.names.added
+        columns = [*self.names.of(keys), *added] if keys else []
+        mark = self._rows.source.is_for_excel
+        with (
+            self._progress as progress,
+            nullcontext(RowOutput(None))
+            if self._sink is None
+            else self._sink.open(self._request(), columns, added, mark=mark) as output,
+        ):
+            for batch in self._answered(output, progress):
+                for row in batch:
+                    self.outcome = self.summary.add(row)
+                    yield row
+
+    def _answered(self, output: RowOutput, progress: ProgressBar) -> Iterator[list[Record]]:
+        """Yield the rows in batches, after they are written."""
+        tokens = rows = 0
+        for batch in self._rows.batches(output.sizes()):
+            self.summary.tagged = self._rows.tagged
+            own = [self.names.values(row.record) for row in batch]
+            encoded = self._classifier.encode([row.text for row in batch if row.text is not None])
+            tokens += encoded.size
+            if fraction := self._rows.fraction:  # of a file
+                progress.expect(tokens / fraction)
+            answers = output.take(own)
+            if answers is None:
+                with _advancing(self._classifier, progress):
+                    added = _answers(self._classifier, batch, encoded, self.names, self._neutral)
+                merged = list(map(_with_answer, own, added))
+                output.write(merged)
+            else:
+                progress.advance(encoded.size)
+                merged = list(map(_with_answer, own, answers))
+            rows += len(batch)
+            progress.note(f"{rows / max(progress.seconds, 1e-3):.1f} rows/s")
+            yield merged
+
+    def _request(self) -> dict[str, Any]:
+        """Return all that the answers depend on, except the rows."""
+        from ..version import installed_version
+        from .fitted import fitted_digest
+
+        classifier, source = self._classifier, self._rows.source
+        return {
+            "version": installed_version(),
+            "text_key": source.text_key or self._rows.key.key,
+            "model": fitted_digest(classifier.loaded, classifier.fitted),
+            "threshold": classifier.threshold,
+            "unsure": classifier.unsure,
+            "precision": classifier.precision,
+            "neuron": self._neuron,
+            "neutral": self._neutral,
+            "shard": str(source.shard),
+        }
 
 
 def classify_batches(
-    classifier: "SentimentClassifier",
-    batches: Iterable[list[InputRow]],
-    names: OwnNames,
-    is_answered: IsAnswered | None = None,
-    on_size: Callable[[int], object] = lambda tokens: None,
-    *,
-    neutral: bool = False,
+    classifier: "SentimentClassifier", batches: Iterable[list[InputRow]], names: OwnNames
 ) -> Iterator[list[Record]]:
     """Yield every batch with the results, `names.added`, added to each row; None without a text.
 
-    names: the output names of the rows' own values. is_answered: called with a row's own values by
-    name; the first rows for which it is true are left out. on_size: called with the number of
-    tokens in a batch before it is classified. neutral: as for `answers_of`.
+    names: the output names of the rows' own values.
     """
     for batch in batches:
         own = [names.values(row.record) for row in batch]
         encoded = classifier.encode([row.text for row in batch if row.text is not None])
-        on_size(encoded.size)
-        answered = 0 if is_answered is None else sum(1 for _ in takewhile(is_answered, own))
-        if answered < len(batch):
-            rows = _with_answers(classifier, batch, own, encoded, names, neutral)
-            yield rows[answered:]  # classified with the whole batch: the same digits
-        elif classifier.advance is not None:
-            classifier.advance(encoded.size)
+        yield list(map(_with_answer, own, _answers(classifier, batch, encoded, names)))
 
 
-def _with_answers(
+@contextmanager
+def _advancing(classifier: "SentimentClassifier", progress: ProgressBar) -> Iterator[None]:
+    """Let a classifier count the tokens that it has processed; afterwards as its owner wants."""
+    before, classifier.advance = classifier.advance, progress.advance
+    try:
+        yield
+    finally:
+        classifier.advance = before
+
+
+def _answers(
     classifier: "SentimentClassifier",
     batch: list[InputRow],
-    own: list[dict[str, Any]],
     encoded: "EncodedTexts",
     names: OwnNames,
-    neutral: bool,
-) -> list[Record]:
+    neutral: bool = False,
+) -> list[dict[str, Any]]:
+    """Return the results for the rows of a batch, by name; None without a text."""
     predictions = classifier.predict_all(encoded)
     answers = answers_of(classifier.fitted, predictions, names.added, neutral=neutral)
     nothing = dict.fromkeys(names.added)
-    rows = []
-    for row, values in zip(batch, own, strict=True):
-        merged = Record({**values, **(nothing if row.text is None else next(answers))})
-        merged.place = row.record.place
-        rows.append(merged)
-    return rows
+    return [nothing if row.text is None else next(answers) for row in batch]
+
+
+def _with_answer(values: Record, answer: dict[str, Any]) -> Record:
+    """Return the values of a row followed by its results."""
+    row = Record({**values, **answer})
+    row.place = values.place
+    return row

@@ -1,6 +1,7 @@
 """Finds the head of a model on disk and loads it, if it belongs to the model."""
 
 import hashlib
+import json
 from pathlib import Path
 
 import torch
@@ -8,7 +9,7 @@ import torch
 from ..errors import InputError
 from ..files.weights import LoadedModel, model_digest
 from .head import Head
-from .head_files import CONFIG_FILE, FOLDER, TRANSFER_FOLDER, load_head, read_description
+from .head_files import CONFIG_FILE, FOLDER, TRANSFER_FOLDER, load_head, parts_of, read_description
 
 # Fitting needs labelled texts and the repository; an installed package has only its command.
 HOW_TO_FIT = (
@@ -44,13 +45,13 @@ def shown_classifier(loaded: LoadedModel, path: str | Path | None = None) -> Pat
     return folder
 
 
-def fitted_digest(loaded: LoadedModel, path: str | Path | None = None) -> str:
-    """Return a digest of a model's weights and its classifier's; path: see `find_classifier`."""
+def fitted_digest(loaded: LoadedModel, head: Head) -> str:
+    """Return a digest of a model's weights and its head."""
+    arrays, description = parts_of(head)
     digest = hashlib.sha256(model_digest(loaded.model).encode())
-    folder = find_classifier(loaded, path)
-    for file in sorted(folder.iterdir() if folder else ()):
-        if file.is_file():
-            digest.update(file.name.encode() + file.read_bytes())
+    digest.update(json.dumps(description, sort_keys=True, default=str).encode())
+    for name, array in sorted(arrays.items()):
+        digest.update(name.encode() + array.tobytes())
     return digest.hexdigest()
 
 

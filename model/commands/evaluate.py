@@ -5,19 +5,22 @@ mlstm-sentiment evaluate --model amazon_1024 --data reviews.csv --reset review -
 """
 
 import logging
-from argparse import Namespace
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from ..bounds import Argument
 from ..errors import InputError
-from ..reading.inputs import TableOptions, as_input
+from ..files.storage import check_apart
+from ..reading.inputs import TableOptions
 from ..reading.progress import ProgressBar
-from ..reading.texts import ReadingReport, read_texts
+from ..reading.source import Source
+from ..reading.texts import ReadingReport
 from ..version import installed_version
-from .command_line import KINDS_HELP, Parser, add_json_output, add_model, add_precision, add_reading
-from .program import check_apart, prepare_output, report
+from .options import KINDS_HELP, TEXT, Device, JsonOutput, Model, Precision, Table, TextKey
+from .program import prepare_output, report
 
 if TYPE_CHECKING:
     from ..files.weights import LoadedModel
@@ -26,35 +29,27 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def add_options(parser: Parser) -> None:
-    """Add the options of the command."""
-    add_model(parser)
-    parser.add_argument("--data", type=Path, required=True, help=f"texts: {KINDS_HELP}")
-    add_reading(parser)
-    add_protocol(parser)
-    add_precision(parser)
-    add_json_output(parser)
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Score a model on text: bits per character (byte of text, whatever the tokenizer)."""
+
+    data: Annotated[Path, Argument(group=TEXT, help=f"A file of texts: {KINDS_HELP}.")]
+    text_key: TextKey = None
+    table: Table = field(default_factory=TableOptions)
+    model: Model = "default"
+    device: Device = "auto"
+    precision: Precision = "fp32"
+    reset: Literal["strip", "review"] = "strip"
+    """strip: texts in file order, the state carried over from one to the next; review: each text
+    from the zero state."""
+    lanes: int | None = None
+    """Streams into which the text is cut, processed in parallel, each from the zero state; 1
+    processes the whole text in file order. Default: up to 64; short streams first process the end
+    of the preceding text, unscored."""
+    output: JsonOutput = None
 
 
-def add_protocol(parser: Parser) -> None:
-    """Add the options of the scoring."""
-    parser.add_argument(
-        "--reset",
-        choices=("strip", "review"),
-        default="strip",
-        help="strip: texts in file order, the state carried over from one to the next; review: "
-        "each text from the zero state",
-    )
-    parser.add_argument(
-        "--lanes",
-        type=int,
-        help="streams into which the text is cut, processed in parallel, each from the zero state; "
-        "1 processes the whole text in file order (default: up to 64; short streams first process "
-        "the end of the preceding text, unscored)",
-    )
-
-
-def run(options: Namespace, origin: Mapping[str, Any] | None = None) -> None:
+def run(options: Options, origin: Mapping[str, Any] | None = None) -> None:
     """Score a file of texts; origin: what made the result, None: the version of this package."""
     if options.data.is_dir():
         raise InputError(
@@ -62,17 +57,17 @@ def run(options: Namespace, origin: Mapping[str, Any] | None = None) -> None:
             "repository scores a prepared corpus"
         )
     check_apart([options.data], [options.output])
-    texts = texts_of(options.data, options.text_key, TableOptions.from_options(options))
+    texts = texts_of(Source(options.data, options.text_key, options.table))
     score(options, lambda loaded: encode(texts, loaded), origin or {"version": installed_version()})
 
 
-def texts_of(path: Path, text_key: str | None, table: TableOptions) -> list[str]:
+def texts_of(source: Source) -> list[str]:
     """Return the texts of a file; InputError if there are none."""
     report = ReadingReport()
-    texts = list(read_texts([as_input(path, table)], text_key, report, strict=False))
+    texts = list(source.reviews(report))
     log.info(report.summary())
     if not texts:
-        raise InputError(f"{path}: no reviews to score")
+        raise InputError(f"{source.name}: no reviews to score")
     return texts
 
 
@@ -84,7 +79,7 @@ def encode(texts: list[str], loaded: "LoadedModel") -> "Split":
 
 
 def score(
-    options: Namespace, split_for: Callable[["LoadedModel"], "Split"], origin: Mapping[str, Any]
+    options: Options, split_for: Callable[["LoadedModel"], "Split"], origin: Mapping[str, Any]
 ) -> None:
     """Load the model, score it on the split that is made for it, and report."""
     prepare_output(options.output)

@@ -6,12 +6,13 @@ mlstm-sentiment generate --prompt "I thought this" --temperature 0.4 --sentiment
 mlstm-sentiment generate --neuron 7 --value 2 --samples 3 --seed 1 --stop
 """
 
-from argparse import BooleanOptionalAction, Namespace
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
+from ..bounds import Argument
 from ..errors import InputError
-from .command_line import Parser, add_classifier, add_model
+from .options import ClassifierFolder, Device, Model
 
 if TYPE_CHECKING:
     from ..files.weights import LoadedModel
@@ -19,88 +20,48 @@ if TYPE_CHECKING:
 
 
 LAST = -1  # the last layer, as PyTorch counts
+DRAWING, CLAMP = Argument(group="drawing"), Argument(group="clamp")
 
 
-def add_options(parser: Parser) -> None:
-    """Add the options of the command."""
-    add_model(parser)
-    add_classifier(parser)
-    add_text_options(parser)
-    add_drawing(parser)
-    parser.add_argument(
-        "--neuron",
-        type=int,
-        help="the unit to clamp (default: the one that the model's classifier relies on most)",
-    )
-    parser.add_argument(
-        "--sentiment",
-        type=float,
-        help="value to clamp the cell state of the sentiment unit to, above 0 positive and below "
-        "negative, whatever its sign in the model",
-    )
-    parser.add_argument(
-        "--value",
-        type=float,
-        help="value to clamp the unit's cell state to, before every token read or written",
-    )
-    parser.add_argument(
-        "--hidden-value",
-        type=float,
-        help="value to clamp the unit's hidden state to, alone or together with --value",
-    )
-    parser.add_argument(
-        "--layer", type=int, default=LAST, help="the layer of the unit, from 0; -1 is the last"
-    )
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Let a model continue a prompt; a unit may be clamped to a value, to shift the sentiment."""
+
+    prompt: str = ""
+    """What the text begins with, cleaned as the model's texts were. One that begins with a dash:
+    --prompt=-meh. Without it, the model begins the text itself."""
+    length: int = 400
+    """Largest number of bytes to write."""
+    samples: int = 1
+    """Number of texts to write; the first is shown while it is written."""
+    stop: bool = False
+    """End where the model would begin another review."""
+    model: Model = "default"
+    classifier: ClassifierFolder = None
+    device: Device = "auto"
+    temperature: Annotated[float, DRAWING] = 1.0
+    """Below 1 the model prefers likely tokens, above 1 unlikely ones more; 0 always takes the
+    likeliest."""
+    top_k: Annotated[int, DRAWING] = 0
+    """Sample only from this many of the likeliest tokens; 0: from all."""
+    top_p: Annotated[float, DRAWING] = 1.0
+    """Sample only from the likeliest tokens, as few as together have this probability."""
+    seed: Annotated[int, DRAWING] = 0
+    """The same seed gives the same text."""
+    neuron: Annotated[int | None, CLAMP] = None
+    """The unit to clamp. Default: the one that the model's classifier relies on most."""
+    sentiment: Annotated[float | None, CLAMP] = None
+    """Value to clamp the cell state of the sentiment unit to, above 0 positive and below negative,
+    whatever its sign in the model."""
+    value: Annotated[float | None, CLAMP] = None
+    """Value to clamp the unit's cell state to, before every token read or written."""
+    hidden_value: Annotated[float | None, CLAMP] = None
+    """Value to clamp the unit's hidden state to, alone or together with --value."""
+    layer: Annotated[int, CLAMP] = LAST
+    """The layer of the unit, from 0; -1 is the last."""
 
 
-def add_text_options(parser: Parser) -> None:
-    """Add the options of the text: its beginning, its length, how many samples."""
-    parser.add_argument(
-        "--prompt",
-        default="",
-        help="what the text begins with, cleaned as the model's texts were; write one that begins "
-        "with a dash as --prompt=-meh (default: the model begins the text itself)",
-    )
-    parser.add_argument("--length", type=int, default=400, help="largest number of bytes to write")
-    parser.add_argument(
-        "--samples",
-        type=int,
-        default=1,
-        help="number of texts to write; the first is shown while it is written",
-    )
-    parser.add_argument(
-        "--stop",
-        action=BooleanOptionalAction,
-        default=False,
-        help="end where the model would begin another review",
-    )
-
-
-def add_drawing(parser: Parser) -> None:
-    """Add the options for drawing the next token."""
-    parser.add_argument(
-        "--temperature",
-        type=float,
-        default=1.0,
-        help="below 1 the model prefers likely tokens, above 1 unlikely ones more; 0 always takes "
-        "the likeliest",
-    )
-    parser.add_argument(
-        "--top-k",
-        type=int,
-        default=0,
-        help="sample only from this many of the likeliest tokens; 0: from all",
-    )
-    parser.add_argument(
-        "--top-p",
-        type=float,
-        default=1.0,
-        help="sample only from the likeliest tokens, as few as together have this probability",
-    )
-    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same text")
-
-
-def run(options: Namespace) -> None:
+def run(options: Options) -> None:
     """Write the texts."""
     import torch
 
@@ -145,7 +106,7 @@ def show(prompt: str, pieces: Iterator[tuple[int, str]], samples: int) -> None:
         print(label.format(number) + text)
 
 
-def clamp_of(options: Namespace, loaded: "LoadedModel") -> "Clamp | None":
+def clamp_of(options: Options, loaded: "LoadedModel") -> "Clamp | None":
     """Return the clamp that the options define, or None."""
     from ..classifiers.fitted import own_classifier
     from ..inference.sampling import Clamp

@@ -1,11 +1,5 @@
 """Colour texts by what a unit holds after every character: in the terminal or on a page.
 
-Units are shown so that high is positive, whatever their sign in the model, where that is known: of
-the sentiment unit, and of units that separate the two classes alone. JSON has the model's own
-values; its poles say what low and high values of the first unit mean, and its polarities are -1 for
-units whose low values mean positive, 0 where that is not known. Below each text is the answer of
-the model's classifier, which uses all units and, in some models, the words.
-
 mlstm-sentiment heatmap --text "I loved it at first, then it broke. Terrible."
 mlstm-sentiment heatmap --input texts.csv --top 5 --output heatmap.html
 mlstm-sentiment heatmap --neuron 7 --neuron 3 --text "I loved it." \\
@@ -15,88 +9,94 @@ mlstm-sentiment heatmap --neuron 7 --neuron 3 --text "I loved it." \\
 import logging
 import os
 import sys
-from argparse import BooleanOptionalAction, Namespace
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
+from ..bounds import Argument
 from ..errors import InputError
+from ..files.storage import check_apart
 from ..pages.outputs import check_outputs
 from ..reading.inputs import TableOptions
-from ..reading.texts import read_plain_texts
-from .command_line import Parser, add_classifier, add_input, add_model, add_reading, refuse_reading
-from .program import check_apart, prepare_output
+from ..reading.source import Source
+from .options import (
+    KINDS_HELP,
+    TEXT,
+    ClassifierFolder,
+    Device,
+    Model,
+    Table,
+    TextKey,
+    Texts,
+)
+from .parser import check_unset
+from .program import prepare_output
 
 if TYPE_CHECKING:
     from ..text.profiles import TextProfile
     from ..units.unit_traces import UnitTraces
 
-
-def add_options(parser: Parser) -> None:
-    """Add the options of the command."""
-    add_model(parser)
-    add_classifier(parser)
-    parser.add_argument(
-        "--text",
-        action="append",
-        default=[],
-        help="a text; may be given several times; write one that begins with a dash as --text=-meh",
-    )
-    add_input(parser, more="; rows whose text is missing, or empty once cleaned, are left out")
-    add_reading(parser)
-    parser.add_argument(
-        "--neuron",
-        type=int,
-        action="append",
-        default=[],
-        help="a unit; may be repeated (default: the sentiment unit, the one that the model's "
-        "classifier relies on most)",
-    )
-    parser.add_argument(
-        "--top",
-        type=int,
-        default=0,
-        help="also show this many more units: the sentiment unit first, then the best single-unit "
-        "classifiers; without a classifier, the units that vary most",
-    )
-    parser.add_argument(
-        "--state", choices=("cell", "hidden"), default="cell", help="which half of the unit's state"
-    )
-    parser.add_argument(
-        "--layer", type=int, default=-1, help="the layer of the unit, from 0; -1 is the last"
-    )
-    parser.add_argument(
-        "--output",
-        type=Path,
-        action="append",
-        default=[],
-        help="file to write, .html or .json; may be repeated (default: colours in the "
-        "terminal; without a terminal, or with NO_COLOR set, the value after each word)",
-    )
-    parser.add_argument(
-        "--palette",
-        choices=("green-red", "blue-orange"),
-        default="green-red",
-        help="colours of high and low; the second for people who cannot tell green from red",
-    )
-    parser.add_argument(
-        "--ansi",
-        action=BooleanOptionalAction,
-        help="always write colours to standard output, also with --output; --no-ansi: never",
-    )
+Palette = Literal["green-red", "blue-orange"]
+UNIT, OUTPUT = Argument(group="unit"), Argument(group="output")
 
 
-def run(options: Namespace) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Colour texts by what a unit holds after every character: in the terminal or on a page.
+
+    Units are shown so that high is positive, whatever their sign in the model, where that is known:
+    of the sentiment unit, and of units that separate the two classes alone. JSON has the model's
+    own values; its poles say what low and high values of the first unit mean, and its polarities
+    are -1 for units whose low values mean positive, 0 where that is not known. Below each text is
+    the answer of the model's classifier, which uses all units and, in some models, the words.
+    """
+
+    text: Texts = ()
+    input: Annotated[
+        str | None,
+        Argument(
+            group=TEXT,
+            help=f"A file of texts: {KINDS_HELP}. Rows whose text is missing, or empty once "
+            "cleaned, are left out.",
+        ),
+    ] = None
+    text_key: TextKey = None
+    table: Table = field(default_factory=TableOptions)
+    model: Model = "default"
+    classifier: ClassifierFolder = None
+    device: Device = "auto"
+    neuron: Annotated[tuple[int, ...], Argument(group="unit", repeated=True)] = ()
+    """A unit; may be repeated. Default: the sentiment unit, the one that the model's classifier
+    relies on most."""
+    top: Annotated[int, UNIT] = 0
+    """Also show N more units: the sentiment unit first, then the best single-unit classifiers;
+    without a classifier, the units that vary most."""
+    state: Annotated[Literal["cell", "hidden"], UNIT] = "cell"
+    """Which half of the unit's state."""
+    layer: Annotated[int, UNIT] = -1
+    """The layer of the unit, from 0; -1 is the last."""
+    output: Annotated[tuple[Path, ...], Argument(group="output", repeated=True)] = ()
+    """File to write, .html or .json; may be repeated. Default: colours in the terminal;
+    without a terminal, or with NO_COLOR set, the value after each word."""
+    palette: Annotated[Palette, OUTPUT] = "green-red"
+    """Colours of high and low; the second for people who cannot tell green from red."""
+    ansi: Annotated[bool | None, OUTPUT] = None
+    """Always write colours to standard output, also with --output; --no-ansi: never."""
+
+
+def run(options: Options) -> None:
     """Read the texts and show the units' values."""
     if not options.text and options.input is None:
         raise InputError("give a --text or an --input")
     rows: list[str] = []
     if options.input is None:
-        refuse_reading(options, "is for the rows of an --input")
+        check_unset(options, ("text_key", "table"), "is for the rows of an --input")
     else:
-        rows = read_plain_texts(options.input, options.text_key, TableOptions.from_options(options))
+        source = Source(options.input, options.text_key, options.table)
+        rows = list(source.read_texts())
+        check_apart(source.paths, options.output)
 
-    check_apart([Path(options.input or "-")], options.output)
     check_outputs(options.output, [*options.text, *filter(str.strip, rows)])
     prepare_output(*options.output)
 
@@ -115,22 +115,24 @@ def run(options: Namespace) -> None:
         layer=options.layer,
         classifier=options.classifier,
     )
-    show(traces, options)
+    show(traces, options.output, options.palette, ansi=options.ansi)
 
 
-def show(traces: "UnitTraces", options: Namespace) -> None:
+def show(
+    traces: "UnitTraces", outputs: Sequence[Path], palette: Palette, *, ansi: bool | None
+) -> None:
     """Write the requested files; print the texts if there are none, or if asked to."""
     from ..pages.heatmap import as_ansi, as_plain, write
 
     texts = "1 text" if len(traces.traces) == 1 else f"{len(traces.traces):,} texts"
     units = "unit" if len(traces.units) == 1 else "units"
-    for path in options.output:
-        write(traces, path, options.palette)
-    for path in options.output:  # after all are written: the reader of stdout may leave
+    for path in outputs:
+        write(traces, path, palette)
+    for path in outputs:  # after all are written: the reader of stdout may leave
         print(f"{path}: {texts}, {units} {', '.join(map(str, traces.units))}")
-    if options.ansi or not options.output:
-        coloured = in_colours(options.ansi)
-        print(as_ansi(traces, options.palette) if coloured else as_plain(traces), end="")
+    if ansi or not outputs:
+        coloured = in_colours(ansi)
+        print(as_ansi(traces, palette) if coloured else as_plain(traces), end="")
 
 
 def in_colours(asked: bool | None) -> bool:

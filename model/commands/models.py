@@ -4,19 +4,21 @@ mlstm-sentiment models
 mlstm-sentiment models --output models.json
 """
 
-from argparse import Namespace
+from dataclasses import dataclass
 
 from ..files.shipped import describe_shipped, shipped_models
-from .command_line import Parser, add_json_output
+from .options import JsonOutput
 from .program import prepare_output, print_and_write
 
 
-def add_options(parser: Parser) -> None:
-    """Add the options of the command."""
-    add_json_output(parser)
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """List the models that are installed."""
+
+    output: JsonOutput = None
 
 
-def run(options: Namespace) -> None:
+def run(options: Options) -> None:
     """Print a table and, if asked, write the full descriptions."""
     prepare_output(options.output)
     models = [describe_shipped(name) for name in shipped_models()]

@@ -1,17 +1,102 @@
-"""The argument parser of all our commands: argparse, with each error on one line."""
+"""The command line of all our commands: a dataclass of options, filled by argparse.
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    \"\"\"What --help says first.\"\"\"
+
+    output: Path
+    \"\"\"What --help says about --output.\"\"\"
+
+options = parse(Options, __doc__)
+"""
 
 import argparse
+import ast
 import os
 import shlex
 import sys
-from collections.abc import Sequence
-from itertools import takewhile
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from inspect import cleandoc, getsource
+from itertools import pairwise, takewhile
+from pathlib import Path
+from textwrap import dedent, indent
+from types import UnionType
+from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from ..bounds import SAVED, Argument, check_bounds
 from ..errors import InputError, suggestion, utf8_argument
 
+Options = TypeVar("Options")
+METAVARS: dict[Any, str] = {
+    int: "INT",
+    float: "NUMBER",
+    str: "TEXT",
+    Path: "PATH",
+    bool: "{True,False}",
+}
+KINDS = {int: "a whole number", float: "a number", bool: "True or False"}
+HELP = {"-h", "--help"}
 # Others may be paths.
 TEXT_OPTIONS = {"text", "prompt", "title", "text_key", "label_key", "sheet", "by"}
+
+
+def parse(
+    options: type[Options],
+    doc: str | None = None,
+    *,
+    arguments: Sequence[str] | None = None,
+    default: Options | None = None,
+    program: str | None = None,
+) -> Options:
+    """Parse a command line into a dataclass; names of options may use `-` or `_`.
+
+    doc: a command's docstring; the examples after its first paragraph end its --help. default: with
+    it, every option takes a value, also True, False and None; without it, booleans are flags and no
+    option takes None. Raises InputError for a word that is no option, and for a value of another
+    type or out of the bounds of its type.
+    """
+    arguments = sys.argv[1:] if arguments is None else arguments
+    _, _, examples = cleandoc(doc or "").partition("\n\n")
+    # Help texts are read from source files, so only where they are shown.
+    places = list(_places(options, default, with_help=not HELP.isdisjoint(arguments)))
+    words = "".join(f" {place.word}" for place in places if place.argument.positional)
+    parser = Parser(
+        prog=program,
+        usage=f"{program or '%(prog)s'} [-h]{words} [OPTIONS]",
+        description=cleandoc(options.__doc__ or ""),
+        epilog=f"examples:\n{indent(examples, '  ')}" if examples else None,
+    )
+    for place in places:
+        place.add_to(parser, takes_none=default is not None)
+    parsed = _built(options, default, vars(parser.parse_args(arguments)))
+    check_bounds(parsed, "--")
+    return parsed
+
+
+def parse_one_of(kinds: Mapping[str, type], doc: str | None = None) -> Any:
+    """Parse a command line whose first word says which dataclass the others fill."""
+    _, _, examples = cleandoc(doc or "").partition("\n\n")
+    parser = Parser(
+        description=cleandoc(doc or "").partition("\n\n")[0],
+        epilog=f"examples:\n{indent(examples, '  ')}",
+    )
+    parser.add_argument("kind", choices=list(kinds), help="each has its own --help")
+    kind = parser.parse_args(sys.argv[1:2]).kind
+    return parse(kinds[kind], arguments=sys.argv[2:], program=f"{parser.prog} {kind}")
+
+
+def check_unset(options: Any, names: Iterable[str], why: str) -> None:
+    """Raise InputError, with `why`, for the first of these options that is not at its default."""
+    for item in fields(options):
+        if item.name not in names:
+            continue
+        value = getattr(options, item.name)
+        if is_dataclass(value):
+            check_unset(value, [each.name for each in fields(value)], why)
+        elif value != _default_of(item, None):
+            raise InputError(f"--{item.name.replace('_', '-')} {why}; leave it out")
 
 
 class Parser(argparse.ArgumentParser):
@@ -31,7 +116,7 @@ class Parser(argparse.ArgumentParser):
     def section(self, name: str, about: str) -> Any:
         """Return the section of the help with this name; the options without one are first."""
         if name and name not in self._sections:
-            self._sections[name] = self.add_argument_group(f"{name} options", about)
+            self._sections[name] = self.add_argument_group(f"{name} options", about or None)
         return self._sections.get(name, self)
 
     def parse_args(self, words: Any = None, namespace: Any = None) -> Any:
@@ -40,12 +125,14 @@ class Parser(argparse.ArgumentParser):
         options, unknown = self.parse_known_args(list(words), namespace)
         if unknown:
             self.error(f"unknown: {unknown[0]}{self._hint(unknown)}")
-        for dest in TEXT_OPTIONS & vars(options).keys():
-            value, name = getattr(options, dest), f"--{dest.replace('_', '-')}"
-            if isinstance(value, list):
-                setattr(options, dest, [utf8_argument(word, name) for word in value])
-            elif value is not None:
-                setattr(options, dest, utf8_argument(value, name))
+        for dest, value in vars(options).items():
+            name = dest.rpartition(".")[2]
+            if name not in TEXT_OPTIONS or value is None:
+                continue
+            option = f"--{name.replace('_', '-')}"
+            is_list = isinstance(value, list)
+            checked = [utf8_argument(word, option) for word in (value if is_list else [value])]
+            setattr(options, dest, checked if is_list else checked[0])
         return options
 
     def _hint(self, unknown: Sequence[str]) -> str:
@@ -80,3 +167,225 @@ def _with_dashes(word: str) -> str:
     name, sign, value = word.partition("=")
     is_option = name.startswith("--") and len(name.split()) == 1
     return name.replace("_", "-") + sign + value if is_option else word
+
+
+@dataclass(frozen=True)
+class _Place:
+    """One option: a field of a dataclass, or of a dataclass nested in it."""
+
+    path: str  # of the field: "run.optim.lr"
+    name: str  # of the option: "optim.lr"
+    section: str  # of the help: "optim"
+    about: str  # what the section is
+    hint: Any  # the field's type, with its annotations
+    default: Any
+    help: str
+
+    @property
+    def argument(self) -> Argument:
+        """What the field's annotation says of the option."""
+        return _argument(self.hint)
+
+    @property
+    def word(self) -> str:
+        """What stands for a positional argument in the help."""
+        return str(self.argument.metavar or self.name.upper())
+
+    def add_to(self, parser: Parser, *, takes_none: bool) -> None:
+        """Add the option to a parser, in the section of its help."""
+        argument, required = self.argument, self.default is MISSING
+        kind, is_optional = _without_none(_bare(self.hint))
+        is_flag = kind is bool and not takes_none
+        details: dict[str, Any] = {"help": (argument.help or self.help).replace("%", "%%")}
+        if not required:
+            details["default"] = self.default
+        if is_flag:
+            has_both = self.default or is_optional
+            details["action"] = argparse.BooleanOptionalAction if has_both else "store_true"
+        elif argument.repeated:
+            details |= _reading(_bare(get_args(kind)[0]), is_optional=False)
+            details |= {"action": "append", "default": []}
+        else:
+            details |= _reading(kind, is_optional=is_optional and takes_none)
+        if argument.metavar:
+            details["metavar"] = argument.metavar
+        if argument.separator:
+            details |= _separated(kind, argument.separator)
+        if argument.positional:
+            if not required and "nargs" not in details:
+                details["nargs"] = "?"
+            if required and details.get("nargs") == "*":
+                details["nargs"] = "+"
+            parser.add_argument(self.path, **details | {"metavar": self.word})
+            return
+        if required:
+            details["required"] = True
+        name = (argument.name or self.name).replace("_", "-")
+        parser.names.add(f"--{name}")
+        section = parser.section(self.section, self.about)
+        section.add_argument(f"--{name}", dest=self.path, **details)
+        if details.get("action") == "store_true":  # its opposite is accepted, too
+            hidden = {"action": "store_false", "help": argparse.SUPPRESS, "default": self.default}
+            section.add_argument(f"--no-{name}", dest=self.path, **hidden)
+
+
+def _places(
+    options: Any,
+    default: Any,
+    path: str = "",
+    prefix: str = "",
+    about: str = "",
+    group: str = "",
+    *,
+    with_help: bool,
+) -> Iterator[_Place]:
+    """Yield the options of a dataclass in order; in a nested dataclass they are `section.name`."""
+    hints = get_type_hints(options, include_extras=True)
+    help_of = _help_of(options) if with_help else {}
+    for item in fields(options):
+        hint, value = hints[item.name], _default_of(item, default)
+        if SAVED in getattr(hint, "__metadata__", ()):
+            continue
+        argument = _argument(hint)
+        if is_dataclass(section := _bare(hint)) and not hasattr(section, "parse"):
+            name = "" if argument.is_flat else f"{prefix}{item.name}."
+            text = cleandoc(section.__doc__ or "").partition("\n\nRaises")[0]
+            place = (f"{path}{item.name}.", name, text, argument.group)
+            yield from _places(section, value, *place, with_help=with_help)
+            continue
+        help_text = help_of.get(item.name, "")
+        if value not in (None, ()):
+            help_text = help_text.replace("Default: ", "If the config leaves it out: ")
+        yield _Place(
+            f"{path}{item.name}",
+            f"{prefix}{item.name}",
+            prefix.removesuffix(".") or argument.group or group,
+            about if prefix else "",
+            hint,
+            value,
+            help_text,
+        )
+
+
+def _built(options: type[Options], default: Any, parsed: Mapping[str, Any], path: str = "") -> Any:
+    """Return the dataclass of the values that the parser has read."""
+    hints, values = get_type_hints(options, include_extras=True), {}
+    for item in fields(options):  # type: ignore[arg-type]
+        hint, value = hints[item.name], _default_of(item, default)
+        if f"{path}{item.name}" in parsed:
+            value = parsed[f"{path}{item.name}"]
+            value = tuple(value) if isinstance(value, list) else value
+        elif is_dataclass(section := _bare(hint)):
+            value = _built(section, value, parsed, f"{path}{item.name}.")  # type: ignore[arg-type]
+            if _argument(hint).is_flat:
+                check_bounds(value, "--")
+        values[item.name] = value
+    return options(**values)
+
+
+def _help_of(options: type) -> dict[str, str]:
+    """Return the docstrings of a dataclass's fields, each on one line."""
+    texts = {}
+    for owner in filter(is_dataclass, reversed(options.__mro__)):
+        body: list[ast.stmt] = []
+        with suppress(OSError):  # of a class without a source file
+            body = ast.parse(dedent(getsource(owner))).body[0].body  # type: ignore[attr-defined]
+        for item, doc in pairwise(body):
+            is_doc = isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant)
+            if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name) and is_doc:
+                texts[item.target.id] = " ".join(str(doc.value.value).split())  # type: ignore[attr-defined]
+    return texts
+
+
+def _default_of(item: Field[Any], instance: object) -> Any:
+    """Return a field's value in the default instance, or else the field's own default."""
+    if hasattr(instance, item.name):
+        return getattr(instance, item.name)
+    return item.default if item.default_factory is MISSING else item.default_factory()
+
+
+def _argument(hint: Any) -> Argument:
+    """Return what a type's annotations say of the option."""
+    notes = getattr(hint, "__metadata__", ())
+    return next((note for note in reversed(notes) if isinstance(note, Argument)), Argument())
+
+
+def _bare(hint: Any) -> Any:
+    """Return a type without its annotations."""
+    return _bare(hint.__origin__) if hasattr(hint, "__metadata__") else hint
+
+
+def _without_none(hint: Any) -> tuple[Any, bool]:
+    """Return a type without None, and whether it had it."""
+    if get_origin(hint) not in (Union, UnionType):
+        return hint, False
+    others = tuple(kind for kind in get_args(hint) if kind is not type(None))
+    left = _bare(others[0]) if len(others) == 1 else Union[others]  # noqa: UP007
+    return left, len(others) < len(get_args(hint))
+
+
+def _reading(kind: Any, *, is_optional: bool) -> dict[str, Any]:
+    """Return how argparse reads a type: its words, their number, and what the help shows."""
+    if get_origin(kind) is tuple:
+        item, *more = get_args(kind)
+        number: str | int = "*" if more == [...] else 1 + len(more)
+        return _reading(_bare(item), is_optional=False) | {"nargs": number}
+    if get_origin(kind) is Union:  # a word, or several numbers: "even" or 1 2
+        words, several = sorted(get_args(kind), key=lambda one: get_origin(one) is tuple)
+        names, number_kind = [*get_args(words)], _bare(get_args(several)[0])
+        return {
+            "nargs": "+",
+            "action": _WordOrSeveral,
+            "type": lambda word: word if word in names else _reader(number_kind, names)(word),
+            "metavar": "|".join([*names, METAVARS[number_kind]]),
+        }
+    if get_origin(kind) is Literal:
+        choices = get_args(kind)
+        named = {str(choice): choice for choice in choices}
+        if is_optional:
+            named["None"] = None
+        return {
+            "type": lambda word: named.get(word, word),
+            "choices": list(named.values()),
+            "metavar": f"{{{','.join(map(str, choices))}}}",
+        }
+    read, metavar = _reader(kind), METAVARS.get(kind)
+    if is_optional:
+        return {"type": lambda word: None if word == "None" else read(word), "metavar": metavar}
+    return {"type": read, "metavar": metavar}
+
+
+def _separated(kind: Any, separator: str) -> dict[str, Any]:
+    """Return how argparse reads several values given as one word."""
+    read = _reader(get_args(kind)[0])
+    return {"nargs": None, "type": lambda word: tuple(map(read, word.split(separator)))}
+
+
+def _reader(kind: Any, names: Sequence[str] = ()) -> Callable[[str], Any]:
+    """Return what reads a value of a type from a word; names: words that are read elsewhere."""
+
+    def read(word: str) -> Any:
+        try:
+            if hasattr(kind, "parse"):
+                return kind.parse(word)
+            return {"True": True, "False": False}[word] if kind is bool else kind(word)
+        except (KeyError, ValueError, InputError) as error:
+            if kind not in KINDS:
+                raise argparse.ArgumentTypeError(str(error)) from error
+            words = f"{', '.join(names)} or " if names else ""
+            raise argparse.ArgumentTypeError(f"{word!r} is not {words}{KINDS[kind]}") from error
+
+    return read
+
+
+class _WordOrSeveral(argparse.Action):
+    """Keeps one word as it is, and several values as a tuple."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
+        """Set the value."""
+        alone = isinstance(values[0], str) and len(values) == 1
+        if any(isinstance(value, str) for value in values) and not alone:
+            parser.error(
+                f"argument {option}: {' '.join(map(str, values))}: give one word or numbers"
+            )
+        setattr(namespace, self.dest, values[0] if alone else tuple(values))

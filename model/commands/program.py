@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ..errors import InputError
-from ..files.storage import is_stream, path_in_oserrors, write_json
+from ..files.storage import STDOUT, is_stream, path_in_oserrors, write_json
 from ..kernels.process import own_process
 
 USAGE_ERROR = 2  # the exit code of every error that a user can cause
-STDOUT = "standard output"  # its name in messages
 ENDINGS = ("SIGTERM", "SIGHUP")
 MOST_CHARACTERS = 1000  # of an error: a damaged file may contain a very long name
 
@@ -179,14 +178,6 @@ def prepare_output(*paths: Path | None) -> None:
             raise InputError(f"{path}: is a broken link to {target}; remove it")
         if not os.access(path if is_stream(path) else target.parent, os.W_OK):
             raise InputError(f"{path}: its folder is not writable; name another")
-
-
-def check_apart(sources: Iterable[Path], outputs: Iterable[Path | None]) -> None:
-    """Raise InputError if a file to write is one of those to read."""
-    inputs = [path for path in sources if path.is_file()]
-    for output in filter(None, outputs):
-        if output.is_file() and any(map(output.samefile, inputs)):
-            raise InputError(f"--output {output}: this is the input; name another file")
 
 
 def report(result: Mapping[str, Any], output: Path | None) -> None:

@@ -1,97 +1,93 @@
 """Write the page that `classify --report` writes, from what classify wrote or from a table.
 
-A file with the columns that classify adds is not classified again: the answers on the page are
-those in the file. The texts of any other file are classified first. To keep the answers of a large
-table, classify it with --output, then report on that file.
-
 mlstm-sentiment report labelled.csv --output report.html
 mlstm-sentiment report comments.xlsx --by product --output report.html
 """
 
-from argparse import Namespace
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from ..classifiers.answers import NEUTRAL
-from ..classifiers.classified_rows import classify_batches
-from ..classifiers.rows import InputRow, OwnNames
+from ..bounds import Argument
+from ..classifiers.answers import NEUTRAL, added_names
+from ..classifiers.rows import InputRow, OwnNames, Rows
 from ..errors import InputError
-from ..pages.outputs import PAGES
-from ..reading.inputs import Position
+from ..files.storage import check_apart
+from ..pages.outputs import check_page
+from ..reading.inputs import TableOptions
 from ..reading.progress import ProgressBar
 from ..reading.row_files import value_of
-from ..reading.texts import TEXT_KEYS, KeyChooser
-from .classify import Counts, batches_and_keys, load, progress_updater
-from .command_line import (
-    KINDS_HELP,
-    Parser,
-    Shard,
-    add_by,
-    add_classifier,
-    add_model,
-    add_precision,
-    add_reading,
-)
-from .program import check_apart, prepare_output
+from ..reading.source import STREAM, Source
+from .classify import conclude, load, report_on
+from .options import KINDS_HELP, By, ClassifierFolder, Device, Model, Precision, Table, TextKey
+from .program import prepare_output
 
 # The columns that identify the output of classify; the page needs all but the last.
 ANSWERS = ("label", "probability", "unsure", "unfamiliar", "bits_per_character")
 
 
-def add_options(parser: Parser) -> None:
-    """Add the options of the command."""
-    parser.add_argument(
-        "input", metavar="FILE", help=f"texts, or what classify wrote: {KINDS_HELP}"
-    )
-    parser.add_argument(
-        "--output",
-        dest="report",
-        type=Path,
-        default=Path("report.html"),
-        help="the .html page to write",
-    )
-    add_by(parser)
-    add_model(parser)
-    add_classifier(parser)
-    add_reading(parser)
-    add_precision(parser)
-    parser.set_defaults(
-        text=[], threshold=None, unsure=None, neuron=False, batch_size=128, shard=Shard()
-    )
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Write the page that `classify --report` writes, from what classify wrote or from a table.
+
+    A file with the columns that classify adds is not classified again: the answers on the page are
+    those in the file. The texts of any other file are classified first. To keep the answers of a
+    large table, classify it with --output, then report on that file.
+    """
+
+    input: Annotated[
+        str,
+        Argument(
+            positional=True, metavar="FILE", help=f"Texts, or what classify wrote: {KINDS_HELP}."
+        ),
+    ]
+    output: Path = Path("report.html")
+    """The .html page to write."""
+    text_key: TextKey = None
+    by: By = None
+    table: Table = field(default_factory=TableOptions)
+    model: Model = "default"
+    classifier: ClassifierFolder = None
+    device: Device = "auto"
+    precision: Precision = "fp32"
 
 
-def run(options: Namespace) -> None:
+def run(options: Options) -> None:
     """Write the page."""
-    if options.report.suffix.lower() not in PAGES:
-        raise InputError(f"--output {options.report}: the name must end in .html")
-    if options.input == "-":
+    check_page("--output", options.output)
+    if options.input == STREAM:
         raise InputError("report needs a file; for a pipe: classify --input - --report report.html")
-    check_apart([Path(options.input)], [options.report])
-    prepare_output(options.report)
-    key, position = KeyChooser(options.text_key, TEXT_KEYS, "--text-key"), Position()
-    batches, keys = batches_and_keys(options, key, position)
-    classifier = load(options)
+    source = Source(options.input, options.text_key, options.table, by=options.by)
+    check_apart(source.paths, [options.output])
+    prepare_output(options.output)
+    rows = Rows(source)
+    classifier = load(
+        options.model,
+        options.classifier,
+        precision=options.precision,
+        device=options.device,
+    )
 
-    from ..classifiers.answers import added_names
+    from ..classifiers.classified_rows import classify
+    from ..classifiers.summary import Summary
 
-    added = added_names(classifier.fitted)
-    is_answered = set(ANSWERS) <= set(keys)
-    names = OwnNames([] if is_answered else added, keys)
-    counts = Counts(classifier, options, names, key, added)
-    with ProgressBar("classify", shown=not is_answered) as progress:
-        classifier.advance = progress.advance
-        tagged = counts.counting_tags(batches)
-        rows: Iterable[Sequence[Mapping[str, Any]]]
-        if is_answered:
-            rows = ([answered(row, classifier.classes) for row in batch] for batch in tagged)
-        else:
-            on_size = progress_updater(position, progress)
-            rows = classify_batches(classifier, tagged, names, on_size=on_size)
-        for batch in rows:
+    if set(ANSWERS) <= set(rows.keys):
+        summary, names = Summary(classifier.fitted, source.by), OwnNames([], rows.keys)
+        added = added_names(classifier.fitted)
+        report = report_on(rows, classifier, summary, names, added)
+        for batch in rows.batches():
             for row in batch:
-                counts.add(row)
-    counts.conclude(options.input)
+                values = answered(row, classifier.classes)
+                report.add(values, summary.add(values))
+        summary.tagged = rows.tagged
+    else:
+        classified = classify(rows, classifier, progress=ProgressBar("classify"))
+        summary = classified.summary
+        report = report_on(rows, classifier, summary, classified.names)
+        for values in classified:
+            report.add(values, classified.outcome)
+    conclude(source, summary, report, options.output)
 
 
 def answered(row: InputRow, classes: Sequence[str]) -> dict[str, Any]:

@@ -6,9 +6,9 @@ mlstm-sentiment serve --model runs/tour --port 8001
 
 import logging
 import secrets
-from argparse import Namespace
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,7 @@ from ..classifiers.classified_rows import classify_batches
 from ..classifiers.rows import InputRow, OwnNames
 from ..errors import InputError
 from ..reading.records import Record
-from .command_line import Parser
-from .demo import add_page, load_shown
+from .demo import PageOptions
 
 if TYPE_CHECKING:
     from ..classifiers.sentiment_classifier import SentimentClassifier
@@ -27,23 +26,19 @@ HOST = "127.0.0.1"  # no other machine can reach it
 log = logging.getLogger(__name__)
 
 
-def add_options(parser: Parser) -> None:
-    """Add the options of the command."""
-    add_page(parser)
-    parser.add_argument("--port", type=int, default=8000, help="0 takes any free one")
-    parser.add_argument(
-        "--host",
-        default=HOST,
-        help="the IP address to listen on; 0.0.0.0, for a container, lets other machines in",
-    )
-    parser.add_argument(
-        "--no-token",
-        action="store_true",
-        help="answer everyone who reaches the port, not only those who know the printed address",
-    )
+@dataclass(frozen=True, kw_only=True)
+class Options(PageOptions):
+    """Serve a model to this machine: its page for a browser, and POST /classify for programs."""
+
+    port: int = 8000
+    """The port to listen on; 0 takes any free one."""
+    host: str = HOST
+    """The IP address to listen on; 0.0.0.0, for a container, lets other machines in."""
+    no_token: bool = False
+    """Answer everyone who reaches the port, not only those who know the printed address."""
 
 
-def run(options: Namespace) -> None:
+def run(options: Options) -> None:
     """Serve until Ctrl-C, SIGTERM or the end of the terminal."""
     if not 0 <= options.port < 1 << 16:
         raise InputError(f"--port is {options.port}; it must be from 0 to 65535")
@@ -75,7 +70,7 @@ def run(options: Namespace) -> None:
                 batcher.run(is_serving)
 
 
-def load(options: Namespace) -> tuple[bytes | None, Callable[[list[str]], list[Record]] | None]:
+def load(options: Options) -> tuple[bytes | None, Callable[[list[str]], list[Record]] | None]:
     """Return a model's page, and a function from texts to rows, or None without a classifier.
 
     The page is None if it cannot compute the model. Raises InputError if that leaves nothing to
@@ -84,7 +79,7 @@ def load(options: Namespace) -> tuple[bytes | None, Callable[[list[str]], list[R
     from ..classifiers.sentiment_classifier import SentimentClassifier
     from ..demo import check_computable, demo_page
 
-    loaded, fitted = load_shown(options)
+    loaded, fitted = options.load()
     try:
         check_computable(loaded)
     except InputError as error:

@@ -15,7 +15,7 @@ import socket
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -33,6 +33,7 @@ MOST_JSON_BYTES = 1 << 26  # our files have a few MB at most; parsing takes many
 
 STEP_FOLDER = re.compile("step-[0-9]{8,}")
 REMOVED = "removed"  # suffix of what is being removed
+STDOUT = "standard output"  # its name in messages
 PARTIAL = "partial"  # suffix of what is incomplete
 OLD = "whole-folder-old"  # suffix of a folder that is about to be replaced
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, quota used up, file too large
@@ -89,6 +90,14 @@ def is_stream(path: Path) -> bool:
     Streams are pipes, devices and descriptors such as /dev/stdout, even if that is a file.
     """
     return path.exists() and (not path.is_file() or _descriptor(path) is not None)
+
+
+def check_apart(sources: Iterable[Path], outputs: Iterable[Path | None]) -> None:
+    """Raise InputError if a file to write is one of those to read."""
+    inputs = [path for path in sources if path.is_file()]
+    for output in filter(None, outputs):
+        if output.is_file() and any(map(output.samefile, inputs)):
+            raise InputError(f"--output {output}: this is the input; name another file")
 
 
 def open_stream(path: Path) -> IO[bytes]:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -257,7 +256,6 @@ def final_states(
     kind: FeatureKind = FINAL_CELL,
     batch_size: int = 128,
     block: int = 128,
-    skip: int = 0,
     weights: Weights | None = None,
     advance: Callable[[int], object] | None = None,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -266,9 +264,9 @@ def final_states(
     sequences: tokens [n] each; `indices` are positions in this list. kind: which numbers of the
     state; by default F = H, the last layer's cell state after the last token, without the tanh of
     Radford et al.'s text, as in both released codes. batch_size, block: rows and tokens processed
-    together; they change the speed, not the features. skip: leave out that many batches.
-    weights: from `prepare_weights`; None: prepared for this call. advance: called with the number
-    of tokens processed since its last call, for a progress bar.
+    together; they change the speed, not the features. weights: from `prepare_weights`; None:
+    prepared for this call. advance: called with the number of tokens processed since its last call,
+    for a progress bar.
 
     Yields features float32 [rows, F]. Memory does not grow with the lengths. Raises InputError if a
     feature is not finite.
@@ -277,7 +275,7 @@ def final_states(
     # Not around the yield: the caller sets its own modes.
     read = torch.inference_mode()(_process_batch)
     weights = weights or prepare_weights(model)
-    for batch in islice(ragged_batches(lengths, batch_size, block), skip, None):
+    for batch in ragged_batches(lengths, batch_size, block):
         yield batch.indices, read(model, weights, sequences, batch, kind, advance)
 
 

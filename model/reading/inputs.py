@@ -6,7 +6,7 @@ import re
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -81,21 +81,16 @@ class TableOptions:
     """How to read what a file does not say about itself."""
 
     delimiter: str | None = None
-    """For CSV and TSV: the character between cells, or the word tab. Default: comma, semicolon, tab
-    or vertical bar, whichever the first lines have."""
+    """Of CSV and TSV: a character, or the word tab. Default: comma, semicolon, tab or vertical bar,
+    by the first lines."""
     encoding: str | None = None
-    """For text, CSV and JSON: utf-8, utf-16, cp1252, or another that Python knows. Default: UTF-8;
-    UTF-16 if the file begins with its mark; cp1252 for a table that is not UTF-8."""
+    """utf-8, utf-16, cp1252, or another that Python knows. Default: UTF-8; UTF-16 by its first
+    bytes; cp1252 for a table that is not UTF-8."""
     quoting: Quoting = "auto"
-    """For CSV and TSV: standard, cells may be quoted; none, quotes are ordinary characters; auto:
-    standard, unless the columns of a file with tabs fit only without."""
+    """standard: cells may be quoted; none: quotes are characters; auto: standard, unless the
+    columns of a file with tabs fit only without."""
     sheet: str | None = None
-    """For a workbook: the sheet to read. Default: the first one."""
-
-    @classmethod
-    def from_options(cls, options: Any) -> "TableOptions":
-        """Return this part of a command's options."""
-        return cls(**{item.name: getattr(options, item.name) for item in fields(cls)})
+    """Of a workbook. Default: the first one."""
 
     def __post_init__(self) -> None:
         sign = {"tab": "\t", "\\t": "\t"}.get(str(self.delimiter), self.delimiter)

@@ -1,15 +1,14 @@
 """Rows that survive an interrupted command: the next one continues after them."""
 
-import csv
+import hashlib
 import json
 import logging
 import os
 import shutil
-from codecs import BOM_UTF8
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from ..errors import InputError
 from ..files.storage import (
@@ -18,17 +17,25 @@ from ..files.storage import (
     flush_to_disk,
     one_at_a_time,
     path_in_oserrors,
-    read_json,
     refusal,
-    write_json,
 )
-from .row_files import RowFormat, cell_of, csv_line, json_line, value_of
+from .records import Record
+from .row_files import row_as_json
 
 log = logging.getLogger(__name__)
 
 
+class Mark(NamedTuple):
+    """The end of a batch: what is in the file so far, and of which rows of the input."""
+
+    rows: int
+    size: int  # bytes of the file
+    input_digest: str  # of the rows of the input
+    output_digest: str  # of the bytes
+
+
 @contextmanager
-def resumable_output(final: Path, request: Mapping[str, Any]) -> Iterator[IO[bytes]]:
+def resumable_output(final: Path, request: Mapping[str, Any]) -> Iterator["ResumableRows"]:
     """Yield the file `final` + ".partial", which becomes `final` at the end.
 
     After an interruption, the rows stay. The next call for the same `final` continues them if its
@@ -37,42 +44,50 @@ def resumable_output(final: Path, request: Mapping[str, Any]) -> Iterator[IO[byt
     """
     final = final.resolve() if final.is_symlink() else final
     partial = final.with_name(f"{final.name}.{PARTIAL}")
+    journal = partial.with_name(f"{partial.name}.json")
     busy = refusal(f"{final}: another process is writing it; wait, or name another file")
     with one_at_a_time(final.with_name(f".{partial.name}.lock"), busy):
-        asked = _begin(partial, request)
+        head = json.dumps(request, default=str).encode() + b"\n"
+        _begin(partial, journal, head)
         try:
-            with path_in_oserrors(final, partial), open(partial, "r+b") as file:
-                yield file
+            with (
+                path_in_oserrors(final, partial),
+                open(partial, "r+b") as file,
+                open(journal, "r+b") as marks,
+            ):
+                marks.seek(len(head))
+                rows = ResumableRows(file, marks)
+                yield rows
+                rows.finish()
         except BaseException:
             if partial.stat().st_size:
                 log.info("%s: kept; the same command continues after its rows", partial)
             else:
                 partial.unlink()
-                asked.unlink()
+                journal.unlink()
             raise
         flush_to_disk(partial)
         os.replace(partial, final)
-        asked.unlink()
+        journal.unlink()
 
 
-def _begin(partial: Path, request: Mapping[str, Any]) -> Path:
-    """Ensure that the files for the rows and for the request exist; return the latter."""
-    asked = partial.with_name(f"{partial.name}.json")
+def _begin(partial: Path, journal: Path, head: bytes) -> None:
+    """Ensure that the file is there, and a journal that begins with the request."""
     if partial.is_dir():
         raise InputError(f"{partial}: is a folder, but a file of this name is needed; move it away")
-    if partial.is_file() and not _is_request(asked, request):
+    if partial.is_file() and not _begins_with(journal, head):
         if partial.stat().st_size:
             _copy_to_free_name(partial, "is from another command, or other options")
         partial.unlink()
     if not partial.is_file():
-        write_json(asked, request)
+        with path_in_oserrors(journal):
+            journal.write_bytes(head)
         partial.touch()
-    return asked
 
 
-def _is_request(path: Path, request: Mapping[str, Any]) -> bool:
-    with suppress(InputError, OSError):
-        return read_json(path) == request
+def _begins_with(path: Path, head: bytes) -> bool:
+    with suppress(OSError), open(path, "rb") as file:
+        return file.read(len(head)) == head
     return False
 
 
@@ -84,92 +99,84 @@ def _copy_to_free_name(partial: Path, why: str) -> None:
     log.info("%s: %s; its rows are now in %s", partial, why, free)
 
 
-class WrittenRows:
-    """The rows that a RowWriter left in a file, compared with the rows to be written now.
+class ResumableRows:
+    """A file of rows in batches, and a journal that says which rows of the input are in it.
 
-    added: the names of the values that follow those of the input in each row.
-    columns: of the CSV; [] takes those of the first row.
+    `take` each batch of the input; if its rows are not in the file, write them, then `flush`.
     """
 
-    def __init__(
-        self, file: IO[bytes], row_format: RowFormat, added: Sequence[str], columns: Sequence[str]
-    ):
-        file.seek(0)
-        self._file, self._added, self._columns = file, list(added), list(columns)
-        self._is_csv = row_format == "csv"
-        self._lines = self._whole_lines()
-        self._end = self._count = 0  # of the rows that agree
+    def __init__(self, file: IO[bytes], journal: IO[bytes]):
+        self._file, self._journal = file, journal
+        self._taken = self._agreed = self._size = 0  # rows, rows, bytes
+        self._input, self._output = hashlib.sha256(), hashlib.sha256()
+        self._journal_end = journal.tell()
+        self._next = self._next_mark()
         self._is_over = False
-        self._last = b""  # the last row that agrees
-        self._begun = 0  # of CSV, the bytes of its cells from the input
-        self.header: list[str] = []
-        """The columns of CSV whose header is in the file; [] if there is none."""
 
-    def begins_next(self, values: Mapping[str, Any]) -> bool:
-        """Whether the next row in the file has these values, so that it need not be written again.
+    def sizes(self) -> Iterator[int]:
+        """Yield how many rows each batch in the file has, as long as all before are taken."""
+        while self._next is not None:
+            yield self._next.rows - self._taken
 
-        The file is cut off before the first row that differs; a copy of the whole file is kept.
+    def take(self, rows: Sequence[Record]) -> bytes | None:
+        """Return what the file has for the next rows of the input; None if they are to be written.
+
+        The file is cut off before the first batch that differs; a copy of all of it is kept.
         """
-        if self._is_over:
-            return False
-        if self._is_csv and not self.header:
-            columns = self._columns or [*values, *self._added]
-            if not self._take(lambda line: line.removeprefix(BOM_UTF8) == csv_line(columns)):
-                return False
-            self.header, self._count = columns, 0
-        return self._take(lambda line: self._begins(line, values))
+        for row in rows:
+            self._input.update(row_as_json(row, row.place))
+        self._taken += len(rows)
+        if self._next is None:
+            self._cut()
+            return None
+        written, output = self._file.read(self._next.size - self._size), self._output.copy()
+        output.update(written)
+        digests = self._input.hexdigest(), output.hexdigest()
+        if self._next != (self._taken, self._size + len(written), *digests):
+            self._cut()
+            return None
+        self._agreed, self._size, self._output = self._next.rows, self._next.size, output
+        self._journal_end = self._journal.tell()
+        self._next = self._next_mark()
+        return written
 
-    def last_results(self) -> dict[str, Any]:
-        """Return what was added to the row that `begins_next` has found, by name."""
-        # Of CSV without the cells of the input, which may be longer than csv.reader accepts.
-        line = self._last[self._begun :].decode(errors="replace")
-        if not self._is_csv:
-            row = json.loads(line)
-            return {name: row.get(name) for name in self._added}
-        cells = next(csv.reader([line], strict=False))
-        pairs = zip(self._added, cells[-len(self._added) :], strict=True)
-        return {name: value_of(cell, is_text=name == "label") for name, cell in pairs}
+    def write(self, line: bytes) -> None:
+        """Write a row."""
+        self._file.write(line)
+        self._output.update(line)
+        self._size += len(line)
+
+    def flush(self) -> None:
+        """End a batch: only now its rows count as written."""
+        self._file.flush()
+        digests = self._input.hexdigest(), self._output.hexdigest()
+        line = json.dumps(Mark(self._taken, self._size, *digests))
+        self._journal.write(line.encode() + b"\n")
+        self._journal.flush()
 
     def finish(self) -> None:
-        """Cut off the remaining kept rows; the file is then at its end."""
-        if not self._is_over:
-            self._take(lambda line: False)
+        """Cut off what the file has beyond the rows of the input."""
+        self._cut()
 
-    def _take(self, is_same: Callable[[bytes], bool]) -> bool:
-        """Return whether the next line is the same; if not, cut it off with all after it."""
-        line = next(self._lines, b"")
-        if line and is_same(line):
-            self._end += len(line)
-            self._count += 1
-            self._last = line
-            return True
+    def _cut(self) -> None:
+        """Cut off what has not agreed: other rows, of which a copy is kept, or part of a batch."""
+        if self._is_over:
+            return
         self._is_over = True
-        if line:  # a whole row, not just one that a kill has cut short
+        if self._next is not None:
             _copy_to_free_name(Path(self._file.name), "differs from the input")
-        if not self._count:
-            self.header, self._end = [], 0
-        self._file.truncate(self._end)
-        self._file.seek(self._end)
-        if self._count:
-            log.info("%s: continues after %s rows", self._file.name, f"{self._count:,}")
-        return False
+            self._next = None
+        for file, end in ((self._file, self._size), (self._journal, self._journal_end)):
+            file.truncate(end)
+            file.seek(end)
+        if self._agreed:
+            log.info("%s: continues after %s rows", self._file.name, f"{self._agreed:,}")
 
-    def _whole_lines(self) -> Iterator[bytes]:
-        """Yield each row with its end; a kill may have cut the last one short."""
-        parts, is_open = [], False
-        for part in self._file:
-            parts.append(part)
-            if self._is_csv and part.count(b'"') % 2:  # a cell continues in the next line
-                is_open = not is_open
-            if part.endswith(b"\n") and not is_open:
-                yield b"".join(parts)
-                parts = []
-
-    def _begins(self, line: bytes, values: Mapping[str, Any]) -> bool:
-        if not self._is_csv:
-            return line.startswith(json_line({**values, self._added[0]: 0})[:-3])
-        own = self.header[: -len(self._added)]
-        cells = [cell_of(values.get(name)) for name in own]
-        begun = csv_line([*cells, ""])[:-1] if own else b""
-        self._begun = len(begun)
-        return values.keys() <= set(own) and line.startswith(begun)
+    def _next_mark(self) -> Mark | None:
+        """Return the next mark; None at the end, and for one that a kill has cut short."""
+        line = self._journal.readline()
+        with suppress(ValueError, TypeError):
+            mark = Mark(*json.loads(line))
+            if line.endswith(b"\n") and mark.rows > self._taken and mark.size >= self._size:
+                return mark
+        return None

@@ -4,15 +4,26 @@ import csv
 import io
 import json
 import math
+import re
 from codecs import BOM_UTF8
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
-from typing import IO, Any, Literal
+from typing import Any, Literal, Protocol
 
 from ..errors import InputError
 
 RowFormat = Literal["jsonl", "csv"]
+CELL = re.compile(r'(?:"((?:[^"]++|"")*+)"|([^",\n]*+))([,\n])')
 UNSAYABLE = "backslashreplace"  # writes a lone surrogate, which UTF-8 lacks, as JSON does
+
+
+class Stream(Protocol):
+    """What rows are written to."""
+
+    def write(self, line: bytes, /) -> Any: ...
+
+    def flush(self) -> None: ...
 
 
 class RowWriter:
@@ -20,46 +31,60 @@ class RowWriter:
 
     JSON lines keep what CSV loses: null differs from an empty text, a number from a string of
     digits. columns: of CSV; [] takes those of the first row. mark: whether CSV begins with a byte
-    order mark, which Excel needs. written_header: called before the first row; returns the columns
-    of the header that the stream already has, if any.
+    order mark, which Excel needs.
     """
 
     def __init__(
         self,
-        file: IO[bytes],
+        file: Stream,
         row_format: RowFormat,
         columns: Sequence[str] = (),
         *,
         mark: bool = False,
-        written_header: Callable[[], Sequence[str]] = list,
     ):
         self._file = file
         self._columns = columns
         self._mark = BOM_UTF8 if mark else b""
-        self._written_header = written_header
         self._has_header = False
         self._is_csv = row_format == "csv"
 
     def write(self, row: Mapping[str, Any], place: str) -> None:
         """Write a row; InputError for a value that has no column in CSV or cannot be JSON."""
-        try:
-            line = self._csv_line(row, place) if self._is_csv else json_line(row)
-        except RecursionError as error:
-            raise InputError(f"{place}: is nested too deeply to be written") from error
-        except (TypeError, ValueError) as error:  # an odd key, a number of 5,000 digits
-            raise InputError(f"{place}: JSON cannot represent it ({error})") from error
+        if not self._is_csv:
+            self._file.write(row_as_json(row, place))
+            return
+        with _refused_values(place):
+            line = self._csv_line(row, place)
         self._file.write(line)
 
     def flush(self) -> None:
         self._file.flush()
 
+    def read_back(self, written: bytes, names: Sequence[str]) -> list[dict[str, Any]]:
+        """Return the last values of rows that a writer like this one has written, by name.
+
+        The rows written next follow them.
+        """
+        if not self._is_csv:
+            rows = map(json.loads, written.splitlines())
+            return [{name: row.get(name) for name in names} for row in rows]
+        lines = csv_cells(written.removeprefix(BOM_UTF8).decode())
+        if not self._has_header:
+            self._columns, self._has_header = next(lines), True
+        return [
+            {
+                name: value_of(cell, is_text=name == "label")
+                for name, cell in zip(names, cells[-len(names) :], strict=True)
+            }
+            for cells in lines
+        ]
+
     def _csv_line(self, row: Mapping[str, Any], place: str) -> bytes:
         head = b""
         if not self._has_header:
             self._has_header = True
-            written = self._written_header()
-            self._columns = written or self._columns or list(row)
-            head = b"" if written else self._mark + csv_line(self._columns)
+            self._columns = self._columns or list(row)
+            head = self._mark + csv_line(self._columns)
         for name in row:
             if name not in self._columns:
                 raise InputError(
@@ -67,6 +92,34 @@ class RowWriter:
                     "lines instead (--format jsonl)"
                 )
         return head + csv_line([cell_of(row.get(name)) for name in self._columns])
+
+
+@contextmanager
+def _refused_values(place: str) -> Iterator[None]:
+    """Turn errors about values that cannot be written into InputError."""
+    try:
+        yield
+    except RecursionError as error:
+        raise InputError(f"{place}: is nested too deeply to be written") from error
+    except (TypeError, ValueError) as error:  # an odd key, a number of 5,000 digits
+        raise InputError(f"{place}: JSON cannot represent it ({error})") from error
+
+
+def row_as_json(row: Mapping[str, Any], place: str) -> bytes:
+    """Return a line of JSON, with its end; InputError, with the place, for what JSON lacks."""
+    with _refused_values(place):
+        return json_line(row)
+
+
+def csv_cells(text: str) -> Iterator[list[str]]:
+    """Yield the cells of each line that `csv_line` wrote, of any length."""
+    cells: list[str] = []
+    for cell in CELL.finditer(text):
+        quoted, plain, end = cell.groups()
+        cells.append(plain if quoted is None else quoted.replace('""', '"'))
+        if end == "\n":
+            yield cells
+            cells = []
 
 
 def csv_line(cells: Sequence[str]) -> bytes:

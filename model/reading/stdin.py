@@ -7,7 +7,15 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 from ..errors import InputError
-from .inputs import DELIMITED, LONGEST_RECORD, OTHER_FILES, TOO_LONG, TableOptions, marked_encoding
+from .inputs import (
+    DELIMITED,
+    JSON_KINDS,
+    LONGEST_RECORD,
+    OTHER_FILES,
+    TOO_LONG,
+    TableOptions,
+    marked_encoding,
+)
 from .records import BYTE_ORDER_MARK, Record, decode, read_lines
 from .tables import DelimitedRows, TableReport, names_columns
 from .texts import TEXT_KEYS, key_in
@@ -142,6 +150,8 @@ class ArrivingRecords:
                    f"{PLACE}, line {number}", True, codec)[0]
             for number, line in enumerate(lines, start=1)
         )  # fmt: skip
+        self.has_equal_keys = kind not in JSON_KINDS
+        """Whether all records have the same keys, as in a table."""
         self._rows: DelimitedRows | None = None
         if kind in DELIMITED:
             self._rows = DelimitedRows(self._read, self._table, options, DELIMITED[kind])

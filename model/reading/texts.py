@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..errors import InputError, utf8_argument
 from ..text.profiles import has_unreadable_reference
-from .inputs import Input, TableOptions, as_input
+from .inputs import Input
 from .records import Record, read_records
 from .tables import TableReport
 
@@ -247,43 +247,18 @@ def read_texts(
         print(report.summary())
     """
     for source in sources:
-        for text, _ in read_reviews(source, text_key, report, strict=strict):
-            yield text
-
-
-def read_reviews(
-    source: Path | Input, text_key: str | None, report: ReadingReport, *, strict: bool
-) -> Iterator[tuple[str, Record]]:
-    """Yield the texts of one input, as `read_texts` does, each with the rest of its record."""
-    key = KeyChooser(text_key, TEXT_KEYS, "--text-key")
-    for record in read_records(source, strict=strict):
-        report.records += 1
-        report.repaired_text += record.repaired
-        text = text_of(key.value(record), record.place)
-        try:
-            accepted = accept(text, report, strict)
-        except ValueError as error:
-            raise InputError(f"{record.place}: {error}; fix the text") from error
-        if accepted:
-            assert text is not None
-            yield text, record
-    key.conclude(source.location if isinstance(source, Input) else source)
-
-
-def read_plain_texts(
-    location: str | Path, text_key: str | None = None, options: TableOptions | None = None
-) -> list[str]:
-    """Return the texts of a file, one per record; a missing text is the empty one.
-
-        texts = read_plain_texts("reviews.tsv", "comment", TableOptions(encoding="cp1252"))
-
-    Raises InputError, with the file and the line, for what cannot be read.
-    """
-    source = as_input(location, options)
-    key = KeyChooser(text_key, TEXT_KEYS, "--text-key")
-    texts = [read_text(record, key) for record in read_records(source, strict=True)]
-    key.conclude(location)
-    return texts
+        key = KeyChooser(text_key, TEXT_KEYS, "--text-key")
+        for record in read_records(source, strict=strict):
+            report.records += 1
+            report.repaired_text += record.repaired
+            text = text_of(key.value(record), record.place)
+            try:
+                accepted = accept(text, report, strict)
+            except ValueError as error:
+                raise InputError(f"{record.place}: {error}; fix the text") from error
+            if accepted and text is not None:
+                yield text
+        key.conclude(source.location if isinstance(source, Input) else source)
 
 
 def read_text(record: Record, key: KeyChooser, *, blank: bool = True) -> str:

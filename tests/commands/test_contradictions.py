@@ -83,7 +83,7 @@ def test_no_number_of_the_state_is_read_twice(kind):
 
 
 def test_the_ends_of_unsure_have_their_own_name():
-    with pytest.raises(InputError, match="an end of unsure is nan"):
+    with pytest.raises(InputError, match=r"--unsure is \(nan, nan\); it must be finite"):
         dispatch(["classify", "--text", "x", "--unsure", "nan", "nan"])
 
 

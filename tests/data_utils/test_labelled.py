@@ -8,7 +8,7 @@ import pytest
 
 from data_utils.labelled import LabelledSet, read_label_columns, read_labelled_sets
 from model.errors import InputError
-from model.reading.texts import read_plain_texts
+from model.reading.source import Source
 
 
 def write(path, rows):
@@ -117,24 +117,24 @@ def test_a_drawn_sample_is_of_different_texts_in_their_order_with_their_labels()
 
 def test_plain_texts_keep_their_rows(tmp_path):
     (tmp_path / "a.txt").write_text("one\n\nthree\n")
-    assert read_plain_texts(tmp_path / "a.txt") == ["one", "", "three"]
+    assert list(Source(tmp_path / "a.txt").read_texts()) == ["one", "", "three"]
     path = write(tmp_path / "a.jsonl", [{"text": "a"}, {"text": None}, {"text": ""}])
-    assert read_plain_texts(path) == ["a", "", ""]
+    assert list(Source(path).read_texts()) == ["a", "", ""]
 
 
 def test_the_first_records_may_lack_the_text(tmp_path):
     path = write(tmp_path / "a.jsonl", [{}, {"id": 7}, {"id": 8, "sentence": "c"}])
-    assert read_plain_texts(path) == ["", "", "c"]
-    assert read_plain_texts(path, "sentence") == ["", "", "c"]
+    assert list(Source(path).read_texts()) == ["", "", "c"]
+    assert list(Source(path, "sentence").read_texts()) == ["", "", "c"]
     path = write(tmp_path / "b.jsonl", [{"label": 1}, {"label": 0, "review": "b"}])
     assert read_labelled_sets([path])[0].texts == ["", "b"]
     with pytest.raises(InputError, match="line 1: none of the keys text"):
         read_labelled_sets([path], blank=False)
     with pytest.raises(InputError, match="line 1: no key 'body'; present: 'label'"):
-        read_plain_texts(path, "body")
+        list(Source(path, "body").read_texts())
     path.write_text("\n")
     with pytest.raises(InputError, match="no records in it"):
-        read_plain_texts(path)
+        list(Source(path).read_texts())
 
 
 def test_every_set_says_what_was_read(tmp_path, caplog):

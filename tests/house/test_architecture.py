@@ -23,7 +23,7 @@ ALLOWED = {
         *(f"model.text.{name}" for name in ("profiles", "split", "tokenizer", "subwords")),
         *(
             f"model.reading.{name}"
-            for name in ("inputs", "labels", "progress", "records", "tables", "texts")
+            for name in ("inputs", "labels", "progress", "records", "source", "tables", "texts")
         ),
     },
     "training": {"model", "data_utils"},
@@ -170,7 +170,7 @@ def test_only_tables_need_what_reads_tables():
     run_without(
         ["pandas", "pyarrow", "openpyxl"],
         "import model.commands.classify, model.commands.evaluate, data_utils.labelled; "
-        "from model.commands.classify import ArrivingRecords; "
+        "from model.reading.stdin import ArrivingRecords; "
         "assert list(ArrivingRecords(iter([b'{}']), '.jsonl')) == [{}]",
     )
 

@@ -1,4 +1,4 @@
-"""The feature cache: computed once, resumed where it was interrupted."""
+"""The feature cache: computed once, whole or not there."""
 
 from threading import Thread
 
@@ -14,9 +14,8 @@ TEXTS = [BYTES.encode(f"text number {i} ".encode() * (1 + i % 5)) for i in range
 
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
-    """Read few texts at a time, and save after each of these batches."""
+    """Process few texts at a time."""
     monkeypatch.setattr("transfer.features.BATCH_SIZE", 4)
-    monkeypatch.setattr("model.inference.feature_files.SECONDS_BETWEEN_SAVES", 0.0)
 
 
 def test_second_time_nothing_is_computed(tmp_path, small_model):
@@ -64,18 +63,13 @@ class Interrupted:
         return self.model.hidden(*arguments)
 
 
-def test_a_note_without_its_file_is_of_no_use(tmp_path, small_model):
-    """Otherwise a second kill before the next note would leave zeros for features."""
-    texts = [BYTES.encode(f"text number {i:02d}".encode()) for i in range(30)]
-    expected = FeatureCache(tmp_path / "whole").features(small_model, texts, "a")
+def test_an_interruption_leaves_nothing_and_the_next_call_computes_all(tmp_path, small_model):
+    expected = FeatureCache(tmp_path / "whole").features(small_model, TEXTS, "a")
     cut = FeatureCache(tmp_path / "cut")
     with pytest.raises(KeyboardInterrupt):
-        cut.features(Interrupted(small_model, 4), texts, "a")
-    (partial,) = (tmp_path / "cut").glob("*.partial.npy")
-    partial.unlink()
-    with pytest.raises(KeyboardInterrupt):
-        cut.features(Interrupted(small_model, 1), texts, "a")
-    np.testing.assert_array_equal(cut.features(small_model, texts, "a"), expected)
+        cut.features(Interrupted(small_model, 4), TEXTS, "a")
+    assert not list((tmp_path / "cut").iterdir())
+    np.testing.assert_array_equal(cut.features(small_model, TEXTS, "a"), expected)
 
 
 class Overtaken(Interrupted):

@@ -2,11 +2,13 @@
 
 import json
 import shlex
+from dataclasses import dataclass
 from importlib import import_module
 
 import pytest
 
-from model.commands.command_line import COMMANDS, PROGRAM, Parser, call, dispatch
+from model.commands.command_line import COMMANDS, PROGRAM, call, dispatch
+from model.commands.parser import Parser, parse
 from model.errors import InputError
 from model.files.shipped import ALIASES, find_model, shipped_models
 
@@ -45,12 +47,10 @@ def test_help_ends_with_examples_that_can_be_typed(name, capsys):
     about, _, examples = capsys.readouterr().out.partition("\nexamples:\n")
     assert "None" not in about
     module = import_module(f"model.commands.{name}")
-    parser = Parser()
-    module.add_options(parser)
     for line in examples.replace("\\\n", " ").splitlines():
         words = shlex.split(line.split("|")[-1])
         assert words[:2] == [PROGRAM, name]
-        parser.parse_args(words[2:])  # refuses what is no option
+        parse(module.Options, arguments=words[2:])  # refuses what is no option
 
 
 @pytest.mark.parametrize(
@@ -91,16 +91,24 @@ def test_a_mistake_is_answered_with_what_there_is(words, said):
         dispatch(words)
 
 
+@dataclass(frozen=True)
+class Named:
+    """Options with a text and its key."""
+
+    text: str | None = None
+    text_key: str | None = None
+
+
 def test_a_dash_is_an_underscore():
     calls = []
-    call(lambda p: p.add_argument("--text-key"), calls.append, "a\n\nb", ["--text_key=a_b"])
+    call(Named, calls.append, "a\n\nb", ["--text_key=a_b"])
     assert calls[0].text_key == "a_b"
 
 
 def test_a_text_that_begins_with_dashes_stays_as_it_is():
     calls = []
     words = ["--text", "--the my_phone case_broke=yes"]
-    call(lambda p: p.add_argument("--text"), calls.append, "a\n\nb", words)
+    call(Named, calls.append, "a\n\nb", words)
     assert calls[0].text == words[1]
 
 

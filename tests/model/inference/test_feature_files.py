@@ -1,7 +1,6 @@
-"""Files of features: whole or absent, and gone on with after an interruption."""
+"""Files of features: whole or absent."""
 
 import errno
-import logging
 import os
 import tracemalloc
 from dataclasses import replace
@@ -13,13 +12,12 @@ import pytest
 import torch
 
 from model.commands import featurize
-from model.commands.command_line import Parser, dispatch
+from model.commands.command_line import dispatch
 from model.errors import InputError
-from model.files.storage import one_at_a_time, read_json
 from model.files.weights import save_model
-from model.inference.feature_files import Reading, compute
+from model.inference.feature_files import Reading, write_features
 from model.inference.features import FeatureKind, features_in_order
-from model.reading.progress import ProgressBar
+from model.reading.source import Source
 from model.text.profiles import text_profile
 from model.text.tokenizer import BYTES
 
@@ -31,53 +29,38 @@ def reading(small_model):
     return Reading(small_model, TEXTS, batch_size=4)
 
 
-def interrupted(reading, path, digest, batches):
-    """Interrupt the computation after so many batches; return how many tokens it reported."""
-    counts = []
+def write(path, reading, advance=lambda count: None):
+    write_features(path, reading.shape, [reading], advance)
 
-    def advance(count):
+
+def test_a_file_is_whole_or_not_there(tmp_path, reading, small_model):
+    path, counts = tmp_path / "x.npy", []
+    path.write_bytes(b"before")
+
+    def stop(count):
         counts.append(count)
-        if sum(counts) >= reading.tokens_in(batches):
+        if len(counts) == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        compute(reading, path, digest, advance)
-    return sum(counts)
-
-
-def test_an_interrupted_file_is_gone_on_with(tmp_path, reading, small_model, caplog):
-    path, counts = tmp_path / "x.npy", []
-    with caplog.at_level(logging.INFO):
-        interrupted(reading, path, "one", 3)
-    assert not path.exists()
-    assert f"{tmp_path / 'x.partial.npy'}: kept; the same command continues it" in caplog.text
-    compute(reading, path, "one", counts.append)
-    assert counts[0] >= reading.tokens_in(2)  # first what was there
-    assert sum(counts) == sum(map(len, TEXTS))
+        write(path, reading, stop)
+    assert path.read_bytes() == b"before"
+    assert [left.name for left in tmp_path.iterdir()] == ["x.npy"]
+    counts.clear()
+    write(path, reading, counts.append)
+    assert sum(counts) == reading.tokens == sum(map(len, TEXTS))
     np.testing.assert_array_equal(
         np.load(path), features_in_order(small_model, TEXTS, batch_size=4)
     )
     assert [left.name for left in tmp_path.iterdir()] == ["x.npy"]
 
 
-def test_a_file_of_another_reading_is_begun_anew(tmp_path, reading, caplog):
-    path, counts = tmp_path / "x.npy", []
-    for digest in ("one", "two"):  # each part stays
-        interrupted(reading, path, digest, 3)
-    with caplog.at_level(logging.INFO):
-        compute(reading, path, "another", counts.append)
-    assert counts[0] == 0
-    assert sum(counts) == sum(map(len, TEXTS))
-    aside = tmp_path / "x.partial.2.npy"
-    assert f"x.partial.npy: belongs to other texts or options; renamed to {aside}" in caplog.text
-    left = [f"x.{name}.{number}" for number in (1, 2) for name in ("partial", "progress")]
-    assert sorted(path.stem for path in tmp_path.iterdir()) == sorted(["x", *left])
-    for name in ("partial", "progress"):
-        (ending,) = {path.suffix for path in tmp_path.glob(f"x.{name}.1.*")}
-        (tmp_path / f"x.{name}.1{ending}").rename(tmp_path / f"x.{name}{ending}")
-    counts.clear()
-    compute(reading, path, "one", counts.append)
-    assert counts[0] >= reading.tokens_in(2)
+@pytest.mark.parametrize("rows", [29, 31])
+def test_more_or_fewer_texts_than_before_are_refused(tmp_path, reading, rows):
+    shape = (rows, reading.shape[1])
+    with pytest.raises(InputError, match="has changed while it was read"):
+        write_features(tmp_path / "x.npy", shape, [reading], lambda count: None)
+    assert not list(tmp_path.iterdir())
 
 
 def test_readings_of_other_features_have_other_digests(reading, small_model):
@@ -107,33 +90,10 @@ def test_readings_of_other_features_have_other_digests(reading, small_model):
     assert len(set(digests)) == len(digests)
 
 
-@pytest.mark.parametrize("seconds", [-1.0, 3600.0])
-def test_what_is_done_is_noted_from_time_to_time(tmp_path, reading, monkeypatch, seconds):
-    """A kill then loses only what came after the last note."""
-    monkeypatch.setattr("model.inference.feature_files.SECONDS_BETWEEN_SAVES", seconds)
-    note, noted = tmp_path / "x.progress.json", set()
-
-    def advance(count):
-        noted.add(read_json(note)["batches"] if note.is_file() else 0)
-
-    compute(reading, tmp_path / "x.npy", "one", advance)
-    assert noted == (set(range(reading.batches)) if seconds < 0 else {0})
-
-
-def test_nothing_stays_of_an_interruption_before_the_first_batch(tmp_path, reading):
-    def advance(count):
-        if count:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        compute(reading, tmp_path / "x.npy", "one", advance)
-    assert not list(tmp_path.iterdir())
-
-
 def test_nothing_stays_of_a_batch_size_that_cannot_be(tmp_path, reading):
     impossible = replace(reading, batch_size=0)
     with pytest.raises(InputError, match="the batch size is 0"):
-        compute(impossible, tmp_path / "x.npy", "one", lambda count: None)
+        write(tmp_path / "x.npy", impossible)
     assert not list(tmp_path.iterdir())
 
 
@@ -143,16 +103,16 @@ def test_nothing_stays_where_the_disk_is_too_small(tmp_path, reading, monkeypatc
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", is_full)
-    with pytest.raises(OSError, match=r"No space left on device: '.*x\.partial\.npy'"):
-        compute(reading, tmp_path / "x.npy", "one", lambda count: None)
+    with pytest.raises(OSError, match=r"No space left on device: '.*x\.npy'"):
+        write(tmp_path / "x.npy", reading)
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("largest_file", [100], indirect=True)
 @pytest.mark.usefixtures("largest_file")
 def test_nothing_stays_where_no_file_may_be_so_large(tmp_path, reading):
-    with pytest.raises(OSError, match=r"File too large: '.*x\.partial\.npy'"):
-        compute(reading, tmp_path / "x.npy", "one", lambda count: None)
+    with pytest.raises(OSError, match=r"File too large: '.*x\.npy'"):
+        write(tmp_path / "x.npy", reading)
     assert not list(tmp_path.iterdir())
 
 
@@ -205,31 +165,12 @@ def test_more_texts_than_fit_into_memory_have_the_same_features(
     np.testing.assert_allclose(part, little_memory[1::2], rtol=1e-5, atol=1e-6)
 
 
-def test_an_interrupted_file_of_many_texts_is_gone_on_with(folder, little_memory, monkeypatch):
-    read, counts, again = featurize.ProgressBar.advance, [], []
-
-    def advance(self, count):
-        counts.append(count)
-        if len(counts) == 10 and not again:
-            raise KeyboardInterrupt
-        read(self, count)
-
-    monkeypatch.setattr(featurize.ProgressBar, "advance", advance)
-    with pytest.raises(KeyboardInterrupt):
-        computed(folder, "x.npy")
-    assert (folder / "x.partial.npy").is_file()
-    counts.clear()
-    again.append(True)
-    np.testing.assert_allclose(computed(folder, "x.npy"), little_memory, rtol=1e-5, atol=1e-6)
-    assert counts[0] > 0  # what was there
-
-
 def test_texts_that_change_while_they_are_read_are_refused(folder, little_memory, monkeypatch):
     parts, calls = featurize.Texts.parts, []
 
     def changing(self):
         calls.append(self)
-        if len(calls) == 2:  # the sizes are known
+        if len(calls) == 1:  # the number of rows is known
             (folder / "texts.txt").write_text("one\n")
         return parts(self)
 
@@ -242,13 +183,9 @@ def test_texts_that_change_while_they_are_read_are_refused(folder, little_memory
 def test_memory_does_not_grow_with_the_file(folder, monkeypatch):
     monkeypatch.setattr(featurize, "IN_MEMORY", 1 << 20)
     (folder / "texts.txt").write_text("a review of a lamp\n" * 300_000)  # 5.7 MB, 60 in memory
-    arguments = ["--model", "m", "--input", str(folder / "texts.txt"), "--output", "x.npy"]
-    parser = Parser()
-    featurize.add_options(parser)
-    options = parser.parse_args(arguments)
     tracemalloc.start()
     try:
-        texts = featurize.Texts(options)
+        texts = featurize.Texts(Source(folder / "texts.txt"))
         assert sum(map(len, texts.parts())) == texts.count == 300_000
         assert tracemalloc.get_traced_memory()[1] < 8 << 20
     finally:
@@ -260,14 +197,6 @@ def test_a_device_that_is_full_is_named(folder):
     (folder / "full.npy").symlink_to("/dev/full")
     with pytest.raises(OSError, match=r"No space left on device: '.*full\.npy'"):
         dispatch(words(folder, "--output", folder / "full.npy"))
-
-
-def test_one_command_writes_a_file_at_a_time(folder):
-    with (
-        one_at_a_time(folder / ".x.npy.lock", lambda: None),
-        pytest.raises(InputError, match=r"x\.npy: another process is writing it"),
-    ):
-        featurize.write(None, folder / "x.npy", ProgressBar("x"))
 
 
 def test_a_link_stays_one_and_its_file_is_replaced(folder, capsys):

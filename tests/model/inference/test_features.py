@@ -93,15 +93,6 @@ def test_costs_of_a_long_text_are_added_up_in_double_precision():
     assert costs.bits()[0] == pytest.approx(2 * (1 << 25) / math.log(2) + 1, rel=1e-15)
 
 
-def test_skipping_batches_leaves_out_the_first(small_model, sequences):
-    batches = list(final_states(small_model, sequences, batch_size=2))
-    rest = list(final_states(small_model, sequences, batch_size=2, skip=1))
-    assert len(rest) == len(batches) - 1
-    for (rows, values), (expected_rows, expected) in zip(rest, batches[1:], strict=True):
-        np.testing.assert_array_equal(rows, expected_rows)
-        np.testing.assert_array_equal(values, expected)
-
-
 def test_progress_counts_every_byte_also_within_a_text(small_model, sequences):
     counts = []
     for _ in final_states(small_model, sequences, batch_size=2, block=100, advance=counts.append):

@@ -9,11 +9,11 @@ from data_utils.preparation.blocks import Block, read_block
 from model.errors import InputError
 from model.reading.inputs import as_input
 from model.reading.records import Record
+from model.reading.source import Source
 from model.reading.texts import (
     KeyChooser,
     ReadingReport,
     accept,
-    read_plain_texts,
     read_texts,
     text_of,
 )
@@ -81,7 +81,7 @@ def test_a_list_or_an_object_is_no_text(tmp_path, written, kind):
     path = tmp_path / "a.jsonl"
     path.write_text(f'{{"text": "fine"}}\n{{"text": {written}}}\n')
     for read in (
-        read_plain_texts,
+        lambda path: list(Source(path).read_texts()),
         lambda path: list(read_texts([path], None, ReadingReport(), strict=False)),
     ):
         with pytest.raises(InputError) as error:
@@ -137,7 +137,7 @@ def test_a_column_may_be_in_other_letters(tmp_path, caplog, header, key):
     rows = [header, *(",".join(f"{name} {row}" for name in names) for row in range(2))]
     (tmp_path / "a.csv").write_text("\n".join(rows))
     with caplog.at_level(logging.INFO):
-        assert read_plain_texts(tmp_path / "a.csv") == [f"{key} 0", f"{key} 1"]
+        assert list(Source(tmp_path / "a.csv").read_texts()) == [f"{key} 0", f"{key} 1"]
     assert f"comma, UTF-8, 2 rows, text column {key!r} (--text-key)" in caplog.text
     report = ReadingReport()
     assert list(read_texts([tmp_path / "a.csv"], None, report, strict=True))[1] == f"{key} 1"
@@ -150,7 +150,7 @@ def test_rows_with_too_few_cells_are_counted(tmp_path, caplog):
         "id,text,n\n1,It works but\nthe lid broke,2\n3,fine,4\n5,bad,\n"
     )
     with caplog.at_level(logging.INFO):
-        read_plain_texts(tmp_path / "a.csv")
+        list(Source(tmp_path / "a.csv").read_texts())
     assert "comma, UTF-8, 4 rows, 2 with too few cells, text column 'text'" in caplog.text
 
 
@@ -163,7 +163,7 @@ def test_a_key_that_was_named_is_meant_as_it_is_written():
 def test_rows_with_another_key_are_reported_once(tmp_path, caplog, key, warnings):
     rows = [{"text": "a"}, {"id": 1}, {"review": "b"}, {"reviewText": "c"}, {"text": "d"}]
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    assert read_plain_texts(tmp_path / "a.jsonl", key) == ["a", "", "", "", "d"]
+    assert list(Source(tmp_path / "a.jsonl", key).read_texts()) == ["a", "", "", "", "d"]
     warned = [record.message for record in caplog.records if record.levelname == "WARNING"]
     assert len(warned) == warnings
     for message in warned:

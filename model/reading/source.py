@@ -1,0 +1,168 @@
+"""Where a command's texts come from: a file, standard input, or the texts themselves."""
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from ..errors import InputError
+from .inputs import JSON_KINDS, Input, Position, TableOptions, as_input
+from .records import Record, read_records
+from .stdin import PLACE, ArrivingLines, ArrivingRecords, kind_of
+from .texts import TEXT_KEYS, KeyChooser, ReadingReport, read_text, read_texts
+
+Row = TypeVar("Row")
+StreamFormat = Literal["txt", "jsonl", "csv", "tsv"]
+STREAM = "-"  # names standard input
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One of n parts of an input: rows i, i + n, i + 2 n and so on, counted from 1."""
+
+    number: int = 1
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.number <= self.count:
+            raise InputError(f"'{self}' is not i/n, such as 1/8 to 8/8")
+
+    @classmethod
+    def parse(cls, word: str) -> "Shard":
+        """Return the shard that i/n names."""
+        match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", word)
+        if match is None:
+            raise InputError(f"{word!r} is not i/n, such as 1/8 to 8/8")
+        return cls(*map(int, match.groups()))
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.count}"
+
+    def of(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Yield this shard's rows; InputError if the input has rows, but none in this shard."""
+        index = -1
+        for index, row in enumerate(rows):
+            if index % self.count == self.number - 1:
+                yield row
+        self.check(index + 1)
+
+    def check(self, rows: int) -> None:
+        """Raise InputError if the input has rows, but none in this shard."""
+        if 0 < rows < self.number:
+            raise InputError(f"--shard {self}: the input has only {rows:,} rows; give fewer shards")
+
+
+@dataclass(frozen=True)
+class Source:
+    """The texts of a file, with the rows that they are in; `classify` takes one.
+
+    >>> Source("comments.xlsx", table=TableOptions(sheet="May"), shard=Shard(1, 8))
+
+    location: a file in any format that `classify --input` takes, or "-", standard input.
+    text_key: the column or key of the texts. Default: by name, else a table's column of prose.
+    table: what the file does not say about itself. shard: which rows to read. by: the column to
+    count groups of. stream_format: of standard input. Default: jsonl or txt, by its first line.
+    texts: in place of a file. Raises InputError for options that contradict each other.
+    """
+
+    location: str | Path | None = None
+    text_key: str | None = None
+    table: TableOptions = field(default_factory=TableOptions)
+    shard: Shard = field(default_factory=Shard)
+    by: str | None = None
+    stream_format: StreamFormat | None = None
+    texts: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.texts, str):
+            raise InputError("texts is a text; give a list of them")
+        object.__setattr__(self, "texts", tuple(self.texts))
+        if bool(self.texts) == (self.location is not None):
+            raise InputError("give either --text or --input")
+        if self.stream_format and not self.is_stream:
+            raise InputError(
+                "--input-format is only for standard input; a file's name says its format"
+            )
+        if self.shard.count > 1 and (self.texts or self.is_stream):
+            raise InputError("--shard is for the rows of an --input file; leave it out")
+        if self.by and self.texts:
+            raise InputError("--by is for the rows of an --input; leave it out")
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it is standard input, whose rows are answered as they come."""
+        return str(self.location) == STREAM
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether it can be read more than once, unlike standard input and other pipes."""
+        return bool(self.texts) or (not self.is_stream and Path(str(self.location)).is_file())
+
+    @property
+    def paths(self) -> list[Path]:
+        """The file, if it is one, so that it is not written over."""
+        return [] if self.texts or self.is_stream else [Path(str(self.location))]
+
+    @property
+    def name(self) -> str:
+        """Its name in messages."""
+        return "--text" if self.texts else PLACE if self.is_stream else str(self.location)
+
+    @cached_property
+    def file(self) -> Input:
+        """The file; InputError for an unknown kind, and for an address."""
+        return as_input(str(self.location), self.table)
+
+    @property
+    def has_equal_keys(self) -> bool:
+        """Whether all rows have the same keys, as in a table; of a stream, its records know."""
+        return bool(self.texts) or self.file.kind not in JSON_KINDS
+
+    @property
+    def is_for_excel(self) -> bool:
+        """Whether it is a workbook, or text with the byte order mark that Excel needs."""
+        return not (self.texts or self.is_stream) and self.file.is_for_excel
+
+    def key(self, logged: set[str] | None = None) -> KeyChooser:
+        """Return what chooses the key of the texts while rows are read; logged: see KeyChooser."""
+        return KeyChooser(self.text_key, TEXT_KEYS, "--text-key", logged)
+
+    def records(self, position: Position | None = None) -> Iterator[Record]:
+        """Yield the rows of the shard; InputError, with file and line, for a faulty one.
+
+        position: updated to the place in a file, as for `read_records`.
+        """
+        return self.shard.of(self.all_records(position))
+
+    def all_records(self, position: Position | None = None) -> Iterator[Record]:
+        """Yield the rows of all shards, as `records` does."""
+        if self.texts:
+            return (Record({self.text_key or "text": text}) for text in self.texts)
+        if self.is_stream:
+            return iter(self.arriving())
+        return read_records(self.file, strict=True, position=position)
+
+    def arriving(self) -> ArrivingRecords:
+        """Return the rows of standard input, each as soon as it is there; waits for the first."""
+        if sys.stdin is None:
+            raise InputError("standard input is closed; name a file with --input")
+        lines = ArrivingLines(sys.stdin.fileno())
+        kind = f".{self.stream_format}" if self.stream_format else kind_of(lines.first())
+        return ArrivingRecords(lines, kind, self.table)
+
+    def read_texts(self) -> Iterator[str]:
+        """Yield the text of each row, a missing one as the empty one.
+
+        >>> texts = list(Source("reviews.tsv", "comment").read_texts())
+        """
+        key = self.key()
+        for record in self.records():
+            yield read_text(record, key)
+        key.conclude(self.name)
+
+    def reviews(self, report: ReadingReport) -> Iterator[str]:
+        """Yield the texts of a file that are not blank, faults repaired and counted."""
+        yield from read_texts([self.file], self.text_key, report, strict=False)
