@@ -223,9 +223,8 @@ def _encode(rows: Any, loads: Any, slow: Any, request: Request) -> Reviews:
         report.records += 1
         if type(record) is Record and record.repaired:
             report.repaired_text += 1
-        key = key_in(record, request.text_key, TEXT_KEYS)
-        if key is None and type(record) is Record:
-            key = record_key(record, request.text_key, TEXT_KEYS)
+        key_of = record_key if type(record) is Record else key_in
+        key = key_of(record, request.text_key, TEXT_KEYS)
         if key is None:
             reviews.keys = reviews.keys or list(record)
             report.missing_text += 1

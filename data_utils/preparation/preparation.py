@@ -265,12 +265,13 @@ def _check_keys(inputs: Sequence[Input], runs: Sequence[Run], text_key: str | No
             raise InputError(f"{source.location}: no records in it")
         tables = [TableReport(**report["table"]) for report in reports if report.get("table")]
         if not key_counts:
+            if doubt := next((table.doubt for table in tables if table.doubt), None):
+                raise InputError(f"{source.location}: {doubt}")
             present = ", ".join(next((map(repr, r["keys"]) for r in reports if r["keys"]), ()))
             missing = f"no key {text_key!r}" if text_key else f"none of {', '.join(TEXT_KEYS)}"
-            hint = next((table.header_fault for table in tables if table.header_fault), None)
             raise InputError(
                 f"{source.location}: {missing} among its keys ({present or 'none'}); "
-                f"{hint or 'name one with --text-key'}"
+                "name one with --text-key"
             )
         if tables:
             log.info(

@@ -60,8 +60,9 @@ TextKey = Annotated[
     str | None,
     Argument(
         group=TEXT,
-        help=f"Column or key of the text. Default: the first present of {', '.join(TEXT_KEYS)}; "
-        "else a table's one column of prose.",
+        help="Column or key of the text. Default: in JSON, the first present of "
+        f"{', '.join(TEXT_KEYS)}; in a table, the column whose name and cells are those of texts; "
+        "in doubt, the command asks.",
     ),
 ]
 LabelKey = Annotated[

@@ -138,9 +138,10 @@ def choose_text(names: Sequence[str], rows: Sequence[Row]) -> Choice:
         return Choice(ranked, prose[0].name, "the only column of texts")
     if len(prose) > 1:
         return Choice(ranked, None, _both(prose))
-    if len(columns) == 1 and columns[0].role == "text" and columns[0].holds == "labels":
-        return Choice(ranked, names[0], "the only column, by its name")
-    if len(columns) == len(likely) == 1:
+    short = [c for c in columns if c.role == "text" and c.holds in ("labels", "one value")]
+    if len(short) == 1 and not likely:
+        return Choice(ranked, short[0].name, "by its name, though its cells are few words")
+    if len(columns) == 1 and (likely or columns[0].role == "text"):
         return Choice(ranked, names[0], "the only column")
     return Choice(ranked, None, "no column is clearly the text")
 

@@ -234,7 +234,7 @@ def _read_table(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record
             delimiter = DELIMITED[source.kind]
             rows = (r for _, r in DelimitedRows(read, table, source.options, delimiter))
         for cells in table.sampled(rows):
-            row += 1
+            row += 1 if table.rows else 1 + table.header_rows - (not table.has_header)
             table.rows += 1
             repaired = not strict and any("\ufffd" in str(cell) for cell in cells.values())
             record = _placed(Record(cells), f"{source.location}, row {row}", repaired)

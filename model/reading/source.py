@@ -62,7 +62,7 @@ class Source:
     >>> Source("comments.xlsx", table=TableOptions(sheet="May"), shard=Shard(1, 8))
 
     location: a file in any format that `classify --input` takes, or "-", standard input.
-    text_key: the column or key of the texts. Default: by name, else a table's column of prose.
+    text_key: the column or key of the texts. Default: by name; in a table, by its cells, too.
     table: what the file does not say about itself. shard: which rows to read. by: the column to
     count groups of. stream_format: of standard input. Default: jsonl or txt, by its first line.
     texts: in place of a file. Raises InputError for options that contradict each other.

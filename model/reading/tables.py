@@ -15,6 +15,7 @@ from itertools import zip_longest
 from typing import IO, Any
 
 from ..errors import InputError, brief
+from .columns import choose_text, extra_header_rows, header_is_a_row
 from .inputs import LONGEST_RECORD, MOST_UNPACKED, SURE_UNPACKED, TOO_LONG, TableOptions
 
 MOST_COLUMNS = 100_000
@@ -22,7 +23,7 @@ MOST_ROWS = 4000  # parsed together
 BATCH_BYTES = 64 << 20  # limit of the Parquet rows that are read at once
 PIECE = 1 << 20  # characters read at a time
 SNIFFED = 50  # records that show the delimiter
-SAMPLED = 200  # rows that show which column is prose
+SAMPLED = 200  # rows that show which column is the text
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
 LINE_END = re.compile(r"\r\n?|\n")
 LINE_WITH_END = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
@@ -47,51 +48,46 @@ class TableReport:
     rows: int = 0
     short_rows: int = 0  # those with fewer cells than the header
     repeated_headers: int = 0  # rows that equal it, as in files that were joined
-    prose: str | None = None  # the one column that is clearly prose
-    header_fault: str = ""  # why its first line is no header, and what to do
+    text: str | None = None  # the column of the text
+    doubt: str = ""  # why a person has to name it, and how
+    header_rows: int = 0  # rows below the header that belong to it
+    has_header: bool = True  # else the first line is a row, and columns are named by their place
 
     def sampled(self, rows: Iterator[TableRow]) -> Iterator[TableRow]:
-        """Yield rows; the first ones show which column is prose, and whether there is a header."""
+        """Yield rows; the first ones show the column of the text, and what is header."""
         first, size = list[TableRow](), 0
         for row in rows:
             first.append(row)
             size += sum(len(value) for value in row.values() if isinstance(value, (str, bytes)))
             if len(first) == SAMPLED or size > LONGEST_RECORD:
                 break
+        if not first:
+            return
+        names = list(first[0])
+        self.header_rows = extra_header_rows(names, first)
+        first = first[self.header_rows :]
+        if header_is_a_row(names, first):
+            self.has_header = False
+            by_place = {name: f"column {number}" for number, name in enumerate(names, start=1)}
+            rows = ({by_place[name]: cell for name, cell in row.items()} for row in rows)
+            first = [{by_place[name]: cell for name, cell in row.items()} for row in first]
+            first.insert(0, dict(zip(by_place.values(), names, strict=True)))
         if first:
-            names = list(first[0])
-            self.prose = prose_column(first)
-            if any(NUMBER.fullmatch(n) or len(n.split()) > 8 for n in names):
-                self.header_fault = "its first line looks like a row; add a header"
-            elif self.prose is not None and self.prose.startswith(UNNAMED):
-                self.header_fault = (
-                    f"the column of text is {self.prose!r}, without a name; remove the lines above "
-                    "the header, add the name, or give --text-key"
-                )
-            if self.header_fault:
-                self.prose = None
+            self._choose(first)
         yield from first
         yield from rows
 
-
-def prose_column(rows: Sequence[TableRow]) -> str | None:
-    """Return the one column that is clearly prose, None if there is none or no clear winner.
-
-    Prose has three words a row or more, most of it letters, in at least half of the rows. A clear
-    winner has twice as many words as any other column of prose.
-    """
-    words = dict[str, float]()
-    for name in rows[0]:
-        cells = [cell for row in rows if isinstance(cell := row.get(name), str) and cell.strip()]
-        mean = sum(len(cell.split()) for cell in cells) / max(len(cells), 1)
-        text = "".join(cells)
-        letters = sum(map(str.isalpha, text)) / max(len(text), 1)
-        if mean >= 3 and letters >= 0.6 and 2 * len(cells) >= len(rows):
-            words[name] = mean
-    ranked = sorted(words, key=words.__getitem__, reverse=True)
-    if not ranked or (len(ranked) > 1 and words[ranked[0]] < 2 * words[ranked[1]]):
-        return None
-    return ranked[0]
+    def _choose(self, first: Sequence[TableRow]) -> None:
+        choice = choose_text(list(first[0]), first)
+        self.text = choice.column
+        if choice.column is None:
+            self.doubt = choice.question("--text-key")
+        elif choice.column.startswith(UNNAMED):
+            self.text = None
+            self.doubt = (
+                f"the column of text is {choice.column!r}, without a name; remove the lines above "
+                "the header, add the name, or give --text-key"
+            )
 
 
 class _Lines:

@@ -123,11 +123,11 @@ def key_in(
 
 
 def record_key(record: Record, requested: str | None, candidates: Sequence[str]) -> str | None:
-    """Return `key_in` a record; for the text of a table, else its one column of prose."""
-    key = key_in(record, requested, candidates)
-    if key is None and requested is None and candidates is TEXT_KEYS and record.table is not None:
-        return record.table.prose
-    return key
+    """Return the key of a record; for the text of a table, the column that its rows show."""
+    table = record.table
+    if requested is None and candidates is TEXT_KEYS and table and (table.text or table.doubt):
+        return table.text
+    return key_in(record, requested, candidates)
 
 
 class KeyChooser:
@@ -200,8 +200,8 @@ class KeyChooser:
         if self.requested is not None:
             return f"no key {self.requested!r}; present: {present} ({self.option})"
         why = f"name one with {self.option}, or add a header if the file has none"
-        if record.table is not None and record.table.header_fault:
-            why = record.table.header_fault
+        if record.table is not None and record.table.doubt:
+            return record.table.doubt
         return f"none of the keys {', '.join(self.candidates)}; present: {present}; {why}"
 
     def _warn_of_another_key(self, record: Record) -> None:
@@ -228,7 +228,10 @@ def describe_table(table: TableReport, keys: Mapping[str, tuple[str | None, str]
     repeated = table.repeated_headers
     verb = "repeats" if repeated == 1 else "repeat"
     headers = f"{repeated:,} {verb} the header" if repeated else ""
-    parts = [table.description, rows, short, headers, *columns]
+    kind = "1 row" if table.header_rows == 1 else f"{table.header_rows} rows"
+    more = f"{kind} below the header left out, which belong to it" if table.header_rows else ""
+    none = "" if table.has_header else "no header: the first line is a row"
+    parts = [table.description, rows, none, more, short, headers, *columns]
     return f"{table.location}: {', '.join(filter(None, parts))}"
 
 
@@ -237,9 +240,9 @@ def read_texts(
 ) -> Iterator[str]:
     """Yield the texts of many inputs; missing and empty ones are counted and left out.
 
-    text_key: the column or key that holds the text; None: the first one of TEXT_KEYS, or a table's
-    one column of prose. report: counts what was found. strict: raise InputError for bytes that are
-    not UTF-8 and the like, instead of replacing them.
+    text_key: the column or key that holds the text; None: the first one of TEXT_KEYS, or the
+    column of texts of a table. report: counts what was found. strict: raise InputError for bytes
+    that are not UTF-8 and the like, instead of replacing them.
 
         report = ReadingReport()
         for text in read_texts([Path("reviews.csv.gz")], None, report, strict=False):

@@ -21,7 +21,6 @@ from data_utils.preparation.preparation import PieceSizes, Preparation, _split_c
 from data_utils.preparation.runs import _keys_of
 from data_utils.preparation.vocabulary import VocabularyConfig
 from model.errors import InputError
-from model.reading.inputs import TableOptions
 from model.text.profiles import text_profile
 from tests.data_utils.preparation.interruptions import (
     acting_at,
@@ -455,7 +454,10 @@ def test_a_table_is_read_with_its_options(tmp_path, caplog):
     message = f"{path}: semicolon, cp1252, 3 rows, text column 'Kommentar' (--text-key)"
     assert message in caplog.messages
     path.write_text(rows, encoding="cp1252")
-    with pytest.raises(InputError, match="its first line looks like a row; add a header"):
+    with caplog.at_level("INFO"):
+        meta = prepare_corpus([path], tmp_path / "without", split=(1, 0, 0))
+    assert meta["splits"]["train"]["reviews"] == 3
+    assert "no header: the first line is a row, text column 'column 2'" in caplog.text
+    path.write_text("a;b\nEin sch\u00f6nes Ger\u00e4t;Es h\u00e4lt sehr lange\n", encoding="cp1252")
+    with pytest.raises(InputError, match="may be the text; name it with --text-key: 'b'"):
         prepare_corpus([path], tmp_path / "other")
-    with pytest.raises(InputError, match="none of text"):
-        prepare_corpus([path], tmp_path / "other", table=TableOptions(delimiter="|"))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from model.errors import InputError
 from model.reading.columns import (
     EXPORTS,
     choose_text,
@@ -14,6 +15,8 @@ from model.reading.columns import (
     role_of,
     words_of,
 )
+from model.reading.records import read_records
+from model.reading.source import Source
 
 TEXTS = [
     "The kettle boils quickly and it looks lovely.",
@@ -79,6 +82,8 @@ RIGHT = [
     ("unknown name, labels", {"nr": IDS, "Gedanken": TEXTS, "Urteil": ["gut", "schlecht"]},
      "Gedanken"),
     ("one column", {"feedback": ["Great", "OK", "Meh", "Fine"]}, "feedback"),
+    ("one word each", {"text": ["good", "bad", "good"], "n": list("123")}, "text"),
+    ("one column, nothing in it", {"text": [""]}, "text"),
     ("few with a comment", {"Product description": "Kettle of steel with a removable filter",
      "Customer comment": ["", "", "", "", *TEXTS[:3]]}, "Customer comment"),
     ("German", {"Datum": "01.03.2024", "Note": list("123"), "Kommentar": TEXTS}, "Kommentar"),
@@ -98,7 +103,7 @@ ASKED = [
     ("only replies under another name", {"ID": IDS, "Comment": [REPLY, REPLY + " A."]}),
     ("only numbers", {"review": list("12345"), "comment": list("54321")}),
     ("nothing in it", {"review": ["", "", ""], "id": IDS}),
-    ("only labels", {"text": ["good", "bad", "good"], "n": list("123")}),
+    ("only labels", {"mood": ["good", "bad", "good"], "n": list("123")}),
 ]  # fmt: skip
 
 
@@ -201,3 +206,47 @@ def test_layouts_of_real_exports():
     asked = [n for n, f in found.items() if f == "(ask)" and truth[n] != "(ask)"]
     assert wrong == {}
     assert len(asked) <= 4
+
+
+def read(path):
+    """Return the texts of a table, and the lines that say how it was read."""
+    return list(Source(path).read_texts())
+
+
+def test_a_table_without_a_header_keeps_its_first_row(tmp_path, caplog):
+    caplog.set_level("INFO")
+    path = tmp_path / "none.csv"
+    path.write_text("positive,I really like this phone\nnegative,It broke at once after a day\n"
+                    "positive,nice and fast phone here\n")  # fmt: skip
+    assert read(path)[0] == "I really like this phone"
+    assert len(read(path)) == 3
+    assert "no header: the first line is a row, text column 'column 2'" in caplog.text
+    assert [record.place[-5:] for record in read_records(path, strict=True)] == [
+        "row 1", "row 2", "row 3"
+    ]  # fmt: skip
+
+
+def test_rows_of_a_survey_that_belong_to_the_header_are_left_out(tmp_path, caplog):
+    caplog.set_level("INFO")
+    path = tmp_path / "survey.csv"
+    with open(path, "w", newline="") as file:
+        csv.writer(file).writerows([
+            ["StartDate", "Q1", "Q2"],
+            ["Start Date", "How was it?", "Please tell us why."],
+            ['{"ImportId":"startDate"}', '{"ImportId":"QID1"}', '{"ImportId":"QID2_TEXT"}'],
+            *([f"2024-03-0{n + 1} 10:00:00", n, text] for n, text in enumerate(TEXTS)),
+        ])  # fmt: skip
+    assert read(path) == TEXTS
+    assert "2 rows below the header left out, which belong to it" in caplog.text
+    assert next(read_records(path, strict=True)).place.endswith("row 4")
+
+
+def test_in_doubt_the_file_is_refused_with_the_question(tmp_path):
+    path = tmp_path / "hotel.csv"
+    with open(path, "w", newline="") as file:
+        csv.writer(file).writerows([
+            ["Positive_Review", "Negative_Review"], *zip(TEXTS, TEXTS[::-1], strict=True)
+        ])  # fmt: skip
+    with pytest.raises(InputError, match=r"both hold texts; name it with --text-key: 'Pos.*'Neg"):
+        read(path)
+    assert list(Source(path, "Negative_Review").read_texts()) == TEXTS[::-1]

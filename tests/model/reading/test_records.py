@@ -112,7 +112,11 @@ ROWS = "1,Monday,It boils in two minutes\n2,Friday,It broke after a week\n"
         ("a.jsonl", '[{"text": "a"}]\n', r"rename a file that holds an array to end in \.json$"),
         ("a.jsonl", "[" * 100_000, "line 1: not JSON"),
         ("a.jsonl", '{"body": "a"}\n', "present: 'body'"),
-        ("a.csv", "body,label\na,1\n", "present: 'body', 'label'.*or add a header"),
+        (
+            "a.csv",
+            "x1,label\na,1\n",
+            "no column is clearly the text; name it with --text-key: 'x1'",
+        ),
         ("a.csv", "text,label\n", "no records"),
         ("a.csv", '{"text": "good", "n": 1}\n', "line 1: not a table; it begins like JSON; rename"),
         ("a.tsv", '[{"text": "good"}]\n', "line 1: not a table; it begins like JSON; rename"),

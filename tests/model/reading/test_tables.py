@@ -14,7 +14,6 @@ from model.reading.tables import (
     DelimitedRows,
     TableReport,
     column_names,
-    prose_column,
 )
 from tests.support.fuzzed_tables import try_tables
 
@@ -171,22 +170,6 @@ def test_a_cell_of_several_lines_is_one_cell(rows, cells):
     if "good" not in rows or "\n" not in cells[0]:
         tabs = "label\ttext\n" + rows.replace(',"', '\t"')
         assert [row["text"] for _, row in rows_of(tabs, "\t")] == cells
-
-
-@pytest.mark.parametrize(
-    ("columns", "prose"),
-    [
-        ({"id": ["1", "2"], "note": ["a fine small lamp", "it broke at once"]}, "note"),
-        ({"title": ["so very good"] * 2, "body": ["it is a fine lamp " * 3] * 2}, "body"),
-        ({"one": ["a fine small lamp"] * 2, "two": ["it broke at once"] * 2}, None),
-        ({"id": ["1", "2"], "word": ["good", "bad"]}, None),
-        ({"when": ["2020 01 02 03"] * 3}, None),
-        ({"note": ["a fine small lamp", None, ""]}, None),
-    ],
-)
-def test_the_one_column_that_is_prose(columns, prose):
-    rows = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
-    assert prose_column(rows) == prose
 
 
 def test_random_tables_are_read_as_pythons_csv_module_reads_them(tmp_path):

@@ -128,7 +128,7 @@ def test_an_input_without_texts_is_refused_by_its_place(tmp_path, content):
     ("header", "key"),
     [
         ("Text,Label", "Text"),
-        ("TEXT,review", "review"),  # as it is written goes first
+        ("TEXT,review", "TEXT"),
         ("Text,TEXT,Sentence", "Sentence"),  # which of two would be a guess
     ],
 )
