@@ -21,13 +21,13 @@ def classify_batches(
     is_answered: IsAnswered | None = None,
     on_size: Callable[[int], object] = lambda tokens: None,
     *,
-    neutral: bool = False,
+    sides: bool = False,
 ) -> Iterator[list[Record]]:
     """Yield every batch with the results, `names.added`, added to each row; None without a text.
 
     names: the output names of the rows' own values. is_answered: called with a row's own values by
     name; the first rows for which it is true are left out. on_size: called with the number of
-    tokens in a batch before it is classified. neutral: as for `answers_of`.
+    tokens in a batch before it is classified. sides: as for `answers_of`.
     """
     for batch in batches:
         own = [names.values(row.record) for row in batch]
@@ -35,7 +35,7 @@ def classify_batches(
         on_size(encoded.size)
         answered = 0 if is_answered is None else sum(1 for _ in takewhile(is_answered, own))
         if answered < len(batch):
-            rows = _with_answers(classifier, batch, own, encoded, names, neutral)
+            rows = _with_answers(classifier, batch, own, encoded, names, sides)
             yield rows[answered:]  # classified with the whole batch: the same digits
         elif classifier.advance is not None:
             classifier.advance(encoded.size)
@@ -47,10 +47,10 @@ def _with_answers(
     own: list[dict[str, Any]],
     encoded: "EncodedTexts",
     names: OwnNames,
-    neutral: bool,
+    sides: bool,
 ) -> list[Record]:
     predictions = classifier.predict_all(encoded)
-    answers = answers_of(classifier.fitted, predictions, names.added, neutral=neutral)
+    answers = answers_of(classifier.fitted, predictions, names.added, sides=sides)
     nothing = dict.fromkeys(names.added)
     rows = []
     for row, values in zip(batch, own, strict=True):

@@ -46,17 +46,19 @@ if TYPE_CHECKING:
     from ..pages.report import Report
 
 ADDED = """
-Each row gains `label`; `probability`, of the positive class if there are two classes, else of the
-label (then also `probability_CLASS` for each class); `neutral`, if the classifier predicts it, the
-probability that the text takes no side; the label may then be neutral, and `probability` counts for
-the case that the text takes a side; with two classes `sentiment`, from -1 to 1, high is positive,
-and `unsure`; `stars`, 1 to 5, if the classifier predicts them; `bits_per_character`, how well the
-model predicts the text; `unfamiliar`, whether it is too short or unlike what the model was trained
-on (null if the classifier cannot tell). If a text may have several labels: `labels`, a list, and
-`probability_CLASS` for each class. An input column with one of these names becomes `input_NAME`, or
+Each row gains `label`, one word: positive, neutral (if the classifier predicts it: the text takes
+no side), negative, unsure (the probability is near the threshold) or unfamiliar (the text is too
+short, or unlike what the model was trained on); `probability`, of the positive class if there are
+two classes, else of the likeliest (then also `probability_CLASS` for each class); `neutral`, if the
+classifier predicts it, the probability that the text takes no side; `probability` counts for the
+case that it takes one; with two classes `sentiment`, from -1 to 1, high is positive, and `unsure`;
+`stars`, 1 to 5, if the classifier predicts stars; `bits_per_character`, how well the model predicts
+the text; `unfamiliar` (null if the classifier cannot tell). If a text may have several labels:
+`labels`, a list, and `probability_CLASS` for each class. With --sides: `sides`, true, and `label`
+is one of the two classes. An input column with one of these names becomes `input_NAME`, or
 `input_input_NAME` if there is an `input_NAME` already. A row without text, or with nothing but
 white space in its place, stays where it is, with empty results. HTML tags of a text that is marked
-up (<br />, <p>) are not classified. The last lines on stderr count the rows by their answers.
+up (<br />, <p>) are not classified. The last lines on stderr count the rows by their label.
 
 An error or an interruption leaves the rows so far in OUTPUT.partial. The same command continues
 after them. If the input has changed, the old rows are kept under another name."""
@@ -112,7 +114,10 @@ def add_options(parser: Parser) -> None:
         "--threshold)",
     )
     parser.add_argument(
-        "--neutral", action="store_true", help="label all texts that are unsure as neutral, too"
+        "--sides",
+        action="store_true",
+        help="two sides only: label every text as positive or negative, also one that is neutral, "
+        "unsure or unfamiliar; the rows then have `sides`, true",
     )
     parser.add_argument(
         "--neuron",
@@ -154,9 +159,8 @@ def run(options: Namespace) -> None:
 
     from ..classifiers.answers import added_names
 
-    if options.neutral and not classifier.fitted.is_binary:
-        raise InputError("--neutral is for a classifier of two classes; leave it out")
-    names = OwnNames(added_names(classifier.fitted, neuron=options.neuron), keys)
+    added = added_names(classifier.fitted, neuron=options.neuron, sides=options.sides)
+    names = OwnNames(added, keys)
     columns = [*names.of(keys), *names.added] if keys else []
     counts = Counts(classifier, options, names, key, names.added)
     with open_output(options, row_format, columns, names, classifier, key.key) as (writer, written):
@@ -170,7 +174,7 @@ def run(options: Namespace) -> None:
                 names,
                 None if written is None else answered_in(written, counts.add),
                 progress_updater(position, progress),
-                neutral=options.neutral,
+                sides=options.sides,
             )
             write_rows(rows, writer, progress, counts.add)
     source = PLACE if options.input == "-" else options.input or "--text"
@@ -225,14 +229,14 @@ class Counts:
         added: Sequence[str],
     ):
         (by,) = names.of([options.by]) if options.by else (None,)
-        self.summary = Summary(classifier.fitted, by)
+        self.summary = Summary(classifier.fitted, by, sides=options.sides)
         self._page: Path | None = options.report
         self._report: Report | None = None
         if self._page is not None:
             from ..pages import report
 
             if not classifier.fitted.is_binary:
-                count = len(classifier.classes)
+                count = len(classifier.fitted.classes)
                 raise InputError(f"a report shows two classes; this classifier has {count}")
             self._report = report.Report(
                 classifier, self.summary, lambda: names.of([key.key or "text"])[0], added
@@ -359,7 +363,7 @@ def request(
     from ..classifiers.fitted import fitted_digest
     from ..version import installed_version
 
-    names = ("threshold", "unsure", "precision", "neuron", "neutral")
+    names = ("threshold", "unsure", "precision", "neuron", "sides")
     shard = options.shard
     return {
         "version": installed_version(),
@@ -397,6 +401,7 @@ def load(options: Namespace) -> "SentimentClassifier":
         options.classifier,
         threshold=options.threshold,
         unsure=options.unsure and tuple(options.unsure),
+        sides=options.sides,
         batch_size=options.batch_size,
         precision=options.precision,
         device=options.device,

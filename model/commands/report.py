@@ -11,9 +11,9 @@ mlstm-sentiment report comments.xlsx --by product --output report.html
 from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..classifiers.answers import NEUTRAL
+from ..classifiers.answers import NEUTRAL, UNFAMILIAR, UNSURE, word_of
 from ..classifiers.classified_rows import classify_batches
 from ..classifiers.rows import InputRow, OwnNames
 from ..errors import InputError
@@ -34,6 +34,9 @@ from .command_line import (
     add_reading,
 )
 from .program import check_apart, prepare_output
+
+if TYPE_CHECKING:
+    from ..classifiers.head import Head
 
 # The columns that identify the output of classify; the page needs all but the last.
 ANSWERS = ("label", "probability", "unsure", "unfamiliar", "bits_per_character")
@@ -57,7 +60,13 @@ def add_options(parser: Parser) -> None:
     add_reading(parser)
     add_precision(parser)
     parser.set_defaults(
-        text=[], threshold=None, unsure=None, neuron=False, batch_size=128, shard=Shard()
+        text=[],
+        threshold=None,
+        unsure=None,
+        sides=False,
+        neuron=False,
+        batch_size=128,
+        shard=Shard(),
     )
 
 
@@ -84,7 +93,7 @@ def run(options: Namespace) -> None:
         tagged = counts.counting_tags(batches)
         rows: Iterable[Sequence[Mapping[str, Any]]]
         if is_answered:
-            rows = ([answered(row, classifier.classes) for row in batch] for batch in tagged)
+            rows = ([answered(row, classifier.fitted) for row in batch] for batch in tagged)
         else:
             on_size = progress_updater(position, progress)
             rows = classify_batches(classifier, tagged, names, on_size=on_size)
@@ -94,8 +103,11 @@ def run(options: Namespace) -> None:
     counts.conclude(options.input)
 
 
-def answered(row: InputRow, classes: Sequence[str]) -> dict[str, Any]:
-    """Return a row of classify's output with its values; InputError for one it never writes."""
+def answered(row: InputRow, head: "Head") -> dict[str, Any]:
+    """Return a row of classify's output with its values; InputError for one it never writes.
+
+    The label of an earlier version was the likelier side, whatever else held.
+    """
     values, place = dict(row.record), row.record.place
     for name in ANSWERS[:-1]:
         cell = values.get(name)
@@ -107,18 +119,23 @@ def answered(row: InputRow, classes: Sequence[str]) -> dict[str, Any]:
                 raise _never_written(place, name, cell) from error
         elif cell != cell:  # NaN, of an empty cell
             values[name] = None
-    if values["label"] is None:
+    label = values["label"]
+    if label is None:
         return values
-    if values["label"] not in (*classes, NEUTRAL):
+    if label not in (*head.classes, NEUTRAL, UNSURE, UNFAMILIAR):
         raise InputError(
-            f"{place}: label is {values['label']!r}, but the classifier's classes are "
-            f"{', '.join(classes)}; name the model of these answers with --model"
+            f"{place}: label is {label!r}, but the classifier's classes are "
+            f"{', '.join(head.classes)}; name the model of these answers with --model"
         )
     probability = values["probability"]
     if not isinstance(probability, float | int):
         raise InputError(f"{place}: has a label but no probability; classify the file again")
     if isinstance(probability, bool) or not 0 <= probability <= 1:
         raise _never_written(place, "probability", probability)
+    if str(values.get("sides")).lower() != "true":
+        is_neutral = head.has_neutral and label == NEUTRAL
+        flags = {name: values[name] for name in (UNSURE, UNFAMILIAR)}
+        values["label"] = word_of(label, is_neutral=is_neutral, **flags)
     return values
 
 
