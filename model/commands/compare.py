@@ -21,6 +21,7 @@ from ..reading.labels import label_of, labelled_digest, log_order, log_set, orde
 from ..reading.progress import ProgressBar
 from ..reading.source import Source
 from ..reading.texts import LABEL_KEYS, KeyChooser, read_text
+from ..text.markup import without_tags
 from ..version import installed_version
 from .options import KINDS_HELP, TEXT, Device, JsonOutput, LabelKey, Precision, Table, TextKey
 from .program import prepare_output, print_and_write
@@ -131,7 +132,8 @@ def read_test_texts(options: Options) -> "ComparedTexts":
         if options.label_key is not None or label_key.key is not None:
             labels.append(label_of(record, label_key))
         texts.append(text)
-        cleaned.append(InputRow.of(record, text).text)
+        row = InputRow.of(record, text)
+        cleaned.append(row.text and without_tags(row.text))
     text_key.require(options.data)
     if 0 < len(labels) < len(texts):
         raise InputError(
