@@ -12,6 +12,8 @@ from .version import installed_version
 if TYPE_CHECKING:
     __version__: str
     from .classifiers.classified_rows import classify
+    from .classifiers.head import Head
+    from .classifiers.head_files import save_head
     from .classifiers.sentiment_classifier import SentimentClassifier
     from .errors import InputError
     from .files.weights import LoadedModel, load_model, save_model
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Clamp",
+    "Head",
     "InputError",
     "LanguageModel",
     "LoadedModel",
@@ -48,11 +51,14 @@ __all__ = [
     "heatmap",
     "load_model",
     "read_texts",
+    "save_head",
     "save_model",
 ]
 
 _MODULES = {
     "InputError": "errors",
+    "Head": "classifiers.head",
+    "save_head": "classifiers.head_files",
     "SentimentClassifier": "classifiers.sentiment_classifier",
     "SentimentFeaturizer": "inference.featurizer",
     "classify": "classifiers.classified_rows",

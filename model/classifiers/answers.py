@@ -9,15 +9,35 @@ if TYPE_CHECKING:
 
     from .head import Head
 
-NEUTRAL = "neutral"  # the label of a text that takes no side; if asked for, of an unsure one, too
+NEUTRAL = "neutral"  # the text takes no side
+UNSURE = "unsure"  # the probability is near the threshold
+UNFAMILIAR = "unfamiliar"  # the text is too short, or unlike what the model was trained on
+NO_ANSWER = "no answer"  # there is no text; in a row, None
+NO_LABEL = "no label"  # of a text that may have several
+EVEN = 0.5  # the probability of an even split
 DIGITS = 7  # significant ones
+
+
+def word_of(
+    side: str, *, is_neutral: bool = False, unsure: object = False, unfamiliar: object = False
+) -> str:
+    """Return the one answer for a text, the same word everywhere.
+
+    side: the likeliest class, whatever else holds. The first that holds decides: unfamiliar,
+    neutral, unsure, the side.
+    """
+    if unfamiliar:
+        return UNFAMILIAR
+    if is_neutral:
+        return NEUTRAL
+    return UNSURE if unsure else side
 
 
 class Predictions(NamedTuple):
     """The results for N texts, as arrays."""
 
-    choices: "np.ndarray"  # int64 [N], indices into the classes; multi-label [N, C], 0 or 1
-    probabilities: "np.ndarray"  # float64 [N, C]
+    choices: "np.ndarray"  # int64 [N], of the head's classes; several labels: [N, C], 0 or 1
+    probabilities: "np.ndarray"  # float64 [N, C], of the head's classes
     neuron: "np.ndarray"  # float32 [N], the value of the unit that the classifier relies on most
     stars: "np.ndarray | None"  # float64 [N], expected, if the classifier predicts stars
     bits_per_character: "np.ndarray"  # float64 [N], of the encoded text; NaN without bytes
@@ -32,14 +52,11 @@ class Predictions(NamedTuple):
 
     The probabilities of the two classes assume that it takes a side.
     """
+    three_probabilities: "np.ndarray | None" = None
+    """Probabilities of the negative class, neutral and the positive class, float64 [N, 3].
 
-    @property
-    def three_probabilities(self) -> "np.ndarray | None":
-        """Probabilities of the negative class, neutral and the positive class, float64 [N, 3].
-
-        None unless the classifier predicts neutral.
-        """
-        return None if self.neutral is None else three_answers(self.probabilities, self.neutral)
+    None unless the classifier predicts neutral.
+    """
 
     @property
     def is_neutral(self) -> "np.ndarray | None":
@@ -48,15 +65,28 @@ class Predictions(NamedTuple):
         return None if three is None else three.argmax(1) == 1
 
 
-def three_answers(sides: "np.ndarray", neutral: "np.ndarray") -> "np.ndarray":
+def three_answers(
+    positive: "np.ndarray", neutral: "np.ndarray", threshold: float = EVEN
+) -> "np.ndarray":
     """Return the probabilities of the negative class, neutral and the positive class, [N, 3].
 
-    sides: [N, 2], of the two classes if the text takes a side; neutral: [N], that it takes none.
+    positive: [N], if the text takes a side; neutral: [N], that it takes none. Another threshold
+    than one half moves the log-odds of the two sides, so that it becomes their even split.
     """
     import numpy as np
 
-    negative, positive = sides.T * (1 - neutral)
-    return np.column_stack([negative, neutral, positive])
+    sides = positive
+    if threshold != EVEN:
+        sides = 1 / (1 + np.exp(_log_odds(threshold) - _log_odds(positive)))
+    return np.column_stack([(1 - sides) * (1 - neutral), neutral, sides * (1 - neutral)])
+
+
+def _log_odds(probability: Any) -> Any:
+    """Return finite log-odds."""
+    import numpy as np
+
+    p = np.clip(probability, np.finfo(float).tiny, 1 - np.finfo(float).epsneg)
+    return np.log(p) - np.log1p(-p)
 
 
 class Answer(dict[str, Any]):
@@ -98,17 +128,18 @@ class Answers(list[Answer]):
         return str(self.to_frame()._repr_html_())
 
 
-def added_names(fitted: "Head", *, neuron: bool = False) -> list[str]:
+def added_names(fitted: "Head", *, neuron: bool = False, sides: bool = False) -> list[str]:
     """Return the names of the results for a text.
 
-    For two classes: label; probability, of the positive class; sentiment, from -1 to 1, high is
-    positive; unsure, whether the probability lies between the classifier's two thresholds. For more
-    classes: label; probability, of the label; probability_CLASS for each. If a text may have
-    several labels: labels, a list; probability_CLASS for each. If the classifier predicts them:
-    neutral, the probability that the text takes no side; stars, the expected number. If asked for:
-    neuron, the value of the unit that the classifier relies on most. Always: bits_per_character,
-    how well the model predicts the text; unfamiliar, whether it is too short or unlike what the
-    model was trained on, None if that is not known.
+    For two classes: label, one word (`word_of`); probability, of the positive class; sentiment,
+    from -1 to 1, high is positive; unsure, whether the probability lies between the classifier's
+    two thresholds. For more classes: label; probability, of the likeliest; probability_CLASS for
+    each. If a text may have several labels: labels, a list; probability_CLASS for each. If the
+    classifier predicts them: neutral, the probability that the text takes no side; stars, the
+    expected number. If asked for: neuron, the value of the unit that the classifier relies on most;
+    sides, true, where the label is one of two sides whatever else holds. Always:
+    bits_per_character, how well the model predicts the text; unfamiliar, whether it is too short or
+    unlike what the model was trained on, None if that is not known.
     """
     each = [] if fitted.is_binary else [f"probability_{name}" for name in fitted.classes]
     first = ["labels"] if fitted.several_labels else ["label", "probability"]
@@ -116,21 +147,48 @@ def added_names(fitted: "Head", *, neuron: bool = False) -> list[str]:
     binary = ["sentiment", "unsure"] if fitted.is_binary else []
     stars = ["stars"] if fitted.has_stars else []
     unit = ["neuron"] if neuron else []
-    return [*first, *third, *binary, *stars, *unit, *each, "bits_per_character", "unfamiliar"]
+    last = ["bits_per_character", "unfamiliar", *(["sides"] if sides else [])]
+    return [*first, *third, *binary, *stars, *unit, *each, *last]
+
+
+def words_of(fitted: "Head", predicted: Predictions, *, sides: bool = False) -> list[str]:
+    """Return the answer for each text in a word; several labels are joined by commas.
+
+    sides: whether to name the likelier of two sides, whatever else holds.
+    """
+    return [_word(fitted, predicted, row, sides) for row in range(len(predicted.choices))]
+
+
+def _word(fitted: "Head", predicted: Predictions, row: int, sides: bool) -> str:
+    choice, is_neutral = predicted.choices[row], predicted.is_neutral
+    if fitted.several_labels:
+        side = ", ".join(_labels(fitted, choice)) or NO_LABEL
+    else:
+        side = fitted.classes[choice]
+    if sides:
+        return side
+    return word_of(
+        side,
+        is_neutral=is_neutral is not None and bool(is_neutral[row]),
+        unsure=predicted.unsure is not None and bool(predicted.unsure[row]),
+        unfamiliar=predicted.unfamiliar[row],
+    )
+
+
+def _labels(fitted: "Head", chosen: "np.ndarray") -> list[str]:
+    return [name for name, is_chosen in zip(fitted.classes, chosen, strict=True) if is_chosen]
 
 
 def answers_of(
-    fitted: "Head", predicted: Predictions, names: Sequence[str], *, neutral: bool = False
+    fitted: "Head", predicted: Predictions, names: Sequence[str], *, sides: bool = False
 ) -> Iterator[dict[str, Any]]:
     """Yield the results for each text by name.
 
-    names: which results. neutral: whether an unsure text is labelled `NEUTRAL`, too.
+    names: which results. sides: as for `words_of`.
     """
-    is_neutral = predicted.is_neutral
-    for row in range(len(predicted.choices)):
-        values = _values(fitted, predicted, row)
-        if (is_neutral is not None and is_neutral[row]) or (neutral and values["unsure"]):
-            values["label"] = NEUTRAL
+    words = words_of(fitted, predicted, sides=sides)
+    for row, word in enumerate(words):
+        values = {**_values(fitted, predicted, row), "label": word, "sides": sides}
         yield {name: values[name] for name in names}
 
 
@@ -148,9 +206,8 @@ def _values(fitted: "Head", predicted: Predictions, row: int) -> dict[str, Any]:
     for name, probability in zip(fitted.classes, probabilities, strict=True):
         values[f"probability_{name}"] = _rounded(probability)
     if fitted.several_labels:
-        values["labels"] = [n for n, c in zip(fitted.classes, choice, strict=True) if c]
+        values["labels"] = _labels(fitted, choice)
     else:
-        values["label"] = fitted.classes[choice]
         values["probability"] = _rounded(probabilities[1 if fitted.is_binary else choice])
     if fitted.is_binary:
         values["sentiment"] = _rounded(2 * probabilities[1].item() - 1)

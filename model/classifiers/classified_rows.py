@@ -5,7 +5,6 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InputError
 from ..files.storage import check_apart
 from ..reading.progress import ProgressBar
 from ..reading.records import Record
@@ -24,7 +23,6 @@ def classify(
     classifier: "SentimentClassifier",
     sink: Sink | None = None,
     *,
-    neutral: bool = False,
     neuron: bool = False,
     progress: ProgressBar | None = None,
 ) -> "Classified":
@@ -36,12 +34,12 @@ def classify(
     >>> print("\\n".join(rows.summary.lines()))
 
     sink: where the rows are written, too. If it is a file, an interrupted loop leaves its rows in
-    PATH.partial, and the same call yields these first, without classifying them again. neutral: as
-    for `answers_of`. neuron: whether a row also gets the value of the unit that the classifier
-    relies on most. progress: shows how far it is. Raises InputError for rows that cannot be read.
+    PATH.partial, and the same call yields these first, without classifying them again. neuron:
+    whether a row also gets the value of the unit that the classifier relies on most. progress:
+    shows how far it is. Raises InputError for rows that cannot be read.
     """
     rows = source if isinstance(source, Rows) else Rows(source)
-    return Classified(rows, classifier, sink, neutral=neutral, neuron=neuron, progress=progress)
+    return Classified(rows, classifier, sink, neuron=neuron, progress=progress)
 
 
 class Classified:
@@ -56,20 +54,18 @@ class Classified:
         classifier: "SentimentClassifier",
         sink: Sink | None,
         *,
-        neutral: bool,
         neuron: bool,
         progress: ProgressBar | None,
     ):
-        if neutral and not classifier.fitted.is_binary:
-            raise InputError("--neutral is for a classifier of two classes; leave it out")
-        self.names = OwnNames(added_names(classifier.fitted, neuron=neuron), rows.keys)
+        added = added_names(classifier.fitted, neuron=neuron, sides=classifier.sides_)
+        self.names = OwnNames(added, rows.keys)
         (by,) = self.names.of([rows.source.by]) if rows.source.by else (None,)
-        self.summary = Summary(classifier.fitted, by)
+        self.summary = Summary(classifier.fitted, by, sides=classifier.sides_)
         self.outcome = ""
         if sink is not None and sink.path is not None:
             check_apart(rows.source.paths, [Path(sink.path)])
         self._rows, self._classifier, self._sink = rows, classifier, sink
-        self._neutral, self._neuron = neutral, neuron
+        self._neuron = neuron
         self._progress = progress or ProgressBar("classify", shown=classifier.show_progress)
 
     def __iter__(self) -> Iterator[Record]:
@@ -100,7 +96,9 @@ class Classified:
             answers = output.take(own)
             if answers is None:
                 with _advancing(self._classifier, progress):
-                    added = _answers(self._classifier, batch, encoded, self.names, self._neutral)
+                    added = _answers(
+                        self._classifier, batch, encoded, self.names, sides=self._classifier.sides_
+                    )
                 merged = list(map(_with_answer, own, added))
                 output.write(merged)
             else:
@@ -124,22 +122,27 @@ class Classified:
             "unsure": classifier.unsure,
             "precision": classifier.precision,
             "neuron": self._neuron,
-            "neutral": self._neutral,
+            "sides": classifier.sides_,
             "shard": str(source.shard),
         }
 
 
 def classify_batches(
-    classifier: "SentimentClassifier", batches: Iterable[list[InputRow]], names: OwnNames
+    classifier: "SentimentClassifier",
+    batches: Iterable[list[InputRow]],
+    names: OwnNames,
+    *,
+    sides: bool = False,
 ) -> Iterator[list[Record]]:
     """Yield every batch with the results, `names.added`, added to each row; None without a text.
 
-    names: the output names of the rows' own values.
+    names: the output names of the rows' own values. sides: as for `answers_of`.
     """
     for batch in batches:
         own = [names.values(row.record) for row in batch]
         encoded = classifier.encode([row.text for row in batch if row.text is not None])
-        yield list(map(_with_answer, own, _answers(classifier, batch, encoded, names)))
+        answers = _answers(classifier, batch, encoded, names, sides=sides)
+        yield list(map(_with_answer, own, answers))
 
 
 @contextmanager
@@ -157,11 +160,12 @@ def _answers(
     batch: list[InputRow],
     encoded: "EncodedTexts",
     names: OwnNames,
-    neutral: bool = False,
+    *,
+    sides: bool,
 ) -> list[dict[str, Any]]:
     """Return the results for the rows of a batch, by name; None without a text."""
     predictions = classifier.predict_all(encoded)
-    answers = answers_of(classifier.fitted, predictions, names.added, neutral=neutral)
+    answers = answers_of(classifier.fitted, predictions, names.added, sides=sides)
     nothing = dict.fromkeys(names.added)
     return [nothing if row.text is None else next(answers) for row in batch]
 

@@ -11,7 +11,7 @@ from ..reading.progress import ProgressBar
 from ..reading.records import Record
 from ..reading.source import Source
 from ..reading.texts import KeyChooser, unicode_text
-from ..text.markup import without_tags
+from ..text.markup import is_blank, without_tags
 
 BATCH_ROWS = 1024  # classified together, so that texts of similar length can share a batch
 FIRST_ROWS = 64  # in the first batch, for an early answer; then the number doubles
@@ -74,14 +74,14 @@ class InputRow(NamedTuple):
     """A record with its text, as the classifier gets it."""
 
     record: Record
-    text: str | None  # without HTML tags; None if it is missing, or nothing but white space
+    text: str | None  # None if it is missing, or nothing but white space and HTML tags
     had_tags: bool = False
 
     @classmethod
     def of(cls, record: Record, text: str | None) -> "InputRow":
-        """Return the row of a record with this text, less its HTML tags."""
-        plain = without_tags(text or "")
-        return cls(record, plain if plain and not plain.isspace() else None, plain != (text or ""))
+        """Return the row of a record with this text."""
+        has_tags = text is not None and without_tags(text) != text
+        return cls(record, None if text is None or is_blank(text) else text, has_tags)
 
 
 class Rows:

@@ -18,10 +18,19 @@ from ..reading.labels import number_in
 from ..reading.progress import ProgressBar
 from ..reading.records import Record
 from ..reading.texts import unicode_text
+from ..text.markup import without_tags
 from ..text.profiles import checked_texts, listed_texts
-from .answers import Answer, Answers, Predictions, added_names, answers_of
+from .answers import (
+    NEUTRAL,
+    Answer,
+    Answers,
+    Predictions,
+    added_names,
+    answers_of,
+    three_answers,
+)
 from .fitted import HOW_TO_FIT, check_model, find_classifier, load_fitted
-from .head import Head, checked_between, checked_threshold
+from .head import Head, HeadOutput, checked_between, checked_threshold
 from .head_files import CONFIG_FILE, FOLDER
 from .rows import InputRow, OwnNames
 
@@ -42,9 +51,10 @@ class EncodedTexts(NamedTuple):
 class SentimentClassifier:
     """Predicts the sentiment of texts: a language model, and a classifier on its features.
 
-    Call it with one text or several for results by name, or use scikit-learn's methods with a list
-    of strings. Calls and `frame` leave out HTML tags, as `classify` does; for all other methods
-    they count as text. Results are in the order of the texts, and independent of `batch_size`.
+    Call it with one text or several for results by name: `label` is one word, positive, neutral,
+    negative, unsure or unfamiliar. scikit-learn's methods take a list of strings and never abstain:
+    they know the classes only, neutral among them if the classifier has it. HTML tags are left out
+    everywhere. Results are in the order of the texts, and independent of `batch_size`.
     Memory grows with the bytes of the texts, not with texts times units. scikit-learn is needed
     only if it calls this class. Raises InputError if there is no classifier, or if it was fitted on
     another model.
@@ -65,6 +75,9 @@ class SentimentClassifier:
     unsure : two floats or None
         For two classes: a text whose probability of the positive one lies between these two, ends
         included, is unsure. None: the classifier's own, or up to 0.1 from the threshold.
+    sides : bool
+        Two sides only: every text is positive or negative, also one that is neutral, unsure or
+        unfamiliar. For a classifier of two classes.
     batch_size : int
         Texts processed together. It changes the speed, not the results.
     precision : "fp32", "bf16", "fp16", "int8" or None
@@ -89,6 +102,7 @@ class SentimentClassifier:
         *,
         threshold: float | None = None,
         unsure: tuple[float, float] | None = None,
+        sides: bool = False,
         batch_size: int = 128,
         precision: Precision | None = None,
         device: DeviceName = "auto",
@@ -98,6 +112,7 @@ class SentimentClassifier:
         self.classifier = classifier
         self.threshold = threshold
         self.unsure = unsure
+        self.sides = sides
         self.batch_size = batch_size
         self.precision = precision
         self.device = device
@@ -134,11 +149,12 @@ class SentimentClassifier:
         loaded = as_loaded(self.model, self.device)
         fitted = self._fitted(loaded)  # it belongs to a model in fp32
         loaded = adapted(loaded, self.precision, self.device)
-        classes = named_classes(fitted.classes, y)
+        classes = named_classes(_classes_of(fitted, sides=self.sides), y)
         unsure = fitted.unsure if self.unsure is None else checked_between(self.unsure)
         weights = prepare_weights(loaded.model)  # once: a stream brings a few texts at a time
         # Nothing can fail from here on. Other threads check for the attribute that is set last.
         self.classes_, self.unsure_, self._weights = classes, unsure, weights
+        self.sides_ = bool(self.sides)
         self.loaded_, self.fitted_ = loaded, fitted
         return self
 
@@ -162,7 +178,8 @@ class SentimentClassifier:
                 f"classifier is of type {type(classifier).__name__}; give the folder of one, or "
                 "a Head, such as the `fitted` of another SentimentClassifier"
             )
-        for name, value in (("threshold", self.threshold), ("unsure", self.unsure)):
+        options = {"threshold": self.threshold, "unsure": self.unsure, "sides": self.sides or None}
+        for name, value in options.items():
             if value is not None and not fitted.is_binary:
                 how = "each has its own" if fitted.several_labels else "the likeliest is taken"
                 raise InputError(
@@ -194,23 +211,24 @@ class SentimentClassifier:
     @property
     def classes(self) -> tuple[str, ...]:
         """The labels, in the order of the columns of `predict_proba`."""
-        return self.fitted.classes
+        return _classes_of(self.fitted, sides=self.sides_)
 
     def predict(self, texts: Iterable[str]) -> np.ndarray:
-        """Return a label per text: str [N], or the numbers that `fit` got. Never neutral.
+        """Return the likeliest label of each text: str [N], or the numbers that `fit` got.
 
-        Where a text may have several labels: int64 [N, C], 0 or 1. HTML tags count as text.
+        Of two classes, the one on whose side of the threshold the probability is. Never unsure or
+        unfamiliar. Where a text may have several labels: int64 [N, C], 0 or 1.
         """
-        probabilities = self._found(texts, self.fitted.probabilities)
-        choices = self.fitted.choose(probabilities)
+        choices = self._found(texts, self._choices)
         return choices if self.fitted.several_labels else self.classes_[choices]
 
     def predict_proba(self, texts: Iterable[str]) -> np.ndarray:
         """Return the probability of each class, float64 [N, C].
 
-        A row sums to 1 unless a text may have several labels. HTML tags count as text.
+        A row sums to 1 unless a text may have several labels. If the classifier predicts neutral,
+        the columns are negative, neutral, positive.
         """
-        return self._of_each_class(self._found(texts, self.fitted.probabilities))
+        return self._found(texts, self._probabilities)
 
     def predict_log_proba(self, texts: Iterable[str]) -> np.ndarray:
         """Return the natural logarithms of `predict_proba`, float64 [N, C]."""
@@ -219,7 +237,7 @@ class SentimentClassifier:
 
     def decision_function(self, texts: Iterable[str]) -> np.ndarray:
         """Return scores, float64: log-odds [N] of the second of two classes, or [N, C]."""
-        return self._found(texts, self.fitted.decide)
+        return self._found(texts, self._scores)
 
     def score(self, texts: Iterable[str], y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy: the fraction of texts for which exactly the labels y are predicted.
@@ -261,7 +279,7 @@ class SentimentClassifier:
         """Classify one text, or several: the results that `classify` writes, by name.
 
         texts: a string, or a list, array or pandas Series of them. A missing text (None, NaN,
-        pandas.NA), an empty or a blank one has missing results. HTML tags are left out.
+        pandas.NA), an empty or a blank one has missing results.
         Returns an `Answer`, a dict, for one text, else `Answers`, a list of them with `to_frame()`.
 
         >>> SentimentClassifier.from_pretrained()("I love it, it works perfectly.")["label"]
@@ -275,8 +293,9 @@ class SentimentClassifier:
             for n, text in enumerate(items, start=1)
         ]
         present = self.predict_all(row.text for row in rows if row.text is not None)
-        names = added_names(self.fitted)
-        answers, nothing = answers_of(self.fitted, present, names), dict.fromkeys(names)
+        names = added_names(self.fitted, sides=self.sides_)
+        answers = answers_of(self.fitted, present, names, sides=self.sides_)
+        nothing = dict.fromkeys(names)
         return Answers(
             [
                 Answer({"text": text, **(nothing if row.text is None else next(answers))})
@@ -298,7 +317,8 @@ class SentimentClassifier:
         if column not in table.columns:
             present = ", ".join(map(repr, table.columns))
             raise InputError(f"no column {column!r}; the table has {present}")
-        added = self(table[column]).to_frame().reindex(columns=added_names(self.fitted))
+        names_of_results = added_names(self.fitted, sides=self.sides_)
+        added = self(table[column]).to_frame().reindex(columns=names_of_results)
         names = OwnNames(list(added.columns)).of(list(map(str, table.columns)))
         labels = [
             label if name == str(label) else name
@@ -308,20 +328,21 @@ class SentimentClassifier:
         return renamed.assign(**{name: added[name].to_numpy() for name in added.columns})
 
     def encode(self, texts: Sequence[str]) -> EncodedTexts:
-        """Return texts as the model processes them, for `predict_all`."""
-        encoded = list(map(self.loaded.profile.encode, texts))
+        """Return texts as the model processes them, without HTML tags, for `predict_all`."""
+        encoded = [self.loaded.profile.encode(without_tags(text)) for text in texts]
         return EncodedTexts(encoded, list(map(self.loaded.tokenizer.encode, encoded)))
 
     def predict_all(self, texts: Iterable[str] | EncodedTexts) -> Predictions:
-        """Return all results from one pass over the texts, as arrays. HTML tags count as text.
+        """Return all results from one pass over the texts, as arrays.
 
-        choices: int64 [N], indices into `classes`; [N, C], 0 or 1, if a text may have several.
-        probabilities: float64 [N, C]. neuron: float32 [N], as `neuron_values`. stars: float64 [N],
-        1 to 5; None unless the classifier predicts them. bits_per_character: float64 [N], NaN for a
-        text without bytes. unsure: bool [N]; None unless there are two classes. unfamiliar: bool
-        [N]; of a classifier that cannot say, object [N]: True for a text that is too short, else
-        None. neutral: float64 [N], the probability that the text takes no side, and is_neutral:
-        bool [N]; None unless the classifier predicts it.
+        choices: int64 [N], indices into the head's own classes, `fitted.classes`, in which neutral
+        is none; [N, C], 0 or 1, if a text may have several. probabilities: float64 [N, C], of these
+        classes. neuron: float32 [N], as `neuron_values`. stars: float64 [N], 1 to 5; None unless
+        the classifier predicts them. bits_per_character: float64 [N], NaN for a text without bytes.
+        unsure: bool [N]; None unless there are two classes. unfamiliar: bool [N]; of a classifier
+        that cannot say, object [N]: True for a text that is too short, else None. neutral:
+        float64 [N], the probability that the text takes no side, three_probabilities: float64
+        [N, 3], and is_neutral: bool [N]; None unless the classifier predicts neutral.
         """
         batches = [predictions for _, predictions in self.outputs(texts)]
         return Predictions._make(map(_joined, zip(*batches, strict=True)))
@@ -339,14 +360,35 @@ class SentimentClassifier:
         bits = output.bits
         return Predictions(
             choices=self.fitted.choose(answer.probabilities),
-            probabilities=self._of_each_class(answer.probabilities),
+            probabilities=_of_each_class(self.fitted, answer),
             neuron=self._neuron(output.features),
             stars=answer.stars,
             bits_per_character=np.where(characters > 0, bits / characters.clip(min=1), np.nan),
             unsure=self._unsure(answer.probabilities),
             unfamiliar=self._unfamiliar(bits, characters),
             neutral=answer.neutral,
+            three_probabilities=_three_answers(self.fitted, answer),
         )
+
+    def _probabilities(self, features: np.ndarray, texts: Sequence[str] | None) -> np.ndarray:
+        """Return what `predict_proba` does, from features."""
+        answer = self.fitted.answer(features, texts)
+        three = None if self.sides_ else _three_answers(self.fitted, answer)
+        return _of_each_class(self.fitted, answer) if three is None else three
+
+    def _choices(self, features: np.ndarray, texts: Sequence[str] | None) -> np.ndarray:
+        """Return the indices of what `predict` returns, from features."""
+        answer = self.fitted.answer(features, texts)
+        three = None if self.sides_ else _three_answers(self.fitted, answer)
+        return self.fitted.choose(answer.probabilities) if three is None else three.argmax(1)
+
+    def _scores(self, features: np.ndarray, texts: Sequence[str] | None) -> np.ndarray:
+        """Return what `decision_function` does, from features."""
+        answer = self.fitted.answer(features, texts)
+        three = None if self.sides_ else _three_answers(self.fitted, answer)
+        if three is None:
+            return answer.scores
+        return np.asarray(np.log(three.clip(np.finfo(float).tiny)))
 
     def _neuron(self, features: np.ndarray, texts: Sequence[str] | None = None) -> np.ndarray:
         # A copy: a view would keep all features alive.
@@ -355,11 +397,6 @@ class SentimentClassifier:
     def _words(self, encoded: Iterable[bytes]) -> list[str] | None:
         """Return texts as the model reads them, if the head uses their words."""
         return [text.decode() for text in encoded] if self.fitted.uses_words else None
-
-    def _of_each_class(self, probabilities: np.ndarray) -> np.ndarray:
-        if not self.fitted.is_binary:
-            return probabilities
-        return np.stack([1 - probabilities, probabilities], axis=1)
 
     def _unsure(self, probabilities: np.ndarray) -> np.ndarray | None:
         if not self.fitted.is_binary:
@@ -458,6 +495,27 @@ class SentimentClassifier:
         )
 
 
+def _classes_of(head: Head, *, sides: bool) -> tuple[str, ...]:
+    """Return the names of the classes that scikit-learn's methods know."""
+    if not head.has_neutral or sides:
+        return head.classes
+    return (head.classes[0], NEUTRAL, head.classes[1])
+
+
+def _of_each_class(head: Head, answer: HeadOutput) -> np.ndarray:
+    """Return the probabilities of a head's own classes, float64 [N, C]."""
+    if not head.is_binary:
+        return answer.probabilities
+    return np.stack([1 - answer.probabilities, answer.probabilities], axis=1)
+
+
+def _three_answers(head: Head, answer: HeadOutput) -> np.ndarray | None:
+    """Return the probabilities of negative, neutral and positive, float64 [N, 3], if there are."""
+    if answer.neutral is None:
+        return None
+    return three_answers(answer.probabilities, answer.neutral, head.threshold)
+
+
 def _joined(parts: Sequence[np.ndarray | None]) -> np.ndarray | None:
     """Return the parts of an array as one; None if there is no such array."""
     arrays = [part for part in parts if part is not None]
@@ -512,4 +570,5 @@ def named_classes(classes: Sequence[str], labels: Any) -> np.ndarray:
     raise InputError(
         f"the labels are {', '.join(map(str, distinct[:5]))}, but the classifier's classes are "
         f"{', '.join(classes)}; use these names, or {len(classes)} numbers in the same order"
+        f"{'; sides=True leaves out neutral' if NEUTRAL in classes else ''}"
     )

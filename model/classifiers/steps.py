@@ -176,7 +176,7 @@ class Probabilities(Step, name="probabilities"):
     exclusive: bool = True  # a softmax over a head's classes; else a sigmoid for each
 
     def map(self, values: np.ndarray) -> np.ndarray:
-        each = values.reshape(len(values), -1, self.classes)
+        each = values.reshape(len(values), values.shape[1] // self.classes, self.classes)
         return np.asarray((_softmax(each) if self.exclusive else _sigmoid(each)).mean(1))
 
     def columns(self, columns: int) -> int:

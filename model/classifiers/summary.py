@@ -7,12 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..text.glyphs import visible
-from .answers import NEUTRAL
+from .answers import NEUTRAL, NO_ANSWER, NO_LABEL, UNFAMILIAR, UNSURE, word_of
 
 if TYPE_CHECKING:
     from .head import Head
 
-UNSURE, UNFAMILIAR, EMPTY = "unsure", "unfamiliar", "empty"
 OTHER_GROUPS, NO_GROUP = "(others)", "(none)"
 MOST_GROUPS = 100_000  # counted separately
 SHOWN_GROUPS = 20  # printed, the largest
@@ -40,8 +39,8 @@ class Tally(Counter[str]):
 
     @property
     def answered(self) -> int:
-        """The number of rows that got an answer: neither empty nor unfamiliar."""
-        return self.total() - self[UNFAMILIAR] - self[EMPTY]
+        """The number of rows that got an answer about their sentiment: unfamiliar ones got none."""
+        return self.total() - self[UNFAMILIAR] - self[NO_ANSWER]
 
     def share(self, outcome: str) -> float:
         """Return an outcome's fraction of the answered rows; NaN if there are none."""
@@ -61,11 +60,15 @@ class Summary:
     """Counts rows as they are classified.
 
     by: the column whose values are groups, by its name in the output. Dates are grouped by month.
+    sides: whether the rows are labelled with two sides only.
     """
 
-    def __init__(self, fitted: "Head", by: str | None = None):
+    def __init__(self, fitted: "Head", by: str | None = None, *, sides: bool = False):
         names = fitted.classes
-        self.middle = [NEUTRAL, UNSURE] if fitted.has_neutral else [UNSURE]
+        middle = [NEUTRAL, UNSURE] if fitted.has_neutral else [UNSURE]
+        self.sides = sides
+        self.middle = [] if sides else middle  # outcomes between the two classes
+        self.apart = [NO_ANSWER] if sides else [UNFAMILIAR, NO_ANSWER]  # not in the shares
         self.outcomes = [names[1], *self.middle, names[0]] if fitted.is_binary else list(names)
         self.by = by
         self.total = Tally()
@@ -74,7 +77,7 @@ class Summary:
 
     def add(self, row: Mapping[str, Any]) -> str:
         """Count a classified row; return its outcome."""
-        outcome = outcome_of(row, has_neutral=NEUTRAL in self.middle)
+        outcome = outcome_of(row)
         self.total[outcome] += 1
         if self.by is not None:
             value = row.get(self.by)
@@ -109,12 +112,13 @@ class Summary:
 
     def lines(self) -> list[str]:
         """Return the counts for people: a line, then one for each group."""
-        others = self.total.keys() - {*self.outcomes, UNFAMILIAR, EMPTY}
-        outcomes = [*self.outcomes, *sorted(others), UNFAMILIAR, EMPTY]
+        others = self.total.keys() - {*self.outcomes, *self.apart}
+        outcomes = [*self.outcomes, *sorted(others), *self.apart]
         parts = [_part(self.total, outcome) for outcome in outcomes]
         tags = f"; HTML tags left out in {self.tagged:,}" if self.tagged else ""
         rows = "1 row" if self.total.total() == 1 else f"{self.total.total():,} rows"
-        lines = [f"{rows}: {', '.join(parts)}{tags}"]
+        asked = "; two sides only, as asked" if self.sides else ""
+        lines = [f"{rows}: {', '.join(parts)}{tags}{asked}"]
         if not self.groups:
             return lines
         cells = [["by " + visible(str(self.by)), "rows", *map(visible, outcomes)]]
@@ -131,24 +135,18 @@ class Summary:
 
 
 def _part(tally: Tally, outcome: str) -> str:
-    is_answer = outcome not in (UNFAMILIAR, EMPTY) and tally.answered
+    is_answer = outcome not in (UNFAMILIAR, NO_ANSWER) and tally.answered
     share = f" ({tally.share(outcome):.0%})".replace("%", " %") if is_answer else ""
     return f"{tally[outcome]:,} {visible(outcome)}{share}"
 
 
-def outcome_of(row: Mapping[str, Any], *, has_neutral: bool = False) -> str:
-    """Return what became of a row: its label, or unsure, unfamiliar or empty.
-
-    has_neutral: whether the classifier can answer neutral; then a neutral row is never unsure.
-    """
-    answer = row["labels"] if "labels" in row else row["label"]
-    if answer is None:
-        return EMPTY
-    if row["unfamiliar"]:
-        return UNFAMILIAR
-    if row.get("unsure") and not (has_neutral and answer == NEUTRAL):
-        return UNSURE
-    return (", ".join(answer) or "no label") if isinstance(answer, list) else str(answer)
+def outcome_of(row: Mapping[str, Any]) -> str:
+    """Return what became of a classified row: its label, or `NO_ANSWER` without one."""
+    if "labels" not in row:
+        return NO_ANSWER if row["label"] is None else str(row["label"])
+    if row["labels"] is None:
+        return NO_ANSWER
+    return word_of(", ".join(row["labels"]) or NO_LABEL, unfamiliar=row["unfamiliar"])
 
 
 def is_missing(value: object) -> bool:

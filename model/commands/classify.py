@@ -54,22 +54,24 @@ class Options:
     """Classify the sentiment of texts: rows in, the same rows out, with label and probability.
 
     Each row gains:
-      label               the answer; neutral, if the classifier predicts it
-      probability         of the positive class; of the label, unless there are two classes
+      label               positive, negative, neutral (the text takes no side, if the classifier
+                          predicts that), unsure (the probability is near the threshold) or
+                          unfamiliar (the text is too short, or unlike what the model was
+                          trained on); or another class
+      probability         of the positive class; of the likeliest, unless there are two classes
       probability_CLASS   for each class, unless there are two
       labels              in place of label, a list, if a text may have several
       neutral             the probability that the text takes no side, if the classifier
                           predicts it; probability then counts for texts that take one
       sentiment           from -1 to 1, high is positive; with two classes
-      unsure              whether the probability is in the middle; with two classes
+      unsure, unfamiliar  whether this holds; unfamiliar is null if the classifier cannot tell
       stars               1 to 5, if the classifier predicts them
       bits_per_character  how well the model predicts the text
-      unfamiliar          whether the text is too short or unlike what the model was trained
-                          on; null if the classifier cannot tell
+      sides               true, with --sides
 
     A row without text stays where it is, with empty results. HTML tags (<br />, <p>) are not
     classified. An input column with one of these names becomes input_NAME. The last lines on
-    stderr count the rows by their answers.
+    stderr count the rows by their label.
 
     An error or an interruption leaves the rows so far in OUTPUT.partial. The same command
     continues after them. If the input has changed, the old rows are kept under another name.
@@ -102,8 +104,9 @@ class Options:
     ] = None
     """A text is unsure if its probability lies between these. Default: the classifier's own, or 0.1
     to either side of its threshold; these move with --threshold."""
-    neutral: Annotated[bool, ANSWER] = False
-    """Label all texts that are unsure as neutral, too."""
+    sides: Annotated[bool, ANSWER] = False
+    """Two sides only: label every text as positive or negative, also one that is neutral, unsure or
+    unfamiliar."""
     neuron: Annotated[bool, ANSWER] = False
     """Also write `neuron`, the value of the unit that the classifier relies on most."""
     output: Annotated[Path | None, OUTPUT] = None
@@ -141,6 +144,7 @@ def run(options: Options) -> None:
         options.classifier,
         threshold=options.threshold,
         unsure=options.unsure,
+        sides=options.sides,
         batch_size=options.batch_size,
         precision=options.precision,
         device=options.device,
@@ -152,7 +156,6 @@ def run(options: Options) -> None:
         rows,
         classifier,
         sink,
-        neutral=options.neutral,
         neuron=options.neuron,
         progress=ProgressBar("classify", shown=shown),
     )
@@ -187,7 +190,7 @@ def report_on(
     from ..pages.report import Report
 
     if not classifier.fitted.is_binary:
-        count = len(classifier.classes)
+        count = len(classifier.fitted.classes)
         raise InputError(f"a report shows two classes; this classifier has {count}")
     added = names.added if added is None else added
     return Report(classifier, summary, lambda: names.of([rows.key.key or "text"])[0], added)

@@ -4,13 +4,12 @@ mlstm-sentiment report labelled.csv --output report.html
 mlstm-sentiment report comments.xlsx --by product --output report.html
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ..bounds import Argument
-from ..classifiers.answers import NEUTRAL, added_names
+from ..classifiers.answers import NEUTRAL, UNFAMILIAR, UNSURE, added_names, word_of
 from ..classifiers.rows import InputRow, OwnNames, Rows
 from ..errors import InputError
 from ..files.storage import check_apart
@@ -22,6 +21,9 @@ from ..reading.source import STREAM, Source
 from .classify import conclude, load, report_on
 from .options import KINDS_HELP, By, ClassifierFolder, Device, Model, Precision, Table, TextKey
 from .program import prepare_output
+
+if TYPE_CHECKING:
+    from ..classifiers.head import Head
 
 # The columns that identify the output of classify; the page needs all but the last.
 ANSWERS = ("label", "probability", "unsure", "unfamiliar", "bits_per_character")
@@ -78,7 +80,7 @@ def run(options: Options) -> None:
         report = report_on(rows, classifier, summary, names, added)
         for batch in rows.batches():
             for row in batch:
-                values = answered(row, classifier.classes)
+                values = answered(row, classifier.fitted)
                 report.add(values, summary.add(values))
         summary.tagged = rows.tagged
     else:
@@ -90,8 +92,11 @@ def run(options: Options) -> None:
     conclude(source, summary, report, options.output)
 
 
-def answered(row: InputRow, classes: Sequence[str]) -> dict[str, Any]:
-    """Return a row of classify's output with its values; InputError for one it never writes."""
+def answered(row: InputRow, head: "Head") -> dict[str, Any]:
+    """Return a row of classify's output with its values; InputError for one it never writes.
+
+    The label of an earlier version was the likelier side, whatever else held.
+    """
     values, place = dict(row.record), row.record.place
     for name in ANSWERS[:-1]:
         cell = values.get(name)
@@ -103,18 +108,23 @@ def answered(row: InputRow, classes: Sequence[str]) -> dict[str, Any]:
                 raise _never_written(place, name, cell) from error
         elif cell != cell:  # NaN, of an empty cell
             values[name] = None
-    if values["label"] is None:
+    label = values["label"]
+    if label is None:
         return values
-    if values["label"] not in (*classes, NEUTRAL):
+    if label not in (*head.classes, NEUTRAL, UNSURE, UNFAMILIAR):
         raise InputError(
-            f"{place}: label is {values['label']!r}, but the classifier's classes are "
-            f"{', '.join(classes)}; name the model of these answers with --model"
+            f"{place}: label is {label!r}, but the classifier's classes are "
+            f"{', '.join(head.classes)}; name the model of these answers with --model"
         )
     probability = values["probability"]
     if not isinstance(probability, float | int):
         raise InputError(f"{place}: has a label but no probability; classify the file again")
     if isinstance(probability, bool) or not 0 <= probability <= 1:
         raise _never_written(place, "probability", probability)
+    if str(values.get("sides")).lower() != "true":
+        is_neutral = head.has_neutral and label == NEUTRAL
+        flags = {name: values[name] for name in (UNSURE, UNFAMILIAR)}
+        values["label"] = word_of(label, is_neutral=is_neutral, **flags)
     return values
 
 

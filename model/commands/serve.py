@@ -19,8 +19,10 @@ from ..reading.records import Record
 from .demo import PageOptions
 
 if TYPE_CHECKING:
-    from ..classifiers.sentiment_classifier import SentimentClassifier
+    from ..classifiers.head import Head
+    from ..files.weights import LoadedModel
 
+Classify = Callable[[list[str], bool], list[Record]]  # texts, and whether for two sides only
 HOST = "127.0.0.1"  # no other machine can reach it
 
 log = logging.getLogger(__name__)
@@ -56,11 +58,11 @@ def run(options: Options) -> None:
 
     with listener(options.host, options.port) as listening:
         address = Address(options.host, listening.getsockname()[1])
-        page, classify = load(options)
-        batcher = Batcher(classify or (lambda texts: []))
+        page, classify, has_sides = load(options)
+        batcher = Batcher(classify or (lambda texts, sides: []))
         token = None if options.no_token else secrets.token_urlsafe(16)
         submit = None if classify is None else batcher.submit
-        app = application(page, submit, address, token, Limits())
+        app = application(page, submit, address, token, Limits(), has_sides=has_sides)
         with serving(app, listening, Limits()) as is_serving:
             host = HOST if ip_address(options.host).is_unspecified else options.host
             place = f"[{host}]" if ":" in host else host
@@ -70,13 +72,12 @@ def run(options: Options) -> None:
                 batcher.run(is_serving)
 
 
-def load(options: Options) -> tuple[bytes | None, Callable[[list[str]], list[Record]] | None]:
-    """Return a model's page, and a function from texts to rows, or None without a classifier.
+def load(options: Options) -> tuple[bytes | None, Classify | None, bool]:
+    """Return a model's page, a function from texts to rows, and whether it can name two sides.
 
-    The page is None if it cannot compute the model. Raises InputError if that leaves nothing to
-    serve, or --neuron without effect.
+    The page is None if it cannot compute the model; the function without a classifier. Raises
+    InputError if that leaves nothing to serve, or --neuron without effect.
     """
-    from ..classifiers.sentiment_classifier import SentimentClassifier
     from ..demo import check_computable, demo_page
 
     loaded, fitted = options.load()
@@ -90,20 +91,23 @@ def load(options: Options) -> tuple[bytes | None, Callable[[list[str]], list[Rec
     else:
         page = demo_page(loaded, fitted, options.title, unit=options.neuron).encode()
     if fitted is None:
-        return page, None
-    classify = rows_of_texts(SentimentClassifier(loaded, fitted).fit())
-    classify(["The first text takes longer."])
-    return page, classify
+        return page, None, False
+    classify = rows_of_texts(loaded, fitted)
+    classify(["The first text takes longer."], False)
+    return page, classify, fitted.is_binary
 
 
-def rows_of_texts(classifier: "SentimentClassifier") -> Callable[[list[str]], list[Record]]:
+def rows_of_texts(loaded: "LoadedModel", fitted: "Head") -> Classify:
     """Return a function from texts to what `classify` adds to their rows."""
     from ..classifiers.answers import added_names
+    from ..classifiers.sentiment_classifier import SentimentClassifier
 
-    names = OwnNames(added_names(classifier.fitted))
+    classifier = SentimentClassifier(loaded, fitted).fit()
 
-    def rows(texts: list[str]) -> list[Record]:
+    def rows(texts: list[str], sides: bool) -> list[Record]:
         batch = [InputRow.of(Record(), text) for text in texts]
-        return [row for rows in classify_batches(classifier, [batch], names) for row in rows]
+        names = OwnNames(added_names(fitted, sides=sides))
+        batches = classify_batches(classifier, [batch], names, sides=sides)
+        return [row for rows in batches for row in rows]
 
     return rows

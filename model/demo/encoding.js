@@ -10,10 +10,12 @@ const BLANK =
 const LEADING = new RegExp("^" + BLANK), TRAILING = new RegExp(BLANK + "$");
 const DROPPED = /^[\x01-\x08\x0b\x0e-\x1f\x7f]$|^\p{Noncharacter_Code_Point}$/u; // as numeric references
 
-// Return the bytes of a text after the profile's prefix, and its pieces: each has what is shown as one
-// character, and the position of its last byte, -1 if the model does not read it.
-function encode(text, profile) {
-  const pieces = profile.clean ? cleaned(text) : graphemes(text);
+// Return the bytes of a text after the profile's prefix, less its HTML tags, and its pieces: each has
+// what is shown as one character, and the position of its last byte, -1 if the model does not read it.
+function encode(text, { profile, tags }) {
+  const plain = withoutTags(text, tags);
+  const pieces = profile.clean ? cleaned(plain.text) : graphemes(plain.text);
+  const isBlank = new RegExp(`^${BLANK}$`).test(plain.text);
   const whole = pieces.map((piece) => piece.read).join("");
   const first = profile.clean ? LEADING.exec(whole)[0].length : 0;
   const last = profile.clean ? Math.max(first, TRAILING.exec(whole).index) : whole.length;
@@ -27,7 +29,48 @@ function encode(text, profile) {
     piece.end = part.length ? count - 1 : -1;
     parts.push(part);
   }
-  return { bytes: joined(parts, count), pieces, suffix: utf8(profile.suffix) };
+  const shown = plain.origins ? withHidden(text, pieces, plain.origins) : pieces;
+  return { bytes: joined(parts, count), pieces: shown, suffix: utf8(profile.suffix), isBlank };
+}
+
+// Return a text without its HTML tags, as Python does, and where each character of it was, -1 for a
+// space in the place of a tag; without these places if it has no tags.
+function withoutTags(text, { marked_up, block, inline }) {
+  if (!new RegExp(marked_up, "i").test(text)) return { text };
+  let plain = text;
+  let origins = Array.from({ length: text.length }, (_, index) => index); // of UTF-16
+  const replace = (pattern, by) => {
+    let from = 0, left = "", places = [];
+    for (const match of plain.matchAll(pattern)) {
+      left += plain.slice(from, match.index) + by;
+      places = places.concat(origins.slice(from, match.index), by ? [-1] : []);
+      from = match.index + match[0].length;
+    }
+    plain = left + plain.slice(from);
+    origins = places.concat(origins.slice(from));
+  };
+  replace(new RegExp(inline, "gi"), "");
+  replace(new RegExp(block, "gi"), " ");
+  replace(new RegExp(BLANK.replace(/\*$/, "{2,}"), "g"), " ");
+  replace(new RegExp(LEADING, "g"), "");
+  replace(new RegExp(TRAILING, "g"), "");
+  return { text: plain, origins };
+}
+
+// Return the pieces of a text without tags, and between them what was left out of the text.
+function withHidden(text, pieces, origins) {
+  const all = [], hide = (from, to) => {
+    if (to > from) all.push({ shown: text.slice(from, to), read: "", end: -1 });
+  };
+  let place = 0, at = 0;
+  for (const piece of pieces) {
+    const own = origins.slice(place, (place += piece.shown.length)).filter((index) => index >= 0);
+    if (own.length) hide(at, own[0]);
+    all.push({ ...piece, shown: own.length ? text.slice(own[0], own.at(-1) + 1) : "" });
+    if (own.length) at = own.at(-1) + 1;
+  }
+  hide(at, text.length);
+  return all;
 }
 
 function graphemes(text) {

@@ -125,7 +125,7 @@ const STEPS = {
     const mean = new Float64Array(classes), heads = x.length / classes;
     for (let from = 0; from < x.length; from += classes) {
       const logits = x.subarray(from, from + classes);
-      (exclusive ? softmax(logits) : logits.map(logistic)).forEach((chance, index) => {
+      (exclusive ? softmax(logits) : logits.map(sigmoid)).forEach((chance, index) => {
         mean[index] += chance / heads;
       });
     }
@@ -175,8 +175,6 @@ class Head {
     return { positive, neutral: noted.neutral };
   }
 }
-
-const logistic = (odds) => 1 / (1 + Math.exp(-odds));
 
 function logRatio(one, other, smallest) {
   return Math.log(Math.max(one, smallest)) - Math.log(Math.max(other, smallest));
@@ -349,7 +347,10 @@ class Reading {
     const tilt = this.engine.head?.ngrams?.logOdds(this.bytes) ?? 0;
     const { positive: odds, neutral } = end.pools.length ? end.odds(tilt) : { positive: null };
     const value = end.state[end.state.length - this.engine.H + unit];
-    return { value, odds, neutral, bits: end.bits, characters: whole.length };
+    const verdict = { value, odds, neutral, bits: end.bits, characters: whole.length };
+    const { head, profile } = this.engine.about;
+    const frame = new TextEncoder().encode(profile.prefix + profile.suffix).length;
+    return { ...verdict, word: head && wordOf(head, verdict, frame) };
   }
 }
 

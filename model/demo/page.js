@@ -4,7 +4,7 @@ const LENGTH = 300; // characters that the model writes at most at one time
 const SPEAK_AFTER = 900; // milliseconds without typing until a screen reader reads the result
 const MOST_CHARACTERS = 10000; // of a text: each is an element of the page
 const FULL = `only the first ${MOST_CHARACTERS.toLocaleString("en")} characters are read`;
-const EMPTY = new RegExp(`^${BLANK}$`);
+const NO_ANSWER = "no answer"; // without text
 const UNFAMILIAR = "too short, or unlike the texts that the model knows";
 const HALF_AT_END = /[\ud800-\udbff]$/; // of an emoji: JavaScript counts it as two characters
 const DOWN = 0.68, UP = 0.6; // of a letter's size: from it to the curve's zero, and the curve's height
@@ -19,7 +19,6 @@ let hear = null; // passes the worker's answers on to the browser's console
 let unit = about.unit, shadedBy = "unit", current = null, writer = null, serial = 0;
 
 const binary = (id) => Uint8Array.from(atob(find(id).textContent), (c) => c.charCodeAt(0)).buffer;
-const sigmoid = (odds) => 1 / (1 + Math.exp(-odds));
 const signed = (value) => (value < 0 ? "−" : "+") + Math.abs(value).toFixed(2);
 const clipped = (value) => Math.max(-1, Math.min(1, value));
 const isKnown = () => unit === about.head?.neuron.index; // do we know what its high values mean?
@@ -68,8 +67,9 @@ class Panel {
   // Read the text as it is now, also what the model itself has written.
   changed(byModel = false) {
     if (!byModel) stop();
-    const { bytes, pieces, suffix } = encode(this.text.value, about.profile);
+    const { bytes, pieces, suffix, isBlank } = encode(this.text.value, about);
     this.pieces = pieces;
+    this.isBlank = isBlank;
     this.serial = ++serial;
     this.verdict = this.coming = null;
     this.letters();
@@ -171,17 +171,9 @@ class Panel {
     return this.verdict && about.head ? sigmoid(this.verdict.odds) : null;
   }
 
-  get label() {
-    if (isNeutral(this.verdict)) return "neutral";
-    return about.head.classes[this.probability > about.head.threshold ? 1 : 0];
-  }
-
-  get outcome() {
-    return outcomeOf(this.text.value, this.verdict);
-  }
-
-  get doubt() {
-    return { unsure: ", but unsure", unfamiliar: `, but unfamiliar: ${UNFAMILIAR}` }[this.outcome] ?? "";
+  // The one answer for the text, in a word.
+  get word() {
+    return this.isBlank ? NO_ANSWER : this.verdict.word;
   }
 
   // Show the result for the text, and after a pause read it out.
@@ -191,16 +183,18 @@ class Panel {
     gauge(part(".unit"), signed(value), 0.5 + clipped(value / limit()) / 2);
     let said = `unit ${unit} at ${signed(value)}`;
     if (probability !== null) {
-      const { classes, threshold } = about.head;
-      const isEmpty = this.outcome === "empty";
-      const shown = isEmpty ? "–" : percent(probability);
-      gauge(part(".probability"), shown, isEmpty ? threshold : probability, threshold);
+      const { classes, threshold } = about.head, { word, isBlank } = this;
+      const shown = isBlank ? "–" : percent(probability);
+      gauge(part(".probability"), shown, isBlank ? threshold : probability, threshold);
       const rule = threshold === 0.5 ? "" : ` (threshold ${Number(threshold.toPrecision(3))})`;
-      const { neutral } = this.verdict;
-      const chance = this.label === "neutral" ? ` (${percent(sigmoid(neutral))})` : rule;
-      const words = isEmpty ? "no text, no label" : `label: ${this.label}${chance}${this.doubt}`;
+      const more = {
+        [NO_ANSWER]: " without text",
+        unfamiliar: `: ${UNFAMILIAR}`,
+        neutral: ` (${percent(sigmoid(this.verdict.neutral))})`,
+      }[word] ?? rule;
+      const words = `label: ${word}${more}`;
       part(".label").textContent = words;
-      said = isEmpty ? words : `${shown} ${classes[1]}, ${words}, ${said}`;
+      said = isBlank ? words : `${shown} ${classes[1]}, ${words}, ${said}`;
     }
     part(".trace").setAttribute("aria-label", `letter by letter; at the end ${said}`);
     clearTimeout(this.speaking);
@@ -217,25 +211,6 @@ class Panel {
       writeOn(this);
     } else if (event.key !== "Tab") this.leaving = false;
   }
-}
-
-// Whether neutral is the likeliest of the three answers, if there are three.
-function isNeutral({ odds, neutral }) {
-  return neutral !== null && sigmoid(neutral) > sigmoid(-neutral) * sigmoid(Math.abs(odds));
-}
-
-// What the command counts a text as: empty, unfamiliar, neutral, unsure, or one of the two classes.
-function outcomeOf(text, verdict) {
-  const { odds, bits, characters } = verdict;
-  const { classes, threshold, unsure, familiarity, shortest } = about.head;
-  if (EMPTY.test(text)) return "empty";
-  const frame = utf8(about.profile.prefix + about.profile.suffix).length;
-  const most = familiarity ? familiarity.bits_per_character * characters + familiarity.bits : Infinity;
-  if (characters - frame < shortest || bits > most) return "unfamiliar";
-  if (isNeutral(verdict)) return "neutral";
-  const probability = sigmoid(odds);
-  if (unsure[0] <= probability && probability <= unsure[1]) return "unsure";
-  return classes[probability > threshold ? 1 : 0];
 }
 
 function uncolour(span) {
@@ -498,17 +473,18 @@ const received = { values: [], odds: [] }; // the worker sends only what differs
 
 // Read a text; return the unit's value and the probability as Python does, and those of every byte.
 function read(text) {
-  const { bytes, suffix } = encode(text, about.profile);
+  const { bytes, suffix, isBlank } = encode(text, about);
   return asked("read", { bytes, suffix }, (answer, done) => {
     for (const name of ["values", "odds"])
       received[name].splice(answer.from, Infinity, ...answer[name]);
     if (!answer.done) return;
     const { value, odds } = answer.verdict;
     const probability = odds === null ? null : sigmoid(odds);
-    const neutral = about.head?.neutral ? sigmoid(answer.verdict.neutral) : null;
-    const outcome = odds === null ? null : outcomeOf(text, answer.verdict);
+    const chance = answer.verdict.neutral ?? null;
+    const neutral = chance === null ? null : sigmoid(chance);
+    const word = odds !== null && isBlank ? NO_ANSWER : answer.verdict.word;
     const { values } = received;
-    done({ bytes: [...bytes], value, probability, neutral, outcome, values: [...values], odds: [...received.odds] });
+    done({ bytes: [...bytes], value, probability, neutral, word, values: [...values], odds: [...received.odds] });
   });
 }
 

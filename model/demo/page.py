@@ -17,6 +17,7 @@ from ..errors import InputError
 from ..files.storage import write_atomically
 from ..files.weights import LoadedModel
 from ..pages.page import as_utf8, content_digest, fill, page_style
+from ..text.markup import BLOCK_TAG, INLINE_TAG, MARKED_UP
 from ..text.subwords import SubwordTokenizer
 from ..text.tokenizer import BYTES, Tokenizer
 from ..units.trace import trace
@@ -24,8 +25,10 @@ from .packing import Packed, pack, padded, page_tensors
 
 FOLDER = Path(__file__).parent
 TITLE = "The sentiment neuron"
-WORKER = ("ngrams.js", "subwords.js", "engine.js", "worker.js")
+WORKER = ("ngrams.js", "subwords.js", "answer.js", "engine.js", "worker.js")
 PROFILES = {"openai": True, "raw": False}  # the profiles of encoding.js, and whether they clean
+# How the page leaves out HTML tags, as `without_tags` does.
+TAGS = {"marked_up": MARKED_UP.pattern, "block": BLOCK_TAG.pattern, "inline": INLINE_TAG.pattern}
 EXAMPLES = (
     "I loved it. Warm, funny, and over too soon.",
     "It broke after two days. A waste of money.",
@@ -61,7 +64,7 @@ def demo_page(
     check_computable(loaded)
     head = classifier if classifier is not None and classifier.is_binary else None
     packed = _packed(loaded, head)
-    script = "\n".join(_program(name) for name in ("encoding.js", "page.js"))
+    script = "\n".join(_program(name) for name in ("encoding.js", "answer.js", "page.js"))
     style = page_style()
     content = {
         "title": html.escape(as_utf8(title)),
@@ -120,6 +123,7 @@ def _description(
             "suffix": profile.suffix,
             "clean": PROFILES[profile.name],
         },
+        "tags": TAGS,
         "examples": EXAMPLES,
         "places": places,
     }

@@ -8,9 +8,9 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..classifiers.answers import NEUTRAL
+from ..classifiers.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE
 from ..classifiers.sentiment_classifier import SentimentClassifier
-from ..classifiers.summary import EMPTY, UNFAMILIAR, UNSURE, DateColumn, Summary, Tally
+from ..classifiers.summary import DateColumn, Summary, Tally
 from ..files.storage import write_atomically
 from ..text.glyphs import visible
 from ..text.markup import without_tags
@@ -29,6 +29,7 @@ SAMPLE = 64  # rows by which the column of dates is found
 ORDER_UNKNOWN = (
     "No date shows whether the day or the month comes first; 3/4/2024 is taken as March 4."
 )
+SIDES_ONLY = " Two sides only, as asked: also for texts that are neutral, unsure or unfamiliar."
 LONGEST = 600  # characters of a text that are coloured
 LONGEST_CELL = 300  # characters of a text in a table
 KINDS = {UNSURE: "middle", NEUTRAL: "neutral"}  # CSS classes; positive has high, negative low
@@ -70,7 +71,7 @@ class Report:
         self._is_sampled = False
         self._clearest: tuple[list[Any], list[Any]] = ([], [])  # heaps: negative, positive
         self._apart: dict[str, list[ReportRow]] = {
-            outcome: [] for outcome in ABOUT if outcome in [*summary.middle, UNFAMILIAR]
+            outcome: [] for outcome in ABOUT if outcome in [*summary.middle, *summary.apart]
         }
         self._rows: list[ReportRow] = []
         self._count = 0
@@ -87,7 +88,7 @@ class Report:
         if outcome in self._apart:
             if len(self._apart[outcome]) < SET_APART:
                 self._apart[outcome].append(shown)
-        elif outcome in self._classifier.classes:
+        elif outcome in self._classifier.fitted.classes:
             self._keep_clearest(shown)
         if self._is_sampled:
             return self._add_month(row, outcome)
@@ -96,7 +97,7 @@ class Report:
             self._find_dates()
 
     def _keep_clearest(self, row: ReportRow) -> None:
-        is_positive = row.outcome == self._classifier.classes[1]
+        is_positive = row.outcome == self._classifier.fitted.classes[1]
         if is_positive != (row.probability > self._classifier.fitted.threshold):
             return  # the label was corrected, or is by another threshold
         clear = row.probability if is_positive else 1 - row.probability
@@ -161,7 +162,7 @@ class Report:
         return (
             f"Of {total.answered:,} texts, <b>{_percent(total.share(positive))} are "
             f"{_safe(positive)}</b> (95&nbsp;% interval {low} to {high}), "
-            f"{', '.join(others[:-1])}, and {others[-1]}."
+            f"{_listed(others)}.{SIDES_ONLY if self._summary.sides else ''}"
         )
 
     def _overall(self) -> str:
@@ -174,7 +175,7 @@ class Report:
             share = share_of(total, outcome)
             key = f'<span class="key {kind}"></span> {_safe(outcome)}'
             rows.append((key, f"{total[outcome]:,}", share.in_words if total.answered else ""))
-        for outcome in (UNFAMILIAR, EMPTY):
+        for outcome in self._summary.apart:
             rows.append((f"{outcome} (set apart)", f"{total[outcome]:,}", ""))
         rows.append(("all rows", f"{total.total():,}", ""))
         return _panel("Overall", bar + _table(("answer", "#rows", "#share"), rows))
@@ -225,10 +226,10 @@ class Report:
         chosen = [[row for _, _, row in heap] for heap in heaps]
         coloured = iter(self._coloured([row.text for rows in chosen for row in rows]))
         columns = []
-        for outcome, rows in zip(reversed(self._classifier.classes), chosen, strict=True):
+        for outcome, rows in zip(reversed(self._classifier.fitted.classes), chosen, strict=True):
             quotes = "".join(
                 f'<blockquote class="mirror">{next(coloured)}<footer>row {row.place + 1:,}, '
-                f"probability of {_safe(self._classifier.classes[1])} {row.probability:.3f}"
+                f"probability of {_safe(self._classifier.fitted.classes[1])} {row.probability:.3f}"
                 "</footer></blockquote>"
                 for row in rows
             )
@@ -265,7 +266,7 @@ class Report:
                 f"{row.place + 1:,}",
                 _cell(row.text),
                 _safe(row.outcome),
-                "" if row.outcome == EMPTY else f"{2 * row.probability - 1:+.2f}",
+                "" if row.outcome == NO_ANSWER else f"{2 * row.probability - 1:+.2f}",
             )
             for row in self._rows
         ]
@@ -293,6 +294,11 @@ class Report:
             "show one unit of the model after each letter; the answer uses all units and the "
             f"words.{tags}</p>"
         )
+
+
+def _listed(parts: Sequence[str]) -> str:
+    *first, last = parts
+    return f"{', '.join(first)}, and {last}" if first else f"and {last}"
 
 
 def share_of(tally: Tally, outcome: str, name: str = "") -> Share:

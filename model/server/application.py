@@ -123,15 +123,18 @@ def refusal(status: int, message: str, headers: dict[str, str] | None = None) ->
 
 def application(
     page: bytes | None,
-    submit: Callable[[Sequence[str]], "Future[list[AnswerRow]]"] | None,
+    submit: Callable[[Sequence[str], bool], "Future[list[AnswerRow]]"] | None,
     address: Address,
     token: str | None,
     limits: Limits,
+    *,
+    has_sides: bool = True,
 ) -> ASGIApp:
     """Return the ASGI application.
 
-    page: None if it cannot compute the model. submit: from texts to the future of their rows; None
-    if the model has no classifier. token: what every request must have, if anything.
+    page: None if it cannot compute the model. submit: from texts, and whether the label is to be
+    one of two sides, to the future of their rows; None if the model has no classifier. token: what
+    every request must have, if anything. has_sides: whether its classes are two.
     """
 
     async def show_page(request: Request) -> Response:
@@ -148,14 +151,16 @@ def application(
             raise HTTPException(415, f"the Content-Type is {kind or 'absent'}; send {JSON_TYPE}")
         try:
             async with asyncio.timeout(limits.seconds):
-                texts = texts_in(await _body(request, limits.body), limits)
-                rows = await asyncio.wrap_future(submit(texts))
+                texts, sides = question_in(await _body(request, limits.body), limits)
+                if sides and not has_sides:
+                    raise HTTPException(400, "sides is for a model of two classes; leave it out")
+                rows = await asyncio.wrap_future(submit(texts, sides))
         except TimeoutError:
             seconds = f"{limits.seconds:g} seconds"
             raise HTTPException(503, f"no answer in {seconds}; send fewer texts") from None
         except ServerClosed:
             raise HTTPException(503, "the server is shutting down") from None
-        return JSONResponse({"results": rows})
+        return JSONResponse({"results": rows, **({"sides": True} if sides else {})})
 
     routes = [
         Route("/", show_page),
@@ -172,8 +177,14 @@ def application(
     return Guard(app, address, token, limits)
 
 
-def texts_in(body: bytes, limits: Limits) -> list[str]:
-    """Return the texts of a request's body; HTTPException 400 or 413 unless they are all right."""
+KEYS = ("texts", "sides")  # of a request's body
+
+
+def question_in(body: bytes, limits: Limits) -> tuple[list[str], bool]:
+    """Return the texts of a request's body, and whether the labels are to be two sides only.
+
+    HTTPException 400 or 413 unless they are all right.
+    """
     try:
         payload = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -181,9 +192,11 @@ def texts_in(body: bytes, limits: Limits) -> list[str]:
     if not isinstance(payload, dict):
         raise HTTPException(400, 'the body must be an object: {"texts": ["I like it."]}')
     for key in payload:
-        if key != "texts":
-            raise HTTPException(400, f"unknown key {key[:50]!r}{suggestion(key[:50], ['texts'])}")
-    texts = payload.get("texts")
+        if key not in KEYS:
+            raise HTTPException(400, f"unknown key {key[:50]!r}{suggestion(key[:50], KEYS)}")
+    texts, sides = payload.get("texts"), payload.get("sides", False)
+    if not isinstance(sides, bool):
+        raise HTTPException(400, '"sides" must be true or false')
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise HTTPException(400, '"texts" must be a list of strings')
     if len(texts) > limits.texts:
@@ -196,7 +209,7 @@ def texts_in(body: bytes, limits: Limits) -> list[str]:
             unicode_text(text, f"text {number}")
         except InputError as error:
             raise HTTPException(400, str(error)) from None
-    return texts
+    return texts, sides
 
 
 async def _body(request: Request, most: int) -> bytes:

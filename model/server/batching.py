@@ -23,6 +23,7 @@ class Submission(NamedTuple):
 
     texts: Sequence[str]
     rows: "Future[list[AnswerRow]]"
+    sides: bool = False  # whether the label is to be one of two sides
 
     @property
     def characters(self) -> int:
@@ -33,19 +34,20 @@ class Submission(NamedTuple):
 class Batcher:
     """A queue of requests; `run` answers all that are waiting with one call of `classify`.
 
-    classify: returns one row per text; called only by the thread that calls `run`.
+    classify: returns one row per text, from texts and whether the label is to be one of two sides;
+    called only by the thread that calls `run`.
     """
 
-    def __init__(self, classify: Callable[[list[str]], Sequence[AnswerRow]]):
+    def __init__(self, classify: Callable[[list[str], bool], Sequence[AnswerRow]]):
         self._classify = classify
         self._queue: SimpleQueue[Submission] = SimpleQueue()
         self._lock = Lock()
         self._held: list[Submission] = []  # what did not fit into the batch before
         self._is_closed = False
 
-    def submit(self, texts: Sequence[str]) -> "Future[list[AnswerRow]]":
+    def submit(self, texts: Sequence[str], sides: bool = False) -> "Future[list[AnswerRow]]":
         """Queue texts; return the future of their rows. Callable from any thread."""
-        job = Submission(texts, Future())
+        job = Submission(texts, Future(), sides)
         with self._lock:
             if self._is_closed:
                 job.rows.set_exception(ServerClosed())
@@ -57,7 +59,8 @@ class Batcher:
         """Answer requests while `is_needed`; refuse those that wait at the end."""
         try:
             for batch in self._batches(is_needed):
-                self._answer(batch)
+                for sides in (False, True):
+                    self._answer([job for job in batch if job.sides is sides], sides)
         finally:
             with self._lock:
                 self._is_closed = True
@@ -82,12 +85,12 @@ class Batcher:
                 (batch if fits else self._held).append(job)
             yield batch
 
-    def _answer(self, batch: list[Submission]) -> None:
+    def _answer(self, batch: list[Submission], sides: bool) -> None:
         batch = _not_cancelled(batch)
         if not batch:
             return
         try:
-            rows = iter(self._classify([text for job in batch for text in job.texts]))
+            rows = iter(self._classify([text for job in batch for text in job.texts], sides))
         except Exception as error:
             _fail(batch, error)
         except BaseException:

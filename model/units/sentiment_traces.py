@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..classifiers.answers import NEUTRAL
+from ..classifiers.answers import NEUTRAL, NO_ANSWER, Predictions, words_of
 from ..classifiers.fitted import find_classifier, own_classifier
 from ..classifiers.head import Head, ranked_units
 from ..classifiers.sentiment_classifier import SentimentClassifier
@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..files.weights import LoadedModel
 from ..inference.features import StateName
 from ..text.glyphs import visible
-from ..text.markup import without_tags
+from ..text.markup import is_blank
 from .unit_traces import UnitTraces, poles_of, read_texts
 
 MIN_AUC = 0.55  # of a unit or of its negative; below, neither end counts as positive
@@ -66,34 +66,30 @@ def sentiment_traces(
 
 
 def verdicts_of(loaded: LoadedModel, fitted: Head, texts: Sequence[str]) -> list[str]:
-    """Return the classifier's answer for each text, HTML tags left out: label, probability."""
-    plain = list(map(without_tags, texts))  # as `classify` processes them
-    predicted = SentimentClassifier(loaded, fitted).predict_all(plain)
-    answers = zip(predicted.choices, predicted.probabilities, strict=True)
-    said = [_verdict(fitted, *answer) for answer in answers]
-    if predicted.neutral is not None and predicted.is_neutral is not None:
-        for n in np.flatnonzero(predicted.is_neutral):
-            said[n] = f"classifier: {NEUTRAL} (probability of {NEUTRAL} {predicted.neutral[n]:.3f})"
+    """Return the classifier's answer for each text in words: the label, its probability."""
+    predicted = SentimentClassifier(loaded, fitted).predict_all(texts)
+    said = [
+        _verdict(fitted, predicted, row, word)
+        for row, word in enumerate(words_of(fitted, predicted))
+    ]
     return [
-        words if text.strip() else "classifier: no answer without text"
-        for text, words in zip(plain, said, strict=True)
+        f"classifier: {NO_ANSWER} without text" if is_blank(text) else words
+        for text, words in zip(texts, said, strict=True)
     ]
 
 
-def _verdict(fitted: Head, chosen: Any, probabilities: Any) -> str:
-    """chosen: a class's index, or 0 or 1 for each [C]; probabilities: of each class [C]."""
-    named = dict(zip(fitted.classes, probabilities, strict=True))
-    if fitted.several_labels:
-        labels = [name for name, is_chosen in zip(fitted.classes, chosen, strict=True) if is_chosen]
+def _verdict(fitted: Head, predicted: Predictions, row: int, word: str) -> str:
+    named = dict(zip(fitted.classes, predicted.probabilities[row], strict=True))
+    if word == NEUTRAL and predicted.neutral is not None:
+        named = {word: predicted.neutral[row]}
+    elif fitted.is_binary:
+        named = {fitted.classes[1]: named[fitted.classes[1]]}
     else:
-        labels = [fitted.classes[chosen]]
-    said = fitted.classes[-1:] if fitted.is_binary else labels
-    shown = ", ".join(f"probability of {name} {named[name]:.3f}" for name in said)
-    low, high = fitted.unsure
-    is_unsure = fitted.is_binary and low <= probabilities[1] <= high
-    doubt = ", but unsure" if is_unsure else ""
-    said_labels = ", ".join(labels) or "no label"
-    return visible(f"classifier: {said_labels}{doubt} ({shown or 'all unlikely'})")
+        chosen = predicted.choices[row]
+        several = chosen if fitted.several_labels else np.eye(len(named), dtype=int)[chosen]
+        named = {name: named[name] for name, is_one in zip(named, several, strict=True) if is_one}
+    shown = ", ".join(f"probability of {name} {value:.3f}" for name, value in named.items())
+    return visible(f"classifier: {word} ({shown or 'all unlikely'})")
 
 
 def _classifier_of(

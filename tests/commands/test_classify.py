@@ -122,7 +122,7 @@ def test_one_text(work):
     (probability,) = expected.predict_proba(["I like it."])[:, 1]
     assert row == {
         "text": "I like it.",
-        "label": expected.predict(["I like it."])[0],
+        "label": expected("I like it.")["label"],
         "probability": pytest.approx(probability, abs=1e-5),
         "sentiment": pytest.approx(2 * probability - 1, abs=1e-5),
         "unsure": bool(0.4 <= probability <= 0.6),
@@ -163,10 +163,8 @@ def test_csv_to_csv_and_to_json_lines(classify, work, tmp_path):
     assert [(r["id"], r["review"], r["input_label"]) for r in table] == [
         (str(n), text, "x") for n, text in enumerate(ODD)
     ]
-    expected = SentimentClassifier.from_pretrained(work / "full").predict(ODD)
-    assert [r["label"] for r in table] == [
-        label if text else "" for text, label in zip(ODD, expected, strict=True)
-    ]
+    expected = SentimentClassifier.from_pretrained(work / "full")(ODD)
+    assert [r["label"] for r in table] == [answer["label"] or "" for answer in expected]
     process = classify("--input", tmp_path / "in.csv", "--threshold", "1")
     lines = json_rows(process.stdout)
     assert [line["review"] for line in lines] == ODD
@@ -174,7 +172,7 @@ def test_csv_to_csv_and_to_json_lines(classify, work, tmp_path):
         if not line["review"]:
             assert line["label"] is line["probability"] is line["unsure"] is None
             continue
-        assert line["label"] == "bad"
+        assert line["label"] in ("bad", "unsure")
         assert line["probability"] == pytest.approx(float(row["probability"]), abs=1e-5)
 
 
@@ -381,7 +379,7 @@ def test_standard_input_is_answered_line_by_line(stream):
             row = {"id": number, "text": text}
             answer = answer_to(source, answers, json.dumps(row).encode() + b"\n")
             assert row.items() <= answer.items()
-            assert answer["label"] in ("bad", "good")
+            assert answer["label"] in ("bad", "good", "unsure")
         source.write(b'{"text": null}\n{"text": "last, without an end"}')
         source.close()
         assert [json.loads(line)["label"] is None for line in answers] == [True, False]
@@ -544,18 +542,15 @@ def test_the_end_counts_what_the_rows_say(classify, tmp_path, caplog):
     words = ("--input", tmp_path / "in.csv", "--text-key", "comment", "--by", "product")
     rows = json_rows(classify(*words).stdout)
     said = caplog.text
-    kinds = [
-        "empty" if row["label"] is None else "unfamiliar" if row["unfamiliar"]
-        else "unsure" if row["unsure"] else row["label"] for row in rows
-    ]  # fmt: skip
-    for kind in ("good", "bad", "unsure", "unfamiliar", "empty"):
+    kinds = ["no answer" if row["label"] is None else row["label"] for row in rows]
+    for kind in ("good", "bad", "unsure", "unfamiliar", "no answer"):
         assert f" {kinds.count(kind)} {kind}" in said
     assert f"HTML tags left out in {sum('<br />' in row['comment'] for row in rows)}" in said
     for group in range(3):
         own = [
             kind for kind, row in zip(kinds, rows, strict=True) if f">{group}<" in row["product"]
         ]
-        counts = [own.count(kind) for kind in ("good", "unsure", "bad", "unfamiliar", "empty")]
+        counts = [own.count(kind) for kind in ("good", "unsure", "bad", "unfamiliar", "no answer")]
         assert f"<i>{group}</i> {len(own)} {' '.join(map(str, counts))}" in " ".join(said.split())
     caplog.clear()
     classify("--text", "I like it.")
@@ -601,12 +596,17 @@ def test_the_report_of_a_shard_says_so(classify, tmp_path):
         assert f"What the texts in {title}" in page.read_text()
 
 
-def test_unsure_texts_are_neutral_if_asked_for(classify):
-    words = ("--text", "I like it.", "--unsure", "0", "1")
-    plain, neutral = (json.loads(classify(*words, *more).stdout) for more in ([], ["--neutral"]))
-    assert neutral == plain | {"label": "neutral"}
-    sided = ("--text", "I like it.", "--unsure", "1", "1")
-    assert json.loads(classify(*sided, "--neutral").stdout)["label"] == plain["label"]
+def test_two_sides_only_if_asked_for(classify, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    words = ("--text", "I like it.", "--text", "?", "--unsure", "0", "1")
+    plain, short = json_rows(classify(*words).stdout)
+    assert (plain["label"], short["label"]) == ("unsure", "unfamiliar")
+    assert "sides" not in plain
+    caplog.clear()
+    for row in json_rows(classify(*words, "--sides").stdout):
+        assert row["label"] == ("good" if row["probability"] > 0.5 else "bad")
+        assert row["sides"] is True
+    assert "two sides only, as asked" in caplog.text
 
 
 def test_neuron_is_written_only_if_asked_for(classify, work):

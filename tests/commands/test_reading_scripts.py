@@ -191,7 +191,7 @@ def test_heatmap_colours_only_a_terminal_unless_asked_to(folder):
     assert re.fullmatch(
         r"unit 4, cell, sign turned: label no -\S+ to \S+ label yes\n"
         r" +[+-]\d\.\d{3} so\n +[+-]\d\.\d{3} good\n"
-        r"classifier: (yes|no)(, but unsure)? \(probability of yes 0\.\d{3}\)\n",
+        r"classifier: (yes|no|unsure) \(probability of yes 0\.\d{3}\)\n",
         plain,
     )
     assert heatmap(folder, "--text", "so good", "--no-ansi").stdout == plain

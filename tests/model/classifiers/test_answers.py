@@ -14,7 +14,7 @@ NAMES = ["label", "probability", "sentiment", "unsure", "bits_per_character", "u
 
 @pytest.fixture
 def classifier(folder):
-    return SentimentClassifier.from_pretrained(folder)
+    return SentimentClassifier.from_pretrained(folder, unsure=(0.0, 0.0))  # never unsure
 
 
 def test_one_text_gets_one_answer(classifier):
@@ -49,7 +49,8 @@ def test_tags_are_left_out(classifier):
     marked, plain = classifier(["So good.<br /><br />Yes.", "So good. Yes."])
     assert marked["text"] == "So good.<br /><br />Yes."
     assert {name: marked[name] for name in NAMES} == {name: plain[name] for name in NAMES}
-    assert classifier.predict_proba([marked["text"]])[0, 1] != plain["probability"]
+    chance = classifier.predict_proba([marked["text"]])[0, 1]
+    assert chance == pytest.approx(plain["probability"], rel=1e-6)
 
 
 @pytest.mark.parametrize(

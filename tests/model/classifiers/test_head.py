@@ -308,6 +308,12 @@ def test_more_than_two_classes_are_predicted_as_by_scikit_learn(tmp_path, link):
     np.testing.assert_array_equal(chosen, fitted.predict(FEATURES))
 
 
+@pytest.mark.parametrize("make", HEADS.values(), ids=HEADS)
+def test_no_text_has_no_answers(make):
+    answer = make().answer(np.zeros((0, make().features), np.float32), [])
+    assert len(answer.probabilities) == len(answer.scores) == 0
+
+
 def test_extreme_scores_stay_probabilities():
     extreme = np.array([[1e6, 0, -1e6]] * 2, np.float32)
     for link in (OneVsRest(), Softmax()):

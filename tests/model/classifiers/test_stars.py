@@ -11,6 +11,7 @@ from model.classifiers.head import Familiarity
 from model.classifiers.head_files import save_head
 from model.classifiers.kinds import STAR_POOLING, STAR_STATE
 from model.classifiers.steps import Neutral, positive_log_odds
+from model.errors import InputError
 from model.files.weights import LoadedModel, load_model, model_digest
 from model.inference.features import FeatureKind, features_in_order
 from model.text.profiles import text_profile
@@ -89,7 +90,7 @@ def test_three_answers_are_the_two_sides_and_the_log_odds_of_three_stars(folder)
     assert before.neutral is before.three_probabilities is before.is_neutral is None
     classifier = with_neutral(folder)
     after = classifier.predict_all(TEXTS)
-    for name in before._fields[:-1]:  # nothing else changes
+    for name in before._fields[:-2]:  # nothing else changes
         np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
     loaded = classifier.loaded
     features = features_in_order(loaded.model, list(map(loaded.tokens, TEXTS)), kind=FEATURES)
@@ -102,19 +103,63 @@ def test_three_answers_are_the_two_sides_and_the_log_odds_of_three_stars(folder)
     assert 0 < after.is_neutral.sum() < len(TEXTS)
     names = np.array(["negative", "neutral", "positive"])
     rows = classifier(TEXTS)
-    assert [row["label"] for row in rows] == names[each.argmax(1)].tolist()
+    for row, name, is_unsure in zip(rows, names[each.argmax(1)], after.unsure, strict=True):
+        assert row["label"] == ("unsure" if is_unsure and name != "neutral" else name)
     assert [row["neutral"] for row in rows] == pytest.approx(after.neutral.tolist(), rel=1e-6)
     assert list(rows[0])[:5] == ["text", "label", "probability", "neutral", "sentiment"]
-    assert classifier.classes_.tolist() == ["negative", "positive"]  # scikit-learn's methods
-    assert classifier.predict_proba(TEXTS).shape == (len(TEXTS), 2)
-    assert set(classifier.predict(TEXTS)) <= set(classifier.classes_)
 
 
-def test_a_threshold_decides_between_the_two_sides_of_what_is_not_neutral(folder):
-    is_neutral = with_neutral(folder).predict_all(TEXTS).is_neutral
-    for threshold, side in ((0.0, "positive"), (1.0, "negative")):
-        labels = [row["label"] for row in with_neutral(folder, threshold)(TEXTS)]
-        assert labels == np.where(is_neutral, "neutral", side).tolist()
+@pytest.mark.parametrize("threshold", [0.0, 0.3, 0.5, 0.8, 1.0])
+def test_scikit_learns_methods_know_three_classes_and_never_abstain(folder, threshold):
+    classifier = with_neutral(folder, threshold)
+    assert classifier.fit().classes_.tolist() == ["negative", "neutral", "positive"]
+    assert classifier.classes == ("negative", "neutral", "positive")
+    probabilities = classifier.predict_proba(TEXTS)
+    np.testing.assert_allclose(probabilities.sum(1), 1, rtol=1e-12)
+    labels = classifier.predict(TEXTS)
+    assert labels.tolist() == classifier.classes_[probabilities.argmax(1)].tolist()
+    scores = classifier.decision_function(TEXTS)
+    assert np.isfinite(scores).all()
+    assert (scores.argmax(1) == probabilities.argmax(1)).all()
+    assert classifier.score(TEXTS, labels) == 1
+    for row, label in zip(classifier(TEXTS), labels, strict=True):
+        assert row["label"] in (label, "unsure", "unfamiliar")
+    sides = np.where(
+        classifier.predict_all(TEXTS).probabilities[:, 1] > threshold, "positive", "negative"
+    )
+    is_side = labels != "neutral"
+    assert (labels[is_side] == sides[is_side]).all()
+
+
+def test_two_sides_only_if_asked_for(folder):
+    with_neutral(folder)
+    asked = SentimentClassifier.from_pretrained(folder, sides=True, unsure=(0.0, 1.0))
+    assert asked.classes_.tolist() == ["negative", "positive"]
+    assert asked.predict_proba(TEXTS).shape == (len(TEXTS), 2)
+    assert asked.decision_function(TEXTS).shape == (len(TEXTS),)
+    rows = asked([*TEXTS, "?"])
+    assert [row["label"] for row in rows] == asked.predict([*TEXTS, "?"]).tolist()
+    assert all(row["sides"] is True for row in rows)
+    assert rows[-1]["unfamiliar"]
+    labels = [0, 1] * 2
+    assert asked.fit(TEXTS, labels).classes_.tolist() == [0, 1]
+    with pytest.raises(InputError, match="sides=True leaves out neutral"):
+        SentimentClassifier.from_pretrained(folder).fit(TEXTS, labels)
+    later = SentimentClassifier.from_pretrained(folder).set_params(sides=True)
+    assert later.predict_proba(TEXTS).shape == (len(TEXTS), 3)  # until the next fit
+
+
+def test_html_tags_are_left_out_by_every_method(folder):
+    classifier = with_neutral(folder)
+    plain, tagged = ["I loved it. It works."], ["I loved it.<br /><br />It <b>works</b>."]
+    for name in ("predict", "predict_proba", "decision_function", "neuron_values"):
+        ask = getattr(classifier, name)
+        np.testing.assert_array_equal(ask(tagged), ask(plain))
+    for one, other in zip(
+        classifier.predict_all(tagged), classifier.predict_all(plain), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+    assert {**classifier(tagged)[0], "text": ""} == {**classifier(plain)[0], "text": ""}
 
 
 def test_what_costs_too_many_bits_is_unfamiliar(folder):

@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import binomtest
 
 from model.classifiers import summary as summaries
+from model.classifiers.answers import word_of
 from model.classifiers.steps import Neutral
 from model.classifiers.summary import (
     OTHER_GROUPS,
@@ -31,20 +32,20 @@ def test_every_row_is_counted_once():
     rows = [
         *[row("positive", product="a")] * 5,
         *[row("negative", product="b")] * 2,
-        row("positive", unsure=True, product="b"),
-        row("positive", unsure=True, unfamiliar=True, product="b"),
+        row("unsure", unsure=True, product="b"),
+        row("unfamiliar", unsure=True, unfamiliar=True, product="b"),
         row(None, None, None, product=None),
     ]
     outcomes = [summary.add(each) for each in rows]
-    assert outcomes[-3:] == ["unsure", "unfamiliar", "empty"]
+    assert outcomes[-3:] == ["unsure", "unfamiliar", "no answer"]
     summary.tagged = 3
     first, *table = summary.lines()
     assert first == (
-        "10 rows: 5 positive (62 %), 1 unsure (12 %), 2 negative (25 %), 1 unfamiliar, 1 empty; "
-        "HTML tags left out in 3"
+        "10 rows: 5 positive (62 %), 1 unsure (12 %), 2 negative (25 %), 1 unfamiliar, "
+        "1 no answer; HTML tags left out in 3"
     )
     assert [line.split() for line in table] == [
-        ["by", "product", "rows", "positive", "unsure", "negative", "unfamiliar", "empty"],
+        ["by", "product", "rows", "positive", "unsure", "negative", "unfamiliar", "no", "answer"],
         ["a", "5", "5", "0", "0", "0", "0"],
         ["b", "4", "0", "1", "2", "1", "0"],
         ["(none)", "1", "0", "0", "0", "0", "1"],
@@ -53,30 +54,46 @@ def test_every_row_is_counted_once():
 
 
 def test_neutral_is_counted_apart_from_unsure_where_there_are_three_answers():
-    rows = [row("neutral", unsure=True), row("negative", unsure=True), row("positive")]
+    rows = [row("neutral", unsure=True), row("unsure", unsure=True), row("positive")]
     summary = Summary(star_head(neutral=Neutral(2)))
     assert [summary.add(each) for each in rows] == ["neutral", "unsure", "positive"]
     assert summary.lines() == [
         "3 rows: 1 positive (33 %), 1 neutral (33 %), 1 unsure (33 %), 0 negative (0 %), "
-        "0 unfamiliar, 0 empty"
+        "0 unfamiliar, 0 no answer"
     ]
-    assert [Summary(TWO).add(each) for each in rows] == ["unsure", "unsure", "positive"]
 
 
-def test_a_class_of_ones_own_may_be_called_neutral():
-    summary = Summary(regression(np.zeros(2), classes=("neutral", "toxic")))
-    assert [summary.add(row("neutral", unsure=doubt)) for doubt in (True, False)] == [
-        "unsure",
-        "neutral",
+def test_two_sides_are_counted_as_two_and_said_so():
+    summary = Summary(star_head(neutral=Neutral(2)), sides=True)
+    rows = [row("negative", unsure=True), row("positive", unfamiliar=True), row(None)]
+    for each in rows:
+        summary.add({**each, "sides": True})
+    assert summary.lines() == [
+        "3 rows: 1 positive (50 %), 1 negative (50 %), 1 no answer; two sides only, as asked"
     ]
-    assert summary.middle == ["unsure"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "word"),
+    [
+        ({}, "positive"),
+        ({"unsure": True}, "unsure"),
+        ({"is_neutral": True, "unsure": True}, "neutral"),
+        ({"unfamiliar": True, "is_neutral": True, "unsure": True}, "unfamiliar"),
+        ({"unfamiliar": None, "unsure": None}, "positive"),
+    ],
+)
+def test_the_first_that_holds_is_the_answer(flags, word):
+    assert word_of("positive", **flags) == word
 
 
 def test_more_classes_and_several_labels_are_counted_by_name():
     three = regression(np.zeros((3, 2)), np.zeros(3), ("1", "2", "3"))
     summary = Summary(three)
     summary.add({"label": "2", "unfamiliar": None})
-    assert summary.lines() == ["1 row: 0 1 (0 %), 1 2 (100 %), 0 3 (0 %), 0 unfamiliar, 0 empty"]
+    assert summary.lines() == [
+        "1 row: 0 1 (0 %), 1 2 (100 %), 0 3 (0 %), 0 unfamiliar, 0 no answer"
+    ]
     summary.add({"labels": ["1", "3"], "unfamiliar": None})
     summary.add({"labels": [], "unfamiliar": None})
     assert summary.total["1, 3"] == summary.total["no label"] == 1
@@ -116,7 +133,7 @@ def test_long_names_that_differ_at_their_end_are_printed_differently():
 
 @pytest.mark.parametrize(("count", "right"), [(10, 7), (500, 500), (3, 0), (0, 0)])
 def test_intervals_are_wilsons(count, right):
-    tally = Tally({"positive": right, "negative": count - right, "unfamiliar": 9, "empty": 9})
+    tally = Tally({"positive": right, "negative": count - right, "unfamiliar": 9, "no answer": 9})
     assert tally.answered == count
     if not count:
         assert math.isnan(tally.share("positive"))

@@ -112,7 +112,7 @@ def test_a_model_that_the_page_cannot_compute_still_classifies(tmp_path):
     with serving("--model", tmp_path / "m") as server:
         response = server.client.get("/")
         assert (response.status_code, "no page" in response.json()["error"]) == (404, True)
-        assert server.classify("good")[0]["label"] in ("bad", "good")
+        assert server.classify("good")[0]["label"] in ("bad", "good", "unsure")
         code, errors = server.end()
         assert code == 0
         assert "computes mlstm only. There is no page; POST /classify works\n" in errors
@@ -159,7 +159,7 @@ def test_twenty_clients_get_what_classify_answers(capsys):
                 assert list(answer[0]) == list(row)
                 assert answer[0] == close_to(row)
                 assert answer[1] == rows[-1]
-        assert {answer[0]["label"] for answer in answers} == {"positive", "negative"}
+        assert {"positive", "negative"} <= {answer[0]["label"] for answer in answers}
         longest = "good " * 2000
         assert server.classify(*["x"] * 127, longest)[-1]["label"] == "positive"
         assert server.end() == (0, "")

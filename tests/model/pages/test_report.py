@@ -10,6 +10,7 @@ from scipy.stats import binomtest
 
 from model import SentimentClassifier
 from model.classifiers import summary as summaries
+from model.classifiers.answers import word_of
 from model.classifiers.steps import Neutral
 from model.classifiers.summary import Summary
 from model.files.weights import LoadedModel
@@ -40,15 +41,18 @@ def drawn(count, seed=0):
     rng = np.random.default_rng(seed)
     for n in range(count):
         p = rng.uniform()
-        label = None if n % 13 == 0 else "positive" if p > 0.5 else "negative"
+        is_unsure, is_unfamiliar = bool(0.4 < p < 0.6), n % 17 == 0
+        side = "positive" if p > 0.5 else "negative"
+        word = word_of(side, unsure=is_unsure, unfamiliar=is_unfamiliar)
+        label = None if n % 13 == 0 else word
         yield {
             "comment": "" if label is None else f"text number {n}",
             "product": f"p{n % 3}",
             "day": f"2024-{1 + n % 5:02}-03",
             "label": label,
             "probability": None if label is None else p,
-            "unsure": bool(0.4 < p < 0.6),
-            "unfamiliar": n % 17 == 0,
+            "unsure": is_unsure,
+            "unfamiliar": is_unfamiliar,
         }
 
 
@@ -81,7 +85,7 @@ def test_neutral_texts_have_a_share_of_their_own(classifier):
     fitted = star_head(neutral=Neutral(2))
     classifier = SentimentClassifier(classifier.model, fitted)
     rows = [
-        {**row, "label": "neutral" if row["unsure"] and row["label"] else row["label"]}
+        {**row, "label": "neutral" if row["label"] == "unsure" else row["label"]}
         for row in drawn(200)
     ]
     report, page = report_of(classifier, rows)
@@ -113,7 +117,7 @@ def test_the_numbers_are_those_of_the_rows(classifier):
     positive = [r for r in answered if r["label"] == "positive" and not r["unsure"]]
     assert table["positive"] == [str(len(positive)), in_words(len(positive), len(answered))]
     assert table["all rows"][0] == "200"
-    assert table["empty (set apart)"][0] == str(sum(r["label"] is None for r in rows))
+    assert table["no answer (set apart)"][0] == str(sum(r["label"] is None for r in rows))
     for key, names in (("product", ["p0", "p1", "p2"]), ("day", ["2024-01", "2024-05"])):
         for name in names:
             own = [r for r in answered if r[key].startswith(name)]
@@ -219,7 +223,7 @@ def test_no_text_of_a_row_acts_on_the_page(classifier, nasty):
          "probability": p, "unsure": unsure, "unfamiliar": unfamiliar}
         for label, p, unsure, unfamiliar in [
             ("positive", 0.9, False, False), ("negative", 0.1, False, False),
-            ("positive", 0.5, True, False), ("positive", 0.5, False, True),
+            ("unsure", 0.5, True, False), ("unfamiliar", 0.5, False, True),
         ]
     ]  # fmt: skip
     _, page = report_of(classifier, rows, "product", source=f"/a/{nasty}")

@@ -21,11 +21,12 @@ class Served(NamedTuple):
     client: httpx.Client
     batcher: Batcher
 
-    def post(self, texts, **options):
-        return self.client.post("/classify", json={"texts": texts}, **options)
+    def post(self, texts, sides=None, **options):
+        asked = {} if sides is None else {"sides": sides}
+        return self.client.post("/classify", json={"texts": texts, **asked}, **options)
 
 
-def measured(texts):
+def measured(texts, sides=False):
     """The answers: the length of each text."""
     return [{"length": len(text)} for text in texts]
 

@@ -32,7 +32,7 @@ class Gate:
     def __init__(self):
         self.calls, self.begun, self.opened = [], threading.Event(), threading.Event()
 
-    def __call__(self, texts):
+    def __call__(self, texts, sides=False):
         self.calls.append(texts)
         self.begun.set()
         assert self.opened.wait(60)
@@ -70,6 +70,22 @@ def test_without_a_page_texts_get_their_rows():
         assert server.post(["good"]).json() == {"results": [{"length": 4}]}
 
 
+def test_two_sides_are_answered_only_to_those_who_ask():
+    calls = []
+
+    def classify(texts, sides):
+        calls.append((texts, sides))
+        return [{"sides": sides} for _ in texts]
+
+    with served(classify) as server:
+        assert server.post(["good"], sides=True).json() == {
+            "results": [{"sides": True}],
+            "sides": True,
+        }
+        assert server.post(["bad"]).json() == {"results": [{"sides": False}]}
+    assert calls == [(["good"], True), (["bad"], False)]
+
+
 def test_texts_get_their_rows_and_the_page_is_there(server):
     response = server.post(["good", "", "\N{GRINNING FACE}"])
     assert response.json() == {"results": [{"length": 4}, {"length": 0}, {"length": 1}]}
@@ -99,6 +115,7 @@ def test_texts_get_their_rows_and_the_page_is_there(server):
         (b'{"texts": ["good", 1]}', "must be a list of strings"),
         (b'{"texts": ["good", "a\\ud800b"]}', "text 2: a lone surrogate"),
         (b'{"text": ["good"]}', "unknown key 'text'; did you mean 'texts'?"),
+        (b'{"texts": ["good"], "sides": 1}', '"sides" must be true or false'),
     ],
 )
 def test_a_body_that_is_wrong_is_refused(server, body, words):
@@ -267,7 +284,7 @@ def test_too_many_requests_at_the_same_time_are_refused():
 
 
 def test_an_error_of_the_model_is_logged_and_not_shown(caplog):
-    def broken(texts):
+    def broken(texts, sides):
         raise ValueError("a secret of the model")
 
     with served(broken) as server:

@@ -1,0 +1,148 @@
+"""One text, one answer: the same word in every way that we give it."""
+
+import csv
+import html
+import json
+import random
+import re
+import shutil
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pandas
+import pytest
+
+from model import SentimentClassifier
+from model.classifiers.answers import NO_ANSWER
+from model.classifiers.fitted import find_classifier, load_fitted
+from model.commands.command_line import dispatch
+from model.commands.serve import rows_of_texts
+from model.demo.page import demo_page
+from model.files.weights import load_model
+from model.units.sentiment_traces import verdicts_of
+
+MODEL = "default_small"
+WORKER = Path(__file__).parent / "demo" / "worker.mjs"
+NODE = shutil.which("node")
+THINGS = ("kettle", "lamp", "train", "film", "soup", "jacket", "parcel", "teacher", "garden")
+SENTENCES = (
+    "I love this {}.", "The {} works perfectly.", "Worst {} ever.", "The {} broke at once.",
+    "The {} came on a Tuesday.", "There is a {} in the hall.", "Not bad at all, this {}.",
+    "Oh great, another {}.", "It is a {}, I suppose.", "The {} could be worse.",
+    "I expected little of the {}, and was delighted.", "They changed the {} last week",
+)  # fmt: skip
+STRANGE = (
+    "", " ", "\n\t", "\u3000", "?", "a", "...", "zxqj vvkw qqqq zzxj kkqx jjzx", "%%%% ####",
+    "12345",
+    "\N{THUMBS UP SIGN}", "\u5f88\u597d", "<br />", "<p></p>", " <br> ", "&nbsp;",
+    "a < b", "<unknown>", "<3",
+    "I loved it.<br /><br />It <b>works</b>.", "<p>The lamp broke.</p><p>Never again.</p>",
+    "&lt;br /&gt;Great value&lt;br /&gt;", '<div class="x">Good</div>', "Tom &amp; Jerry<br>again",
+    "caf&eacute; <i>terrible</i>.<br>Really.", "5 <b>stars", "An awful thing. " * 40, "good " * 300,
+    "The first half is great, the second one a waste of time. " * 12,
+)  # fmt: skip
+
+
+def texts_of_many_kinds(count=200):
+    """Everyday sentences, some with tags or in a row; noise, long and empty texts."""
+    chooser, texts = random.Random(5), list(STRANGE)
+    while len(texts) < count:
+        drawn = [
+            chooser.choice(SENTENCES).format(chooser.choice(THINGS))
+            for _ in range(chooser.choice((1, 1, 1, 2, 3)))
+        ]
+        texts.append(chooser.choice((" ", " ", "<br />")).join(drawn))
+    return texts
+
+
+TEXTS = texts_of_many_kinds()
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    return SentimentClassifier.from_pretrained(MODEL)
+
+
+@pytest.fixture(scope="module")
+def words(classifier):
+    """What a call answers: `NO_ANSWER` for None."""
+    return [answer["label"] or NO_ANSWER for answer in classifier(TEXTS)]
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "texts.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+    return path
+
+
+def test_each_word_is_given(words):
+    assert set(words) == {*("positive", "neutral", "negative", "unsure", "unfamiliar", NO_ANSWER)}
+
+
+def test_a_frame(classifier, words):
+    labels = classifier.frame(pandas.DataFrame({"text": TEXTS}), "text")["label"]
+    assert labels.fillna(NO_ANSWER).tolist() == words
+
+
+def test_the_command_its_summary_and_its_report(words, table, tmp_path, caplog):
+    caplog.set_level("INFO")
+    outputs = [tmp_path / "out.csv", tmp_path / "out.jsonl"]
+    page, later = tmp_path / "report.html", tmp_path / "later.html"
+    for output in outputs:
+        dispatch(["classify", "--model", MODEL, "--input", str(table), "--output", str(output),
+                  "--report", str(page)])  # fmt: skip
+    with outputs[0].open(newline="") as file:
+        assert [row["label"] or NO_ANSWER for row in csv.DictReader(file)] == words
+    rows = list(map(json.loads, outputs[1].read_text().splitlines()))
+    assert [row["label"] or NO_ANSWER for row in rows] == words
+    dispatch(["report", str(outputs[0]), "--model", MODEL, "--output", str(later)])
+    for word, count in Counter(words).items():
+        assert f" {count} {word}" in caplog.text
+        for path in (page, later):
+            cells = re.findall(rf"{word}(?: \(set apart\))?</td><td[^>]*>(\d+)", path.read_text())
+            assert cells == [str(count)]
+
+
+def test_the_server(words):
+    loaded = load_model(MODEL)
+    rows = rows_of_texts(loaded, load_fitted(loaded, find_classifier(loaded), ""))(TEXTS, False)
+    assert [row["label"] or NO_ANSWER for row in rows] == words
+
+
+def test_the_heatmap(words):
+    loaded = load_model(MODEL)
+    verdicts = verdicts_of(loaded, load_fitted(loaded, find_classifier(loaded), ""), TEXTS)
+    found = [
+        re.match(r"classifier: ([a-z ]+?)(?: \(|$| without text)", each)[1] for each in verdicts
+    ]
+    assert found == words
+
+
+def test_scikit_learns_methods_where_they_know_the_word(classifier, words):
+    labels = classifier.predict(TEXTS)
+    assert (
+        labels.tolist() == classifier.classes_[classifier.predict_proba(TEXTS).argmax(1)].tolist()
+    )
+    for label, word in zip(labels, words, strict=True):
+        assert word in (label, "unsure", "unfamiliar", NO_ANSWER)
+
+
+@pytest.mark.skipif(NODE is None, reason="needs node, to run the page's programs")
+def test_the_page(words, tmp_path):
+    loaded = load_model(MODEL)
+    head = load_fitted(loaded, find_classifier(loaded), "")
+    path = tmp_path / "page.html"
+    path.write_text(demo_page(loaded, head, "Title"), encoding="utf-8")
+    orders = []
+    for text in TEXTS:
+        references = {each: html.unescape(each) for each in re.findall(r"&\w+;", text)}
+        orders.append({"order": "word", "text": text, "references": references})
+    process = subprocess.run(
+        [NODE, WORKER, path], input=json.dumps(orders), capture_output=True, text=True, timeout=100
+    )
+    assert process.returncode == 0, process.stderr
+    answers = json.loads(process.stdout)
+    assert [answer["word"] for answer in answers] == words
+    assert [answer["shown"] for answer in answers] == TEXTS  # tags are shown, and not read
