@@ -225,7 +225,7 @@ def describe_table(table: TableReport, keys: Mapping[str, tuple[str | None, str]
     columns = [f"{what} column {key!r} ({option})" for what, (key, option) in keys.items()]
     rows = "1 row" if table.rows == 1 else f"{table.rows:,} rows"
     short = f"{table.short_rows:,} with too few cells" if table.short_rows else ""
-    repeated = table.repeated_headers
+    repeated = table.repeated_headers if table.has_header else 0
     verb = "repeats" if repeated == 1 else "repeat"
     headers = f"{repeated:,} {verb} the header" if repeated else ""
     kind = "1 row" if table.header_rows == 1 else f"{table.header_rows} rows"
