@@ -20,13 +20,14 @@ _PACKAGES = ("torch", "numpy", "scikit-learn", "safetensors")
 
 def describe_origin() -> dict[str, Any]:
     """Return what another person needs to judge or repeat a result."""
+    command = f"{_program()} {shlex.join(map(_without_folders, sys.argv[1:]))}".strip()
     return {
         "git_revision": git_revision(),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "python": platform.python_version(),
         "versions": {name: _installed_version(name) for name in _PACKAGES},
         "hardware": _describe_hardware(),
-        "command": f"{_program()} {shlex.join(map(_without_folders, sys.argv[1:]))}".strip(),
+        "command": command.encode(errors="replace").decode(),  # names may not be UTF-8
     }
 
 

@@ -334,12 +334,6 @@ def load_tensors(
     return tensors
 
 
-def check_length(path: Path) -> None:
-    """Raise InputError unless a safetensors file exists and is as long as its header says."""
-    with _clear_read_errors(path), safe_open(path, framework="pt"):
-        pass
-
-
 def check_header(
     path: Path, expected: Mapping[str, Shape], integers: Mapping[str, int] = MappingProxyType({})
 ) -> None:

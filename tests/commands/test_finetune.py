@@ -172,3 +172,10 @@ def finished(process):
     """Wait for a process; return its exit code and what it printed."""
     out, _ = process.communicate(timeout=300)
     return process.returncode, out
+
+
+def test_a_folder_whose_name_is_not_utf8_is_refused_before_any_work(work, call):
+    """Neither safetensors nor TensorBoard can write to it."""
+    process = call("finetune", "--train", work / "train.csv", "--output", work / "caf\udce9")
+    assert_refused(process, "its name is not UTF-8")
+    assert not (work / "caf\udce9").exists()

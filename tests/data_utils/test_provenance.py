@@ -23,6 +23,8 @@ def test_origin_names_revision_versions_and_hardware(monkeypatch, set_command_li
     words = ["main.py", "--data=../me/x=y.csv", "--split=98,1,1", "a=/home/me/b=/home/me/c"]
     set_command_line(*words)
     assert describe_origin()["command"] == "main.py --data=x=y.csv --split=98,1,1 a=c"
+    set_command_line("main.py", "--data.corpus", "caf\udce9")  # not UTF-8
+    assert describe_origin()["command"] == "main.py --data.corpus 'caf?'"
     assert origin["versions"]["torch"]
     assert origin["hardware"]["cores"] >= 1
     assert origin["hardware"]["processor"]

@@ -36,12 +36,22 @@ Directory = TypeVar("Directory", bound="RunDirectory")
 
 
 class RunDirectory:
-    """The folder of a run, of pretraining or of fine-tuning."""
+    """The folder of a run, of pretraining or of fine-tuning.
+
+    Raises InputError for a name to which TensorBoard and safetensors cannot write.
+    """
 
     EXISTS: ClassVar[str]  # remedy if a new run's folder holds a run
     MODEL_FILES: ClassVar[Contents] = MODEL_FILES
 
     def __init__(self, folder: Path):
+        try:
+            str(folder).encode()
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"{folder}: its name is not UTF-8, as this locale reads it; set PYTHONUTF8=1, or "
+                "name another folder"
+            ) from error
         self.folder = folder
 
     @property
@@ -109,20 +119,10 @@ class RunDirectory:
 
 
 class PretrainingDirectory(RunDirectory):
-    """The folder of a pretraining; InputError for a name to which TensorBoard cannot write."""
+    """The folder of a pretraining."""
 
     ROOT = Path("runs")  # of runs without --run-dir
     EXISTS = "continue with --resume {folder}, or name another --run-dir"
-
-    def __init__(self, folder: Path):
-        try:
-            str(folder).encode()
-        except UnicodeEncodeError as error:
-            raise InputError(
-                f"{folder}: its name is not UTF-8, as this locale reads it; set PYTHONUTF8=1, or "
-                "name another folder"
-            ) from error
-        super().__init__(folder)
 
 
 @contextmanager
