@@ -86,6 +86,7 @@ def run(options: Namespace) -> None:
 
     added = added_names(classifier.fitted)
     is_answered = set(ANSWERS) <= set(keys)
+    options.sides = is_answered and "sides" in keys
     names = OwnNames([] if is_answered else added, keys)
     counts = Counts(classifier, options, names, key, added)
     with ProgressBar("classify", shown=not is_answered) as progress:
