@@ -1,7 +1,7 @@
 """A transfer from end to end: features, regression, neuron, baselines, results."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,7 @@ import numpy as np
 
 from data_utils.labelled import LabelledSet
 from data_utils.provenance import describe_origin
-from model.classifiers.fitted import find_classifier
+from model.classifiers.fitted import classifier_in
 from model.classifiers.head import Head, HeadUnit
 from model.classifiers.head_files import (
     CLASSIFIER_FILES,
@@ -45,10 +45,11 @@ from .regression import (
     Examples,
     Neuron,
     Regression,
-    accuracy_interval,
+    accuracy_on,
     check_classes,
     find_neuron,
     fit_regression,
+    with_interval,
 )
 from .thresholds import choose_threshold
 from .unit_auc import per_unit_auc
@@ -92,24 +93,25 @@ def run_transfer(
     if not any(text.strip() for text in sets[0].texts):
         raise InputError("every text of the training set is empty")
     with only_writer_of(output):
-        refuse_other_classifier(find_classifier(loaded, output))
+        refuse_other_classifier(output)
         check_replaceable(output / FOLDER, CLASSIFIER_FILES)
+        model = describe_model(loaded)
         cache = FeatureCache(output / "features", FeatureKind(pooling=pooling))
         transfer = fit_transfer(loaded, sets, cache, seed)
         if not transfer.regression.coefficients.any():
             log.warning("no unit separates the classes: every text will get the same answer")
-        classifier = as_classifier(transfer, loaded, sets[0].classes, pooling)
+        classifier = as_classifier(transfer, sets[0].classes, model["digest"], pooling)
         results = {
             **describe_regression(transfer),
             "neuron": _describe_neuron(transfer, classifier),
             **({"threshold": _at_threshold(classifier, transfer)} if classifier.is_binary else {}),
             "baselines": measure_baselines(loaded, sets, cache, seed, untrained),
             "pooling": list(pooling),
-            **describe_task(loaded, sets, seed),
+            **describe_task(model, sets, seed),
         }
         save_transferred(output / FOLDER, classifier, transfer, sets)
         write_json(output / "results.json", results)
-        _write_figures(transfer, classifier, loaded.model.config.cell, output)
+        _write_figures(transfer, classifier, model["architecture"]["cell"], output)
         return results
 
 
@@ -124,8 +126,9 @@ def only_writer_of(output: Path) -> Iterator[None]:
         yield
 
 
-def refuse_other_classifier(folder: Path | None) -> None:
-    """Raise InputError for a classifier that is no transfer's, such as tuned heads."""
+def refuse_other_classifier(output: Path) -> None:
+    """Raise InputError if a folder holds a classifier of another kind, such as tuned heads."""
+    folder = classifier_in(output)
     if folder is None:
         return
     described = read_description(folder / CONFIG_FILE)
@@ -136,13 +139,18 @@ def refuse_other_classifier(folder: Path | None) -> None:
         )
 
 
-def describe_task(loaded: LoadedModel, sets: Sequence[LabelledSet], seed: int) -> dict[str, Any]:
-    """Return what results of train, val and test were measured on, and with what."""
+def describe_task(
+    model: Mapping[str, Any], sets: Sequence[LabelledSet], seed: int
+) -> dict[str, Any]:
+    """Return what results of train, val and test were measured on, and with what.
+
+    model: what `describe_model` says of it.
+    """
     return {
         "examples": {name: len(part.texts) for name, part in zip(SPLITS, sets, strict=True)},
         "classes": list(sets[0].classes),
         "seed": seed,
-        "model": describe_model(loaded),
+        "model": dict(model),
         "origin": describe_origin(),
     }
 
@@ -169,24 +177,24 @@ def fit_transfer(
 
 def as_classifier(
     transfer: Transfer,
-    loaded: LoadedModel,
     classes: tuple[str, ...],
+    model_digest: str,
     pooling: tuple[Pooling, ...] = ("last",),
 ) -> Head:
     """Return the regression on all units as a head, with its pooling and its top unit.
 
     With two classes, val decides the threshold.
     """
-    which, unit = divmod(transfer.neuron.index, loaded.model.config.hidden_size)
     regression = transfer.regression
     weight = np.atleast_2d(regression.coefficients)
+    which, unit = divmod(transfer.neuron.index, weight.shape[1] // len(pooling))
     head = Head(
         classes=classes,
         steps=(
             Affine(weight, np.atleast_1d(regression.intercept)),
             Sigmoid() if len(weight) == 1 else OneVsRest(),
         ),
-        model_digest=model_digest(loaded.model),
+        model_digest=model_digest,
         pooling=pooling,
         unit=HeadUnit(unit, 1 if transfer.neuron.polarity > 0 else -1, pooling[which]),
     )
@@ -253,18 +261,8 @@ def _at_threshold(classifier: Head, transfer: Transfer) -> dict[str, Any]:
     for name, examples in zip(SPLITS[1:], transfer.examples[1:], strict=True):
         chosen = classifier.choose(classifier.probabilities(examples.features))
         right = float((chosen == examples.labels).mean())
-        results |= _with_interval(name, right, len(examples.labels))
+        results |= with_interval(name, right, len(examples.labels))
     return results
-
-
-def accuracy_on(name: str, regression: Regression, examples: Examples) -> dict[str, Any]:
-    """Return NAME_accuracy and its 95 % interval, NAME_interval."""
-    return _with_interval(name, regression.accuracy(examples), len(examples.labels))
-
-
-def _with_interval(name: str, accuracy: float, count: int) -> dict[str, Any]:
-    interval = accuracy_interval(accuracy, count)
-    return {f"{name}_accuracy": accuracy, f"{name}_interval": interval}
 
 
 def measure_baselines(
@@ -283,8 +281,8 @@ def measure_baselines(
     tested = len(test.labels)
     by_seed = [_untrained(loaded, sets, cache, seed + draw) for draw in range(untrained)]
     return {
-        "majority": _with_interval("test", majority_accuracy(train, test), tested),
-        "tfidf": _with_interval("test", tfidf_accuracy(train, val, test), tested),
+        "majority": with_interval("test", majority_accuracy(train, test), tested),
+        "tfidf": with_interval("test", tfidf_accuracy(train, val, test), tested),
         "untrained": over_draws(by_seed, tested),
     }
 

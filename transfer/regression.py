@@ -7,6 +7,7 @@ classes, there is one regression of each against the rest, all with the same C.
 
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.stats import binomtest
@@ -156,3 +157,14 @@ def accuracy_interval(accuracy: float, count: int) -> list[float]:
     test = binomtest(round(accuracy * count), count)
     interval = test.proportion_ci(CONFIDENCE, method="wilson")
     return [float(interval.low), float(interval.high)]
+
+
+def accuracy_on(name: str, regression: Regression, examples: Examples) -> dict[str, Any]:
+    """Return NAME_accuracy and its 95 % interval, NAME_interval."""
+    return with_interval(name, regression.accuracy(examples), len(examples.labels))
+
+
+def with_interval(name: str, accuracy: float, count: int) -> dict[str, Any]:
+    """Return an accuracy over `count` examples as NAME_accuracy, and its interval."""
+    interval = accuracy_interval(accuracy, count)
+    return {f"{name}_accuracy": accuracy, f"{name}_interval": interval}

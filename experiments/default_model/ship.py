@@ -241,8 +241,7 @@ def with_neutral(
     head = with_part(head, Neutral(MIDDLE, slope=slope, offset=offset))
     _, positive, _, neutral = head.answer(features, texts)
     assert neutral is not None
-    either = np.column_stack([1 - positive, positive])
-    two, three = (three_answers(either, chance) for chance in (np.zeros(len(val)), neutral))
+    two, three = (three_answers(positive, chance) for chance in (np.zeros(len(val)), neutral))
     errors = {}
     for name in np.unique(sources).tolist():
         own, before, truth = three[sources == name], two[sources == name], classes[sources == name]

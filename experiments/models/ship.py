@@ -20,7 +20,7 @@ from model.classifiers.head_files import FOLDER
 from model.classifiers.separation import CHANCE
 from model.errors import InputError
 from model.files.shipped import SHIPPED_MODELS
-from model.files.weights import WEIGHTS_FILE, load_model, save_model
+from model.files.weights import WEIGHTS_FILE, load_model, model_digest, save_model
 from transfer.experiment import as_classifier, fit_transfer, save_transferred
 from transfer.features import FeatureCache
 from transfer.regression import Examples
@@ -65,7 +65,9 @@ def main() -> None:
             shipped.model.config.check_unit(options.neuron, -1)
         sets = read_labelled_sets([options.train, options.val])
         transfer = fit_transfer(shipped, sets, FeatureCache(options.work))
-        classifier = as_classifier(transfer, shipped, options.classes or sets[0].classes)
+        classifier = as_classifier(
+            transfer, options.classes or sets[0].classes, model_digest(shipped.model)
+        )
         if options.neuron is not None:
             classifier = with_neuron(classifier, options.neuron, transfer.examples[0])
         save_transferred(folder / FOLDER, classifier, transfer, sets)

@@ -25,12 +25,18 @@ def find_classifier(loaded: LoadedModel, path: str | Path | None = None) -> Path
     model's run directory, or of a model directory without a run.
     """
     if path is not None:
-        run = Path(path)
-        places = [run, run / FOLDER, run / "model" / FOLDER]
-    else:
-        run = loaded.folder.parent if loaded.folder.name == "model" else loaded.folder
-        places = [loaded.folder / FOLDER]
-    places.append(run / TRANSFER_FOLDER / FOLDER)
+        return classifier_in(Path(path))
+    run = loaded.folder.parent if loaded.folder.name == "model" else loaded.folder
+    return _first([loaded.folder / FOLDER, run / TRANSFER_FOLDER / FOLDER])
+
+
+def classifier_in(folder: Path) -> Path | None:
+    """Return the classifier in a folder: itself, or that of an output folder or a run directory."""
+    inside = ("", FOLDER, f"model/{FOLDER}", f"{TRANSFER_FOLDER}/{FOLDER}")
+    return _first([folder / name for name in inside])
+
+
+def _first(places: list[Path]) -> Path | None:
     return next((place for place in places if (place / CONFIG_FILE).is_file()), None)
 
 

@@ -59,8 +59,12 @@ class HeadDescription:
     model_digest: str
 
 
-def save_head(folder: Path, head: Head, origin: Mapping[str, Any] | None = None) -> None:
-    """Write a head; each file is replaced whole. origin: how it was made, kept as it is."""
+def save_head(folder: str | Path, head: Head, origin: Mapping[str, Any] | None = None) -> None:
+    """Write a head; each file is replaced whole. origin: how it was made, kept as it is.
+
+    folder: `classifier/` of a model directory, or any other for `--classifier`.
+    """
+    folder = Path(folder)
     arrays, description = parts_of(head)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / NGRAMS_FILE).unlink(missing_ok=True)  # of a head of an earlier format

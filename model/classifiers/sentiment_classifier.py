@@ -30,7 +30,7 @@ from .answers import (
     three_answers,
 )
 from .fitted import HOW_TO_FIT, check_model, find_classifier, load_fitted
-from .head import Head, HeadOutput, checked_between, checked_threshold
+from .head import Head, HeadOutput, checked_between, checked_head, checked_threshold
 from .head_files import CONFIG_FILE, FOLDER
 from .rows import InputRow, OwnNames
 
@@ -169,15 +169,10 @@ class SentimentClassifier:
                     f"`default`, which has one. {HOW_TO_FIT}"
                 )
             fitted = load_fitted(loaded, folder, fix)
-        elif isinstance(classifier, Head):
-            folder, fitted = loaded.folder, classifier
+        else:
+            folder, fitted = loaded.folder, checked_head(classifier)
             if fitted.model_digest:  # one that was never saved may have none
                 check_model(loaded, fitted.model_digest, "classifier", fix)
-        else:
-            raise InputError(
-                f"classifier is of type {type(classifier).__name__}; give the folder of one, or "
-                "a Head, such as the `fitted` of another SentimentClassifier"
-            )
         options = {"threshold": self.threshold, "unsure": self.unsure, "sides": self.sides or None}
         for name, value in options.items():
             if value is not None and not fitted.is_binary:

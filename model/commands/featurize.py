@@ -37,10 +37,7 @@ FEATURES = Argument(group="feature")
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Write the features of texts, float32 [N, F]: by default, the final cell state of each text.
-
-    The features are those of model/inference/features.py.
-    """
+    """Write the features of texts, float32 [N, F]: by default, the final cell state of each one."""
 
     input: Annotated[str, Argument(group=TEXT, help=f"A file of texts: {KINDS_HELP}.")]
     output: Path

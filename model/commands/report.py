@@ -75,8 +75,8 @@ def run(options: Options) -> None:
     from ..classifiers.summary import Summary
 
     if set(ANSWERS) <= set(rows.keys):
-        summary, names = Summary(classifier.fitted, source.by), OwnNames([], rows.keys)
-        added = added_names(classifier.fitted)
+        summary = Summary(classifier.fitted, source.by, sides="sides" in rows.keys)
+        names, added = OwnNames([], rows.keys), added_names(classifier.fitted)
         report = report_on(rows, classifier, summary, names, added)
         for batch in rows.batches():
             for row in batch:

@@ -59,8 +59,9 @@ class Sink:
             with path_in_oserrors(path), open_stream(path) as file:
                 yield RowOutput(RowWriter(file, row_format, columns, mark=mark))
         else:
-            asked = {**request, "format": row_format, "columns": list(columns)}
-            with resumable_output(path, asked) as rows:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            request = {**request, "format": row_format, "columns": list(columns)}
+            with resumable_output(path, request) as rows:
                 writer = RowWriter(rows, row_format, columns, mark=mark)
                 yield RowOutput(writer, rows, added)
 

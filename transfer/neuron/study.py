@@ -17,7 +17,7 @@ from model.files.weights import LoadedModel
 from ..experiment import (
     SPLITS,
     Transfer,
-    accuracy_on,
+    describe_model,
     describe_regression,
     describe_task,
     fit_transfer,
@@ -26,7 +26,7 @@ from ..experiment import (
 )
 from ..features import FeatureCache
 from ..plots import unit_histogram
-from ..regression import check_classes, regress_on_unit
+from ..regression import accuracy_on, check_classes, regress_on_unit
 from ..task import StudyOptions, check_seeds
 from .ablation import accuracy_by_units, round_counts, without_unit
 from .label_efficiency import label_efficiency
@@ -60,7 +60,7 @@ def run_study(
         unit = transfer.neuron.index if options.neuron is None else options.neuron
         ranking = rank_units(train, transfer.regression)
         results = _transferred(transfer, ranking, unit, options)
-        results |= describe_task(loaded, sets, options.seed)
+        results |= describe_task(describe_model(loaded), sets, options.seed)
         parts = {
             "ranking": lambda: describe_ranking(ranking, val, test, TOP),
             "histogram": lambda: unit_histogram(unit, test),

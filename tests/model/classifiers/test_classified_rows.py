@@ -3,6 +3,8 @@
 import csv
 import json
 import logging
+import os
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -91,6 +93,23 @@ def test_shards_have_the_rows_of_the_whole_between_them(classifier, table):
         source = Source(table, "comment", shard=Shard(number, 3))
         part = [int(row["id"]) for row in classify(source, classifier)]
         assert part == list(range(number - 1, ROWS, 3))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes")
+def test_a_named_pipe_is_read_once(classifier, table, tmp_path):
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    writer = Thread(target=lambda: pipe.write_bytes(table.read_bytes()))
+    writer.start()
+    rows = list(classify(Source(pipe, "comment"), classifier))
+    writer.join(timeout=60)
+    assert rows == list(classify(Source(table, "comment"), classifier))
+
+
+def test_a_folder_is_made_for_the_rows(classifier, tmp_path):
+    sink = Sink(tmp_path / "new" / "out.csv")
+    list(classify(Source(texts=["one"]), classifier, sink))
+    assert sink.path.read_text().startswith("text,label,")
 
 
 def test_texts_need_no_file(classifier):

@@ -80,6 +80,23 @@ def test_the_answers_are_those_of_the_file(model, table, tmp_path):
     assert "100&nbsp;% are yes" in (tmp_path / "page.html").read_text()
 
 
+def test_answers_of_two_sides_are_reported_as_such(model, table, tmp_path):
+    written, page = tmp_path / "sided.csv", tmp_path / "page.html"
+    words = ["classify", "--model", str(model), "--input", str(table), "--unsure", "0", "1"]
+    dispatch([*words, "--sides", "--output", str(written)])
+    report(written, "--model", model, "--output", page)
+    assert "Two sides only, as asked" in page.read_text()
+    assert ">unsure<" not in page.read_text()
+
+
+def test_a_label_of_an_earlier_version_was_the_likelier_side(model, tmp_path):
+    row = {**ROW, "bits_per_character": "1.5"}
+    with open(tmp_path / "t.csv", "w", newline="") as file:
+        csv.writer(file).writerows([row, row.values()])
+    report(tmp_path / "t.csv", "--model", model, "--output", tmp_path / "page.html")
+    assert "<h2>Unsure: 1</h2>" in (tmp_path / "page.html").read_text()
+
+
 ROW = {"text": "a", "label": "yes", "probability": "0.9", "unsure": "TRUE", "unfamiliar": "false"}
 
 

@@ -7,9 +7,10 @@ import pytest
 
 from model import SentimentClassifier, SentimentFeaturizer, load_model
 from model.classifiers.fitted import own_classifier
-from model.classifiers.head_files import FOLDER
+from model.classifiers.head_files import CONFIG_FILE, FOLDER, FORMAT_VERSION
 from model.demo.page import demo_page
 from model.files.shipped import SHIPPED_MODELS, find_model
+from model.files.storage import read_json
 from tests.model.demo.models import about
 
 NAMES = sorted(path.name for path in SHIPPED_MODELS.iterdir() if path.is_dir())
@@ -73,7 +74,8 @@ def test_its_classifier_prefers_praise(name):
     classifier = SentimentClassifier.from_pretrained(name, sides=True)
     praise, blame = (classifier.decision_function([pair[i] for pair in PAIRS]) for i in (0, 1))
     assert np.mean(praise > blame) > 0.5
-    assert (SHIPPED_MODELS / name / FOLDER).is_dir()
+    description = read_json(SHIPPED_MODELS / name / FOLDER / CONFIG_FILE)
+    assert description["format_version"] == FORMAT_VERSION
 
 
 @pytest.fixture(scope="module")
