@@ -13,7 +13,7 @@ from model.fused.cpu import compiled_mlstm
 from model.fused.tiles import library, mlstm
 from model.fused.tiles.library import runs_on_tiles
 from model.fused.tiles.mlstm import count_workgroups, pack, tiled_mlstm
-from model.fused.tiles.products import StreamedProduct, SummedProduct
+from model.fused.tiles.products import RepeatedProduct, StreamedProduct, SummedProduct
 from model.layers import recurrence
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
@@ -94,6 +94,12 @@ def test_a_product_can_be_repeated_after_its_factors_are_freed(emulated):
     once = product().clone()
     a.zero_(), b.zero_()
     assert torch.equal(product(), once)
+
+
+@pytest.mark.parametrize("deep", [0, 1, 8, 41])
+def test_a_product_is_repeated_at_any_size(emulated, deep):
+    for sizes in SIZES:
+        RepeatedProduct(sizes, times=2, deep=deep)()
 
 
 def test_a_product_of_other_dtypes_is_refused(emulated):
