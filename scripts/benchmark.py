@@ -44,6 +44,8 @@ def print_speeds(result: dict[str, Any]) -> None:
     for name, value in result["ratios"].items():
         low, high = result["ratio_ranges"][name]
         print(f"{name:<24} {value:8.2f}   ({low:.2f} to {high:.2f})")
+    for name, value in result.get("unit_gigaflops", {}).items():
+        print(f"{name:<24} {value:8,.0f} GFLOP per CPU second of the AMX unit")
     if "parts" in result:
         fractions = result["parts"]["share"]
         for name, value in result["parts"]["milliseconds"].items():

@@ -6,8 +6,11 @@ the CPU. A tensor made here returns its memory when its last reference is gone, 
 too early.
 """
 
+import ctypes
+import mmap
 import threading
 import weakref
+from functools import cache
 from math import prod
 
 import torch
@@ -18,6 +21,7 @@ SMALLEST = 1 << 20  # bytes; the allocator itself keeps smaller blocks
 # get a larger block, and then another block of that size is needed. Without slack, that block was
 # dropped and mapped again in every step on Intel AMX.
 SLACK = 1.25
+HUGE_PAGE = 1 << 21  # bytes, on x86
 
 
 class MemoryPool:
@@ -35,7 +39,7 @@ class MemoryPool:
         """Return the smallest idle block that fits and is not twice too large, or a new one."""
         block = self._take(size)
         if block is None:
-            block = torch.empty(size, dtype=torch.uint8, device="cpu")
+            block = _new_block(size)
         with self.lock:  # only now: the allocation may have failed
             self.used += block.numel()
             self.most_used = max(self.used, self.most_used)
@@ -65,6 +69,28 @@ class MemoryPool:
         lease = block.numpy()  # lives exactly as long as the storage of the tensor made from it
         weakref.finalize(lease, self.release, block).atexit = False
         return torch.from_numpy(lease)[:size].view(dtype).view(shape)
+
+
+def _new_block(size: int) -> Tensor:
+    """Return new memory, on huge pages if it is large and the system has them.
+
+    The kernels stream through hundreds of megabytes: with pages of 4 KB, much of their time goes
+    into looking up pages, most of all on a virtual machine.
+    """
+    if size < HUGE_PAGE or not hasattr(mmap, "MADV_HUGEPAGE"):
+        return torch.empty(size, dtype=torch.uint8, device="cpu")
+    # A huge page begins at a multiple of its size. What is not written is never mapped.
+    longer = torch.empty(size + HUGE_PAGE, dtype=torch.uint8, device="cpu")
+    start = -longer.data_ptr() % HUGE_PAGE
+    block = longer[start : start + size]
+    whole_pages = ctypes.c_size_t(size // HUGE_PAGE * HUGE_PAGE)
+    _libc().madvise(ctypes.c_void_p(block.data_ptr()), whole_pages, mmap.MADV_HUGEPAGE)  # a wish
+    return block
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None)
 
 
 _pool = MemoryPool()

@@ -1,4 +1,4 @@
-"""The lower bound: the products that a window needs, and nothing else.
+"""The products that a window needs, and nothing else: by the fastest routine, and as the unit can.
 
 Sequential, per byte: h W_mh and m W_h, and their gradients. Batched over the window: the input
 projections, their gradients, and the weight gradients. Each product gets its best layout at no cost
@@ -6,16 +6,25 @@ and uses the fastest routine found here, with weights packed once per window if 
 """
 
 from collections.abc import Callable
+from math import prod
+from statistics import median
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from model.kernels.amx.library import runs_on_tiles
-from model.kernels.amx.products import StreamedProduct, SummedProduct
+from model.kernels.amx.products import (
+    RepeatedProduct,
+    StreamedProduct,
+    SummedProduct,
+    blocks_of,
+    lay_right,
+)
 from model.kernels.triton.graphs import Capture, CudaCapture
 
-from .problem import Problem
-from .timing import fastest
+from .problem import Problem, Sizes
+from .timing import CpuTimed, fastest
 
 Work = Callable[[], object]
 Choose = Callable[[list[Work]], Work]
@@ -61,6 +70,112 @@ def gemm_floor(
                 product()
 
     return Replayed(run, CudaCapture(), s.device) if s.device.type == "cuda" else run
+
+
+class _Shape(NamedTuple):
+    """A product [M, K] times [K, N] that a window repeats."""
+
+    M: int
+    N: int
+    K: int
+    times: int
+
+
+RESIDENT_ROWS, DEPTH = 256, 1024  # of a left factor that stays in L2
+PIECES = (8, 16)  # tiles of a panel's depth at a time; the third way is the whole depth
+
+
+class Achievable:
+    """The products of a window at the speed of the AMX unit, and the packing of their factors.
+
+    Each product has its real shape, and its factors come from the cache that they fit into. The
+    unit loads tiles, multiplies and stores: no gates, no barrier between bytes. Sums over all bytes
+    and lanes are in pieces whose left factor stays in L2. So no training of this window by this
+    unit is faster, unless somebody finds a faster order of tiles.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        *,
+        backward: bool = True,
+        inputs: bool = True,
+        choose: Choose = fastest,
+    ):
+        """inputs: whether each byte's input is multiplied, too, not looked up in a table."""
+        self.shapes = _shapes(problem.shape, backward=backward, inputs=inputs)
+        products = {name: _repeated(shape, choose) for name, shape in self.shapes.items()}
+        packing = _packing(problem, backward=backward)
+        self._work = {
+            name: CpuTimed(work) for name, work in (*products.items(), ("packing", packing))
+        }
+
+    def __call__(self) -> None:
+        """Multiply and pack once."""
+        for work in self._work.values():
+            work()
+
+    def gigaflops(self) -> dict[str, float]:
+        """Return each product's GFLOP in a CPU second, at the median, and that of registers."""
+        M, N, K, times = next(iter(self.shapes.values()))
+        registers = CpuTimed(RepeatedProduct((M, N, K), times, deep=0))
+        registers()
+        rates = {
+            name: 2e-9 * prod(shape) / self._seconds(name) for name, shape in self.shapes.items()
+        }
+        return {**rates, "registers": 2e-9 * M * N * K * times / registers.seconds[0]}
+
+    @property
+    def milliseconds_of_packing(self) -> float:
+        """Of CPU time, at the median."""
+        return 1e3 * self._seconds("packing")
+
+    def _seconds(self, name: str) -> float:
+        return median(self._work[name].seconds)
+
+
+def _shapes(s: Sizes, *, backward: bool, inputs: bool) -> dict[str, _Shape]:
+    H, E, rows = s.H, s.E, s.T * s.B
+
+    def summed(M: int, N: int) -> _Shape:
+        """[M, rows] times [rows, N] in pieces."""
+        resident, depth = min(M, RESIDENT_ROWS), min(rows, DEPTH)
+        return _Shape(resident, N, depth, (M // resident) * (rows // depth))
+
+    shapes = {"h W_mh": _Shape(s.B, H, H, s.T), "m W_h": _Shape(s.B, 4 * H, H, s.T)}
+    if inputs:
+        shapes["x W_x"] = _Shape(s.B, 5 * H, E, s.T)
+    if backward:
+        shapes["dz W_h"] = _Shape(s.B, H, 4 * H, s.T)
+        shapes["dr W_mh"] = _Shape(s.B, H, H, s.T)
+        shapes |= {"dW_h": summed(H, 4 * H), "dW_mh": summed(H, H)}
+        if inputs:
+            shapes |= {"d W_x": _Shape(s.B, E, 5 * H, s.T), "dW_x": summed(E, 5 * H)}
+    return shapes
+
+
+def _repeated(shape: _Shape, choose: Choose) -> Work:
+    M, N, K, times = shape
+    pieces = sorted({*PIECES, blocks_of(K)})
+    return choose([RepeatedProduct((M, N, K), times, deep) for deep in pieces])
+
+
+def _packing(problem: Problem, *, backward: bool) -> Work:
+    """Return the work of arranging weights once a pass, and the factors of weight gradients."""
+    s = problem.shape
+    with torch.inference_mode():
+        weights = [problem.w_mh.detach().clone(), problem.w_h.detach().clone()]
+        factors = [s.draw(s.T * s.B, n * s.H) for n in (4, 1, 1, 1)] if backward else []
+
+    def pack() -> None:
+        for weight in weights:
+            lay_right(weight.t(), summed=False)
+            if backward:
+                lay_right(weight, summed=False)
+        for factor in factors:
+            lay_right(factor, summed=True)
+
+    return pack
 
 
 class Products:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from model.bounds import PositiveInt
+from model.kernels.amx.library import runs_on_tiles
 from model.kernels.triton.graphs import without_graphs
 from model.layers.recurrence import fastest_for
 from training.precision import sums_in_fp32
@@ -24,20 +25,23 @@ from .contenders import (
     reference,
     training,
 )
-from .floor import gemm_floor
+from .floor import Achievable, gemm_floor
 from .problem import TOKENS, MeasureOptions, Problem, Sizes
-from .timing import Timings, interleave, rates, ratio
+from .timing import CpuTimed, Timings, interleave, rates, ratio
 
 SLOW = {"loop_2018": loop_2018, "reference": reference}
+UNIT = {"achievable": "fused", "achievable_from_inputs": "fused_from_inputs"}  # for whose products
 # Our implementations, the automatic choice first, each with the prefix of its ratios' names.
 OURS = {"fused": "", "fused_from_inputs": "from_inputs_"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecurrenceOptions(MeasureOptions):
-    """One layer over one window: ours, the per-byte loops, torch's LSTM, the lower bound.
+    """One layer over one window: ours, the per-byte loops, torch's LSTM, its products alone.
 
-    On a GPU also the physical limit, if the GPU is listed.
+    In bf16 on Intel AMX also `achievable`, what the AMX unit can do in this minute with products of
+    these shapes and the packing of their factors. On a GPU also the physical limit, if the GPU is
+    listed; there it is what is achievable.
     """
 
     embedding_size: PositiveInt = 64
@@ -56,10 +60,15 @@ def measure_recurrence(options: RecurrenceOptions) -> dict[str, Any]:
     problem = Problem.draw(shape)
     limit = None if options.inference else characters_at_limit(shape)
     with sums_in_fp32():  # as in training; for the lower bound alike
-        seconds = interleave(_contenders(problem, options), options.rounds)
+        unit = _achievable(problem, options)
+        work = _contenders(problem, options) | unit
+        counted = {name: CpuTimed(work[name]) for name in (*unit, *OURS) if unit and name in work}
+        seconds = interleave(work | counted, options.rounds)
     speeds, spread = rates(seconds, shape.T * shape.B)
-    at_limit = {} if limit is None else {"limit": [shape.T * shape.B / limit] * options.rounds}
-    against = _against_all(seconds | at_limit, shape)
+    limits: Timings = {}
+    if limit is not None:  # of a GPU, by its data sheet
+        limits = {"limit": [shape.T * shape.B / limit] * options.rounds}
+    against = _against_all(seconds | limits, shape) | _against_unit(counted)
     saved = saved_bytes(problem)
     multiplied = shape.recurrent_products() + shape.input_products() * TOKENS / shape.T / shape.B
     return {
@@ -68,6 +77,7 @@ def measure_recurrence(options: RecurrenceOptions) -> dict[str, Any]:
         "ratios": {name: value["median"] for name, value in against.items()},
         "ratio_ranges": {name: [value["low"], value["high"]] for name, value in against.items()},
         **({} if limit is None else {"fraction_of_limit": speeds["fused"] / limit}),
+        **({} if not unit else _unit_speeds(unit["achievable_from_inputs"])),
         "teraflops": 2e-12 * (1 if options.inference else 3) * multiplied * speeds["fused"],
         "saved_bytes_per_character": saved / (shape.T * shape.B),
         "saved_over_least": saved / least_bytes(shape),
@@ -88,7 +98,7 @@ def characters_at_limit(shape: Sizes) -> float | None:
 
 def _against_all(seconds: Timings, shape: Sizes) -> dict[str, dict[str, float]]:
     """Return how many times as fast each of ours is as the others."""
-    others = [name for name in seconds if name not in OURS]
+    others = [name for name in seconds if name not in (*OURS, *UNIT)]
     against = {}
     for ours, prefix in OURS.items():
         for name in others:
@@ -97,7 +107,36 @@ def _against_all(seconds: Timings, shape: Sizes) -> dict[str, dict[str, float]]:
                 fewer = shape.lstm_products() / shape.mlstm_products()
                 name, value = f"{name}_flop_adjusted", {k: v / fewer for k, v in value.items()}
             against[f"{prefix}to_{name}"] = value
+            if name == "limit":  # a GPU's data sheet says what is achievable
+                against[f"{prefix}to_achievable"] = value
     return against
+
+
+def _achievable(problem: Problem, options: RecurrenceOptions) -> dict[str, Achievable]:
+    """Return what the AMX unit can do, if it runs this problem: without inputs, and with them."""
+    if not runs_on_tiles(problem.w_mh):
+        return {}
+    return {
+        name: Achievable(problem, backward=not options.inference, inputs=ours != "fused")
+        for name, ours in UNIT.items()
+    }
+
+
+def _against_unit(counted: dict[str, CpuTimed]) -> dict[str, dict[str, float]]:
+    """Return our speed over what is achievable, by CPU time: other programs do not change it."""
+    seconds = {name: work.seconds[1:] for name, work in counted.items()}  # the first: to warm up
+    return {
+        f"{OURS[ours]}to_achievable": ratio(seconds, ours, name)
+        for name, ours in UNIT.items()
+        if name in seconds
+    }
+
+
+def _unit_speeds(unit: Achievable) -> dict[str, Any]:
+    return {
+        "unit_gigaflops": unit.gigaflops(),
+        "packing_milliseconds": unit.milliseconds_of_packing,
+    }
 
 
 def _contenders(problem: Problem, options: RecurrenceOptions) -> dict[str, Callable[[], object]]:

@@ -3,7 +3,7 @@
 import gc
 import statistics
 from collections.abc import Callable, Mapping
-from time import perf_counter
+from time import perf_counter, process_time
 
 import torch
 from tqdm import tqdm
@@ -51,6 +51,20 @@ def _time(piece: Callable[[], object], clock: Callable[[], float] = perf_counter
 def _synchronize() -> None:
     if torch.cuda.is_available():
         torch.cuda.synchronize()
+
+
+class CpuTimed:
+    """Work that records the CPU seconds of this process in each call, over all its threads."""
+
+    def __init__(self, work: Callable[[], object]):
+        self.work = work
+        self.seconds: list[float] = []
+
+    def __call__(self) -> None:
+        """Do the work."""
+        started = process_time()
+        self.work()
+        self.seconds.append(process_time() - started)
 
 
 def fastest(candidates: list[Callable[[], object]]) -> Callable[[], object]:

@@ -144,7 +144,9 @@ class Backward : Pass {
   void state_gradient(int64_t t, int64_t block) {
     if (t + 1 < w.T)
       return product(w.narrow, K, panels.of_mh(block),
-                     block < last_block() ? panels.of_mh(block + 1) : panels.of_h(my.block0));
+                     block < last_block() ? panels.of_mh(block + 1) : panels.of_h(my.block0), 0,
+                     false, ahead(w.gates, std::max<int64_t>(t, 0), block, K, 4 * kBlock),
+                     ahead(w.c, std::max<int64_t>(t, 0), block, K));
     for_my_lanes([&](int64_t lane) {
       store(product_row(lane),
             w.dh_last ? load(at(w.dh_last, lane, block), units(block)) : Units{});
@@ -198,7 +200,8 @@ class Backward : Pass {
   // From d z compute d m, then the gradients of both factors of m, and m again for d W_h.
   void unmultiply(int64_t t, int64_t block) {
     product(w.wide, 4 * K, panels.of_h(block),
-            block < last_block() ? panels.of_h(block + 1) : panels.of_mh(my.block0));
+            block < last_block() ? panels.of_h(block + 1) : panels.of_mh(my.block0), 0, false,
+            ahead(w.recurrent, t, block, 4 * K));
     if (w.w_x) project(t, panels.x_m_panel(block), 1, false);
     const Mask real = units(block);
     alignas(64) bf16 m[kBlock][kBlock] = {};
@@ -234,13 +237,14 @@ class Backward : Pass {
   // is in `wide`, then through m, once all of `d_x_m_rows` is written.
   void sum_gates_into_inputs() {
     for_my_inputs([&](int64_t block, Block* sums) {
-      product(w.wide, 4 * K, panels.of_inputs(block, 1), panels.of_inputs(block, 0), sums, false);
+      product_to(sums, w.wide, 4 * K, panels.of_inputs(block, 1),
+                 block + 1 < end_ ? panels.of_inputs(block + 1, 1) : panels.of_h(my.block0), false);
     });
   }
   void sum_d_x_m_into_inputs(int64_t t) {
     for_my_inputs([&](int64_t block, Block* sums) {
       const bf16* panel = panels.of_inputs(block, 0);
-      product(w.d_x_m_rows, K, panel, panel + K * 2 * kTile, sums, true);
+      product_to(sums, w.d_x_m_rows, K, panel, panel + K * 2 * kTile, true);
       const Mask real = first(w.E - block * kBlock);
       for_my_lanes([&](int64_t lane) {
         const int64_t row = t * w.B + my.lane0 + lane;

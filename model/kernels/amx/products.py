@@ -76,6 +76,37 @@ class StreamedProduct:
         )
 
 
+class RepeatedProduct:
+    """What the AMX unit can do at most for a [M, K] times w.T, w [N, K], so many times.
+
+    All threads multiply their columns of all repetitions, wait for nobody and keep no result. w
+    comes from the cache in which its size leaves it, as in a window.
+    """
+
+    def __init__(self, sizes: tuple[int, int, int], times: int, deep: int):
+        """sizes: M, N, K. deep: tiles of K at a time; 0: multiply registers, and load nothing."""
+        self.sizes, self.times, self.deep = sizes, times, deep
+        M, N, K = (blocks_of(size) * BLOCK for size in sizes)
+        self.rows = _filled(M * K)
+        self.weights = _filled((N + BLOCK) * K)  # with a panel that is prefetched last
+
+    def __call__(self) -> None:
+        """Multiply."""
+        M, N, K = self.sizes
+        library.call(
+            "repeat",
+            _Repeated(
+                *(torch.get_num_threads(), M, K, blocks_of(N), self.times, self.deep),
+                *(self.rows.data_ptr(), self.weights.data_ptr()),
+            ),
+        )
+
+
+def _filled(count: int) -> Tensor:
+    """Return values that are not zero, with which the unit would be faster than in training."""
+    return pooled_empty(count, dtype=torch.bfloat16).normal_(generator=torch.Generator())
+
+
 class Rows(NamedTuple):
     """Which rows of a left factor are multiplied, in parts that each fill whole blocks."""
 
@@ -111,6 +142,16 @@ class _Streamed(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_int64) for name in ("threads", "lanes", "depth", "panels")),
         *((name, ctypes.c_void_p) for name in ("rows", "weights", "out")),
+    )
+
+
+class _Repeated(ctypes.Structure):
+    """The struct Repeated of tiles.cpp."""
+
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ("threads", "lanes", "depth", "panels", "times")),
+        ("deep", ctypes.c_int64),
+        *((name, ctypes.c_void_p) for name in ("rows", "weights")),
     )
 
 

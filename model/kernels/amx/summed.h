@@ -120,23 +120,23 @@ class SummedProduct {
   }
 
   // Add a chunk's products to the sums of one block of rows and some blocks of columns. Meanwhile
-  // prefetch the factor and the sums of the next block of rows, alternately.
+  // prefetch the factor of the next block of rows, and its sums.
   void add(int64_t chunk, int64_t row, int64_t begin) {
     const int64_t end = std::min(begin + kAcross, column_blocks_);
     const int64_t deepest = std::min(chunk + kChunk, s.depth);
     const int64_t next = row + 1 < row_blocks_ ? row + 1 : row;
-    const char* next_factor = reinterpret_cast<const char*>(left(chunk, next).tiles);
-    const char* next_sums = reinterpret_cast<const char*>(&sums(next, begin));
-    int64_t step = 0;
+    Ahead factor{reinterpret_cast<const char*>(left(chunk, next).tiles), lines(32, end - begin)};
+    Ahead next_sums{reinterpret_cast<const char*>(&sums(next, begin)),
+                    s.depth > kChunk ? lines(64, deepest - chunk) : 0};
     for (int64_t depth = chunk; depth < deepest; depth += kDeep)
       for (int64_t column = symmetric_ ? std::max(begin, row) : begin; column < end; ++column) {
-        Ahead ahead{(step % 2 ? next_factor : next_sums) + step / 2 * sizeof(Block), 4};
-        ++step;
         multiply<2>(tile_, left(depth, row), right(depth, column), std::min(kDeep, deepest - depth),
-                    sums(row, column), depth > 0, ahead);
+                    sums(row, column), depth > 0, factor, next_sums);
         if (depth + kDeep >= s.depth) hand_over(row, column);
       }
   }
+  // How many cache lines to prefetch at each of `steps`, for `all` of them.
+  static int64_t lines(int64_t all, int64_t steps) { return (all + steps - 1) / steps; }
 
   void hand_over(int64_t row, int64_t column) {
     write_(row, column, sums(row, column));

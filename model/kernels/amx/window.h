@@ -221,13 +221,24 @@ class Pass {
   }
 
   // Multiply my lanes' rows of tiles [B / 16, depth] by a panel; `next` is the panel after it.
+  // aheads: what else to prefetch.
+  template <typename... Aheads>
   void product(const bf16* tiles, int64_t depth, const bf16* panel, const bf16* next,
-               int64_t index = 0, bool add = false) {
-    product(tiles, depth, panel, next, sums_.data() + index * blocks_of(my.lanes), add);
+               int64_t index = 0, bool add = false, Aheads... aheads) {
+    product_to(sums_.data() + index * blocks_of(my.lanes), tiles, depth, panel, next, add,
+               aheads...);
   }
-  void product(const bf16* tiles, int64_t depth, const bf16* panel, const bf16* next, Block* to,
-               bool add) {
-    multiply_by_(tiles + my.lane0 / 16 * depth * kTile, depth, panel, to, next, add);
+  template <typename... Aheads>
+  void product_to(Block* to, const bf16* tiles, int64_t depth, const bf16* panel, const bf16* next,
+                  bool add, Aheads... aheads) {
+    multiply_by_(tiles + my.lane0 / 16 * depth * kTile, depth, panel, to, next, add, aheads...);
+  }
+  // Prefetch `size` elements for each of my lanes, in blocks, during a product of this depth.
+  template <typename Element>
+  Ahead ahead(const Element* array, int64_t t, int64_t block, int64_t depth,
+              int64_t size = kBlock) const {
+    return Ahead::over(in_blocks(array, t, 0, block, size), my.lanes * size,
+                       depth * blocks_of(my.lanes));
   }
   // Multiply the inputs of byte t by a panel of W_x; the next panel lies behind it.
   void project(int64_t t, const bf16* panel, int64_t index, bool add) {

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import math
 import statistics
 import weakref
 from dataclasses import replace
@@ -72,6 +73,34 @@ def test_the_lower_bound_may_use_our_products_on_amx(monkeypatch):
             floor.gemm_floor(problem, ours=ours, choose=candidates.append)
         assert len(candidates) == 9
         assert {type(products[-1]) for products in candidates} == kinds
+
+
+@pytest.mark.parametrize(("backward", "passes"), [(True, 3), (False, 1)])
+@pytest.mark.parametrize("inputs", [True, False])
+def test_the_unit_makes_every_product_and_no_other(backward, passes, inputs, monkeypatch):
+    emulate_tiles(monkeypatch)
+    problem = small_problem(torch.bfloat16, T=32, B=64, H=64)
+    first = {"choose": lambda candidates: candidates[0]}
+    unit = floor.Achievable(problem, backward=backward, inputs=inputs, **first)
+    multiplied = sum(math.prod(shape) for shape in unit.shapes.values())
+    s = problem.shape
+    assert multiplied == passes * s.T * s.B * 5 * s.H * (s.H + (s.E if inputs else 0))
+    unit()
+    assert set(unit.gigaflops()) == {*unit.shapes, "registers"}
+    assert all(rate > 0 for rate in (*unit.gigaflops().values(), unit.milliseconds_of_packing))
+
+
+def test_ours_is_compared_with_what_the_unit_can_do(monkeypatch):
+    emulate_tiles(monkeypatch)
+    skipped = ("loop_2018", "reference", "nn_lstm")
+    sizes = {"hidden_size": 33, "batch": 3, "window": 5, "embedding_size": 7}
+    result = measure_recurrence(
+        RecurrenceOptions(**sizes, dtype="bf16", device="cpu", rounds=2, skip=skipped)
+    )
+    for name in ("to_achievable", "from_inputs_to_achievable"):
+        low, high = result["ratio_ranges"][name]
+        assert 0 < low <= result["ratios"][name] <= high
+    assert {"h W_mh", "dW_h", "registers"} <= set(result["unit_gigaflops"])
 
 
 def test_a_replayed_lower_bound_keeps_its_tensors():

@@ -11,7 +11,7 @@ import torch
 from model.kernels.amx import library, mlstm
 from model.kernels.amx.library import runs_on_tiles
 from model.kernels.amx.mlstm import count_workgroups, pack, tiled_mlstm
-from model.kernels.amx.products import StreamedProduct, SummedProduct
+from model.kernels.amx.products import RepeatedProduct, StreamedProduct, SummedProduct
 from model.kernels.compilation import window_library
 from model.kernels.cores import EMULATED_AMX
 from model.kernels.cpp.mlstm import compiled_mlstm
@@ -98,6 +98,12 @@ def test_a_product_can_be_repeated_after_its_factors_are_freed(emulated):
     once = product().clone()
     a.zero_(), b.zero_()
     assert torch.equal(product(), once)
+
+
+@pytest.mark.parametrize("deep", [0, 1, 8, 41])
+def test_a_product_is_repeated_at_any_size(emulated, deep):
+    for sizes in SIZES:
+        RepeatedProduct(sizes, times=2, deep=deep)()
 
 
 def test_a_product_of_other_dtypes_is_refused(emulated):
