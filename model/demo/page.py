@@ -27,6 +27,11 @@ FOLDER = Path(__file__).parent
 TITLE = "The sentiment neuron"
 WORKER = ("ngrams.js", "subwords.js", "answer.js", "engine.js", "worker.js")
 PROFILES = {"openai": True, "raw": False}  # the profiles of encoding.js, and whether they clean
+# The steps of a head that engine.js computes.
+STEPS = {
+    *("standardize", "affine", "prelu", "probabilities", "ngrams", "stars", "neutral", "positive"),
+    *("calibration", "log_odds", "sigmoid"),
+}
 # How the page leaves out HTML tags, as `without_tags` does.
 TAGS = {"marked_up": MARKED_UP.pattern, "block": BLOCK_TAG.pattern, "inline": INLINE_TAG.pattern}
 EXAMPLES = (
@@ -63,6 +68,8 @@ def demo_page(
     """Return the page that `write_demo` writes."""
     check_computable(loaded)
     head = classifier if classifier is not None and classifier.is_binary else None
+    if unknown := {step.NAME for step in (head.steps if head else ())} - STEPS:
+        raise InputError(f"the page cannot compute {min(unknown)}, a step of the classifier")
     packed = _packed(loaded, head)
     script = "\n".join(_program(name) for name in ("encoding.js", "answer.js", "page.js"))
     style = page_style()

@@ -25,7 +25,7 @@ from .row_files import row_as_json
 log = logging.getLogger(__name__)
 
 
-class Mark(NamedTuple):
+class BatchEnd(NamedTuple):
     """The end of a batch: what is in the file so far, and of which rows of the input."""
 
     rows: int
@@ -53,10 +53,10 @@ def resumable_output(final: Path, request: Mapping[str, Any]) -> Iterator["Resum
             with (
                 path_in_oserrors(final, partial),
                 open(partial, "r+b") as file,
-                open(journal, "r+b") as marks,
+                open(journal, "r+b") as ends,
             ):
-                marks.seek(len(head))
-                rows = ResumableRows(file, marks)
+                ends.seek(len(head))
+                rows = ResumableRows(file, ends)
                 yield rows
                 rows.finish()
         except BaseException:
@@ -110,7 +110,7 @@ class ResumableRows:
         self._taken = self._agreed = self._size = 0  # rows, rows, bytes
         self._input, self._output = hashlib.sha256(), hashlib.sha256()
         self._journal_end = journal.tell()
-        self._next = self._next_mark()
+        self._next = self._next_end()
         self._is_over = False
 
     def sizes(self) -> Iterator[int]:
@@ -137,7 +137,7 @@ class ResumableRows:
             return None
         self._agreed, self._size, self._output = self._next.rows, self._next.size, output
         self._journal_end = self._journal.tell()
-        self._next = self._next_mark()
+        self._next = self._next_end()
         return written
 
     def write(self, line: bytes) -> None:
@@ -150,7 +150,7 @@ class ResumableRows:
         """End a batch: only now its rows count as written."""
         self._file.flush()
         digests = self._input.hexdigest(), self._output.hexdigest()
-        line = json.dumps(Mark(self._taken, self._size, *digests))
+        line = json.dumps(BatchEnd(self._taken, self._size, *digests))
         self._journal.write(line.encode() + b"\n")
         self._journal.flush()
 
@@ -172,11 +172,11 @@ class ResumableRows:
         if self._agreed:
             log.info("%s: continues after %s rows", self._file.name, f"{self._agreed:,}")
 
-    def _next_mark(self) -> Mark | None:
-        """Return the next mark; None at the end, and for one that a kill has cut short."""
+    def _next_end(self) -> BatchEnd | None:
+        """Return the next one in the journal; None at its end, also if a kill has cut it short."""
         line = self._journal.readline()
         with suppress(ValueError, TypeError):
-            mark = Mark(*json.loads(line))
-            if line.endswith(b"\n") and mark.rows > self._taken and mark.size >= self._size:
-                return mark
+            end = BatchEnd(*json.loads(line))
+            if line.endswith(b"\n") and end.rows > self._taken and end.size >= self._size:
+                return end
         return None

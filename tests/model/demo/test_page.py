@@ -11,8 +11,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from model.demo import write_demo
-from model.demo.page import demo_page
+from model.classifiers import steps
+from model.demo import page, write_demo
+from model.demo.page import FOLDER, demo_page
 from model.errors import InputError
 from model.files.quantization import unpack
 from model.files.weights import load_model
@@ -128,6 +129,18 @@ def test_heads_orient_the_unit_of_most_influence(loaded, polarity):
         heads.heads.weight[0, 20 + 6] = 1.0  # one star, by the mean
     neuron = about(demo_page(loaded, star_head(heads=heads), "Title"))["head"]["neuron"]
     assert (neuron["index"], neuron["polarity"]) == (13, polarity)
+
+
+def test_the_page_computes_all_steps_of_two_classes_and_refuses_others(loaded):
+    (table,) = re.findall(
+        r"^const STEPS = \{\n(.*?)^\};", (FOLDER / "engine.js").read_text(), re.M | re.S
+    )
+    assert set(re.findall(r"^  (\w+): \(", table, re.M)) == page.STEPS
+    assert set(steps.STEPS) - page.STEPS == {"softmax", "one_vs_rest"}  # of more classes
+    head = small_classifier(loaded)
+    other = replace(head, steps=(head.steps[0], steps.OneVsRest()))
+    with pytest.raises(InputError, match="the page cannot compute one_vs_rest"):
+        demo_page(loaded, other, "Title")
 
 
 @pytest.mark.parametrize(
