@@ -85,5 +85,11 @@ def call(
     options: Any = parse(kind, doc, arguments=words, program=program)
     if hasattr(options, "model"):
         # An unknown model is refused before torch is loaded; a download happens only once.
-        options = replace(options, model=str(find_model(options.model)))
+        named = options.model
+        found = (
+            tuple(str(find_model(name)) for name in named)
+            if isinstance(named, tuple)
+            else str(find_model(named))
+        )
+        options = replace(options, model=found)
     return command(options)

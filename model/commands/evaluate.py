@@ -1,6 +1,7 @@
-"""Score a model on text: bits per character (byte of text, whatever the tokenizer).
+"""Score models on text: bits per character (byte of text, whatever the tokenizer).
 
 mlstm-sentiment evaluate --data reviews.jsonl
+mlstm-sentiment evaluate --model amazon_1024 amazon_subword_1024 --data reviews.jsonl
 mlstm-sentiment evaluate --model amazon_1024 --data reviews.csv --reset review --output score.json
 """
 
@@ -13,14 +14,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from ..bounds import Argument
 from ..errors import InputError
+from ..files.shipped import SHIPPED_MODELS
 from ..files.storage import check_apart
 from ..reading.inputs import TableOptions
 from ..reading.progress import ProgressBar
 from ..reading.source import Source
 from ..reading.texts import ReadingReport
 from ..version import installed_version
-from .options import KINDS_HELP, TEXT, Device, JsonOutput, Model, Precision, Table, TextKey
-from .program import prepare_output, report
+from .options import KINDS_HELP, MODEL, TEXT, Device, JsonOutput, Precision, Table, TextKey
+from .program import prepare_output, print_and_write, report
 
 if TYPE_CHECKING:
     from ..files.weights import LoadedModel
@@ -31,12 +33,22 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Score a model on text: bits per character (byte of text, whatever the tokenizer)."""
+    """Score models on text: bits per character (byte of text, whatever the tokenizer).
+
+    Several models get a row each, on the same texts.
+    """
 
     data: Annotated[Path, Argument(group=TEXT, help=f"A file of texts: {KINDS_HELP}.")]
     text_key: TextKey = None
     table: Table = field(default_factory=TableOptions)
-    model: Model = "default"
+    model: Annotated[
+        tuple[str, ...],
+        Argument(
+            group=MODEL,
+            metavar="MODEL",
+            help="Model directories, run directories, or names of shipped models.",
+        ),
+    ] = ("default",)
     device: Device = "auto"
     precision: Precision = "fp32"
     reset: Literal["strip", "review"] = "strip"
@@ -81,13 +93,43 @@ def encode(texts: list[str], loaded: "LoadedModel") -> "Split":
 def score(
     options: Options, split_for: Callable[["LoadedModel"], "Split"], origin: Mapping[str, Any]
 ) -> None:
-    """Load the model, score it on the split that is made for it, and report."""
-    prepare_output(options.output)
+    """Load each model, score it on the split that is made for it, and report.
 
+    A single model is reported as before there could be several.
+    """
+    prepare_output(options.output)
+    if not options.model:
+        raise InputError("--model: name at least one")
+    results = {name_of(model): _scored(model, options, split_for) for model in options.model}
+    if len(results) == 1:
+        report({**next(iter(results.values())), "origin": origin}, options.output)
+        return
+    width = max(map(len, results))
+    lines = [f"{'model':<{width}}  bits per character  standard error  characters  seconds"]
+    for name, row in results.items():
+        bits, error = f"{row['bits_per_character']:.4f}", "-"
+        if row["standard_error"] is not None:
+            error = f"{row['standard_error']:.4f}"
+        size, seconds = f"{row['characters']:,}", f"{row['seconds']:.2f}"
+        lines.append(f"{name:<{width}}  {bits:>18}  {error:>14}  {size:>10}  {seconds:>7}")
+    rows = [{"model": name, **row} for name, row in results.items()]
+    print_and_write(lines, {"models": rows, "origin": origin}, options.output)
+
+
+def name_of(model: str) -> str:
+    """Return the name of a shipped model for its folder, and another folder as it is."""
+    folder = Path(model)
+    return folder.name if folder.parent == SHIPPED_MODELS else model
+
+
+def _scored(
+    name: str, options: Options, split_for: Callable[["LoadedModel"], "Split"]
+) -> dict[str, Any]:
+    """Return the score of one model."""
     from ..files.weights import load_model
     from ..inference.scoring import score_split
 
-    loaded = load_model(options.model, device=options.device)
+    loaded = load_model(name, device=options.device)
     loaded.model.set_precision(options.precision)
     split = split_for(loaded)
     started = perf_counter()
@@ -95,7 +137,7 @@ def score(
         scored = score_split(
             loaded.model, split, lanes=options.lanes, reset=options.reset, advance=progress.advance
         )
-    result = {
+    return {
         "bits_per_character": scored.bits_per_character,
         "standard_error": scored.standard_error,
         "characters": scored.characters,
@@ -103,6 +145,4 @@ def score(
         "seconds": round(perf_counter() - started, 2),
         "reset": options.reset,
         "cold_starts": scored.cold_starts,
-        "origin": origin,
     }
-    report(result, options.output)

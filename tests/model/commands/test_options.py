@@ -117,6 +117,21 @@ def test_heatmap(loaded, tmp_path, layer, state):
     np.testing.assert_allclose(values, each[2:6], rtol=1e-5)  # of "\n good ", the letters
 
 
+def test_several_models_are_scored_on_the_same_texts(loaded, texts, tmp_path, capsys):
+    other = build_model(ModelConfig(hidden_size=8, embedding_size=4), seed=4)
+    save_model(tmp_path / "other", other, text_profile("openai"), {})
+    folders, output = [str(loaded.folder), str(tmp_path / "other")], tmp_path / "scores.json"
+    dispatch(["evaluate", "--model", *folders, "--data", str(texts), "--output", str(output)])
+    rows = json.loads(output.read_text())["models"]
+    assert [row["model"] for row in rows] == folders
+    lines = capsys.readouterr().out.splitlines()
+    for folder, row, line in zip(folders, rows, lines[1:], strict=True):
+        dispatch(["evaluate", "--model", folder, "--data", str(texts), "--output", str(output)])
+        alone = json.loads(output.read_text())
+        assert row["bits_per_character"] == alone["bits_per_character"]
+        assert line.split()[:2] == [folder, f"{row['bits_per_character']:.4f}"]
+
+
 @pytest.mark.parametrize(
     "words",
     [
