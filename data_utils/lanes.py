@@ -281,6 +281,7 @@ class Epochs:
     def __init__(self, split: Split, config: DataConfig, lanes: int, seed: int, own: slice):
         self.split, self.config, self.seed = split, config, seed
         self.total_lanes, self.own = lanes, own
+        self._lanes_of(split, None)  # refuses text that is too little for the shards
         self._windows: list[int] = []  # of each epoch that was planned
         self._planning = Lock()
         self._begin(0, 0)

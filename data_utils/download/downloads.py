@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
-
-import pooch
-from requests import RequestException, Response
+from typing import TYPE_CHECKING, Any
 
 from model.errors import InputError
 from model.files.storage import write_atomically
+
+if TYPE_CHECKING:
+    from requests import Response
 
 _CHUNK_BYTES = 1 << 20
 _TIMEOUT_SECONDS = 30.0  # how long to wait for the next byte
@@ -58,6 +58,9 @@ def download_dataset(dataset: Dataset, folder: Path) -> list[Path]:
 
 
 def _download(file: RemoteFile, path: Path, page: str) -> Path:
+    import pooch  # here: with requests, it adds filters of warnings
+    from requests import RequestException
+
     if path.exists():
         if file.sha256 not in (None, digest := pooch.file_hash(path)):
             raise InputError(
@@ -78,6 +81,8 @@ def _download(file: RemoteFile, path: Path, page: str) -> Path:
 
 def _fetch(file: RemoteFile, path: Path) -> None:
     """Download a file and check it against its digest."""
+    import pooch
+
     download = pooch.HTTPDownloader(
         progressbar=sys.stderr.isatty(),
         chunk_size=_CHUNK_BYTES,
@@ -97,8 +102,10 @@ def _fetch(file: RemoteFile, path: Path) -> None:
     log.info("%s: %s bytes, sha256 %s (%s)", file.url, f"{size:,}", digest, comparison)
 
 
-def _check_answer(path: Path, response: Response, **_: Any) -> None:
+def _check_answer(path: Path, response: "Response", **_: Any) -> None:
     """Refuse a web page, and a file for which the disk has no room, before the download."""
+    from requests import RequestException
+
     if response.is_redirect or not response.ok:
         return
     if response.headers.get("Content-Type", "").startswith("text/html"):

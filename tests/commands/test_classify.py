@@ -360,7 +360,7 @@ def test_a_file_without_text_is_refused_before_a_model_is_loaded(
     """The model has no classifier, which is an error of its own as soon as it is loaded."""
     (tmp_path / name).write_bytes(content)
     process = classify("--input", tmp_path / name, *text_key, model="bare")
-    assert_refused(process, f"{place}: no", "present: 'id'")
+    assert_refused(process, f"{place}: no", "'id'")
 
 
 def test_csv_has_a_column_for_every_key_of_json_lines(classify, tmp_path):

@@ -92,7 +92,7 @@ def test_transfer_prints_the_table_and_writes_results(work, transferred):
         assert words in printed
     command = ("scripts/classify.py", "--model", work / "run", "--classifier", folder)
     assert printed.endswith(f"next: python {' '.join(map(str, command))} --text 'I love it.'\n")
-    process = done(run(*command, "--input", work / "test.csv"))
+    process = done(run(*command, "--sides", "--input", work / "test.csv"))
     rows = [json.loads(line) for line in process.stdout.splitlines()]
     right = [row["label"] == row["input_label"] for row in rows]
     assert np.mean(right) == results["threshold"]["test_accuracy"]

@@ -144,7 +144,7 @@ def test_a_run_shows_what_it_writes_and_knows(tmp_path, sets):
     ("header", "rows", "advice"),
     [
         ("text,stars", ["good,5", "bad,1"], "present: 'text', 'stars'; rename one to label, or"),
-        ("words,label", ["good,1", "bad,0"], "present: 'words', 'label'; rename one to text, or"),
+        ("words,label", ["good,1", "bad,0"], "rename it to text: 'words'"),
         (
             "text,label",
             ["good,1", "bad,1"],
