@@ -19,6 +19,8 @@ RATIOS = {
     "to_compile": "compile",
     "from_inputs_to_gemm_floor": "a deeper layer, to products alone",
     "from_inputs_to_library_floor": "a deeper layer, to the libraries' products alone",
+    "to_achievable": "of what is achievable",
+    "from_inputs_to_achievable": "the same, a deeper layer",
 }
 WITH_LIBRARIES = (
     *("to_gemm_floor", "to_gemm_floor_table", "to_library_floor"),
@@ -63,6 +65,53 @@ def with_amx() -> str:
     return recurrence("bf16", files, (*WITH_LIBRARIES, "from_inputs_to_library_floor"))
 
 
+def unit() -> str:
+    """Return the recurrence beside what the AMX unit can do, and the unit's speed by product."""
+    results = {f"amx_unit_{units}": read_result("speed", f"amx_unit_{units}") for units in SIZES}
+    keys = ("to_achievable", "from_inputs_to_achievable")
+    peers = {"to_library_floor": "libraries' products"}
+    peers |= {"to_nn_lstm_flop_adjusted": RATIOS["to_nn_lstm_flop_adjusted"]}
+    head = ["bf16, one core", *(RATIOS[key] for key in keys), *peers.values()]
+    rows = [
+        [f"training, {title}", *(ratio(result, key) for key in (*keys, *peers))]
+        for title, result in zip(SIZES.values(), results.values(), strict=True)
+    ]
+    products = ("h W_mh", "m W_h", "dz W_h", "dW_h")
+    speeds = [
+        [
+            title,
+            *(f"{result['unit_gigaflops'][name]:,.0f}" for name in ("registers", *products)),
+            f"{result['packing_milliseconds']:.0f}",
+        ]
+        for title, result in zip(SIZES.values(), results.values(), strict=True)
+    ]
+    heads = ["GFLOP of the AMX unit in a CPU second", "registers alone"]
+    heads += [*(f"`{name}`" for name in products), "packing, milliseconds a window"]
+    processor = results["amx_unit_512"]["origin"]["hardware"]["processor"]
+    tables = f"{markdown(head, rows)}\n\n{markdown(heads, speeds)}"
+    return f"{tables}\n\nOn {processor}. {origins(results)}"
+
+
+def before_and_after() -> str:
+    """Return how much faster the kernels for Intel AMX became on 2026-11-29."""
+    results = {
+        f"amx_before_{units}": read_result("speed", f"amx_before_{units}") for units in SIZES
+    }
+    rows = []
+    for title, result in zip(SIZES.values(), results.values(), strict=True):
+        for end, what in (("", title), ("_in", f"{title}, a deeper layer")):
+            names = (f"new{end}_to_old{end}", f"old{end}_to_ach{end}", f"new{end}_to_ach{end}")
+            rows.append([what, *(with_range(result["ratios"][name]) for name in names)])
+    head = ["training in bf16", "speed over that of `7183e653`"]
+    head += ["of what is achievable, before", "after"]
+    return f"{markdown(head, rows)}\n\n{origins(results)}"
+
+
+def with_range(row: Mapping[str, float]) -> str:
+    """Return a median with the lowest and the highest value."""
+    return f"{row['median']:.2f} ({row['low']:.2f} to {row['high']:.2f})"
+
+
 def on_a_gpu() -> str:
     """Return how fast the recurrence is in training on a GPU, relative to its peers."""
     files = {f"gpu_recurrence_{units}": f"training, {units:,} units" for units in (4096, 1024)}
@@ -71,7 +120,7 @@ def on_a_gpu() -> str:
 
 def first_page() -> str:
     """Return the speeds on the page of docs/, without ranges."""
-    ratios = (*OF_TRAINING[:3], "to_nn_lstm_flop_adjusted", "to_compile")
+    ratios = ("to_loop_2018", "to_nn_lstm_flop_adjusted", "to_compile")
     files = {
         "training_fp32_512": "training, fp32, 512 units",
         "training_fp32_1024": "training, fp32, 1,024 units",
