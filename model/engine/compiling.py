@@ -20,7 +20,7 @@ SOURCE = Path(__file__).parent / "source"
 # Without contraction, a * b + c is rounded twice on every processor, so that all give the same.
 OPTIONS = (
     *("-std=gnu11", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fvisibility=hidden"),
-    *("-Wno-psabi", "-fPIC"),
+    *("-Wno-psabi", "-fPIC", "-g0"),
 )
 SECONDS_TO_COMPILE = 600
 ERRORS = (OSError, RuntimeError, subprocess.SubprocessError)  # of a build that fails

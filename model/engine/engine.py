@@ -171,27 +171,23 @@ class Engine:
         )
         workers = self.threads if threads is None else checked_whole("threads", threads, 1)
         self._runs.run(request, workers, advance)
-        rows = slice(None) if places is None else places
-
-        def cut(values: np.ndarray) -> list[np.ndarray]:
-            parts = np.split(values.reshape(len(values), -1), request.offsets[1:-1])
-            return [parts[row] for row in range(len(parts))[rows]] if places is None else [
-                parts[row] for row in places
-            ]
-
+        rows = range(len(sequences)) if places is None else places
         token_bits = None
         if request.nats is not None:
-            token_bits = [part[:, 0] for part in cut(request.nats / np.float32(_NATS_PER_BIT))]
+            token_bits = _cut(request.nats / np.float32(_NATS_PER_BIT), request.offsets, rows)
+        states = request.unit_states
+        if states is not None:
+            states = states.reshape(len(states), len(chosen) * len(request.units))
         return Reading(
             lengths=np.array(list(map(len, sequences)), np.int64),
-            unit_states=None if request.unit_states is None else cut(request.unit_states),
+            unit_states=None if states is None else _cut(states, request.offsets, rows),
             token_bits=token_bits,
             bits=None
             if token_bits is None
             else np.array([part.sum(dtype=np.float64) for part in token_bits]),
-            state=None if request.final is None else State(*(a[rows] for a in request.final)),
+            state=None if request.final is None else State(*(a[list(rows)] for a in request.final)),
             **{
-                name: values.reshape(len(values), -1)[rows]
+                name: _of_rows(values.reshape(len(values), len(chosen) * H), places)
                 for name, values in request.pooled.items()
             },
         )
@@ -256,6 +252,16 @@ def _indices(what: str, values: Sequence[int], count: int) -> list[int]:
                 f"{what} {reprlib.repr(value)}: the model has {what}s 0 to {count - 1}"
             )
     return [int(value) for value in values]
+
+
+def _cut(values: np.ndarray, offsets: np.ndarray, rows: Sequence[int]) -> list[np.ndarray]:
+    """Return the values of each row's tokens, from those of all tokens end to end."""
+    return [values[offsets[row] : offsets[row + 1]] for row in rows]
+
+
+def _of_rows(values: np.ndarray, places: list[int] | None) -> np.ndarray:
+    """Return the values of the texts from those of the distinct ones."""
+    return values if places is None else values[places]
 
 
 def _distinct(sequences: list[np.ndarray]) -> tuple[list[int] | None, list[np.ndarray]]:

@@ -60,12 +60,12 @@ static int64_t PATH(peak)(int64_t repeats) {
   for (int i = 0; i < 12; i++) sum[i] = _mm256_set1_epi32(i);
   for (int64_t n = 0; n < repeats; n++)
     for (int i = 0; i < 12; i++) {
-      __asm__ volatile("" : "+x"(words));
+      UNKNOWN(words);
       sum[i] = _mm256_add_epi32(sum[i], _mm256_madd_epi16(words, words));
     }
   for (int i = 1; i < 12; i++) sum[0] = _mm256_add_epi32(sum[0], sum[i]);
   int32_t kept[8];
   _mm256_storeu_si256((__m256i *)kept, sum[0]);
-  __asm__ volatile("" : : "r"(kept) : "memory");
+  USED(kept);
   return repeats * 12 * 16;
 }

@@ -16,8 +16,6 @@
 
 #include "engine.h"
 
-#include <string.h>
-
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wpsabi" /* vectors are passed between inlined functions only */
 #endif
@@ -27,6 +25,7 @@
 #else
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #endif
 
 typedef float f16 __attribute__((vector_size(64)));
@@ -137,6 +136,14 @@ typedef struct {
 #include <arm_neon.h>
 #define HAS_NEON 1
 #endif
+
+/* For a compiler that would leave out what it believes to be of no use. */
+#ifdef EMULATED
+#define UNKNOWN(vector) (void)(vector)
+#else
+#define UNKNOWN(vector) __asm__ volatile("" : "+x"(vector))
+#endif
+#define USED(address) __asm__ volatile("" : : "r"(address) : "memory")
 
 #ifdef EMULATED
 #define BEGIN_TARGET(options)

@@ -52,6 +52,6 @@ static int64_t PATH(peak)(int64_t repeats) {
   int32_t kept[4];
   for (int i = 1; i < 16; i++) sum[0] = vaddq_s32(sum[0], sum[i]);
   vst1q_s32(kept, sum[0]);
-  __asm__ volatile("" : : "r"(kept) : "memory");
+  USED(kept);
   return repeats * 16 * 16;
 }

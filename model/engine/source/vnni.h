@@ -60,11 +60,11 @@ static int64_t PATH(peak)(int64_t repeats) {
   for (int i = 0; i < 16; i++) sum[i] = _mm512_set1_epi32(i);
   for (int64_t n = 0; n < repeats; n++) {
     for (int i = 0; i < 16; i++) sum[i] = _mm512_dpbusd_epi32(sum[i], bytes, bytes);
-    __asm__ volatile("" : "+v"(bytes));
+    UNKNOWN(bytes);
   }
   for (int i = 1; i < 16; i++) sum[0] = _mm512_dpbusd_epi32(sum[0], sum[i], bytes);
   int32_t kept[16];
   _mm512_storeu_si512(kept, sum[0]);
-  __asm__ volatile("" : : "r"(kept) : "memory");
+  USED(kept);
   return repeats * 16 * 64;
 }
