@@ -21,7 +21,7 @@ static inline __attribute__((always_inline)) __m256i PATH(four)(const int16_t *a
 /* R rows times 8 columns of a block. */
 static inline __attribute__((always_inline)) void PATH(rows)(
     const int R, const int16_t *a, int64_t ld, const int8_t *w, int64_t K, int32_t *sums) {
-  __m256i sum[6][2];
+  __m256i sum[4][2];
   for (int r = 0; r < R; r++) sum[r][0] = sum[r][1] = _mm256_setzero_si256();
   for (int64_t k = 0; k < K; k += 4) {
     __m256i low = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(w + k * 16)));
@@ -47,8 +47,8 @@ static inline __attribute__((always_inline)) void PATH(multiply)(
   for (int j = 0; j < 4; j++) {
     const int8_t *column = w + (j >> 1) * K * 16 + (j & 1) * 32;
     int64_t r = 0;
-    for (; r + 6 <= rows; r += 6)
-      PATH(rows)(6, a + r * ld, ld, column, K, sums + r * COLUMNS + j * 8);
+    for (; r + 4 <= rows; r += 4)
+      PATH(rows)(4, a + r * ld, ld, column, K, sums + r * COLUMNS + j * 8);
     for (; r + 2 <= rows; r += 2)
       PATH(rows)(2, a + r * ld, ld, column, K, sums + r * COLUMNS + j * 8);
     if (r < rows) PATH(rows)(1, a + r * ld, ld, column, K, sums + r * COLUMNS + j * 8);

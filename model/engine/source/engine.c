@@ -56,6 +56,8 @@ typedef int8_t b16 __attribute__((vector_size(16)));
 #define SIGNED_BYTES 1
 #define UNSIGNED_BYTES 2
 
+enum { NOTHING, M, FIRST_GATES, LAST_GATES, LOGITS }; /* what a task is about, see path.h */
+
 /* The paths, slowest first. */
 enum { PLAIN, NEON, AVX2, VNNI, AMX, PATHS };
 
@@ -132,8 +134,8 @@ typedef struct {
 #include <cpuid.h>
 #include <immintrin.h>
 #define HAS_X86 1
-#elif defined(__aarch64__)
-#include <arm_neon.h>
+#elif defined(__aarch64__) && (defined(__ARM_FEATURE_DOTPROD) || !defined(__clang__))
+#include <arm_neon.h> /* clang 14's has dot products only where every function may use them */
 #define HAS_NEON 1
 #endif
 
@@ -153,10 +155,14 @@ typedef struct {
 #define BEGIN_TARGET(options) \
   DO_PRAGMA(clang attribute push(__attribute__((target(options))), apply_to = function))
 #define END_TARGET _Pragma("clang attribute pop")
+#define DOT_PRODUCTS "dotprod"
+#define WHOLE_VECTORS ""
 #else
 #define DO_PRAGMA(text) _Pragma(#text)
 #define BEGIN_TARGET(options) _Pragma("GCC push_options") DO_PRAGMA(GCC target(options))
 #define END_TARGET _Pragma("GCC pop_options")
+#define DOT_PRODUCTS "arch=armv8.2-a+dotprod"
+#define WHOLE_VECTORS ",prefer-vector-width=512"
 #endif
 
 #ifdef __wasm__
@@ -177,10 +183,7 @@ typedef struct {
 #endif
 
 #ifdef HAS_NEON
-#ifdef __APPLE__ /* whose processors all have dot products */
-#define DOT_PRODUCTS
-#endif
-BEGIN_TARGET("+dotprod")
+BEGIN_TARGET(DOT_PRODUCTS)
 #define PATH(name) neon_##name
 #define FORMAT SIGNED_BYTES
 #include "neon.h"
@@ -191,6 +194,7 @@ END_TARGET
 #endif
 
 #ifdef HAS_X86
+#define AVX512_VNNI "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma"
 BEGIN_TARGET("avx2,fma")
 #define PATH(name) avx2_##name
 #define FORMAT WORDS
@@ -200,7 +204,7 @@ BEGIN_TARGET("avx2,fma")
 #undef FORMAT
 END_TARGET
 
-BEGIN_TARGET("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,prefer-vector-width=512")
+BEGIN_TARGET(AVX512_VNNI WHOLE_VECTORS)
 #define PATH(name) vnni_##name
 #define FORMAT UNSIGNED_BYTES
 #include "vnni.h"
@@ -209,7 +213,7 @@ BEGIN_TARGET("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,prefer-vect
 #undef FORMAT
 END_TARGET
 
-BEGIN_TARGET("amx-tile,amx-int8,avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,prefer-vector-width=512")
+BEGIN_TARGET("amx-tile,amx-int8," AVX512_VNNI WHOLE_VECTORS)
 #define PATH(name) amx_##name
 #define FORMAT SIGNED_BYTES
 #include "amx.h"

@@ -135,28 +135,6 @@ INLINE void PATH(float_rows)(const int R, const float *a, int64_t ld, const floa
 }
 #endif
 
-/* sums = rows of n lanes from `lane` times the 32 columns from 32 * panel. */
-INLINE void PATH(product)(const Rows *a, int64_t lane, int64_t n, const Matrix *m, int64_t panel,
-                          const int floats, int64_t groups, void *sums) {
-  const int64_t K = m->K;
-  if (floats) {
-    const float *w = (const float *)m->panels + panel * K * COLUMNS;
-    const float *rows = (const float *)a->data + lane * a->ld;
-    int64_t r = 0;
-    for (; r + FR <= n; r += FR)
-      PATH(float_rows)(FR, rows + r * a->ld, a->ld, w, K, (float *)sums + r * COLUMNS);
-    for (; r < n; r++)
-      PATH(float_rows)(1, rows + r * a->ld, a->ld, w, K, (float *)sums + r * COLUMNS);
-  } else {
-    const int8_t *w = (const int8_t *)m->panels + panel * K * COLUMNS;
-    const PATH(Activation) *rows = (const PATH(Activation) *)a->data + lane * PER_LANE(a->parts) * a->ld;
-    int64_t lines = (32 + groups - 1) / groups; /* the next panel, spread over the groups of lanes */
-    const char *ahead = (const char *)w + K * COLUMNS + lane / 16 * (K / 64) * lines * 64;
-    PATH(multiply)(rows, a->ld, n * PER_LANE(a->parts), a->parts, w, m->minus + panel * COLUMNS, K,
-                   (int32_t *)sums, ahead, lines);
-  }
-}
-
 /* The product of a lane and 16 columns, before it is scaled. */
 INLINE f16 PATH(value)(const void *sums, int64_t lane, int half, int64_t parts, const int floats) {
   i16 v, low;
@@ -170,130 +148,221 @@ INLINE f16 PATH(value)(const void *sums, int64_t lane, int half, int64_t parts, 
   return __builtin_convertvector(v, f16);
 }
 
+/* What a step of a layer works with. */
+typedef struct {
+  const Model *model;
+  const Layer *layer;
+  Work *work;
+  const Rows *in, *h_rows, *m_rows;
+  float *c, *h; /* while decoding, h: where the logits go, NULL if only their sums count */
+} PATH(Step);
+
+/* Products that are computed, and what is still to be done with them. */
+typedef struct {
+  int kind;             /* NOTHING, or of what the products are */
+  int64_t index;        /* the panel of m, or the block of 16 units */
+  int64_t lane, count;  /* the first lane, and how many, at most 16 */
+  int32_t *recurrent, *input; /* the products' two terms */
+} PATH(Task);
+
+/* m of a lane: the product of its two terms. */
+INLINE void PATH(finish_m)(const PATH(Step) *at, const PATH(Task) *task, int64_t r, const int floats) {
+  const int64_t lane = task->lane + r;
+  const f16 share = PATH(splat)(at->h_rows->scale[lane] * at->in->scale[lane]);
+  for (int half = 0; half < 2; half++) {
+    int64_t unit = task->index * COLUMNS + half * 16;
+    f16 m = PATH(value)(task->recurrent, r, half, at->h_rows->parts, floats) *
+            PATH(load)(at->layer->m_scale + unit);
+    m = m * (PATH(value)(task->input, r, half, at->in->parts, floats) * share);
+    PATH(store)(at->work->m + lane * at->model->H + unit, m);
+  }
+}
+
+/* Two gates of 16 units of a lane: the first two are kept, the last two complete the cell. */
+INLINE void PATH(finish_gates)(const PATH(Step) *at, const PATH(Task) *task, int64_t r,
+                               const int last, const int floats) {
+  const int64_t lane = task->lane + r, place = lane * at->model->H + task->index * 16;
+  const f16 share = PATH(splat)(at->m_rows->scale[lane]), x_share = PATH(splat)(at->in->scale[lane]);
+  float *z = at->work->z + lane * 32;
+  f16 e[2];
+  for (int half = 0; half < 2; half++) {
+    int64_t column = task->index * 64 + last * 32 + half * 16;
+    f16 v = PATH(value)(task->recurrent, r, half, at->m_rows->parts, floats);
+    f16 x = PATH(value)(task->input, r, half, at->in->parts, floats);
+    v = v * (PATH(load)(at->layer->h.scale + column) * share) +
+        x * (PATH(load)(at->layer->x.scale + column) * x_share) + PATH(load)(at->layer->b + column);
+    /* The scales and b have the factor -log2 e already, u's twice that. */
+    e[half] = PATH(exp2)(PATH(clip)(v, MOST_EXPONENT));
+  }
+  if (!last) {
+    PATH(store)(z, e[0]);
+    PATH(store)(z + 16, e[1]);
+    return;
+  }
+  /* c = sigmoid(f) c + sigmoid(i) tanh(u), and h = sigmoid(o) tanh(c), with one division each */
+  f16 i = PATH(load)(z) + 1.0f, f = PATH(load)(z + 16) + 1.0f, u = e[0], o = e[1] + 1.0f;
+  f16 below = i * (u + 1.0f);
+  f16 c = (PATH(load)(at->c + place) * below + (1.0f - u) * f) / (below * f);
+  PATH(store)(at->c + place, c);
+  f16 t = PATH(exp2)(PATH(clip)(c * (-2 * LOG2_E), MOST_EXPONENT));
+  PATH(store)(at->h + place, (1.0f - t) / (o * (1.0f + t)));
+}
+
+/* 32 logits of a lane, for the cost of its next token. */
+INLINE void PATH(finish_logits)(const PATH(Step) *at, const PATH(Task) *task, int64_t r,
+                                const int floats) {
+  const Model *model = at->model;
+  const int64_t lane = task->lane + r, first = task->index * COLUMNS;
+  const f16 share = PATH(splat)(at->h_rows->scale[lane]);
+  Work *work = at->work;
+  f16 z[2];
+  for (int half = 0; half < 2; half++) {
+    int64_t column = first + half * 16;
+    z[half] = PATH(value)(task->recurrent, r, half, at->h_rows->parts, floats) *
+                  (PATH(load)(model->decoder.scale + column) * share) +
+              PATH(load)(model->decoder_bias + column);
+  }
+  if (at->h) { /* the logits themselves are wanted */
+    PATH(store)(at->h + lane * model->decoder.N + first, z[0]);
+    PATH(store)(at->h + lane * model->decoder.N + first + 16, z[1]);
+    return;
+  }
+  int64_t target = work->target[lane] - first;
+  if (target >= 0 && target < COLUMNS) {
+    float both[32];
+    PATH(store)(both, z[0]);
+    PATH(store)(both + 16, z[1]);
+    work->score[lane] = both[target];
+  }
+  /* The sum of exponentials is relative to `peak`, which need not be the largest. */
+  float *total = work->total + lane * 16, peak = work->peak[lane];
+  if (PATH(any)((z[0] > peak + FAR) | (z[1] > peak + FAR))) {
+    float top = PATH(top)(PATH(largest)(z[0], z[1]));
+    float lower = peak - top < -80 ? -80 : peak - top;
+    PATH(store)(total, PATH(load)(total) * PATH(exp2)(PATH(splat)(lower * LOG2_E)));
+    work->peak[lane] = peak = top;
+  }
+  f16 e = PATH(exp2)(PATH(clip)((z[0] - peak) * LOG2_E, 126));
+  e = e + PATH(exp2)(PATH(clip)((z[1] - peak) * LOG2_E, 126));
+  PATH(store)(total, PATH(load)(total) + e);
+}
+
+INLINE void PATH(finish)(const PATH(Step) *at, const PATH(Task) *task, int64_t r, const int kind,
+                         const int floats) {
+  if (kind == M)
+    PATH(finish_m)(at, task, r, floats);
+  else if (kind == FIRST_GATES || kind == LAST_GATES)
+    PATH(finish_gates)(at, task, r, kind == LAST_GATES, floats);
+  else
+    PATH(finish_logits)(at, task, r, floats);
+}
+
+/* Finish a task; between its lanes, nothing else is computed. */
+INLINE void PATH(finish_all)(const PATH(Step) *at, PATH(Task) *task, const int floats) {
+  if (task->kind == M)
+    for (int64_t r = 0; r < task->count; r++) PATH(finish)(at, task, r, M, floats);
+  else if (task->kind == FIRST_GATES)
+    for (int64_t r = 0; r < task->count; r++) PATH(finish)(at, task, r, FIRST_GATES, floats);
+  else if (task->kind == LAST_GATES)
+    for (int64_t r = 0; r < task->count; r++) PATH(finish)(at, task, r, LAST_GATES, floats);
+  else if (task->kind == LOGITS)
+    for (int64_t r = 0; r < task->count; r++) PATH(finish)(at, task, r, LOGITS, floats);
+  task->kind = NOTHING;
+}
+
+#ifdef MULTIPLY_WHILE /* the path multiplies while it finishes another task */
+MULTIPLY_WHILE
+#endif
+
+/* sums = rows of n lanes from `lane` times the 32 columns from 32 * panel. Meanwhile another task,
+   if any, is finished. */
+INLINE void PATH(product)(const Rows *a, int64_t lane, int64_t n, const Matrix *m, int64_t panel,
+                          const int floats, int64_t groups, void *sums, const PATH(Step) *at,
+                          PATH(Task) *meanwhile) {
+  const int64_t K = m->K;
+  if (floats) {
+    if (meanwhile) PATH(finish_all)(at, meanwhile, 1);
+    const float *w = (const float *)m->panels + panel * K * COLUMNS;
+    const float *rows = (const float *)a->data + lane * a->ld;
+    int64_t r = 0;
+    for (; r + FR <= n; r += FR)
+      PATH(float_rows)(FR, rows + r * a->ld, a->ld, w, K, (float *)sums + r * COLUMNS);
+    for (; r < n; r++)
+      PATH(float_rows)(1, rows + r * a->ld, a->ld, w, K, (float *)sums + r * COLUMNS);
+    return;
+  }
+  const int8_t *w = (const int8_t *)m->panels + panel * K * COLUMNS;
+  const PATH(Activation) *rows =
+      (const PATH(Activation) *)a->data + lane * PER_LANE(a->parts) * a->ld;
+  int64_t lines = (32 + groups - 1) / groups; /* the next panel, spread over the groups of lanes */
+  const char *ahead = (const char *)w + K * COLUMNS + lane / 16 * (K / 64) * lines * 64;
+#ifdef MULTIPLY_WHILE
+  if (meanwhile && meanwhile->kind != NOTHING) {
+    PATH(multiply_while)(rows, a->ld, n * PER_LANE(a->parts), w, K, (int32_t *)sums, ahead, lines, at,
+                         meanwhile);
+    return;
+  }
+#else
+  if (meanwhile) PATH(finish_all)(at, meanwhile, 0);
+#endif
+  PATH(multiply)(rows, a->ld, n * PER_LANE(a->parts), a->parts, w, m->minus + panel * COLUMNS, K,
+                 (int32_t *)sums, ahead, lines);
+}
+
 /* Advance a layer by one token of each of n lanes. */
 INLINE void PATH(layer)(const Model *model, Work *work, int64_t index, int64_t n, const int floats) {
   const Layer *layer = model->layer + index;
   const Rows *in = index ? work->h_rows + index - 1 : &work->x, *h_rows = work->h_rows + index;
   const int64_t H = model->H, groups = (n + 15) / 16;
-  float *c = work->c[index], *h = work->h[index];
+  int32_t sums[4][32 * COLUMNS] __attribute__((aligned(64)));
   work->m_rows.limit = model->parts == 2 ? layer->h.limit : 127;
-  const Rows *m_rows = &work->m_rows;
-  int32_t sums[2][32 * COLUMNS] __attribute__((aligned(64)));
+  const PATH(Step) at = {model, layer, work, in, h_rows, &work->m_rows, work->c[index], work->h[index]};
+  PATH(Task) before = {NOTHING, 0, 0, 0, NULL, NULL};
+  int turn = 0; /* the products of the task before lie in the other half of sums */
 
   for (int64_t panel = 0; panel < H / COLUMNS; panel++)
-    for (int64_t lane = 0; lane < n; lane += 16) {
+    for (int64_t lane = 0; lane < n; lane += 16, turn ^= 2) {
       int64_t count = n - lane < 16 ? n - lane : 16;
-      PATH(product)(h_rows, lane, count, &layer->mh, panel, floats, groups, sums[0]);
-      PATH(product)(in, lane, count, &layer->mx, panel, floats, groups, sums[1]);
-      for (int half = 0; half < 2; half++) {
-        int64_t unit = panel * COLUMNS + half * 16;
-        f16 scale = PATH(load)(layer->m_scale + unit);
-        for (int64_t r = 0; r < count; r++) {
-          float share = h_rows->scale[lane + r] * in->scale[lane + r];
-          f16 m = PATH(value)(sums[0], r, half, h_rows->parts, floats) * scale;
-          m = m * (PATH(value)(sums[1], r, half, in->parts, floats) * share);
-          PATH(store)(work->m + (lane + r) * H + unit, m);
-        }
-      }
+      PATH(product)(h_rows, lane, count, &layer->mh, panel, floats, groups, sums[turn], &at, &before);
+      PATH(product)(in, lane, count, &layer->mx, panel, floats, groups, sums[turn + 1], &at, NULL);
+      before = (PATH(Task)){M, panel, lane, count, sums[turn], sums[turn + 1]};
     }
+  PATH(finish_all)(&at, &before, floats);
   if (!floats)
     for (int64_t lane = 0; lane < n; lane++)
-      PATH(quantize)(work->m + lane * H, m_rows, lane, H);
-
-  for (int64_t block = 0; block < H / 16; block++) {
-    const int64_t unit = block * 16;
-    f16 scale[4], x_scale[4], b[4];
-    for (int gate = 0; gate < 4; gate++) {
-      scale[gate] = PATH(load)(layer->h.scale + block * 64 + gate * 16);
-      x_scale[gate] = PATH(load)(layer->x.scale + block * 64 + gate * 16);
-      b[gate] = PATH(load)(layer->b + block * 64 + gate * 16);
+      PATH(quantize)(work->m + lane * H, &work->m_rows, lane, H);
+  for (int64_t pair = 0; pair < H / 8; pair++) /* of gates, of a block of 16 units */
+    for (int64_t lane = 0; lane < n; lane += 16, turn ^= 2) {
+      int64_t count = n - lane < 16 ? n - lane : 16;
+      PATH(product)(at.m_rows, lane, count, &layer->h, pair, floats, groups, sums[turn], &at, &before);
+      PATH(product)(in, lane, count, &layer->x, pair, floats, groups, sums[turn + 1], &at, NULL);
+      before = (PATH(Task)){pair & 1 ? LAST_GATES : FIRST_GATES, pair / 2, lane, count, sums[turn],
+                            sums[turn + 1]};
     }
-    for (int pair = 0; pair < 2; pair++)
-      for (int64_t lane = 0; lane < n; lane += 16) {
-        int64_t count = n - lane < 16 ? n - lane : 16;
-        PATH(product)(m_rows, lane, count, &layer->h, block * 2 + pair, floats, groups, sums[0]);
-        PATH(product)(in, lane, count, &layer->x, block * 2 + pair, floats, groups, sums[1]);
-        for (int64_t r = 0; r < count; r++) {
-          float *z = work->z + (lane + r) * 32;
-          f16 gates[2];
-          for (int half = 0; half < 2; half++) {
-            f16 v = PATH(value)(sums[0], r, half, m_rows->parts, floats);
-            f16 x = PATH(value)(sums[1], r, half, in->parts, floats);
-            int gate = pair * 2 + half;
-            gates[half] = v * (scale[gate] * m_rows->scale[lane + r]) +
-                          x * (x_scale[gate] * in->scale[lane + r]) + b[gate];
-          }
-          if (pair == 0) { /* the scales and b have the factor -log2 e already, u's twice that */
-            PATH(store)(z, PATH(exp2)(PATH(clip)(gates[0], MOST_EXPONENT)));
-            PATH(store)(z + 16, PATH(exp2)(PATH(clip)(gates[1], MOST_EXPONENT)));
-          } else { /* sigmoid(f) c + sigmoid(i) tanh(u) with a single division */
-            f16 i = PATH(load)(z) + 1.0f, f = PATH(load)(z + 16) + 1.0f;
-            f16 u = PATH(exp2)(PATH(clip)(gates[0], MOST_EXPONENT));
-            f16 o = PATH(exp2)(PATH(clip)(gates[1], MOST_EXPONENT)) + 1.0f;
-            f16 below = i * (u + 1.0f), old = PATH(load)(c + (lane + r) * H + unit);
-            f16 cell = (old * below + (1.0f - u) * f) / (below * f);
-            PATH(store)(c + (lane + r) * H + unit, cell);
-            f16 e = PATH(exp2)(PATH(clip)(cell * (-2 * LOG2_E), MOST_EXPONENT));
-            PATH(store)(h + (lane + r) * H + unit, (1.0f - e) / (o * (1.0f + e)));
-          }
-        }
-      }
-  }
+  PATH(finish_all)(&at, &before, floats);
   if (!floats)
-    for (int64_t lane = 0; lane < n; lane++) PATH(quantize)(h + lane * H, h_rows, lane, H);
+    for (int64_t lane = 0; lane < n; lane++) PATH(quantize)(at.h + lane * H, h_rows, lane, H);
 }
 
-/* Add what predicting each lane's next token costs, from the last layer's h. */
+/* Get what predicting each lane's next token costs, from the last layer's h; or only the logits. */
 INLINE void PATH(decode)(const Model *model, Work *work, int64_t n, float *logits, const int floats) {
   const Rows *rows = work->h_rows + model->L - 1;
-  const int64_t groups = (n + 15) / 16, V = model->decoder.N;
-  int32_t sums[32 * COLUMNS] __attribute__((aligned(64)));
-  if (!logits)
-    for (int64_t lane = 0; lane < n; lane++) {
-      work->peak[lane] = -3e38f;
-      memset(work->total + lane * 16, 0, 16 * sizeof(float));
+  const int64_t groups = (n + 15) / 16;
+  int32_t sums[2][32 * COLUMNS] __attribute__((aligned(64)));
+  const PATH(Step) at = {model, NULL, work, NULL, rows, NULL, NULL, logits};
+  PATH(Task) before = {NOTHING, 0, 0, 0, NULL, NULL};
+  int turn = 0;
+  for (int64_t lane = 0; lane < n; lane++) {
+    work->peak[lane] = -3e38f;
+    memset(work->total + lane * 16, 0, 16 * sizeof(float));
+  }
+  for (int64_t panel = 0; panel < model->decoder.N / COLUMNS; panel++)
+    for (int64_t lane = 0; lane < n; lane += 16, turn ^= 1) {
+      int64_t count = n - lane < 16 ? n - lane : 16;
+      PATH(product)(rows, lane, count, &model->decoder, panel, floats, groups, sums[turn], &at, &before);
+      before = (PATH(Task)){LOGITS, panel, lane, count, sums[turn], NULL};
     }
-  for (int64_t panel = 0; panel < V / COLUMNS; panel++)
-    for (int64_t lane = 0; lane < n; lane += 16) {
-      int64_t count = n - lane < 16 ? n - lane : 16, first = panel * COLUMNS;
-      PATH(product)(rows, lane, count, &model->decoder, panel, floats, groups, sums);
-      f16 scale[2], b[2];
-      for (int half = 0; half < 2; half++) {
-        scale[half] = PATH(load)(model->decoder.scale + first + half * 16);
-        b[half] = PATH(load)(model->decoder_bias + first + half * 16);
-      }
-      for (int64_t r = 0; r < count; r++) {
-        f16 z[2];
-        for (int half = 0; half < 2; half++)
-          z[half] = PATH(value)(sums, r, half, rows->parts, floats) *
-                        (scale[half] * rows->scale[lane + r]) + b[half];
-        if (logits) {
-          PATH(store)(logits + (lane + r) * V + first, z[0]);
-          PATH(store)(logits + (lane + r) * V + first + 16, z[1]);
-          continue;
-        }
-        int64_t target = work->target[lane + r] - first;
-        if (target >= 0 && target < COLUMNS) {
-          float both[32];
-          PATH(store)(both, z[0]);
-          PATH(store)(both + 16, z[1]);
-          work->score[lane + r] = both[target];
-        }
-        /* The sum of exponentials is relative to `peak`, which need not be the largest. */
-        float *total = work->total + (lane + r) * 16, peak = work->peak[lane + r];
-        i16 above = (z[0] > peak + FAR) | (z[1] > peak + FAR);
-        if (PATH(any)(above)) {
-          float top = PATH(top)(PATH(largest)(z[0], z[1]));
-          float lower = peak - top < -80 ? -80 : peak - top;
-          f16 factor = PATH(exp2)(PATH(splat)(lower * LOG2_E));
-          PATH(store)(total, PATH(load)(total) * factor);
-          work->peak[lane + r] = peak = top;
-        }
-        f16 e = PATH(exp2)(PATH(clip)((z[0] - peak) * LOG2_E, 126));
-        e = e + PATH(exp2)(PATH(clip)((z[1] - peak) * LOG2_E, 126));
-        PATH(store)(total, PATH(load)(total) + e);
-      }
-    }
+  PATH(finish_all)(&at, &before, floats);
 }
 
 INLINE void PATH(pool)(const Job *job, const Model *model, Work *work, int64_t lane) {
@@ -373,6 +442,7 @@ static const Path PATH(path) = {PATH(begin),    PATH(end),  PATH(step),      PAT
                                 PATH(quantize), PATH(peak), PATH(functions), FORMAT};
 
 #undef INLINE
+#undef MULTIPLY_WHILE
 #undef PER_LANE
 #undef FV
 #undef FW

@@ -130,6 +130,8 @@ static inline void _tile_loadd(int n, const void *base, int64_t stride) {
     memcpy(tiles[n].row[r], (const char *)base + r * stride, (size_t)tiles[n].bytes);
 }
 
+#define _tile_stream_loadd _tile_loadd
+
 static inline void _tile_stored(int n, void *base, int64_t stride) {
   for (int r = 0; r < tiles[n].rows; r++)
     memcpy((char *)base + r * stride, tiles[n].row[r], (size_t)tiles[n].bytes);

@@ -16,7 +16,7 @@ COMPILED = library.PATHS
 def emulated_library():
     """Return the library with every path emulated; None without a compiler."""
     try:
-        return library.opened(compiled((f'-DEMULATED="{EMULATION}"',)))
+        return library.opened(compiled((f'-DEMULATED="{EMULATION}"', "-O1")))
     except ERRORS:
         return None
 
