@@ -1,4 +1,4 @@
-"""The inference engine against torch: its time, its memory, its answers, and its fraction of the peak.
+"""The inference engine against torch: time, memory, answers, and the fraction of the peak.
 
 All alternate in one process on one core. Only the processor's time of the process counts, so other
 programs matter little; they share the last cache and the memory with it. The peak is that of the
@@ -29,26 +29,33 @@ from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.engine import Engine, library
 from model.files.storage import write_json
 from model.files.weights import adapted, load_model, save_model
-from model.inference.features import FeatureKind, ModelOutput, features_in_order, read_in_order
+from model.inference.features import (
+    FeatureKind,
+    ModelOutput,
+    Pooling,
+    features_in_order,
+    read_in_order,
+)
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile
 from scaling.benchmark.timing import interleave
 
 PRECISIONS = ("fp32", "bf16", "int8")
-POOLING = ("last", "mean")
+POOLING: tuple[Pooling, ...] = ("last", "mean")
 KIND = FeatureKind(state="hidden", pooling=POOLING)
 SEED = 0  # draws the texts
 NEAR = 0.001  # of a threshold: a label there may change with the last digits
 SHORT = "I love it, it works perfectly."
 PEAK_REPEATS = {"avx2": 20_000_000}
 FIRST_ANSWER = """
-import re, time
+import time
 from model.engine import Engine
 engine = Engine.load({name!r})
 engine.read([{text!r}])
 with open("/proc/self/status") as file:  # getrusage would count the parent's memory
-    (kilobytes,) = re.findall(r"VmHWM:\\s*([0-9]+)", file.read())
+    lines = dict(line.split(":", 1) for line in file)
+kilobytes = lines["VmHWM"].split()[0]
 print([time.process_time(), int(kilobytes) / 1024])
 """
 
@@ -114,7 +121,7 @@ def time_texts(options: Options, paths: Sequence[str], texts: list[str]) -> dict
     work: dict[str, Callable[[], object]] = {}
     for path in paths:
         for precision in ("exact", "fast") if path == paths[0] else ("exact",):
-            engine = Engine.load(options.model, precision=precision, path=path)  # type: ignore[arg-type]
+            engine = Engine.load(options.model, precision=precision, path=path)
             name = f"engine {path} {precision}"
             work[name] = partial(engine.read, tokens, POOLING)
             work[f"{name}, bits"] = partial(engine.read, tokens, POOLING, bits=True)
@@ -192,7 +199,7 @@ def compare(classifier: SentimentClassifier, name: str, texts: list[str]) -> dic
     theirs = classifier.predict_all(encoded)
     rows = {}
     for precision in ("exact", "fast"):
-        engine = Engine.load(name, precision=precision)  # type: ignore[arg-type]
+        engine = Engine.load(name, precision=precision)
         reading = engine.read(encoded.tokens, POOLING, bits=True)
         assert reading.bits is not None
         output = ModelOutput(reading.features(POOLING), reading.bits)

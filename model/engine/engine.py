@@ -5,7 +5,7 @@ import reprlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -202,7 +202,7 @@ class Engine:
     ) -> State:
         """Return the state after more tokens: an array [n] for each of the state's texts.
 
-            state = engine.advance(engine.initial_state(), [engine.encode("so good")])
+        state = engine.advance(engine.initial_state(), [engine.encode("so good")])
         """
         reading = self.read(tokens, (), initial=state, final=True, hold=hold)
         assert reading.state is not None
@@ -212,22 +212,22 @@ class Engine:
         """Return the logits of the token after a state of B texts: float32 [B, V]."""
         return self._runs.logits(self._checked_state(state, len(state.h)).h[:, -1])
 
-    def _sequences(self, texts: Sequence[str] | Sequence[np.ndarray]) -> list[np.ndarray]:
+    def _sequences(self, texts: Sequence[Any]) -> list[np.ndarray]:
         if not all(isinstance(text, np.ndarray) for text in texts):
-            return [self.encode(text) for text in checked_texts(texts)]  # type: ignore[arg-type]
+            return [self.encode(text) for text in checked_texts(texts)]
         V = self.architecture.vocabulary_size
         for place, tokens in enumerate(texts):
-            if tokens.ndim != 1 or tokens.dtype.kind not in "iu":  # type: ignore[union-attr]
+            if tokens.ndim != 1 or tokens.dtype.kind not in "iu":
                 raise InputError(
-                    f"tokens of text {place}, counted from 0, are {tokens.dtype} "  # type: ignore[union-attr]
-                    f"{list(tokens.shape)}; they must be whole numbers [n]"  # type: ignore[union-attr]
+                    f"tokens of text {place}, counted from 0, are {tokens.dtype} "
+                    f"{list(tokens.shape)}; they must be whole numbers [n]"
                 )
-            if len(tokens) and not 0 <= int(tokens.min()) <= int(tokens.max()) < V:  # type: ignore[union-attr]
+            if len(tokens) and not 0 <= int(tokens.min()) <= int(tokens.max()) < V:
                 raise InputError(
-                    f"text {place}, counted from 0, has tokens from {tokens.min()} to "  # type: ignore[union-attr]
-                    f"{tokens.max()}; the model has 0 to {V - 1}"  # type: ignore[union-attr]
+                    f"text {place}, counted from 0, has tokens from {tokens.min()} to "
+                    f"{tokens.max()}; the model has 0 to {V - 1}"
                 )
-        return list(texts)  # type: ignore[arg-type]
+        return list(texts)
 
     def _checked(self, hold: Hold | None) -> Hold | None:
         if hold is None:

@@ -132,8 +132,7 @@ def choose_path(path: str | None = None) -> str:
     if asked is not None:
         if asked not in (*PATHS, NUMPY):
             raise InputError(f"path {asked!r} is unknown{nearest(asked, (*PATHS, NUMPY))}")
-        runs = library is not None and asked in PATHS
-        if asked == NUMPY or (runs and library.engine_path_runs(PATHS.index(asked))):
+        if asked == NUMPY or asked in path_names():
             return asked
         raise InputError(f"path {asked}: this machine runs {', '.join(path_names())}")
     for name in reversed(PATHS):

@@ -1,4 +1,4 @@
-"""A model's files as the engine takes them: integers or floats, never converted from one to other."""
+"""A model's files as the engine takes them: integers stay integers, and floats floats."""
 
 import json
 from collections.abc import Mapping
@@ -139,7 +139,9 @@ def _architecture(description: Mapping[str, Any], path: Path) -> Architecture:
     if not isinstance(section, dict):
         raise InputError(f"{path}: has no architecture section")
     if (cell := section.get("cell")) != CELL:
-        raise InputError(f"{path}: cell {cell!r}; the engine runs the {CELL}, the others need torch")
+        raise InputError(
+            f"{path}: cell {cell!r}; the engine runs the {CELL}, the others need torch"
+        )
     return fill(Architecture, section, path, "architecture.")
 
 

@@ -68,7 +68,7 @@ def expected_of(reference, tokens, cell=False):
     shown = (cs if cell else hs)[:, -1]
     if not len(tokens):
         zero = np.zeros(reference.H)
-        return {name: zero for name in POOLINGS} | {"states": shown, "bits": bits}
+        return dict.fromkeys(POOLINGS, zero) | {"states": shown, "bits": bits}
     return {
         "last": shown[-1],
         "mean": shown.mean(0),
@@ -214,7 +214,9 @@ def test_a_text_is_computed_alike_in_any_company(folders):
         for name in (*POOLINGS, "bits"):
             values = getattr(together, name)
             np.testing.assert_array_equal(values[order], getattr(shuffled, name))
-            np.testing.assert_array_equal(values[:40], getattr(few.read(texts[:40], POOLINGS, bits=True), name))
+            np.testing.assert_array_equal(
+                values[:40], getattr(few.read(texts[:40], POOLINGS, bits=True), name)
+            )
             for row in (4, 9, 11):
                 alone = engine.read([texts[row]], POOLINGS, bits=True)
                 np.testing.assert_array_equal(values[row], getattr(alone, name)[0])
@@ -296,7 +298,8 @@ def test_equal_texts_are_computed_once(folders):
 def test_no_texts(folders):
     for path in (None, library.NUMPY):
         reading = Engine.load(folders[SIZES[0]], path=path).read([], POOLINGS, bits=True, units=[0])
-        assert reading.mean.shape == (0, 37) and reading.bits.shape == (0,)
+        assert reading.mean.shape == (0, 37)
+        assert reading.bits.shape == (0,)
         assert reading.unit_states == []
 
 
@@ -322,7 +325,10 @@ def test_what_a_model_lacks_is_refused(folders, tmp_path):
         ({"layers": [1]}, "layer 1: the model has layers 0 to 0"),
         ({"pooling": ["middle"]}, "pooling 'middle' is unknown"),
         ({"hold": Hold(unit=40)}, "unit 40"),
-        ({"initial": engine.initial_state(2)}, r"the state is \[2, 1, 37\]; it must be \[1, 1, 37\]"),
+        (
+            {"initial": engine.initial_state(2)},
+            r"the state is \[2, 1, 37\]; it must be \[1, 1, 37\]",
+        ),
     ]:
         with pytest.raises(InputError, match=words):
             engine.read(["a"], **arguments)
@@ -374,7 +380,7 @@ def test_shipped_models_are_as_in_torch(name):
         "I love it, it works perfectly.",
         "It broke after a week; avoid!",
         "It is a phone \u2014 \u4e0d\u9519 \U0001f600",
-        "x" * 300,
+        "We have had it for a year, and it still does all that it did on the first day. " * 4,
     ]
     engine = Engine.load(name)
     loaded = load_model(name)
