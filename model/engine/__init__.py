@@ -5,6 +5,6 @@ reading = engine.read(["I love it, it works perfectly."], bits=True)
 reading.mean  # float32 [1, 1024]
 """
 
-from .engine import Engine, Reading, State
+from .engine import Engine, Familiarity, Hold, Reading, State
 
-__all__ = ["Engine", "Reading", "State"]
+__all__ = ["Engine", "Familiarity", "Hold", "Reading", "State"]

@@ -65,7 +65,7 @@ class CompiledModel:
         A thread that waits in C does not see Ctrl-C, so all work is done by others, and the calling
         one waits for them.
         """
-        if request.nats is not None:
+        if request.nats is not None or request.excess is not None:
             self._prepare_decoder()
         following, stop, done = ctypes.c_int64(0), ctypes.c_int32(0), ctypes.c_int64(0)
         threads = max(1, min(threads, request.texts))
@@ -134,6 +134,9 @@ class CompiledModel:
             **{name: _address(pooled.get(name)) for name in ("last", "mean", "highest", "lowest")},
         )
         job.kept = (chosen, units)  # the job holds their addresses
+        if request.familiarity is not None:
+            job.excess, job.token_bytes = _address(request.excess), _address(request.token_bytes)
+            job.bits_per_byte, job.allowed_bits, job.margin = request.familiarity
         if request.initial is not None:
             job.first_h, job.first_c = map(_address, request.initial)
         if request.final is not None:

@@ -4,6 +4,7 @@ import math
 import reprlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -14,7 +15,7 @@ from ..text.profiles import checked_texts
 from .compiled_model import CompiledModel
 from .library import NUMPY, choose_path
 from .numpy_model import NumpyModel
-from .request import POOLINGS, Hold, State, request_for
+from .request import POOLINGS, Familiarity, Hold, Request, State, request_for
 from .stored import StoredModel, load_stored
 
 Precision = Literal["exact", "fast"]
@@ -22,7 +23,7 @@ _PARTS: dict[Precision, int] = {"exact": 2, "fast": 1}
 MOST_THREADS = 1024
 _NATS_PER_BIT = math.log(2)
 
-__all__ = ["Engine", "Hold", "Reading", "State"]
+__all__ = ["Engine", "Familiarity", "Hold", "Reading", "State"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +49,8 @@ class Reading:
     """N arrays float32 [tokens], what predicting each token costs."""
     bits: np.ndarray | None = None
     """float64 [N], what predicting the whole text costs: the sum of `token_bits`."""
+    unfamiliar: np.ndarray | None = None
+    """bool [N], whether a text costs more bits than familiar ones."""
     state: State | None = None
     """The state after the texts, from which `read` and `next_token` can go on."""
 
@@ -79,6 +82,8 @@ class Engine:
         self.folder, self.architecture = stored.folder, stored.architecture
         self.tokenizer, self.profile = stored.tokenizer, stored.profile
         self.precision, self.path = precision, choose_path(path)
+        spellings = stored.tokenizer.spellings
+        self._token_bytes = np.array(list(map(len, spellings)), np.int32)
         self.threads = checked_whole("threads", threads, 1, MOST_THREADS)
         self._runs: CompiledModel | NumpyModel
         if self.path == NUMPY:
@@ -127,6 +132,7 @@ class Engine:
         tanh: bool = False,
         units: Sequence[int] | None = None,
         bits: bool = False,
+        familiarity: Familiarity | None = None,
         initial: State | None = None,
         final: bool = False,
         hold: Hold | None = None,
@@ -140,7 +146,8 @@ class Engine:
         state: which states are pooled and shown. layers: whose states, numbered from 0; None: the
         last one's. tanh: take it of every state first. units: whose states to return for every
         token; None: none. bits: also return what predicting each token costs; takes about half as
-        long again. initial: the states before the texts, [N, L, H]; None: zero. final: also return
+        long again. familiarity: also return which texts cost more than that, for a fraction of the time that
+        bits take; the answer is the same with bits and without. initial: the states before the texts, [N, L, H]; None: zero. final: also return
         the states after them. hold: a unit held at a value. threads: None: the engine's. advance:
         called in this thread with the number of tokens processed since its last call; an error that
         it raises, like Ctrl-C, ends the computation within milliseconds.
@@ -164,7 +171,9 @@ class Engine:
             tanh=tanh,
             layers=chosen,
             units=picked,
-            bits=bits,
+            bits=bits or (familiarity is not None and self.path == NUMPY),
+            familiarity=None if bits or self.path == NUMPY else familiarity,
+            token_bytes=self._token_bytes,
             hold=self._checked(hold),
             initial=None if initial is None else self._checked_state(initial, len(sequences)),
             final=final,
@@ -173,7 +182,7 @@ class Engine:
         self._runs.run(request, workers, advance)
         rows = range(len(sequences)) if places is None else places
         token_bits = None
-        if request.nats is not None:
+        if bits and request.nats is not None:
             token_bits = _cut(request.nats / np.float32(_NATS_PER_BIT), request.offsets, rows)
         states = request.unit_states
         if states is not None:
@@ -185,6 +194,9 @@ class Engine:
             bits=None
             if token_bits is None
             else np.array([part.sum(dtype=np.float64) for part in token_bits]),
+            unfamiliar=None
+            if familiarity is None
+            else self._excess(request, familiarity)[list(rows)] > 0,
             state=None if request.final is None else State(*(a[list(rows)] for a in request.final)),
             **{
                 name: _of_rows(values.reshape(len(values), len(chosen) * H), places)
@@ -211,6 +223,22 @@ class Engine:
     def next_token(self, state: State) -> np.ndarray:
         """Return the logits of the token after a state of B texts: float32 [B, V]."""
         return self._runs.logits(self._checked_state(state, len(state.h)).h[:, -1])
+
+    def _excess(self, request: Request, familiarity: Familiarity) -> np.ndarray:
+        """Return the bits of each text above what a familiar one costs, when it is decided."""
+        if request.excess is not None:
+            return request.excess
+        assert request.nats is not None
+        per_byte, allowed, margin = familiarity
+        bits = request.nats.astype(np.float64) / _NATS_PER_BIT
+        steps = bits - per_byte * self._token_bytes[request.tokens]
+        result = np.full(request.texts, -allowed, np.float32)
+        for text, (first, last) in enumerate(pairwise(request.offsets.tolist())):
+            sums = np.cumsum(np.concatenate([[-allowed], steps[first:last]]))[1:]
+            decided = np.flatnonzero(np.abs(sums) > margin)
+            if len(sums):
+                result[text] = sums[decided[0] if len(decided) else -1]
+        return result
 
     def _sequences(self, texts: Sequence[Any]) -> list[np.ndarray]:
         if not all(isinstance(text, np.ndarray) for text in texts):

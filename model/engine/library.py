@@ -5,7 +5,7 @@ A path is a set of instructions. This is the one place that chooses it.
 
 import ctypes
 import logging
-from ctypes import POINTER, Structure, c_char_p, c_float, c_int32, c_int64, c_void_p
+from ctypes import POINTER, Structure, c_char_p, c_double, c_float, c_int32, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 
@@ -61,7 +61,8 @@ class Job(Structure):
         ("choices", c_int64),
         *((name, c_void_p) for name in ("last", "mean", "highest", "lowest", "units")),
         ("unit_count", c_int64),
-        *((name, c_void_p) for name in ("unit_states", "nats")),
+        *((name, c_void_p) for name in ("unit_states", "nats", "excess", "token_bytes")),
+        *((name, c_double) for name in ("bits_per_byte", "allowed_bits", "margin")),
         *((name, c_void_p) for name in ("first_h", "first_c", "final_h", "final_c")),
         *((name, c_int64) for name in ("clamp_layer", "clamp_unit")),
         *((name, c_float) for name in ("clamp_cell", "clamp_hidden")),

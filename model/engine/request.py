@@ -26,6 +26,18 @@ class Hold:
     hidden: float | None = None
 
 
+class Familiarity(NamedTuple):
+    """What a text of a familiar kind costs at most: bits_per_byte for each byte, and bits more.
+
+    The cost is summed token by token, until it is `margin` bits above or below that: what comes
+    later changes the answer in two of a thousand texts, and need not be decoded.
+    """
+
+    bits_per_byte: float
+    bits: float
+    margin: float = 60.0
+
+
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """N texts, and what to keep of them. The arrays of results are filled in place."""
@@ -42,6 +54,9 @@ class Request:
     pooled: dict[str, np.ndarray] = field(default_factory=dict)  # float32 [N, layers chosen, H]
     unit_states: np.ndarray | None = None  # float32 [tokens, layers chosen, units]
     nats: np.ndarray | None = None  # float32 [tokens]
+    familiarity: Familiarity | None = None  # only where nats are not wanted
+    token_bytes: np.ndarray | None = None  # int32 [V]
+    excess: np.ndarray | None = None  # float32 [N], bits above what a familiar text costs
     final: State | None = None
 
     @property
@@ -63,6 +78,8 @@ def request_for(
     hold: Hold | None = None,
     initial: State | None = None,
     final: bool = False,
+    familiarity: Familiarity | None = None,
+    token_bytes: np.ndarray | None = None,
 ) -> Request:
     """Return a request with empty results; sizes: L and H."""
     lengths = np.array(list(map(len, sequences)), np.int64)
@@ -85,5 +102,8 @@ def request_for(
         if units is None
         else np.zeros((total, len(layers), len(units)), np.float32),
         nats=np.zeros(total, np.float32) if bits else None,
+        familiarity=familiarity,
+        token_bytes=token_bytes,
+        excess=None if familiarity is None else np.zeros(N, np.float32),
         final=State(*np.zeros((2, N, L, H), np.float32)) if final else None,
     )

@@ -100,6 +100,8 @@ typedef struct {
 
 typedef struct {
   int64_t text, position, length;
+  double excess; /* of bits, over what is allowed for the bytes so far */
+  int decided;   /* whether that no longer matters */
 } Lane;
 
 typedef struct {
@@ -110,6 +112,9 @@ typedef struct {
   double *long_sum;
   float *peak, *total, *score; /* [lanes], [lanes, 16], [lanes] */
   int64_t *target;
+  Rows watched_rows;     /* the last layer's h of the lanes that are not decided */
+  int64_t *watched_lane; /* which they are */
+  int64_t watched;       /* how many */
   void *blocks;
 } Work;
 
@@ -569,12 +574,14 @@ static int take_work(const Model *model, const Job *job, Work *work, int64_t lan
   work->total = of_work(work, lanes * 16 * 4);
   work->score = of_work(work, lanes * 4);
   work->target = of_work(work, lanes * 8);
+  work->watched_lane = of_work(work, lanes * 8);
+  float *watched = of_work(work, model->floats && job->excess ? lanes * H * 4 : 0);
   if (job->mean) work->sum = of_work(work, wide * 4), work->long_sum = of_work(work, wide * 8);
   if (job->highest) work->high = of_work(work, wide * 4);
   if (job->lowest) work->low = of_work(work, wide * 4);
   if (job->squash) work->shown = of_work(work, wide * 4);
   if (!work->lane || !work->h || !work->c || !work->h_rows || !h || !c || !x || !work->m ||
-      !work->z || !work->peak || !work->total || !work->score || !work->target ||
+      !work->z || !work->peak || !work->total || !work->score || !work->target || !work->watched_lane || !watched ||
       (job->mean && !(work->sum && work->long_sum)) || (job->highest && !work->high) ||
       (job->lowest && !work->low) || (job->squash && !work->shown))
     return 0;
@@ -583,6 +590,8 @@ static int take_work(const Model *model, const Job *job, Work *work, int64_t lan
   if (!take_rows(model, work, &work->x, 1, lanes, 1, model->E, x) ||
       !take_rows(model, work, &work->m_rows, 1, lanes, model->parts, H, work->m) ||
       !take_rows(model, work, work->h_rows, L, lanes, model->parts, H, h))
+    return 0;
+  if (job->excess && !take_rows(model, work, &work->watched_rows, 1, lanes, model->parts, H, watched))
     return 0;
   work->x.limit = 127;
   for (int64_t i = 0; i < L; i++)
@@ -600,7 +609,8 @@ static void take_h(const Model *model, Work *work, int64_t layer, int64_t lane) 
 /* Set a lane to the state before a text. */
 static void begin_text(const Model *model, const Job *job, Work *work, int64_t lane, int64_t text) {
   const int64_t H = model->H, units = model->units, wide = job->choices * H;
-  work->lane[lane] = (Lane){text, 0, job->offsets[text + 1] - job->offsets[text]};
+  work->lane[lane] =
+      (Lane){text, 0, job->offsets[text + 1] - job->offsets[text], -job->allowed_bits, 0};
   for (int64_t i = 0; i < model->L; i++) {
     float *h = work->h[i] + lane * H, *c = work->c[i] + lane * H;
     memset(h, 0, (size_t)H * 4);
@@ -633,6 +643,7 @@ static void end_text(const Model *model, const Job *job, const Work *work, int64
       if (job->lowest) job->lowest[to + k] = length ? work->low[from + k] : 0;
     }
   }
+  if (job->excess) job->excess[text] = (float)work->lane[lane].excess;
   for (int64_t i = 0; i < model->L; i++) {
     int64_t to = (text * model->L + i) * units;
     if (job->final_h) memcpy(job->final_h + to, work->h[i] + lane * H, (size_t)units * 4);
@@ -681,6 +692,37 @@ static void take_token(const Model *model, const Job *job, Work *work, int64_t l
   work->target[lane] = token;
 }
 
+static double nats_of(const Work *work, int64_t row) {
+  double total = 0;
+  for (int i = 0; i < 16; i++) total += work->total[row * 16 + i];
+  return (float)(logarithm(total) + work->peak[row] - work->score[row]);
+}
+
+/* Put what the decoder reads of the lanes that are not decided into rows of their own. */
+static void take_watched(const Model *model, const Job *job, Work *work, int64_t lanes) {
+  const Rows *from = work->h_rows + model->L - 1, *to = &work->watched_rows;
+  const int64_t words = path_of(model->path)->format == WORDS;
+  const int64_t bytes = from->ld * (model->floats ? 4 : words ? 2 : model->parts);
+  work->watched = 0;
+  for (int64_t lane = 0; lane < lanes && job->excess; lane++) {
+    if (work->lane[lane].decided) continue;
+    int64_t row = work->watched++; /* at most the lane, so no target is lost */
+    memcpy((char *)to->data + row * bytes, (const char *)from->data + lane * bytes, (size_t)bytes);
+    to->scale[row] = from->scale[lane];
+    work->target[row] = work->target[lane];
+    work->watched_lane[row] = lane;
+  }
+}
+
+static void decide(const Job *job, Work *work) {
+  for (int64_t row = 0; row < work->watched; row++) {
+    Lane *lane = work->lane + work->watched_lane[row];
+    lane->excess += nats_of(work, row) / 0.6931471805599453 -
+                    job->bits_per_byte * job->token_bytes[work->target[row]];
+    lane->decided = lane->excess > job->margin || lane->excess < -job->margin;
+  }
+}
+
 /* Keep what a step gave for a lane's token. */
 static void keep(const Model *model, const Job *job, Work *work, int64_t lane) {
   const Lane *at = work->lane + lane;
@@ -691,11 +733,7 @@ static void keep(const Model *model, const Job *job, Work *work, int64_t lane) {
     float *to = job->unit_states + (token * job->choices + i) * job->unit_count;
     for (int64_t unit = 0; unit < job->unit_count; unit++) to[unit] = state[job->units[unit]];
   }
-  if (job->nats) {
-    double total = 0;
-    for (int i = 0; i < 16; i++) total += work->total[lane * 16 + i];
-    job->nats[token] = (float)(logarithm(total) + work->peak[lane] - work->score[lane]);
-  }
+  if (job->nats) job->nats[token] = (float)nats_of(work, lane);
 }
 
 /* Process texts in lanes until none is left. Return the tokens processed, or -1 if stopped. */
@@ -708,7 +746,9 @@ static int64_t read_lanes(const Model *model, const Job *job, Work *work) {
     if (begun != active) path->begin(active * per_lane);
     begun = active;
     for (int64_t lane = 0; lane < active; lane++) take_token(model, job, work, lane);
+    take_watched(model, job, work, active);
     path->step(model, job, work, active);
+    decide(job, work);
     for (int64_t lane = 0; lane < active; lane++) keep(model, job, work, lane);
     processed += active;
     for (int64_t lane = active - 1; lane >= 0; lane--) {

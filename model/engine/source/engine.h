@@ -64,6 +64,11 @@ typedef struct {
   int64_t unit_count;
   float *unit_states;      /* [all tokens, layers chosen, units]; NULL: not wanted */
   float *nats;             /* [all tokens], what predicting each one costs; NULL: not wanted */
+  /* Whether a text costs more than so many bits a byte, and `allowed_bits` more: its tokens are
+     decoded only until the excess [N] is further than `margin` from zero. Not with nats. */
+  float *excess;           /* [N]; NULL: not wanted */
+  const int32_t *token_bytes; /* [V], the bytes that a token stands for */
+  double bits_per_byte, allowed_bits, margin;
   const float *first_h, *first_c; /* [N, L, H], the state before; NULL: zero */
   float *final_h, *final_c;       /* [N, L, H], the state after; NULL: not wanted */
   /* One unit may be held at a value after every token. */

@@ -344,9 +344,9 @@ INLINE void PATH(layer)(const Model *model, Work *work, int64_t index, int64_t n
     for (int64_t lane = 0; lane < n; lane++) PATH(quantize)(at.h + lane * H, h_rows, lane, H);
 }
 
-/* Get what predicting each lane's next token costs, from the last layer's h; or only the logits. */
-INLINE void PATH(decode)(const Model *model, Work *work, int64_t n, float *logits, const int floats) {
-  const Rows *rows = work->h_rows + model->L - 1;
+/* Get what predicting the next token costs, from n rows of the last layer's h; or only the logits. */
+INLINE void PATH(decode)(const Model *model, Work *work, const Rows *rows, int64_t n, float *logits,
+                         const int floats) {
   const int64_t groups = (n + 15) / 16;
   int32_t sums[2][32 * COLUMNS] __attribute__((aligned(64)));
   const PATH(Step) at = {model, NULL, work, NULL, rows, NULL, NULL, logits};
@@ -395,11 +395,13 @@ INLINE void PATH(pool)(const Job *job, const Model *model, Work *work, int64_t l
 /* Process one token of each of n lanes; see `read_lanes`. */
 static void PATH(step)(const Model *model, const Job *job, Work *work, int64_t n) {
   const int floats = model->floats;
-  if (job->nats) {
+  const Rows *rows = job->nats ? work->h_rows + model->L - 1 : &work->watched_rows;
+  const int64_t decoded = job->nats ? n : work->watched;
+  if (decoded) {
     if (floats)
-      PATH(decode)(model, work, n, NULL, 1);
+      PATH(decode)(model, work, rows, decoded, NULL, 1);
     else
-      PATH(decode)(model, work, n, NULL, 0);
+      PATH(decode)(model, work, rows, decoded, NULL, 0);
   }
   for (int64_t index = 0; index < model->L; index++) {
     if (floats)
@@ -422,10 +424,11 @@ static void PATH(step)(const Model *model, const Job *job, Work *work, int64_t n
 }
 
 static void PATH(logits)(const Model *model, Work *work, int64_t n, float *logits) {
+  const Rows *rows = work->h_rows + model->L - 1;
   if (model->floats)
-    PATH(decode)(model, work, n, logits, 1);
+    PATH(decode)(model, work, rows, n, logits, 1);
   else
-    PATH(decode)(model, work, n, logits, 0);
+    PATH(decode)(model, work, rows, n, logits, 0);
 }
 
 /* exp, and the functions of the gates, for the tests: y [3, count] of x, a multiple of 16. */

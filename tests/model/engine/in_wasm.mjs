@@ -62,6 +62,7 @@ const job = put(structure([
   pointer(put(bytesOf(BigInt64Array.of(BigInt(layers.length - 1))))), int64(1),
   pointer(last), pointer(mean), pointer(0), pointer(0),
   pointer(0), int64(0), pointer(0), pointer(nats),
+  pointer(0), pointer(0), int64(0), int64(0), int64(0), // no excess
   ...Array(4).fill(pointer(0)), int64(-1), int64(0), ["float", NaN], ["float", NaN]]));
 const processed = Number(engine.engine_read(model, job));
 const floats = (place, count) =>

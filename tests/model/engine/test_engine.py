@@ -12,7 +12,7 @@ import pytest
 
 from model.engine import Engine, library
 from model.engine.compiled_model import CompiledModel
-from model.engine.engine import Hold
+from model.engine.engine import Familiarity, Hold
 from model.engine.stored import load_stored
 from model.errors import InputError
 from model.files.shipped import shipped_models
@@ -282,6 +282,34 @@ def test_several_layers_and_tanh(folders):
             np.testing.assert_allclose(getattr(reading, name)[0], values, atol=1e-3)
         four = np.tanh(cs[:, [2, 0]][:, :, [4, 1]]).reshape(70, -1)
         np.testing.assert_allclose(reading.unit_states[0], four, atol=1e-3)
+
+
+@pytest.mark.parametrize("path", [*COMPILED, library.NUMPY])
+def test_unfamiliar_texts(folders, path, monkeypatch):
+    """Decided early, and alike with bits and without, in any company."""
+    take(path, monkeypatch)
+    for size in (SIZES[1], SIZES[3], SIZES[4]):
+        engine, reference = (
+            Engine.load(folders[size], path=path),
+            Reference(load_stored(folders[size])),
+        )
+        texts = sequences(256, LENGTHS * 4, seed=8)
+        costs = [reference.states(tokens)[2] for tokens in texts]
+        per_byte = float(np.mean(np.concatenate(costs)))
+        familiarity = Familiarity(per_byte, 0.05, margin=0.4)
+        reading = engine.read(texts, familiarity=familiarity)
+        expected = []
+        for bits in costs:
+            excess = np.cumsum(bits - per_byte) - 0.05
+            far = np.flatnonzero(np.abs(excess) > 0.4)
+            expected.append(bool(len(bits)) and excess[far[0] if len(far) else -1] > 0)
+        assert 2 < sum(expected) < len(texts) - 2
+        assert (reading.unfamiliar != expected).mean() < 0.1  # some are close
+        assert reading.bits is None
+        with_bits = engine.read(texts, bits=True, familiarity=familiarity)
+        assert with_bits.unfamiliar.tolist() == reading.unfamiliar.tolist()
+        alone = [engine.read([each], familiarity=familiarity).unfamiliar[0] for each in texts[:12]]
+        assert reading.unfamiliar[:12].tolist() == alone
 
 
 def test_equal_texts_are_computed_once(folders):
