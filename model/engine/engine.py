@@ -146,11 +146,12 @@ class Engine:
         state: which states are pooled and shown. layers: whose states, numbered from 0; None: the
         last one's. tanh: take it of every state first. units: whose states to return for every
         token; None: none. bits: also return what predicting each token costs; takes about half as
-        long again. familiarity: also return which texts cost more than that, for a fraction of the time that
-        bits take; the answer is the same with bits and without. initial: the states before the texts, [N, L, H]; None: zero. final: also return
-        the states after them. hold: a unit held at a value. threads: None: the engine's. advance:
-        called in this thread with the number of tokens processed since its last call; an error that
-        it raises, like Ctrl-C, ends the computation within milliseconds.
+        long again. familiarity: also return which texts cost more than that, for half of the time
+        that bits add; the answer is the same with bits and without. initial: the states before the
+        texts, [N, L, H]; None: zero. final: also return the states after them. hold: a unit held at
+        a value. threads: None: the engine's. advance: called in this thread with the number of
+        tokens processed since its last call; an error that it raises, like Ctrl-C, ends the
+        computation within milliseconds.
 
         Equal texts are computed once. Raises InputError for what the model does not have.
         """
