@@ -81,12 +81,13 @@ class CompiledModel:
         try:
             for worker in workers:
                 worker.start()
-            for worker in workers:
-                while worker.is_alive():
-                    worker.join(SECONDS_BETWEEN_LOOKS)
-                    if advance is not None and (now := done.value) > said:
-                        advance(now - said)
-                        said = now
+            while running := [worker for worker in workers if worker.is_alive()]:
+                running[0].join(SECONDS_BETWEEN_LOOKS)
+                if advance is not None and (now := done.value) > said:
+                    advance(now - said)
+                    said = now
+            if advance is not None and done.value > said:
+                advance(done.value - said)
         finally:  # also after Ctrl-C, or an error of `advance`
             stop.value = 1
             for worker in workers:

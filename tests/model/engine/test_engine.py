@@ -1,5 +1,6 @@
 """Every path of the engine against the equations in float64, and each against the others."""
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -10,7 +11,7 @@ import time
 import numpy as np
 import pytest
 
-from model.engine import Engine, library
+from model.engine import Engine, compiling, library
 from model.engine.compiled_model import CompiledModel
 from model.engine.engine import Familiarity, Hold
 from model.engine.stored import load_stored
@@ -455,14 +456,19 @@ def test_without_a_compiler_numpy_computes_and_says_so_once(tmp_path):
 
 
 def test_a_damaged_library_is_compiled_again(tmp_path, monkeypatch):
-    from model.engine.compiling import compiled
-
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    library_file = compiled(("-O0",))
-    content = library_file.read_bytes()
-    library_file.write_bytes(content[:-1])
-    assert compiled(("-O0",)).read_bytes()[:4] == content[:4]
-    assert library.opened(library_file).engine_path_runs(0) == 1
+    shown = '__attribute__((visibility("default")))'
+    (tmp_path / "engine.c").write_text(f"int {shown} answer(void) {{ return 42; }}")
+    monkeypatch.setattr(compiling, "SOURCE", tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = compiling.compiled()
+    content = path.read_bytes()
+    path.write_bytes(content[:-1])
+    assert compiling.compiled() == path
+    assert path.read_bytes()[:4] == content[:4]
+    assert ctypes.CDLL(str(path)).answer() == 42
+    path.chmod(0o666)  # another user may have written it
+    assert ctypes.CDLL(str(compiling.compiled())).answer() == 42
+    assert path.stat().st_mode & 0o777 == 0o700
 
 
 def test_emulation_runs_every_path():
