@@ -4,6 +4,7 @@ Without a C compiler the package installs all the same, and NumPy computes inste
 """
 
 import runpy
+import sys
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -29,7 +30,7 @@ setup(
             depends=[str(path) for path in sorted((FOLDER / "source").glob("*.h"))],
             define_macros=[("SOURCES", f'"{COMPILING["digest_of_sources"]()}"')],
             extra_compile_args=list(COMPILING["OPTIONS"]),
-            libraries=[] if Path("C:/").exists() else ["m"],
+            libraries=[] if sys.platform == "win32" else ["m"],
             py_limited_api=True,  # one build for every Python
             optional=True,
         )
