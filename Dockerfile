@@ -9,7 +9,7 @@ RUN apt-get update \
 RUN pip install --no-cache-dir torch==2.13.0 --index-url https://download.pytorch.org/whl/cpu
 
 WORKDIR /source
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml setup.py README.md LICENSE ./
 COPY model model
 RUN pip install --no-cache-dir ".[serve]"
 

@@ -100,8 +100,8 @@ def before_and_after() -> str:
     rows = []
     for title, result in zip(SIZES.values(), results.values(), strict=True):
         for end, what in (("", title), ("_in", f"{title}, a deeper layer")):
-            names = (f"new{end}_to_old{end}", f"old{end}_to_ach{end}", f"new{end}_to_ach{end}")
-            rows.append([what, *(with_range(result["ratios"][name]) for name in names)])
+            ratios = (f"new{end}_to_old{end}", f"old{end}_to_ach{end}", f"new{end}_to_ach{end}")
+            rows.append([what, *(with_range(result["ratios"][name]) for name in ratios)])
     head = ["training in bf16", "speed over that of `7183e653`"]
     head += ["of what is achievable, before", "after"]
     return f"{markdown(head, rows)}\n\n{origins(results)}"

@@ -20,7 +20,7 @@ def installed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("install")
     source = folder / "source"
     shutil.copytree(ROOT / "model", source / "model")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source / name)
     subprocess.run(
         [
@@ -50,7 +50,7 @@ def test_only_the_model_is_installed(installed):
     sources = [
         path
         for path in (ROOT / "model").rglob("*")
-        if path.suffix in (".cpp", ".h", ".html", ".css", ".js", ".wasm", ".typed")
+        if path.suffix in (".c", ".cpp", ".h", ".html", ".css", ".js", ".wasm", ".typed")
     ]
     assert sources
     for source in sources:

@@ -1,0 +1,10 @@
+"""The inference engine: texts through a multiplicative LSTM, without torch.
+
+engine = Engine.load("default")
+reading = engine.read(["I love it, it works perfectly."], bits=True)
+reading.mean  # float32 [1, 1024]
+"""
+
+from .engine import Engine, Familiarity, Hold, Reading, State
+
+__all__ = ["Engine", "Familiarity", "Hold", "Reading", "State"]

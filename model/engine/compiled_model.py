@@ -1,0 +1,164 @@
+"""A model in the compiled engine: its weights made ready for one path, and texts through them."""
+
+import ctypes
+import math
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from . import library
+from .request import Request
+from .stored import StoredMatrix, StoredModel
+
+LANES = 128  # texts processed at the same time: so many share each load of the weights
+SECONDS_BETWEEN_LOOKS = 0.05  # at the keyboard and the progress
+_FREE = math.nan  # a unit's value that is not held
+
+
+class CompiledModel:
+    """Runs requests on one path of the library; threads may share it."""
+
+    def __init__(self, stored: StoredModel, path: str, parts: int, lanes: int = LANES):
+        found = library.engine_library()
+        assert found is not None, "choose_path returns numpy where there is no library"
+        self._library: Any = found
+        self._lanes = lanes
+        self._decoder = (stored.decoder, stored.decoder_bias)  # read when it is first needed
+        self._decoding = threading.Lock()
+        H, V = stored.architecture.hidden_size, stored.architecture.vocabulary_size
+        self._vocabulary = V
+        layers = (library.StoredLayer * len(stored.layers))(
+            *(
+                library.StoredLayer(
+                    *(_matrix(layer.matrices[name]) for name in ("mx", "x", "mh", "h")),
+                    _address(layer.b),
+                )
+                for layer in stored.layers
+            )
+        )
+        described = library.StoredModel(
+            H,
+            stored.architecture.embedding_size,
+            V,
+            len(layers),
+            layers,
+            _matrix(stored.embedding),
+            _matrix(stored.decoder),
+            _address(stored.decoder_bias),
+            parts,
+            library.PATHS.index(path),
+        )
+        self._model = self._library.engine_prepare(ctypes.byref(described))
+        if not self._model:
+            raise MemoryError("no memory for the model's weights")
+
+    def __del__(self) -> None:
+        if getattr(self, "_model", None):
+            self._library.engine_free(self._model)
+            self._model = None
+
+    def run(self, request: Request, threads: int, advance: Callable[[int], object] | None) -> None:
+        """Fill the request's results; threads take one text after the other.
+
+        A thread that waits in C does not see Ctrl-C, so all work is done by others, and the calling
+        one waits for them.
+        """
+        if request.nats is not None or request.excess is not None:
+            self._prepare_decoder()
+        following, stop, done = ctypes.c_int64(0), ctypes.c_int32(0), ctypes.c_int64(0)
+        threads = max(1, min(threads, request.texts))
+        share = -(-request.texts // threads)
+        job = self._job(request, following, stop, done, max(1, min(self._lanes, share)))
+        results: list[int] = []
+
+        def work() -> None:
+            results.append(self._library.engine_read(self._model, ctypes.byref(job)))
+
+        workers = [threading.Thread(target=work, daemon=True) for _ in range(threads)]
+        said = 0
+        try:
+            for worker in workers:
+                worker.start()
+            while running := [worker for worker in workers if worker.is_alive()]:
+                running[0].join(SECONDS_BETWEEN_LOOKS)
+                if advance is not None and (now := done.value) > said:
+                    advance(now - said)
+                    said = now
+            if advance is not None and done.value > said:
+                advance(done.value - said)
+        finally:  # also after Ctrl-C, or an error of `advance`
+            stop.value = 1
+            for worker in workers:
+                if worker.ident is not None:
+                    worker.join()
+        if -2 in results:
+            raise MemoryError("no memory for the texts' states")
+
+    def logits(self, h: np.ndarray) -> np.ndarray:
+        """Return float32 [B, V] for the last layer's h, float32 [B, H]."""
+        self._prepare_decoder()
+        h = np.ascontiguousarray(h, np.float32)
+        result = np.empty((len(h), self._vocabulary), np.float32)
+        if not self._library.engine_logits(self._model, len(h), _address(h), _address(result)):
+            raise MemoryError("no memory for the logits")
+        return result
+
+    def _prepare_decoder(self) -> None:
+        with self._decoding:
+            if not self._library.engine_prepare_decoder(self._model):
+                raise MemoryError("no memory for the decoder's weights")
+
+    def _job(self, request: Request, following: Any, stop: Any, done: Any, lanes: int) -> Any:
+        pooled = request.pooled
+        chosen = np.array(request.layers, np.int64)
+        units = np.array(request.units, np.int64)
+        job = library.Job(
+            texts=request.texts,
+            tokens=_address(request.tokens),
+            offsets=_address(request.offsets),
+            order=_address(request.order),
+            next=ctypes.pointer(following),
+            stop=ctypes.pointer(stop),
+            done=ctypes.pointer(done),
+            lanes=lanes,
+            cell=request.cell,
+            squash=request.tanh,
+            chosen=_address(chosen),
+            choices=len(chosen),
+            units=_address(units),
+            unit_count=len(units),
+            unit_states=_address(request.unit_states),
+            nats=_address(request.nats),
+            clamp_layer=-1,
+            **{name: _address(pooled.get(name)) for name in ("last", "mean", "highest", "lowest")},
+        )
+        job.kept = (chosen, units)  # the job holds their addresses
+        if request.familiarity is not None:
+            job.excess, job.token_bytes = _address(request.excess), _address(request.token_bytes)
+            job.bits_per_byte, job.allowed_bits, job.margin = request.familiarity
+        if request.initial is not None:
+            job.first_h, job.first_c = map(_address, request.initial)
+        if request.final is not None:
+            job.final_h, job.final_c = map(_address, request.final)
+        if (hold := request.hold) is not None:
+            job.clamp_layer, job.clamp_unit = hold.layer, hold.unit
+            job.clamp_cell = _FREE if hold.cell is None else hold.cell
+            job.clamp_hidden = _FREE if hold.hidden is None else hold.hidden
+        return job
+
+
+def _address(array: np.ndarray | None) -> int | None:
+    return None if array is None else array.ctypes.data
+
+
+def _matrix(stored: StoredMatrix) -> library.StoredMatrix:
+    return library.StoredMatrix(
+        _address(stored.data),
+        _address(stored.scale),
+        _address(stored.gain),
+        len(stored.data),
+        stored.columns,
+        stored.bits,
+    )

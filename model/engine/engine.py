@@ -1,0 +1,306 @@
+"""Texts through a multiplicative LSTM on a CPU: states, bits, and what may come next."""
+
+import math
+import reprlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from ..errors import InputError, checked_whole, is_whole
+from ..text.profiles import checked_texts
+from .compiled_model import CompiledModel
+from .library import NUMPY, choose_path
+from .numpy_model import NumpyModel
+from .request import POOLINGS, Familiarity, Hold, Request, State, request_for
+from .stored import StoredModel, load_stored
+
+Precision = Literal["exact", "fast"]
+_PARTS: dict[Precision, int] = {"exact": 2, "fast": 1}
+MOST_THREADS = 1024
+_NATS_PER_BIT = math.log(2)
+
+__all__ = ["Engine", "Familiarity", "Hold", "Reading", "State"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What a model computed for N texts. What was not asked for is None.
+
+    F: the chosen layers' units, layers x H, the lowest layer first.
+    """
+
+    lengths: np.ndarray
+    """int64 [N], the tokens of each text."""
+    last: np.ndarray | None = None
+    """float32 [N, F], the state after the last token."""
+    mean: np.ndarray | None = None
+    """float32 [N, F], the mean of the states after all tokens."""
+    highest: np.ndarray | None = None
+    """float32 [N, F], of each unit, over all tokens."""
+    lowest: np.ndarray | None = None
+    """float32 [N, F], of each unit, over all tokens."""
+    unit_states: list[np.ndarray] | None = None
+    """N arrays float32 [tokens, layers x units], the chosen units after every token."""
+    token_bits: list[np.ndarray] | None = None
+    """N arrays float32 [tokens], what predicting each token costs."""
+    bits: np.ndarray | None = None
+    """float64 [N], what predicting the whole text costs: the sum of `token_bits`."""
+    unfamiliar: np.ndarray | None = None
+    """bool [N], whether a text costs more bits than familiar ones."""
+    state: State | None = None
+    """The state after the texts, from which `read` and `next_token` can go on."""
+
+    def features(self, pooling: Sequence[str]) -> np.ndarray:
+        """Return the poolings side by side, float32 [N, F x poolings]."""
+        return np.concatenate([getattr(self, name) for name in pooling], axis=1)
+
+
+class Engine:
+    """A model that processes texts, on as many threads as asked for; several may share it.
+
+    Nothing but the arguments changes a result: not the other texts, their order, or the threads.
+    On models of integers (all shipped ones), not the processor either.
+
+        engine = Engine.load("default")
+        reading = engine.read(["so good", "so bad"], pooling=("last", "mean"))
+        reading.last.shape  # (2, 1024)
+    """
+
+    def __init__(
+        self,
+        stored: StoredModel,
+        precision: Precision = "exact",
+        threads: int = 1,
+        path: str | None = None,
+    ):
+        if precision not in get_args(Precision):
+            raise InputError(f"precision is {precision!r}; known: {', '.join(get_args(Precision))}")
+        self.folder, self.architecture = stored.folder, stored.architecture
+        self.tokenizer, self.profile = stored.tokenizer, stored.profile
+        self.precision, self.path = precision, choose_path(path)
+        spellings = stored.tokenizer.spellings
+        self._token_bytes = np.array(list(map(len, spellings)), np.int32)
+        self.threads = checked_whole("threads", threads, 1, MOST_THREADS)
+        self._runs: CompiledModel | NumpyModel
+        if self.path == NUMPY:
+            self._runs = NumpyModel(stored)
+        else:
+            self._runs = CompiledModel(stored, self.path, _PARTS[precision])
+
+    @classmethod
+    def load(
+        cls,
+        name_or_folder: str | Path = "default",
+        *,
+        precision: Precision = "exact",
+        threads: int = 1,
+        path: str | None = None,
+    ) -> "Engine":
+        """Load a model with its tokenizer and text profile.
+
+        name_or_folder: a shipped model's name, or the directory of a model or a run. precision:
+        "exact" rounds what integers are multiplied by to 16 bits, "fast" to 8; models of floats are
+        computed in fp32 either way. threads: how many texts' computations run in parallel. path:
+        the instructions to use, "amx", "vnni", "avx2", "neon", "plain" or "numpy"; None: the
+        fastest that runs here. Raises InputError for files that are missing or damaged, a model of
+        another cell, and a path that this machine cannot run.
+        """
+        return cls(load_stored(name_or_folder), precision, threads, path)
+
+    def __repr__(self) -> str:
+        size, layers = self.architecture.hidden_size, self.architecture.layers
+        return (
+            f"Engine({str(self.folder)!r}: mLSTM of {size:,} units in {layers} "
+            f"{'layer' if layers == 1 else 'layers'}, {self.precision}, path {self.path})"
+        )
+
+    def encode(self, text: str) -> np.ndarray:
+        """Return the tokens [n] of a text, cleaned and framed by the model's text profile."""
+        return self.tokenizer.encode(self.profile.encode(text))
+
+    def read(
+        self,
+        texts: Sequence[str] | Sequence[np.ndarray],
+        pooling: Sequence[str] = ("last", "mean"),
+        *,
+        state: Literal["hidden", "cell"] = "hidden",
+        layers: Sequence[int] | None = None,
+        tanh: bool = False,
+        units: Sequence[int] | None = None,
+        bits: bool = False,
+        familiarity: Familiarity | None = None,
+        initial: State | None = None,
+        final: bool = False,
+        hold: Hold | None = None,
+        threads: int | None = None,
+        advance: Callable[[int], object] | None = None,
+    ) -> Reading:
+        """Process N texts, and return what was asked for.
+
+        texts: strings, which are encoded, or arrays of tokens [n], which may be empty. pooling: of
+        "last", "mean", "highest" and "lowest", those wanted; a text without tokens has zeros.
+        state: which states are pooled and shown. layers: whose states, numbered from 0; None: the
+        last one's. tanh: take it of every state first. units: whose states to return for every
+        token; None: none. bits: also return what predicting each token costs; takes about half as
+        long again. familiarity: also return which texts cost more than that, for half of the time
+        that bits add; the answer is the same with bits and without. initial: the states before the
+        texts, [N, L, H]; None: zero. final: also return the states after them. hold: a unit held at
+        a value. threads: None: the engine's. advance: called in this thread with the number of
+        tokens processed since its last call; an error that it raises, like Ctrl-C, ends the
+        computation within milliseconds.
+
+        Equal texts are computed once. Raises InputError for what the model does not have.
+        """
+        sequences = self._sequences(texts)
+        H, L = self.architecture.hidden_size, self.architecture.layers
+        chosen = _indices("layer", [L - 1] if layers is None else layers, L)
+        picked = None if units is None else _indices("unit", units, H)
+        if unknown := set(pooling) - set(POOLINGS):
+            raise InputError(f"pooling {min(unknown)!r} is unknown; known: {', '.join(POOLINGS)}")
+        if state not in ("hidden", "cell"):
+            raise InputError(f"state is {state!r}; known: hidden, cell")
+        places, distinct = _distinct(sequences) if initial is None else (None, sequences)
+        request = request_for(
+            distinct,
+            (L, H),
+            pooling=pooling,
+            cell=state == "cell",
+            tanh=tanh,
+            layers=chosen,
+            units=picked,
+            bits=bits or (familiarity is not None and self.path == NUMPY),
+            familiarity=None if bits or self.path == NUMPY else familiarity,
+            token_bytes=self._token_bytes,
+            hold=self._checked(hold),
+            initial=None if initial is None else self._checked_state(initial, len(sequences)),
+            final=final,
+        )
+        workers = self.threads if threads is None else checked_whole("threads", threads, 1)
+        self._runs.run(request, workers, advance)
+        rows = range(len(sequences)) if places is None else places
+        token_bits = None
+        if bits and request.nats is not None:
+            token_bits = _cut(request.nats / np.float32(_NATS_PER_BIT), request.offsets, rows)
+        states = request.unit_states
+        if states is not None:
+            states = states.reshape(len(states), len(chosen) * len(request.units))
+        return Reading(
+            lengths=np.array(list(map(len, sequences)), np.int64),
+            unit_states=None if states is None else _cut(states, request.offsets, rows),
+            token_bits=token_bits,
+            bits=None
+            if token_bits is None
+            else np.array([part.sum(dtype=np.float64) for part in token_bits]),
+            unfamiliar=None
+            if familiarity is None
+            else self._excess(request, familiarity)[list(rows)] > 0,
+            state=None if request.final is None else State(*(a[list(rows)] for a in request.final)),
+            **{
+                name: _of_rows(values.reshape(len(values), len(chosen) * H), places)
+                for name, values in request.pooled.items()
+            },
+        )
+
+    def initial_state(self, texts: int = 1) -> State:
+        """Return the state before any text: zeros [texts, L, H]."""
+        shape = (texts, self.architecture.layers, self.architecture.hidden_size)
+        return State(np.zeros(shape, np.float32), np.zeros(shape, np.float32))
+
+    def advance(
+        self, state: State, tokens: Sequence[np.ndarray], hold: Hold | None = None
+    ) -> State:
+        """Return the state after more tokens: an array [n] for each of the state's texts.
+
+        state = engine.advance(engine.initial_state(), [engine.encode("so good")])
+        """
+        reading = self.read(tokens, (), initial=state, final=True, hold=hold)
+        assert reading.state is not None
+        return reading.state
+
+    def next_token(self, state: State) -> np.ndarray:
+        """Return the logits of the token after a state of B texts: float32 [B, V]."""
+        return self._runs.logits(self._checked_state(state, len(state.h)).h[:, -1])
+
+    def _excess(self, request: Request, familiarity: Familiarity) -> np.ndarray:
+        """Return the bits of each text above what a familiar one costs, when it is decided."""
+        if request.excess is not None:
+            return request.excess
+        assert request.nats is not None
+        per_byte, allowed, margin = familiarity
+        bits = request.nats.astype(np.float64) / _NATS_PER_BIT
+        steps = bits - per_byte * self._token_bytes[request.tokens]
+        result = np.full(request.texts, -allowed, np.float32)
+        for text, (first, last) in enumerate(pairwise(request.offsets.tolist())):
+            sums = np.cumsum(np.concatenate([[-allowed], steps[first:last]]))[1:]
+            decided = np.flatnonzero(np.abs(sums) > margin)
+            if len(sums):
+                result[text] = sums[decided[0] if len(decided) else -1]
+        return result
+
+    def _sequences(self, texts: Sequence[Any]) -> list[np.ndarray]:
+        if not all(isinstance(text, np.ndarray) for text in texts):
+            return [self.encode(text) for text in checked_texts(texts)]
+        V = self.architecture.vocabulary_size
+        for place, tokens in enumerate(texts):
+            if tokens.ndim != 1 or tokens.dtype.kind not in "iu":
+                raise InputError(
+                    f"tokens of text {place}, counted from 0, are {tokens.dtype} "
+                    f"{list(tokens.shape)}; they must be whole numbers [n]"
+                )
+            if len(tokens) and not 0 <= int(tokens.min()) <= int(tokens.max()) < V:
+                raise InputError(
+                    f"text {place}, counted from 0, has tokens from {tokens.min()} to "
+                    f"{tokens.max()}; the model has 0 to {V - 1}"
+                )
+        return list(texts)
+
+    def _checked(self, hold: Hold | None) -> Hold | None:
+        if hold is None:
+            return None
+        (unit,) = _indices("unit", [hold.unit], self.architecture.hidden_size)
+        layer = hold.layer + self.architecture.layers if hold.layer < 0 else hold.layer
+        (layer,) = _indices("layer", [layer], self.architecture.layers)
+        return Hold(unit=unit, layer=layer, cell=hold.cell, hidden=hold.hidden)
+
+    def _checked_state(self, state: State, texts: int) -> State:
+        shape = (texts, self.architecture.layers, self.architecture.hidden_size)
+        for part in state:
+            if part.shape != shape:
+                raise InputError(f"the state is {list(part.shape)}; it must be {list(shape)}")
+        return State(*(np.ascontiguousarray(part, np.float32) for part in state))
+
+
+def _indices(what: str, values: Sequence[int], count: int) -> list[int]:
+    for value in values:
+        if not is_whole(value) or not 0 <= value < count:
+            raise InputError(
+                f"{what} {reprlib.repr(value)}: the model has {what}s 0 to {count - 1}"
+            )
+    return [int(value) for value in values]
+
+
+def _cut(values: np.ndarray, offsets: np.ndarray, rows: Sequence[int]) -> list[np.ndarray]:
+    """Return the values of each row's tokens, from those of all tokens end to end."""
+    return [values[offsets[row] : offsets[row + 1]] for row in rows]
+
+
+def _of_rows(values: np.ndarray, places: list[int] | None) -> np.ndarray:
+    """Return the values of the texts from those of the distinct ones."""
+    return values if places is None else values[places]
+
+
+def _distinct(sequences: list[np.ndarray]) -> tuple[list[int] | None, list[np.ndarray]]:
+    """Return the place of each sequence among the distinct ones, and these; None: all differ."""
+    places: dict[bytes, int] = {}
+    distinct: list[np.ndarray] = []
+    numbers = []
+    for tokens in sequences:
+        place = places.setdefault(tokens.tobytes(), len(distinct))
+        if place == len(distinct):
+            distinct.append(tokens)
+        numbers.append(place)
+    return (None if len(distinct) == len(sequences) else numbers), distinct

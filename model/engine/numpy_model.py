@@ -1,0 +1,142 @@
+"""A model in NumPy, where nothing is compiled: the same results in fp32, several times slower."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .request import Request
+from .stored import StoredMatrix, StoredModel
+
+LANES = 256
+SUMMED = 64  # steps whose states are summed in fp32
+_GATES = ("mx", "x", "mh", "h")
+
+
+class NumpyModel:
+    """Runs requests as `CompiledModel` does, in one thread, with products in fp32."""
+
+    def __init__(self, stored: StoredModel):
+        self._embedding = _floats(stored.embedding)
+        self._layers = [
+            ({name: _normed(layer.matrices[name]).T for name in _GATES}, layer.b)
+            for layer in stored.layers
+        ]
+        self._decoder, self._decoder_bias = _floats(stored.decoder).T, stored.decoder_bias
+        self._H = stored.architecture.hidden_size
+
+    def run(self, request: Request, threads: int, advance: Callable[[int], object] | None) -> None:
+        """Fill the request's results; threads: ignored."""
+        for start in range(0, request.texts, LANES):
+            self._run_batch(request, request.order[start : start + LANES], advance)
+
+    def logits(self, h: np.ndarray) -> np.ndarray:
+        """Return float32 [B, V] for the last layer's h, float32 [B, H]."""
+        return np.asarray(h, np.float32) @ self._decoder + self._decoder_bias
+
+    def _run_batch(
+        self, request: Request, rows: np.ndarray, advance: Callable[[int], object] | None
+    ) -> None:
+        lengths = np.diff(request.offsets)[rows]
+        state = np.zeros((2, len(self._layers), len(rows), self._H), np.float32)  # h and c
+        if request.initial is not None:
+            for part, initial in zip(state, request.initial, strict=True):
+                part[:] = initial[rows].swapaxes(0, 1)
+        pool = _Pool(request, len(rows), self._H)
+        for step in range(int(lengths.max(initial=0))):
+            active = int(np.searchsorted(-lengths, -step, side="left"))  # the longest come first
+            places = request.offsets[rows[:active]] + step
+            tokens = request.tokens[places]
+            if request.nats is not None:
+                request.nats[places] = _nats(self.logits(state[0, -1, :active]), tokens)
+            self._step(tokens, state[:, :, :active])
+            if (hold := request.hold) is not None:
+                for part, value in zip(state, (hold.hidden, hold.cell), strict=True):
+                    if value is not None:
+                        part[hold.layer, :active, hold.unit] = value
+            shown = state[int(request.cell), list(request.layers), :active].swapaxes(0, 1)
+            shown = np.tanh(shown) if request.tanh else shown
+            pool.add(shown)
+            if request.unit_states is not None:
+                request.unit_states[places] = shown[:, :, list(request.units)]
+            if advance is not None:
+                advance(active)
+        pool.finish(request, rows, lengths)
+        if request.final is not None:
+            for part, final in zip(state, request.final, strict=True):
+                final[rows] = part.swapaxes(0, 1)
+
+    def _step(self, tokens: np.ndarray, state: np.ndarray) -> None:
+        """Advance all layers in place: state [2, L, active, H]."""
+        x = self._embedding[tokens]
+        for index, (w, b) in enumerate(self._layers):
+            h, c = state[:, index]
+            m = (h @ w["mh"]) * (x @ w["mx"])
+            i, f, u, o = np.split(m @ w["h"] + x @ w["x"] + b, 4, axis=1)
+            c[:] = _sigmoid(f) * c + _sigmoid(i) * np.tanh(u)
+            h[:] = _sigmoid(o) * np.tanh(c)
+            x = h
+
+
+class _Pool:
+    """Pools the states [active, layers chosen, H] of the rows of a batch."""
+
+    def __init__(self, request: Request, rows: int, H: int):
+        shape = (rows, len(request.layers), H)
+        self._values = {name: np.zeros(shape, np.float32) for name in request.pooled}
+        self._sums = np.zeros(shape) if "mean" in request.pooled else None
+        self._steps = 0
+
+    def add(self, states: np.ndarray) -> None:
+        active, first = len(states), self._steps == 0
+        for name, values in self._values.items():
+            part = values[:active]
+            if name == "last" or (first and name != "mean"):
+                part[:] = states
+            elif name != "mean":
+                choose = np.maximum if name == "highest" else np.minimum
+                choose(part, states, out=part)
+        if self._sums is not None:
+            self._sums[:active] += states
+        self._steps += 1
+
+    def finish(self, request: Request, rows: np.ndarray, lengths: np.ndarray) -> None:
+        if self._sums is not None:
+            self._values["mean"] = self._sums / np.maximum(lengths, 1)[:, None, None]
+        for name, values in self._values.items():
+            request.pooled[name][rows] = values
+
+
+def _floats(matrix: StoredMatrix) -> np.ndarray:
+    """Return a matrix as float32 [rows, columns]."""
+    if matrix.scale is None:
+        return matrix.data
+    return _integers(matrix) * matrix.scale[:, None]
+
+
+def _integers(matrix: StoredMatrix) -> np.ndarray:
+    """Return the integers of a matrix, int8 [rows, columns]."""
+    if matrix.bits == 8:
+        return matrix.data
+    bits = np.unpackbits(matrix.data, axis=1, count=matrix.columns * matrix.bits)
+    raised = np.packbits(bits.reshape(len(bits), matrix.columns, matrix.bits), axis=2)[..., 0]
+    return raised.view(np.int8) >> (8 - matrix.bits)
+
+
+def _normed(matrix: StoredMatrix) -> np.ndarray:
+    """Return a matrix with its weight norm, if it has one; rows of zeros stay zero."""
+    if matrix.gain is None:
+        return _floats(matrix)
+    rows = matrix.data if matrix.scale is None else _integers(matrix).astype(np.float32)
+    norms = np.linalg.norm(rows.astype(np.float64), axis=1)
+    factors = np.divide(matrix.gain, norms, out=np.zeros(len(norms)), where=norms > 0)
+    return rows * factors.astype(np.float32)[:, None]
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    return 0.5 * np.tanh(0.5 * x) + np.float32(0.5)
+
+
+def _nats(logits: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    top = logits.max(axis=1, keepdims=True)
+    total = np.exp(logits - top).sum(axis=1, dtype=np.float64)
+    return np.log(total) + (top - np.take_along_axis(logits, tokens[:, None], axis=1))[:, 0]
