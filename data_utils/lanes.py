@@ -281,37 +281,37 @@ class Epochs:
     def __init__(self, split: Split, config: DataConfig, lanes: int, seed: int, own: slice):
         self.split, self.config, self.seed = split, config, seed
         self.total_lanes, self.own = lanes, own
-        self._lanes_of(split, None)  # refuses text that is too little for the shards
-        self._windows: list[int] = []  # of each epoch that was planned
-        self._planning = Lock()
-        self._begin(0, 0)
+        # Refuses text that is too little for the shards.
+        self._windows_of_spans = self._lanes_of(split, None).windows_per_epoch
+        self.number, self.first = 0, 0  # of the epoch whose lanes are laid, and its first window
+        self.lanes: Lanes | None = None  # laid when a window is read: a copy takes time and memory
 
     def assign(self, own: slice) -> None:
         self.own = own
-        self.lanes.assign(own)
+        if self.lanes is not None:
+            self.lanes.assign(own)
 
     def __getitem__(self, index: int) -> WindowBatch:
         """Return window `index` of the endless sequence of epochs."""
         if not 0 <= index - self.first < self.windows_of(self.number):
-            number, first = self._epoch_of(index)
-            del self.lanes  # so that no two shuffled copies are in memory
-            self._begin(number, first)
+            self.number, self.first = self._epoch_of(index)
+            self.lanes = None  # so that no two shuffled copies are in memory
+        if self.lanes is None:
+            self.lanes = self._lanes_of_epoch(self.number)
         return self.lanes[index - self.first]
 
-    def _begin(self, number: int, first: int) -> None:
-        self.number, self.first = number, first  # of the epoch, and its first window
+    def _lanes_of_epoch(self, number: int) -> Lanes:
         if self._is_of_spans(number):
-            self.lanes = self._lanes_of(self.split, None)
-            return
+            return self._lanes_of(self.split, None)
         order, cuts = self._order_of(number)
-        self.lanes = self._lanes_of(taken(self.split, order), cuts)
+        split = taken(self.split, order)
+        return self._lanes_of(split, np.asarray(split.offsets)[cuts])
 
     def _is_of_spans(self, number: int) -> bool:
         """Whether an epoch reads equal spans of the file, without a copy."""
         return number == 0 and self.config.shuffle == "balanced"
 
-    def _lanes_of(self, split: Split, cuts: np.ndarray | None) -> Lanes:
-        bounds = None if cuts is None else np.asarray(split.offsets)[cuts]
+    def _lanes_of(self, split: Split, bounds: np.ndarray | None) -> Lanes:
         return Lanes.configured(split, self.config, self.total_lanes, self.seed, self.own, bounds)
 
     def _order_of(self, number: int) -> _EpochOrder:
@@ -319,12 +319,19 @@ class Epochs:
         order = np.arange(self.split.reviews)
         if number:
             order = np.random.default_rng([self.seed, number]).permutation(self.split.reviews)
-        costs = np.diff(np.asarray(self.split.offsets))[order]
-        shards = self.config.shards or self.total_lanes
-        shard_of = balanced(costs, shards)
+        shard_of = balanced(self._sizes[order], self._shards)
         by_shard = np.argsort(shard_of, kind="stable")
-        cuts = np.searchsorted(shard_of[by_shard], np.arange(shards + 1))
+        cuts = np.searchsorted(shard_of[by_shard], np.arange(self._shards + 1))
         return _EpochOrder(order[by_shard], cuts)
+
+    @property
+    def _shards(self) -> int:
+        return self.config.shards or self.total_lanes
+
+    @property
+    def _sizes(self) -> np.ndarray:
+        """The tokens of each review, in file order, int64 [n]."""
+        return np.diff(np.asarray(self.split.offsets))
 
     def _epoch_of(self, index: int) -> tuple[int, int]:
         """Return the number of a window's epoch, and the epoch's first window."""
@@ -336,20 +343,18 @@ class Epochs:
     def windows_of(self, number: int) -> int:
         """Return how many windows epoch `number` has, counted from 0.
 
-        They follow from the reviews' sizes, so no copy is needed.
+        No copy is needed, and no order: `balanced` begins with the largest reviews, so in every
+        order its shards have the same sizes.
         """
-        with self._planning:  # a clock asks while another thread reads
-            while len(self._windows) <= number:
-                self._windows.append(self._count_windows(len(self._windows)))
-        return self._windows[number]
+        return self._windows_of_spans if self._is_of_spans(number) else self._windows_of_copy
 
-    def _count_windows(self, number: int) -> int:
-        if self._is_of_spans(number):
-            return self._lanes_of(self.split, None).windows_per_epoch
-        order, cuts = self._order_of(number)
-        tokens = np.broadcast_to(self.split.tokens[:1], len(self.split.tokens))  # takes no memory
-        split = Split(tokens, _offsets(self.split, order), self.split.tokenizer)
-        return self._lanes_of(split, cuts).windows_per_epoch
+    @cached_property
+    def _windows_of_copy(self) -> int:
+        sums = np.bincount(
+            balanced(self._sizes, self._shards), weights=self._sizes, minlength=self._shards
+        )
+        bounds = np.concatenate([[0], np.cumsum(sums.astype(np.int64))])
+        return self._lanes_of(self.split, bounds).windows_per_epoch
 
 
 @dataclass(frozen=True)

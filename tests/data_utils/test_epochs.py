@@ -120,11 +120,12 @@ def test_one_shuffled_copy_is_in_memory_at_a_time(monkeypatch):
         _, peak = tracemalloc.get_traced_memory()
         assert len(copies) == 4
         copies.clear()
-        Epochs(split, DataConfig(window=5000), 4, 0, slice(None))[0]
+        resumed = Epochs(split, DataConfig(window=5000), 4, 0, slice(None))
+        resumed[first_window(resumed, 3)]
     finally:
         tracemalloc.stop()
     assert peak < 1.3 * tokens.nbytes
-    assert len(copies) == 1  # as after a resume
+    assert len(copies) == 1  # a resume lays only the epoch in which it continues
 
 
 def lanes_of_epoch(number, **settings):
@@ -201,8 +202,37 @@ def test_epochs_of_a_run_read_the_whole_text_as_often(
     assert clock.steps(count - 0.5) <= steps
 
 
-def test_many_epochs_are_estimated():
+@settings(max_examples=40)
+@given(
+    st.lists(st.integers(0, 60), min_size=6, max_size=40),
+    st.integers(1, 6),
+    st.sampled_from(["even", "balanced"]),
+)
+def test_windows_are_those_of_the_lanes_that_read_them(sizes, shards, shuffle):
+    split = Split(np.zeros(sum(sizes), np.uint8), np.cumsum([0, *sizes]))
+    config = DataConfig(window=4, shuffle=shuffle, shards=shards)
+    try:
+        reading = lanes_of(split, config, max(1, shards // 2), 3, slice(None))
+    except InputError:  # too few reviews or tokens
+        reject()
+    for number in range(4):
+        reading[first_window(reading, number)]
+        assert reading.number == number
+        assert reading.lanes.windows_per_epoch == reading.windows_of(number)
+
+
+def test_a_long_run_is_planned_as_fast_as_a_short_one(monkeypatch):
+    planned, assign = [], epochs.balanced
+    monkeypatch.setattr(
+        epochs, "balanced", lambda costs, shards: planned.append(1) or assign(costs, shards)
+    )
     clock = TextClock(make_epochs())
+    assert clock.epochs(clock.steps(900)) == 900
+    assert len(planned) == 1
+
+
+def test_many_epochs_are_estimated():
+    clock = TextClock(make_epochs(shuffle="shards", shards=9))
     per_epoch = clock.windows.windows_of(0)
     assert clock.steps(1e6) == pytest.approx(1e6 * per_epoch, rel=0.05)
     assert clock.epochs(clock.steps(1e6)) == pytest.approx(1e6, rel=0.01)

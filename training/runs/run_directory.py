@@ -19,6 +19,8 @@ from model.files.storage import (
     recover_folders,
 )
 
+from .settings import read_keys
+
 TRAINING_FILE = "training.json"  # in a checkpoint
 LANES_FILE = "lanes.safetensors"  # in one of pretraining
 HEADS_FILE = "heads.safetensors"  # in one of fine-tuning
@@ -30,6 +32,11 @@ CHECKPOINT_FILES = (
     "optimizer.safetensors",
     "optimizer-*.safetensors",
 )
+# A key that only the settings of such a run have, the run, and what continues it.
+KINDS = {
+    "data": "a pretraining, which python main.py --resume continues",
+    "model_digest": "a fine-tuning, which scripts/finetune.py --resume continues",
+}
 VISIBLE_SECONDS = 60.0  # NFS may hide another machine's new files for this long
 
 Directory = TypeVar("Directory", bound="RunDirectory")
@@ -41,6 +48,7 @@ class RunDirectory:
     Raises InputError for a name to which TensorBoard and safetensors cannot write.
     """
 
+    KEY: ClassVar[str]  # in KINDS
     EXISTS: ClassVar[str]  # remedy if a new run's folder holds a run
     MODEL_FILES: ClassVar[Contents] = MODEL_FILES
 
@@ -97,12 +105,20 @@ class RunDirectory:
         check_replaceable(self.model, self.MODEL_FILES)
 
     def check_exists(self) -> Self:
-        """Return the directory; InputError if it holds no run to resume."""
+        """Return the directory; InputError if it holds no run of this kind to resume."""
         if not self.config.is_file():
             raise InputError(
                 f"{self.folder}: not a run directory (no {self.config.name}); cannot resume it"
             )
+        self.check_kind()
         return self
+
+    def check_kind(self) -> None:
+        """Raise InputError if the run in the folder is of another kind."""
+        keys = read_keys(self.config)
+        for key, kind in KINDS.items():
+            if key in keys and self.KEY not in keys:
+                raise InputError(f"{self.folder}: is the run of {kind}; name another folder")
 
     def check_empty(self) -> None:
         """Raise InputError if something is in the folder that a new run would mix with."""
@@ -110,6 +126,7 @@ class RunDirectory:
         if not names:  # nothing, or only what an interrupted start may leave
             return
         if self.config.is_file():
+            self.check_kind()
             remedy = self.EXISTS.format(folder=self.folder)
             raise InputError(f"{self.folder}: exists already; {remedy}")
         raise InputError(
@@ -121,6 +138,7 @@ class RunDirectory:
 class PretrainingDirectory(RunDirectory):
     """The folder of a pretraining."""
 
+    KEY = "data"
     ROOT = Path("runs")  # of runs without --run-dir
     EXISTS = "continue with --resume {folder}, or name another --run-dir"
 
@@ -151,11 +169,13 @@ def lock_unnamed_run(name: str) -> Iterator[PretrainingDirectory]:
 def lock_run(run: Directory, patience: float = 0.0) -> Iterator[Directory]:
     """Lock the folder of a run that may have begun, and remove what a kill left half-written.
 
-    patience: as in `lock_folder`. Raises InputError if the folder holds something but no run, and
-    if files that are not the run's would be replaced.
+    patience: as in `lock_folder`. Raises InputError if the folder holds something but no run of
+    this kind, and if files that are not the run's would be replaced.
     """
     with lock_folder(run.folder, patience):
-        if not run.config.is_file():
+        if run.config.is_file():
+            run.check_kind()
+        else:
             run.check_empty()
         run.check_own()
         for place in (run.folder, run.checkpoints, run.model):

@@ -3,6 +3,7 @@
 import difflib
 import os
 import tomllib
+from collections.abc import Set
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,6 +26,11 @@ def read_toml(path: Path, kind: type[Settings], shipped: Path | None = None) -> 
     suggests the nearest one), a missing key, or a value of the wrong type or range.
     """
     return fill(kind, _parsed(path, shipped), path)
+
+
+def read_keys(path: Path) -> Set[str]:
+    """Return the keys at the top of a TOML file; InputError as in `read_toml`."""
+    return _parsed(path, None).keys()
 
 
 def _parsed(path: Path, shipped: Path | None) -> dict[str, Any]:

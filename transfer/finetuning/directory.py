@@ -68,6 +68,7 @@ class Request:
 class FinetuningDirectory(RunDirectory):
     """A run directory whose `model/` has `classifier/` inside; at its end it has `results.json`."""
 
+    KEY = "model_digest"
     EXISTS = "continue with --resume, or name another --output"
     MODEL_FILES = MODEL_FILES + inside(FOLDER, CLASSIFIER_FILES)
 

@@ -12,6 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save
 
+from configs.options import RunOptions
+from configs.run import resolve_run
+from configs.toml_file import RunConfig
 from data_utils.labelled import LabelledSet
 from model import SentimentClassifier, load_model, save_model
 from model.classifiers.fitted import find_classifier
@@ -23,8 +26,10 @@ from model.inference.features import features_in_order
 from model.text.profiles import text_profile
 from tests.support.damage import damaged_bytes, damaged_json, damaged_tensors
 from tests.support.terminal import Terminal
+from tests.support.trainers import ALONE
 from tests.transfer.finetuning.tasks import CLASSES, StopAfter, several, single
 from training.runs.rows import read_rows
+from training.runs.settings import save_toml
 from transfer.features import FeatureCache
 from transfer.finetuning import experiment
 from transfer.finetuning.config import FinetuningConfig
@@ -266,6 +271,19 @@ def test_another_request_is_refused_on_resume(folder, tmp_path, small_model):
     save_model(tmp_path / "other", small_model, text_profile("openai"), {})
     with pytest.raises(InputError, match="was begun with another model"):
         run(tmp_path / "other", tmp_path / "out", epochs=1, resume=True)
+
+
+def test_each_kind_of_run_is_continued_by_its_own_command(folder, tmp_path):
+    run(folder, tmp_path / "tuned", epochs=1)
+    (tmp_path / "trained").mkdir()
+    save_toml(tmp_path / "trained/config.toml", RunConfig())
+    for resume in (False, True):
+        with pytest.raises(InputError, match=r"trained: is .* pretraining, which python main\.py"):
+            run(folder, tmp_path / "trained", epochs=1, resume=resume)
+    tuned = str(tmp_path / "tuned")
+    for words in (["--resume", tuned], ["--run-dir", tuned, "--if-exists", "resume"]):
+        with pytest.raises(InputError, match=r"tuned: is .* fine-tuning, which scripts/finetune"):
+            resolve_run(RunOptions.from_command_line(words), ALONE).__enter__()
 
 
 @pytest.mark.parametrize("part", ["model/notes.txt", "model/classifier/notes.txt"])
