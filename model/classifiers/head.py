@@ -113,7 +113,7 @@ class Head:
         >>> save_head(Path("runs/mine/model/classifier"), head)  # doctest: +SKIP
         """
         model = linear_model(estimator, features)
-        names = model.names if classes is None else tuple(classes)
+        names = model.names if classes is None else tuple(map(str, classes))
         if len(names) != len(model.names):
             raise InputError(f"{len(names)} classes are named; the model has {len(model.names)}")
         for link in model.links:

@@ -42,12 +42,13 @@ def linear_model(estimator: Any, features: Any = None) -> LinearModel:
     """Return a fitted linear model's parts; see `Head.from_sklearn`. InputError for any other."""
     parts = [part for _, part in getattr(estimator, "steps", [("", estimator)])]
     whole = estimator
-    if hasattr(parts[0], "loaded_"):  # the featurizer stands in the pipeline
+    if len(parts) > 1 and hasattr(parts[0], "loaded_"):  # the featurizer stands in the pipeline
         features, parts, whole = parts[0], parts[1:], estimator[1:]
     kind, digest = _kind_of(features)
     *scalers, last = parts
     steps = [_standardized(scaler) for scaler in scalers if scaler != "passthrough"]
     affine = _affine(last)
+    _check_size(affine.weight.shape[1], features)
     several = bool(getattr(last, "multilabel_", False))
     links = (Sigmoid(),) if several or len(affine.bias) == 1 else (Softmax(), OneVsRest())
     names = tuple(map(_name_of, last.classes_))
@@ -70,6 +71,16 @@ def _kind_of(features: Any) -> "tuple[FeatureKind, str]":
             f"{kind}: a head takes all units of the last layer, without tanh; featurize so"
         )
     return kind, "" if loaded is None else model_digest(loaded.model)
+
+
+def _check_size(size: int, features: Any) -> None:
+    """Raise InputError unless the features of a featurizer, if there is one, are so many."""
+    loaded = getattr(features, "loaded_", None)
+    if loaded is not None and size != (given := features.kind_.size(loaded.model.config)):
+        raise InputError(
+            f"the model was fitted on {size} features, but the featurizer returns {given}; give "
+            "the featurizer that it was fitted with"
+        )
 
 
 def _standardized(scaler: Any) -> Step:

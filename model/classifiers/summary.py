@@ -67,6 +67,7 @@ class Summary:
         names = fitted.classes
         middle = [NEUTRAL, UNSURE] if fitted.has_neutral else [UNSURE]
         self.sides = sides
+        self._several_labels = fitted.several_labels
         self.middle = [] if sides else middle  # outcomes between the two classes
         self.apart = [NO_ANSWER] if sides else [UNFAMILIAR, NO_ANSWER]  # not in the shares
         self.outcomes = [names[1], *self.middle, names[0]] if fitted.is_binary else list(names)
@@ -77,7 +78,7 @@ class Summary:
 
     def add(self, row: Mapping[str, Any]) -> str:
         """Count a classified row; return its outcome."""
-        outcome = outcome_of(row)
+        outcome = outcome_of(row, several_labels=self._several_labels)
         self.total[outcome] += 1
         if self.by is not None:
             value = row.get(self.by)
@@ -140,9 +141,12 @@ def _part(tally: Tally, outcome: str) -> str:
     return f"{tally[outcome]:,} {visible(outcome)}{share}"
 
 
-def outcome_of(row: Mapping[str, Any]) -> str:
-    """Return what became of a classified row: its label, or `NO_ANSWER` without one."""
-    if "labels" not in row:
+def outcome_of(row: Mapping[str, Any], *, several_labels: bool) -> str:
+    """Return what became of a classified row: its label, or `NO_ANSWER` without one.
+
+    several_labels: whether the classifier wrote `labels`; else this is a column of the input.
+    """
+    if not several_labels:
         return NO_ANSWER if row["label"] is None else str(row["label"])
     if row["labels"] is None:
         return NO_ANSWER

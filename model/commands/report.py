@@ -4,7 +4,9 @@ mlstm-sentiment report labelled.csv --output report.html
 mlstm-sentiment report comments.xlsx --by product --output report.html
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -75,10 +77,13 @@ def run(options: Options) -> None:
     from ..classifiers.summary import Summary
 
     if set(ANSWERS) <= set(rows.keys):
-        summary = Summary(classifier.fitted, source.by, sides="sides" in rows.keys)
+        batches = rows.batches()
+        first = next(batches)
+        sides = any(map(is_by_sides, (row.record for row in first)))
+        summary = Summary(classifier.fitted, source.by, sides=sides)
         names, added = OwnNames([], rows.keys), added_names(classifier.fitted)
         report = report_on(rows, classifier, summary, names, added)
-        for batch in rows.batches():
+        for batch in chain([first], batches):
             for row in batch:
                 values = answered(row, classifier.fitted)
                 report.add(values, summary.add(values))
@@ -121,11 +126,16 @@ def answered(row: InputRow, head: "Head") -> dict[str, Any]:
         raise InputError(f"{place}: has a label but no probability; classify the file again")
     if isinstance(probability, bool) or not 0 <= probability <= 1:
         raise _never_written(place, "probability", probability)
-    if str(values.get("sides")).lower() != "true":
+    if not is_by_sides(values):
         is_neutral = head.has_neutral and label == NEUTRAL
         flags = {name: values[name] for name in (UNSURE, UNFAMILIAR)}
         values["label"] = word_of(label, is_neutral=is_neutral, **flags)
     return values
+
+
+def is_by_sides(values: Mapping[str, Any]) -> bool:
+    """Whether a row was labelled with two sides only; `sides` may be a column of the input."""
+    return str(values.get("sides")).lower() == "true"
 
 
 def _never_written(place: str, name: str, value: object) -> InputError:

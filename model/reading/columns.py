@@ -50,6 +50,7 @@ REPLY = re.compile(
 )
 JSON_LIKE = re.compile(r"\s*[\[{].*[\]}]\s*", re.DOTALL)
 IMPORT_ID = re.compile(r"\{\s*\"+ImportId\"+")  # the third row of a Qualtrics export
+UNNAMED = "Unnamed: "  # and the place of a column without a name
 SUB_HEADERS = frozenset({"response", "open-ended response", "other (please specify)"})
 SEVERAL = 3  # cells that show what a column holds; with fewer, its name counts more
 MOSTLY = 0.6  # of the cells that decide what a column holds
@@ -156,19 +157,32 @@ def header_is_a_row(names: Sequence[str], rows: Sequence[Row]) -> bool:
     """Whether the first line of a table is a row, too: its cells are values like those below.
 
     A table without a header has, in its first line, a text where a column has texts, and, where
-    another column has a few values, one of them.
+    another column has numbers, dates or a few values, one of them. A number or a date in every row
+    but the first line makes it a header.
     """
+    rows = [row for row in rows if [row.get(name) for name in names] != [*names]]  # joined files
     if not rows or any(words_of(name) in TEXT_NAMES for name in names):
         return False
     has_text = has_value = False
     for name in names:
-        cells = [str(row.get(name) or "").strip() for row in rows]
-        holds = _Content([cell for cell in cells if cell]).holds
-        is_prose = len(WORD.findall(name)) >= 4 and not ASKS.search(name)
-        has_text |= holds in ("texts", "short texts") and is_prose
-        is_number = holds == "numbers" and NUMBER.fullmatch(name.strip()) is not None
+        if name.startswith(UNNAMED):
+            continue
+        cells = [cell for row in rows if (cell := str(row.get(name) or "").strip())]
+        holds = _Content(cells).holds
+        if pattern := {"numbers": NUMBER, "dates": DATE}.get(holds):
+            is_alike = pattern.fullmatch(name.strip()) is not None
+            if not is_alike and all(map(pattern.fullmatch, cells)):
+                return False
+            has_value |= is_alike
+        has_text |= (
+            holds in ("texts", "short texts")
+            and len(WORD.findall(name)) >= 4
+            and not ASKS.search(name)
+        )
+        # An option of a survey is the name of its column, and is in the rows that chose it.
+        is_option = len(set(cells)) == 1 and len(cells) < len(rows)
         is_one_of = holds in ("labels", "one value", "short texts") and name.strip() in cells
-        has_value |= is_number or is_one_of
+        has_value |= is_one_of and not is_option
     return has_text and has_value
 
 
@@ -184,9 +198,12 @@ def extra_header_rows(names: Sequence[str], rows: Sequence[Row]) -> int:
 
     if len(rows) > 1 and any(IMPORT_ID.search(cell) for cell in cells(rows[1])):
         return 2
-    if rows and (first := cells(rows[0])) and 2 * len(first) <= max(len(names), 2):
-        return int(all(cell.lower() in SUB_HEADERS for cell in first))
-    return 0
+    if not rows or not (first := cells(rows[0])):
+        return 0
+    below = [cell.lower() in SUB_HEADERS for cell in first]
+    if any(words_of(name) == "respondent id" and not rows[0].get(name) for name in names):
+        return int(any(below))  # next to the options of questions that have several
+    return int(all(below) and 2 * len(first) <= max(len(names), 2))
 
 
 def words_of(name: str) -> str:

@@ -15,7 +15,7 @@ from itertools import zip_longest
 from typing import IO, Any
 
 from ..errors import InputError, brief
-from .columns import choose_text, extra_header_rows, header_is_a_row
+from .columns import UNNAMED, choose_text, extra_header_rows, header_is_a_row
 from .inputs import LONGEST_RECORD, MOST_UNPACKED, SURE_UNPACKED, TOO_LONG, TableOptions
 
 MOST_COLUMNS = 100_000
@@ -33,7 +33,6 @@ MARK = "\ufeff"
 # How JSON and HTML begin; as a table, their first line would be the header.
 OTHER_TEXT = re.compile(r"""\[?\s*\{\s*["'}]|<(!doctype|html|\?xml|table)\b""", re.IGNORECASE)
 NAME = r"\w+([ _.-]\w+){0,2}"  # of a column, up to three words
-UNNAMED = "Unnamed: "  # and the place of a column without a name
 UNQUOTED = "--quoting none treats quotes as ordinary characters"
 
 TableRow = dict[str, Any]
@@ -71,7 +70,8 @@ class TableReport:
             by_place = {name: f"column {number}" for number, name in enumerate(names, start=1)}
             rows = ({by_place[name]: cell for name, cell in row.items()} for row in rows)
             first = [{by_place[name]: cell for name, cell in row.items()} for row in first]
-            first.insert(0, dict(zip(by_place.values(), names, strict=True)))
+            cells = ["" if name.startswith(UNNAMED) else name for name in names]
+            first.insert(0, dict(zip(by_place.values(), cells, strict=True)))
         if first:
             self._choose(first)
         yield from first
@@ -395,15 +395,15 @@ def names_columns(cells: Sequence[str]) -> bool:
 def column_names(header: Sequence[str], place: str) -> list[str]:
     """Return the header's names after `check_names`; blank ones are named by their place."""
     names = [name or f"{UNNAMED}{number}" for number, name in enumerate(header)]
-    check_names(names, place)
+    check_names(names, place, ", or add a header if the file has none")
     return names
 
 
-def check_names(names: Sequence[str], place: str) -> None:
+def check_names(names: Sequence[str], place: str, hint: str = "") -> None:
     """Raise InputError for two columns with one name, since either could be meant."""
     name, count = Counter(names).most_common(1)[0] if names else ("", 0)
     if count > 1:
-        raise InputError(f"{place}: {count} columns are named {name!r}; rename all but one")
+        raise InputError(f"{place}: {count} columns are named {name!r}; rename all but one{hint}")
 
 
 def workbook_rows(file: IO[bytes], table: TableReport, options: TableOptions) -> Iterator[TableRow]:

@@ -199,9 +199,11 @@ class KeyChooser:
         present = ", ".join(map(repr, record)) or "none"
         if self.requested is not None:
             return f"no key {self.requested!r}; present: {present} ({self.option})"
-        why = f"name one with {self.option}, or add a header if the file has none"
-        if record.table is not None and record.table.doubt:
-            return record.table.doubt
+        why = f"name one with {self.option}"
+        if record.table is not None:
+            if record.table.doubt:
+                return record.table.doubt
+            why += ", or add a header if the file has none"
         return f"none of the keys {', '.join(self.candidates)}; present: {present}; {why}"
 
     def _warn_of_another_key(self, record: Record) -> None:

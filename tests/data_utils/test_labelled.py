@@ -83,7 +83,7 @@ def test_parts_share_the_classes_of_train(tmp_path):
         (rows_of("x", ["x"]), "line 2: expected text or a number"),
         ([{"text": ["a"], "label": 1}], "line 1: expected text or a number"),
         ([{"text": "a"}], "none of the keys label, sentiment, overall"),
-        ([{"label": 1}], "none of the keys text"),
+        ([{"label": 1}], r"none of the keys text.*name one with --text-key$"),  # no header
     ],
 )
 def test_unusable_labels_are_refused(tmp_path, rows, message):

@@ -88,6 +88,7 @@ def test_features_that_a_head_cannot_take_are_refused():
     with pytest.raises(InputError, match="3 classes are named; the model has 2"):
         Head.from_sklearn(model, classes=["a", "b", "c"])
     assert Head.from_sklearn(model, classes=["bad", "good"]).classes == ("bad", "good")
+    assert Head.from_sklearn(model, classes=[0, 1]).classes == ("0", "1")
 
 
 TEXTS = ["good", "fine and good", "so good", "bad", "awful, bad", "so bad"]
@@ -114,6 +115,17 @@ def test_a_pipeline_on_texts_becomes_a_head_that_answers_about_texts(folder, poo
     assert classifier.predict(texts).tolist() == pipeline.predict(texts).tolist()
     other = SentimentClassifier(load_model(folder), head).fit()  # without saving it
     np.testing.assert_array_equal(other.predict_proba(texts), classifier.predict_proba(texts))
+
+
+def test_a_featurizer_alone_and_one_of_other_features_are_refused(folder):
+    featurizer = SentimentFeaturizer(str(folder)).fit()
+    other = SentimentFeaturizer(str(folder), pooling=["mean", "max"]).fit()
+    with pytest.raises(InputError, match="SentimentFeaturizer: not a fitted linear model"):
+        Head.from_sklearn(featurizer)
+    model = LogisticRegression().fit(other.transform(TEXTS), LABELS)
+    size = other.transform(TEXTS).shape[1]
+    with pytest.raises(InputError, match=f"on {size} features, .* returns {size // 2}; give"):
+        Head.from_sklearn(model, featurizer)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import datetime
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -53,6 +54,12 @@ def test_every_row_is_counted_once():
     assert sum(tally.total() for tally in summary.groups.values()) == 10
 
 
+def test_a_column_of_the_input_named_labels_is_no_answer():
+    summary = Summary(TWO)
+    rows = [row("positive", labels="bug, ui"), row("negative", labels=None), row(None, labels=[])]
+    assert [summary.add(each) for each in rows] == ["positive", "negative", "no answer"]
+
+
 def test_neutral_is_counted_apart_from_unsure_where_there_are_three_answers():
     rows = [row("neutral", unsure=True), row("unsure", unsure=True), row("positive")]
     summary = Summary(star_head(neutral=Neutral(2)))
@@ -94,6 +101,7 @@ def test_more_classes_and_several_labels_are_counted_by_name():
     assert summary.lines() == [
         "1 row: 0 1 (0 %), 1 2 (100 %), 0 3 (0 %), 0 unfamiliar, 0 no answer"
     ]
+    summary = Summary(replace(three, several_labels=True))
     summary.add({"labels": ["1", "3"], "unfamiliar": None})
     summary.add({"labels": [], "unfamiliar": None})
     assert summary.total["1, 3"] == summary.total["no label"] == 1

@@ -89,6 +89,18 @@ def test_answers_of_two_sides_are_reported_as_such(model, table, tmp_path):
     assert ">unsure<" not in page.read_text()
 
 
+def test_a_column_of_the_input_named_sides_does_not_say_that_only_these_were_asked_for(
+    model, tmp_path
+):
+    (tmp_path / "t.csv").write_text("text,sides\ngood,left\nbad,right\n")
+    written, page = tmp_path / "answers.csv", tmp_path / "page.html"
+    words = ["classify", "--model", str(model), "--input", str(tmp_path / "t.csv")]
+    dispatch([*words, "--output", str(written)])
+    report(written, "--model", model, "--output", page)
+    assert "Two sides only, as asked" not in page.read_text()
+    assert "<h2>Unsure: " in page.read_text()
+
+
 def test_a_label_of_an_earlier_version_was_the_likelier_side(model, tmp_path):
     row = {**ROW, "bits_per_character": "1.5"}
     with open(tmp_path / "t.csv", "w", newline="") as file:

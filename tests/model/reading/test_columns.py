@@ -158,6 +158,28 @@ def test_without_a_header_the_first_line_is_a_row():
     assert header_is_a_row(list(labelled[0]), labelled)
     rated = rows_of({TEXTS[0]: TEXTS[1:], "5": list("12345")})
     assert header_is_a_row(list(rated[0]), rated)
+    dated = rows_of(
+        {"2024-03-01": [f"2024-03-{day:02}" for day in range(2, 26)], TEXTS[0]: TEXTS[1:]}
+    )
+    assert header_is_a_row(list(dated[0]), dated)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"number": list("13524"), "kind": ["a", "kind"]},
+        {"Email": ["Email", "Email", "", ""], "Phone": ["", "", "Phone", ""]},  # options
+    ],
+)
+def test_a_header_with_a_sentence_for_a_name_is_no_row(columns):
+    rows = rows_of({"The thing I liked most": TEXTS} | columns)
+    assert not header_is_a_row(list(rows[0]), rows)
+
+
+def test_a_header_that_is_repeated_is_no_row():
+    rows = rows_of({"The thing I liked most": TEXTS, "side": ["left", "right"]})
+    rows.insert(7, {name: name for name in rows[0]})
+    assert not header_is_a_row(list(rows[0]), rows)
 
 
 @pytest.mark.parametrize("columns", [case[1] for case in RIGHT + ASKED])
@@ -179,6 +201,8 @@ def test_rows_of_surveys_that_belong_to_the_header_are_counted():
     survey = {"Respondent ID": "", "Collector ID": "", "Why?": "Open-Ended Response"}
     assert extra_header_rows(list(survey), [survey, dict.fromkeys(survey, "1")]) == 1
     assert extra_header_rows(list(survey), [dict.fromkeys(survey, "1")] * 2) == 0
+    options = survey | {"How?": "Very", "Unnamed: 4": "Quite", "Unnamed: 5": "Not at all"}
+    assert extra_header_rows(list(options), [options, dict.fromkeys(options, "1")]) == 1
     assert extra_header_rows(["Response"], [{"Response": "Response"}]) == 1
     assert extra_header_rows(["a"], []) == 0
 
@@ -224,6 +248,14 @@ def test_a_table_without_a_header_keeps_its_first_row(tmp_path, caplog):
     assert [record.place[-5:] for record in read_records(path, strict=True)] == [
         "row 1", "row 2", "row 3"
     ]  # fmt: skip
+
+
+def test_an_empty_cell_in_the_first_row_of_a_table_without_a_header_stays_empty(tmp_path):
+    path = tmp_path / "none.csv"
+    path.write_text("5,,I really like this phone\n1,x,It broke at once after a day\n")
+    (first, second) = read_records(path, strict=True)
+    assert list(first.values()) == ["5", "", "I really like this phone"]
+    assert list(second.values()) == ["1", "x", "It broke at once after a day"]
 
 
 def test_rows_of_a_survey_that_belong_to_the_header_are_left_out(tmp_path, caplog):
