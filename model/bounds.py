@@ -166,8 +166,8 @@ def _fits(value: Any, hint: Any) -> bool:
     if not isinstance(value, origin or hint):
         return False
     if origin is tuple:
-        of = args[:1] * len(value) if args[1:] == (...,) else args
-        return len(of) == len(value) and all(map(_fits, value, of))
+        hints = args[:1] * len(value) if args[1:] == (...,) else args
+        return len(hints) == len(value) and all(map(_fits, value, hints))
     if origin is dict:
         return all(_fits(k, args[0]) and _fits(v, args[1]) for k, v in value.items())
     return origin is not list or all(_fits(item, args[0]) for item in value)

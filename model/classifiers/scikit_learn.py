@@ -33,8 +33,8 @@ class LinearModel(NamedTuple):
     def agrees_with(self, probabilities: Callable[[np.ndarray], np.ndarray], features: int) -> bool:
         """Whether probabilities, [N] of the second of two classes or [N, C], are the model's."""
         draw = np.random.default_rng(0).normal(size=(TRIED, features)).astype(np.float32)
-        expected, found = np.asarray(self.predict_proba(draw)), probabilities(draw)
-        columns = np.column_stack([1 - found, found]) if found.ndim == 1 else found
+        expected, result = np.asarray(self.predict_proba(draw)), probabilities(draw)
+        columns = np.column_stack([1 - result, result]) if result.ndim == 1 else result
         return columns.shape == expected.shape and bool(np.abs(columns - expected).max() < CLOSE)
 
 

@@ -135,16 +135,16 @@ def show(
         print(as_ansi(traces, palette) if coloured else as_plain(traces), end="")
 
 
-def in_colours(asked: bool | None) -> bool:
-    """Return whether to colour stdout: as asked, else on a terminal, unless NO_COLOR is set."""
-    if asked is not None:
-        return asked
+def in_colours(choice: bool | None) -> bool:
+    """Return whether to colour stdout: the choice, else on a terminal without NO_COLOR."""
+    if choice is not None:
+        return choice
     return sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
 def shown_of(rows: Sequence[str], profile: "TextProfile", file: str | None) -> list[str]:
     """Return a file's texts that are not empty once cleaned; log the number of others."""
-    shown = [text for text in rows if text.strip() and profile.clean(text)]
-    if len(shown) < len(rows):
-        logging.info("%s: %d rows without text left out", file, len(rows) - len(shown))
-    return shown
+    texts = [text for text in rows if text.strip() and profile.clean(text)]
+    if len(texts) < len(rows):
+        logging.info("%s: %d rows without text left out", file, len(rows) - len(texts))
+    return texts

@@ -341,24 +341,24 @@ def _reading(kind: Any, *, is_optional: bool) -> dict[str, Any]:
         }
     if get_origin(kind) is Literal:
         choices = get_args(kind)
-        named = {str(choice): choice for choice in choices}
+        values = {str(choice): choice for choice in choices}
         if is_optional:
-            named["None"] = None
+            values["None"] = None
         return {
-            "type": lambda word: named.get(word, word),
-            "choices": list(named.values()),
+            "type": lambda word: values.get(word, word),
+            "choices": list(values.values()),
             "metavar": f"{{{','.join(map(str, choices))}}}",
         }
-    read, metavar = _reader(kind), METAVARS.get(kind)
+    parse, metavar = _reader(kind), METAVARS.get(kind)
     if is_optional:
-        return {"type": lambda word: None if word == "None" else read(word), "metavar": metavar}
-    return {"type": read, "metavar": metavar}
+        return {"type": lambda word: None if word == "None" else parse(word), "metavar": metavar}
+    return {"type": parse, "metavar": metavar}
 
 
 def _separated(kind: Any, separator: str) -> dict[str, Any]:
     """Return how argparse reads several values given as one word."""
-    read = _reader(get_args(kind)[0])
-    return {"nargs": None, "type": lambda word: tuple(map(read, word.split(separator)))}
+    parse = _reader(get_args(kind)[0])
+    return {"nargs": None, "type": lambda word: tuple(map(parse, word.split(separator)))}
 
 
 def _reader(kind: Any, names: Sequence[str] = ()) -> Callable[[str], Any]:

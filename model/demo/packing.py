@@ -42,15 +42,15 @@ def page_tensors(model: LanguageModel) -> dict[str, Tensor]:
     H = model.config.hidden_size
     tensors = _matrix("embedding", stored, "embedding.weight")
     for index in range(model.config.layers):
-        of = f"layers.{index}."
+        layer = f"layers.{index}."
         tensors |= _joined(
-            f"{of}w_x",
-            _matrix("m", stored, f"{of}w_mx", f"{of}g_mx", unit_rows=H),
-            _matrix("x", stored, f"{of}w_x", f"{of}g_x", unit_rows=H),
+            f"{layer}w_x",
+            _matrix("m", stored, f"{layer}w_mx", f"{layer}g_mx", unit_rows=H),
+            _matrix("x", stored, f"{layer}w_x", f"{layer}g_x", unit_rows=H),
         )
-        tensors |= _matrix(f"{of}w_mh", stored, f"{of}w_mh", f"{of}g_mh", unit_rows=H)
-        tensors |= _matrix(f"{of}w_h", stored, f"{of}w_h", f"{of}g_h", unit_rows=H)
-        tensors[f"{of}b"] = _pad_units(stored[f"{of}b"], H)  # [4H]
+        tensors |= _matrix(f"{layer}w_mh", stored, f"{layer}w_mh", f"{layer}g_mh", unit_rows=H)
+        tensors |= _matrix(f"{layer}w_h", stored, f"{layer}w_h", f"{layer}g_h", unit_rows=H)
+        tensors[f"{layer}b"] = _pad_units(stored[f"{layer}b"], H)  # [4H]
     tensors |= _matrix("decoder", stored, "decoder.weight")
     tensors["decoder.b"] = stored["decoder.bias"]
     return tensors

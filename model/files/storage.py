@@ -138,14 +138,14 @@ def path_in_oserrors(path: Path, filled: Path | None = None) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        named = _of_one_file(error)
-        name = named.filename
+        renamed = _of_one_file(error)
+        name = renamed.filename
         is_own = not name or Path(str(name)).is_relative_to(filled or path)
-        if is_own and named.errno is not None:  # without a number, it is from the network
-            named.filename = str(path)
-        if named is error:
+        if is_own and renamed.errno is not None:  # without a number, it is from the network
+            renamed.filename = str(path)
+        if renamed is error:
             raise
-        raise named from error
+        raise renamed from error
 
 
 def _of_one_file(error: OSError) -> OSError:
@@ -174,10 +174,10 @@ def first_free(named: Callable[[int], Sequence[Path]]) -> Sequence[Path]:
 
 def _remove_abandoned(path: Path) -> None:
     """Remove the temporary files that writers of `path` left when they were killed."""
-    for left in path.parent.glob(f".{escape(path.name)}.*.{PARTIAL}"):
+    for file in path.parent.glob(f".{escape(path.name)}.*.{PARTIAL}"):
         with suppress(OSError):  # already gone, or of another user
-            if time.time() - left.stat().st_mtime > ABANDONED_SECONDS:
-                left.unlink()
+            if time.time() - file.stat().st_mtime > ABANDONED_SECONDS:
+                file.unlink()
 
 
 def foreign_files(folder: Path, ours: Contents) -> list[str]:

@@ -29,8 +29,8 @@ def stacked_bar(parts: Sequence[tuple[str, str, float]]) -> str:
     for kind, _, size in parts:
         drawn.append(f'<rect class="{kind}" x="{_percent(left)}" width="{_percent(size)}" y="0" />')
         left += size
-    said = ", ".join(f"{name} {size:.0%}" for _, name, size in parts).replace("%", " %")
-    return _svg("stack", said, drawn)
+    label = ", ".join(f"{name} {size:.0%}" for _, name, size in parts).replace("%", " %")
+    return _svg("stack", label, drawn)
 
 
 def share_bar(share: Share, kind: str = "high") -> str:

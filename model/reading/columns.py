@@ -96,12 +96,12 @@ class Choice:
 
     def question(self, option: str) -> str:
         """Return what to ask: the likeliest columns with a cell of each, and the option."""
-        shown = [
+        examples = [
             f"{column.name!r} ({column.holds}: {_short(column.example)!r})"
             for column in self.columns[:4]
             if column.filled
         ]
-        return f"{self.why}; name it with {option}: {'; '.join(shown) or 'no column has cells'}"
+        return f"{self.why}; name it with {option}: {'; '.join(examples) or 'no column has cells'}"
 
 
 def choose_text(names: Sequence[str], rows: Sequence[Row]) -> Choice:
@@ -114,25 +114,25 @@ def choose_text(names: Sequence[str], rows: Sequence[Row]) -> Choice:
     ranked = tuple(sorted(columns, key=_rank))
     likely = [column for column in ranked if column.is_candidate]
     if (export := export_of(names)) is not None:
-        found = [c for c in likely if words_of(c.name) == export.text]
-        if len(found) == 1:
-            return Choice(ranked, found[0].name, f"an export of {export.name}")
+        matches = [c for c in likely if words_of(c.name) == export.text]
+        if len(matches) == 1:
+            return Choice(ranked, matches[0].name, f"an export of {export.name}")
         if export.text is None:
             return Choice(ranked, None, f"{export.name}: a row has several texts")
     if pair := _praise_and_complaint(likely):
         return Choice(ranked, None, f"{pair[0]!r} and {pair[1]!r} both hold texts")
-    named = [column for column in likely if column.role in ("text", "question")]
+    candidates = [column for column in likely if column.role in ("text", "question")]
     for sure in SURE_NAMES:
-        found = [column for column in named if words_of(column.name) == sure]
-        if len(found) == 1:
-            return Choice(ranked, found[0].name, "by its name and its texts")
-    if len(named) == 1:
-        return Choice(ranked, named[0].name, "by its name and its texts")
-    if len(named) > 1:
-        prose = [column for column in named if column.role == "text"]
-        if len(prose) == 1 and all(prose[0].words >= other.words for other in named):
+        matches = [column for column in candidates if words_of(column.name) == sure]
+        if len(matches) == 1:
+            return Choice(ranked, matches[0].name, "by its name and its texts")
+    if len(candidates) == 1:
+        return Choice(ranked, candidates[0].name, "by its name and its texts")
+    if len(candidates) > 1:
+        prose = [column for column in candidates if column.role == "text"]
+        if len(prose) == 1 and all(prose[0].words >= other.words for other in candidates):
             return Choice(ranked, prose[0].name, "by its name and its texts")
-        return Choice(ranked, None, _both(named))
+        return Choice(ranked, None, _both(candidates))
     prose = [column for column in likely if column.holds == "texts"]
     if len(prose) == 1:
         return Choice(ranked, prose[0].name, "the only column of texts")
@@ -281,8 +281,8 @@ def _praise_and_complaint(columns: Sequence[Column]) -> tuple[str, str] | None:
 
 
 def _both(columns: Sequence[Column]) -> str:
-    shown = " and ".join(repr(column.name) for column in columns[:2])
-    return f"{shown} {'both ' if len(columns) == 2 else ''}may be the text"
+    names = " and ".join(repr(column.name) for column in columns[:2])
+    return f"{names} {'both ' if len(columns) == 2 else ''}may be the text"
 
 
 def _short(cell: str) -> str:

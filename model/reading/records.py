@@ -187,10 +187,10 @@ def _as_record(content: Any, place: str) -> Record:
             f'{{"text": "..."}}{hint}'
         )
     try:
-        named = [(str(key), value) for key, value in content.items()]
+        items = [(str(key), value) for key, value in content.items()]
     except ValueError as error:  # in Python's notation a key may be a number of any length
         raise InputError(f"{place}: a key is a number that is too large ({error})") from error
-    return _placed(Record(named), place, False)
+    return _placed(Record(items), place, False)
 
 
 def _placed(record: Record, place: str, repaired: bool) -> Record:

@@ -258,8 +258,8 @@ class DelimitedRows:
     def _header(self, cells: Sequence[str]) -> list[str]:
         if len(cells) > MOST_COLUMNS:
             raise InputError(f"{self._place()}: not a table ({len(cells):,} columns)")
-        if found := OTHER_TEXT.match("".join(self._lines.record)):
-            kind = "HTML or XML; save it as CSV" if found[1] else "JSON; rename it to end in .json"
+        if match := OTHER_TEXT.match("".join(self._lines.record)):
+            kind = "HTML or XML; save it as CSV" if match[1] else "JSON; rename it to end in .json"
             raise InputError(f"{self._place()}: not a table; it begins like {kind}")
         return column_names(cells, self._place())
 
@@ -279,9 +279,9 @@ class DelimitedRows:
             and note is None
             and _fits_only_unquoted(sample, delimiter)
         )
-        named = DELIMITERS.get(delimiter, repr(delimiter))
+        name = DELIMITERS.get(delimiter, repr(delimiter))
         self.table.description = ", ".join(
-            filter(None, (named, "quotes as characters" * is_plain, self.table.description))
+            filter(None, (name, "quotes as characters" * is_plain, self.table.description))
         )
         return delimiter, not is_plain
 
@@ -321,14 +321,14 @@ class DelimitedRows:
         lines = self._lines.record
         if len(lines) == 1:
             if self._lines.number <= MOST_ROWS:
-                for seen, cell in zip(self._seen, cells, strict=False):
-                    seen.add(cell)
+                for values, cell in zip(self._seen, cells, strict=False):
+                    values.add(cell)
             return
         parts = [line.rstrip("\r\n").split(delimiter) for line in lines]
         if len(self._seen) == 1 or any(len(each) != len(self._seen) for each in parts):
             return
-        for seen, column in zip(self._seen, zip(*parts, strict=True), strict=True):
-            if set(column) <= seen - {""} or all(map(NUMBER.fullmatch, column)):
+        for values, column in zip(self._seen, zip(*parts, strict=True), strict=True):
+            if set(column) <= values - {""} or all(map(NUMBER.fullmatch, column)):
                 raise InputError(
                     f"{self._place(len(lines) - 1)}: a quoted cell spans {len(lines)} lines, each "
                     f"of which looks like a row; {UNQUOTED}; if it is one cell, give --quoting "

@@ -110,8 +110,8 @@ class Guard:
 
     def _has_token(self, headers: Headers, query: bytes) -> bool:
         assert self._token is not None
-        scheme, _, sent = headers.get("authorization", "").partition(" ")
-        tokens = [sent.strip()] if scheme.lower() == "bearer" else []
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        tokens = [token.strip()] if scheme.lower() == "bearer" else []
         tokens += parse_qs(query.decode("latin-1")).get("token", [])
         return any(secrets.compare_digest(g.encode(), self._token.encode()) for g in tokens)
 

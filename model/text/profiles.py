@@ -89,8 +89,8 @@ def _printable(character: str) -> str:
     """Keep printable ASCII, name an emoji, drop the rest."""
     if character.isascii():
         return character if character.isprintable() else ""
-    named = to_ascii(character)
-    return f" {named} " if named.startswith(":") else ""
+    name = to_ascii(character)
+    return f" {name} " if name.startswith(":") else ""
 
 
 def to_ascii(text: str) -> str:

@@ -158,11 +158,11 @@ def _first_units(units: Sequence[int], top: int, ranking: Sequence[int]) -> tupl
         raise InputError(f"top is {top}; it must be 0 or above")
     if not isinstance(units, Iterable):
         raise InputError(f"units is {units!r}; give a list of units, such as [0, 7]")
-    named = list(dict.fromkeys(units))
-    if not named and not top:
+    first = list(dict.fromkeys(units))
+    if not first and not top:
         raise InputError("no units to trace; name one")
-    ranked = [unit for unit in dict.fromkeys(ranking) if unit not in named][:top]
-    return named + ranked, top - len(ranked)
+    ranked = [unit for unit in dict.fromkeys(ranking) if unit not in first][:top]
+    return first + ranked, top - len(ranked)
 
 
 def _traced(

@@ -193,8 +193,8 @@ def make_optimizers(
     from .muon import Muon
 
     # The embedding and the decoder are tables of tokens, not maps between features.
-    named = list(model.named_parameters())
-    matrices = [p for name, p in named if name.startswith("layers.") and p.ndim == 2]
+    parameters = list(model.named_parameters())
+    matrices = [p for name, p in parameters if name.startswith("layers.") and p.ndim == 2]
     muon = Muon(
         matrices,
         dtype=muon_dtype(),
@@ -203,7 +203,7 @@ def make_optimizers(
         weight_decay=config.weight_decay,
     )
     of_muon = {id(matrix) for matrix in matrices}
-    rest = [p for _, p in named if id(p) not in of_muon]
+    rest = [p for _, p in parameters if id(p) not in of_muon]
     return [muon, _make_optimizer("adamw", rest, config)]
 
 
