@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from numbers import Integral
 from typing import Any
 
-LONGEST_MESSAGE = 80  # characters of a library's message that ours repeats
+_LONGEST_MESSAGE = 80  # characters of a library's message that ours repeats
 
 
 class InputError(Exception):
@@ -22,7 +22,7 @@ class NewerFormat(InputError):
 def brief(error: BaseException) -> str:
     """Return an error's message on one line, cut if it is long."""
     text = " ".join(str(error).split())
-    return text if len(text) <= LONGEST_MESSAGE else text[:LONGEST_MESSAGE] + "..."
+    return text if len(text) <= _LONGEST_MESSAGE else text[:_LONGEST_MESSAGE] + "..."
 
 
 def is_whole(value: Any) -> bool:

@@ -16,7 +16,7 @@ from .trainer import Trainer
 if TYPE_CHECKING:
     from .utilization import Utilization
 
-NOTABLE = 0.1  # a cause of waiting that takes more than this fraction of a step is reported
+_NOTABLE = 0.1  # a cause of waiting that takes more than this fraction of a step is reported
 
 
 class Stopwatch:
@@ -172,4 +172,4 @@ def bottleneck(ranks: Sequence[Times]) -> str:
         "input": sum(rank.input for rank in ranks) / total,
     }
     name, fraction = max(fractions.items(), key=lambda item: item[1])
-    return f"{name} {fraction:.0%}" if fraction > NOTABLE else "compute"
+    return f"{name} {fraction:.0%}" if fraction > _NOTABLE else "compute"

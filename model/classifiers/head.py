@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 THRESHOLD = 0.5
 UNSURE = (0.4, 0.6)  # range of the positive class's probability around that threshold
-SLOPE_STEP = 1e-5  # distance of the two points between which a slope is taken
+_SLOPE_STEP = 1e-5  # distance of the two points between which a slope is taken
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -284,12 +284,12 @@ class Head:
 
 def _slopes(steps: Sequence[Step], point: np.ndarray) -> np.ndarray:
     """Return how much each column of a point [R] changes what comes out of the steps: [P, R]."""
-    both = point + SLOPE_STEP * np.concatenate([np.eye(len(point)), -np.eye(len(point))])
+    both = point + _SLOPE_STEP * np.concatenate([np.eye(len(point)), -np.eye(len(point))])
     batch = Batch(values=both, texts=[""] * len(both))  # no words
     for step in steps:
         batch = step.apply(batch)
     up, down = np.split(batch.values, 2)
-    return np.asarray((up - down).T / (2 * SLOPE_STEP))
+    return np.asarray((up - down).T / (2 * _SLOPE_STEP))
 
 
 def checked_head(value: object) -> Head:

@@ -29,7 +29,7 @@ from ..bounds import SAVED, Argument, check_bounds
 from ..errors import InputError, suggestion, utf8_argument
 
 Options = TypeVar("Options")
-METAVARS: dict[Any, str] = {
+_METAVARS: dict[Any, str] = {
     int: "INT",
     float: "NUMBER",
     str: "TEXT",
@@ -37,9 +37,9 @@ METAVARS: dict[Any, str] = {
     bool: "{True,False}",
 }
 KINDS = {int: "a whole number", float: "a number", bool: "True or False"}
-HELP = {"-h", "--help"}
+_HELP = {"-h", "--help"}
 # Others may be paths.
-TEXT_OPTIONS = {"text", "prompt", "title", "text_key", "label_key", "sheet", "by"}
+_TEXT_OPTIONS = {"text", "prompt", "title", "text_key", "label_key", "sheet", "by"}
 
 
 def parse(
@@ -60,7 +60,7 @@ def parse(
     arguments = sys.argv[1:] if arguments is None else arguments
     _, _, examples = cleandoc(doc or "").partition("\n\n")
     # Help texts are read from source files, so only where they are shown.
-    places = list(_places(options, default, with_help=not HELP.isdisjoint(arguments)))
+    places = list(_places(options, default, with_help=not _HELP.isdisjoint(arguments)))
     words = "".join(f" {place.word}" for place in places if place.argument.positional)
     parser = Parser(
         prog=program,
@@ -127,7 +127,7 @@ class Parser(argparse.ArgumentParser):
             self.error(f"unknown: {unknown[0]}{self._hint(unknown)}")
         for dest, value in vars(options).items():
             name = dest.rpartition(".")[2]
-            if name not in TEXT_OPTIONS or value is None:
+            if name not in _TEXT_OPTIONS or value is None:
                 continue
             option = f"--{name.replace('_', '-')}"
             is_list = isinstance(value, list)
@@ -337,7 +337,7 @@ def _reading(kind: Any, *, is_optional: bool) -> dict[str, Any]:
             "nargs": "+",
             "action": _WordOrSeveral,
             "type": lambda word: word if word in names else _reader(number_kind, names)(word),
-            "metavar": "|".join([*names, METAVARS[number_kind]]),
+            "metavar": "|".join([*names, _METAVARS[number_kind]]),
         }
     if get_origin(kind) is Literal:
         choices = get_args(kind)
@@ -349,7 +349,7 @@ def _reading(kind: Any, *, is_optional: bool) -> dict[str, Any]:
             "choices": list(values.values()),
             "metavar": f"{{{','.join(map(str, choices))}}}",
         }
-    parse, metavar = _reader(kind), METAVARS.get(kind)
+    parse, metavar = _reader(kind), _METAVARS.get(kind)
     if is_optional:
         return {"type": lambda word: None if word == "None" else parse(word), "metavar": metavar}
     return {"type": parse, "metavar": metavar}

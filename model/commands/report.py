@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..classifiers.head import Head
 
 # The columns that identify the output of classify; the page needs all but the last.
-ANSWERS = ("label", "probability", "unsure", "unfamiliar", "bits_per_character")
+_ANSWERS = ("label", "probability", "unsure", "unfamiliar", "bits_per_character")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ def run(options: Options) -> None:
     from ..classifiers.classified_rows import classify
     from ..classifiers.summary import Summary
 
-    if set(ANSWERS) <= set(rows.keys):
+    if set(_ANSWERS) <= set(rows.keys):
         summary = Summary(classifier.fitted, source.by, sides="sides" in rows.keys)
         names, added = OwnNames([], rows.keys), added_names(classifier.fitted)
         report = report_on(rows, classifier, summary, names, added)
@@ -98,7 +98,7 @@ def answered(row: InputRow, head: "Head") -> dict[str, Any]:
     The label of an earlier version was the likelier side, whatever else held.
     """
     values, place = dict(row.record), row.record.place
-    for name in ANSWERS[:-1]:
+    for name in _ANSWERS[:-1]:
         cell = values.get(name)
         if isinstance(cell, str):
             is_text = name == "label"

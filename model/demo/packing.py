@@ -10,7 +10,7 @@ from torch import Tensor
 from ..files.quantization import BITS, SCALE, dequantize, is_quantized, quantize, unpack
 from ..layers.language_model import LanguageModel
 
-MULTIPLE = 16  # units and columns are padded to this: the 8-bit weights in one SIMD register
+_MULTIPLE = 16  # units and columns are padded to this: the 8-bit weights in one SIMD register
 
 
 class Packed(NamedTuple):
@@ -26,7 +26,7 @@ def pack(tensors: Mapping[str, Tensor]) -> Packed:
     for name, tensor in tensors.items():
         places[name] = len(data)
         data += tensor.contiguous().numpy().tobytes()
-        data += bytes(-len(data) % MULTIPLE)
+        data += bytes(-len(data) % _MULTIPLE)
     return Packed(bytes(data), places)
 
 
@@ -70,7 +70,7 @@ def _integers(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def padded(size: int) -> int:
     """Return the next multiple of 16."""
-    return size + -size % MULTIPLE
+    return size + -size % _MULTIPLE
 
 
 def _matrix(
@@ -83,7 +83,7 @@ def _matrix(
         scale = (stored[gain].double() / lengths).float()
     if unit_rows:
         matrix, scale = _pad_units(matrix, unit_rows), _pad_units(scale, unit_rows)
-    return {name: F.pad(matrix, (0, -matrix.shape[-1] % MULTIPLE)), name + SCALE: scale}
+    return {name: F.pad(matrix, (0, -matrix.shape[-1] % _MULTIPLE)), name + SCALE: scale}
 
 
 def _joined(name: str, *matrices: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -95,5 +95,5 @@ def _joined(name: str, *matrices: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def _pad_units(rows: Tensor, H: int) -> Tensor:
     """Pad the units of each gate, [G * H, ...], with zeros to a multiple of 16."""
     gates = rows.unflatten(0, (-1, H))  # [G, H, ...]
-    padding = (0, 0) * (rows.dim() - 1) + (0, -H % MULTIPLE)
+    padding = (0, 0) * (rows.dim() - 1) + (0, -H % _MULTIPLE)
     return F.pad(gates, padding).flatten(0, 1)

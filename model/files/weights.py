@@ -35,10 +35,10 @@ from .tokenizers import load_tokenizer, save_tokenizer
 # 1: bytes, unquantized; 2: bytes, matrices as 8-bit integers; 3: with a vocabulary; 4: integers of
 # fewer bits
 FORMAT_VERSION = 4
-FLOATS = {"F64", "F32", "F16", "BF16"}  # safetensors' names for dtypes of weights
-INTEGERS = {8: "I8", 6: "U8", 5: "U8"}  # the dtypes that store integers of so many bits
+_FLOATS = {"F64", "F32", "F16", "BF16"}  # safetensors' names for dtypes of weights
+_INTEGERS = {8: "I8", 6: "U8", 5: "U8"}  # the dtypes that store integers of so many bits
 GET_AGAIN = "; get it again"  # the remedy for a model that was copied or downloaded
-MOST_HEADER_BYTES = 1 << 20  # of our files: names and shapes
+_MOST_HEADER_BYTES = 1 << 20  # of our files: names and shapes
 
 Shape = tuple[int, ...]
 LAYOUT = "the layout, by the sizes of its other tensors, has"
@@ -150,7 +150,7 @@ def load_model(
     check_format_version(description, FORMAT_VERSION, path)
     config = _read_architecture(description, backend, path)
     tokenizer = load_tokenizer(folder, description, path)
-    rest = fill(ModelDescription, description, path)
+    rest = fill(_ModelDescription, description, path)
     quantized = description["format_version"] == 2 if rest.quantized is None else rest.quantized
     if tokenizer.vocabulary_size != config.resolved_vocabulary_size:
         raise InputError(
@@ -238,7 +238,7 @@ def _read_architecture(description: Mapping[str, Any], backend: str, path: Path)
 
 
 @dataclass(frozen=True)
-class ModelDescription:
+class _ModelDescription:
     """What `config.json` says of a model besides its architecture and tokenizer."""
 
     OTHER_KEYS: ClassVar = True
@@ -312,7 +312,7 @@ def load_tensors(
     """
     with _clear_read_errors(path):
         if like is not None:
-            most = 2 * sum(tensor.nbytes for tensor in like.values()) + MOST_HEADER_BYTES
+            most = 2 * sum(tensor.nbytes for tensor in like.values()) + _MOST_HEADER_BYTES
             if (size := path.stat().st_size) > most:
                 raise InputError(
                     f"{path}: {size:,} bytes, but at most {most:,} are expected; is it "
@@ -348,7 +348,7 @@ def check_header(
     check_shapes(path, shapes, dict(sorted(expected.items())), "the description asks for")
     for name, dtype in sorted(dtypes.items()):
         bits = integers.get(name)
-        if dtype not in (FLOATS if bits is None else {INTEGERS[bits]}):
+        if dtype not in (_FLOATS if bits is None else {_INTEGERS[bits]}):
             expected_kind = "floating-point numbers" if bits is None else f"{bits}-bit integers"
             raise InputError(f"{path}: tensor {name} holds {dtype}, not {expected_kind}")
 

@@ -51,7 +51,7 @@ class SamplingConfig:
         check_bounds(self, "--")
 
 
-LARGEST = 65504.0  # fp16's largest number, which every dtype of the state has
+_LARGEST = 65504.0  # fp16's largest number, which every dtype of the state has
 
 
 def _number(value: object) -> float:
@@ -85,10 +85,10 @@ class Clamp:
     def __post_init__(self) -> None:
         values = {"cell": self.cell, "hidden": self.hidden}
         numbers = {name: _number(value) for name, value in values.items() if value is not None}
-        if not numbers or not all(abs(number) <= LARGEST for number in numbers.values()):
+        if not numbers or not all(abs(number) <= _LARGEST for number in numbers.values()):
             raise InputError(
                 f"unit {self.unit} is to be clamped to cell {self.cell}, hidden {self.hidden}; "
-                f"give a finite value, within {LARGEST:,.0f} of zero, for at least one"
+                f"give a finite value, within {_LARGEST:,.0f} of zero, for at least one"
             )
         for name, number in numbers.items():
             object.__setattr__(self, name, number)  # the dataclass is frozen

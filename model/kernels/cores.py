@@ -88,11 +88,11 @@ def quota(root: Path = ROOT) -> float:
     and sys.
     """
     with suppress(OSError):
-        return min(map(_quota_of, cgroups("cpu", root)), default=inf)
+        return min(map(_quota_of, _cgroups("cpu", root)), default=inf)
     return inf
 
 
-def cgroups(controller: str, root: Path = ROOT) -> Iterator[Path]:
+def _cgroups(controller: str, root: Path = ROOT) -> Iterator[Path]:
     """Yield the folders of every cgroup in which a controller, such as cpu, limits this process.
 
     They go from its own cgroup up to the root, for both cgroup versions; a folder may be absent. In

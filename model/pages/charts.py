@@ -4,7 +4,7 @@ import html
 from collections.abc import Sequence
 from typing import NamedTuple
 
-LABELS = 4  # along the axis of time, at most
+_LABELS = 4  # along the axis of time, at most
 
 
 class Share(NamedTuple):
@@ -59,7 +59,7 @@ def time_chart(points: Sequence[Share], times: Sequence[int], description: str) 
     ):
         ends = f'x1="{x}" y1="{_height(one.value)}" x2="{after}" y2="{_height(other.value)}"'
         drawn.append(f'<line class="trend" {ends} />')
-    step, next_label = -(-(span + 1) // LABELS), times[0]
+    step, next_label = -(-(span + 1) // _LABELS), times[0]
     for time, x, point in zip(times, places, points, strict=True):
         name = html.escape(point.name)
         drawn += _whisker(x, point, is_upright=True)

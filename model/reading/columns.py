@@ -19,11 +19,11 @@ Row = Mapping[str, Any]
 Role = Literal["text", "question", "reply", "other", "unknown"]
 
 _NAMES = tomllib.loads(Path(__file__).with_name("columns.toml").read_text(encoding="utf-8"))
-SURE_NAMES: Sequence[str] = _NAMES["sure"]
-TEXT_NAMES, REPLY_WORDS, OTHER_WORDS = (
+_SURE_NAMES: Sequence[str] = _NAMES["sure"]
+_TEXT_NAMES, _REPLY_WORDS, _OTHER_WORDS = (
     frozenset(_NAMES[kind]) for kind in ("text", "reply", "other")
 )
-RESPONSE_OF = re.compile(r"\b(response|reply|answer|antwort)\b.*\b(from|by|of|to)\b|\bre:", re.I)
+_RESPONSE_OF = re.compile(r"\b(response|reply|answer|antwort)\b.*\b(from|by|of|to)\b|\bre:", re.I)
 ASKS = re.compile(
     r"""\?\s*$|^(?:q?\d+[a-z]?\s*[.:)-]\s*)?(what|why|how|which|where|when|who|is|are|do|does|did|
     would|could|can|please|tell|share|describe|explain|list|any|in\ your|if\ you|was|were|warum|wie|
@@ -31,16 +31,16 @@ ASKS = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 NUMBER = re.compile(r"[+-]?[\d.,\s]*\d\s*[%€$£]?|[€$£]\s*[\d.,]+")
-URL = re.compile(r"(https?://|www\.)\S+", re.IGNORECASE)
-EMAIL = re.compile(r"\S+@\S+\.\w+")
-DATE = re.compile(
+_URL = re.compile(r"(https?://|www\.)\S+", re.IGNORECASE)
+_EMAIL = re.compile(r"\S+@\S+\.\w+")
+_DATE = re.compile(
     r"""\d{1,4}[-/.](\d{1,2}|[a-z]{3})[-/.]\d{1,4}\b.*|\d{1,2}\.?\ [a-z]{3,9}\.?,?\ \d{2,4}.*|
     [a-z]{3,9}\.?\ \d{1,2},?\ \d{4}.*|\d{1,2}:\d{2}(:\d{2})?""",
     re.IGNORECASE | re.VERBOSE,
 )
-WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
+_WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
 # How a shop answers a customer.
-REPLY = re.compile(
+_REPLY = re.compile(
     r"""\b(thank\ you\ for\ (your|taking|sharing|the|reaching|contacting|choosing|being)|
     thanks\ for\ (your|the|sharing|reaching|letting)|we(\ are|'re)\ (very\ |so\ |really\ )?
     (sorry|glad|happy|delighted|pleased)\ (to|that|you|for)|we\ apologi[sz]e|our\ apologies|
@@ -48,11 +48,11 @@ REPLY = re.compile(
     valued)|our\ (support\ )?team|look\ into\ (this|it)|hope\ to\ (see|welcome)\ you)""",
     re.IGNORECASE | re.VERBOSE,
 )
-JSON_LIKE = re.compile(r"\s*[\[{].*[\]}]\s*", re.DOTALL)
-IMPORT_ID = re.compile(r"\{\s*\"+ImportId\"+")  # the third row of a Qualtrics export
-SUB_HEADERS = frozenset({"response", "open-ended response", "other (please specify)"})
-SEVERAL = 3  # cells that show what a column holds; with fewer, its name counts more
-MOSTLY = 0.6  # of the cells that decide what a column holds
+_JSON_LIKE = re.compile(r"\s*[\[{].*[\]}]\s*", re.DOTALL)
+_IMPORT_ID = re.compile(r"\{\s*\"+ImportId\"+")  # the third row of a Qualtrics export
+_SUB_HEADERS = frozenset({"response", "open-ended response", "other (please specify)"})
+_SEVERAL = 3  # cells that show what a column holds; with fewer, its name counts more
+_MOSTLY = 0.6  # of the cells that decide what a column holds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +122,7 @@ def choose_text(names: Sequence[str], rows: Sequence[Row]) -> Choice:
     if pair := _praise_and_complaint(likely):
         return Choice(ranked, None, f"{pair[0]!r} and {pair[1]!r} both hold texts")
     candidates = [column for column in likely if column.role in ("text", "question")]
-    for sure in SURE_NAMES:
+    for sure in _SURE_NAMES:
         matches = [column for column in candidates if words_of(column.name) == sure]
         if len(matches) == 1:
             return Choice(ranked, matches[0].name, "by its name and its texts")
@@ -158,13 +158,13 @@ def header_is_a_row(names: Sequence[str], rows: Sequence[Row]) -> bool:
     A table without a header has, in its first line, a text where a column has texts, and, where
     another column has a few values, one of them.
     """
-    if not rows or any(words_of(name) in TEXT_NAMES for name in names):
+    if not rows or any(words_of(name) in _TEXT_NAMES for name in names):
         return False
     has_text = has_value = False
     for name in names:
         cells = [str(row.get(name) or "").strip() for row in rows]
         holds = _Content([cell for cell in cells if cell]).holds
-        is_prose = len(WORD.findall(name)) >= 4 and not ASKS.search(name)
+        is_prose = len(_WORD.findall(name)) >= 4 and not ASKS.search(name)
         has_text |= holds in ("texts", "short texts") and is_prose
         is_number = holds == "numbers" and NUMBER.fullmatch(name.strip()) is not None
         is_one_of = holds in ("labels", "one value", "short texts") and name.strip() in cells
@@ -182,10 +182,10 @@ def extra_header_rows(names: Sequence[str], rows: Sequence[Row]) -> int:
     def cells(row: Row) -> list[str]:
         return [str(value).strip() for value in row.values() if value not in (None, "")]
 
-    if len(rows) > 1 and any(IMPORT_ID.search(cell) for cell in cells(rows[1])):
+    if len(rows) > 1 and any(_IMPORT_ID.search(cell) for cell in cells(rows[1])):
         return 2
     if rows and (first := cells(rows[0])) and 2 * len(first) <= max(len(names), 2):
-        return int(all(cell.lower() in SUB_HEADERS for cell in first))
+        return int(all(cell.lower() in _SUB_HEADERS for cell in first))
     return 0
 
 
@@ -199,16 +199,16 @@ def role_of(name: str) -> Role:
     """Return what a column's name says that it holds."""
     words = words_of(name)
     parts = words.split()
-    if words in TEXT_NAMES:
+    if words in _TEXT_NAMES:
         return "text"
-    is_reply = bool(REPLY_WORDS.intersection(parts)) and not ASKS.search(name)
-    if is_reply or RESPONSE_OF.search(name) or words in ("last message", "review response"):
+    is_reply = bool(_REPLY_WORDS.intersection(parts)) and not ASKS.search(name)
+    if is_reply or _RESPONSE_OF.search(name) or words in ("last message", "review response"):
         return "reply"
     if ASKS.search(name) and len(parts) > 2:
         return "question"
-    if OTHER_WORDS.intersection(parts) and len(parts) <= 5:
+    if _OTHER_WORDS.intersection(parts) and len(parts) <= 5:
         return "other"
-    if any(part in TEXT_NAMES for part in parts) and len(parts) <= 5:
+    if any(part in _TEXT_NAMES for part in parts) and len(parts) <= 5:
         return "text"
     return "question" if len(parts) > 5 else "unknown"
 
@@ -232,7 +232,7 @@ class _Content:
     @cached_property
     def words(self) -> float:
         """Words in a cell, mean."""
-        return sum(len(WORD.findall(c)) for c in self.cells) / max(len(self.cells), 1)
+        return sum(len(_WORD.findall(c)) for c in self.cells) / max(len(self.cells), 1)
 
     @cached_property
     def holds(self) -> str:
@@ -240,19 +240,19 @@ class _Content:
         if not self.cells:
             return "nothing"
         for kind, pattern in (
-            ("numbers", NUMBER), ("addresses of pages", URL), ("addresses of mail", EMAIL),
-            ("dates", DATE), ("data", JSON_LIKE),
+            ("numbers", NUMBER), ("addresses of pages", _URL), ("addresses of mail", _EMAIL),
+            ("dates", _DATE), ("data", _JSON_LIKE),
         ):  # fmt: skip
-            if self.share(pattern) >= MOSTLY:
+            if self.share(pattern) >= _MOSTLY:
                 return kind
         letters = sum(sum(map(str.isalpha, cell)) for cell in self.cells)
         if letters < 0.5 * sum(len(cell) for cell in self.cells):
             return "codes"
         counts = Counter(self.cells)
-        if len(self.cells) > SEVERAL and len(counts) == 1:
+        if len(self.cells) > _SEVERAL and len(counts) == 1:
             return "one value"
-        replies = sum(REPLY.search(cell) is not None for cell in self.cells) / len(self.cells)
-        if replies >= MOSTLY and self.words > 5:
+        replies = sum(_REPLY.search(cell) is not None for cell in self.cells) / len(self.cells)
+        if replies >= _MOSTLY and self.words > 5:
             return "replies"
         if self.words >= 3:
             return "texts"

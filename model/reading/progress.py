@@ -5,7 +5,7 @@ import time
 from types import TracebackType
 from typing import Any
 
-LINE_SECONDS = 15.0  # between lines without a terminal, and before the first one
+_LINE_SECONDS = 15.0  # between lines without a terminal, and before the first one
 
 
 class ProgressBar:
@@ -26,7 +26,7 @@ class ProgressBar:
         done: float = 0,
         shown: bool = True,
         delay: float = 0.0,
-        line_seconds: float = LINE_SECONDS,
+        line_seconds: float = _LINE_SECONDS,
     ):
         stderr, self._started = sys.stderr, time.monotonic()
         self._bar: Any = None

@@ -21,8 +21,8 @@ from .tables import DelimitedRows, TableReport, names_columns
 from .texts import TEXT_KEYS, key_in
 
 PLACE = "standard input"
-ARRAY = re.compile(rb"\[\s*([{\"]|$)")  # how an array of objects or of strings begins
-FORMATS = {",": "csv", "\t": "tsv", ";": "csv"}  # a header's delimiter and its format
+_ARRAY = re.compile(rb"\[\s*([{\"]|$)")  # how an array of objects or of strings begins
+_FORMATS = {",": "csv", "\t": "tsv", ";": "csv"}  # a header's delimiter and its format
 KINDS = (".txt", ".jsonl", *DELIMITED)
 READ_BYTES = 1 << 20
 
@@ -112,12 +112,12 @@ def kind_of(line: bytes) -> str:
     start = line.removeprefix(BYTE_ORDER_MARK).strip()
     if start.startswith(b"{"):
         return ".jsonl"
-    if ARRAY.match(start):
+    if _ARRAY.match(start):
         raise InputError(
             f"{PLACE}: begins like a JSON array; give one object per line (jq -c '.[]'), or "
             "name a .json file. --input-format txt reads it as text"
         )
-    for delimiter, kind in FORMATS.items():
+    for delimiter, kind in _FORMATS.items():
         names = [name.strip('"') for name in start.decode(errors="replace").split(delimiter)]
         if len(names) > 1 and key_in(names, None, TEXT_KEYS):
             raise InputError(

@@ -15,7 +15,7 @@ from .tables import TableReport
 
 TEXT_KEYS = ("text", "sentence", "reviewText", "review")
 LABEL_KEYS = ("label", "sentiment", "overall")
-SURROGATE = "a lone surrogate, which UTF-8 cannot encode"
+_SURROGATE = "a lone surrogate, which UTF-8 cannot encode"
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ def unicode_text(value: object, place: str) -> str | None:
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise InputError(f"{place}: {SURROGATE}; fix the text") from error
+            raise InputError(f"{place}: {_SURROGATE}; fix the text") from error
     return text
 
 
@@ -93,7 +93,7 @@ def accept(text: str | None, report: ReadingReport, strict: bool) -> bool:
             text.encode("utf-8")
         except UnicodeEncodeError as error:
             if strict:
-                raise ValueError(SURROGATE) from error
+                raise ValueError(_SURROGATE) from error
             report.surrogates += 1
     if "&#" in text and has_unreadable_reference(text):
         if strict:

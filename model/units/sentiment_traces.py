@@ -19,7 +19,7 @@ from ..text.glyphs import visible
 from ..text.markup import is_blank
 from .unit_traces import UnitTraces, poles_of, read_texts
 
-MIN_AUC = 0.55  # of a unit or of its negative; below, neither end counts as positive
+_MIN_AUC = 0.55  # of a unit or of its negative; below, neither end counts as positive
 
 
 def sentiment_traces(
@@ -110,6 +110,6 @@ def orientation_of(fitted: Head | None, areas: np.ndarray | None) -> dict[str, A
     polarities: dict[int, int] = {}
     if areas is not None and fitted.is_binary:
         gaps = areas - CHANCE
-        least = MIN_AUC - CHANCE
+        least = _MIN_AUC - CHANCE
         polarities = {n: 1 if gap > 0 else -1 for n, gap in enumerate(gaps) if abs(gap) >= least}
     return {"poles": poles_of(fitted), "polarities": {**polarities, fitted.neuron: fitted.polarity}}

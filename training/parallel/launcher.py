@@ -11,7 +11,7 @@ from model.errors import InputError
 from model.files.storage import write_json
 
 TEMPORARY_FAILURE = 75  # EX_TEMPFAIL: nothing is wrong with this process, start it again
-GRACE = 5.0  # seconds in which a launcher ends its other processes after one of them has failed
+_GRACE = 5.0  # seconds in which a launcher ends its other processes after one of them has failed
 
 
 def may_restart() -> bool:
@@ -25,7 +25,7 @@ def print_error(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
-def report_failure(error: BaseException, line: str, grace: float = GRACE) -> None:
+def report_failure(error: BaseException, line: str, grace: float = _GRACE) -> None:
     """Report in one line why this process ends, where a launcher prints it last.
 
     grace: seconds that any rank but the first waits for the launcher to end it.

@@ -8,7 +8,7 @@ from model.errors import InputError
 
 from .distributed import EVEN, LaneSplit, World
 
-HYSTERESIS = 0.05  # lanes are divided again if that saves more than this fraction of a step
+_HYSTERESIS = 0.05  # lanes are divided again if that saves more than this fraction of a step
 
 
 @dataclass(frozen=True)
@@ -76,4 +76,4 @@ def rebalanced_shares(
     if not sum(shares):
         return None
     now = max(count / share for count, share in zip(counts, shares, strict=True) if share)
-    return shares if lanes / sum(shares) < (1 - HYSTERESIS) * now else None
+    return shares if lanes / sum(shares) < (1 - _HYSTERESIS) * now else None

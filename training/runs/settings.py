@@ -14,7 +14,7 @@ from model.errors import InputError
 from model.files.storage import write_atomically
 
 Settings = TypeVar("Settings")
-MOST_BYTES = 1 << 14  # ten times ours; tomllib takes time quadratic in a key's dots
+_MOST_BYTES = 1 << 14  # ten times ours; tomllib takes time quadratic in a key's dots
 
 
 def read_toml(path: Path, kind: type[Settings], shipped: Path | None = None) -> Settings:
@@ -30,8 +30,8 @@ def read_toml(path: Path, kind: type[Settings], shipped: Path | None = None) -> 
 def _parsed(path: Path, shipped: Path | None) -> dict[str, Any]:
     try:
         size = path.stat().st_size
-        if size > MOST_BYTES:
-            raise InputError(f"{path}: {size:,} bytes; a config has {MOST_BYTES:,} at most")
+        if size > _MOST_BYTES:
+            raise InputError(f"{path}: {size:,} bytes; a config has {_MOST_BYTES:,} at most")
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # editors may add a mark
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such config{_near(path, shipped)}") from error
