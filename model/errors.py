@@ -12,7 +12,14 @@ _LONGEST_MESSAGE = 80  # characters of a library's message that ours repeats
 
 
 class InputError(Exception):
-    """Something that the user gave cannot be used: says what, where, and how to fix it."""
+    """Something that the user gave cannot be used: says what, where, and how to fix it.
+
+    >>> try:
+    ...     load_model("no-such-folder")
+    ... except InputError as error:
+    ...     print(type(error).__name__)
+    InputError
+    """
 
 
 class NewerFormat(InputError):

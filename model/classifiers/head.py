@@ -68,6 +68,10 @@ class Head:
 
     Features are H units, for each pooling in turn. The last step is a link: from scores to
     probabilities. A head of two exclusive classes has one column there, the second class's.
+
+    >>> head = SentimentClassifier.from_pretrained().fitted
+    >>> head.classes
+    ('negative', 'positive')
     """
 
     classes: tuple[str, ...]  # of two: the negative one, the positive one

@@ -63,6 +63,10 @@ def save_head(folder: str | Path, head: Head, origin: Mapping[str, Any] | None =
     """Write a head; each file is replaced whole. origin: how it was made, kept as it is.
 
     folder: `classifier/` of a model directory, or any other for `--classifier`.
+
+    >>> save_head("mine", SentimentClassifier.from_pretrained().fitted)
+    >>> SentimentClassifier("default", classifier="mine")("so good")["label"]
+    'positive'
     """
     folder = Path(folder)
     arrays, description = parts_of(head)

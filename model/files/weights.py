@@ -46,7 +46,12 @@ LAYOUT = "the layout, by the sizes of its other tensors, has"
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model with its tokenizer, text profile and provenance, as `load_model` returns it."""
+    """A model with its tokenizer, text profile and provenance, as `load_model` returns it.
+
+    >>> loaded = load_model("default")
+    >>> loaded.model.config.cell, loaded.tokens("so good").dtype
+    ('mlstm', dtype('uint16'))
+    """
 
     model: LanguageModel
     profile: TextProfile
@@ -86,6 +91,11 @@ def save_model(
     provenance: where the model comes from, for JSON. quantized: store matrices as integers of
     `bits`, 8, 6 or 5. weights: an earlier copy of the model's; by default its present ones. Raises
     InputError, with nothing written, if a weight is not finite, or the tokenizer another model's.
+
+    >>> loaded = load_model("amazon_1024")
+    >>> save_model("copy", loaded.model, loaded.profile, {"source": "amazon_1024"})
+    >>> load_model("copy").model.config.hidden_size
+    1024
     """
     folder, size = Path(folder), model.config.resolved_vocabulary_size
     if tokenizer.vocabulary_size != size:

@@ -37,6 +37,9 @@ class ModelConfig:
     """Architecture of the language model, and the backend that computes it.
 
     Raises InputError for a value out of bounds or a field that the cell lacks.
+
+    >>> ModelConfig(cell="lstm", hidden_size=128).layers
+    1
     """
 
     cell: Cell = "mlstm"

@@ -78,7 +78,11 @@ class Position:
 
 @dataclass(frozen=True, kw_only=True)
 class TableOptions:
-    """How to read what a file does not say about itself."""
+    """How to read what a file does not say about itself.
+
+    >>> TableOptions(delimiter="tab", encoding="cp1252").delimiter
+    '\\t'
+    """
 
     delimiter: str | None = None
     """Of CSV and TSV: a character, or the word tab. Default: comma, semicolon, tab or vertical bar,

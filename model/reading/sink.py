@@ -20,7 +20,7 @@ _FORMATS: dict[str, RowFormat] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv":
 class Sink:
     """A .jsonl or .csv file for rows, complete or not at all, or standard output.
 
-    >>> Sink("labelled.csv")
+    >>> sink = Sink("labelled.csv")
 
     path: the file; None: standard output. format: jsonl or csv. Default: by the suffix of the
     path. An error or an interruption leaves the rows so far in PATH.partial; the same call

@@ -24,7 +24,12 @@ from .trace import highest_variance_units, trace, values_per_byte
 
 @dataclass(frozen=True)
 class UnitTrace:
-    """One text and the values of the units after each of its characters (code points)."""
+    """One text and the values of the units after each of its characters (code points).
+
+    >>> trace = read_texts("amazon_1024", ["so good"], units=[388]).traces[0]
+    >>> trace.text, trace.values.shape
+    ('so good', (7, 1))
+    """
 
     text: str
     """C characters, as shown."""
@@ -40,7 +45,12 @@ class UnitTrace:
 
 @dataclass(frozen=True)
 class UnitTraces:
-    """Several texts, the units that were traced, and the model that read them."""
+    """Several texts, the units that were traced, and the model that read them.
+
+    >>> traces = read_texts("amazon_1024", ["so good", "so bad"], units=[388, 5])
+    >>> len(traces.traces), traces.units, traces.layer
+    (2, [388, 5], 0)
+    """
 
     traces: list[UnitTrace]
     """One for each text."""
