@@ -131,7 +131,7 @@ def _converted(hint: Any, value: Any, key: str) -> Any:
 
 
 def _in_words(hint: Any) -> str:
-    """Return a type as a user knows it."""
+    """Return a type's name for error messages."""
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return " or ".join(map(_in_words, args))

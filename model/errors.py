@@ -70,7 +70,7 @@ def suggestion(word: str, candidates: Iterable[str]) -> str:
 
 
 def utf8_argument(word: str, option: str) -> str:
-    """Return a word of the command line whose bytes are UTF-8, whatever the locale.
+    """Return a word of the command line as UTF-8, in any locale.
 
     Python keeps bytes that the locale's encoding lacks as lone surrogates. Raises InputError, with
     the option, for bytes that are not UTF-8.

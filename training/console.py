@@ -107,7 +107,7 @@ class Pace:
         self._marks: deque[tuple[int, float]] = deque()  # step and seconds of training at each line
 
     def seconds_per_step(self, step: int, seconds: float) -> float | None:
-        """Return the seconds per step, pauses included; None as long as it is too early to tell.
+        """Return the seconds per step, pauses included; None while it is too early to estimate.
 
         step: of this line. seconds: of training since the previous line. Time before the first line
         does not count, because the first step also compiles and warms up.
@@ -141,7 +141,7 @@ class ProgressLines:
         )
 
     def close(self) -> None:
-        """Leave the bar as it is."""
+        """Keep the bar unchanged."""
         self._bar.close()
 
     def advance(self) -> bool:

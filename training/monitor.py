@@ -29,7 +29,7 @@ _OPTION = re.compile("name ([^;]+) with --(text|label)-key")
 class Monitor:
     """Examines the model on the main rank only; the others wait for it.
 
-    All ranks synchronize after every part, so that none mistakes a long part for a lost peer.
+    All ranks synchronize after every part, so that a long part does not look like a lost peer.
     """
 
     def __init__(self, config: EvaluateConfig, corpus: Corpus, world: World):

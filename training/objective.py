@@ -86,7 +86,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         rows: int | None,
         gradient_scale: float | Tensor,
     ) -> Tensor:
-        if runs_on_tiles(w):  # whose products take fp32's range: nothing is left for backward
+        if runs_on_tiles(w):  # whose products need fp32's range; backward has nothing to compute
             from model.kernels.amx.training.cross_entropy import cross_entropy_on_tiles
 
             weights = b.new_ones(len(h)) * gradient_scale

@@ -23,7 +23,7 @@ from .parallel.exchange import ParallelConfig
 log = logging.getLogger(__name__)
 
 _FIRST_SCALE = 2.0**16  # halves when a gradient overflows
-LOWEST_SCALE = 2.0**-40  # far below any use: no step was clean for a hundred tries
+LOWEST_SCALE = 2.0**-40  # far below useful values; every recent step overflowed
 _SCALE_GROWTH_INTERVAL = 1000  # clean steps before the scale doubles (Puri et al. 2018's code)
 
 
@@ -111,7 +111,7 @@ def overflow_together(
 ) -> None:
     """Make all gradients NaN if one is not finite, so that every optimiser skips the step.
 
-    Otherwise a loss scaler would decide for each optimiser alone, from its own gradients.
+    Otherwise the loss scaler would decide for each optimiser separately, from its gradients.
     overflow_on_any_rank: as in `Exchange`.
     """
     largest = torch.nn.utils.get_total_norm(gradients, math.inf)

@@ -16,7 +16,7 @@ from model.layers.language_model import LanguageModel
 from model.text.profiles import TextProfile
 from model.text.tokenizer import Tokenizer
 
-# The mean is better early in training; the papers take the last state.
+# The mean is better early in training; the papers use the last state.
 _KIND = FeatureKind(pooling=("mean", "last"))
 _PENALTY = 0.1  # scikit-learn's C, fixed: choosing it would take time at every evaluation
 _SEED = 0

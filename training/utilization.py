@@ -1,4 +1,4 @@
-"""How much of a GPU training uses: its memory, its peak, and what the recurrence allows."""
+"""GPU use in training: memory, fraction of the peak, and the bound set by the recurrence."""
 
 import re
 from dataclasses import dataclass

@@ -210,7 +210,7 @@ class Head:
         return self.doubt or _moved(UNSURE, self.threshold - THRESHOLD)
 
     def with_threshold(self, threshold: float) -> "Head":
-        """Return the same head with another threshold; its own unsure range moves as far."""
+        """Return the same head with another threshold; its unsure range moves equally."""
         doubt = self.doubt and _moved(self.doubt, threshold - self.threshold)
         return replace(self, thresholds=(threshold,), doubt=doubt)
 
@@ -254,9 +254,9 @@ class Head:
         """
         is_standardized = self.steps[0].NAME == Standardize.NAME
         rest = self.steps[1:] if is_standardized else self.steps[:-1]
-        rows = np.eye(self.features)  # what the features are multiplied by before `rest`
+        rows = np.eye(self.features)  # factors of the features before `rest`
         point = np.zeros(self.features)
-        if rest and isinstance(rest[0], Affine):  # fewer slopes to take
+        if rest and isinstance(rest[0], Affine):  # fewer slopes to compute
             rows, point, rest = rest[0].weight, rest[0].bias, rest[1:]
         changes = _slopes(rest, point.astype(np.float64)) @ rows
         return np.asarray(changes.reshape(len(changes), len(self.pooling), -1).sum(1))
@@ -287,7 +287,7 @@ class Head:
 
 
 def _slopes(steps: Sequence[Step], point: np.ndarray) -> np.ndarray:
-    """Return how much each column of a point [R] changes what comes out of the steps: [P, R]."""
+    """Return the slopes of the steps at a point [R], numerically: [P, R]."""
     both = point + _SLOPE_STEP * np.concatenate([np.eye(len(point)), -np.eye(len(point))])
     batch = Batch(values=both, texts=[""] * len(both))  # no words
     for step in steps:

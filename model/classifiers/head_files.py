@@ -34,7 +34,7 @@ TRANSFER_FOLDER = "transfer"  # inside a run directory: where the README's comma
 
 @dataclass(frozen=True)
 class _FeaturesDescription:
-    """What `classifier.json` says of the features that a head takes."""
+    """The features of a head, as `classifier.json` describes them."""
 
     state: StateName
     pooling: tuple[Pooling, ...]
@@ -60,7 +60,7 @@ class _HeadDescription:
 
 
 def save_head(folder: str | Path, head: Head, origin: Mapping[str, Any] | None = None) -> None:
-    """Write a head; each file is replaced whole. origin: how it was made, kept as it is.
+    """Write a head; each file is replaced whole. origin: how it was made, stored unchanged.
 
     folder: `classifier/` of a model directory, or any other for `--classifier`.
 

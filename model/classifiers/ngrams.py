@@ -52,7 +52,7 @@ def _simplified(character: str) -> str:
         return character
     if category[0] == "M" or character in _APOSTROPHES:  # accents, after their letters
         return ""
-    # Each sign is a word, also one that this Python's Unicode does not know yet.
+    # Each sign is a word, even if this Python's Unicode tables lack it.
     return f" {character} " if category[0] in "PS" or category == "Cn" else " "
 
 

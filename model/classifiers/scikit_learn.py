@@ -23,7 +23,7 @@ class LinearModel(NamedTuple):
     """A linear model of scikit-learn, in the parts of a head."""
 
     steps: tuple[Step, ...]  # to the scores
-    links: tuple[Step, ...]  # of which one turns these into the model's probabilities
+    links: tuple[Step, ...]  # candidates; one of them gives the model's probabilities
     names: tuple[str, ...]
     several_labels: bool
     kind: "FeatureKind"
@@ -55,7 +55,7 @@ def linear_model(estimator: Any, features: Any = None) -> LinearModel:
 
 
 def _kind_of(features: Any) -> "tuple[FeatureKind, str]":
-    """Return which features they are, and the digest of the model that they are of, if known."""
+    """Return the kind of the features and, if known, the digest of their model."""
     from ..files.weights import model_digest
     from ..inference.features import FeatureKind
 

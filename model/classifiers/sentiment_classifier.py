@@ -143,8 +143,8 @@ class SentimentClassifier:
         To learn from your own labels, use `SentimentFeaturizer` before any scikit-learn classifier,
         or the repository's transfer.py.
 
-        y: labels. If they are numbers, as many different ones as there are classes, they become the
-        names of the classes, in order. Raises InputError for other labels.
+        y: labels. Numeric labels, one for each class, become the names of the classes, in order.
+        Raises InputError for other labels.
         """
         loaded = as_loaded(self.model, self.device)
         fitted = self._fitted(loaded)  # it belongs to a model in fp32
@@ -334,8 +334,8 @@ class SentimentClassifier:
         is none; [N, C], 0 or 1, if a text may have several. probabilities: float64 [N, C], of these
         classes. neuron: float32 [N], as `neuron_values`. stars: float64 [N], 1 to 5; None unless
         the classifier predicts them. bits_per_character: float64 [N], NaN for a text without bytes.
-        unsure: bool [N]; None unless there are two classes. unfamiliar: bool [N]; of a classifier
-        that cannot say, object [N]: True for a text that is too short, else None. neutral:
+        unsure: bool [N]; None unless there are two classes. unfamiliar: bool [N]; for a classifier
+        without familiarity, object [N]: True for a text that is too short, else None. neutral:
         float64 [N], the probability that the text takes no side, three_probabilities: float64
         [N, 3], and is_neutral: bool [N]; None unless the classifier predicts neutral.
         """
@@ -345,7 +345,7 @@ class SentimentClassifier:
     def outputs(
         self, texts: Iterable[str] | EncodedTexts
     ) -> Iterator[tuple[ModelOutput, Predictions]]:
-        """Yield for some texts at a time what the model and its classifier say, in order."""
+        """Yield the predictions batch by batch, in the order of the texts."""
         for encoded, output in self._process(read_in_order, texts):
             yield output, self._predictions(encoded, output)
 

@@ -64,7 +64,7 @@ class Step:
 
     @property
     def takes(self) -> int | None:
-        """The number of columns that it takes; None: any, or not known by itself."""
+        """The number of columns that it takes; None: any number, or unknown."""
         return None
 
     @classmethod
@@ -229,7 +229,7 @@ class Stars(Step, name="stars"):
 
 @dataclass(frozen=True, eq=False)
 class Neutral(Step, name="neutral"):
-    """Notes the calibrated probability that a text takes no side: that of one of the classes."""
+    """Stores one class's probability, calibrated, as that of a text that takes no side."""
 
     column: NonNegativeInt
     slope: PositiveFloat = 1.0

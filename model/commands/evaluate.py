@@ -95,7 +95,7 @@ def score(
 ) -> None:
     """Load each model, score it on the split that is made for it, and report.
 
-    A single model is reported as before there could be several.
+    The report of a single model is its row, without a table.
     """
     prepare_output(options.output)
     if not options.model:

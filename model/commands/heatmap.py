@@ -1,4 +1,4 @@
-"""Colour texts by what a unit holds after every character: in the terminal or on a page.
+"""Colour texts by a unit's value after every character: in the terminal or on a page.
 
 mlstm-sentiment heatmap --text "I loved it at first, then it broke. Terrible."
 mlstm-sentiment heatmap --input texts.csv --top 5 --output heatmap.html
@@ -43,7 +43,7 @@ _UNIT, _OUTPUT = Argument(group="unit"), Argument(group="output")
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Colour texts by what a unit holds after every character: in the terminal or on a page.
+    """Colour texts by a unit's value after every character: in the terminal or on a page.
 
     Units are shown so that high is positive, whatever their sign in the model, where that is known:
     of the sentiment unit, and of units that separate the two classes alone. JSON has the model's

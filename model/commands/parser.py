@@ -136,7 +136,7 @@ class Parser(argparse.ArgumentParser):
         return options
 
     def _hint(self, unknown: Sequence[str]) -> str:
-        """Return a question about what unknown words may mean, or nothing."""
+        """Return a suggestion for unknown words, or an empty text."""
         if unknown[0].startswith("-"):
             return suggestion(unknown[0].partition("=")[0], self.names)
         option, value = "--input", unknown[0]
@@ -305,7 +305,7 @@ def _default_of(item: Field[Any], instance: object) -> Any:
 
 
 def _argument(hint: Any) -> Argument:
-    """Return what a type's annotations say of the option."""
+    """Return the option's settings from its type's annotations."""
     notes = getattr(hint, "__metadata__", ())
     return next((note for note in reversed(notes) if isinstance(note, Argument)), Argument())
 
@@ -325,7 +325,7 @@ def _without_none(hint: Any) -> tuple[Any, bool]:
 
 
 def _reading(kind: Any, *, is_optional: bool) -> dict[str, Any]:
-    """Return how argparse reads a type: its words, their number, and what the help shows."""
+    """Return argparse's settings for a type: converter, number of words, and metavar."""
     if get_origin(kind) is tuple:
         item, *more = get_args(kind)
         number: str | int = "*" if more == [...] else 1 + len(more)

@@ -43,8 +43,8 @@ def run(
     prints, and exit code 2. A reader of stdout that stops reading, such as `head`, ends the command
     silently. Characters that the encoding of stdout or stderr lacks are printed as escapes. SIGTERM
     and SIGHUP end it as Ctrl-C does, with the exit code that the shell expects: 128 and the
-    signal's number. Only here do our commands begin to change their process: its streams, log and
-    signal handlers directly, its threads and their scheduling through `own_process`.
+    signal's number. Only this module changes the command's process: its streams, log and signal
+    handlers directly, its threads and their scheduling through `own_process`.
     """
     _fill_closed_streams()
     own_process()

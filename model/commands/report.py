@@ -95,7 +95,7 @@ def run(options: Options) -> None:
 def answered(row: InputRow, head: "Head") -> dict[str, Any]:
     """Return a row of classify's output with its values; InputError for one it never writes.
 
-    The label of an earlier version was the likelier side, whatever else held.
+    Earlier versions wrote the likelier side as the label, even for unsure texts.
     """
     values, place = dict(row.record), row.record.place
     for name in _ANSWERS[:-1]:

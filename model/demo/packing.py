@@ -57,7 +57,7 @@ def page_tensors(model: LanguageModel) -> dict[str, Tensor]:
 
 
 def _integers(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the matrices as int8 with scales: of fewer bits if the model's are, else of 8."""
+    """Return the matrices as int8 with scales, in the model's bits if these are fewer than 8."""
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     for bits in BITS[1:]:
         packed = quantize(tensors, bits)

@@ -190,5 +190,5 @@ def _base64(data: bytes) -> str:
 
 
 def _script_safe(content: Mapping[str, Any]) -> str:
-    """Return JSON in which no HTML parser finds the end of its element."""
+    """Return JSON that is safe inside an HTML element."""
     return json.dumps(content, allow_nan=False).replace("<", "\\u003c")

@@ -51,7 +51,7 @@ class Machine(NamedTuple):
     gpus: int
     built_for_mps: bool
     mps: bool
-    missing_kernels: Callable[[int], str] = missing_kernels  # asked only for a GPU that is used
+    missing_kernels: Callable[[int], str] = missing_kernels  # queried only for a GPU in use
 
 
 def _this_machine() -> Machine:

@@ -24,7 +24,7 @@ _HUB_FILES = [*MODEL_FILES, "README.md", "LICENSE", _SOURCES_FILE, "classifier/*
 _HUB = "hf://"  # before a repository's owner/name
 SHIPPED_MODELS = Path(__file__).parent.parent / "pretrained"
 ALIASES = {"default": "stars_1024", "default_small": "stars_512"}  # of shipped models
-_FORMER = {"sentiment_1024": "e5a94b864bb8"}  # once shipped: a revision that has it
+_FORMER = {"sentiment_1024": "e5a94b864bb8"}  # no longer shipped: a revision that has it
 
 
 def shipped_models() -> list[str]:

@@ -38,7 +38,7 @@ PARTIAL = "partial"  # suffix of what is incomplete
 _OLD = "whole-folder-old"  # suffix of a folder that is about to be replaced
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, quota used up, file too large
 _UNWRITTEN = re.compile("[0-9]+ requested and [0-9]+ written")  # NumPy's error of a full disk
-_ABANDONED_SECONDS = 24 * 3600  # without a change; by then no process still writes a file
+_ABANDONED_SECONDS = 24 * 3600  # without a change: its writer must be dead
 _TEMPORARY_FILE = re.compile(rf"\.(.+?)(?:\.[0-9a-f]+)?\.{PARTIAL}")
 _REMOVED_FOLDER = re.compile(rf"\..+\.[0-9a-f]{{8}}\.{_REMOVED}\.{PARTIAL}")
 _CLUTTER = (".DS_Store", ".nfs*")  # files that a file manager or a network file system adds
@@ -57,7 +57,7 @@ log = logging.getLogger(__name__)
 def write_atomically(path: Path, write: Callable[[Path], object], *, sweep: bool = True) -> None:
     """Let `write` fill a temporary file next to `path`, then rename it over `path`.
 
-    A reader, and a process killed half-way, sees the old file or the new one, never a part. If
+    Readers see the old file or the new one, never a part of it, even after a kill. If
     several write at once, each has its own temporary file, and the last to finish wins. A link
     stays a link; a pipe or a device, such as /dev/stdout, is written to.
 
@@ -214,7 +214,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def check_no_link(path: Path) -> None:
-    """Raise InputError if a folder to replace is a link: what it names is not ours."""
+    """Raise InputError if a folder to replace is a link, since its target is not ours."""
     if path.is_symlink():
         raise InputError(
             f"{path}: is a link, and nothing is written through links; replace it with its target"
@@ -262,7 +262,8 @@ def whole_folder(final: Path, ours: Contents) -> Iterator[Path]:
 def remove_folder(folder: Path) -> None:
     """Rename a folder, then remove it.
 
-    What cannot be removed yet, as on NFS, keeps the new name until the next call for a sibling.
+    Files that cannot be removed yet, as on NFS, keep the new name until the next call for a
+    sibling.
     """
     with suppress(OSError):
         folder.rename(_hidden_sibling(folder, f"{secrets.token_hex(4)}.{_REMOVED}.{PARTIAL}"))
@@ -272,7 +273,7 @@ def remove_folder(folder: Path) -> None:
 
 
 def recover_folders(parent: Path, ours: Contents) -> None:
-    """Repair what a kill left in `parent`; to be called by the only process that writes there.
+    """Repair what a kill left in `parent`; call it only in the process that writes there.
 
     Folders that `whole_folder` had set aside get their names back; half-written ones are removed.
     ours: the files that `parent` and any of these folders may hold; others are left alone.
@@ -451,7 +452,7 @@ def refusal(message: str) -> Callable[[], None]:
 def lock_folder(folder: Path, timeout: float = 0.0, *, new: bool = False) -> Iterator[None]:
     """Keep other processes from locking the folder, which is created if absent.
 
-    timeout: seconds to wait for a holder that may be about to end. A folder that this call created
+    timeout: seconds to wait for the lock's holder to end. A folder that this call created
     is removed at the end if it is empty. Raises InputError, naming the holder, if it is locked;
     with `new`, FileExistsError if it exists.
     """

@@ -123,7 +123,7 @@ def save_model(
 
 
 def _format(tokenizer: Tokenizer, quantized: bool, bits: int) -> dict[str, Any]:
-    """Return the oldest sufficient format version, and what else a reader must know."""
+    """Return the oldest sufficient format version, and the fields that it needs."""
     if quantized and bits != 8:
         return {"format_version": 4, "quantized": True, "bits": bits}
     if tokenizer.kind == BYTES.kind:
@@ -204,7 +204,7 @@ def adapted(
 
 
 class _SkipInitialization(TorchFunctionMode):
-    """Makes torch.nn.init do nothing.
+    """Disables torch.nn.init.
 
     For tensors on the meta device, torch would draw numbers in Python code that imports its
     compiler, which takes longer than the rest of loading a model.

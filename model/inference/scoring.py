@@ -151,7 +151,7 @@ def split_costs(
 def _pieces(
     split: Split, lanes: int | None, reset: Reset
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return where reading of each piece begins, where scoring begins, its end: int64 [N] each."""
+    """Return for each piece the starts of reading and of scoring, and its end: int64 [N] each."""
     if reset == "review":
         return split.offsets[:-1], split.offsets[:-1], split.offsets[1:]
     size = len(split.tokens)

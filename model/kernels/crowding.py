@@ -1,7 +1,7 @@
 """Detects other programs on our cores; crowding.h defines how our threads react.
 
-Threads that wait for each other poll, which is fastest if each has its own core. Next to other
-programs, a polling thread takes time from the thread that it waits for, and a sleeping one gets a
+Threads that wait for each other poll, which is fastest if each has its own core. On a loaded
+machine, a polling thread takes time from the thread that it waits for, and a sleeping one gets a
 core back late. So while our threads queue for cores, OpenMP's threads sleep soon, and all threads
 ask the scheduler for short slices of time. This changes every thread of the process, so it happens
 only in processes of our own commands (process.py).

@@ -22,7 +22,7 @@ Precision = Literal[FloatPrecision, "int8"]  # int8: 8-bit integers in the recur
 TrainingPrecision = Literal["auto", FloatPrecision]
 
 VOCABULARY_SIZE = 256  # V where bytes are the tokens
-_MOST_BIAS = 100  # of the forget gate, which is open or shut far below that
+_MOST_BIAS = 100  # of the forget gate, which saturates far below it
 # Far above any real model. Below these limits shapes fit torch's integers, and even a malicious
 # description is checked against its file immediately.
 _MOST = {

@@ -80,7 +80,7 @@ def _whisker(at: str, share: Share, *, is_upright: bool) -> list[str]:
 
 
 def _height(value: float) -> str:
-    """Return how far down a value from 0 to 1 is, above the labels of the axis."""
+    """Return the vertical position of a value from 0 to 1, above the labels of the axis."""
     return _percent(0.06 + 0.76 * (1 - value))
 
 

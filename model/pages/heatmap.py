@@ -30,7 +30,7 @@ _RESET = "\x1b[0m"
 
 @dataclass(frozen=True)
 class Heatmap:
-    """Texts coloured by what a unit holds after every character; a notebook shows them."""
+    """Texts coloured by a unit's value after every character; a notebook shows them."""
 
     traces: UnitTraces
     palette: Palette = "green-red"
@@ -54,7 +54,7 @@ def heatmap(
     palette: Palette = "green-red",
     device: DeviceName = "auto",
 ) -> Heatmap:
-    """Return one text, or several, coloured by what a unit holds after every character.
+    """Return one text, or several, coloured by a unit's value after every character.
 
     model: a model directory, a run directory, the name of a shipped model, or a loaded model.
     neuron: the unit; default: the one that the model's classifier relies on most.
@@ -119,7 +119,7 @@ def _rounded(values: np.ndarray) -> list[float]:
 
 
 def as_html(traces: UnitTraces, palette: Palette = "green-red") -> str:
-    """Return a page that needs neither a network nor another file."""
+    """Return a self-contained page."""
     traces = traces.oriented()
     template = _TEMPLATE.read_text(encoding="utf-8")
     ranges = _rounded(np.array(traces.ranges()))
@@ -209,7 +209,7 @@ def _page_data(traces: UnitTraces) -> dict[str, Any]:
 
 
 def _script_safe(content: dict[str, Any]) -> str:
-    """Return JSON in which no HTML parser finds the end of the element."""
+    """Return JSON that is safe inside an HTML element."""
     return json.dumps(content).replace("<", "\\u003c").replace("&", "\\u0026")
 
 

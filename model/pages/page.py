@@ -45,13 +45,13 @@ def fill(template: str, content: Mapping[str, str]) -> str:
 
 
 def script_digest(template: str) -> str:
-    """Return the hash by which a page's policy allows only the page's own script."""
+    """Return the hash of a page's script for its content security policy."""
     (script,) = re.findall(r"<script>(.*?)</script>", template, flags=re.DOTALL)
     return content_digest(script)
 
 
 def content_digest(text: str) -> str:
-    """Return the hash by which a page's policy allows this script or style, and no other."""
+    """Return the hash of a script or style for a page's content security policy."""
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 

@@ -51,8 +51,8 @@ _REPLY = re.compile(
 _JSON_LIKE = re.compile(r"\s*[\[{].*[\]}]\s*", re.DOTALL)
 _IMPORT_ID = re.compile(r"\{\s*\"+ImportId\"+")  # the third row of a Qualtrics export
 _SUB_HEADERS = frozenset({"response", "open-ended response", "other (please specify)"})
-_SEVERAL = 3  # cells that show what a column holds; with fewer, its name counts more
-_MOSTLY = 0.6  # of the cells that decide what a column holds
+_SEVERAL = 3  # cells that suffice to classify a column; with fewer, its name counts more
+_MOSTLY = 0.6  # the fraction of cells that classifies a column
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,14 +88,14 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True)
 class Choice:
-    """Which column holds the text, or why a person has to say so."""
+    """Which column holds the text, or why the user must name it."""
 
     columns: tuple[Column, ...]  # likeliest first
     column: str | None
     why: str  # the choice in words, or what is in doubt
 
     def question(self, option: str) -> str:
-        """Return what to ask: the likeliest columns with a cell of each, and the option."""
+        """Return the question to the user: the likeliest columns, a cell of each, the option."""
         examples = [
             f"{column.name!r} ({column.holds}: {_short(column.example)!r})"
             for column in self.columns[:4]
@@ -196,7 +196,7 @@ def words_of(name: str) -> str:
 
 
 def role_of(name: str) -> Role:
-    """Return what a column's name says that it holds."""
+    """Return the role that a column's name suggests."""
     words = words_of(name)
     parts = words.split()
     if words in _TEXT_NAMES:
@@ -222,7 +222,7 @@ def _column(name: str, values: Iterable[Any]) -> Column:
 
 @dataclass(frozen=True)
 class _Content:
-    """What the cells of a column hold."""
+    """The kind of content in a column's cells."""
 
     cells: Sequence[str]  # not empty
 
@@ -269,7 +269,7 @@ def _rank(column: Column) -> tuple[Any, ...]:
 
 
 def _praise_and_complaint(columns: Sequence[Column]) -> tuple[str, str] | None:
-    """Return two columns of which one is for praise and the other for complaints."""
+    """Return a column for praise and one for complaints, if there are such."""
     sides = [
         [c.name for c in columns if words.intersection(words_of(c.name).split())]
         for words in (

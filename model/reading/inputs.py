@@ -78,7 +78,7 @@ class Position:
 
 @dataclass(frozen=True, kw_only=True)
 class TableOptions:
-    """How to read what a file does not say about itself.
+    """Options for reading tables: what the file itself does not specify.
 
     >>> TableOptions(delimiter="tab", encoding="cp1252").delimiter
     '\\t'
@@ -245,7 +245,7 @@ def marked_encoding(head: bytes) -> str | None:
 def _is_cp1252(file: IO[bytes]) -> bool:
     """Return whether a stream is not UTF-8 but cp1252.
 
-    Mostly valid UTF-8 with some broken characters still counts as UTF-8.
+    UTF-8 with a few broken characters still counts as UTF-8.
     """
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     whole = broken = 0

@@ -12,9 +12,9 @@ class ProgressBar:
     """Counts finished work, and shows how much is done, how fast, and how long the rest will take.
 
     total: all the work, as far as known; done: the part done earlier; both in `unit`, by default
-    bytes. A terminal shows a bar. A file or a pipe gets a line every `line_seconds`, so that
-    long jobs log their progress, and short ones nothing. delay: seconds before a terminal shows the
-    bar, for work that is usually short.
+    bytes. A terminal shows a bar. A file or a pipe gets a line every `line_seconds`: long jobs log
+    their progress, short ones log nothing. delay: seconds before a terminal shows the bar, for work
+    that is usually short.
     """
 
     def __init__(

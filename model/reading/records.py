@@ -42,7 +42,7 @@ class Record(dict[str, Any]):
 
     place: str = ""
     repaired: bool = False  # it held bytes that are not UTF-8
-    table: TableReport | None = None  # the one that it is a row of
+    table: TableReport | None = None  # its table, if it is a row of one
 
 
 def read_records(
@@ -85,7 +85,7 @@ def read_lines(
             yield record
 
 
-@lru_cache(maxsize=1)  # once, though a command may read a file twice
+@lru_cache(maxsize=1)  # logged once, even if a command reads the file twice
 def warn_of_other_lines(location: str, head: bytes) -> None:
     """Warn of a text file whose beginning looks like a table, or has no line ends but CR."""
     text = head.removeprefix(BYTE_ORDER_MARK).decode(errors="replace")

@@ -155,11 +155,11 @@ class ResumableRows:
         self._journal.flush()
 
     def finish(self) -> None:
-        """Cut off what the file has beyond the rows of the input."""
+        """Cut off rows beyond those of the input."""
         self._cut()
 
     def _cut(self) -> None:
-        """Cut off what has not agreed: other rows, of which a copy is kept, or part of a batch."""
+        """Cut off rows that do not match the input, after copying them, or part of a batch."""
         if self._is_over:
             return
         self._is_over = True

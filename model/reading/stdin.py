@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class ArrivingLines:
-    """The lines of a file descriptor, with their ends, each as soon as it has arrived."""
+    """The lines of a file descriptor, with their line ends, each as soon as it arrives."""
 
     def __init__(self, descriptor: int):
         self._descriptor = descriptor
@@ -41,7 +41,7 @@ class ArrivingLines:
 
     @property
     def waiting(self) -> bool:
-        """Whether lines that are not blank have arrived and were not taken yet."""
+        """Whether unread lines that are not blank have arrived."""
         return self._written > 0
 
     def first(self) -> bytes:
@@ -161,7 +161,7 @@ class ArrivingRecords:
 
     @property
     def waiting(self) -> bool:
-        """Whether a whole record, not blank, has arrived that was not taken yet."""
+        """Whether a complete, unread record that is not blank has arrived."""
         return getattr(self._lines, "waiting", False) if self._rows is None else self._rows.waiting
 
     def __iter__(self) -> Iterator[Record]:

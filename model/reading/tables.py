@@ -41,7 +41,7 @@ TableRow = dict[str, Any]
 
 @dataclass
 class TableReport:
-    """What was assumed of a table, and what was found in it so far."""
+    """How a table is read, and what has been found in it so far."""
 
     location: str
     description: str = ""  # such as "semicolon, cp1252"
@@ -49,7 +49,7 @@ class TableReport:
     short_rows: int = 0  # those with fewer cells than the header
     repeated_headers: int = 0  # rows that equal it, as in files that were joined
     text: str | None = None  # the column of the text
-    doubt: str = ""  # why a person has to name it, and how
+    doubt: str = ""  # why the user must name it, and how
     header_rows: int = 0  # rows below the header that belong to it
     has_header: bool = True  # else the first line is a row, and columns are named by their place
 
@@ -105,7 +105,7 @@ class _Lines:
         self._size = 0  # characters of these
 
     def arrived(self) -> Iterator[str]:
-        """Yield the whole lines that have arrived and were not taken, without taking them."""
+        """Yield the complete lines that have arrived, without consuming them."""
         for match in _LINE_WITH_END.finditer(self._text, self._at):
             if match[0][-1] in "\r\n":
                 yield match[0]
@@ -191,7 +191,7 @@ class DelimitedRows:
 
     @property
     def waiting(self) -> bool:
-        """Whether a whole record, not blank, has arrived that was not yielded yet."""
+        """Whether a complete, unread record that is not blank has arrived."""
         delimiter, quoted = self._dialect
         with suppress(csv.Error):  # an open quote, or what the next row will report
             rows = _csv_reader(self._lines.arrived(), delimiter, quoted=quoted)

@@ -133,7 +133,7 @@ def record_key(record: Record, requested: str | None, candidates: Sequence[str])
 class KeyChooser:
     """Chooses the key at the first record that has one; earlier records may lack it.
 
-    logged: shared by files that belong together, so that a choice is logged once.
+    logged: shared by related files, so that a choice is logged once.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class KeyChooser:
         self._has_warned = requested is not None
 
     def value(self, record: Record) -> object:
-        """Return the value of the key; None if this record, or every one so far, has none."""
+        """Return the value of the key; None if this record, or all records so far, lack it."""
         self._first = record if self._first is None else self._first
         self.table = record.table
         if self.key is None and record_key(record, self.requested, self.candidates) is not None:

@@ -24,7 +24,7 @@ from ..errors import InputError, suggestion
 from ..reading.texts import unicode_text
 from .batching import MOST_TEXTS, AnswerRow, ServerClosed
 
-_PIECE = 1 << 16  # bytes of the page that are sent at once; a slow client is waited for in between
+_PIECE = 1 << 16  # bytes of the page per write; a slow client delays the next one
 JSON_TYPE = "application/json"
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -133,8 +133,8 @@ def application(
     """Return the ASGI application.
 
     page: None if it cannot compute the model. submit: from texts, and whether the label is to be
-    one of two sides, to the future of their rows; None if the model has no classifier. token: what
-    every request must have, if anything. has_sides: whether its classes are two.
+    one of two sides, to the future of their rows; None if the model has no classifier. token:
+    required in every request, if not None. has_sides: whether its classes are two.
     """
 
     async def show_page(request: Request) -> Response:

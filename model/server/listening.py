@@ -145,7 +145,7 @@ class Connection(H11Protocol):
 
 
 def _on_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Say nothing of connections beyond the limit of open files: the loop accepts them later."""
+    """Ignore errors about the limit of open files: the loop accepts the connections later."""
     error = context.get("exception")
     if not (isinstance(error, OSError) and error.errno in _OUT_OF_FILES):
         loop.default_exception_handler(context)

@@ -154,7 +154,7 @@ class OptimConfig:
         return steps - self.cooldown_steps if self.cooldown_from is None else self.cooldown_from
 
     def last_step(self, steps: int) -> int:
-        """Return the step at which a run planned for `steps` ends: after its cooldown, if any."""
+        """Return the last step of a run planned for `steps`, including its cooldown, if any."""
         begin = self.cooldown_begin(steps)
         return steps if begin is None else begin + (self.cooldown_steps or 0)
 

@@ -1,4 +1,4 @@
-"""Decisions that all ranks take together, so that none decides alone."""
+"""Decisions that all ranks make together."""
 
 import errno
 import json
@@ -18,7 +18,7 @@ from .distributed import World
 log = logging.getLogger(__name__)
 
 _LONGEST_NAME = 256  # bytes of an implementation's name
-# Errors about a path that another attempt would meet again, unlike a full disk.
+# Errors about a path that would occur again on another attempt, unlike a full disk.
 _PERMANENT = (
     *(errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG),
     *(errno.EACCES, errno.EPERM, errno.EROFS),

@@ -144,10 +144,10 @@ class World:
 
 
 class WaitingTogether:
-    """Keeps ranks that have finished their part of some work waiting for the others.
+    """Makes ranks that have finished their part of the work wait for the others.
 
-    Each rank calls `working` often while it works, and `finished` at its end. From time to time
-    the ranks synchronize, so that no wait for a peer is as long as the timeout.
+    Each rank calls `working` often while it works, and `finished` at its end. The ranks synchronize
+    regularly, so that no wait for a peer reaches the timeout.
     """
 
     def __init__(self, world: World):
@@ -296,7 +296,7 @@ def _compare_cores(store: dist.Store, rank: int, size: int, bound: Collection[in
 
 
 def _share_cores(store: dist.Store, rank: int, size: int) -> None:
-    """Give this process as many threads as its part of the machine's cores, unless a number is set.
+    """Set the number of threads to this process's part of the cores, unless a number is set.
 
     torch.distributed.run sets OMP_NUM_THREADS=1 if it is not set, which leaves cores idle. torch's
     own default takes all cores in every process, which is worse.
@@ -322,8 +322,8 @@ def own_part(
 ) -> int:
     """Return how many cores of its machine a rank gets, at least one.
 
-    A rank's cores are divided evenly among the ranks that may run on them. A rank that was bound to
-    cores of its own (taskset, srun --cpu-bind) keeps all of them.
+    A rank's cores are divided evenly among the ranks that may run on them. A rank that is bound to
+    its own cores (taskset, srun --cpu-bind) keeps them all.
 
     places: each rank's machine, and a bit mask of the cores on which it may run. processes: ranks
     per machine, if the launcher sets it. quota: CPU time, in cores, for all of a machine's ranks
@@ -348,7 +348,7 @@ def _exchange(store: dist.Store, rank: int, size: int, name: str, text: str) -> 
 
 
 def _name_of(device: torch.device) -> str:
-    """Return a name that no other GPU has, whatever number it has in this process."""
+    """Return the GPU's unique name, independent of its number in this process."""
     if device.type != "cuda":
         return device.type
     return f"GPU {torch.cuda.get_device_properties(device).uuid} of {socket.gethostname()}"
@@ -389,7 +389,7 @@ def _temporary(error: Exception) -> str:
 
 
 def _leave_at_once(line: str) -> NoReturn:
-    """Print why and end immediately: clean-up code could wait for a peer that is lost."""
+    """Print the reason and exit immediately, since clean-up code could wait for a lost peer."""
     print_error(f"[rank {os.environ.get('RANK', '0')}] error: {line}")
     with suppress(OSError, ValueError):
         if sys.stdout is not None:

@@ -20,7 +20,7 @@ def may_restart() -> bool:
 
 
 def print_error(line: str) -> None:
-    """Print a line on stderr, if anybody still reads it."""
+    """Print a line on stderr; ignore a closed stderr."""
     with suppress(OSError, ValueError):
         print(line, file=sys.stderr, flush=True)
 
@@ -46,7 +46,7 @@ def report_failure(error: BaseException, line: str, grace: float = _GRACE) -> No
 
 
 def _leave_it_to_the_first(file: Path, grace: float) -> None:
-    """Wait for the launcher to end this process; leave silently if the first one has failed too.
+    """Wait for the launcher to end this process; exit silently if the first one has failed too.
 
     A user's mistake usually raises the same error in all processes. If the first process has no
     error file, it has only lost this one, which then continues, to report why.

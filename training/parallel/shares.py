@@ -34,7 +34,7 @@ class MeasuredShares(LaneSplit):
         return self.now(rank, ranks, items)
 
     def rebalanced(self, speeds: Sequence[float], lanes: int) -> "MeasuredShares | None":
-        """Return shares in proportion to the speeds, if they would save much."""
+        """Return shares in proportion to the speeds, if they would save enough time."""
         slices = [self(rank, len(speeds), lanes) for rank in range(len(speeds))]
         shares = rebalanced_shares(speeds, [own.stop - own.start for own in slices], lanes)
         return None if shares is None else MeasuredShares(Shares(shares))

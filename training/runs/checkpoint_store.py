@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Progress:
-    """How far a run is; each kind of run adds its own counters."""
+    """The progress of a run; each kind of run adds its own counters."""
 
     step: NonNegativeInt = 0
 

@@ -43,7 +43,7 @@ def _parsed(path: Path, shipped: Path | None) -> dict[str, Any]:
 
 
 def _near(path: Path, shipped: Path | None) -> str:
-    """Return the end of an error: the file that was likely meant by a missing one, or nothing."""
+    """Return the end of an error: the file likely meant instead of a missing one, or ""."""
     folders = [path.parent] if shipped is None else [shipped, path.parent]
     configs = {file.stem: file for folder in folders for file in folder.glob("*.toml")}
     near = difflib.get_close_matches(path.stem, configs, n=1)
@@ -67,7 +67,7 @@ def _plain(section: dict[str, Any]) -> dict[str, Any]:
 
 
 def _in_utf8(path: Path) -> str:
-    """Return a path as text for TOML, whatever the locale makes of the bytes of its name."""
+    """Return a path as text for TOML, in any locale."""
     try:
         return os.fsencode(path).decode()
     except UnicodeDecodeError as error:

@@ -104,7 +104,7 @@ def learn(
     stop: StopRequest,
     save_seconds: float,
 ) -> None:
-    """Run the remaining epochs, saving now and then; end after a step if asked to stop."""
+    """Run the remaining epochs, saving now and then; end after a step if a stop was requested."""
     saved_at = time.monotonic()
     shown = tuner.progress.step
     bar = ProgressBar("fine-tuning", tuner.steps, unit=" steps", done=shown)
@@ -189,6 +189,6 @@ def describe(
 
 
 def save_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Write arrays by name; savez would add its own ending to a path."""
+    """Write arrays by name; savez would add a suffix to a path."""
     with path.open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)

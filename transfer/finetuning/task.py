@@ -31,7 +31,7 @@ class Task:
 
     @cached_property
     def digest(self) -> str:
-        """A digest of all of it, by which a resume recognises the task."""
+        """A digest of the task, which a resume compares."""
         digest = hashlib.sha256(repr(self.classes).encode())
         for sequences, labels in ((self.train, self.train_labels), (self.val, self.val_labels)):
             digest.update(labels.tobytes())
@@ -65,7 +65,7 @@ def check_learnable(train: LabelledSet) -> None:
 
 
 def check_present(train: LabelledSet) -> None:
-    """Refuse a class of which all texts were held out: nothing would be left to learn it from."""
+    """Refuse a class whose texts were all held out, since it could not be learned."""
     for label, name in enumerate(train.classes):
         if label not in train.labels:
             raise InputError(

@@ -19,7 +19,7 @@ from model.units.unit_traces import UnitTrace, read_texts
 SHOWN = 5  # texts and moments of a kind
 WORDS = 15  # of each direction
 RARE = 5  # words seen less often are not averaged
-MOST_CHARACTERS = 200_000  # searched for moments: a few minutes, whatever the set's size
+MOST_CHARACTERS = 200_000  # searched for moments: a few minutes for any size of the set
 TEXT_WINDOW = 600  # characters shown of a long text, its end
 CONTEXT = (90, 30)  # characters shown before a moment's word and after it
 WORD = re.compile(r"\S+\s*")

@@ -150,7 +150,7 @@ def pack(w_mh: Tensor, w_h: Tensor, w_x: Tensor | None = None) -> Tensor:
 
 
 def count_workgroups(B: int, H: int, threads: int) -> int:
-    """Return into how many workgroups, each with its own lanes, the threads are divided.
+    """Return the number of workgroups of threads; each has its own lanes.
 
     The threads of a workgroup share the units and synchronize twice a byte. The thread with most
     work should have as little as possible. Among equals, the fewest workgroups are chosen, so that

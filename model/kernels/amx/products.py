@@ -79,8 +79,8 @@ class StreamedProduct:
 class RepeatedProduct:
     """What the AMX unit can do at most for a [M, K] times w.T, w [N, K], so many times.
 
-    All threads multiply their columns of all repetitions, wait for nobody and keep no result. w
-    comes from the cache in which its size leaves it, as in a window.
+    All threads multiply their columns of all repetitions, without waiting and without keeping
+    results. w comes from the cache in which its size leaves it, as in a window.
     """
 
     def __init__(self, sizes: tuple[int, int, int], times: int, deep: int):

@@ -29,7 +29,7 @@ from .mlstm import INTEGERS, call, forward
 
 _LARGEST = 127
 _SMALLEST = 1e-30  # kSmallest of integers.h: the largest number of a row counts as at least this
-_ZERO = 128  # by how much integers.h shifts the left factor
+_ZERO = 128  # the offset that integers.h adds to the left factor
 _INTERLEAVED = 4  # units that one instruction multiplies
 _EXACT = 1 << 24  # fp32 represents every integer up to this
 _NO_GRADIENT = "products of 8-bit integers have no gradient; they are for inference"

@@ -42,7 +42,7 @@ def graphed_forward(
     """Return h and the last h and c without a gradient; None if the window is not captured.
 
     Texts have many lengths, so only the pass over a piece of tokens is captured. A window replays
-    it as often as it fits, and runs the rest without a graph.
+    it as often as possible, and runs the remainder without a graph.
     """
     length, piece = inputs.sizes[0], graphs.piece
     captured = graphs.borrow(_part(inputs, 0, piece)) if length >= piece else None
@@ -92,7 +92,7 @@ class Captured(CapturedForward):
 
 
 class Capture(Protocol):
-    """Turns work into something that can be repeated in the same memory."""
+    """Captures work so that it can be repeated in the same memory."""
 
     def stream(self, device: torch.device) -> int:
         """Return the number of a device's current stream."""
@@ -154,7 +154,7 @@ class Graphs:
 
         There is no room while each of `most_sizes` other sizes occurred in the last `stale`
         windows. A capture costs several passes: sizes that alternate must not evict each other, but
-        a size that no longer occurs must not stay for ever.
+        a size that no longer occurs must be evicted.
         """
         key = self.capture_key(inputs)
         with self._lock:
