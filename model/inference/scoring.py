@@ -103,7 +103,7 @@ def score_split(
     per_review_bytes = sums_between(lengths.astype(np.int64), split.offsets)
     characters = int(per_review_bytes.sum())
     if characters == 0:
-        raise InputError("nothing to score: the model's text profile leaves nothing of the texts")
+        raise InputError("nothing to score: the texts are empty after the model's text profile")
     ratio = float(per_review.sum() / characters)
     error = None  # of a ratio of sums over reviews
     if len(per_review) > 1:

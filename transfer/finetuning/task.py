@@ -59,8 +59,8 @@ def check_learnable(train: LabelledSet) -> None:
         if count in (0, len(train.labels)):
             number = "none" if count == 0 else "every one"
             raise InputError(
-                f"class {name!r}: {number} of the {len(train.labels)} training texts has it, from "
-                "which nothing can be learned; leave it out"
+                f"class {name!r}: {number} of the {len(train.labels)} training texts has it, "
+                "so it cannot be learned; leave it out"
             )
 
 
