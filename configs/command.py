@@ -16,7 +16,7 @@ def run(command: Callable[[], int | None]) -> None:
 
 
 def run_plain(command: Callable[[], int | None], doc: str | None) -> None:
-    """Run a command that has no options: --help prints its docstring, all else is refused."""
+    """Run a command without options: --help prints its docstring; other arguments are refused."""
 
     def parse_and_run() -> int | None:
         Parser(description=doc).parse_args()

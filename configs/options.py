@@ -94,14 +94,14 @@ def refuse_launcher_options(arguments: Sequence[str]) -> None:
 
 def without_excluded(config: RunConfig, arguments: Sequence[str]) -> RunConfig:
     """Drop a value of the file if the command line gives a value to the key that excludes it."""
-    given = {}
+    values = {}
     for word, following in pairwise([*arguments, ""]):
         name, equals, value = word.partition("=")
-        given[name.lstrip("-").replace("-", "_")] = value if equals else following
+        values[name.lstrip("-").replace("-", "_")] = value if equals else following
     for section, one, other in EXCLUSIVE:
         for mine, excluded in ((one, other), (other, one)):
-            is_set = given.get(f"{section}.{mine}", "None") != "None"
-            if is_set and f"{section}.{excluded}" not in given:
+            is_set = values.get(f"{section}.{mine}", "None") != "None"
+            if is_set and f"{section}.{excluded}" not in values:
                 changed = replace(getattr(config, section), **{excluded: None})
                 config = replace(config, **{section: changed})
     return config

@@ -1,4 +1,4 @@
-"""What a resumed run keeps of its earlier settings, and what it may change."""
+"""The settings that a resumed run keeps, and those that it may change."""
 
 from collections.abc import Set
 from dataclasses import dataclass, fields, replace
@@ -44,7 +44,7 @@ SCHEDULE = {*LENGTH, "optim.decay", "optim.hold", "optim.cooldown_steps"}
 
 @dataclass(frozen=True)
 class Resumption:
-    """Where a run is resumed, and what is new about it."""
+    """The step from which a run is resumed, and its changed settings."""
 
     before: RunConfig  # its settings until now
     changed: Set[str]  # the keys that have other values now
@@ -79,7 +79,7 @@ class Resumption:
 def resume(
     options: RunOptions, saved: RunConfig, directory: PretrainingDirectory, world: World
 ) -> tuple[RunConfig, Resumption]:
-    """Return the settings with which a run is resumed, and what is new about them.
+    """Return the settings of the resumed run, and which of them changed.
 
     saved: those in its folder. Raises InputError, on every rank, for a change that a resumed run
     cannot make, and where its checkpoints are gone.

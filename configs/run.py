@@ -94,7 +94,7 @@ class ResolvedRun:
             await_visible(self.directory.config)
 
     def keep_resumable(self) -> None:
-        """Save the config again if its folder was moved or removed: nothing resumes without it."""
+        """Save the config again if its folder was moved or removed: a resume needs it."""
         folder = self.directory.folder
         if self.world.is_main and not self.directory.config.is_file():
             log.warning(
@@ -155,7 +155,7 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
     )
     checkpoints.check_corpus(world)  # first: the vocabulary's error would hide this one
     config = _with_corpus(config, corpus, is_new=resumption is None)
-    # Paths may differ. What training starts from is compared once it is loaded.
+    # Paths may differ. Initial weights are compared after loading.
     paths = {"data.corpus": corpus.fingerprint, "train.start_from": None}
     check_same(world, flatten(config) | paths)
     return ResolvedRun(

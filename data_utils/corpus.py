@@ -61,7 +61,7 @@ class SplitSizes:
 
 @dataclass(frozen=True)
 class CorpusDescription:
-    """What `meta.json` must say; it may say more."""
+    """The required fields of `meta.json`."""
 
     OTHER_KEYS: ClassVar = True
     text_profile: str

@@ -151,8 +151,8 @@ def _zero_or_one(record: Record, key: str) -> bool:
 def warn_of_shared_texts(sets: Sequence[LabelledSet], names: Sequence[str]) -> None:
     """Warn of texts that a set shares with an earlier one.
 
-    Results on these do not hold for new texts. Blank ones, and white space around a text, do not
-    count.
+    Results on these texts do not hold for new ones. Blank ones, and white space around a text, do
+    not count.
     """
     stripped = [[text.strip() for text in part.texts] for part in sets]
     for later, earlier in combinations(reversed(range(len(sets))), 2):
@@ -160,7 +160,7 @@ def warn_of_shared_texts(sets: Sequence[LabelledSet], names: Sequence[str]) -> N
         shared = sum(text in earlier_texts for text in stripped[later])
         if shared:
             log.warning(
-                "%s: %s of its %s texts are in %s, too; results on these say nothing about new "
+                "%s: %s of its %s texts are in %s, too; results on these do not hold for new "
                 "texts",
                 names[later], f"{shared:,}", f"{len(stripped[later]):,}", names[earlier],
             )  # fmt: skip

@@ -155,7 +155,7 @@ class Lanes:
         """Return window `index` of the endless sequence of epochs."""
         self.check()
         shards, within = self.locate(index)
-        # Lanes without a shard have nothing left to read.
+        # Lanes without a shard have finished.
         spans = np.zeros((self.lanes, 2), dtype=np.int64)  # where each lane reads from and to
         spans[: len(shards)] = self.spans(shards, within)
         reset = np.full(self.lanes, within == 0)
@@ -359,7 +359,7 @@ class Epochs:
 
 @dataclass(frozen=True)
 class TextClock:
-    """How many steps of a run read how much of its text.
+    """Converts between steps of a run and epochs of its text.
 
     An epoch is the whole text, once; its windows are known before it is read.
 

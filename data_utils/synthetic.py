@@ -102,7 +102,7 @@ def _opinion(rng: random.Random, product: str, label: int) -> str:
 
 
 def _contrast(rng: random.Random, product: str, label: int) -> str:
-    """Return a contrast: the opposite first, then what the label says."""
+    """Return a contrast: first the opposite of the label, then the label."""
     first, second = rng.sample(_PRODUCTS[product], 2)
     concession = _claim(rng, f"the {first}", 1 - label)
     claim = _claim(rng, f"the {second}", label)

@@ -4,7 +4,7 @@ import sys
 
 
 def main() -> None:
-    """Import the command and run it; Ctrl-C ends the import, too, without a traceback."""
+    """Import the command and run it; Ctrl-C during the import also ends without a traceback."""
     try:
         from .commands import command_line
     except KeyboardInterrupt:

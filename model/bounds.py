@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from .errors import InputError, is_whole, nearest
 
-MOST_BITS = 63  # of a whole number, as in TOML; a larger one may not fit a float
+_MOST_BITS = 63  # of a whole number, as in TOML; a larger one may not fit a float
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def _converted(hint: Any, value: Any, key: str) -> Any:
     if hint is float and is_whole(value):  # NumPy cannot multiply by 10^30, and by 1e30 it can
         with suppress(OverflowError):
             return float(value)
-    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
         raise InputError(f"{key} is too large a number")
     if not _fits(value, hint):
         raise InputError(f"{key} is {reprlib.repr(value)}; it must be {_in_words(hint)}")
@@ -131,7 +131,7 @@ def _converted(hint: Any, value: Any, key: str) -> Any:
 
 
 def _in_words(hint: Any) -> str:
-    """Return a type as a user knows it."""
+    """Return a type's name for error messages."""
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return " or ".join(map(_in_words, args))
@@ -166,8 +166,8 @@ def _fits(value: Any, hint: Any) -> bool:
     if not isinstance(value, origin or hint):
         return False
     if origin is tuple:
-        of = args[:1] * len(value) if args[1:] == (...,) else args
-        return len(of) == len(value) and all(map(_fits, value, of))
+        hints = args[:1] * len(value) if args[1:] == (...,) else args
+        return len(hints) == len(value) and all(map(_fits, value, hints))
     if origin is dict:
         return all(_fits(k, args[0]) and _fits(v, args[1]) for k, v in value.items())
     return origin is not list or all(_fits(item, args[0]) for item in value)
@@ -198,8 +198,8 @@ def _check(name: str, value: Any, number: Any, bounds: list[Bound], *, whole: bo
         raise InputError(f"{name} is {value}; it must be a whole number, {allowed}")
     if not all(bound.admits(number) for bound in bounds):
         raise InputError(f"{name} is {value}; it must be {allowed}")
-    if isinstance(number, int) and number.bit_length() > MOST_BITS:
-        raise InputError(f"{name} is too large a number; it must be below 2^{MOST_BITS}")
+    if isinstance(number, int) and number.bit_length() > _MOST_BITS:
+        raise InputError(f"{name} is too large a number; it must be below 2^{_MOST_BITS}")
 
 
 def _other_types(parts: list[Any]) -> tuple[type, ...]:

@@ -32,7 +32,7 @@ def mlstm_step(
 
     x_proj: [B, 5H], the input's terms of m (first H) and of the gates i f u o (last 4H).
     state: before the token; h [B, H] in the compute dtype, c [B, H] in the accumulation dtype.
-    w_mh: [H, H], w_h: [4H, H], compute dtype, or what `linear` takes instead of them. b: [4H],
+    w_mh: [H, H], w_h: [4H, H], compute dtype, or another form that `linear` accepts. b: [4H],
     accumulation dtype. linear: the product of rows [B, H] and one of the two matrices.
 
     The products are in the compute dtype, everything between them in the accumulation dtype.

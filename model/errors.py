@@ -8,11 +8,18 @@ from difflib import get_close_matches
 from numbers import Integral
 from typing import Any
 
-LONGEST_MESSAGE = 80  # characters of a library's message that ours repeats
+_LONGEST_MESSAGE = 80  # characters of a library's message that ours repeats
 
 
 class InputError(Exception):
-    """Something that the user gave cannot be used: says what, where, and how to fix it."""
+    """Something that the user gave cannot be used: says what, where, and how to fix it.
+
+    >>> try:
+    ...     load_model("no-such-folder")
+    ... except InputError as error:
+    ...     print(type(error).__name__)
+    InputError
+    """
 
 
 class NewerFormat(InputError):
@@ -22,7 +29,7 @@ class NewerFormat(InputError):
 def brief(error: BaseException) -> str:
     """Return an error's message on one line, cut if it is long."""
     text = " ".join(str(error).split())
-    return text if len(text) <= LONGEST_MESSAGE else text[:LONGEST_MESSAGE] + "..."
+    return text if len(text) <= _LONGEST_MESSAGE else text[:_LONGEST_MESSAGE] + "..."
 
 
 def is_whole(value: Any) -> bool:
@@ -63,7 +70,7 @@ def suggestion(word: str, candidates: Iterable[str]) -> str:
 
 
 def utf8_argument(word: str, option: str) -> str:
-    """Return a word of the command line whose bytes are UTF-8, whatever the locale.
+    """Return a word of the command line as UTF-8, in any locale.
 
     Python keeps bytes that the locale's encoding lacks as lone surrogates. Raises InputError, with
     the option, for bytes that are not UTF-8.

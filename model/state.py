@@ -65,7 +65,7 @@ class State:
     def features(self, name: StateName) -> Tensor:
         """Return the tensor that features are taken from, [L, B, H].
 
-        "hidden" is h; "cell" is c, or h in a cell that has no memory apart from its output.
+        "hidden" is h; "cell" is c, or h in a cell whose only memory is its output.
         """
         return self._tensors[self._source(name)]
 

@@ -1,4 +1,4 @@
-"""What a training job takes: the time of a data-parallel step, memory, hours.
+"""Resources of a training job: the time of a data-parallel step, memory, hours.
 
 workload    operations, parameters and weights of a model; memory of a GPU
 step_time   the seconds of a step: computing, waiting, exchanging gradients

@@ -9,7 +9,7 @@ from model.errors import InputError
 
 from .step_time import RINGS, Fabric, Ring
 
-# Bounds far beyond any machine, so that no product or quotient leaves the range of floats.
+# Bounds far above real machines, so that no product or quotient overflows.
 Count = Annotated[int, Bound(min=1, max=1e15)]
 Bytes = Annotated[float, Bound(min=1, max=1e18)]  # of memory, or per second
 Speed = Annotated[float, Bound(min=1e6, max=1e24)]  # operations per second
@@ -70,7 +70,7 @@ class NetworkConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterConfig:
-    """Nodes, in the order in which a job takes them, and the network between them."""
+    """Nodes, in the order in which a job uses them, and the network between them."""
 
     name: str
     nodes: tuple[NodeConfig, ...]
@@ -128,7 +128,7 @@ class ClusterConfig:
 
 @dataclass(frozen=True)
 class NodePool:
-    """GPUs of one kind that take part in a job."""
+    """GPUs of one kind that a job uses."""
 
     node: NodeConfig
     gpus: int
@@ -140,5 +140,5 @@ class NodePool:
 
     @property
     def nodes(self) -> int:
-        """Nodes that the GPUs fill, the last one perhaps in part."""
+        """Nodes that the GPUs need; the last one may be partly used."""
         return -(-self.gpus // self.node.gpus)

@@ -105,7 +105,7 @@ def lines(result: dict[str, Any]) -> list[str]:
         f"{result[f'{kind}s']:,} {kind}s of {result[f'{kind}_seconds']:.1f} s"
         for kind in ("evaluation", "checkpoint")
     )
-    named = {
+    texts = {
         "step": f"{result['step_seconds']:.3f} s; of a window: {parts}",
         "time": f"{result['hours']:.1f} h for {result['steps']:,.0f} steps, {pauses}",
         "cost": f"{result['gpu_hours']:,.1f} GPU hours"
@@ -115,7 +115,7 @@ def lines(result: dict[str, Any]) -> list[str]:
     }
     return [
         f"{result['gpus']} GPUs of {result['cluster']}, {result['lanes']:,} lanes",
-        *(f"  {name:<18}{text}" for name, text in named.items()),
+        *(f"  {name:<18}{text}" for name, text in texts.items()),
         "",
         "  GPUs     lanes  step, s  efficiency  characters/s     hours  GPU hours",
         *(

@@ -24,7 +24,7 @@ _FLAT = Synchronisation()
 
 @dataclass(frozen=True)
 class TextSize:
-    """How much text a run reads."""
+    """The amount of text that a run reads."""
 
     characters: float  # to train on
     characters_per_token: float = 1.0
@@ -49,7 +49,7 @@ class Plan:
         self.cluster, self.run, self.gpus, self.text = cluster, run, gpus, text
         self.pools = cluster.first_gpus(gpus)
         self.lanes = gpus * lanes_per_gpu if lanes_per_gpu else total
-        self.rounded_lanes = gpus * -(-self.lanes // gpus)  # if all had as many as the fullest
+        self.rounded_lanes = gpus * -(-self.lanes // gpus)  # if all had as many as the largest
         self.precision = "bf16" if run.train.precision == "auto" else run.train.precision
         self.how = _exchange_of(run)
         self.workload = Workload.of(run.model)
@@ -92,7 +92,7 @@ class Plan:
         return products + 2 * window * groups * self._waiting(pool, lanes / groups)
 
     def _waiting(self, pool: NodePool, lanes: float) -> float:
-        """Return by how many seconds reading the recurrent weights takes longer than the products.
+        """Return the seconds by which reading the recurrent weights exceeds the products.
 
         This is for one token of each lane, forward or backward: each pass reads all these weights.
         """
@@ -171,7 +171,7 @@ class Plan:
         return self.memory.largest_lanes(pool.node.memory_bytes, HEADROOM)
 
     def assumptions(self) -> Iterator[str]:
-        """Yield what the numbers rest on."""
+        """Yield the assumptions behind the numbers."""
         run, cluster = self.run, self.cluster
         for node in (pool.node for pool in self.pools):
             limit = node.memory_bytes_per_second

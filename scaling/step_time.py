@@ -33,7 +33,7 @@ class Fabric:
     """Number of nodes, if they differ in size; else it follows from the number of GPUs."""
 
     def nodes(self, gpus: int) -> int:
-        """Return how many nodes this many GPUs take."""
+        """Return the number of nodes for this many GPUs."""
         return math.ceil(gpus / self.gpus_per_node) if self.count is None else self.count
 
     def all_reduce_seconds(self, size: float, gpus: int, pieces: int = 1) -> float:
@@ -75,7 +75,7 @@ class StepTime:
     computing: float
     straggling: float  # waiting for the slowest GPU
     overhead: float  # further cost of several GPUs, whatever they send
-    exposed: float  # the part of the exchange that computing does not hide
+    exposed: float  # the part of the exchange not hidden behind computing
 
     @property
     def seconds(self) -> float:
@@ -105,7 +105,7 @@ def _exposed_seconds(communication: float, computing: float, how: Synchronisatio
 
 
 def _straggling_seconds(computing: float, gpus: int, jitter: float, windows: int = 1) -> float:
-    """Return by how much the slowest of p GPUs is expected to be late, per window.
+    """Return the expected delay of the slowest of p GPUs, per window.
 
     sigma T sqrt(2 ln p / k): sqrt(2 ln p) is an upper bound on the expected largest of p normal
     deviations, and the independent deviations of k windows add up to sqrt(k) times one.

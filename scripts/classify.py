@@ -1,4 +1,4 @@
-"""Classify texts by sentiment: every input row comes back with a label and a probability.
+"""Classify texts by sentiment: every input row gains a label and a probability.
 
 python scripts/classify.py --model runs/tour --text "I like it."
 python scripts/classify.py --model runs/tour --input texts.csv --output labelled.csv

@@ -1,4 +1,4 @@
-"""Colour texts by what a unit holds after every character: in the terminal or on a page.
+"""Colour texts by a unit's value after every character: in the terminal or on a page.
 
 python scripts/heatmap.py --model runs/tour --text "I loved it, until it broke."
 python scripts/heatmap.py --model runs/tour --input texts.csv --top 5 --output heatmap.html

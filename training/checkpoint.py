@@ -64,11 +64,11 @@ from .trainer import PretrainingProgress, Trainer
 
 log = logging.getLogger(__name__)
 
-CONFIG = "the config asks for"
-OF_AN_OPTIMISER = re.compile(r"\d+\.\w+")  # how an optimiser's file names its tensors
-MOST_DAMAGED_NAMES = 2  # that a damaged header changes; another optimiser changes more
+_CONFIG = "the config asks for"
+_OF_AN_OPTIMISER = re.compile(r"\d+\.\w+")  # how an optimiser's file names its tensors
+_MOST_DAMAGED_NAMES = 2  # that a damaged header changes; another optimiser changes more
 # What is kept of the provenance of the model that a run started from.
-ORIGIN_FIELDS = ("step", "characters", "corpus", "git_revision", "date", "began_from")
+_ORIGIN_FIELDS = ("step", "characters", "corpus", "git_revision", "date", "began_from")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,11 +225,11 @@ class Checkpoints(CheckpointStore):
         content, path = self._describe_of_corpus(folder)
         trainer.exchange.states.check_saved(content, path)
         optimizer = optimizer_file(trainer.exchange.states.index)
-        check_settings(trainer, folder, folder / LANES_FILE, folder / optimizer)
+        _check_settings(trainer, folder, folder / LANES_FILE, folder / optimizer)
         with advice_if_damaged(folder):
             trainer.progress = PretrainingProgress.from_json(content.get("progress"), step, path)
             restore_loss_scaler(trainer.scaler, content.get("loss_scaler"), path)
-            restore_weights(trainer.model, folder / WEIGHTS_FILE, CONFIG)
+            restore_weights(trainer.model, folder / WEIGHTS_FILE, _CONFIG)
             restore_optimizers(trainer.optimizers, folder / optimizer)
             _restore_carried(trainer, folder / LANES_FILE)
         return True
@@ -250,7 +250,7 @@ def _restore_carried(trainer: Trainer, path: Path) -> None:
     saved = load_tensors(path, like=whole, columns=columns)
     carried = {"row_overflows": trainer.overflows, **saved}
     lanes = trainer.own_lanes if columns else trainer.lanes
-    check_tensors(path, carried, _expected_carried(trainer, carried, lanes), CONFIG)
+    check_tensors(path, carried, _expected_carried(trainer, carried, lanes), _CONFIG)
     check_not_negative(path, carried, {"row_overflows", "row_nats"})
     state = State(**{name: carried[name] for name in names})
     trainer.load_lanes(state, own.start if columns else 0)
@@ -282,7 +282,7 @@ def _expected_carried(
     }
 
 
-def check_settings(trainer: Trainer, checkpoint: Path, lanes: Path, optimizer: Path) -> None:
+def _check_settings(trainer: Trainer, checkpoint: Path, lanes: Path, optimizer: Path) -> None:
     """Raise InputError for settings in config.toml that an intact checkpoint contradicts.
 
     Removing the checkpoint would not help: earlier ones contradict the settings, too.
@@ -324,9 +324,9 @@ def _lane_differences(trainer: Trainer, path: Path) -> Iterator[str]:
 
 def _optim_differences(trainer: Trainer, path: Path) -> Iterator[str]:
     saved = {name for name in _shapes_in(path) if name.split(".")[-1] not in DISPLAY_ONLY}
-    if not saved or not all(map(OF_AN_OPTIMISER.fullmatch, saved)):
+    if not saved or not all(map(_OF_AN_OPTIMISER.fullmatch, saved)):
         return
-    if len(saved ^ flatten_optimizers(trainer.optimizers).keys()) > MOST_DAMAGED_NAMES:
+    if len(saved ^ flatten_optimizers(trainer.optimizers).keys()) > _MOST_DAMAGED_NAMES:
         yield f"[optim] describes another optimiser, {trainer.optim.name}"
 
 
@@ -359,7 +359,7 @@ def load_weights(
             f"corpus has {text_profile!r}; prepare it with --text-profile {loaded.profile.name}"
         )
     model.load_state_dict(loaded.model.state_dict())
-    origin = {k: loaded.provenance[k] for k in ORIGIN_FIELDS if k in loaded.provenance}
+    origin = {k: loaded.provenance[k] for k in _ORIGIN_FIELDS if k in loaded.provenance}
     return {"model": Path(start_from).name, **origin}
 
 

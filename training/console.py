@@ -24,24 +24,24 @@ from .parallel.distributed import World
 if TYPE_CHECKING:
     from .trainer import Trainer
 
-GONE = (errno.EPIPE, errno.EIO)  # a pipe without a reader, a terminal that was closed
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk of a file for stdout
-EVERY = 15.0  # seconds between two lines, apart from evaluations and checkpoints
+_GONE = (errno.EPIPE, errno.EIO)  # a pipe without a reader, a terminal that was closed
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk of a file for stdout
+_EVERY = 15.0  # seconds between two lines, apart from evaluations and checkpoints
 RECENT = 300.0  # seconds of recent training from which the time left is estimated
-SHORTEST = 5.0  # fewest seconds of training for an estimate
+_SHORTEST = 5.0  # fewest seconds of training for an estimate
 
 
 @contextmanager
-def surviving_closed_stdout() -> Iterator[None]:
+def _surviving_closed_stdout() -> Iterator[None]:
     """In this context, printing survives a closed pipe (e.g. `tee` at logout) and a full disk."""
     try:
         yield
     except OSError as error:
-        if error.errno not in (*GONE, *FULL):
+        if error.errno not in (*_GONE, *_FULL):
             raise
         drop(sys.stdout)
         full = f"cannot write to stdout ({error.strerror})"
-        reason = full if error.errno in FULL else "stdout was closed"
+        reason = full if error.errno in _FULL else "stdout was closed"
         try:
             print(f"{reason}; the training continues", file=sys.stderr, flush=True)
         except OSError:
@@ -51,7 +51,7 @@ def surviving_closed_stdout() -> Iterator[None]:
 def print_main(world: World, line: str) -> None:
     """Print a line, on the main rank only."""
     if world.is_main:
-        with surviving_closed_stdout():
+        with _surviving_closed_stdout():
             print(line, flush=True)
 
 
@@ -107,7 +107,7 @@ class Pace:
         self._marks: deque[tuple[int, float]] = deque()  # step and seconds of training at each line
 
     def seconds_per_step(self, step: int, seconds: float) -> float | None:
-        """Return the seconds per step, pauses included; None as long as it is too early to tell.
+        """Return the seconds per step, pauses included; None while it is too early to estimate.
 
         step: of this line. seconds: of training since the previous line. Time before the first line
         does not count, because the first step also compiles and warms up.
@@ -122,7 +122,7 @@ class Pace:
         while trained - self._marks[1][1] >= RECENT:
             self._marks.popleft()
         from_step, before = self._marks[0]
-        if trained - before < SHORTEST:
+        if trained - before < _SHORTEST:
             return None
         paused = max(0.0, now - self._began - trained)
         return (trained - before) / (step - from_step) + paused / (step - self._first)
@@ -141,18 +141,18 @@ class ProgressLines:
         )
 
     def close(self) -> None:
-        """Leave the bar as it is."""
+        """Keep the bar unchanged."""
         self._bar.close()
 
     def advance(self) -> bool:
         """Count a step; return whether a line is due.
 
-        A line is due at the first step, and EVERY seconds after the previous line. It is requested
+        A line is due at the first step, and _EVERY seconds after the previous line. It is requested
         only once, because several ranks begin to prepare it a step later.
         """
         self._bar.update()
         now = self._clock()
-        due = now - self._line_time >= EVERY
+        due = now - self._line_time >= _EVERY
         if due:
             self._line_time, self._asked = now, True
         return due
@@ -167,7 +167,7 @@ class ProgressLines:
         if not is_due:
             return
         self._line_time = self._clock()
-        with surviving_closed_stdout():
+        with _surviving_closed_stdout():
             if self._bar.disable or sys.stdout is None:
                 print(text, flush=True)
             else:

@@ -39,7 +39,7 @@ class Prefetcher:
         started = perf_counter()
         batch = self.coming.result()
         self.waited += perf_counter() - started
-        if self.stream is not None:  # wait now: the next batch is copied on this stream, too
+        if self.stream is not None:  # wait now, since the next batch is copied on this stream too
             current = torch.cuda.current_stream(self.device)
             current.wait_stream(self.stream)
             for tensor in batch:

@@ -57,11 +57,11 @@ class Board:
         self._write(lambda: self._writer.add_text(name, text, step))
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write the remaining rows."""
         self._write(self._writer.close)
 
     def _write(self, act: Callable[[], object]) -> None:
-        """Call `act` unless an earlier call failed; the failure may come from an earlier call."""
+        """Call `act` unless an earlier call failed; the error may stem from an earlier call."""
         if self._failed:
             return
         try:

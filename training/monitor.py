@@ -18,25 +18,25 @@ from .trainer import Trainer
 if TYPE_CHECKING:
     from .probe import Probe
 
-TEMPERATURE = 0.7  # of the sample
+_TEMPERATURE = 0.7  # of the sample
 SAMPLE_LENGTH = 240  # bytes
-PROBE_TEXTS = 1000  # at most, of each file
-PROBE = "evaluate.probe_train and probe_val"  # their name in errors
+_PROBE_TEXTS = 1000  # at most, of each file
+_PROBE = "evaluate.probe_train and probe_val"  # their name in errors
 # Advice in errors about labelled texts to use options, which main.py does not have.
-OPTION = re.compile("name ([^;]+) with --(text|label)-key")
+_OPTION = re.compile("name ([^;]+) with --(text|label)-key")
 
 
 class Monitor:
     """Examines the model on the main rank only; the others wait for it.
 
-    All ranks synchronize after every part, so that none mistakes a long part for a lost peer.
+    All ranks synchronize after every part, so that a long part does not look like a lost peer.
     """
 
     def __init__(self, config: EvaluateConfig, corpus: Corpus, world: World):
         """Read the probe's texts; InputError, on every rank, if they cannot be read."""
         self.world = world
         self.profile, self.tokenizer = text_profile(corpus.text_profile), corpus.tokenizer
-        self.sampling = SamplingConfig(temperature=TEMPERATURE, length=SAMPLE_LENGTH)
+        self.sampling = SamplingConfig(temperature=_TEMPERATURE, length=SAMPLE_LENGTH)
         self.probe: Probe | None = None
         run_on_main(world, lambda: self._read_probe(config))
 
@@ -46,12 +46,12 @@ class Monitor:
             from .probe import Probe  # imports scikit-learn, which other runs do not need
 
             try:
-                self.probe = Probe.read(train, val, PROBE_TEXTS, self.profile, self.tokenizer)
+                self.probe = Probe.read(train, val, _PROBE_TEXTS, self.profile, self.tokenizer)
             except OSError as error:
-                raise InputError(f"{PROBE}: {error.filename}: {error.strerror}") from error
+                raise InputError(f"{_PROBE}: {error.filename}: {error.strerror}") from error
             except InputError as error:
-                advice = OPTION.sub(r"rename \1 to \2", str(error))
-                raise InputError(f"{PROBE}: {advice}") from error
+                advice = _OPTION.sub(r"rename \1 to \2", str(error))
+                raise InputError(f"{_PROBE}: {advice}") from error
 
     def show(self, trainer: Trainer, log: RunLog) -> dict[str, float]:
         """Show a sample and the probe's findings; return what to add to the row of metrics.

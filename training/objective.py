@@ -13,8 +13,8 @@ from model.layers.language_model import LanguageModel
 from model.layers.layer import PerGateParameters
 from model.state import IGNORED, State
 
-LOGITS_AT_ONCE = {"cpu": 2048 * 256, "cuda": 32768 * 256}  # on the CPU, as many as stay in cache
-FEWEST_ROWS = {"cpu": 512, "cuda": 2048}  # of a piece; each adds a whole [V, H] gradient
+_LOGITS_AT_ONCE = {"cpu": 2048 * 256, "cuda": 32768 * 256}  # on the CPU, as many as stay in cache
+_FEWEST_ROWS = {"cpu": 512, "cuda": 2048}  # of a piece; each adds a whole [V, H] gradient
 
 
 class Objective(nn.Module):
@@ -86,7 +86,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         rows: int | None,
         gradient_scale: float | Tensor,
     ) -> Tensor:
-        if runs_on_tiles(w):  # whose products take fp32's range: nothing is left for backward
+        if runs_on_tiles(w):  # whose products need fp32's range; backward has nothing to compute
             from model.kernels.amx.training.cross_entropy import cross_entropy_on_tiles
 
             weights = b.new_ones(len(h)) * gradient_scale
@@ -132,8 +132,8 @@ def _by_torch(
 
 def rows_at_once(device_type: str, vocabulary_size: int) -> int:
     """Return how many rows of logits [rows, V] exist at a time, on other devices as on CUDA."""
-    kind = device_type if device_type in LOGITS_AT_ONCE else "cuda"
-    return max(LOGITS_AT_ONCE[kind] // vocabulary_size, FEWEST_ROWS[kind])
+    kind = device_type if device_type in _LOGITS_AT_ONCE else "cuda"
+    return max(_LOGITS_AT_ONCE[kind] // vocabulary_size, _FEWEST_ROWS[kind])
 
 
 def _cross_entropy(h: Tensor, w: Tensor, b: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:

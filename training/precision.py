@@ -22,9 +22,9 @@ from .parallel.exchange import ParallelConfig
 
 log = logging.getLogger(__name__)
 
-FIRST_SCALE = 2.0**16  # halves when a gradient overflows
-LOWEST_SCALE = 2.0**-40  # far below any use: no step was clean for a hundred tries
-SCALE_GROWTH_INTERVAL = 1000  # clean steps before the scale doubles (Puri et al. 2018's code)
+_FIRST_SCALE = 2.0**16  # halves when a gradient overflows
+LOWEST_SCALE = 2.0**-40  # far below useful values; every recent step overflowed
+_SCALE_GROWTH_INTERVAL = 1000  # clean steps before the scale doubles (Puri et al. 2018's code)
 
 
 def agreed_precision(world: World, precision: TrainingPrecision) -> TrainingPrecision:
@@ -100,8 +100,8 @@ def make_loss_scaler(
     sent_in_fp16 = world.size > 1 and parallel.compression == "fp16"
     return torch.amp.GradScaler(
         world.device.type,
-        init_scale=FIRST_SCALE,
-        growth_interval=SCALE_GROWTH_INTERVAL,
+        init_scale=_FIRST_SCALE,
+        growth_interval=_SCALE_GROWTH_INTERVAL,
         enabled=precision == "fp16" or sent_in_fp16,
     )
 
@@ -111,7 +111,7 @@ def overflow_together(
 ) -> None:
     """Make all gradients NaN if one is not finite, so that every optimiser skips the step.
 
-    Otherwise a loss scaler would decide for each optimiser alone, from its own gradients.
+    Otherwise the loss scaler would decide for each optimiser separately, from its gradients.
     overflow_on_any_rank: as in `Exchange`.
     """
     largest = torch.nn.utils.get_total_norm(gradients, math.inf)
@@ -122,12 +122,12 @@ def overflow_together(
 
 
 @dataclass(frozen=True)
-class LossScale:
+class _LossScale:
     """What a checkpoint keeps of a loss scaler, by torch's names."""
 
     OTHER_KEYS: ClassVar = True
     scale: PositiveFloat
-    _growth_tracker: Annotated[int, Bound(min=0, max=SCALE_GROWTH_INTERVAL)]
+    _growth_tracker: Annotated[int, Bound(min=0, max=_SCALE_GROWTH_INTERVAL)]
 
 
 def restore_loss_scaler(scaler: torch.amp.GradScaler, saved: object, path: Path) -> None:
@@ -138,5 +138,5 @@ def restore_loss_scaler(scaler: torch.amp.GradScaler, saved: object, path: Path)
     """
     if saved == {}:
         return
-    state = fill(LossScale, saved, path, "loss_scaler.")
+    state = fill(_LossScale, saved, path, "loss_scaler.")
     scaler.load_state_dict(scaler.state_dict() | vars(state))

@@ -16,10 +16,10 @@ from model.layers.language_model import LanguageModel
 from model.text.profiles import TextProfile
 from model.text.tokenizer import Tokenizer
 
-# The mean is better early in training; the papers take the last state.
-KIND = FeatureKind(pooling=("mean", "last"))
-PENALTY = 0.1  # scikit-learn's C, fixed: choosing it would take time at every evaluation
-SEED = 0
+# The mean is better early in training; the papers use the last state.
+_KIND = FeatureKind(pooling=("mean", "last"))
+_PENALTY = 0.1  # scikit-learn's C, fixed: choosing it would take time at every evaluation
+_SEED = 0
 
 
 class Probe:
@@ -44,7 +44,7 @@ class Probe:
         parts = read_labelled_sets([train, val], blank=False)
         if len(parts[0].classes) != 2:
             raise InputError(f"{train}: has {len(parts[0].classes)} classes; a probe needs two")
-        fitted_on, scored_on = (part.drawn(most_texts, SEED) for part in parts)
+        fitted_on, scored_on = (part.drawn(most_texts, _SEED) for part in parts)
         if len(np.unique(fitted_on.labels)) < 2 or not len(scored_on.labels):
             raise InputError(f"{train}, {val}: too few texts for a probe of two classes")
         return cls(fitted_on, scored_on, profile, tokenizer)
@@ -59,7 +59,7 @@ class Probe:
         part of the work, such as some bytes of a batch of texts, or a regression.
         """
         train, val = (
-            features_in_order(model, sequences, kind=KIND, advance=lambda _: between())
+            features_in_order(model, sequences, kind=_KIND, advance=lambda _: between())
             for sequences in self.sequences
         )
         scaler = StandardScaler().fit(train)  # mean 0 and variance 1 of each feature on train
@@ -78,5 +78,5 @@ class Probe:
     def _accuracy(self, train: np.ndarray, val: np.ndarray) -> float:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # accurate enough for a probe
-            fitted = LogisticRegression(C=PENALTY, max_iter=200).fit(train, self.train.labels)
+            fitted = LogisticRegression(C=_PENALTY, max_iter=200).fit(train, self.train.labels)
         return float(fitted.score(val, self.val.labels))

@@ -16,7 +16,7 @@ from .trainer import Trainer
 if TYPE_CHECKING:
     from .utilization import Utilization
 
-NOTABLE = 0.1  # a cause of waiting that takes more than this fraction of a step is reported
+_NOTABLE = 0.1  # a cause of waiting that takes more than this fraction of a step is reported
 
 
 class Stopwatch:
@@ -111,8 +111,8 @@ class ThroughputMeter:
     def paused(self) -> Iterator[None]:
         """Do not count the time spent in this context, on work other than training.
 
-        All ranks enter and leave it together. So no rank counts the main rank's evaluation or
-        saving as its own work, or as waiting.
+        All ranks enter and leave it together. Thus no rank counts the main rank's evaluation or
+        saving as its work or its waiting.
         """
         with self.stopwatch:
             yield
@@ -158,7 +158,7 @@ class ThroughputMeter:
 
 
 def bottleneck(ranks: Sequence[Times]) -> str:
-    """Name what takes most of a step besides computing, if it takes much, as CM-DARE does.
+    """Name the largest part of a step besides computing, if it is notable, as CM-DARE does.
 
     CM-DARE is Li et al. 2020 (arXiv:2004.03072). The slowest rank waits for no other rank, so its
     own wait is communication. The other ranks also wait for it: any longer wait is due to a
@@ -172,4 +172,4 @@ def bottleneck(ranks: Sequence[Times]) -> str:
         "input": sum(rank.input for rank in ranks) / total,
     }
     name, fraction = max(fractions.items(), key=lambda item: item[1])
-    return f"{name} {fraction:.0%}" if fraction > NOTABLE else "compute"
+    return f"{name} {fraction:.0%}" if fraction > _NOTABLE else "compute"

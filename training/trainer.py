@@ -95,7 +95,7 @@ class TrainConfig:
 
 @dataclass
 class PretrainingProgress(Progress):
-    """How far a pretraining is; its step is also its place in the data."""
+    """The progress of a pretraining; its step is also its place in the data."""
 
     characters: NonNegativeInt = 0  # bytes of text trained so far, over all ranks
     best_bits_per_character: float | None = None  # on valid
@@ -298,7 +298,7 @@ class Trainer:
     def check_divergence(self) -> None:
         """Raise Diverged, on every rank, if anything that a checkpoint would hold is not finite.
 
-        The last step's effect on the weights is not in any loss yet.
+        No loss shows yet how the last step changed the weights.
         """
         self.row_nats()
         saved = [
@@ -311,7 +311,7 @@ class Trainer:
             raise self.diverged("weights or the optimiser's state are")
 
     def close_line(self) -> dict[str, float]:
-        """Return what the console line shows of the steps since the last one, and begin a new one.
+        """Return the console line's values for the steps since the last one; begin a new one.
 
         All ranks call it together. Raises Diverged, on each, if the loss is not finite.
         """

@@ -1,4 +1,4 @@
-"""How much of a GPU training uses: its memory, its peak, and what the recurrence allows."""
+"""GPU use in training: memory, fraction of the peak, and the bound set by the recurrence."""
 
 import re
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from model.layers.language_model import LanguageModel
 
 from .parallel.distributed import World
 
-PASSES = 3  # products with every matrix: forward, backward through time, weight gradients
+_PASSES = 3  # products with every matrix: forward, backward through time, weight gradients
 
 
 class Peak(NamedTuple):
@@ -111,4 +111,4 @@ def operations_per_token(model: LanguageModel) -> float:
     matrices = (
         p for name, p in model.named_parameters() if p.ndim == 2 and "embedding" not in name
     )
-    return 2.0 * PASSES * sum(matrix.numel() for matrix in matrices)
+    return 2.0 * _PASSES * sum(matrix.numel() for matrix in matrices)

@@ -1,1 +1,1 @@
-"""What a model knows: logistic regression on its features, one neuron, baselines, plots, report."""
+"""Evaluation of a model's features: logistic regression, one neuron, baselines, plots, report."""

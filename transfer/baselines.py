@@ -23,7 +23,7 @@ class Baseline:
 
     title: str
     features: Callable[[], Any]  # a vectorizer, not fitted yet
-    regression: Callable[[float], Any]  # from C; not fitted yet, for two classes
+    regression: Callable[[float], Any]  # makes an unfitted model for two classes from C
     grid: tuple[float, ...]  # values of C
 
 

@@ -74,14 +74,14 @@ def paired_difference(before: np.ndarray, after: np.ndarray) -> dict[str, Any]:
     """Return the accuracy lost between two classifiers on the same examples, with its interval.
 
     before, after: bool [N], which examples each has right. The 95 % interval is Wald's for paired
-    proportions. If all examples change alike, Wald's would be a point. Then the interval is Agresti
-    and Min's (2005, Statistics in Medicine 24): Wald's with a half added to each of the four
-    counts.
+    proportions. If all examples change in the same way, Wald's interval would be a point. Then the
+    interval is Agresti and Min's (2005, Statistics in Medicine 24): Wald's with a half added to
+    each of the four counts.
     """
     change = before.astype(np.float64) - after
     lost = float(change.mean())
     if change.min() == change.max():
-        # The four halves add two examples, of which one has lost or won.
+        # The four halves add two examples; one of them counts as a change.
         count = len(change) + 2
         middle = len(change) * lost / count
         spread = ((abs(lost) * len(change) + 1) / count - middle**2) ** 0.5

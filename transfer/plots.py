@@ -61,7 +61,7 @@ def legend(classes: Sequence[str]) -> list[str]:
 
 
 def literal(text: str) -> str:
-    """Return a label that matplotlib shows literally: never as a formula, never hidden."""
+    """Return a label that matplotlib shows literally, not as a formula, and does not hide."""
     escaped = text.replace("$", r"\$")
     return f" {escaped}" if escaped.startswith("_") else escaped
 

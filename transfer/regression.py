@@ -99,7 +99,7 @@ def fit_regression(train: Examples, val: Examples, seed: int = 0) -> Regression:
 
 
 def check_classes(labels: np.ndarray, name: str = "training", remedy: str = "") -> None:
-    """Refuse labels of a single class, which teach nothing; name, remedy: for the message."""
+    """Refuse labels of a single class; name, remedy: for the message."""
     if len(np.unique(labels)) < 2:
         raise InputError(f"the {name} labels hold a single class; two are needed{remedy}")
 

@@ -18,7 +18,7 @@ SEEDS = 2**32  # scikit-learn's and NumPy's random_state takes 0 to 2^32 - 1
 
 
 def check_seeds(seed: int, draws: int) -> None:
-    """Raise InputError if one of the `draws` seeds that begin with this one is out of bounds."""
+    """Raise InputError if one of `draws` consecutive seeds, from this one, is out of bounds."""
     if not 0 <= seed < SEEDS:
         raise InputError(f"--seed {seed}: it must be between 0 and 2^32")
     if seed + draws > SEEDS:

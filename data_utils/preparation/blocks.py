@@ -33,7 +33,7 @@ from model.text.profiles import text_profile
 BLOCK_BYTES = 8 << 20  # decompressed; encoding a block takes several times as much memory
 _READ_BYTES = 1 << 20
 MOST_ROWS = 1 << 20  # of a table encoded together; row_ids has 24 bits for them
-_PLACE = "\x00place\x00"  # stands for a line's place until an error needs the number
+_PLACE = "\x00place\x00"  # a line's place, resolved to a number only for an error
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 def expand(arguments: Sequence[str | Path], options: TableOptions | None = None) -> list[Input]:
     """Return the inputs that files, folders and patterns name, in a fixed order.
 
-    A folder stands for all files of known kinds in it, at any depth, without linked folders; the
+    A folder means all files of known kinds in it, at any depth, without linked folders; the
     files of a folder or pattern come in the order of their names. Some files are left out, and
     logged: those that this project made (corpora, finished or not, and notes on downloads), those
     with one of _TEST_WORDS in their names, hidden files in a folder, text files outside of its pos/

@@ -133,7 +133,7 @@ class SplitWriter:
             file.close()
 
     def fill(self, reviews: list[memoryview]) -> list[memoryview]:
-        """Write what still fits; return the rest."""
+        """Write the reviews that still fit; return the rest."""
         mine, rest = reviews[: self.left], reviews[self.left :]
         if mine:
             self.append(b"".join(mine), np.fromiter(map(len, mine), np.int64, len(mine)))

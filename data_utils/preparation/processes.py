@@ -22,7 +22,7 @@ CONTEXT = multiprocessing.get_context("spawn")
 def follow_parent() -> None:
     """Leave Ctrl-C to the parent, though it reaches every process; end when the parent ends.
 
-    Otherwise a worker whose parent was killed would finish writing its piece and wait for ever.
+    Otherwise a worker whose parent was killed would finish its piece and then hang.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()

@@ -21,8 +21,8 @@ def find_classifier(loaded: LoadedModel, path: str | Path | None = None) -> Path
     """Return the folder of a classifier, None if there is none.
 
     path: the folder itself, the output folder of transfer.py or finetune.py, or a run directory.
-    None: `classifier/` of the model, else the one that was transferred into `transfer/` of the
-    model's run directory, or of a model directory without a run.
+    None: `classifier/` of the model, else that in `transfer/` of its run directory, or of the model
+    directory if it has no run.
     """
     if path is not None:
         return classifier_in(Path(path))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 THRESHOLD = 0.5
 UNSURE = (0.4, 0.6)  # range of the positive class's probability around that threshold
-SLOPE_STEP = 1e-5  # distance of the two points between which a slope is taken
+_SLOPE_STEP = 1e-5  # distance of the two points between which a slope is taken
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +68,10 @@ class Head:
 
     Features are H units, for each pooling in turn. The last step is a link: from scores to
     probabilities. A head of two exclusive classes has one column there, the second class's.
+
+    >>> head = SentimentClassifier.from_pretrained().fitted
+    >>> head.classes
+    ('negative', 'positive')
     """
 
     classes: tuple[str, ...]  # of two: the negative one, the positive one
@@ -206,7 +210,7 @@ class Head:
         return self.doubt or _moved(UNSURE, self.threshold - THRESHOLD)
 
     def with_threshold(self, threshold: float) -> "Head":
-        """Return the same head with another threshold; its own unsure range moves as far."""
+        """Return the same head with another threshold; its unsure range moves equally."""
         doubt = self.doubt and _moved(self.doubt, threshold - self.threshold)
         return replace(self, thresholds=(threshold,), doubt=doubt)
 
@@ -250,9 +254,9 @@ class Head:
         """
         is_standardized = self.steps[0].NAME == Standardize.NAME
         rest = self.steps[1:] if is_standardized else self.steps[:-1]
-        rows = np.eye(self.features)  # what the features are multiplied by before `rest`
+        rows = np.eye(self.features)  # factors of the features before `rest`
         point = np.zeros(self.features)
-        if rest and isinstance(rest[0], Affine):  # fewer slopes to take
+        if rest and isinstance(rest[0], Affine):  # fewer slopes to compute
             rows, point, rest = rest[0].weight, rest[0].bias, rest[1:]
         changes = _slopes(rest, point.astype(np.float64)) @ rows
         return np.asarray(changes.reshape(len(changes), len(self.pooling), -1).sum(1))
@@ -283,13 +287,13 @@ class Head:
 
 
 def _slopes(steps: Sequence[Step], point: np.ndarray) -> np.ndarray:
-    """Return how much each column of a point [R] changes what comes out of the steps: [P, R]."""
-    both = point + SLOPE_STEP * np.concatenate([np.eye(len(point)), -np.eye(len(point))])
+    """Return the slopes of the steps at a point [R], numerically: [P, R]."""
+    both = point + _SLOPE_STEP * np.concatenate([np.eye(len(point)), -np.eye(len(point))])
     batch = Batch(values=both, texts=[""] * len(both))  # no words
     for step in steps:
         batch = step.apply(batch)
     up, down = np.split(batch.values, 2)
-    return np.asarray((up - down).T / (2 * SLOPE_STEP))
+    return np.asarray((up - down).T / (2 * _SLOPE_STEP))
 
 
 def checked_head(value: object) -> Head:

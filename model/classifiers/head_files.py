@@ -33,8 +33,8 @@ TRANSFER_FOLDER = "transfer"  # inside a run directory: where the README's comma
 
 
 @dataclass(frozen=True)
-class FeaturesDescription:
-    """What `classifier.json` says of the features that a head takes."""
+class _FeaturesDescription:
+    """The features of a head, as `classifier.json` describes them."""
 
     state: StateName
     pooling: tuple[Pooling, ...]
@@ -44,13 +44,13 @@ class FeaturesDescription:
 
 
 @dataclass(frozen=True)
-class HeadDescription:
+class _HeadDescription:
     """What `classifier.json` says of a head."""
 
     OTHER_KEYS: ClassVar = True
     classes: tuple[str, ...]
     several_labels: bool
-    features: FeaturesDescription
+    features: _FeaturesDescription
     steps: list[Any]
     thresholds: tuple[Probability, ...]
     unsure: tuple[Probability, Probability] | None
@@ -60,9 +60,13 @@ class HeadDescription:
 
 
 def save_head(folder: str | Path, head: Head, origin: Mapping[str, Any] | None = None) -> None:
-    """Write a head; each file is replaced whole. origin: how it was made, kept as it is.
+    """Write a head; each file is replaced whole. origin: how it was made, stored unchanged.
 
     folder: `classifier/` of a model directory, or any other for `--classifier`.
+
+    >>> save_head("mine", SentimentClassifier.from_pretrained().fitted)
+    >>> SentimentClassifier("default", classifier="mine")("so good")["label"]
+    'positive'
     """
     folder = Path(folder)
     arrays, description = parts_of(head)
@@ -107,7 +111,7 @@ def load_head(folder: Path, hidden_size: int) -> Head:
     if content["format_version"] < FORMAT_VERSION:
         return load_old(folder, content, hidden_size)
     place = f"{path}: not a description of a head"
-    described = fill(HeadDescription, content, place)
+    described = fill(_HeadDescription, content, place)
     arrays = _arrays_by_step(folder / WEIGHTS_FILE, len(described.steps))
     try:
         head = Head(
@@ -143,11 +147,11 @@ def _arrays_by_step(path: Path, steps: int) -> Mapping[int, dict[str, np.ndarray
     return arrays
 
 
-INTEGER_FIELDS = {field for step in STEPS.values() for field in step.DTYPES}
+_INTEGER_FIELDS = {field for step in STEPS.values() for field in step.DTYPES}
 
 
 def _array(path: Path, name: str, tensor: Tensor, field: str) -> np.ndarray:
-    if field in INTEGER_FIELDS:
+    if field in _INTEGER_FIELDS:
         if tensor.dtype != torch.int8:
             raise InputError(f"{path}: tensor {name} holds {tensor.dtype}, not 8-bit integers")
         return tensor.numpy()

@@ -11,11 +11,11 @@ from zlib import crc32
 
 import numpy as np
 
-LONGEST = 2  # words of an n-gram
+_LONGEST = 2  # words of an n-gram
 MOST_BUCKETS = 2**24
 MOST_CHARACTERS = 10_000  # whose simplified form is cached
 LARGEST = 30.0  # log-odds; an upper limit
-APOSTROPHES = "'\u2019"  # dropped: "dont" is "don't"
+_APOSTROPHES = "'\u2019"  # dropped: "dont" is "don't"
 
 
 def log_odds(texts: Sequence[str], weights: np.ndarray, scale: float) -> np.ndarray:
@@ -50,28 +50,28 @@ def _simplified(character: str) -> str:
     category = unicodedata.category(character)
     if category[0] in "LN":  # letters and digits
         return character
-    if category[0] == "M" or character in APOSTROPHES:  # accents, after their letters
+    if category[0] == "M" or character in _APOSTROPHES:  # accents, after their letters
         return ""
-    # Each sign is a word, also one that this Python's Unicode does not know yet.
+    # Each sign is a word, even if this Python's Unicode tables lack it.
     return f" {character} " if category[0] in "PS" or category == "Cn" else " "
 
 
-CHARACTERS = Characters()
+_CHARACTERS = Characters()
 
 
 def words_of(text: str) -> list[str]:
     """Return words in lower case without accents; each sign is a word."""
-    return text.translate(CHARACTERS).split()
+    return text.translate(_CHARACTERS).split()
 
 
 def buckets_of(text: str, buckets: int) -> np.ndarray:
     """Return the distinct buckets of a text's n-grams, int64 [n]."""
-    hashes = {crc32(ngram.encode()) % buckets for ngram in ngrams_of(words_of(text))}
+    hashes = {crc32(ngram.encode()) % buckets for ngram in _ngrams_of(words_of(text))}
     return np.fromiter(hashes, np.int64, len(hashes))
 
 
-def ngrams_of(words: Sequence[str]) -> Iterator[str]:
-    """Yield all runs of one to LONGEST words."""
-    for length in range(1, LONGEST + 1):
+def _ngrams_of(words: Sequence[str]) -> Iterator[str]:
+    """Yield all runs of one to _LONGEST words."""
+    for length in range(1, _LONGEST + 1):
         for first in range(len(words) - length + 1):
             yield " ".join(words[first : first + length])

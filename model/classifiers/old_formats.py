@@ -23,12 +23,12 @@ from .kinds import STAR_POOLING, STAR_STATE, STAR_WEIGHTS, star_steps, tuned_ste
 from .ngrams import LARGEST, MOST_BUCKETS
 from .steps import Affine, Calibration, Neutral, Ngrams, OneVsRest, Sigmoid, Softmax, Step
 
-WEIGHTS_FILE, NGRAMS_FILE = "classifier.safetensors", "ngrams.safetensors"
-HEADS, POOLED, STARS, NGRAMS, NEUTRAL = 3, 4, 5, 6, 7  # format versions
-LINKS: dict[str, type[Step]] = {"one_vs_rest": OneVsRest, "softmax": Softmax}
+_WEIGHTS_FILE, NGRAMS_FILE = "classifier.safetensors", "ngrams.safetensors"
+_HEADS, _POOLED, _STARS, _NGRAMS, _NEUTRAL = 3, 4, 5, 6, 7  # format versions
+_LINKS: dict[str, type[Step]] = {"one_vs_rest": OneVsRest, "softmax": Softmax}
 # Below these limits any description can be checked against its file.
-MOST_UNITS = 1 << 20
-MOST_LAYERS = MOST_HEADS = 1 << 10
+_MOST_UNITS = 1 << 20
+_MOST_LAYERS = _MOST_HEADS = 1 << 10
 
 
 def load_old(folder: Path, content: Mapping[str, Any], hidden_size: int) -> Head:
@@ -37,9 +37,9 @@ def load_old(folder: Path, content: Mapping[str, Any], hidden_size: int) -> Head
     content: of its `classifier.json`. Raises InputError if it cannot be read.
     """
     version = content["format_version"]
-    if version == HEADS:
+    if version == _HEADS:
         return _tuned(folder, content, hidden_size)
-    return (_stars if version >= STARS else _regression)(folder, content, hidden_size)
+    return (_stars if version >= _STARS else _regression)(folder, content, hidden_size)
 
 
 @dataclass(frozen=True)
@@ -59,16 +59,16 @@ class _LogisticDescription:
     def __post_init__(self) -> None:
         check_class_names(self.classes)
         count = len(self.classes)
-        if self.format_version not in (1 if count == 2 else 2, POOLED):
+        if self.format_version not in (1 if count == 2 else 2, _POOLED):
             raise InputError(f"it has {count} of them")
-        if self.format_version == POOLED and self.pooling is None:
+        if self.format_version == _POOLED and self.pooling is None:
             raise InputError("pooling is missing")
         check_poolings(self.poolings)
 
     @property
     def poolings(self) -> tuple[Pooling, ...]:
-        """How states become features; versions before POOLED knew one way."""
-        is_pooled = self.format_version == POOLED and self.pooling
+        """How states become features; versions before _POOLED knew one way."""
+        is_pooled = self.format_version == _POOLED and self.pooling
         return self.pooling if self.pooling and is_pooled else ("last",)
 
 
@@ -79,13 +79,13 @@ def _regression(folder: Path, content: Mapping[str, Any], hidden_size: int) -> H
     rows = () if len(described.classes) == 2 else (len(described.classes),)
     size = hidden_size * len(described.poolings)
     tensors = _tensors(
-        folder / WEIGHTS_FILE, {"coefficients": (*rows, size), "intercept": rows or (1,)}
+        folder / _WEIGHTS_FILE, {"coefficients": (*rows, size), "intercept": rows or (1,)}
     )
     affine = Affine(np.atleast_2d(tensors["coefficients"]), tensors["intercept"])
     return _head(
         place,
         classes=described.classes,
-        steps=(affine, LINKS[described.link]() if rows else Sigmoid()),
+        steps=(affine, _LINKS[described.link]() if rows else Sigmoid()),
         model_digest=described.model_digest,
         pooling=described.poolings,
         thresholds=None if rows else (float(described.threshold),),
@@ -97,12 +97,12 @@ def _regression(folder: Path, content: Mapping[str, Any], hidden_size: int) -> H
 class _NetworkDescription:
     """What `classifier.json` says of the layers between features and classes."""
 
-    hidden_layers: tuple[Annotated[int, Bound(min=1, max=MOST_UNITS)], ...] = ()
-    heads_per_class: Annotated[int, Bound(min=1, max=MOST_HEADS)] = 1
+    hidden_layers: tuple[Annotated[int, Bound(min=1, max=_MOST_UNITS)], ...] = ()
+    heads_per_class: Annotated[int, Bound(min=1, max=_MOST_HEADS)] = 1
     dropout: Fraction = 0.1
 
     def __post_init__(self) -> None:
-        checked_whole("the number of hidden layers", len(self.hidden_layers), 0, MOST_LAYERS)
+        checked_whole("the number of hidden layers", len(self.hidden_layers), 0, _MOST_LAYERS)
 
     def load(self, path: Path, features: int, classes: int) -> dict[str, np.ndarray]:
         """Read the network's arrays; InputError if the file does not fit."""
@@ -138,7 +138,7 @@ def _tuned(folder: Path, content: Mapping[str, Any], hidden_size: int) -> Head:
     place = f"{folder / CONFIG_FILE}: not a description of heads"
     described = fill(_TunedDescription, content, place)
     count = len(described.classes)
-    arrays = described.heads.load(folder / WEIGHTS_FILE, hidden_size, count)
+    arrays = described.heads.load(folder / _WEIGHTS_FILE, hidden_size, count)
     return _head(
         place,
         classes=described.classes,
@@ -194,9 +194,9 @@ def _stars(folder: Path, content: Mapping[str, Any], hidden_size: int) -> Head:
     place = f"{folder / CONFIG_FILE}: not a description of a head that predicts one to five stars"
     described = fill(_StarsDescription, content, place)
     size = hidden_size * len(described.pooling)
-    arrays = described.heads.load(folder / WEIGHTS_FILE, size, len(STAR_WEIGHTS))
+    arrays = described.heads.load(folder / _WEIGHTS_FILE, size, len(STAR_WEIGHTS))
     version = content["format_version"]
-    has_ngrams = version == NGRAMS or (version == NEUTRAL and "ngrams" in content)
+    has_ngrams = version == _NGRAMS or (version == _NEUTRAL and "ngrams" in content)
     ngrams = load_ngrams(folder, content.get("ngrams"), place) if has_ngrams else None
     line, middle = described.calibration, described.neutral
     neutral = None if middle is None else Neutral(2, middle.slope, middle.offset)

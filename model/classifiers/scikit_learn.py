@@ -11,8 +11,8 @@ from .steps import Affine, OneVsRest, Sigmoid, Softmax, Standardize, Step
 if TYPE_CHECKING:
     from ..inference.features import FeatureKind
 
-TRIED = 16  # rows of random features on which head and estimator must agree
-CLOSE = 1e-4  # the most that their probabilities may differ: the head's weights are fp32
+_TRIED = 16  # rows of random features on which head and estimator must agree
+_CLOSE = 1e-4  # the most that their probabilities may differ: the head's weights are fp32
 NOT_LINEAR = (
     "not a fitted linear model with probabilities; fit a LogisticRegression, or "
     "OneVsRestClassifier of one, perhaps after a StandardScaler"
@@ -23,7 +23,7 @@ class LinearModel(NamedTuple):
     """A linear model of scikit-learn, in the parts of a head."""
 
     steps: tuple[Step, ...]  # to the scores
-    links: tuple[Step, ...]  # of which one turns these into the model's probabilities
+    links: tuple[Step, ...]  # candidates; one of them gives the model's probabilities
     names: tuple[str, ...]
     several_labels: bool
     kind: "FeatureKind"
@@ -32,10 +32,10 @@ class LinearModel(NamedTuple):
 
     def agrees_with(self, probabilities: Callable[[np.ndarray], np.ndarray], features: int) -> bool:
         """Whether probabilities, [N] of the second of two classes or [N, C], are the model's."""
-        draw = np.random.default_rng(0).normal(size=(TRIED, features)).astype(np.float32)
-        expected, found = np.asarray(self.predict_proba(draw)), probabilities(draw)
-        columns = np.column_stack([1 - found, found]) if found.ndim == 1 else found
-        return columns.shape == expected.shape and bool(np.abs(columns - expected).max() < CLOSE)
+        draw = np.random.default_rng(0).normal(size=(_TRIED, features)).astype(np.float32)
+        expected, result = np.asarray(self.predict_proba(draw)), probabilities(draw)
+        columns = np.column_stack([1 - result, result]) if result.ndim == 1 else result
+        return columns.shape == expected.shape and bool(np.abs(columns - expected).max() < _CLOSE)
 
 
 def linear_model(estimator: Any, features: Any = None) -> LinearModel:
@@ -56,7 +56,7 @@ def linear_model(estimator: Any, features: Any = None) -> LinearModel:
 
 
 def _kind_of(features: Any) -> "tuple[FeatureKind, str]":
-    """Return which features they are, and the digest of the model that they are of, if known."""
+    """Return the kind of the features and, if known, the digest of their model."""
     from ..files.weights import model_digest
     from ..inference.features import FeatureKind
 

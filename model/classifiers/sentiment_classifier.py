@@ -143,8 +143,8 @@ class SentimentClassifier:
         To learn from your own labels, use `SentimentFeaturizer` before any scikit-learn classifier,
         or the repository's transfer.py.
 
-        y: labels. If they are numbers, as many different ones as there are classes, they become the
-        names of the classes, in order. Raises InputError for other labels.
+        y: labels. Numeric labels, one for each class, become the names of the classes, in order.
+        Raises InputError for other labels.
         """
         loaded = as_loaded(self.model, self.device)
         fitted = self._fitted(loaded)  # it belongs to a model in fp32
@@ -199,7 +199,7 @@ class SentimentClassifier:
 
     def _ready(self) -> None:
         if not hasattr(self, "fitted_"):
-            with LOADING:
+            with _LOADING:
                 if not hasattr(self, "fitted_"):  # another thread may have loaded it
                     self.fit()
 
@@ -240,7 +240,7 @@ class SentimentClassifier:
         Raises InputError if no label is one of the classes, or if one is missing, and for weights
         that are not one number for each text, or all zero.
         """
-        labels, predicted = checked_labels(y), self.predict(texts)
+        labels, predicted = _checked_labels(y), self.predict(texts)
         if not len(predicted):
             raise InputError("no texts, so no accuracy; give at least one")
         if labels.shape != predicted.shape or _are_names(labels) != _are_names(predicted):
@@ -334,8 +334,8 @@ class SentimentClassifier:
         is none; [N, C], 0 or 1, if a text may have several. probabilities: float64 [N, C], of these
         classes. neuron: float32 [N], as `neuron_values`. stars: float64 [N], 1 to 5; None unless
         the classifier predicts them. bits_per_character: float64 [N], NaN for a text without bytes.
-        unsure: bool [N]; None unless there are two classes. unfamiliar: bool [N]; of a classifier
-        that cannot say, object [N]: True for a text that is too short, else None. neutral:
+        unsure: bool [N]; None unless there are two classes. unfamiliar: bool [N]; for a classifier
+        without familiarity, object [N]: True for a text that is too short, else None. neutral:
         float64 [N], the probability that the text takes no side, three_probabilities: float64
         [N, 3], and is_neutral: bool [N]; None unless the classifier predicts neutral.
         """
@@ -345,7 +345,7 @@ class SentimentClassifier:
     def outputs(
         self, texts: Iterable[str] | EncodedTexts
     ) -> Iterator[tuple[ModelOutput, Predictions]]:
-        """Yield for some texts at a time what the model and its classifier say, in order."""
+        """Yield the predictions batch by batch, in the order of the texts."""
         for encoded, output in self._process(read_in_order, texts):
             yield output, self._predictions(encoded, output)
 
@@ -444,7 +444,7 @@ class SentimentClassifier:
                 )
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in PARAMETERS}
+        return {name: getattr(self, name) for name in _PARAMETERS}
 
     def set_params(self, **parameters: Any) -> "SentimentClassifier":
         """Change parameters; those that decide results take effect at the next `fit`.
@@ -452,8 +452,8 @@ class SentimentClassifier:
         Raises ValueError for an unknown one.
         """
         for name, value in parameters.items():
-            if name not in PARAMETERS:
-                raise ValueError(f"invalid parameter {name!r}; valid: {', '.join(PARAMETERS)}")
+            if name not in _PARAMETERS:
+                raise ValueError(f"invalid parameter {name!r}; valid: {', '.join(_PARAMETERS)}")
             setattr(self, name, value)
         return self
 
@@ -517,7 +517,7 @@ def _joined(parts: Sequence[np.ndarray | None]) -> np.ndarray | None:
     return np.concatenate(arrays) if arrays else None
 
 
-def checked_labels(labels: Any) -> np.ndarray:
+def _checked_labels(labels: Any) -> np.ndarray:
     """Return labels as an array; InputError if one is missing: None, NaN or pandas's NA."""
     objects = np.asarray(labels, dtype=object)  # NumPy turns NaN among words into a word
     if objects.ndim and any(map(_is_missing, objects.ravel())):
@@ -540,9 +540,9 @@ def _are_names(labels: np.ndarray) -> bool:
     return labels.dtype.kind not in "biuf"
 
 
-LOADING = RLock()  # held by a thread that loads on first use
-WHOLE = re.compile("-?[0-9]{1,9}")  # a class that is named by a number
-PARAMETERS = tuple(signature(SentimentClassifier).parameters)
+_LOADING = RLock()  # held by a thread that loads on first use
+_WHOLE = re.compile("-?[0-9]{1,9}")  # a class that is named by a number
+_PARAMETERS = tuple(signature(SentimentClassifier).parameters)
 
 
 def named_classes(classes: Sequence[str], labels: Any) -> np.ndarray:
@@ -550,7 +550,7 @@ def named_classes(classes: Sequence[str], labels: Any) -> np.ndarray:
 
     Raises InputError if the labels do not fit the classes, or if one is missing.
     """
-    checked = None if labels is None else checked_labels(labels)
+    checked = None if labels is None else _checked_labels(labels)
     if checked is None or checked.ndim != 1:  # for several labels per text, or for no labels
         return np.array(classes)
     distinct = np.unique(checked)
@@ -560,7 +560,7 @@ def named_classes(classes: Sequence[str], labels: Any) -> np.ndarray:
         return np.array(numbers, distinct.dtype) if are_names else distinct
     if set(map(str, distinct)) <= set(classes):
         names = np.array(classes)
-        are_numbers = distinct.dtype.kind in "iu" and all(map(WHOLE.fullmatch, classes))
+        are_numbers = distinct.dtype.kind in "iu" and all(map(_WHOLE.fullmatch, classes))
         return np.array(list(map(int, classes))) if are_numbers else names
     raise InputError(
         f"the labels are {', '.join(map(str, distinct[:5]))}, but the classifier's classes are "

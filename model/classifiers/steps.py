@@ -14,8 +14,8 @@ from ..bounds import Bound, NonNegativeInt, PositiveFloat, Probability, check_bo
 from ..errors import InputError
 from .ngrams import LARGEST, MOST_BUCKETS, log_odds
 
-SMALLEST = 1e-9  # a smaller probability counts as this one before its logarithm is taken
-LARGEST_ODDS = 700.0  # log-odds at which exp neither overflows nor is zero
+_SMALLEST = 1e-9  # a smaller probability counts as this one before its logarithm is taken
+_LARGEST_ODDS = 700.0  # log-odds at which exp neither overflows nor is zero
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ class Step:
 
     @property
     def takes(self) -> int | None:
-        """The number of columns that it takes; None: any, or not known by itself."""
+        """The number of columns that it takes; None: any number, or unknown."""
         return None
 
     @classmethod
@@ -229,12 +229,12 @@ class Stars(Step, name="stars"):
 
 @dataclass(frozen=True, eq=False)
 class Neutral(Step, name="neutral"):
-    """Notes the calibrated probability that a text takes no side: that of one of the classes."""
+    """Stores one class's probability, calibrated, as that of a text that takes no side."""
 
     column: NonNegativeInt
     slope: PositiveFloat = 1.0
     offset: float = 0.0
-    smallest: Annotated[float, Bound(above=0, below=1)] = SMALLEST
+    smallest: Annotated[float, Bound(above=0, below=1)] = _SMALLEST
 
     def apply(self, batch: Batch) -> Batch:
         odds = self.slope * neutral_log_odds(batch.values, self.column, self.smallest) + self.offset
@@ -251,7 +251,7 @@ class Positive(Step, name="positive"):
     """Probabilities of classes to the log-odds of positive, of which each class is a fraction."""
 
     weights: tuple[Probability, ...]  # how much each class counts as positive
-    smallest: Annotated[float, Bound(above=0, below=1)] = SMALLEST
+    smallest: Annotated[float, Bound(above=0, below=1)] = _SMALLEST
 
     def map(self, values: np.ndarray) -> np.ndarray:
         return positive_log_odds(values, self.weights, self.smallest)[:, None]
@@ -319,7 +319,7 @@ def tilted(
 
 
 def positive_log_odds(
-    probabilities: np.ndarray, weights: Sequence[float], smallest: float = SMALLEST
+    probabilities: np.ndarray, weights: Sequence[float], smallest: float = _SMALLEST
 ) -> np.ndarray:
     """Return the log-odds [N] of positive, for probabilities of classes [N, C].
 
@@ -331,7 +331,7 @@ def positive_log_odds(
 
 
 def neutral_log_odds(
-    probabilities: np.ndarray, column: int, smallest: float = SMALLEST
+    probabilities: np.ndarray, column: int, smallest: float = _SMALLEST
 ) -> np.ndarray:
     """Return the log-odds [N] of one class, for probabilities of classes [N, C]."""
     neutral = probabilities[:, column]
@@ -343,7 +343,7 @@ def _log_ratio(one: np.ndarray, other: np.ndarray, smallest: float) -> np.ndarra
 
 
 def _sigmoid(log_odds: np.ndarray) -> np.ndarray:
-    return np.asarray(1 / (1 + np.exp(-log_odds.clip(-LARGEST_ODDS, LARGEST_ODDS))))
+    return np.asarray(1 / (1 + np.exp(-log_odds.clip(-_LARGEST_ODDS, _LARGEST_ODDS))))
 
 
 def _softmax(scores: np.ndarray) -> np.ndarray:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ..classifiers.summary import Summary
     from ..pages.report import Report
 
-ANSWER, OUTPUT = Argument(group="answer"), Argument(group="output")
+_ANSWER, _OUTPUT = Argument(group="answer"), Argument(group="output")
 
 log = logging.getLogger(__name__)
 
@@ -97,23 +97,23 @@ class Options:
     device: Device = "auto"
     precision: Precision = "fp32"
     batch_size: BatchSize = 128
-    threshold: Annotated[float | None, ANSWER] = None
+    threshold: Annotated[float | None, _ANSWER] = None
     """Probability above which a text is positive. Default: the classifier's own."""
     unsure: Annotated[
         tuple[float, float] | None, Argument(group="answer", metavar=("LOW", "HIGH"))
     ] = None
     """A text is unsure if its probability lies between these. Default: the classifier's own, or 0.1
     to either side of its threshold; these move with --threshold."""
-    sides: Annotated[bool, ANSWER] = False
+    sides: Annotated[bool, _ANSWER] = False
     """Two sides only: label every text as positive or negative, also one that is neutral, unsure or
     unfamiliar."""
-    neuron: Annotated[bool, ANSWER] = False
+    neuron: Annotated[bool, _ANSWER] = False
     """Also write `neuron`, the value of the unit that the classifier relies on most."""
-    output: Annotated[Path | None, OUTPUT] = None
+    output: Annotated[Path | None, _OUTPUT] = None
     """A .jsonl or .csv file, complete or not at all. Default: standard output."""
-    format: Annotated[RowFormat | None, OUTPUT] = None
+    format: Annotated[RowFormat | None, _OUTPUT] = None
     """Default: by the suffix of --output; jsonl on standard output."""
-    report: Annotated[Path | None, OUTPUT] = None
+    report: Annotated[Path | None, _OUTPUT] = None
     """An .html page to write as well: shares, groups, the clearest texts, all rows to search."""
 
     @property

@@ -85,11 +85,11 @@ def call(
     options: Any = parse(kind, doc, arguments=words, program=program)
     if hasattr(options, "model"):
         # An unknown model is refused before torch is loaded; a download happens only once.
-        named = options.model
-        found = (
-            tuple(str(find_model(name)) for name in named)
-            if isinstance(named, tuple)
-            else str(find_model(named))
+        names = options.model
+        paths = (
+            tuple(str(find_model(name)) for name in names)
+            if isinstance(names, tuple)
+            else str(find_model(names))
         )
-        options = replace(options, model=found)
+        options = replace(options, model=paths)
     return command(options)

@@ -69,11 +69,11 @@ def run(options: Options, origin: Mapping[str, Any] | None = None) -> None:
             "repository scores a prepared corpus"
         )
     check_apart([options.data], [options.output])
-    texts = texts_of(Source(options.data, options.text_key, options.table))
+    texts = _texts_of(Source(options.data, options.text_key, options.table))
     score(options, lambda loaded: encode(texts, loaded), origin or {"version": installed_version()})
 
 
-def texts_of(source: Source) -> list[str]:
+def _texts_of(source: Source) -> list[str]:
     """Return the texts of a file; InputError if there are none."""
     report = ReadingReport()
     texts = list(source.reviews(report))
@@ -95,12 +95,12 @@ def score(
 ) -> None:
     """Load each model, score it on the split that is made for it, and report.
 
-    A single model is reported as before there could be several.
+    The report of a single model is its row, without a table.
     """
     prepare_output(options.output)
     if not options.model:
         raise InputError("--model: name at least one")
-    results = {name_of(model): _scored(model, options, split_for) for model in options.model}
+    results = {_name_of(model): _scored(model, options, split_for) for model in options.model}
     if len(results) == 1:
         report({**next(iter(results.values())), "origin": origin}, options.output)
         return
@@ -116,7 +116,7 @@ def score(
     print_and_write(lines, {"models": rows, "origin": origin}, options.output)
 
 
-def name_of(model: str) -> str:
+def _name_of(model: str) -> str:
     """Return the name of a shipped model for its folder, and another folder as it is."""
     folder = Path(model)
     return folder.name if folder.parent == SHIPPED_MODELS else model

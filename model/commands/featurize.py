@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 IN_MEMORY = 1 << 28  # characters of texts held in memory; longer inputs are read in parts
 OF_A_TEXT = 128  # overhead of a text in memory, in characters
-FEATURES = Argument(group="feature")
+_FEATURES = Argument(group="feature")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,22 +49,22 @@ class Options:
     device: Device = "auto"
     precision: Precision = "fp32"
     batch_size: BatchSize = 128
-    preset: Annotated[Literal["papers", "pooled"], FEATURES] = "papers"
+    preset: Annotated[Literal["papers", "pooled"], _FEATURES] = "papers"
     """papers: the cell state after the last token; pooled: this and its mean, largest and smallest
     value over the text, better for a model of 1,024 units. The options below override the
     preset."""
-    state: Annotated[Literal["cell", "hidden"] | None, FEATURES] = None
+    state: Annotated[Literal["cell", "hidden"] | None, _FEATURES] = None
     """Which half of the state; the papers take the cell. Default: the preset's."""
-    pooling: Annotated[tuple[Literal["last", "mean", "max", "min"], ...] | None, FEATURES] = None
+    pooling: Annotated[tuple[Literal["last", "mean", "max", "min"], ...] | None, _FEATURES] = None
     """last: the state after the last token; mean, max, min: over the states after all tokens,
     including those that the text profile adds around the text; several are concatenated. A token is
     a byte, or a subword token if the model has a vocabulary. Default: the preset's."""
-    layers: Annotated[Literal["last", "all"] | tuple[int, ...], FEATURES] = "last"
+    layers: Annotated[Literal["last", "all"] | tuple[int, ...], _FEATURES] = "last"
     """last, all, or numbers from 0, the lowest layer; several are concatenated."""
-    tanh: Annotated[bool, FEATURES] = False
+    tanh: Annotated[bool, _FEATURES] = False
     """Apply tanh to every state before pooling, as the text of Radford et al. says; their code does
     not."""
-    units: Annotated[tuple[int, ...] | None, FEATURES] = None
+    units: Annotated[tuple[int, ...] | None, _FEATURES] = None
     """Which units of each layer, numbered from 0, in this order. Default: all."""
 
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from ..inference.sampling import Clamp
 
 
-LAST = -1  # the last layer, as PyTorch counts
-DRAWING, CLAMP = Argument(group="drawing"), Argument(group="clamp")
+_LAST = -1  # the last layer, as PyTorch counts
+_DRAWING, _CLAMP = Argument(group="drawing"), Argument(group="clamp")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,25 +39,25 @@ class Options:
     model: Model = "default"
     classifier: ClassifierFolder = None
     device: Device = "auto"
-    temperature: Annotated[float, DRAWING] = 1.0
+    temperature: Annotated[float, _DRAWING] = 1.0
     """Below 1 the model prefers likely tokens, above 1 unlikely ones more; 0 always takes the
     likeliest."""
-    top_k: Annotated[int, DRAWING] = 0
+    top_k: Annotated[int, _DRAWING] = 0
     """Sample only from this many of the likeliest tokens; 0: from all."""
-    top_p: Annotated[float, DRAWING] = 1.0
+    top_p: Annotated[float, _DRAWING] = 1.0
     """Sample only from the likeliest tokens, as few as together have this probability."""
-    seed: Annotated[int, DRAWING] = 0
+    seed: Annotated[int, _DRAWING] = 0
     """The same seed gives the same text."""
-    neuron: Annotated[int | None, CLAMP] = None
+    neuron: Annotated[int | None, _CLAMP] = None
     """The unit to clamp. Default: the one that the model's classifier relies on most."""
-    sentiment: Annotated[float | None, CLAMP] = None
+    sentiment: Annotated[float | None, _CLAMP] = None
     """Value to clamp the cell state of the sentiment unit to, above 0 positive and below negative,
     whatever its sign in the model."""
-    value: Annotated[float | None, CLAMP] = None
+    value: Annotated[float | None, _CLAMP] = None
     """Value to clamp the unit's cell state to, before every token read or written."""
-    hidden_value: Annotated[float | None, CLAMP] = None
+    hidden_value: Annotated[float | None, _CLAMP] = None
     """Value to clamp the unit's hidden state to, alone or together with --value."""
-    layer: Annotated[int, CLAMP] = LAST
+    layer: Annotated[int, _CLAMP] = _LAST
     """The layer of the unit, from 0; -1 is the last."""
 
 
@@ -83,7 +83,7 @@ def run(options: Options) -> None:
         opening,
         config,
         samples=options.samples,
-        clamp=clamp_of(options, loaded),
+        clamp=_clamp_of(options, loaded),
         stop=review_start(loaded.profile) if options.stop else "",
         tokenizer=loaded.tokenizer,
     )
@@ -106,7 +106,7 @@ def show(prompt: str, pieces: Iterator[tuple[int, str]], samples: int) -> None:
         print(label.format(number) + text)
 
 
-def clamp_of(options: Options, loaded: "LoadedModel") -> "Clamp | None":
+def _clamp_of(options: Options, loaded: "LoadedModel") -> "Clamp | None":
     """Return the clamp that the options define, or None."""
     from ..classifiers.fitted import own_classifier
     from ..inference.sampling import Clamp
@@ -128,7 +128,7 @@ def clamp_of(options: Options, loaded: "LoadedModel") -> "Clamp | None":
             raise InputError(
                 "--neuron needs a value to clamp the unit to: add --value or --hidden-value"
             )
-        if options.layer != LAST:
+        if options.layer != _LAST:
             raise InputError("--layer is the layer of a clamped unit; add --sentiment or --value")
         return None
     unit = options.neuron

@@ -1,4 +1,4 @@
-"""Colour texts by what a unit holds after every character: in the terminal or on a page.
+"""Colour texts by a unit's value after every character: in the terminal or on a page.
 
 mlstm-sentiment heatmap --text "I loved it at first, then it broke. Terrible."
 mlstm-sentiment heatmap --input texts.csv --top 5 --output heatmap.html
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from ..units.unit_traces import UnitTraces
 
 Palette = Literal["green-red", "blue-orange"]
-UNIT, OUTPUT = Argument(group="unit"), Argument(group="output")
+_UNIT, _OUTPUT = Argument(group="unit"), Argument(group="output")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Colour texts by what a unit holds after every character: in the terminal or on a page.
+    """Colour texts by a unit's value after every character: in the terminal or on a page.
 
     Units are shown so that high is positive, whatever their sign in the model, where that is known:
     of the sentiment unit, and of units that separate the two classes alone. JSON has the model's
@@ -69,19 +69,19 @@ class Options:
     neuron: Annotated[tuple[int, ...], Argument(group="unit", repeated=True)] = ()
     """A unit; may be repeated. Default: the sentiment unit, the one that the model's classifier
     relies on most."""
-    top: Annotated[int, UNIT] = 0
+    top: Annotated[int, _UNIT] = 0
     """Also show N more units: the sentiment unit first, then the best single-unit classifiers;
     without a classifier, the units that vary most."""
-    state: Annotated[Literal["cell", "hidden"], UNIT] = "cell"
+    state: Annotated[Literal["cell", "hidden"], _UNIT] = "cell"
     """Which half of the unit's state."""
-    layer: Annotated[int, UNIT] = -1
+    layer: Annotated[int, _UNIT] = -1
     """The layer of the unit, from 0; -1 is the last."""
     output: Annotated[tuple[Path, ...], Argument(group="output", repeated=True)] = ()
     """File to write, .html or .json; may be repeated. Default: colours in the terminal;
     without a terminal, or with NO_COLOR set, the value after each word."""
-    palette: Annotated[Palette, OUTPUT] = "green-red"
+    palette: Annotated[Palette, _OUTPUT] = "green-red"
     """Colours of high and low; the second for people who cannot tell green from red."""
-    ansi: Annotated[bool | None, OUTPUT] = None
+    ansi: Annotated[bool | None, _OUTPUT] = None
     """Always write colours to standard output, also with --output; --no-ansi: never."""
 
 
@@ -108,7 +108,7 @@ def run(options: Options) -> None:
     loaded = load_model(options.model, compute_dtype=torch.float32, device=options.device)
     traces = sentiment_traces(
         loaded,
-        [*options.text, *shown_of(rows, loaded.profile, options.input)],
+        [*options.text, *_shown_of(rows, loaded.profile, options.input)],
         options.neuron,
         top=options.top,
         state=options.state,
@@ -131,20 +131,20 @@ def show(
     for path in outputs:  # after all are written: the reader of stdout may leave
         print(f"{path}: {texts}, {units} {', '.join(map(str, traces.units))}")
     if ansi or not outputs:
-        coloured = in_colours(ansi)
+        coloured = _in_colours(ansi)
         print(as_ansi(traces, palette) if coloured else as_plain(traces), end="")
 
 
-def in_colours(asked: bool | None) -> bool:
-    """Return whether to colour stdout: as asked, else on a terminal, unless NO_COLOR is set."""
-    if asked is not None:
-        return asked
+def _in_colours(choice: bool | None) -> bool:
+    """Return whether to colour stdout: the choice, else on a terminal without NO_COLOR."""
+    if choice is not None:
+        return choice
     return sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
-def shown_of(rows: Sequence[str], profile: "TextProfile", file: str | None) -> list[str]:
+def _shown_of(rows: Sequence[str], profile: "TextProfile", file: str | None) -> list[str]:
     """Return a file's texts that are not empty once cleaned; log the number of others."""
-    shown = [text for text in rows if text.strip() and profile.clean(text)]
-    if len(shown) < len(rows):
-        logging.info("%s: %d rows without text left out", file, len(rows) - len(shown))
-    return shown
+    texts = [text for text in rows if text.strip() and profile.clean(text)]
+    if len(texts) < len(rows):
+        logging.info("%s: %d rows without text left out", file, len(rows) - len(texts))
+    return texts

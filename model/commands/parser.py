@@ -29,7 +29,7 @@ from ..bounds import SAVED, Argument, check_bounds
 from ..errors import InputError, suggestion, utf8_argument
 
 Options = TypeVar("Options")
-METAVARS: dict[Any, str] = {
+_METAVARS: dict[Any, str] = {
     int: "INT",
     float: "NUMBER",
     str: "TEXT",
@@ -37,9 +37,9 @@ METAVARS: dict[Any, str] = {
     bool: "{True,False}",
 }
 KINDS = {int: "a whole number", float: "a number", bool: "True or False"}
-HELP = {"-h", "--help"}
+_HELP = {"-h", "--help"}
 # Others may be paths.
-TEXT_OPTIONS = {"text", "prompt", "title", "text_key", "label_key", "sheet", "by"}
+_TEXT_OPTIONS = {"text", "prompt", "title", "text_key", "label_key", "sheet", "by"}
 
 
 def parse(
@@ -60,7 +60,7 @@ def parse(
     arguments = sys.argv[1:] if arguments is None else arguments
     _, _, examples = cleandoc(doc or "").partition("\n\n")
     # Help texts are read from source files, so only where they are shown.
-    places = list(_places(options, default, with_help=not HELP.isdisjoint(arguments)))
+    places = list(_places(options, default, with_help=not _HELP.isdisjoint(arguments)))
     words = "".join(f" {place.word}" for place in places if place.argument.positional)
     parser = Parser(
         prog=program,
@@ -127,7 +127,7 @@ class Parser(argparse.ArgumentParser):
             self.error(f"unknown: {unknown[0]}{self._hint(unknown)}")
         for dest, value in vars(options).items():
             name = dest.rpartition(".")[2]
-            if name not in TEXT_OPTIONS or value is None:
+            if name not in _TEXT_OPTIONS or value is None:
                 continue
             option = f"--{name.replace('_', '-')}"
             is_list = isinstance(value, list)
@@ -136,7 +136,7 @@ class Parser(argparse.ArgumentParser):
         return options
 
     def _hint(self, unknown: Sequence[str]) -> str:
-        """Return a question about what unknown words may mean, or nothing."""
+        """Return a suggestion for unknown words, or an empty text."""
         if unknown[0].startswith("-"):
             return suggestion(unknown[0].partition("=")[0], self.names)
         option, value = "--input", unknown[0]
@@ -305,7 +305,7 @@ def _default_of(item: Field[Any], instance: object) -> Any:
 
 
 def _argument(hint: Any) -> Argument:
-    """Return what a type's annotations say of the option."""
+    """Return the option's settings from its type's annotations."""
     notes = getattr(hint, "__metadata__", ())
     return next((note for note in reversed(notes) if isinstance(note, Argument)), Argument())
 
@@ -325,7 +325,7 @@ def _without_none(hint: Any) -> tuple[Any, bool]:
 
 
 def _reading(kind: Any, *, is_optional: bool) -> dict[str, Any]:
-    """Return how argparse reads a type: its words, their number, and what the help shows."""
+    """Return argparse's settings for a type: converter, number of words, and metavar."""
     if get_origin(kind) is tuple:
         item, *more = get_args(kind)
         number: str | int = "*" if more == [...] else 1 + len(more)
@@ -337,28 +337,28 @@ def _reading(kind: Any, *, is_optional: bool) -> dict[str, Any]:
             "nargs": "+",
             "action": _WordOrSeveral,
             "type": lambda word: word if word in names else _reader(number_kind, names)(word),
-            "metavar": "|".join([*names, METAVARS[number_kind]]),
+            "metavar": "|".join([*names, _METAVARS[number_kind]]),
         }
     if get_origin(kind) is Literal:
         choices = get_args(kind)
-        named = {str(choice): choice for choice in choices}
+        values = {str(choice): choice for choice in choices}
         if is_optional:
-            named["None"] = None
+            values["None"] = None
         return {
-            "type": lambda word: named.get(word, word),
-            "choices": list(named.values()),
+            "type": lambda word: values.get(word, word),
+            "choices": list(values.values()),
             "metavar": f"{{{','.join(map(str, choices))}}}",
         }
-    read, metavar = _reader(kind), METAVARS.get(kind)
+    parse, metavar = _reader(kind), _METAVARS.get(kind)
     if is_optional:
-        return {"type": lambda word: None if word == "None" else read(word), "metavar": metavar}
-    return {"type": read, "metavar": metavar}
+        return {"type": lambda word: None if word == "None" else parse(word), "metavar": metavar}
+    return {"type": parse, "metavar": metavar}
 
 
 def _separated(kind: Any, separator: str) -> dict[str, Any]:
     """Return how argparse reads several values given as one word."""
-    read = _reader(get_args(kind)[0])
-    return {"nargs": None, "type": lambda word: tuple(map(read, word.split(separator)))}
+    parse = _reader(get_args(kind)[0])
+    return {"nargs": None, "type": lambda word: tuple(map(parse, word.split(separator)))}
 
 
 def _reader(kind: Any, names: Sequence[str] = ()) -> Callable[[str], Any]:

@@ -17,25 +17,25 @@ from ..errors import InputError
 from ..files.storage import STDOUT, is_stream, path_in_oserrors, write_json
 from ..kernels.process import own_process
 
-USAGE_ERROR = 2  # the exit code of every error that a user can cause
-ENDINGS = ("SIGTERM", "SIGHUP")
+_USAGE_ERROR = 2  # the exit code of every error that a user can cause
+_ENDINGS = ("SIGTERM", "SIGHUP")
 MOST_CHARACTERS = 1000  # of an error: a damaged file may contain a very long name
 
 
-class Ended(KeyboardInterrupt):
+class _Ended(KeyboardInterrupt):
     """A signal that ends the process, with the same clean-up as Ctrl-C."""
 
     def __init__(self, number: int):
         self.number = number
 
 
-def print_error(error: BaseException, line: str) -> None:
+def _print_error(error: BaseException, line: str) -> None:
     """Print the line of an error."""
     print(line, file=sys.stderr, flush=True)
 
 
 def run(
-    command: Callable[[], int | None], failed: Callable[[BaseException, str], None] = print_error
+    command: Callable[[], int | None], failed: Callable[[BaseException, str], None] = _print_error
 ) -> None:
     """Run a command and leave with its exit code.
 
@@ -43,8 +43,8 @@ def run(
     prints, and exit code 2. A reader of stdout that stops reading, such as `head`, ends the command
     silently. Characters that the encoding of stdout or stderr lacks are printed as escapes. SIGTERM
     and SIGHUP end it as Ctrl-C does, with the exit code that the shell expects: 128 and the
-    signal's number. Only here do our commands begin to change their process: its streams, log and
-    signal handlers directly, its threads and their scheduling through `own_process`.
+    signal's number. Only this module changes the command's process: its streams, log and signal
+    handlers directly, its threads and their scheduling through `own_process`.
     """
     _fill_closed_streams()
     own_process()
@@ -62,7 +62,7 @@ def run(
         with suppress(OSError, ValueError):  # earlier output comes before the error, if possible
             if sys.stdout is not None:
                 sys.stdout.flush()
-        code = 0 if isinstance(error, BrokenPipeError) and _reader_left() else USAGE_ERROR
+        code = 0 if isinstance(error, BrokenPipeError) and _reader_left() else _USAGE_ERROR
         if code:
             rank = os.environ.get("RANK")
             place = f"[rank {rank}] " if rank else ""
@@ -110,12 +110,12 @@ def _named() -> Iterator[None]:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Within this context, raise Ended for signals that would end the process immediately.
+    """Within this context, raise _Ended for signals that would end the process immediately.
 
     So no file is left half-written. An ignored signal, as by nohup, stays ignored. A rank ends
     immediately: it may wait for its peers in C++, where Python handles no signal.
     """
-    numbers = [getattr(signal, name) for name in ENDINGS if hasattr(signal, name)]
+    numbers = [getattr(signal, name) for name in _ENDINGS if hasattr(signal, name)]
     if os.environ.get("RANK") or threading.current_thread() is not threading.main_thread():
         numbers = []
     heard = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
@@ -131,7 +131,7 @@ def _ended_by_signals() -> Iterator[None]:
 
 def _end(number: int, frame: object) -> None:
     signal.signal(number, signal.SIG_IGN)  # until the end: `timeout` sends it twice
-    raise Ended(number)
+    raise _Ended(number)
 
 
 def _reader_left() -> bool:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..classifiers.head import Head
 
 # The columns that identify the output of classify; the page needs all but the last.
-ANSWERS = ("label", "probability", "unsure", "unfamiliar", "bits_per_character")
+_ANSWERS = ("label", "probability", "unsure", "unfamiliar", "bits_per_character")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ def run(options: Options) -> None:
     from ..classifiers.classified_rows import classify
     from ..classifiers.summary import Summary
 
-    if set(ANSWERS) <= set(rows.keys):
+    if set(_ANSWERS) <= set(rows.keys):
         batches = rows.batches()
         first = next(batches)
         sides = any(map(is_by_sides, (row.record for row in first)))
@@ -100,10 +100,10 @@ def run(options: Options) -> None:
 def answered(row: InputRow, head: "Head") -> dict[str, Any]:
     """Return a row of classify's output with its values; InputError for one it never writes.
 
-    The label of an earlier version was the likelier side, whatever else held.
+    Earlier versions wrote the likelier side as the label, even for unsure texts.
     """
     values, place = dict(row.record), row.record.place
-    for name in ANSWERS[:-1]:
+    for name in _ANSWERS[:-1]:
         cell = values.get(name)
         if isinstance(cell, str):
             is_text = name == "label"

@@ -10,7 +10,7 @@ from torch import Tensor
 from ..files.quantization import BITS, SCALE, dequantize, is_quantized, quantize, unpack
 from ..layers.language_model import LanguageModel
 
-MULTIPLE = 16  # units and columns are padded to this: the 8-bit weights in one SIMD register
+_MULTIPLE = 16  # units and columns are padded to this: the 8-bit weights in one SIMD register
 
 
 class Packed(NamedTuple):
@@ -26,7 +26,7 @@ def pack(tensors: Mapping[str, Tensor]) -> Packed:
     for name, tensor in tensors.items():
         places[name] = len(data)
         data += tensor.contiguous().numpy().tobytes()
-        data += bytes(-len(data) % MULTIPLE)
+        data += bytes(-len(data) % _MULTIPLE)
     return Packed(bytes(data), places)
 
 
@@ -42,22 +42,22 @@ def page_tensors(model: LanguageModel) -> dict[str, Tensor]:
     H = model.config.hidden_size
     tensors = _matrix("embedding", stored, "embedding.weight")
     for index in range(model.config.layers):
-        of = f"layers.{index}."
+        layer = f"layers.{index}."
         tensors |= _joined(
-            f"{of}w_x",
-            _matrix("m", stored, f"{of}w_mx", f"{of}g_mx", unit_rows=H),
-            _matrix("x", stored, f"{of}w_x", f"{of}g_x", unit_rows=H),
+            f"{layer}w_x",
+            _matrix("m", stored, f"{layer}w_mx", f"{layer}g_mx", unit_rows=H),
+            _matrix("x", stored, f"{layer}w_x", f"{layer}g_x", unit_rows=H),
         )
-        tensors |= _matrix(f"{of}w_mh", stored, f"{of}w_mh", f"{of}g_mh", unit_rows=H)
-        tensors |= _matrix(f"{of}w_h", stored, f"{of}w_h", f"{of}g_h", unit_rows=H)
-        tensors[f"{of}b"] = _pad_units(stored[f"{of}b"], H)  # [4H]
+        tensors |= _matrix(f"{layer}w_mh", stored, f"{layer}w_mh", f"{layer}g_mh", unit_rows=H)
+        tensors |= _matrix(f"{layer}w_h", stored, f"{layer}w_h", f"{layer}g_h", unit_rows=H)
+        tensors[f"{layer}b"] = _pad_units(stored[f"{layer}b"], H)  # [4H]
     tensors |= _matrix("decoder", stored, "decoder.weight")
     tensors["decoder.b"] = stored["decoder.bias"]
     return tensors
 
 
 def _integers(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the matrices as int8 with scales: of fewer bits if the model's are, else of 8."""
+    """Return the matrices as int8 with scales, in the model's bits if these are fewer than 8."""
     shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     for bits in BITS[1:]:
         packed = quantize(tensors, bits)
@@ -70,7 +70,7 @@ def _integers(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def padded(size: int) -> int:
     """Return the next multiple of 16."""
-    return size + -size % MULTIPLE
+    return size + -size % _MULTIPLE
 
 
 def _matrix(
@@ -83,7 +83,7 @@ def _matrix(
         scale = (stored[gain].double() / lengths).float()
     if unit_rows:
         matrix, scale = _pad_units(matrix, unit_rows), _pad_units(scale, unit_rows)
-    return {name: F.pad(matrix, (0, -matrix.shape[-1] % MULTIPLE)), name + SCALE: scale}
+    return {name: F.pad(matrix, (0, -matrix.shape[-1] % _MULTIPLE)), name + SCALE: scale}
 
 
 def _joined(name: str, *matrices: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -95,5 +95,5 @@ def _joined(name: str, *matrices: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def _pad_units(rows: Tensor, H: int) -> Tensor:
     """Pad the units of each gate, [G * H, ...], with zeros to a multiple of 16."""
     gates = rows.unflatten(0, (-1, H))  # [G, H, ...]
-    padding = (0, 0) * (rows.dim() - 1) + (0, -H % MULTIPLE)
+    padding = (0, 0) * (rows.dim() - 1) + (0, -H % _MULTIPLE)
     return F.pad(gates, padding).flatten(0, 1)

@@ -24,17 +24,17 @@ from ..units.trace import trace
 from .packing import Packed, pack, padded, page_tensors
 
 FOLDER = Path(__file__).parent
-TITLE = "The sentiment neuron"
-WORKER = ("ngrams.js", "subwords.js", "answer.js", "engine.js", "worker.js")
-PROFILES = {"openai": True, "raw": False}  # the profiles of encoding.js, and whether they clean
+_TITLE = "The sentiment neuron"
+_WORKER = ("ngrams.js", "subwords.js", "answer.js", "engine.js", "worker.js")
+_PROFILES = {"openai": True, "raw": False}  # the profiles of encoding.js, and whether they clean
 # The steps of a head that engine.js computes.
 STEPS = {
     *("standardize", "affine", "prelu", "probabilities", "ngrams", "stars", "neutral", "positive"),
     *("calibration", "log_odds", "sigmoid"),
 }
 # How the page leaves out HTML tags, as `without_tags` does.
-TAGS = {"marked_up": MARKED_UP.pattern, "block": BLOCK_TAG.pattern, "inline": INLINE_TAG.pattern}
-EXAMPLES = (
+_TAGS = {"marked_up": MARKED_UP.pattern, "block": BLOCK_TAG.pattern, "inline": INLINE_TAG.pattern}
+_EXAMPLES = (
     "I loved it. Warm, funny, and over too soon.",
     "It broke after two days. A waste of money.",
     "It started well, but the ending was a terrible let-down.",
@@ -46,7 +46,7 @@ def write_demo(
     loaded: LoadedModel,
     classifier: Head | None,
     path: Path,
-    title: str = TITLE,
+    title: str = _TITLE,
     *,
     unit: int | None = None,
 ) -> None:
@@ -80,7 +80,7 @@ def demo_page(
         "style_digest": content_digest(style),
         "script": script,
         "script_digest": content_digest(script),
-        "worker": "\n".join(_program(name) for name in WORKER),
+        "worker": "\n".join(_program(name) for name in _WORKER),
         "module": _base64((FOLDER / "wasm" / "mlstm.wasm").read_bytes()),
         "weights": _base64(packed.data),
         "data": _script_safe(_description(loaded, head, packed.places, unit)),
@@ -93,10 +93,10 @@ def check_computable(loaded: LoadedModel) -> None:
     cell = loaded.model.config.cell
     if cell != "mlstm":
         raise InputError(f"{loaded.folder}: its cell is {cell}; the page computes mlstm only")
-    if loaded.profile.name not in PROFILES:
+    if loaded.profile.name not in _PROFILES:
         raise InputError(
             f"{loaded.folder}: its text profile is {loaded.profile.name}; the page knows "
-            f"{', '.join(PROFILES)}"
+            f"{', '.join(_PROFILES)}"
         )
 
 
@@ -128,10 +128,10 @@ def _description(
         "profile": {
             "prefix": profile.prefix,
             "suffix": profile.suffix,
-            "clean": PROFILES[profile.name],
+            "clean": _PROFILES[profile.name],
         },
-        "tags": TAGS,
-        "examples": EXAMPLES,
+        "tags": _TAGS,
+        "examples": _EXAMPLES,
         "places": places,
     }
 
@@ -159,7 +159,7 @@ def _head(head: Head) -> dict[str, Any]:
 
 def _ranges(loaded: LoadedModel) -> np.ndarray:
     """Return the largest absolute value of each unit over the examples: float32 [H], above zero."""
-    values = np.concatenate(trace(loaded.model, [loaded.tokens(text) for text in EXAMPLES]))
+    values = np.concatenate(trace(loaded.model, [loaded.tokens(text) for text in _EXAMPLES]))
     if not np.isfinite(values).all():
         raise InputError(f"{loaded.folder}: units become NaN or infinite; are its weights damaged?")
     return np.abs(values).max(axis=0).clip(min=1e-3)
@@ -190,5 +190,5 @@ def _base64(data: bytes) -> str:
 
 
 def _script_safe(content: Mapping[str, Any]) -> str:
-    """Return JSON in which no HTML parser finds the end of its element."""
+    """Return JSON that is safe inside an HTML element."""
     return json.dumps(content, allow_nan=False).replace("<", "\\u003c")

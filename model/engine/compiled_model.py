@@ -77,17 +77,17 @@ class CompiledModel:
             results.append(self._library.engine_read(self._model, ctypes.byref(job)))
 
         workers = [threading.Thread(target=work, daemon=True) for _ in range(threads)]
-        said = 0
+        reported = 0
         try:
             for worker in workers:
                 worker.start()
             while running := [worker for worker in workers if worker.is_alive()]:
                 running[0].join(SECONDS_BETWEEN_LOOKS)
-                if advance is not None and (now := done.value) > said:
-                    advance(now - said)
-                    said = now
-            if advance is not None and done.value > said:
-                advance(done.value - said)
+                if advance is not None and (now := done.value) > reported:
+                    advance(now - reported)
+                    reported = now
+            if advance is not None and done.value > reported:
+                advance(done.value - reported)
         finally:  # also after Ctrl-C, or an error of `advance`
             stop.value = 1
             for worker in workers:

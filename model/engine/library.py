@@ -129,13 +129,13 @@ def choose_path(path: str | None = None) -> str:
 
     Raises InputError for a path that is unknown, or that this machine cannot run.
     """
-    asked, library = path or CHOSEN, engine_library()
-    if asked is not None:
-        if asked not in (*PATHS, NUMPY):
-            raise InputError(f"path {asked!r} is unknown{nearest(asked, (*PATHS, NUMPY))}")
-        if asked == NUMPY or asked in path_names():
-            return asked
-        raise InputError(f"path {asked}: this machine runs {', '.join(path_names())}")
+    choice, library = path or CHOSEN, engine_library()
+    if choice is not None:
+        if choice not in (*PATHS, NUMPY):
+            raise InputError(f"path {choice!r} is unknown{nearest(choice, (*PATHS, NUMPY))}")
+        if choice == NUMPY or choice in path_names():
+            return choice
+        raise InputError(f"path {choice}: this machine runs {', '.join(path_names())}")
     for name in reversed(PATHS):
         if library is not None and library.engine_path_runs(PATHS.index(name)):
             return name

@@ -9,13 +9,13 @@ import torch
 
 from ..errors import InputError
 
-OLDEST_OF_CUDA_13 = (7, 5)  # compute capability; older GPUs need CUDA 12
-FOR_OLDER_GPUS = "pip install 'torch<2.15' --index-url https://download.pytorch.org/whl/cu126"
-KERNELS = re.compile(r"(sm|compute)_(\d+)(\d)[af]?")
+_OLDEST_OF_CUDA_13 = (7, 5)  # compute capability; older GPUs need CUDA 12
+_FOR_OLDER_GPUS = "pip install 'torch<2.15' --index-url https://download.pytorch.org/whl/cu126"
+_KERNELS = re.compile(r"(sm|compute)_(\d+)(\d)[af]?")
 
 log = logging.getLogger(__name__)
 
-KNOWN = "auto, cpu, cuda, cuda:N (the GPU of that number, from 0), mps"
+_KNOWN = "auto, cpu, cuda, cuda:N (the GPU of that number, from 0), mps"
 
 
 DeviceName = str | torch.device | None  # None is "auto"
@@ -26,7 +26,7 @@ def missing_kernels(index: int) -> str:
 
     torch calls a GPU available even if it was built without kernels for it.
     """
-    kernels = list(filter(None, map(KERNELS.fullmatch, torch.cuda.get_arch_list())))
+    kernels = list(filter(None, map(_KERNELS.fullmatch, torch.cuda.get_arch_list())))
     if torch.version.cuda is None or not kernels:  # on AMD's GPUs the names are others
         return ""
     capability = torch.cuda.get_device_capability(index)
@@ -35,8 +35,8 @@ def missing_kernels(index: int) -> str:
         # Machine code runs on later GPUs of the same generation, PTX is compiled for any later one.
         if built <= capability and (kind == "compute" or built[0] == capability[0]):
             return ""
-    is_old = capability < OLDEST_OF_CUDA_13
-    remedy = FOR_OLDER_GPUS if is_old else "install a newer torch (https://pytorch.org)"
+    is_old = capability < _OLDEST_OF_CUDA_13
+    remedy = _FOR_OLDER_GPUS if is_old else "install a newer torch (https://pytorch.org)"
     number = ".".join(map(str, capability))
     return (
         f"torch {torch.__version__} has no kernels for GPU {index}, "
@@ -51,10 +51,10 @@ class Machine(NamedTuple):
     gpus: int
     built_for_mps: bool
     mps: bool
-    missing_kernels: Callable[[int], str] = missing_kernels  # asked only for a GPU that is used
+    missing_kernels: Callable[[int], str] = missing_kernels  # queried only for a GPU in use
 
 
-def this_machine() -> Machine:
+def _this_machine() -> Machine:
     """Return what torch reports about this machine."""
     mps = torch.backends.mps
     built = torch.version.cuda is not None or torch.version.hip is not None
@@ -68,7 +68,7 @@ def choose_device(name: DeviceName, machine: Machine | None = None) -> torch.dev
     A GPU that is there but cannot be used is reported. machine: this one unless given. Raises
     InputError, with the reason, for a device that cannot be used.
     """
-    machine = machine or this_machine()
+    machine = machine or _this_machine()
     if name is None or name == "auto":
         if machine.gpus:
             warn_if_unused(machine.missing_kernels(0))
@@ -78,9 +78,9 @@ def choose_device(name: DeviceName, machine: Machine | None = None) -> torch.dev
     try:
         device = torch.device(name)
     except (RuntimeError, TypeError) as error:
-        raise InputError(f"device {name!r} is unknown; known: {KNOWN}") from error
+        raise InputError(f"device {name!r} is unknown; known: {_KNOWN}") from error
     if device.type not in ("cpu", "cuda", "mps"):
-        raise InputError(f"device {name!r} is not supported; known: {KNOWN}")
+        raise InputError(f"device {name!r} is not supported; known: {_KNOWN}")
     if reason := reason_against(device, machine):
         raise InputError(f"device {name}: {reason}; use auto or cpu")
     return device
@@ -95,7 +95,7 @@ def warn_if_unused(reason: str) -> bool:
 
 def reason_against(device: torch.device, machine: Machine | None = None) -> str:
     """Return why a device cannot be used, or ""; machine: by default this one."""
-    machine = machine or this_machine()
+    machine = machine or _this_machine()
     if device.type == "cuda":
         return _reason_against_cuda(device.index or 0, machine)
     if device.type == "mps" and not machine.built_for_mps:

@@ -18,13 +18,13 @@ CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
 MODEL_FILES = (WEIGHTS_FILE, CONFIG_FILE, TOKENIZER_FILE)  # of a model directory
 CLASSIFIER_FILE = "classifier.json"  # in a folder of a classifier without a model
-SOURCES_FILE = "SOURCES.md"  # of a shipped model: tables of the texts that it has read
+_SOURCES_FILE = "SOURCES.md"  # of a shipped model: tables of the texts that it has read
 # What is fetched from the hub: no run, checkpoint or corpus.
-HUB_FILES = [*MODEL_FILES, "README.md", "LICENSE", SOURCES_FILE, "classifier/*"]
-HUB = "hf://"  # before a repository's owner/name
+_HUB_FILES = [*MODEL_FILES, "README.md", "LICENSE", _SOURCES_FILE, "classifier/*"]
+_HUB = "hf://"  # before a repository's owner/name
 SHIPPED_MODELS = Path(__file__).parent.parent / "pretrained"
 ALIASES = {"default": "stars_1024", "default_small": "stars_512"}  # of shipped models
-FORMER = {"sentiment_1024": "e5a94b864bb8"}  # once shipped: a revision that has it
+_FORMER = {"sentiment_1024": "e5a94b864bb8"}  # no longer shipped: a revision that has it
 
 
 def shipped_models() -> list[str]:
@@ -46,8 +46,8 @@ def find_model(name_or_folder: str | Path) -> Path:
     """
     if not isinstance(name_or_folder, str | PathLike):
         raise InputError(f"model is {reprlib.repr(name_or_folder)}; it must be a name or a path")
-    if str(name_or_folder).startswith(HUB):
-        return fetch_from_hub(str(name_or_folder).removeprefix(HUB))
+    if str(name_or_folder).startswith(_HUB):
+        return fetch_from_hub(str(name_or_folder).removeprefix(_HUB))
     path = Path(name_or_folder)
     places = [path]
     if path.name == str(name_or_folder):  # a bare name, not a path that ends in one
@@ -55,10 +55,10 @@ def find_model(name_or_folder: str | Path) -> Path:
     for folder in places:
         if (model := model_in(folder)) is not None:
             return model
-    if str(name_or_folder) in FORMER:
+    if str(name_or_folder) in _FORMER:
         raise InputError(
             f"model {str(name_or_folder)!r}: no longer shipped; use default, or get it with git "
-            f"archive {FORMER[path.name]} model/pretrained/{path.name}"
+            f"archive {_FORMER[path.name]} model/pretrained/{path.name}"
         )
     folders = step_folders(path / "checkpoint")
     if checkpoints := [folder for folder in folders if (folder / CONFIG_FILE).is_file()]:
@@ -75,7 +75,7 @@ def find_model(name_or_folder: str | Path) -> Path:
     raise InputError(
         f"model {str(name_or_folder)!r}: neither a model directory (with {CONFIG_FILE}), nor a run "
         f"directory (with model/{CONFIG_FILE}), nor a shipped model ({', '.join(names)}), nor one "
-        f"of the Hugging Face hub ({HUB}owner/name)"
+        f"of the Hugging Face hub ({_HUB}owner/name)"
         f"{suggestion(str(name_or_folder), names)}"
     )
 
@@ -108,7 +108,7 @@ def _has_neutral(classifier: Mapping[str, Any]) -> bool:
 
 def sources_of(folder: Path) -> list[str]:
     """Return the names of the text sources of a model, from the tables of its SOURCES.md."""
-    path = folder / SOURCES_FILE
+    path = folder / _SOURCES_FILE
     if not path.is_file():
         return []
     return re.findall(r"^\| `(\w+)` \|", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
@@ -125,7 +125,7 @@ def fetch_from_hub(repository: str) -> Path:
         raise InputError("the hub needs huggingface_hub: pip install huggingface_hub") from error
     name, _, revision = repository.partition("@")
     try:
-        return Path(snapshot_download(name, revision=revision or None, allow_patterns=HUB_FILES))
+        return Path(snapshot_download(name, revision=revision or None, allow_patterns=_HUB_FILES))
     except Exception as error:  # errors of its library and of its HTTP library have no common base
         reason = str(error).strip().partition("\n")[0]
         raise InputError(f"hf://{repository}: {type(error).__name__}: {reason}") from error

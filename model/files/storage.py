@@ -29,24 +29,24 @@ import numpy as np
 
 from ..errors import InputError, NewerFormat, brief
 
-MOST_JSON_BYTES = 1 << 26  # our files have a few MB at most; parsing takes many times as much
+_MOST_JSON_BYTES = 1 << 26  # our files have a few MB at most; parsing takes many times as much
 
-STEP_FOLDER = re.compile("step-[0-9]{8,}")
-REMOVED = "removed"  # suffix of what is being removed
+_STEP_FOLDER = re.compile("step-[0-9]{8,}")
+_REMOVED = "removed"  # suffix of what is being removed
 STDOUT = "standard output"  # its name in messages
 PARTIAL = "partial"  # suffix of what is incomplete
-OLD = "whole-folder-old"  # suffix of a folder that is about to be replaced
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, quota used up, file too large
-UNWRITTEN = re.compile("[0-9]+ requested and [0-9]+ written")  # NumPy's error of a full disk
-ABANDONED_SECONDS = 24 * 3600  # without a change; by then no process still writes a file
-TEMPORARY_FILE = re.compile(rf"\.(.+?)(?:\.[0-9a-f]+)?\.{PARTIAL}")
-REMOVED_FOLDER = re.compile(rf"\..+\.[0-9a-f]{{8}}\.{REMOVED}\.{PARTIAL}")
-CLUTTER = (".DS_Store", ".nfs*")  # files that a file manager or a network file system adds
-SHOWN = 3  # foreign files that an error names
+_OLD = "whole-folder-old"  # suffix of a folder that is about to be replaced
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, quota used up, file too large
+_UNWRITTEN = re.compile("[0-9]+ requested and [0-9]+ written")  # NumPy's error of a full disk
+_ABANDONED_SECONDS = 24 * 3600  # without a change: its writer must be dead
+_TEMPORARY_FILE = re.compile(rf"\.(.+?)(?:\.[0-9a-f]+)?\.{PARTIAL}")
+_REMOVED_FOLDER = re.compile(rf"\..+\.[0-9a-f]{{8}}\.{_REMOVED}\.{PARTIAL}")
+_CLUTTER = (".DS_Store", ".nfs*")  # files that a file manager or a network file system adds
+_SHOWN = 3  # foreign files that an error names
 LOCK_FILE, HOLDER_FILE = ".lock", ".holder.json"  # in a locked folder; the latter names the process
-MOST_TRIES = 100  # to lock a folder that other processes create and remove
-RECORD_SECONDS = 1.0  # within which a new holder of a folder records its name
-NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # from a file system without locks
+_MOST_TRIES = 100  # to lock a folder that other processes create and remove
+_RECORD_SECONDS = 1.0  # within which a new holder of a folder records its name
+_NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)  # from a file system without locks
 
 Contents = tuple[str, ...]
 """Patterns of the relative paths of the files that we write into a kind of folder."""
@@ -57,7 +57,7 @@ log = logging.getLogger(__name__)
 def write_atomically(path: Path, write: Callable[[Path], object], *, sweep: bool = True) -> None:
     """Let `write` fill a temporary file next to `path`, then rename it over `path`.
 
-    A reader, and a process killed half-way, sees the old file or the new one, never a part. If
+    Readers see the old file or the new one, never a part of it, even after a kill. If
     several write at once, each has its own temporary file, and the last to finish wins. A link
     stays a link; a pipe or a device, such as /dev/stdout, is written to.
 
@@ -138,14 +138,14 @@ def path_in_oserrors(path: Path, filled: Path | None = None) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        named = _of_one_file(error)
-        name = named.filename
+        renamed = _of_one_file(error)
+        name = renamed.filename
         is_own = not name or Path(str(name)).is_relative_to(filled or path)
-        if is_own and named.errno is not None:  # without a number, it is from the network
-            named.filename = str(path)
-        if named is error:
+        if is_own and renamed.errno is not None:  # without a number, it is from the network
+            renamed.filename = str(path)
+        if renamed is error:
             raise
-        raise named from error
+        raise renamed from error
 
 
 def _of_one_file(error: OSError) -> OSError:
@@ -154,10 +154,10 @@ def _of_one_file(error: OSError) -> OSError:
         source, target, reason = error.args[0][0]
         if number := re.match(r"\[Errno (\d+)\]", str(reason)):
             code = int(number[1])
-            return OSError(code, os.strerror(code), str(target if code in FULL else source))
-    if error.errno in FULL and error.filename2:
+            return OSError(code, os.strerror(code), str(target if code in _FULL else source))
+    if error.errno in _FULL and error.filename2:
         return OSError(error.errno, error.strerror, error.filename2)
-    if type(error) is OSError and UNWRITTEN.fullmatch(str(error)):
+    if type(error) is OSError and _UNWRITTEN.fullmatch(str(error)):
         return write_failed(error)
     return error
 
@@ -174,10 +174,10 @@ def first_free(named: Callable[[int], Sequence[Path]]) -> Sequence[Path]:
 
 def _remove_abandoned(path: Path) -> None:
     """Remove the temporary files that writers of `path` left when they were killed."""
-    for left in path.parent.glob(f".{escape(path.name)}.*.{PARTIAL}"):
+    for file in path.parent.glob(f".{escape(path.name)}.*.{PARTIAL}"):
         with suppress(OSError):  # already gone, or of another user
-            if time.time() - left.stat().st_mtime > ABANDONED_SECONDS:
-                left.unlink()
+            if time.time() - file.stat().st_mtime > _ABANDONED_SECONDS:
+                file.unlink()
 
 
 def foreign_files(folder: Path, ours: Contents) -> list[str]:
@@ -192,9 +192,9 @@ def foreign_files(folder: Path, ours: Contents) -> list[str]:
 
 
 def _is_ours(path: Path, ours: Contents) -> bool:
-    if any(fnmatchcase(path.name, pattern) for pattern in CLUTTER):
+    if any(fnmatchcase(path.name, pattern) for pattern in _CLUTTER):
         return True
-    temporary = TEMPORARY_FILE.fullmatch(path.name)
+    temporary = _TEMPORARY_FILE.fullmatch(path.name)
     parts = path.with_name(temporary[1]).parts if temporary else path.parts
     patterns = (pattern.split("/") for pattern in ours)
     return any(
@@ -209,12 +209,12 @@ def inside(folder: str, files: Contents) -> Contents:
 
 def listed(names: Sequence[str]) -> str:
     """Return the first names, quoted, and the number of the others."""
-    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
-    return ", ".join(map(repr, names[:SHOWN])) + more
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return ", ".join(map(repr, names[:_SHOWN])) + more
 
 
 def check_no_link(path: Path) -> None:
-    """Raise InputError if a folder to replace is a link: what it names is not ours."""
+    """Raise InputError if a folder to replace is a link, since its target is not ours."""
     if path.is_symlink():
         raise InputError(
             f"{path}: is a link, and nothing is written through links; replace it with its target"
@@ -244,7 +244,7 @@ def whole_folder(final: Path, ours: Contents) -> Iterator[Path]:
     folder or the new one whole. After a kill between the two renames, the old one has a temporary
     name, which `recover_folders` undoes.
     """
-    partial, old = _hidden_sibling(final, PARTIAL), _hidden_sibling(final, OLD)
+    partial, old = _hidden_sibling(final, PARTIAL), _hidden_sibling(final, _OLD)
     _remove_or_rename(partial, final, ours)
     try:
         with path_in_oserrors(final, partial):
@@ -262,30 +262,31 @@ def whole_folder(final: Path, ours: Contents) -> Iterator[Path]:
 def remove_folder(folder: Path) -> None:
     """Rename a folder, then remove it.
 
-    What cannot be removed yet, as on NFS, keeps the new name until the next call for a sibling.
+    Files that cannot be removed yet, as on NFS, keep the new name until the next call for a
+    sibling.
     """
     with suppress(OSError):
-        folder.rename(_hidden_sibling(folder, f"{secrets.token_hex(4)}.{REMOVED}.{PARTIAL}"))
-    for left in folder.parent.glob(f".*.{REMOVED}.{PARTIAL}"):
-        if REMOVED_FOLDER.fullmatch(left.name):
+        folder.rename(_hidden_sibling(folder, f"{secrets.token_hex(4)}.{_REMOVED}.{PARTIAL}"))
+    for left in folder.parent.glob(f".*.{_REMOVED}.{PARTIAL}"):
+        if _REMOVED_FOLDER.fullmatch(left.name):
             shutil.rmtree(left, ignore_errors=True)
 
 
 def recover_folders(parent: Path, ours: Contents) -> None:
-    """Repair what a kill left in `parent`; to be called by the only process that writes there.
+    """Repair what a kill left in `parent`; call it only in the process that writes there.
 
     Folders that `whole_folder` had set aside get their names back; half-written ones are removed.
     ours: the files that `parent` and any of these folders may hold; others are left alone.
     """
-    for old in parent.glob(f".*.{OLD}"):
-        _recover(old, old.with_name(old.name.removeprefix(".").removesuffix(f".{OLD}")), ours)
+    for old in parent.glob(f".*.{_OLD}"):
+        _recover(old, old.with_name(old.name.removeprefix(".").removesuffix(f".{_OLD}")), ours)
     for partial in parent.glob(f".*.{PARTIAL}"):
         if partial.is_symlink():
             continue
         if not partial.is_dir():
             if _is_ours(Path(partial.name), ours):
                 partial.unlink()
-        elif REMOVED_FOLDER.fullmatch(partial.name) or not foreign_files(partial, ours):
+        elif _REMOVED_FOLDER.fullmatch(partial.name) or not foreign_files(partial, ours):
             shutil.rmtree(partial, ignore_errors=True)
 
 
@@ -295,7 +296,7 @@ def step_folder(parent: Path, step: int) -> Path:
 
 def step_folders(parent: Path) -> list[Path]:
     """Return the checkpoints in a folder, oldest first; other names are ignored."""
-    paths = (path for path in parent.glob("step-*") if STEP_FOLDER.fullmatch(path.name))
+    paths = (path for path in parent.glob("step-*") if _STEP_FOLDER.fullmatch(path.name))
     return sorted((path for path in paths if path.is_dir()), key=step_of)
 
 
@@ -366,7 +367,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON object; InputError if it is missing, unreadable, too large or something else."""
     try:
         size = path.stat().st_size
-        if size > MOST_JSON_BYTES:
+        if size > _MOST_JSON_BYTES:
             raise InputError(f"{path}: {size:,} bytes, too many for this file; get it again")
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -451,7 +452,7 @@ def refusal(message: str) -> Callable[[], None]:
 def lock_folder(folder: Path, timeout: float = 0.0, *, new: bool = False) -> Iterator[None]:
     """Keep other processes from locking the folder, which is created if absent.
 
-    timeout: seconds to wait for a holder that may be about to end. A folder that this call created
+    timeout: seconds to wait for the lock's holder to end. A folder that this call created
     is removed at the end if it is empty. Raises InputError, naming the holder, if it is locked;
     with `new`, FileExistsError if it exists.
     """
@@ -461,7 +462,7 @@ def lock_folder(folder: Path, timeout: float = 0.0, *, new: bool = False) -> Ite
         if place.is_symlink() and not place.exists():
             raise InputError(f"{place}: is a broken link; is its disk mounted?")
     lock = _lock_of(folder / LOCK_FILE)
-    created = _acquire(lock, folder, timeout, new, MOST_TRIES)
+    created = _acquire(lock, folder, timeout, new, _MOST_TRIES)
     try:
         write_json(folder / HOLDER_FILE, _description())
         yield
@@ -504,7 +505,7 @@ def _acquire(
             f"{_holder(folder)}; wait for it to end, or name another folder"
         ) from error
     except OSError as error:
-        if error.errno not in NO_LOCKS:
+        if error.errno not in _NO_LOCKS:
             raise
         _warn(folder, error.strerror)
     return created
@@ -527,7 +528,7 @@ def _description() -> dict[str, int | str]:
 
 def _holder(folder: Path) -> str:
     """Return the name of a folder's holder; wait for a new holder to record it."""
-    end = time.monotonic() + RECORD_SECONDS
+    end = time.monotonic() + _RECORD_SECONDS
     while time.monotonic() < end:
         try:
             holder = read_json(folder / HOLDER_FILE)

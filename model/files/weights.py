@@ -35,10 +35,10 @@ from .tokenizers import load_tokenizer, save_tokenizer
 # 1: bytes, unquantized; 2: bytes, matrices as 8-bit integers; 3: with a vocabulary; 4: integers of
 # fewer bits
 FORMAT_VERSION = 4
-FLOATS = {"F64", "F32", "F16", "BF16"}  # safetensors' names for dtypes of weights
-INTEGERS = {8: "I8", 6: "U8", 5: "U8"}  # the dtypes that store integers of so many bits
+_FLOATS = {"F64", "F32", "F16", "BF16"}  # safetensors' names for dtypes of weights
+_INTEGERS = {8: "I8", 6: "U8", 5: "U8"}  # the dtypes that store integers of so many bits
 GET_AGAIN = "; get it again"  # the remedy for a model that was copied or downloaded
-MOST_HEADER_BYTES = 1 << 20  # of our files: names and shapes
+_MOST_HEADER_BYTES = 1 << 20  # of our files: names and shapes
 
 Shape = tuple[int, ...]
 LAYOUT = "the layout, by the sizes of its other tensors, has"
@@ -46,7 +46,12 @@ LAYOUT = "the layout, by the sizes of its other tensors, has"
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model with its tokenizer, text profile and provenance, as `load_model` returns it."""
+    """A model with its tokenizer, text profile and provenance, as `load_model` returns it.
+
+    >>> loaded = load_model("default")
+    >>> loaded.model.config.cell, loaded.tokens("so good").dtype
+    ('mlstm', dtype('uint16'))
+    """
 
     model: LanguageModel
     profile: TextProfile
@@ -86,6 +91,11 @@ def save_model(
     provenance: where the model comes from, for JSON. quantized: store matrices as integers of
     `bits`, 8, 6 or 5. weights: an earlier copy of the model's; by default its present ones. Raises
     InputError, with nothing written, if a weight is not finite, or the tokenizer another model's.
+
+    >>> loaded = load_model("amazon_1024")
+    >>> save_model("copy", loaded.model, loaded.profile, {"source": "amazon_1024"})
+    >>> load_model("copy").model.config.hidden_size
+    1024
     """
     folder, size = Path(folder), model.config.resolved_vocabulary_size
     if tokenizer.vocabulary_size != size:
@@ -113,7 +123,7 @@ def save_model(
 
 
 def _format(tokenizer: Tokenizer, quantized: bool, bits: int) -> dict[str, Any]:
-    """Return the oldest sufficient format version, and what else a reader must know."""
+    """Return the oldest sufficient format version, and the fields that it needs."""
     if quantized and bits != 8:
         return {"format_version": 4, "quantized": True, "bits": bits}
     if tokenizer.kind == BYTES.kind:
@@ -150,7 +160,7 @@ def load_model(
     check_format_version(description, FORMAT_VERSION, path)
     config = _read_architecture(description, backend, path)
     tokenizer = load_tokenizer(folder, description, path)
-    rest = fill(ModelDescription, description, path)
+    rest = fill(_ModelDescription, description, path)
     quantized = description["format_version"] == 2 if rest.quantized is None else rest.quantized
     if tokenizer.vocabulary_size != config.resolved_vocabulary_size:
         raise InputError(
@@ -194,7 +204,7 @@ def adapted(
 
 
 class _SkipInitialization(TorchFunctionMode):
-    """Makes torch.nn.init do nothing.
+    """Disables torch.nn.init.
 
     For tensors on the meta device, torch would draw numbers in Python code that imports its
     compiler, which takes longer than the rest of loading a model.
@@ -238,7 +248,7 @@ def _read_architecture(description: Mapping[str, Any], backend: str, path: Path)
 
 
 @dataclass(frozen=True)
-class ModelDescription:
+class _ModelDescription:
     """What `config.json` says of a model besides its architecture and tokenizer."""
 
     OTHER_KEYS: ClassVar = True
@@ -312,7 +322,7 @@ def load_tensors(
     """
     with _clear_read_errors(path):
         if like is not None:
-            most = 2 * sum(tensor.nbytes for tensor in like.values()) + MOST_HEADER_BYTES
+            most = 2 * sum(tensor.nbytes for tensor in like.values()) + _MOST_HEADER_BYTES
             if (size := path.stat().st_size) > most:
                 raise InputError(
                     f"{path}: {size:,} bytes, but at most {most:,} are expected; is it "
@@ -348,7 +358,7 @@ def check_header(
     check_shapes(path, shapes, dict(sorted(expected.items())), "the description asks for")
     for name, dtype in sorted(dtypes.items()):
         bits = integers.get(name)
-        if dtype not in (FLOATS if bits is None else {INTEGERS[bits]}):
+        if dtype not in (_FLOATS if bits is None else {_INTEGERS[bits]}):
             expected_kind = "floating-point numbers" if bits is None else f"{bits}-bit integers"
             raise InputError(f"{path}: tensor {name} holds {dtype}, not {expected_kind}")
 

@@ -273,10 +273,10 @@ def final_states(
     """
     lengths = [len(sequence) for sequence in sequences]
     # Not around the yield: the caller sets its own modes.
-    read = torch.inference_mode()(_process_batch)
+    process = torch.inference_mode()(_process_batch)
     weights = weights or prepare_weights(model)
     for batch in ragged_batches(lengths, batch_size, block):
-        yield batch.indices, read(model, weights, sequences, batch, kind, advance)
+        yield batch.indices, process(model, weights, sequences, batch, kind, advance)
 
 
 def features_in_order(

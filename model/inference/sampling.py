@@ -1,10 +1,9 @@
 """Text from the model, token by token: valid UTF-8 by construction, any unit clamped to a value.
 
 Tokens (bytes, or pieces of a vocabulary) that cannot continue the present UTF-8 sequence get
-probability zero and the others are renormalised. The alternative, to sample freely and drop what
-does not decode, would show text that differs from what the model has read; this way it reads
-exactly what is shown. A trained model gives such tokens almost no probability, so this changes
-almost nothing.
+probability zero and the others are renormalised. Sampling freely and dropping invalid bytes would
+show a text other than the one that the model has read; with the mask, the two are equal. A
+trained model gives such tokens almost no probability, so this changes almost nothing.
 """
 
 import codecs
@@ -51,7 +50,7 @@ class SamplingConfig:
         check_bounds(self, "--")
 
 
-LARGEST = 65504.0  # fp16's largest number, which every dtype of the state has
+_LARGEST = 65504.0  # fp16's largest number, which every dtype of the state has
 
 
 def _number(value: object) -> float:
@@ -85,10 +84,10 @@ class Clamp:
     def __post_init__(self) -> None:
         values = {"cell": self.cell, "hidden": self.hidden}
         numbers = {name: _number(value) for name, value in values.items() if value is not None}
-        if not numbers or not all(abs(number) <= LARGEST for number in numbers.values()):
+        if not numbers or not all(abs(number) <= _LARGEST for number in numbers.values()):
             raise InputError(
                 f"unit {self.unit} is to be clamped to cell {self.cell}, hidden {self.hidden}; "
-                f"give a finite value, within {LARGEST:,.0f} of zero, for at least one"
+                f"give a finite value, within {_LARGEST:,.0f} of zero, for at least one"
             )
         for name, number in numbers.items():
             object.__setattr__(self, name, number)  # the dataclass is frozen
@@ -167,7 +166,7 @@ def probabilities(logits: np.ndarray, allowed: np.ndarray, config: SamplingConfi
 
 
 def review_start(profile: TextProfile) -> str:
-    """Return what a profile puts before each review; InputError if nothing."""
+    """Return the prefix that a profile puts before each review; InputError if nothing."""
     if not profile.prefix:
         raise InputError(
             f"text profile {profile.name} puts nothing before a text, so --stop cannot find the "
@@ -307,7 +306,7 @@ class _Sample:
         return characters
 
     def _undecided(self) -> int:
-        """Count the last characters that may turn out to begin the stop."""
+        """Count the last characters that could be the beginning of the stop."""
         if self.room == 0:
             return 0
         sizes = range(len(self.stop) - 1, 0, -1)

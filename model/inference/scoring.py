@@ -14,12 +14,12 @@ from ..layers.language_model import LanguageModel, Weights
 from ..text.split import RaggedBatch, Split, ragged_batches, shard_bounds
 
 Reset = Literal["strip", "review"]
-STRIP_TOKENS = 20_000  # a cold start costs some tens of bits: negligible in a strip of this length
+_STRIP_TOKENS = 20_000  # a cold start costs some tens of bits: negligible in a strip of this length
 # Tokens before a shorter strip that are processed but not scored. With them, a score differs from
 # that of one lane by less than 1e-5 bits.
-WARM_UP = 500
-SHORTEST_STRIP = 500  # tokens
-MAX_STRIPS = 64
+_WARM_UP = 500
+_SHORTEST_STRIP = 500  # tokens
+_MAX_STRIPS = 64
 
 
 class Evaluation(NamedTuple):
@@ -103,7 +103,7 @@ def score_split(
     per_review_bytes = sums_between(lengths.astype(np.int64), split.offsets)
     characters = int(per_review_bytes.sum())
     if characters == 0:
-        raise InputError("nothing to score: the model's text profile leaves nothing of the texts")
+        raise InputError("nothing to score: the texts are empty after the model's text profile")
     ratio = float(per_review.sum() / characters)
     error = None  # of a ratio of sums over reviews
     if len(per_review) > 1:
@@ -141,7 +141,7 @@ def split_costs(
         split.check()
         advance(scale * tokens)
 
-    scored = token_costs(model, sequences, batch_size=lanes or MAX_STRIPS, advance=report)
+    scored = token_costs(model, sequences, batch_size=lanes or _MAX_STRIPS, advance=report)
     for rows, batch in scored:
         for row, cost in zip(rows, batch, strict=True):
             costs[row] = cost[firsts[row] - starts[row] :]
@@ -151,14 +151,14 @@ def split_costs(
 def _pieces(
     split: Split, lanes: int | None, reset: Reset
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return where reading of each piece begins, where scoring begins, its end: int64 [N] each."""
+    """Return for each piece the starts of reading and of scoring, and its end: int64 [N] each."""
     if reset == "review":
         return split.offsets[:-1], split.offsets[:-1], split.offsets[1:]
     size = len(split.tokens)
-    strips = lanes or min(max(1, size // SHORTEST_STRIP), MAX_STRIPS)
+    strips = lanes or min(max(1, size // _SHORTEST_STRIP), _MAX_STRIPS)
     bounds = shard_bounds(split, min(strips, split.reviews))
-    is_short = lanes is None and size < MAX_STRIPS * STRIP_TOKENS
-    starts = np.maximum(bounds[:-1] - WARM_UP, 0) if is_short else bounds[:-1]
+    is_short = lanes is None and size < _MAX_STRIPS * _STRIP_TOKENS
+    starts = np.maximum(bounds[:-1] - _WARM_UP, 0) if is_short else bounds[:-1]
     return starts, bounds[:-1], bounds[1:]
 
 

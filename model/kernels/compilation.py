@@ -29,7 +29,7 @@ import filelock
 import torch
 
 FOLDER = Path(__file__).parent
-SECONDS_TO_COMPILE = 900  # plain torch for a whole run would cost more
+SECONDS_TO_COMPILE = 900  # cheaper than plain torch for a whole run
 ERRORS = (OSError, RuntimeError, subprocess.SubprocessError)  # of a build that fails
 _OPTIONS = ("-std=c++20", "-O3", "-pthread", "-shared", "-fPIC", "-w")
 _FLAGS = {
@@ -121,7 +121,7 @@ def _name_of(build: Build) -> str:
 
 
 def _announce(build: Build) -> None:
-    """Announce the wait, as a warning: Python shows warnings by default."""
+    """Announce the wait as a warning, since Python shows warnings by default."""
     if (cxx := os.environ.get("CXX")) and not _chosen_compiler():
         _log.warning(
             "CXX names %s, which is not an installed program; using %s",

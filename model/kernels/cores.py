@@ -88,16 +88,16 @@ def quota(root: Path = ROOT) -> float:
     and sys.
     """
     with suppress(OSError):
-        return min(map(_quota_of, cgroups("cpu", root)), default=inf)
+        return min(map(_quota_of, _cgroups("cpu", root)), default=inf)
     return inf
 
 
-def cgroups(controller: str, root: Path = ROOT) -> Iterator[Path]:
+def _cgroups(controller: str, root: Path = ROOT) -> Iterator[Path]:
     """Yield the folders of every cgroup in which a controller, such as cpu, limits this process.
 
     They go from its own cgroup up to the root, for both cgroup versions; a folder may be absent. In
-    a container, proc may give the host's path, of which only the root is visible. root: the folder
-    that has proc and sys. Raises OSError if the system has no cgroups.
+    a container, proc may give the host's path; only its root is visible. root: the folder that has
+    proc and sys. Raises OSError if the system has no cgroups.
     """
     for line in (root / "proc/self/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)  # version 2 names no controllers

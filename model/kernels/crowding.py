@@ -1,7 +1,7 @@
 """Detects other programs on our cores; crowding.h defines how our threads react.
 
-Threads that wait for each other poll, which is fastest if each has its own core. Next to other
-programs, a polling thread takes time from the thread that it waits for, and a sleeping one gets a
+Threads that wait for each other poll, which is fastest if each has its own core. On a loaded
+machine, a polling thread takes time from the thread that it waits for, and a sleeping one gets a
 core back late. So while our threads queue for cores, OpenMP's threads sleep soon, and all threads
 ask the scheduler for short slices of time. This changes every thread of the process, so it happens
 only in processes of our own commands (process.py).
@@ -20,11 +20,11 @@ from .cores import affine_cores
 from .process import owns_process
 
 THREADS = Path("/proc/self/task")  # only Linux reports how long each thread has queued
-SECONDS_BETWEEN_LOOKS = 0.25
-# The average number of queueing threads since the last check: above MANY we are crowded, and stay
-# so until it is FEW or less.
-MANY, FEW = 0.1, 0.05
-MOST_IDLE_THREADS = 64  # systems that limit threads allow a process more than these
+_SECONDS_BETWEEN_LOOKS = 0.25
+# The average number of queueing threads since the last check: above _MANY we are crowded, and stay
+# so until it is _FEW or less.
+_MANY, _FEW = 0.1, 0.05
+_MOST_IDLE_THREADS = 64  # systems that limit threads allow a process more than these
 
 
 class Watch:
@@ -40,7 +40,7 @@ class Watch:
         if not owns_process():
             return
         now = monotonic()
-        if now - self._looked_at < SECONDS_BETWEEN_LOOKS or torch.get_num_threads() == 1:
+        if now - self._looked_at < _SECONDS_BETWEEN_LOOKS or torch.get_num_threads() == 1:
             return
         if self._lock.acquire(blocking=False):  # else another thread is checking
             try:
@@ -51,7 +51,7 @@ class Watch:
     def _judge(self, now: float, queued: float) -> None:
         queueing = (queued - self._queued) / (now - self._looked_at)
         self._looked_at, self._queued = now, queued
-        crowded = queueing > (FEW if self.crowded else MANY)
+        crowded = queueing > (_FEW if self.crowded else _MANY)
         if crowded != self.crowded:
             self.crowded = crowded
             self._keep_idle_team(crowded)
@@ -68,7 +68,7 @@ class Watch:
         library = window_library()
         threads = affine_cores() - torch.get_num_threads() + 2  # with torch's, one more than cores
         # If torch alone has more threads than cores, OpenMP polls only briefly anyway.
-        if library is not None and (not crowded or 1 < threads <= MOST_IDLE_THREADS):
+        if library is not None and (not crowded or 1 < threads <= _MOST_IDLE_THREADS):
             library.mlstm_keep_idle_team(c_bool(crowded), c_int64(threads))
 
 

@@ -20,8 +20,8 @@ SMALLEST = 1 << 20  # bytes; the allocator itself keeps smaller blocks
 # How much may be kept, as a multiple of the most that was ever in use at once. A smaller tensor may
 # get a larger block, and then another block of that size is needed. Without slack, that block was
 # dropped and mapped again in every step on Intel AMX.
-SLACK = 1.25
-HUGE_PAGE = 1 << 21  # bytes, on x86
+_SLACK = 1.25
+_HUGE_PAGE = 1 << 21  # bytes, on x86
 
 
 class MemoryPool:
@@ -57,7 +57,7 @@ class MemoryPool:
         with self.lock:
             self.used -= block.numel()
             self.idle.append(block)
-            while sum(map(Tensor.numel, self.idle)) > SLACK * self.most_used:
+            while sum(map(Tensor.numel, self.idle)) > _SLACK * self.most_used:
                 del self.idle[0]
 
     def empty(self, *shape: int, dtype: torch.dtype) -> Tensor:
@@ -77,13 +77,13 @@ def _new_block(size: int) -> Tensor:
     The kernels stream through hundreds of megabytes: with pages of 4 KB, much of their time goes
     into looking up pages, most of all on a virtual machine.
     """
-    if size < HUGE_PAGE or not hasattr(mmap, "MADV_HUGEPAGE"):
+    if size < _HUGE_PAGE or not hasattr(mmap, "MADV_HUGEPAGE"):
         return torch.empty(size, dtype=torch.uint8, device="cpu")
     # A huge page begins at a multiple of its size. What is not written is never mapped.
-    longer = torch.empty(size + HUGE_PAGE, dtype=torch.uint8, device="cpu")
-    start = -longer.data_ptr() % HUGE_PAGE
+    longer = torch.empty(size + _HUGE_PAGE, dtype=torch.uint8, device="cpu")
+    start = -longer.data_ptr() % _HUGE_PAGE
     block = longer[start : start + size]
-    whole_pages = ctypes.c_size_t(size // HUGE_PAGE * HUGE_PAGE)
+    whole_pages = ctypes.c_size_t(size // _HUGE_PAGE * _HUGE_PAGE)
     _libc().madvise(ctypes.c_void_p(block.data_ptr()), whole_pages, mmap.MADV_HUGEPAGE)  # a wish
     return block
 

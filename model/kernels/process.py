@@ -52,7 +52,7 @@ def limit_threads(root: Path = ROOT) -> None:
 def follow_fork() -> None:
     """Compute in one thread from now on if this process was forked from one with a model.
 
-    OpenMP's other threads exist only in the parent, and the child would wait for them for ever
+    OpenMP's other threads exist only in the parent, so the child would hang
     (pytorch/pytorch#17199). Called wherever a model is made or used.
     """
     import torch

@@ -156,10 +156,10 @@ def run_window(
 def kernel_inputs(window: RecurrenceInput, *, projects: bool = False) -> Inputs:
     """Return the tensors of a window, dense, in the compute dtype or in fp32.
 
-    The kernels read memory and check nothing. Therefore this raises ValueError if the shapes do not
-    match, TypeError for rows that are not whole numbers, and IndexError if one is not in the table.
-    On a GPU, rows are not checked against the table: that would wait for the device. projects:
-    whether the kernels take inputs with their weights w_x; others raise ValueError for them.
+    The kernels read memory and check nothing. So this raises ValueError if the shapes do not match,
+    TypeError for rows that are not whole numbers, and IndexError if one is not in the table. On a
+    GPU, rows are not checked against the table: that would wait for the device. projects: whether
+    the kernels take inputs with their weights w_x; others raise ValueError for them.
     """
     x, indices, state, weights = window.x_proj, window.indices, window.state, window.weights
     (B, H), dtype, E = state.h.shape, weights.w_mh.dtype, _width_of_x(window, projects)

@@ -12,7 +12,7 @@ from ..errors import InputError, checked_number, checked_whole, is_whole
 Cell = Literal["mlstm", "lstm", "gru", "transformer"]
 # Fields of `ModelConfig` that only the weights of one cell depend on.
 WEIGHT_FIELDS: dict[str, frozenset[str]] = {"transformer": frozenset({"heads", "context"})}
-RUNTIME_FIELDS = frozenset({"backend"})  # that no weight depends on
+_RUNTIME_FIELDS = frozenset({"backend"})  # that no weight depends on
 
 Backend = Literal["auto", "reference", "torch", "cpp", "amx", "triton", "fused"]
 ANY_CELL = ("auto", "reference", "fused")  # backends that every cell accepts
@@ -22,10 +22,10 @@ Precision = Literal[FloatPrecision, "int8"]  # int8: 8-bit integers in the recur
 TrainingPrecision = Literal["auto", FloatPrecision]
 
 VOCABULARY_SIZE = 256  # V where bytes are the tokens
-MOST_BIAS = 100  # of the forget gate, which is open or shut far below that
+_MOST_BIAS = 100  # of the forget gate, which saturates far below it
 # Far above any real model. Below these limits shapes fit torch's integers, and even a malicious
 # description is checked against its file immediately.
-MOST = {
+_MOST = {
     **dict.fromkeys(("hidden_size", "embedding_size", "vocabulary_size"), 1 << 20),
     **dict.fromkeys(("heads", "context"), 1 << 20),
     "layers": 1 << 10,
@@ -37,6 +37,9 @@ class ModelConfig:
     """Architecture of the language model, and the backend that computes it.
 
     Raises InputError for a value out of bounds or a field that the cell lacks.
+
+    >>> ModelConfig(cell="lstm", hidden_size=128).layers
+    1
     """
 
     cell: Cell = "mlstm"
@@ -67,7 +70,7 @@ class ModelConfig:
     slower, for checks. fused is the old name of auto."""
 
     def __post_init__(self) -> None:
-        for name, most in MOST.items():
+        for name, most in _MOST.items():
             if (value := getattr(self, name)) is not None or name != "vocabulary_size":
                 value = checked_whole(f"model.{name}", value, 1, most)
                 object.__setattr__(self, name, value)  # the dataclass is frozen
@@ -91,8 +94,8 @@ class ModelConfig:
         if not isinstance(self.weight_norm, bool):
             raise InputError(f"model.weight_norm is {self.weight_norm!r}; true or false")
         bias = checked_number("model.forget_gate_bias", self.forget_gate_bias)
-        if abs(bias) > MOST_BIAS:
-            allowed = f"between {-MOST_BIAS} and {MOST_BIAS}"
+        if abs(bias) > _MOST_BIAS:
+            allowed = f"between {-_MOST_BIAS} and {_MOST_BIAS}"
             raise InputError(f"model.forget_gate_bias is {bias:g}; it must be {allowed}")
 
     def _check_fields_of_other_cells(self) -> None:
@@ -152,5 +155,5 @@ class ModelConfig:
 
 def architecture_fields(cell: object) -> set[str]:
     """Return the names of the fields that the weights of a cell depend on."""
-    names = {item.name for item in fields(ModelConfig)} - RUNTIME_FIELDS
+    names = {item.name for item in fields(ModelConfig)} - _RUNTIME_FIELDS
     return names.difference(*WEIGHT_FIELDS.values()) | WEIGHT_FIELDS.get(str(cell), frozenset())

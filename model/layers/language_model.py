@@ -239,6 +239,10 @@ def build_model(
     """Return a freshly initialised model.
 
     seed: the same seed gives the same parameters. compute_dtype: as for `LanguageModel`.
+
+    >>> model = build_model(ModelConfig(hidden_size=64), seed=1)
+    >>> model.initial_state(2).h.shape
+    torch.Size([1, 2, 64])
     """
     follow_quota()
     with torch.random.fork_rng(devices=[]):

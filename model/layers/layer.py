@@ -1,4 +1,4 @@
-"""The interface of a layer: what the language model asks of any cell."""
+"""The interface that every cell's layer implements for the language model."""
 
 from collections.abc import Iterable
 from typing import Any, ClassVar, Self

@@ -21,7 +21,7 @@ MOST_TABULATED = 1024
 # With products of 8-bit integers, a table may be this large: 256 MB. The last digits of a product
 # in fp32 depend on its number of rows, so on the batch, and rounding h to integers may turn a last
 # digit into a step of 1/127. A table is one product, whatever the batch.
-MOST_NUMBERS_TABULATED = 1 << 26
+_MOST_NUMBERS_TABULATED = 1 << 26
 
 
 class MlstmWeights(NamedTuple):
@@ -133,7 +133,7 @@ class MlstmLayer(RecurrentLayer):
 
         If V is above MOST_TABULATED, a window repeats few tokens. They are then projected as they
         occur, and the table is their embedding [V, E]. With 8-bit integers, the limit is
-        MOST_NUMBERS_TABULATED numbers in the table instead.
+        _MOST_NUMBERS_TABULATED numbers in the table instead.
         """
         return F.linear(embedding, weights.w_x) if _tabulates(embedding, weights) else embedding
 
@@ -149,7 +149,7 @@ class MlstmLayer(RecurrentLayer):
 def _tabulates(tokens: Tensor, weights: MlstmWeights) -> bool:
     """Return whether each of the tokens [V, ...] is projected once."""
     if weights.recurrent.integers:
-        return len(tokens) * len(weights.w_x) <= MOST_NUMBERS_TABULATED
+        return len(tokens) * len(weights.w_x) <= _MOST_NUMBERS_TABULATED
     return len(tokens) <= MOST_TABULATED
 
 

@@ -10,7 +10,7 @@ from .config import ModelConfig
 from .layer import PerGateParameters, RecurrentLayer
 
 
-class TorchLayer(RecurrentLayer):
+class _TorchLayer(RecurrentLayer):
     """A layer that lets torch compute its windows, with the weights of a torch module.
 
     If a gradient is needed, torch runs in training mode even in eval mode: otherwise cuDNN has no
@@ -52,7 +52,7 @@ class TorchLayer(RecurrentLayer):
         return f"torch.nn.{self.kind.__name__}"
 
 
-class LstmLayer(TorchLayer):
+class LstmLayer(_TorchLayer):
     """torch's LSTM, the papers' control."""
 
     title = "LSTM"
@@ -76,7 +76,7 @@ class LstmLayer(TorchLayer):
         return h, State(last_h[0], last_c[0].to(state.c.dtype))
 
 
-class GruLayer(TorchLayer):
+class GruLayer(_TorchLayer):
     """torch's GRU (Cho et al. 2014). Its state is h alone, in the dtype of the products.
 
     Its update gate z is the part of h that stays, like the forget gate of an LSTM.

@@ -223,7 +223,7 @@ def pack(
     *,
     integers: bool = False,
 ) -> Tensor | None:
-    """Arrange the weights once for many windows without a gradient; None if that gains nothing.
+    """Arrange the weights once for many windows without a gradient; None if it saves no time.
 
     w_mh: [H, H], w_h: [4H, H], w_x: [5H, E]. backend, integers: as for `implementation_for`.
     """

@@ -16,8 +16,8 @@ from ..state import State, accumulation_dtype
 from .config import ModelConfig
 from .layer import PerGateParameters, RecurrentLayer
 
-WIDER = 4  # the feed-forward part's width, as a multiple of H
-SLOWEST = 10_000.0  # of the rotary angles' periods, as a multiple of the fastest
+_WIDER = 4  # the feed-forward part's width, as a multiple of H
+_SLOWEST = 10_000.0  # of the rotary angles' periods, as a multiple of the fastest
 
 LayerWeights = dict[str, Tensor]  # by the parameter's name
 
@@ -46,8 +46,8 @@ class TransformerLayer(RecurrentLayer):
         self.attend = nn.Linear(H, 3 * H, bias=False)  # queries, keys, values
         self.attended = nn.Linear(H, H, bias=False)
         self.norm_feed = nn.LayerNorm(H)
-        self.widen = nn.Linear(H, WIDER * H, bias=False)
-        self.narrow = nn.Linear(WIDER * H, H, bias=False)
+        self.widen = nn.Linear(H, _WIDER * H, bias=False)
+        self.narrow = nn.Linear(_WIDER * H, H, bias=False)
         self.norm_output = nn.LayerNorm(H) if is_last else None
 
     @classmethod
@@ -157,7 +157,7 @@ def _rotations(positions: int, width: int, like: Tensor) -> Tensor:
     dtype = accumulation_dtype(like.dtype)
     exponents = torch.arange(width // 2, dtype=dtype, device=like.device) / (width // 2)
     steps = torch.arange(positions, dtype=dtype, device=like.device)
-    angles = torch.outer(steps, SLOWEST**-exponents)
+    angles = torch.outer(steps, _SLOWEST**-exponents)
     return torch.cat([angles.cos(), angles.sin()], dim=-1)
 
 

@@ -12,6 +12,6 @@ from torch import Tensor
 from ..state import State
 from .recurrence import pack, recur
 
-# Importing torch's compiler takes longer than loading a model. Here it is imported already.
+# Importing torch's compiler takes longer than loading a model. Here it is already imported.
 pack_untraced: Callable[..., Tensor | None] = torch.compiler.disable(pack)
 recur_untraced: Callable[..., tuple[Tensor, State]] = torch.compiler.disable(recur)

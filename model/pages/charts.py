@@ -4,7 +4,7 @@ import html
 from collections.abc import Sequence
 from typing import NamedTuple
 
-LABELS = 4  # along the axis of time, at most
+_LABELS = 4  # along the axis of time, at most
 
 
 class Share(NamedTuple):
@@ -29,8 +29,8 @@ def stacked_bar(parts: Sequence[tuple[str, str, float]]) -> str:
     for kind, _, size in parts:
         drawn.append(f'<rect class="{kind}" x="{_percent(left)}" width="{_percent(size)}" y="0" />')
         left += size
-    said = ", ".join(f"{name} {size:.0%}" for _, name, size in parts).replace("%", " %")
-    return _svg("stack", said, drawn)
+    label = ", ".join(f"{name} {size:.0%}" for _, name, size in parts).replace("%", " %")
+    return _svg("stack", label, drawn)
 
 
 def share_bar(share: Share, kind: str = "high") -> str:
@@ -59,7 +59,7 @@ def time_chart(points: Sequence[Share], times: Sequence[int], description: str) 
     ):
         ends = f'x1="{x}" y1="{_height(one.value)}" x2="{after}" y2="{_height(other.value)}"'
         drawn.append(f'<line class="trend" {ends} />')
-    step, next_label = -(-(span + 1) // LABELS), times[0]
+    step, next_label = -(-(span + 1) // _LABELS), times[0]
     for time, x, point in zip(times, places, points, strict=True):
         name = html.escape(point.name)
         drawn += _whisker(x, point, is_upright=True)
@@ -80,7 +80,7 @@ def _whisker(at: str, share: Share, *, is_upright: bool) -> list[str]:
 
 
 def _height(value: float) -> str:
-    """Return how far down a value from 0 to 1 is, above the labels of the axis."""
+    """Return the vertical position of a value from 0 to 1, above the labels of the axis."""
     return _percent(0.06 + 0.76 * (1 - value))
 
 

@@ -23,14 +23,14 @@ from .outputs import check_outputs
 from .page import PALETTES, Palette, background, fill, page_style, script_digest, shade
 
 FORMAT_VERSION = 1
-TEMPLATE = Path(__file__).with_name("heatmap.html")
-DIGITS = 6  # significant ones: what fp32 has
-RESET = "\x1b[0m"
+_TEMPLATE = Path(__file__).with_name("heatmap.html")
+_DIGITS = 6  # significant ones: what fp32 has
+_RESET = "\x1b[0m"
 
 
 @dataclass(frozen=True)
 class Heatmap:
-    """Texts coloured by what a unit holds after every character; a notebook shows them."""
+    """Texts coloured by a unit's value after every character; a notebook shows them."""
 
     traces: UnitTraces
     palette: Palette = "green-red"
@@ -54,7 +54,7 @@ def heatmap(
     palette: Palette = "green-red",
     device: DeviceName = "auto",
 ) -> Heatmap:
-    """Return one text, or several, coloured by what a unit holds after every character.
+    """Return one text, or several, coloured by a unit's value after every character.
 
     model: a model directory, a run directory, the name of a shipped model, or a loaded model.
     neuron: the unit; default: the one that the model's classifier relies on most.
@@ -115,13 +115,13 @@ def _characters(trace: UnitTrace) -> list[dict[str, Any]]:
 
 
 def _rounded(values: np.ndarray) -> list[float]:
-    return [float(f"{value:.{DIGITS}g}") for value in values.tolist()]
+    return [float(f"{value:.{_DIGITS}g}") for value in values.tolist()]
 
 
 def as_html(traces: UnitTraces, palette: Palette = "green-red") -> str:
-    """Return a page that needs neither a network nor another file."""
+    """Return a self-contained page."""
     traces = traces.oriented()
-    template = TEMPLATE.read_text(encoding="utf-8")
+    template = _TEMPLATE.read_text(encoding="utf-8")
     ranges = _rounded(np.array(traces.ranges()))
     low, high = traces.meanings()[0] or ("", "")
     content = {
@@ -176,7 +176,7 @@ def _text(trace: UnitTrace, number: int, limit: float) -> str:
 
 def _span(character: str, start: int, end: int, value: float, limit: float) -> str:
     """Return the element of one character; its attributes show its place without the script."""
-    place = html.escape(f"{character_name(character)}, {_bytes(start, end)}")
+    place = html.escape(f"{_character_name(character)}, {_bytes(start, end)}")
     return (
         f'<span role="option" aria-selected="false" tabindex="-1" data-value="{value}" '
         f'data-place="{place}" title="{value:+.4f} {place}" '
@@ -185,7 +185,7 @@ def _span(character: str, start: int, end: int, value: float, limit: float) -> s
     )
 
 
-def character_name(character: str) -> str:
+def _character_name(character: str) -> str:
     """Return a character's name and code point, in ASCII: safe in any attribute."""
     name = unicodedata.name(character, "control" if ord(character) < 0xA0 else "unnamed")
     return f"{name} U+{ord(character):04X}"
@@ -209,7 +209,7 @@ def _page_data(traces: UnitTraces) -> dict[str, Any]:
 
 
 def _script_safe(content: dict[str, Any]) -> str:
-    """Return JSON in which no HTML parser finds the end of the element."""
+    """Return JSON that is safe inside an HTML element."""
     return json.dumps(content).replace("<", "\\u003c").replace("&", "\\u0026")
 
 
@@ -220,7 +220,7 @@ def as_ansi(traces: UnitTraces, palette: Palette = "green-red") -> str:
     for index, limit in enumerate(traces.ranges()):
         bar = "".join(_painted(" ", step / 10, 1.0, palette) for step in range(-10, 11))
         low, high = traces.legend(index)
-        blocks.append(f"{low} {bar}{RESET} {high}")
+        blocks.append(f"{low} {bar}{_RESET} {high}")
         for trace in traces.traces:
             blocks.append(_ansi_text(trace, trace.values[:, index].tolist(), limit, palette))
             blocks += [trace.verdict] if trace.verdict and index == 0 else []
@@ -230,10 +230,10 @@ def as_ansi(traces: UnitTraces, palette: Palette = "green-red") -> str:
 def _ansi_text(trace: UnitTrace, values: list[float], limit: float, palette: Palette) -> str:
     painted = (
         # A colour still on at the end of a line would fill the rest of it.
-        f"{RESET}\n" if character == "\n" else _painted(glyph(character), value, limit, palette)
+        f"{_RESET}\n" if character == "\n" else _painted(glyph(character), value, limit, palette)
         for character, value in zip(trace.text, values, strict=True)
     )
-    return "".join(painted) + RESET
+    return "".join(painted) + _RESET
 
 
 def as_plain(traces: UnitTraces) -> str:

@@ -29,13 +29,13 @@ def background(value: float, limit: float, palette: Palette = "green-red") -> Co
     return red, green, blue
 
 
-SCROLLING = '<div class="wide" role="region" aria-label="table" tabindex="0">'  # around a table
-STYLE = Path(__file__).with_name("page.css")
+_SCROLLING = '<div class="wide" role="region" aria-label="table" tabindex="0">'  # around a table
+_STYLE = Path(__file__).with_name("page.css")
 
 
 def page_style() -> str:
     """Return the style of all pages: light and dark, phones, characters coloured by value."""
-    return STYLE.read_text(encoding="utf-8").strip()
+    return _STYLE.read_text(encoding="utf-8").strip()
 
 
 def fill(template: str, content: Mapping[str, str]) -> str:
@@ -45,13 +45,13 @@ def fill(template: str, content: Mapping[str, str]) -> str:
 
 
 def script_digest(template: str) -> str:
-    """Return the hash by which a page's policy allows only the page's own script."""
+    """Return the hash of a page's script for its content security policy."""
     (script,) = re.findall(r"<script>(.*?)</script>", template, flags=re.DOTALL)
     return content_digest(script)
 
 
 def content_digest(text: str) -> str:
-    """Return the hash by which a page's policy allows this script or style, and no other."""
+    """Return the hash of a script or style for a page's content security policy."""
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
@@ -71,4 +71,4 @@ def table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table, whose cells are HTML already. If it is wider than the page, it scrolls."""
     head = "".join(f'<th scope="col">{name}</th>' for name in names)
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>\n" for row in rows)
-    return f"{SCROLLING}<table><tr>{head}</tr>\n{body}</table></div>"
+    return f"{_SCROLLING}<table><tr>{head}</tr>\n{body}</table></div>"

@@ -19,11 +19,11 @@ Row = Mapping[str, Any]
 Role = Literal["text", "question", "reply", "other", "unknown"]
 
 _NAMES = tomllib.loads(Path(__file__).with_name("columns.toml").read_text(encoding="utf-8"))
-SURE_NAMES: Sequence[str] = _NAMES["sure"]
-TEXT_NAMES, REPLY_WORDS, OTHER_WORDS = (
+_SURE_NAMES: Sequence[str] = _NAMES["sure"]
+_TEXT_NAMES, _REPLY_WORDS, _OTHER_WORDS = (
     frozenset(_NAMES[kind]) for kind in ("text", "reply", "other")
 )
-RESPONSE_OF = re.compile(r"\b(response|reply|answer|antwort)\b.*\b(from|by|of|to)\b|\bre:", re.I)
+_RESPONSE_OF = re.compile(r"\b(response|reply|answer|antwort)\b.*\b(from|by|of|to)\b|\bre:", re.I)
 ASKS = re.compile(
     r"""\?\s*$|^(?:q?\d+[a-z]?\s*[.:)-]\s*)?(what|why|how|which|where|when|who|is|are|do|does|did|
     would|could|can|please|tell|share|describe|explain|list|any|in\ your|if\ you|was|were|warum|wie|
@@ -31,16 +31,16 @@ ASKS = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 NUMBER = re.compile(r"[+-]?[\d.,\s]*\d\s*[%€$£]?|[€$£]\s*[\d.,]+")
-URL = re.compile(r"(https?://|www\.)\S+", re.IGNORECASE)
-EMAIL = re.compile(r"\S+@\S+\.\w+")
-DATE = re.compile(
+_URL = re.compile(r"(https?://|www\.)\S+", re.IGNORECASE)
+_EMAIL = re.compile(r"\S+@\S+\.\w+")
+_DATE = re.compile(
     r"""\d{1,4}[-/.](\d{1,2}|[a-z]{3})[-/.]\d{1,4}\b.*|\d{1,2}\.?\ [a-z]{3,9}\.?,?\ \d{2,4}.*|
     [a-z]{3,9}\.?\ \d{1,2},?\ \d{4}.*|\d{1,2}:\d{2}(:\d{2})?""",
     re.IGNORECASE | re.VERBOSE,
 )
-WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
+_WORD = re.compile(r"[^\W\d_]+(?:['\u2019][^\W\d_]+)*")
 # How a shop answers a customer.
-REPLY = re.compile(
+_REPLY = re.compile(
     r"""\b(thank\ you\ for\ (your|taking|sharing|the|reaching|contacting|choosing|being)|
     thanks\ for\ (your|the|sharing|reaching|letting)|we(\ are|'re)\ (very\ |so\ |really\ )?
     (sorry|glad|happy|delighted|pleased)\ (to|that|you|for)|we\ apologi[sz]e|our\ apologies|
@@ -48,12 +48,12 @@ REPLY = re.compile(
     valued)|our\ (support\ )?team|look\ into\ (this|it)|hope\ to\ (see|welcome)\ you)""",
     re.IGNORECASE | re.VERBOSE,
 )
-JSON_LIKE = re.compile(r"\s*[\[{].*[\]}]\s*", re.DOTALL)
-IMPORT_ID = re.compile(r"\{\s*\"+ImportId\"+")  # the third row of a Qualtrics export
+_JSON_LIKE = re.compile(r"\s*[\[{].*[\]}]\s*", re.DOTALL)
+_IMPORT_ID = re.compile(r"\{\s*\"+ImportId\"+")  # the third row of a Qualtrics export
 UNNAMED = "Unnamed: "  # and the place of a column without a name
-SUB_HEADERS = frozenset({"response", "open-ended response", "other (please specify)"})
-SEVERAL = 3  # cells that show what a column holds; with fewer, its name counts more
-MOSTLY = 0.6  # of the cells that decide what a column holds
+_SUB_HEADERS = frozenset({"response", "open-ended response", "other (please specify)"})
+_SEVERAL = 3  # cells that show what a column holds; with fewer, its name counts more
+_MOSTLY = 0.6  # of the cells that decide what a column holds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,20 +89,20 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True)
 class Choice:
-    """Which column holds the text, or why a person has to say so."""
+    """Which column holds the text, or why the user must name it."""
 
     columns: tuple[Column, ...]  # likeliest first
     column: str | None
     why: str  # the choice in words, or what is in doubt
 
     def question(self, option: str) -> str:
-        """Return what to ask: the likeliest columns with a cell of each, and the option."""
-        shown = [
+        """Return the question to the user: the likeliest columns, a cell of each, the option."""
+        examples = [
             f"{column.name!r} ({column.holds}: {_short(column.example)!r})"
             for column in self.columns[:4]
             if column.filled
         ]
-        return f"{self.why}; name it with {option}: {'; '.join(shown) or 'no column has cells'}"
+        return f"{self.why}; name it with {option}: {'; '.join(examples) or 'no column has cells'}"
 
 
 def choose_text(names: Sequence[str], rows: Sequence[Row]) -> Choice:
@@ -115,25 +115,25 @@ def choose_text(names: Sequence[str], rows: Sequence[Row]) -> Choice:
     ranked = tuple(sorted(columns, key=_rank))
     likely = [column for column in ranked if column.is_candidate]
     if (export := export_of(names)) is not None:
-        found = [c for c in likely if words_of(c.name) == export.text]
-        if len(found) == 1:
-            return Choice(ranked, found[0].name, f"an export of {export.name}")
+        matches = [c for c in likely if words_of(c.name) == export.text]
+        if len(matches) == 1:
+            return Choice(ranked, matches[0].name, f"an export of {export.name}")
         if export.text is None:
             return Choice(ranked, None, f"{export.name}: a row has several texts")
     if pair := _praise_and_complaint(likely):
         return Choice(ranked, None, f"{pair[0]!r} and {pair[1]!r} both hold texts")
-    named = [column for column in likely if column.role in ("text", "question")]
-    for sure in SURE_NAMES:
-        found = [column for column in named if words_of(column.name) == sure]
-        if len(found) == 1:
-            return Choice(ranked, found[0].name, "by its name and its texts")
-    if len(named) == 1:
-        return Choice(ranked, named[0].name, "by its name and its texts")
-    if len(named) > 1:
-        prose = [column for column in named if column.role == "text"]
-        if len(prose) == 1 and all(prose[0].words >= other.words for other in named):
+    candidates = [column for column in likely if column.role in ("text", "question")]
+    for sure in _SURE_NAMES:
+        matches = [column for column in candidates if words_of(column.name) == sure]
+        if len(matches) == 1:
+            return Choice(ranked, matches[0].name, "by its name and its texts")
+    if len(candidates) == 1:
+        return Choice(ranked, candidates[0].name, "by its name and its texts")
+    if len(candidates) > 1:
+        prose = [column for column in candidates if column.role == "text"]
+        if len(prose) == 1 and all(prose[0].words >= other.words for other in candidates):
             return Choice(ranked, prose[0].name, "by its name and its texts")
-        return Choice(ranked, None, _both(named))
+        return Choice(ranked, None, _both(candidates))
     prose = [column for column in likely if column.holds == "texts"]
     if len(prose) == 1:
         return Choice(ranked, prose[0].name, "the only column of texts")
@@ -161,7 +161,7 @@ def header_is_a_row(names: Sequence[str], rows: Sequence[Row]) -> bool:
     but the first line makes it a header.
     """
     rows = [row for row in rows if [row.get(name) for name in names] != [*names]]  # joined files
-    if not rows or any(words_of(name) in TEXT_NAMES for name in names):
+    if not rows or any(words_of(name) in _TEXT_NAMES for name in names):
         return False
     has_text = has_value = False
     for name in names:
@@ -169,14 +169,14 @@ def header_is_a_row(names: Sequence[str], rows: Sequence[Row]) -> bool:
             continue
         cells = [cell for row in rows if (cell := str(row.get(name) or "").strip())]
         holds = _Content(cells).holds
-        if pattern := {"numbers": NUMBER, "dates": DATE}.get(holds):
+        if pattern := {"numbers": NUMBER, "dates": _DATE}.get(holds):
             is_alike = pattern.fullmatch(name.strip()) is not None
             if not is_alike and all(map(pattern.fullmatch, cells)):
                 return False
             has_value |= is_alike
         has_text |= (
             holds in ("texts", "short texts")
-            and len(WORD.findall(name)) >= 4
+            and len(_WORD.findall(name)) >= 4
             and not ASKS.search(name)
         )
         # An option of a survey is the name of its column, and is in the rows that chose it.
@@ -196,11 +196,11 @@ def extra_header_rows(names: Sequence[str], rows: Sequence[Row]) -> int:
     def cells(row: Row) -> list[str]:
         return [str(value).strip() for value in row.values() if value not in (None, "")]
 
-    if len(rows) > 1 and any(IMPORT_ID.search(cell) for cell in cells(rows[1])):
+    if len(rows) > 1 and any(_IMPORT_ID.search(cell) for cell in cells(rows[1])):
         return 2
     if not rows or not (first := cells(rows[0])):
         return 0
-    below = [cell.lower() in SUB_HEADERS for cell in first]
+    below = [cell.lower() in _SUB_HEADERS for cell in first]
     if any(words_of(name) == "respondent id" and not rows[0].get(name) for name in names):
         return int(any(below))  # next to the options of questions that have several
     return int(all(below) and 2 * len(first) <= max(len(names), 2))
@@ -213,19 +213,19 @@ def words_of(name: str) -> str:
 
 
 def role_of(name: str) -> Role:
-    """Return what a column's name says that it holds."""
+    """Return the role that a column's name suggests."""
     words = words_of(name)
     parts = words.split()
-    if words in TEXT_NAMES:
+    if words in _TEXT_NAMES:
         return "text"
-    is_reply = bool(REPLY_WORDS.intersection(parts)) and not ASKS.search(name)
-    if is_reply or RESPONSE_OF.search(name) or words in ("last message", "review response"):
+    is_reply = bool(_REPLY_WORDS.intersection(parts)) and not ASKS.search(name)
+    if is_reply or _RESPONSE_OF.search(name) or words in ("last message", "review response"):
         return "reply"
     if ASKS.search(name) and len(parts) > 2:
         return "question"
-    if OTHER_WORDS.intersection(parts) and len(parts) <= 5:
+    if _OTHER_WORDS.intersection(parts) and len(parts) <= 5:
         return "other"
-    if any(part in TEXT_NAMES for part in parts) and len(parts) <= 5:
+    if any(part in _TEXT_NAMES for part in parts) and len(parts) <= 5:
         return "text"
     return "question" if len(parts) > 5 else "unknown"
 
@@ -239,7 +239,7 @@ def _column(name: str, values: Iterable[Any]) -> Column:
 
 @dataclass(frozen=True)
 class _Content:
-    """What the cells of a column hold."""
+    """The kind of content in a column's cells."""
 
     cells: Sequence[str]  # not empty
 
@@ -249,7 +249,7 @@ class _Content:
     @cached_property
     def words(self) -> float:
         """Words in a cell, mean."""
-        return sum(len(WORD.findall(c)) for c in self.cells) / max(len(self.cells), 1)
+        return sum(len(_WORD.findall(c)) for c in self.cells) / max(len(self.cells), 1)
 
     @cached_property
     def holds(self) -> str:
@@ -257,19 +257,19 @@ class _Content:
         if not self.cells:
             return "nothing"
         for kind, pattern in (
-            ("numbers", NUMBER), ("addresses of pages", URL), ("addresses of mail", EMAIL),
-            ("dates", DATE), ("data", JSON_LIKE),
+            ("numbers", NUMBER), ("addresses of pages", _URL), ("addresses of mail", _EMAIL),
+            ("dates", _DATE), ("data", _JSON_LIKE),
         ):  # fmt: skip
-            if self.share(pattern) >= MOSTLY:
+            if self.share(pattern) >= _MOSTLY:
                 return kind
         letters = sum(sum(map(str.isalpha, cell)) for cell in self.cells)
         if letters < 0.5 * sum(len(cell) for cell in self.cells):
             return "codes"
         counts = Counter(self.cells)
-        if len(self.cells) > SEVERAL and len(counts) == 1:
+        if len(self.cells) > _SEVERAL and len(counts) == 1:
             return "one value"
-        replies = sum(REPLY.search(cell) is not None for cell in self.cells) / len(self.cells)
-        if replies >= MOSTLY and self.words > 5:
+        replies = sum(_REPLY.search(cell) is not None for cell in self.cells) / len(self.cells)
+        if replies >= _MOSTLY and self.words > 5:
             return "replies"
         if self.words >= 3:
             return "texts"
@@ -286,7 +286,7 @@ def _rank(column: Column) -> tuple[Any, ...]:
 
 
 def _praise_and_complaint(columns: Sequence[Column]) -> tuple[str, str] | None:
-    """Return two columns of which one is for praise and the other for complaints."""
+    """Return a column for praise and one for complaints, if there are such."""
     sides = [
         [c.name for c in columns if words.intersection(words_of(c.name).split())]
         for words in (
@@ -298,8 +298,8 @@ def _praise_and_complaint(columns: Sequence[Column]) -> tuple[str, str] | None:
 
 
 def _both(columns: Sequence[Column]) -> str:
-    shown = " and ".join(repr(column.name) for column in columns[:2])
-    return f"{shown} {'both ' if len(columns) == 2 else ''}may be the text"
+    names = " and ".join(repr(column.name) for column in columns[:2])
+    return f"{names} {'both ' if len(columns) == 2 else ''}may be the text"
 
 
 def _short(cell: str) -> str:

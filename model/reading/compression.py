@@ -27,7 +27,7 @@ COMPRESSIONS = {
     ".zip": (b"PK", "zip"),
 }
 # Python's own readers of these formats stop without an error at a stream that they cannot begin.
-DECOMPRESSORS: dict[str, Callable[[], Any]] = {
+_DECOMPRESSORS: dict[str, Callable[[], Any]] = {
     ".bz2": bz2.BZ2Decompressor,
     ".xz": partial(lzma.LZMADecompressor, lzma.FORMAT_XZ),
 }
@@ -49,8 +49,8 @@ def decompressed(stored: Any, compression: str | None, location: str) -> Iterato
             f"{location}: is not compressed with {name}, though its name ends in {compression}; "
             "rename it"
         )
-    if compression in DECOMPRESSORS:
-        yield buffered(_stream_pieces(stored, DECOMPRESSORS[compression]))
+    if compression in _DECOMPRESSORS:
+        yield buffered(_stream_pieces(stored, _DECOMPRESSORS[compression]))
     elif compression == ".zip":
         with zipfile.ZipFile(stored) as archive, only_member(archive, location) as file:
             yield file

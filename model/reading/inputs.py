@@ -29,19 +29,19 @@ JSON_KINDS = (".jsonl", ".json", ".ndjson")
 DELIMITED = {".csv": ",", ".tsv": "\t"}
 BINARY = (".xlsx", ".parquet", ".feather")
 KINDS = (*JSON_KINDS, *DELIMITED, ".txt", *BINARY)
-ADDRESS = re.compile("(https?):/", re.IGNORECASE)  # of two slashes, Path drops one
+_ADDRESS = re.compile("(https?):/", re.IGNORECASE)  # of two slashes, Path drops one
 LONGEST_RECORD = 16 << 20  # bytes of a line, an item of an array or a row: no review is longer
 TOO_LONG = f"longer than {LONGEST_RECORD:,} bytes; shorten it, or put each record on its own line"
 MOST_UNPACKED = 100  # times the size on disk; text unpacks to about ten times
 # Byte order marks, longest first, and the codec that reads what follows and drops the mark.
-MARKS = {
+_MARKS = {
     b"\xff\xfe\0\0": "utf-32",
     b"\0\0\xfe\xff": "utf-32",
     codecs.BOM_UTF8: "utf-8-sig",
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-UTF8 = ("utf-8", "utf8", "utf-8-sig")  # codecs whose readers drop the mark themselves
+_UTF8 = ("utf-8", "utf8", "utf-8-sig")  # codecs whose readers drop the mark themselves
 HEAD = 4096  # bytes that show the encoding of a stream
 # The first bytes of files that are not text, and what to do with them.
 OTHER_FILES = {
@@ -78,7 +78,11 @@ class Position:
 
 @dataclass(frozen=True, kw_only=True)
 class TableOptions:
-    """How to read what a file does not say about itself."""
+    """Options for reading tables: what the file itself does not specify.
+
+    >>> TableOptions(delimiter="tab", encoding="cp1252").delimiter
+    '\\t'
+    """
 
     delimiter: str | None = None
     """Of CSV and TSV: a character, or the word tab. Default: comma, semicolon, tab or vertical bar,
@@ -139,12 +143,12 @@ class Input:
     def is_plain(self) -> bool:
         """Whether it is a file whose bytes on disk are lines of UTF-8."""
         on_disk = self.compression is None and self.is_text_on_disk
-        return on_disk and self.encoding.lower() in UTF8
+        return on_disk and self.encoding.lower() in _UTF8
 
     @property
     def is_for_excel(self) -> bool:
         """Whether it is a workbook, or text with the byte order mark that Excel needs."""
-        marked = self.is_text_on_disk and self.encoding in MARKS.values()
+        marked = self.is_text_on_disk and self.encoding in _MARKS.values()
         return marked or self.kind == ".xlsx"
 
     @cached_property
@@ -168,7 +172,7 @@ class Input:
                 return
             on_disk = self.is_text_on_disk
             codec = self.encoding if on_disk else self._encoding_of(file, whole=False)
-            if codec.lower() in UTF8:
+            if codec.lower() in _UTF8:
                 yield file
             else:
                 yield buffered(_recoded(file, codec, self.location))
@@ -228,7 +232,7 @@ class Input:
 
 def marked_encoding(head: bytes) -> str | None:
     """Return the codec that a byte order mark shows, or that NULs show beyond doubt."""
-    for mark, codec in MARKS.items():
+    for mark, codec in _MARKS.items():
         if head.startswith(mark):
             return codec
     even, odd = head[0:HEAD:2], head[1:HEAD:2]
@@ -241,7 +245,7 @@ def marked_encoding(head: bytes) -> str | None:
 def _is_cp1252(file: IO[bytes]) -> bool:
     """Return whether a stream is not UTF-8 but cp1252.
 
-    Mostly valid UTF-8 with some broken characters still counts as UTF-8.
+    UTF-8 with a few broken characters still counts as UTF-8.
     """
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     whole = broken = 0
@@ -291,7 +295,7 @@ def as_input(location: str | Path | Input, options: TableOptions | None = None) 
     if isinstance(location, Input):
         return location
     text = str(location)
-    if ADDRESS.match(text):
+    if _ADDRESS.match(text):
         address = re.sub(":/+", "://", text, count=1)
         raise InputError(f"{address}: a URL, but only files can be read; download it first")
     if text.lower().startswith("file:"):

@@ -8,8 +8,8 @@ from typing import IO, Any
 
 from .inputs import LONGEST_RECORD
 
-PIECE = 1 << 20  # bytes read at a time
-WHITE_SPACE = re.compile(r"[ \t\r\n]*")
+_PIECE = 1 << 20  # bytes read at a time
+_WHITE_SPACE = re.compile(r"[ \t\r\n]*")
 
 
 class Text:
@@ -29,7 +29,7 @@ class Text:
             return False
         self.buffer, self.position = self.buffer[self.position :], 0
         self.check_size(len(self.buffer))
-        piece = self.file.read(max(PIECE, len(self.buffer)))
+        piece = self.file.read(max(_PIECE, len(self.buffer)))
         self.ended = not piece
         self.buffer += self.decoder.decode(piece, final=self.ended)
         return not self.ended
@@ -37,7 +37,7 @@ class Text:
     def peek(self) -> str:
         """Drop white space; return the next character, nothing at the end."""
         while True:
-            if match := WHITE_SPACE.match(self.buffer, self.position):
+            if match := _WHITE_SPACE.match(self.buffer, self.position):
                 self.position = match.end()
             if self.position < len(self.buffer) or not self.extend():
                 return self.buffer[self.position : self.position + 1]

@@ -14,10 +14,10 @@ from .records import Record
 from .tables import TableReport
 from .texts import KeyChooser, describe_table, text_of
 
-SIGNS = {"-": "negative", "+": "positive"}  # which have no alphabetical order
-MOST_CLASSES = 100  # a column with more values is probably an identifier or a measurement
+_SIGNS = {"-": "negative", "+": "positive"}  # which have no alphabetical order
+_MOST_CLASSES = 100  # a column with more values is probably an identifier or a measurement
 SHOWN = 10  # classes in a message
-WHOLE = re.compile(r"[+-]?\d+")
+_WHOLE = re.compile(r"[+-]?\d+")
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ def number_in(label: str) -> float | None:
     Python converts (4,300) count as a word.
     """
     try:
-        if WHOLE.fullmatch(label.strip()):
+        if _WHOLE.fullmatch(label.strip()):
             return int(label)
         return None if "_" in label else float(label)  # Python reads 2020_01 as 202001
     except ValueError:
@@ -56,18 +56,18 @@ def ordered_classes(labels: Iterable[str], location: object) -> tuple[str, ...]:
     """Return the classes: numbers in their order, words by the alphabet.
 
     Of two, the second is the positive one. Raises InputError if there are fewer than 2 or more than
-    MOST_CLASSES.
+    _MOST_CLASSES.
     """
     counts = Counter(labels)
-    if not 2 <= len(counts) <= MOST_CLASSES:
+    if not 2 <= len(counts) <= _MOST_CLASSES:
         shown = ", ".join(f"{name} ({count})" for name, count in counts.most_common(SHOWN // 2))
         raise InputError(
-            f"{location}: 2 to {MOST_CLASSES} classes are needed; found {len(counts):,}: {shown}; "
+            f"{location}: 2 to {_MOST_CLASSES} classes are needed; found {len(counts):,}: {shown}; "
             "name another key of labels with --label-key"
         )
     numbers = {name: number for name in counts if (number := number_in(name)) is not None}
-    if counts.keys() == SIGNS.keys():
-        return tuple(SIGNS)
+    if counts.keys() == _SIGNS.keys():
+        return tuple(_SIGNS)
     if len(numbers) == len(counts):
         return tuple(sorted(counts, key=numbers.__getitem__))
     return tuple(sorted(counts, key=in_alphabet))

@@ -5,16 +5,16 @@ import time
 from types import TracebackType
 from typing import Any
 
-LINE_SECONDS = 15.0  # between lines without a terminal, and before the first one
+_LINE_SECONDS = 15.0  # between lines without a terminal, and before the first one
 
 
 class ProgressBar:
     """Counts finished work, and shows how much is done, how fast, and how long the rest will take.
 
     total: all the work, as far as known; done: the part done earlier; both in `unit`, by default
-    bytes. A terminal shows a bar. A file or a pipe gets a line every `line_seconds`, so that
-    long jobs log their progress, and short ones nothing. delay: seconds before a terminal shows the
-    bar, for work that is usually short.
+    bytes. A terminal shows a bar. A file or a pipe gets a line every `line_seconds`: long jobs log
+    their progress, short ones log nothing. delay: seconds before a terminal shows the bar, for work
+    that is usually short.
     """
 
     def __init__(
@@ -26,7 +26,7 @@ class ProgressBar:
         done: float = 0,
         shown: bool = True,
         delay: float = 0.0,
-        line_seconds: float = LINE_SECONDS,
+        line_seconds: float = _LINE_SECONDS,
     ):
         stderr, self._started = sys.stderr, time.monotonic()
         self._bar: Any = None

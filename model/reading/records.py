@@ -31,7 +31,7 @@ from .tables import (
 LONGEST_DOCUMENT = 1 << 30  # bytes of a text that is one record
 LONGEST_LITERAL = 1 << 20  # characters in Python's notation: parsing them takes far more memory
 READ_AHEAD = 4096  # bytes at the start of a .json that show whether it is an array
-NOT_UTF8 = "give its encoding, such as --encoding cp1252, or convert it"
+_NOT_UTF8 = "give its encoding, such as --encoding cp1252, or convert it"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class Record(dict[str, Any]):
 
     place: str = ""
     repaired: bool = False  # it held bytes that are not UTF-8
-    table: TableReport | None = None  # the one that it is a row of
+    table: TableReport | None = None  # its table, if it is a row of one
 
 
 def read_records(
@@ -85,7 +85,7 @@ def read_lines(
             yield record
 
 
-@lru_cache(maxsize=1)  # once, though a command may read a file twice
+@lru_cache(maxsize=1)  # logged once, even if a command reads the file twice
 def warn_of_other_lines(location: str, head: bytes) -> None:
     """Warn of a text file whose beginning looks like a table, or has no line ends but CR."""
     text = head.removeprefix(BYTE_ORDER_MARK).decode(errors="replace")
@@ -124,7 +124,7 @@ def _read_json(source: Input, file: Any, strict: bool) -> Iterator[Record]:
             yield record
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{source.location}: not UTF-8 after item {number} ({error.reason}); {NOT_UTF8}"
+            f"{source.location}: not UTF-8 after item {number} ({error.reason}); {_NOT_UTF8}"
         ) from error
     except (ValueError, RecursionError) as error:
         raise InputError(
@@ -187,10 +187,10 @@ def _as_record(content: Any, place: str) -> Record:
             f'{{"text": "..."}}{hint}'
         )
     try:
-        named = [(str(key), value) for key, value in content.items()]
+        items = [(str(key), value) for key, value in content.items()]
     except ValueError as error:  # in Python's notation a key may be a number of any length
         raise InputError(f"{place}: a key is a number that is too large ({error})") from error
-    return _placed(Record(named), place, False)
+    return _placed(Record(items), place, False)
 
 
 def _placed(record: Record, place: str, repaired: bool) -> Record:
@@ -205,7 +205,7 @@ def decode(line: bytes, place: str, strict: bool, codec: str = "utf-8") -> tuple
     except UnicodeDecodeError as error:
         if strict:
             name = "UTF-8" if codec == "utf-8" else codec
-            raise InputError(f"{place}: not {name} ({error.reason}); {NOT_UTF8}") from error
+            raise InputError(f"{place}: not {name} ({error.reason}); {_NOT_UTF8}") from error
         return line.decode(codec, errors="replace"), True
 
 
@@ -242,7 +242,7 @@ def _read_table(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record
             yield record
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{source.location}: not UTF-8 after row {row} ({error.reason}); {NOT_UTF8}"
+            f"{source.location}: not UTF-8 after row {row} ({error.reason}); {_NOT_UTF8}"
         ) from error
 
 

@@ -25,7 +25,7 @@ from .row_files import row_as_json
 log = logging.getLogger(__name__)
 
 
-class BatchEnd(NamedTuple):
+class _BatchEnd(NamedTuple):
     """The end of a batch: what is in the file so far, and of which rows of the input."""
 
     rows: int
@@ -150,16 +150,16 @@ class ResumableRows:
         """End a batch: only now its rows count as written."""
         self._file.flush()
         digests = self._input.hexdigest(), self._output.hexdigest()
-        line = json.dumps(BatchEnd(self._taken, self._size, *digests))
+        line = json.dumps(_BatchEnd(self._taken, self._size, *digests))
         self._journal.write(line.encode() + b"\n")
         self._journal.flush()
 
     def finish(self) -> None:
-        """Cut off what the file has beyond the rows of the input."""
+        """Cut off rows beyond those of the input."""
         self._cut()
 
     def _cut(self) -> None:
-        """Cut off what has not agreed: other rows, of which a copy is kept, or part of a batch."""
+        """Cut off rows that do not match the input, after copying them, or part of a batch."""
         if self._is_over:
             return
         self._is_over = True
@@ -172,11 +172,11 @@ class ResumableRows:
         if self._agreed:
             log.info("%s: continues after %s rows", self._file.name, f"{self._agreed:,}")
 
-    def _next_end(self) -> BatchEnd | None:
+    def _next_end(self) -> _BatchEnd | None:
         """Return the next one in the journal; None at its end, also if a kill has cut it short."""
         line = self._journal.readline()
         with suppress(ValueError, TypeError):
-            end = BatchEnd(*json.loads(line))
+            end = _BatchEnd(*json.loads(line))
             if line.endswith(b"\n") and end.rows > self._taken and end.size >= self._size:
                 return end
         return None

@@ -14,8 +14,8 @@ from typing import Any, Literal, Protocol
 from ..errors import InputError
 
 RowFormat = Literal["jsonl", "csv"]
-CELL = re.compile(r'(?:"((?:[^"]++|"")*+)"|([^",\n]*+))([,\n])')
-UNSAYABLE = "backslashreplace"  # writes a lone surrogate, which UTF-8 lacks, as JSON does
+_CELL = re.compile(r'(?:"((?:[^"]++|"")*+)"|([^",\n]*+))([,\n])')
+_UNSAYABLE = "backslashreplace"  # writes a lone surrogate, which UTF-8 lacks, as JSON does
 
 
 class Stream(Protocol):
@@ -68,7 +68,7 @@ class RowWriter:
         if not self._is_csv:
             rows = map(json.loads, written.splitlines())
             return [{name: row.get(name) for name in names} for row in rows]
-        lines = csv_cells(written.removeprefix(BOM_UTF8).decode())
+        lines = _csv_cells(written.removeprefix(BOM_UTF8).decode())
         if not self._has_header:
             self._columns, self._has_header = next(lines), True
         return [
@@ -91,7 +91,7 @@ class RowWriter:
                     f"{place}: has {name!r}, but the first row has no such column; write JSON "
                     "lines instead (--format jsonl)"
                 )
-        return head + csv_line([cell_of(row.get(name)) for name in self._columns])
+        return head + csv_line([_cell_of(row.get(name)) for name in self._columns])
 
 
 @contextmanager
@@ -108,13 +108,13 @@ def _refused_values(place: str) -> Iterator[None]:
 def row_as_json(row: Mapping[str, Any], place: str) -> bytes:
     """Return a line of JSON, with its end; InputError, with the place, for what JSON lacks."""
     with _refused_values(place):
-        return json_line(row)
+        return _json_line(row)
 
 
-def csv_cells(text: str) -> Iterator[list[str]]:
+def _csv_cells(text: str) -> Iterator[list[str]]:
     """Yield the cells of each line that `csv_line` wrote, of any length."""
     cells: list[str] = []
-    for cell in CELL.finditer(text):
+    for cell in _CELL.finditer(text):
         quoted, plain, end = cell.groups()
         cells.append(plain if quoted is None else quoted.replace('""', '"'))
         if end == "\n":
@@ -127,32 +127,32 @@ def csv_line(cells: Sequence[str]) -> bytes:
     line = io.StringIO()
     # With \r\n as the line end, the writer quotes a cell that contains either character.
     csv.writer(line, lineterminator="\r\n").writerow(cells)
-    return line.getvalue().removesuffix("\r\n").encode(errors=UNSAYABLE) + b"\n"
+    return line.getvalue().removesuffix("\r\n").encode(errors=_UNSAYABLE) + b"\n"
 
 
-def json_line(row: Mapping[str, Any]) -> bytes:
+def _json_line(row: Mapping[str, Any]) -> bytes:
     """Return a line of JSON, with its end."""
-    return json_of(dict(row)).encode(errors=UNSAYABLE) + b"\n"
+    return _json_of(dict(row)).encode(errors=_UNSAYABLE) + b"\n"
 
 
-def cell_of(value: Any) -> str:
+def _cell_of(value: Any) -> str:
     """Return a value as a cell of CSV."""
     if isinstance(value, str):
         return value
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     is_json = isinstance(value, bool | int | list | tuple | dict)
-    return json_of(value) if is_json else str(value)  # also of infinity, and of a date
+    return _json_of(value) if is_json else str(value)  # also of infinity, and of a date
 
 
 def value_of(cell: str, *, is_text: bool) -> Any:
-    """Return the value that `cell_of` wrote; an empty cell is None."""
+    """Return the value that `_cell_of` wrote; an empty cell is None."""
     if is_text or not cell:
         return cell or None
     return json.loads(cell)
 
 
-def json_of(value: Any) -> str:
+def _json_of(value: Any) -> str:
     """Return JSON; NaN and infinity, which it lacks, become null."""
     dumps = partial(json.dumps, ensure_ascii=False, default=str, allow_nan=False)
     try:

@@ -13,14 +13,14 @@ from .records import Record
 from .resumable_rows import ResumableRows, resumable_output
 from .row_files import RowFormat, RowWriter
 
-FORMATS: dict[str, RowFormat] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
+_FORMATS: dict[str, RowFormat] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
 
 
 @dataclass(frozen=True)
 class Sink:
     """A .jsonl or .csv file for rows, complete or not at all, or standard output.
 
-    >>> Sink("labelled.csv")
+    >>> sink = Sink("labelled.csv")
 
     path: the file; None: standard output. format: jsonl or csv. Default: by the suffix of the
     path. An error or an interruption leaves the rows so far in PATH.partial; the same call
@@ -99,8 +99,8 @@ class RowOutput:
 def _format_of(path: Path | str | None) -> RowFormat:
     """Return the format that the name of a file asks for."""
     suffix = ".jsonl" if path is None else Path(path).suffix.lower()
-    if suffix not in FORMATS:
+    if suffix not in _FORMATS:
         raise InputError(
-            f"--output {path}: the name must end in {', '.join(FORMATS)}; or give --format"
+            f"--output {path}: the name must end in {', '.join(_FORMATS)}; or give --format"
         )
-    return FORMATS[suffix]
+    return _FORMATS[suffix]

@@ -21,7 +21,10 @@ STREAM = "-"  # names standard input
 
 @dataclass(frozen=True)
 class Shard:
-    """One of n parts of an input: rows i, i + n, i + 2 n and so on, counted from 1."""
+    """One of n parts of an input: rows i, i + n, i + 2 n and so on, counted from 1.
+
+    >>> source = Source("comments.csv", shard=Shard(1, 8))  # the first of eight
+    """
 
     number: int = 1
     count: int = 1
@@ -59,7 +62,7 @@ class Shard:
 class Source:
     """The texts of a file, with the rows that they are in; `classify` takes one.
 
-    >>> Source("comments.xlsx", table=TableOptions(sheet="May"), shard=Shard(1, 8))
+    >>> source = Source("comments.xlsx", table=TableOptions(sheet="May"), shard=Shard(1, 8))
 
     location: a file in any format that `classify --input` takes, or "-", standard input.
     text_key: the column or key of the texts. Default: by name; in a table, by its cells, too.

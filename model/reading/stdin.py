@@ -21,8 +21,8 @@ from .tables import DelimitedRows, TableReport, names_columns
 from .texts import TEXT_KEYS, key_in
 
 PLACE = "standard input"
-ARRAY = re.compile(rb"\[\s*([{\"]|$)")  # how an array of objects or of strings begins
-FORMATS = {",": "csv", "\t": "tsv", ";": "csv"}  # a header's delimiter and its format
+_ARRAY = re.compile(rb"\[\s*([{\"]|$)")  # how an array of objects or of strings begins
+_FORMATS = {",": "csv", "\t": "tsv", ";": "csv"}  # a header's delimiter and its format
 KINDS = (".txt", ".jsonl", *DELIMITED)
 READ_BYTES = 1 << 20
 
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 class ArrivingLines:
-    """The lines of a file descriptor, with their ends, each as soon as it has arrived."""
+    """The lines of a file descriptor, with their line ends, each as soon as it arrives."""
 
     def __init__(self, descriptor: int):
         self._descriptor = descriptor
@@ -41,7 +41,7 @@ class ArrivingLines:
 
     @property
     def waiting(self) -> bool:
-        """Whether lines that are not blank have arrived and were not taken yet."""
+        """Whether unread lines that are not blank have arrived."""
         return self._written > 0
 
     def first(self) -> bytes:
@@ -112,12 +112,12 @@ def kind_of(line: bytes) -> str:
     start = line.removeprefix(BYTE_ORDER_MARK).strip()
     if start.startswith(b"{"):
         return ".jsonl"
-    if ARRAY.match(start):
+    if _ARRAY.match(start):
         raise InputError(
             f"{PLACE}: begins like a JSON array; give one object per line (jq -c '.[]'), or "
             "name a .json file. --input-format txt reads it as text"
         )
-    for delimiter, kind in FORMATS.items():
+    for delimiter, kind in _FORMATS.items():
         names = [name.strip('"') for name in start.decode(errors="replace").split(delimiter)]
         if len(names) > 1 and key_in(names, None, TEXT_KEYS):
             raise InputError(
@@ -161,7 +161,7 @@ class ArrivingRecords:
 
     @property
     def waiting(self) -> bool:
-        """Whether a whole record, not blank, has arrived that was not taken yet."""
+        """Whether a complete, unread record that is not blank has arrived."""
         return getattr(self._lines, "waiting", False) if self._rows is None else self._rows.waiting
 
     def __iter__(self) -> Iterator[Record]:

@@ -20,27 +20,27 @@ from .inputs import LONGEST_RECORD, MOST_UNPACKED, SURE_UNPACKED, TOO_LONG, Tabl
 
 MOST_COLUMNS = 100_000
 MOST_ROWS = 4000  # parsed together
-BATCH_BYTES = 64 << 20  # limit of the Parquet rows that are read at once
-PIECE = 1 << 20  # characters read at a time
-SNIFFED = 50  # records that show the delimiter
-SAMPLED = 200  # rows that show which column is the text
+_BATCH_BYTES = 64 << 20  # limit of the Parquet rows that are read at once
+_PIECE = 1 << 20  # characters read at a time
+_SNIFFED = 50  # records that show the delimiter
+_SAMPLED = 200  # rows that show which column is the text
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
-LINE_END = re.compile(r"\r\n?|\n")
-LINE_WITH_END = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
-EXCEL_NOTE = re.compile(r"\s*sep=(.)\r?\n", re.IGNORECASE)  # names the delimiter
+_LINE_END = re.compile(r"\r\n?|\n")
+_LINE_WITH_END = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
+_EXCEL_NOTE = re.compile(r"\s*sep=(.)\r?\n", re.IGNORECASE)  # names the delimiter
 NUMBER = re.compile(r"\s*[+-]?\d+([.,]\d+)?\s*")
-MARK = "\ufeff"
+_MARK = "\ufeff"
 # How JSON and HTML begin; as a table, their first line would be the header.
-OTHER_TEXT = re.compile(r"""\[?\s*\{\s*["'}]|<(!doctype|html|\?xml|table)\b""", re.IGNORECASE)
+_OTHER_TEXT = re.compile(r"""\[?\s*\{\s*["'}]|<(!doctype|html|\?xml|table)\b""", re.IGNORECASE)
 NAME = r"\w+([ _.-]\w+){0,2}"  # of a column, up to three words
-UNQUOTED = "--quoting none treats quotes as ordinary characters"
+_UNQUOTED = "--quoting none treats quotes as ordinary characters"
 
 TableRow = dict[str, Any]
 
 
 @dataclass
 class TableReport:
-    """What was assumed of a table, and what was found in it so far."""
+    """How a table is read, and what has been found in it so far."""
 
     location: str
     description: str = ""  # such as "semicolon, cp1252"
@@ -48,7 +48,7 @@ class TableReport:
     short_rows: int = 0  # those with fewer cells than the header
     repeated_headers: int = 0  # rows that equal it, as in files that were joined
     text: str | None = None  # the column of the text
-    doubt: str = ""  # why a person has to name it, and how
+    doubt: str = ""  # why the user must name it, and how
     header_rows: int = 0  # rows below the header that belong to it
     has_header: bool = True  # else the first line is a row, and columns are named by their place
 
@@ -58,7 +58,7 @@ class TableReport:
         for row in rows:
             first.append(row)
             size += sum(len(value) for value in row.values() if isinstance(value, (str, bytes)))
-            if len(first) == SAMPLED or size > LONGEST_RECORD:
+            if len(first) == _SAMPLED or size > LONGEST_RECORD:
                 break
         if not first:
             return
@@ -105,8 +105,8 @@ class _Lines:
         self._size = 0  # characters of these
 
     def arrived(self) -> Iterator[str]:
-        """Yield the whole lines that have arrived and were not taken, without taking them."""
-        for match in LINE_WITH_END.finditer(self._text, self._at):
+        """Yield the complete lines that have arrived, without consuming them."""
+        for match in _LINE_WITH_END.finditer(self._text, self._at):
             if match[0][-1] in "\r\n":
                 yield match[0]
 
@@ -121,7 +121,7 @@ class _Lines:
 
     def skip(self, length: int) -> None:
         """Take the first characters of the sample, whole lines."""
-        self.number += len(LINE_END.findall(self._text, self._at, self._at + length))
+        self.number += len(_LINE_END.findall(self._text, self._at, self._at + length))
         self._at += length
 
     def end_record(self) -> None:
@@ -133,7 +133,7 @@ class _Lines:
 
     def __next__(self) -> str:
         while True:
-            end = LINE_END.search(self._text, self._at)
+            end = _LINE_END.search(self._text, self._at)
             # After a CR at the end of the text, an LF may follow.
             if end and (end.end() < len(self._text) or end[0] != "\r" or self._ended):
                 return self._taken(end.end())
@@ -148,7 +148,7 @@ class _Lines:
     def _taken(self, end: int) -> str:
         line = self._text[self._at : end]
         if not self.record:
-            line = line.lstrip(MARK)  # of files that were joined
+            line = line.lstrip(_MARK)  # of files that were joined
         self._at = end
         self.number += 1
         self.record.append(line)
@@ -164,7 +164,7 @@ class _Lines:
 
     def _extend(self) -> None:
         rest = self._text[self._at :]
-        piece = self._read(max(PIECE, len(rest)))
+        piece = self._read(max(_PIECE, len(rest)))
         self._text, self._at, self._ended = rest + piece, 0, not piece
 
 
@@ -191,7 +191,7 @@ class DelimitedRows:
 
     @property
     def waiting(self) -> bool:
-        """Whether a whole record, not blank, has arrived that was not yielded yet."""
+        """Whether a complete, unread record that is not blank has arrived."""
         delimiter, quoted = self._dialect
         with suppress(csv.Error):  # an open quote, or what the next row will report
             rows = _csv_reader(self._lines.arrived(), delimiter, quoted=quoted)
@@ -240,16 +240,16 @@ class DelimitedRows:
         if "field limit" in reason:
             return InputError(
                 f"{place}: not a table: a cell has more than {csv.field_size_limit():,} "
-                f"characters (csv.field_size_limit); a quote may be open; {UNQUOTED}"
+                f"characters (csv.field_size_limit); a quote may be open; {_UNQUOTED}"
             )
         if "unexpected end" in reason:
             return InputError(
                 f"{place}: not a table (a quote is open from here to the end of the file); close "
-                f"it; {UNQUOTED}"
+                f"it; {_UNQUOTED}"
             )
         return InputError(
             f"{place}: not a table: the quoted cell that begins here is not closed, or has a "
-            f"quote in it that is not doubled; {UNQUOTED}"
+            f"quote in it that is not doubled; {_UNQUOTED}"
         )
 
     def _place(self, lines_before: int = 0) -> str:
@@ -258,8 +258,8 @@ class DelimitedRows:
     def _header(self, cells: Sequence[str]) -> list[str]:
         if len(cells) > MOST_COLUMNS:
             raise InputError(f"{self._place()}: not a table ({len(cells):,} columns)")
-        if found := OTHER_TEXT.match("".join(self._lines.record)):
-            kind = "HTML or XML; save it as CSV" if found[1] else "JSON; rename it to end in .json"
+        if match := _OTHER_TEXT.match("".join(self._lines.record)):
+            kind = "HTML or XML; save it as CSV" if match[1] else "JSON; rename it to end in .json"
             raise InputError(f"{self._place()}: not a table; it begins like {kind}")
         return column_names(cells, self._place())
 
@@ -267,11 +267,11 @@ class DelimitedRows:
         """Return the delimiter, and whether cells may be quoted, as asked or as the text looks."""
         sample = self._lines.sample()
         delimiter = self.options.delimiter
-        if note := EXCEL_NOTE.match(sample):
+        if note := _EXCEL_NOTE.match(sample):
             delimiter = delimiter or note[1]
             self._lines.skip(note.end())
             sample = sample[note.end() :]
-        sample = sample.lstrip(MARK)
+        sample = sample.lstrip(_MARK)
         delimiter = delimiter or self._delimiter_of(sample)
         is_plain = self.options.quoting == "none" or (
             self.options.quoting == "auto"
@@ -279,9 +279,9 @@ class DelimitedRows:
             and note is None
             and _fits_only_unquoted(sample, delimiter)
         )
-        named = DELIMITERS.get(delimiter, repr(delimiter))
+        name = DELIMITERS.get(delimiter, repr(delimiter))
         self.table.description = ", ".join(
-            filter(None, (named, "quotes as characters" * is_plain, self.table.description))
+            filter(None, (name, "quotes as characters" * is_plain, self.table.description))
         )
         return delimiter, not is_plain
 
@@ -290,7 +290,7 @@ class DelimitedRows:
         ranks = self._ranked(sample)
         if ranks:
             return max(ranks, key=ranks.__getitem__)
-        header = next(filter(str.strip, LINE_END.split(sample)), "")
+        header = next(filter(str.strip, _LINE_END.split(sample)), "")
         for other in DELIMITERS if self._usual not in header else ():
             parts = header.split(other)
             if len(parts) > 1 and all(part and part == part.strip() for part in parts):
@@ -321,17 +321,17 @@ class DelimitedRows:
         lines = self._lines.record
         if len(lines) == 1:
             if self._lines.number <= MOST_ROWS:
-                for seen, cell in zip(self._seen, cells, strict=False):
-                    seen.add(cell)
+                for values, cell in zip(self._seen, cells, strict=False):
+                    values.add(cell)
             return
         parts = [line.rstrip("\r\n").split(delimiter) for line in lines]
         if len(self._seen) == 1 or any(len(each) != len(self._seen) for each in parts):
             return
-        for seen, column in zip(self._seen, zip(*parts, strict=True), strict=True):
-            if set(column) <= seen - {""} or all(map(NUMBER.fullmatch, column)):
+        for values, column in zip(self._seen, zip(*parts, strict=True), strict=True):
+            if set(column) <= values - {""} or all(map(NUMBER.fullmatch, column)):
                 raise InputError(
                     f"{self._place(len(lines) - 1)}: a quoted cell spans {len(lines)} lines, each "
-                    f"of which looks like a row; {UNQUOTED}; if it is one cell, give --quoting "
+                    f"of which looks like a row; {_UNQUOTED}; if it is one cell, give --quoting "
                     "standard"
                 )
 
@@ -349,12 +349,12 @@ def _csv_reader(lines: Iterable[str], delimiter: str, *, quoted: bool) -> Iterat
 def _first_records(text: str, delimiter: str, *, quoted: bool) -> list[list[str]]:
     """Return the first records of a text that are not blank, up to a malformed one."""
     records: list[list[str]] = []
-    lines = (match[0] for match in LINE_WITH_END.finditer(text))
+    lines = (match[0] for match in _LINE_WITH_END.finditer(text))
     with suppress(csv.Error):
         for cells in _csv_reader(lines, delimiter, quoted=quoted):
             if any(map(str.strip, cells)) or len(cells) > 1:
                 records.append(cells)
-            if len(records) == SNIFFED:
+            if len(records) == _SNIFFED:
                 break
     return records
 
@@ -376,7 +376,7 @@ def probable_delimiter(text: str) -> str | None:
 
 def _fits_only_unquoted(text: str, delimiter: str) -> bool:
     """Whether all lines have as many cells as the header, but some only if quotes are plain."""
-    lines = [line for line in LINE_WITH_END.findall(text) if line.strip(" \r\n")]
+    lines = [line for line in _LINE_WITH_END.findall(text) if line.strip(" \r\n")]
     width = lines[0].count(delimiter) + 1 if lines else 1
     if width == 1 or any(line.count(delimiter) + 1 != width for line in lines):
         return False
@@ -393,13 +393,13 @@ def names_columns(cells: Sequence[str]) -> bool:
 
 
 def column_names(header: Sequence[str], place: str) -> list[str]:
-    """Return the header's names after `check_names`; blank ones are named by their place."""
+    """Return the header's names after `_check_names`; blank ones are named by their place."""
     names = [name or f"{UNNAMED}{number}" for number, name in enumerate(header)]
-    check_names(names, place, ", or add a header if the file has none")
+    _check_names(names, place, ", or add a header if the file has none")
     return names
 
 
-def check_names(names: Sequence[str], place: str, hint: str = "") -> None:
+def _check_names(names: Sequence[str], place: str, hint: str = "") -> None:
     """Raise InputError for two columns with one name, since either could be meant."""
     name, count = Counter(names).most_common(1)[0] if names else ("", 0)
     if count > 1:
@@ -538,7 +538,7 @@ def _feather(file: IO[bytes], location: str) -> Iterator[Any]:
     from pyarrow import ipc
 
     source = ipc.open_file(file)
-    check_names(source.schema.names, location)
+    _check_names(source.schema.names, location)
     for number in range(source.num_record_batches):
         batch = source.get_batch(number)
         batch.validate(full=True)  # a damaged file may give a text a negative length
@@ -550,7 +550,7 @@ def _parquet(file: IO[bytes], location: str) -> Iterator[Any]:
     from pyarrow import ArrowInvalid, parquet
 
     source = parquet.ParquetFile(file)
-    check_names(source.schema_arrow.names, location)
+    _check_names(source.schema_arrow.names, location)
     for number in range(source.num_row_groups):
         group = source.metadata.row_group(number)
         described, expected = group.num_columns, source.metadata.num_columns
@@ -558,5 +558,5 @@ def _parquet(file: IO[bytes], location: str) -> Iterator[Any]:
             raise ArrowInvalid(f"row group {number} has {described} columns, not {expected}")
         # For a damaged column, pyarrow raises on reading it, and ends the process on describing it.
         next(source.iter_batches(1, row_groups=[number]), None)
-        count = BATCH_BYTES * group.num_rows // max(group.total_byte_size, 1)
+        count = _BATCH_BYTES * group.num_rows // max(group.total_byte_size, 1)
         yield from source.iter_batches(min(max(count, 1), MOST_ROWS), row_groups=[number])

@@ -15,7 +15,7 @@ from .tables import TableReport
 
 TEXT_KEYS = ("text", "sentence", "reviewText", "review")
 LABEL_KEYS = ("label", "sentiment", "overall")
-SURROGATE = "a lone surrogate, which UTF-8 cannot encode"
+_SURROGATE = "a lone surrogate, which UTF-8 cannot encode"
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ def unicode_text(value: object, place: str) -> str | None:
         try:
             text.encode()
         except UnicodeEncodeError as error:
-            raise InputError(f"{place}: {SURROGATE}; fix the text") from error
+            raise InputError(f"{place}: {_SURROGATE}; fix the text") from error
     return text
 
 
@@ -93,7 +93,7 @@ def accept(text: str | None, report: ReadingReport, strict: bool) -> bool:
             text.encode("utf-8")
         except UnicodeEncodeError as error:
             if strict:
-                raise ValueError(SURROGATE) from error
+                raise ValueError(_SURROGATE) from error
             report.surrogates += 1
     if "&#" in text and has_unreadable_reference(text):
         if strict:
@@ -133,7 +133,7 @@ def record_key(record: Record, requested: str | None, candidates: Sequence[str])
 class KeyChooser:
     """Chooses the key at the first record that has one; earlier records may lack it.
 
-    logged: shared by files that belong together, so that a choice is logged once.
+    logged: shared by related files, so that a choice is logged once.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class KeyChooser:
         self._has_warned = requested is not None
 
     def value(self, record: Record) -> object:
-        """Return the value of the key; None if this record, or every one so far, has none."""
+        """Return the value of the key; None if this record, or all records so far, lack it."""
         self._first = record if self._first is None else self._first
         self.table = record.table
         if self.key is None and record_key(record, self.requested, self.candidates) is not None:

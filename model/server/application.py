@@ -24,7 +24,7 @@ from ..errors import InputError, suggestion
 from ..reading.texts import unicode_text
 from .batching import MOST_TEXTS, AnswerRow, ServerClosed
 
-PIECE = 1 << 16  # bytes of the page that are sent at once; a slow client is waited for in between
+_PIECE = 1 << 16  # bytes of the page per write; a slow client delays the next one
 JSON_TYPE = "application/json"
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -34,7 +34,7 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 # An IP address, or a name without a dot, as containers have: no other site has such a name.
-NEAR = re.compile(r"(\[[0-9a-f:.]+\]|[0-9.]+|[\w-]+)(:\d+)?")
+_NEAR = re.compile(r"(\[[0-9a-f:.]+\]|[0-9.]+|[\w-]+)(:\d+)?")
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class Address(NamedTuple):
         """
         header = header.lower()
         if not ip_address(self.host).is_loopback:
-            return has_token or NEAR.fullmatch(header) is not None
+            return has_token or _NEAR.fullmatch(header) is not None
         names = {"127.0.0.1", "localhost", f"[{self.host}]" if ":" in self.host else self.host}
         own = {f"{name}:{self.port}" for name in names}
         return header in own or (self.port == 80 and header in names)
@@ -110,8 +110,8 @@ class Guard:
 
     def _has_token(self, headers: Headers, query: bytes) -> bool:
         assert self._token is not None
-        scheme, _, sent = headers.get("authorization", "").partition(" ")
-        tokens = [sent.strip()] if scheme.lower() == "bearer" else []
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        tokens = [token.strip()] if scheme.lower() == "bearer" else []
         tokens += parse_qs(query.decode("latin-1")).get("token", [])
         return any(secrets.compare_digest(g.encode(), self._token.encode()) for g in tokens)
 
@@ -133,8 +133,8 @@ def application(
     """Return the ASGI application.
 
     page: None if it cannot compute the model. submit: from texts, and whether the label is to be
-    one of two sides, to the future of their rows; None if the model has no classifier. token: what
-    every request must have, if anything. has_sides: whether its classes are two.
+    one of two sides, to the future of their rows; None if the model has no classifier. token:
+    required in every request, if not None. has_sides: whether its classes are two.
     """
 
     async def show_page(request: Request) -> Response:
@@ -151,7 +151,7 @@ def application(
             raise HTTPException(415, f"the Content-Type is {kind or 'absent'}; send {JSON_TYPE}")
         try:
             async with asyncio.timeout(limits.seconds):
-                texts, sides = question_in(await _body(request, limits.body), limits)
+                texts, sides = _question_in(await _body(request, limits.body), limits)
                 if sides and not has_sides:
                     raise HTTPException(400, "sides is for a model of two classes; leave it out")
                 rows = await asyncio.wrap_future(submit(texts, sides))
@@ -177,10 +177,10 @@ def application(
     return Guard(app, address, token, limits)
 
 
-KEYS = ("texts", "sides")  # of a request's body
+_KEYS = ("texts", "sides")  # of a request's body
 
 
-def question_in(body: bytes, limits: Limits) -> tuple[list[str], bool]:
+def _question_in(body: bytes, limits: Limits) -> tuple[list[str], bool]:
     """Return the texts of a request's body, and whether the labels are to be two sides only.
 
     HTTPException 400 or 413 unless they are all right.
@@ -192,8 +192,8 @@ def question_in(body: bytes, limits: Limits) -> tuple[list[str], bool]:
     if not isinstance(payload, dict):
         raise HTTPException(400, 'the body must be an object: {"texts": ["I like it."]}')
     for key in payload:
-        if key not in KEYS:
-            raise HTTPException(400, f"unknown key {key[:50]!r}{suggestion(key[:50], KEYS)}")
+        if key not in _KEYS:
+            raise HTTPException(400, f"unknown key {key[:50]!r}{suggestion(key[:50], _KEYS)}")
     texts, sides = payload.get("texts"), payload.get("sides", False)
     if not isinstance(sides, bool):
         raise HTTPException(400, '"sides" must be true or false')
@@ -226,8 +226,8 @@ async def _body(request: Request, most: int) -> bytes:
 
 
 async def _pieces(page: bytes) -> AsyncIterator[bytes]:
-    for first in range(0, len(page), PIECE):
-        yield page[first : first + PIECE]
+    for first in range(0, len(page), _PIECE):
+        yield page[first : first + _PIECE]
         await asyncio.sleep(0)  # so that uvicorn notices a client that has left
 
 

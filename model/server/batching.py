@@ -102,7 +102,7 @@ class Batcher:
 
 
 def _not_cancelled(batch: Sequence[Submission]) -> list[Submission]:
-    """Return the requests that still wait for an answer, from now on until they get one."""
+    """Return the requests that were not cancelled; from now on they cannot be."""
     return [job for job in batch if job.rows.set_running_or_notify_cancel()]
 
 

@@ -18,8 +18,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from ..errors import InputError
 from .application import HEADERS, JSON_TYPE, Limits
 
-ENDING_SECONDS = 2  # what requests get to finish when the server ends
-OUT_OF_FILES = (errno.EMFILE, errno.ENFILE)
+_ENDING_SECONDS = 2  # what requests get to finish when the server ends
+_OUT_OF_FILES = (errno.EMFILE, errno.ENFILE)
 
 
 def listener(host: str, port: int) -> socket.socket:
@@ -56,7 +56,7 @@ def serving(app: ASGIApp, listening: socket.socket, limits: Limits) -> Iterator[
         backlog=limits.clients,
         limit_concurrency=limits.clients,
         timeout_keep_alive=limits.idle_seconds,  # type: ignore[arg-type]  # it takes fractions
-        timeout_graceful_shutdown=ENDING_SECONDS,
+        timeout_graceful_shutdown=_ENDING_SECONDS,
     )
     server = uvicorn.Server(config)
 
@@ -145,7 +145,7 @@ class Connection(H11Protocol):
 
 
 def _on_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Say nothing of connections beyond the limit of open files: the loop accepts them later."""
+    """Ignore errors about the limit of open files: the loop accepts the connections later."""
     error = context.get("exception")
-    if not (isinstance(error, OSError) and error.errno in OUT_OF_FILES):
+    if not (isinstance(error, OSError) and error.errno in _OUT_OF_FILES):
         loop.default_exception_handler(context)

@@ -2,7 +2,7 @@
 
 import unicodedata
 
-OBEYED = "\t\n"  # harmless, and part of a text's look
+_OBEYED = "\t\n"  # harmless, and part of a text's look
 
 
 def glyph(character: str) -> str:
@@ -10,20 +10,23 @@ def glyph(character: str) -> str:
 
     C0 controls have their own pictures; the rest become the replacement character.
     """
-    if character in OBEYED:
+    if character in _OBEYED:
         return character
     if ord(character) < 0x20:
         return chr(0x2400 + ord(character))
     if character == "\x7f":
         return "\u2421"
-    if unicodedata.category(character) == "Cc" or unicodedata.bidirectional(character) in OVERRIDES:
+    if (
+        unicodedata.category(character) == "Cc"
+        or unicodedata.bidirectional(character) in _OVERRIDES
+    ):
         return "\ufffd"
     return character
 
 
 # Explicit embeddings, overrides and isolates reorder whatever follows them on the line; letters of
 # right-to-left scripts need none of them.
-OVERRIDES = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+_OVERRIDES = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
 
 def visible(text: str) -> str:

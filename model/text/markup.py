@@ -2,25 +2,25 @@
 
 import re
 
-BLOCKS = (
+_BLOCKS = (
     "address|article|blockquote|body|br|center|div|dd|dl|dt|footer|form|h[1-6]|head|header|hr|html|"
     "img|li|main|nav|ol|p|pre|section|table|tbody|td|tfoot|th|thead|tr|ul"
 )
-INLINE = (
+_INLINE = (
     "a|abbr|b|big|cite|code|del|em|font|i|ins|kbd|mark|q|s|small|span|strike|strong|sub|sup|tt|u"
 )
-OPEN, CLOSE = "(?:<|&lt;)", "(?:>|&gt;)"
-ATTRIBUTE = r"""\s+[a-z][a-z-]*\s*=\s*(?:"[^"<>]*"|'[^'<>]*'|[^\s"'<>&]+)"""
-TAG = rf"{OPEN}/?(?:%s)(?:{ATTRIBUTE}){{0,20}}\s*/?{CLOSE}"
+_OPEN, _CLOSE = "(?:<|&lt;)", "(?:>|&gt;)"
+_ATTRIBUTE = r"""\s+[a-z][a-z-]*\s*=\s*(?:"[^"<>]*"|'[^'<>]*'|[^\s"'<>&]+)"""
+_TAG = rf"{_OPEN}/?(?:%s)(?:{_ATTRIBUTE}){{0,20}}\s*/?{_CLOSE}"
 # A lone <b>, <i> or <s> may be anything, such as a placeholder; these are markup.
 MARKED_UP = re.compile(
-    rf"{OPEN}(?:(?:br|hr|p)\s*/?{CLOSE}|/(?:{BLOCKS}|{INLINE})\s*{CLOSE}"
-    rf"|(?:{BLOCKS}|{INLINE}){ATTRIBUTE}(?=[\s/>&]))",
+    rf"{_OPEN}(?:(?:br|hr|p)\s*/?{_CLOSE}|/(?:{_BLOCKS}|{_INLINE})\s*{_CLOSE}"
+    rf"|(?:{_BLOCKS}|{_INLINE}){_ATTRIBUTE}(?=[\s/>&]))",
     re.IGNORECASE,
 )
-BLOCK_TAG = re.compile(TAG % BLOCKS, re.IGNORECASE)
-INLINE_TAG = re.compile(TAG % INLINE, re.IGNORECASE)
-SPACES = re.compile(r"\s{2,}")
+BLOCK_TAG = re.compile(_TAG % _BLOCKS, re.IGNORECASE)
+INLINE_TAG = re.compile(_TAG % _INLINE, re.IGNORECASE)
+_SPACES = re.compile(r"\s{2,}")
 
 
 def is_blank(text: str) -> bool:
@@ -40,4 +40,4 @@ def without_tags(text: str) -> str:
     """
     if ("<" not in text and "&lt;" not in text) or not MARKED_UP.search(text):
         return text
-    return SPACES.sub(" ", BLOCK_TAG.sub(" ", INLINE_TAG.sub("", text))).strip()
+    return _SPACES.sub(" ", BLOCK_TAG.sub(" ", INLINE_TAG.sub("", text))).strip()

@@ -10,9 +10,9 @@ from typing import Any
 
 from ..errors import InputError
 
-TAG = re.compile(r"<[^>\n]*>?")  # to the end of the line if nothing closes it
-ADDRESS = re.compile(r"(?:https?://|www\.)\S+")
-HASHTAG = re.compile(r"#(\S+)")
+_TAG = re.compile(r"<[^>\n]*>?")  # to the end of the line if nothing closes it
+_ADDRESS = re.compile(r"(?:https?://|www\.)\S+")
+_HASHTAG = re.compile(r"#(\S+)")
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,13 @@ def _clean_openai(text: str) -> str:
 
 
 def _clean_nvidia(text: str) -> str:
-    text = to_ascii(TAG.sub(_space_for_tag, text))
+    text = _to_ascii(_TAG.sub(_space_for_tag, text))
     return " ".join(unescape(text).split())
 
 
 def _clean_tweet(text: str) -> str:
-    text = unescape(ADDRESS.sub("xxxx", text))
-    text = HASHTAG.sub(r"\1!!", " ".join(text.split()))
+    text = unescape(_ADDRESS.sub("xxxx", text))
+    text = _HASHTAG.sub(r"\1!!", " ".join(text.split()))
     pieces = (_printable(character) for character in _without_accents(text))
     return " ".join("".join(pieces).split())
 
@@ -89,11 +89,11 @@ def _printable(character: str) -> str:
     """Keep printable ASCII, name an emoji, drop the rest."""
     if character.isascii():
         return character if character.isprintable() else ""
-    named = to_ascii(character)
-    return f" {named} " if named.startswith(":") else ""
+    name = _to_ascii(character)
+    return f" {name} " if name.startswith(":") else ""
 
 
-def to_ascii(text: str) -> str:
+def _to_ascii(text: str) -> str:
     """Transliterate to ASCII; an emoji becomes its `:name:`."""
     return text if text.isascii() else _transliteration()(text)
 

@@ -92,7 +92,7 @@ class Span(NamedTuple):
 def ragged_batches(lengths: Sequence[int], batch_size: int, block: int) -> Iterator[RaggedBatch]:
     """Cut sequences into batches of similar length and each batch into rectangles.
 
-    Rows are sorted by length, so a short text never waits for a long one; inside a batch a row
+    Rows are sorted by length, so texts of similar length share a batch; inside a batch a row
     leaves when it ends. A span is at most `block` long: memory does not grow with the text. Raises
     InputError for a batch size below 1.
     """

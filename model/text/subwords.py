@@ -11,10 +11,10 @@ import numpy as np
 from ..errors import InputError
 from .tokenizer import LARGEST_VOCABULARY, TOKENIZER_FILE, Tokenizer
 
-SPACE = "\u2581"  # SentencePiece's mark for a space, so it cannot encode this character itself
+_SPACE = "\u2581"  # SentencePiece's mark for a space, so it cannot encode this character itself
 # Encoded without SentencePiece, byte by byte: that character, and bytes that are not UTF-8, which
 # Python's surrogateescape turns into these.
-VERBATIM = re.compile(f"([{SPACE}\udc80-\udcff]+)")
+_VERBATIM = re.compile(f"([{_SPACE}\udc80-\udcff]+)")
 SMALLEST_VOCABULARY = 258  # a token for the unknown, the bytes, and a piece
 # The settings of a vocabulary that leaves the text unchanged.
 LOSSLESS = {
@@ -23,7 +23,7 @@ LOSSLESS = {
     "remove_extra_whitespaces": False,
     "byte_fallback": True,
 }
-FITTING = "train one with " + " ".join(
+_FITTING = "train one with " + " ".join(
     f"--{name}={value}".lower() for name, value in LOSSLESS.items()
 )
 # Texts that a vocabulary may change: white space, accents, ligatures, widths, an emoji, controls.
@@ -64,7 +64,7 @@ class SubwordTokenizer(Tokenizer):
         if not says_bytes or len(spellings) > LARGEST_VOCABULARY:
             raise InputError(
                 f"{TOKENIZER_FILE}: cannot encode every byte, or has {len(spellings):,} tokens, "
-                f"more than {LARGEST_VOCABULARY:,}; {FITTING}"
+                f"more than {LARGEST_VOCABULARY:,}; {_FITTING}"
             )
         super().__init__(kind, spellings, np.uint16)
         self._bytes = np.array(tokens, np.uint16)  # [256], the token of each byte
@@ -73,7 +73,7 @@ class SubwordTokenizer(Tokenizer):
         self.digest = hashlib.sha256(content).hexdigest()
         for probe in PROBES:  # where text changes, bits per byte would not compare
             if self.decode(self.encode(probe.encode())) != probe.encode():
-                raise InputError(f"{TOKENIZER_FILE}: changes the text {probe!r}; {FITTING}")
+                raise InputError(f"{TOKENIZER_FILE}: changes the text {probe!r}; {_FITTING}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SubwordTokenizer, (self.kind, self.content)
@@ -84,7 +84,7 @@ class SubwordTokenizer(Tokenizer):
 
     def encode(self, text: bytes) -> np.ndarray:
         """Return the tokens of a text, uint16 [n]; bytes that are not UTF-8 are kept as well."""
-        parts = VERBATIM.split(text.decode("utf-8", "surrogateescape"))
+        parts = _VERBATIM.split(text.decode("utf-8", "surrogateescape"))
         if len(parts) == 1:
             return np.array(self._processor.encode(parts[0]), np.uint16)
         tokens = [
@@ -141,7 +141,7 @@ def _spelling(processor: Any, token: int) -> bytes:
         return bytes([int(piece[3:5], 16)])  # <0x41>
     if any(getattr(processor, f"is_{what}")(token) for what in ("unknown", "control", "unused")):
         return b""
-    return piece.replace(SPACE, " ").encode()
+    return piece.replace(_SPACE, " ").encode()
 
 
 def train_vocabulary(texts: Iterable[bytes], kind: str, size: int, log: IO[str]) -> bytes:

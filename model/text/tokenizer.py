@@ -139,7 +139,7 @@ class Continuations:
 
 def _after(spellings: Sequence[bytes], sizes: np.ndarray) -> np.ndarray:
     states = np.arange(len(_TRANSITIONS))[:, None]
-    after = np.where(sizes > 0, states, -1)  # a token without bytes would never end the text
+    after = np.where(sizes > 0, states, -1)  # with a token of no bytes, the text might never end
     for place in range(sizes.max()):
         longer = np.flatnonzero(sizes > place)
         byte = np.array([spellings[token][place] for token in longer.tolist()])

@@ -19,7 +19,7 @@ from ..text.glyphs import visible
 from ..text.markup import is_blank
 from .unit_traces import UnitTraces, poles_of, read_texts
 
-MIN_AUC = 0.55  # of a unit or of its negative; below, neither end counts as positive
+_MIN_AUC = 0.55  # of a unit or of its negative; below, neither end counts as positive
 
 
 def sentiment_traces(
@@ -61,35 +61,35 @@ def sentiment_traces(
     )
     if fitted is None:
         return traces
-    said = zip(traces.traces, verdicts_of(loaded, fitted, texts), strict=True)
-    return replace(traces, traces=[replace(each, verdict=words) for each, words in said])
+    pairs = zip(traces.traces, verdicts_of(loaded, fitted, texts), strict=True)
+    return replace(traces, traces=[replace(each, verdict=words) for each, words in pairs])
 
 
 def verdicts_of(loaded: LoadedModel, fitted: Head, texts: Sequence[str]) -> list[str]:
     """Return the classifier's answer for each text in words: the label, its probability."""
     predicted = SentimentClassifier(loaded, fitted).predict_all(texts)
-    said = [
+    answers = [
         _verdict(fitted, predicted, row, word)
         for row, word in enumerate(words_of(fitted, predicted))
     ]
     return [
         f"classifier: {NO_ANSWER} without text" if is_blank(text) else words
-        for text, words in zip(texts, said, strict=True)
+        for text, words in zip(texts, answers, strict=True)
     ]
 
 
 def _verdict(fitted: Head, predicted: Predictions, row: int, word: str) -> str:
-    named = dict(zip(fitted.classes, predicted.probabilities[row], strict=True))
+    values = dict(zip(fitted.classes, predicted.probabilities[row], strict=True))
     if word == NEUTRAL and predicted.neutral is not None:
-        named = {word: predicted.neutral[row]}
+        values = {word: predicted.neutral[row]}
     elif fitted.is_binary:
-        named = {fitted.classes[1]: named[fitted.classes[1]]}
+        values = {fitted.classes[1]: values[fitted.classes[1]]}
     else:
-        chosen = predicted.choices[row]
-        several = chosen if fitted.several_labels else np.eye(len(named), dtype=int)[chosen]
-        named = {name: named[name] for name, is_one in zip(named, several, strict=True) if is_one}
-    shown = ", ".join(f"probability of {name} {value:.3f}" for name, value in named.items())
-    return visible(f"classifier: {word} ({shown or 'all unlikely'})")
+        choice = predicted.choices[row]
+        mask = choice if fitted.several_labels else np.eye(len(values), dtype=int)[choice]
+        values = {name: values[name] for name, is_one in zip(values, mask, strict=True) if is_one}
+    listing = ", ".join(f"probability of {name} {value:.3f}" for name, value in values.items())
+    return visible(f"classifier: {word} ({listing or 'all unlikely'})")
 
 
 def _classifier_of(
@@ -110,6 +110,6 @@ def orientation_of(fitted: Head | None, areas: np.ndarray | None) -> dict[str, A
     polarities: dict[int, int] = {}
     if areas is not None and fitted.is_binary:
         gaps = areas - CHANCE
-        least = MIN_AUC - CHANCE
+        least = _MIN_AUC - CHANCE
         polarities = {n: 1 if gap > 0 else -1 for n, gap in enumerate(gaps) if abs(gap) >= least}
     return {"poles": poles_of(fitted), "polarities": {**polarities, fitted.neuron: fitted.polarity}}

@@ -24,7 +24,12 @@ from .trace import highest_variance_units, trace, values_per_byte
 
 @dataclass(frozen=True)
 class UnitTrace:
-    """One text and the values of the units after each of its characters (code points)."""
+    """One text and the values of the units after each of its characters (code points).
+
+    >>> trace = read_texts("amazon_1024", ["so good"], units=[388]).traces[0]
+    >>> trace.text, trace.values.shape
+    ('so good', (7, 1))
+    """
 
     text: str
     """C characters, as shown."""
@@ -40,7 +45,12 @@ class UnitTrace:
 
 @dataclass(frozen=True)
 class UnitTraces:
-    """Several texts, the units that were traced, and the model that read them."""
+    """Several texts, the units that were traced, and the model that read them.
+
+    >>> traces = read_texts("amazon_1024", ["so good", "so bad"], units=[388, 5])
+    >>> len(traces.traces), traces.units, traces.layer
+    (2, [388, 5], 0)
+    """
 
     traces: list[UnitTrace]
     """One for each text."""
@@ -158,11 +168,11 @@ def _first_units(units: Sequence[int], top: int, ranking: Sequence[int]) -> tupl
         raise InputError(f"top is {top}; it must be 0 or above")
     if not isinstance(units, Iterable):
         raise InputError(f"units is {units!r}; give a list of units, such as [0, 7]")
-    named = list(dict.fromkeys(units))
-    if not named and not top:
+    first = list(dict.fromkeys(units))
+    if not first and not top:
         raise InputError("no units to trace; name one")
-    ranked = [unit for unit in dict.fromkeys(ranking) if unit not in named][:top]
-    return named + ranked, top - len(ranked)
+    ranked = [unit for unit in dict.fromkeys(ranking) if unit not in first][:top]
+    return first + ranked, top - len(ranked)
 
 
 def _traced(

@@ -83,7 +83,7 @@ def run_anew(*command, env=None, timeout=120, **options):
 def environment_of(changes=None):
     """Return this process's environment with changes, and one thread to each process.
 
-    A user's programs keep back what they print until it is much, or they end; so do these.
+    Output is buffered, as in a user's shell: PYTHONUNBUFFERED is dropped.
     """
     inherited = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     return {**inherited, "OMP_NUM_THREADS": "1", **(changes or {})}

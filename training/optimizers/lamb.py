@@ -11,7 +11,7 @@ from model.errors import InputError
 from .overflow import SkipsOverflows, undone_if
 
 EPSILON = 1e-6
-MOMENTS = ("exp_avg", "exp_avg_sq")  # their names in the optimizer's state
+_MOMENTS = ("exp_avg", "exp_avg_sq")  # their names in the optimizer's state
 
 
 def make_lamb(
@@ -49,7 +49,7 @@ def make_lamb(
                 return
             for group in self.param_groups:
                 self.init_group(group)
-            moments = [state[name] for state in self.state.values() for name in MOMENTS]
+            moments = [state[name] for state in self.state.values() for name in _MOMENTS]
             with undone_if(overflow, [*self.state, *moments]):
                 super().step(closure)
 

@@ -14,10 +14,10 @@ from .overflow import SkipsOverflows, undone_if
 # Jordan et al. 2024 (kellerjordan.github.io/posts/muon): an odd quintic, applied five times, that
 # takes singular values in (0, 1] to within 0.3 of 1.
 A, B, C = 3.4445, -4.7750, 2.0315
-ITERATIONS = 5
-OBLONG = 1.5  # ratio of the sides from which the Gram form needs fewer operations
-RMS_OF_ADAM = 0.2  # Liu et al. 2025 (arXiv:2502.16982), section 2.2: so one rate fits both
-TINY = torch.finfo(torch.float32).tiny  # least divisor, so that a zero matrix stays zero
+_ITERATIONS = 5
+_OBLONG = 1.5  # ratio of the sides from which the Gram form needs fewer operations
+_RMS_OF_ADAM = 0.2  # Liu et al. 2025 (arXiv:2502.16982), section 2.2: so one rate fits both
+_TINY = torch.finfo(torch.float32).tiny  # least divisor, so that a zero matrix stays zero
 
 
 class Muon(SkipsOverflows, torch.optim.Muon):
@@ -54,7 +54,7 @@ class Muon(SkipsOverflows, torch.optim.Muon):
         state = self.state[matrix]
         momentum = state["momentum_buffer"].lerp_(gradient, 1 - group["momentum"])
         direction = gradient.lerp(momentum, group["momentum"])  # Nesterov's
-        rate = group["lr"] * RMS_OF_ADAM * max(direction.shape) ** 0.5
+        rate = group["lr"] * _RMS_OF_ADAM * max(direction.shape) ** 0.5
         matrix.mul_(1 - group["lr"] * group["weight_decay"])
         matrix.sub_(orthogonalized(direction, self.dtype), alpha=rate)
 
@@ -65,19 +65,19 @@ def orthogonalized(matrix: Tensor, dtype: torch.dtype = torch.float32) -> Tensor
     An iteration is X <- (A + B G + C G^2) X with the Gram matrix G = X X'. In 16 bits the Gram form
     would lose small singular values, which it squares, so X itself is multiplied.
     """
-    norm = matrix.norm().float().clamp(min=TINY)
+    norm = matrix.norm().float().clamp(min=_TINY)
     if runs_on_tiles(matrix.new_empty(0, dtype=dtype)):
-        return orthogonal.iterate(matrix.float(), norm, (A, B, C), ITERATIONS).to(matrix.dtype)
+        return orthogonal.iterate(matrix.float(), norm, (A, B, C), _ITERATIONS).to(matrix.dtype)
     tall = matrix.shape[0] > matrix.shape[1]
     x = (matrix.t() if tall else matrix).float() / norm
-    oblong = x.shape[1] >= OBLONG * x.shape[0]
+    oblong = x.shape[1] >= _OBLONG * x.shape[0]
     by_gram_matrix = oblong and dtype == torch.float32
     x = _by_gram_matrix(x) if by_gram_matrix else _as_written(x.to(dtype))
     return (x.t() if tall else x).to(matrix.dtype)
 
 
 def _as_written(x: Tensor) -> Tensor:
-    for _ in range(ITERATIONS):
+    for _ in range(_ITERATIONS):
         x = _polynomial(x @ x.t()) @ x
     return x
 
@@ -86,7 +86,7 @@ def _by_gram_matrix(x: Tensor) -> Tensor:
     """Multiply x once, by the product of the iterations' polynomials P: G <- P G P."""
     gram = x @ x.t()
     product = polynomial = _polynomial(gram)
-    for _ in range(ITERATIONS - 1):
+    for _ in range(_ITERATIONS - 1):
         gram = polynomial @ gram @ polynomial
         polynomial = _polynomial(gram)
         product = polynomial @ product

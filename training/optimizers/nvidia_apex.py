@@ -20,7 +20,7 @@ from model.errors import InputError
 from .lamb import EPSILON
 
 DEVICE = "cuda"  # its kernels exist only for these
-BUILD = (
+_BUILD = (
     "APEX_CPP_EXT=1 APEX_CUDA_EXT=1 pip install --no-build-isolation "
     "git+https://github.com/NVIDIA/apex"
 )
@@ -68,7 +68,7 @@ def load_optimizers_of_apex() -> ModuleType:
         raise InputError(_what_is_wrong(error)) from error
     if not applier.available:
         raise InputError(
-            f"optim.fused apex: NVIDIA's apex is there, but built without its kernels; {BUILD}"
+            f"optim.fused apex: NVIDIA's apex is there, but built without its kernels; {_BUILD}"
         )
     return optimizers
 
@@ -77,7 +77,7 @@ def _what_is_wrong(error: Exception) -> str:
     folders = _folders()
     if folders is None:
         return (
-            f"optim.fused apex: NVIDIA's apex is not installed. Build it ({BUILD}), or set "
+            f"optim.fused apex: NVIDIA's apex is not installed. Build it ({_BUILD}), or set "
             "optim.fused torch; not pip install apex, which is another project"
         )
     if any((folder / "multi_tensor_apply").is_dir() for folder in folders):
@@ -85,7 +85,7 @@ def _what_is_wrong(error: Exception) -> str:
     place = f" in {folders[0]}" if folders else ""
     return (
         f"optim.fused apex: the package apex{place} is not NVIDIA's but the unrelated web "
-        f"authentication toolkit of that name on PyPI; pip uninstall apex, then {BUILD}"
+        f"authentication toolkit of that name on PyPI; pip uninstall apex, then {_BUILD}"
     )
 
 

@@ -22,14 +22,14 @@ from model.bounds import (
 from model.errors import InputError
 from model.layers.language_model import LanguageModel
 
-BASE_LEARNING_RATE = 5e-4  # for a global batch of 128 (Radford et al. 2017)
-BASE_LANES = 128
-MAX_LEARNING_RATE = 3e-3  # Puri et al. 2018: the cap that large batches need
+_BASE_LEARNING_RATE = 5e-4  # for a global batch of 128 (Radford et al. 2017)
+_BASE_LANES = 128
+_MAX_LEARNING_RATE = 3e-3  # Puri et al. 2018: the cap that large batches need
 BETAS = (0.9, 0.999)  # of Adam and LAMB; sgd takes the first as its momentum
-MUON_MOMENTUM = 0.95
-APEX_HAS = ("adam", "adamw", "lamb")
+_MUON_MOMENTUM = 0.95
+_APEX_HAS = ("adam", "adamw", "lamb")
 MOST_STEPS = 10**9  # of a run; in a longer one, the last rates would round to zero
-SHRINKING = ("adamw", "muon", "sgd")  # a step multiplies the weights by 1 - rate * weight decay
+_SHRINKING = ("adamw", "muon", "sgd")  # a step multiplies the weights by 1 - rate * weight decay
 
 Decay = Literal["linear", "constant"]
 
@@ -128,14 +128,14 @@ class OptimConfig:
 
     def __post_init__(self) -> None:
         check_bounds(self, "optim.")
-        if self.fused == "apex" and self.name not in APEX_HAS:
+        if self.fused == "apex" and self.name not in _APEX_HAS:
             raise InputError(
                 f"optim.fused apex has adam, adamw and lamb, not {self.name}; set optim.fused torch"
             )
         if self.warmup + self.hold > 1:
             raise InputError("optim.warmup and optim.hold are together more than the whole run")
-        shrinks = (self.lr or MAX_LEARNING_RATE) * self.weight_decay
-        if self.name in SHRINKING and shrinks > 1:
+        shrinks = (self.lr or _MAX_LEARNING_RATE) * self.weight_decay
+        if self.name in _SHRINKING and shrinks > 1:
             raise InputError(
                 f"optim.weight_decay is {self.weight_decay:g}: times the highest learning rate it "
                 "is above 1, and a step would turn the sign of the weights; lower it"
@@ -145,7 +145,7 @@ class OptimConfig:
         """Return the peak learning rate for a global batch of `lanes`."""
         if self.lr is not None:
             return self.lr
-        return min(BASE_LEARNING_RATE * lanes / BASE_LANES, MAX_LEARNING_RATE)
+        return min(_BASE_LEARNING_RATE * lanes / _BASE_LANES, _MAX_LEARNING_RATE)
 
     def cooldown_begin(self, steps: int) -> int | None:
         """Return the step after which a run planned for `steps` cools down; None: it never does."""
@@ -154,7 +154,7 @@ class OptimConfig:
         return steps - self.cooldown_steps if self.cooldown_from is None else self.cooldown_from
 
     def last_step(self, steps: int) -> int:
-        """Return the step at which a run planned for `steps` ends: after its cooldown, if any."""
+        """Return the last step of a run planned for `steps`, including its cooldown, if any."""
         begin = self.cooldown_begin(steps)
         return steps if begin is None else begin + (self.cooldown_steps or 0)
 
@@ -193,17 +193,17 @@ def make_optimizers(
     from .muon import Muon
 
     # The embedding and the decoder are tables of tokens, not maps between features.
-    named = list(model.named_parameters())
-    matrices = [p for name, p in named if name.startswith("layers.") and p.ndim == 2]
+    parameters = list(model.named_parameters())
+    matrices = [p for name, p in parameters if name.startswith("layers.") and p.ndim == 2]
     muon = Muon(
         matrices,
         dtype=muon_dtype(),
         lr=0.0,
-        momentum=MUON_MOMENTUM,
+        momentum=_MUON_MOMENTUM,
         weight_decay=config.weight_decay,
     )
     of_muon = {id(matrix) for matrix in matrices}
-    rest = [p for _, p in named if id(p) not in of_muon]
+    rest = [p for _, p in parameters if id(p) not in of_muon]
     return [muon, _make_optimizer("adamw", rest, config)]
 
 

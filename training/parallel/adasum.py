@@ -28,7 +28,7 @@ from .batch import Batch
 from .buckets import Exchange, OptimizerStates, broadcast_parameters
 from .distributed import World
 
-TINY = sys.float_info.min**0.5  # Horovod's threshold: with |a|^2 below it, a is added unchanged
+_TINY = sys.float_info.min**0.5  # Horovod's threshold: with |a|^2 below it, a is added unchanged
 PIECE = 2**20  # elements of a tensor that are in float64 at a time
 
 
@@ -38,7 +38,7 @@ class AdasumExchange(Exchange):
     def __init__(self, model: LanguageModel, world: World):
         """Raise InputError unless the ranks are a power of two."""
         super().__init__(model, world)
-        check_pairs(world.size)
+        _check_pairs(world.size)
         self.adasum = Adasum(world)
         self.states = AdasumStates(world)
         broadcast_parameters(model)
@@ -76,7 +76,7 @@ class AdasumExchange(Exchange):
             torch.add(old, step, out=weight)
 
 
-def check_pairs(ranks: int) -> None:
+def _check_pairs(ranks: int) -> None:
     """Raise InputError unless the number of ranks is a power of two."""
     if ranks & (ranks - 1):
         raise InputError(
@@ -168,7 +168,7 @@ def combined(
 
 
 def _coefficient(ab: Tensor, square: Tensor) -> Tensor:
-    return torch.where(square < TINY, 1.0, 1 - ab / (2 * square))
+    return torch.where(square < _TINY, 1.0, 1 - ab / (2 * square))
 
 
 def _pieces(lengths: Sequence[int], most: int) -> Iterator[tuple[int, slice]]:

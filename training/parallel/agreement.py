@@ -1,4 +1,4 @@
-"""Decisions that all ranks take together, so that none decides alone."""
+"""Decisions that all ranks make together."""
 
 import errno
 import json
@@ -17,9 +17,9 @@ from .distributed import World
 
 log = logging.getLogger(__name__)
 
-LONGEST_NAME = 256  # bytes of an implementation's name
-# Errors about a path that another attempt would meet again, unlike a full disk.
-PERMANENT = (
+_LONGEST_NAME = 256  # bytes of an implementation's name
+# Errors about a path that would occur again on another attempt, unlike a full disk.
+_PERMANENT = (
     *(errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG),
     *(errno.EACCES, errno.EPERM, errno.EROFS),
 )
@@ -51,7 +51,7 @@ def _result_of(act: Callable[[], object]) -> str:
     try:
         return str(act())
     except OSError as error:
-        if error.filename is None or error.errno not in PERMANENT:
+        if error.filename is None or error.errno not in _PERMANENT:
             raise
         raise InputError(f"{error.filename}: {error.strerror}") from error
 
@@ -97,7 +97,7 @@ def report_implementations(world: World, model: LanguageModel) -> None:
     A rank whose kernels fail to build falls back to a slower implementation, and all others wait
     for it in every step.
     """
-    own = model.implementation.encode()[:LONGEST_NAME].ljust(LONGEST_NAME)
+    own = model.implementation.encode()[:_LONGEST_NAME].ljust(_LONGEST_NAME)
     texts = world.gather(torch.tensor(list(own), dtype=torch.uint8, device=world.device))
     names = [bytes(text).decode(errors="replace").strip() for text in texts.tolist()]
     for name in sorted({*names} - {names[0]}) if world.is_main else ():

@@ -47,7 +47,7 @@ class Clock:
             self._spans.append((began, _event()))
 
     def lap(self) -> float:
-        """Return the seconds counted so far, and start from zero; waits for a GPU's last point."""
+        """Return the seconds so far, and reset them; waits for a GPU's last event."""
         total, self._total = self._total, 0.0
         spans, self._spans = self._spans, []
         if spans:

@@ -31,14 +31,14 @@ from .launcher import TEMPORARY_FAILURE, may_restart, print_error
 
 TrainingDevice = Literal["auto", "cpu", "cuda"]
 BOOT = Path("/proc/sys/kernel/random/boot_id")  # of Linux: another one after each start
-JOIN = timedelta(minutes=5)  # for all ranks to join: torch alone may take a minute to load
+_JOIN = timedelta(minutes=5)  # for all ranks to join: torch alone may take a minute to load
 DUMP_SECONDS = 15.0  # in which NCCL's watchdog writes its flight recorder, if asked to
-SHARED_STORE = (
+_SHARED_STORE = (
     "torchrun keeps one store over its restarts, and ranks on several nodes never find each other "
     "again in it (pytorch/pytorch#135712): start it with scripts/elastic.sh, or with "
     "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 in its environment"
 )
-LAUNCH = "start the ranks with torch.distributed.run, or unset WORLD_SIZE, RANK and LOCAL_RANK"
+_LAUNCH = "start the ranks with torch.distributed.run, or unset WORLD_SIZE, RANK and LOCAL_RANK"
 
 
 class MissingGpu(InputError):
@@ -144,10 +144,10 @@ class World:
 
 
 class WaitingTogether:
-    """Keeps ranks that have finished their part of some work waiting for the others.
+    """Makes ranks that have finished their part of the work wait for the others.
 
-    Each rank calls `working` often while it works, and `finished` at its end. From time to time
-    the ranks synchronize, so that no wait for a peer is as long as the timeout.
+    Each rank calls `working` often while it works, and `finished` at its end. The ranks synchronize
+    regularly, so that no wait for a peer reaches the timeout.
     """
 
     def __init__(self, world: World):
@@ -232,7 +232,7 @@ def launched(device: TrainingDevice, timeout: float = 300.0) -> Iterator[World]:
     """
     size, rank = _launcher_number("WORLD_SIZE", 1), _launcher_number("RANK", 0)
     if not 0 <= rank < size:
-        raise InputError(f"RANK is {rank}, but WORLD_SIZE is {size}; {LAUNCH}")
+        raise InputError(f"RANK is {rank}, but WORLD_SIZE is {size}; {_LAUNCH}")
     longest = timedelta(seconds=timeout)
     try:
         chosen = device_of_rank(device, _launcher_number("LOCAL_RANK", 0))
@@ -258,21 +258,21 @@ def _launcher_number(name: str, default: int) -> int:
     try:
         return int(text)
     except ValueError as error:
-        raise InputError(f"{name} is {text!r}, not a number; {LAUNCH}") from error
+        raise InputError(f"{name} is {text!r}, not a number; {_LAUNCH}") from error
 
 
 def _join(device: torch.device, timeout: timedelta) -> None:
     """Join the other ranks, in a store without keys from earlier attempts."""
     try:
-        store, rank, size = next(dist.rendezvous("env://", timeout=JOIN))
+        store, rank, size = next(dist.rendezvous("env://", timeout=_JOIN))
     except ValueError as error:
         wrong = "RANK, MASTER_ADDR or MASTER_PORT is missing or wrong"
-        raise InputError(f"{wrong} ({error}); {LAUNCH}") from error
+        raise InputError(f"{wrong} ({error}); {_LAUNCH}") from error
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == str(True) and may_restart():
         if os.environ.get("GROUP_WORLD_SIZE") == "1":  # each node counts its own restarts
             store = dist.PrefixStore(os.environ["TORCHELASTIC_RESTART_COUNT"], store)
         elif rank == 0:
-            logging.getLogger(__name__).warning(SHARED_STORE)
+            logging.getLogger(__name__).warning(_SHARED_STORE)
     _check_devices(_exchange(store, rank, size, "here", _name_of(device)))  # waits for all ranks
     _compare_cores(store, rank, size, bound_cores())
     _share_cores(store, rank, size)
@@ -296,7 +296,7 @@ def _compare_cores(store: dist.Store, rank: int, size: int, bound: Collection[in
 
 
 def _share_cores(store: dist.Store, rank: int, size: int) -> None:
-    """Give this process as many threads as its part of the machine's cores, unless a number is set.
+    """Set the number of threads to this process's part of the cores, unless a number is set.
 
     torch.distributed.run sets OMP_NUM_THREADS=1 if it is not set, which leaves cores idle. torch's
     own default takes all cores in every process, which is worse.
@@ -322,8 +322,8 @@ def own_part(
 ) -> int:
     """Return how many cores of its machine a rank gets, at least one.
 
-    A rank's cores are divided evenly among the ranks that may run on them. A rank that was bound to
-    cores of its own (taskset, srun --cpu-bind) keeps all of them.
+    A rank's cores are divided evenly among the ranks that may run on them. A rank that is bound to
+    its own cores (taskset, srun --cpu-bind) keeps them all.
 
     places: each rank's machine, and a bit mask of the cores on which it may run. processes: ranks
     per machine, if the launcher sets it. quota: CPU time, in cores, for all of a machine's ranks
@@ -343,12 +343,12 @@ def _exchange(store: dist.Store, rank: int, size: int, name: str, text: str) -> 
     """Return every rank's text under this name, which must not be used twice."""
     store.set(f"{name}/{rank}", text)
     keys = [f"{name}/{peer}" for peer in range(size)]
-    store.wait(keys, JOIN)
+    store.wait(keys, _JOIN)
     return [value.decode() for value in store.multi_get(keys)]
 
 
 def _name_of(device: torch.device) -> str:
-    """Return a name that no other GPU has, whatever number it has in this process."""
+    """Return the GPU's unique name, independent of its number in this process."""
     if device.type != "cuda":
         return device.type
     return f"GPU {torch.cuda.get_device_properties(device).uuid} of {socket.gethostname()}"
@@ -389,7 +389,7 @@ def _temporary(error: Exception) -> str:
 
 
 def _leave_at_once(line: str) -> NoReturn:
-    """Print why and end immediately: clean-up code could wait for a peer that is lost."""
+    """Print the reason and exit immediately, since clean-up code could wait for a lost peer."""
     print_error(f"[rank {os.environ.get('RANK', '0')}] error: {line}")
     with suppress(OSError, ValueError):
         if sys.stdout is not None:

@@ -16,7 +16,7 @@ from .distributed import World
 Compression = Literal["none", "fp16", "bf16"]
 MEGABYTE = 2**20
 MOST_MEGABYTES = 1e6  # of a bucket: far above any model, and in bytes a whole number of 64 bits
-MOST_SHARE = 1e15  # far beyond any use; sums and products of larger ones may have no float
+MOST_SHARE = 1e15  # far above useful values; sums and products of larger ones may overflow a float
 
 
 @dataclass(frozen=True, kw_only=True)

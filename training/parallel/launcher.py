@@ -11,7 +11,7 @@ from model.errors import InputError
 from model.files.storage import write_json
 
 TEMPORARY_FAILURE = 75  # EX_TEMPFAIL: nothing is wrong with this process, start it again
-GRACE = 5.0  # seconds in which a launcher ends its other processes after one of them has failed
+_GRACE = 5.0  # seconds in which a launcher ends its other processes after one of them has failed
 
 
 def may_restart() -> bool:
@@ -20,12 +20,12 @@ def may_restart() -> bool:
 
 
 def print_error(line: str) -> None:
-    """Print a line on stderr, if anybody still reads it."""
+    """Print a line on stderr; ignore a closed stderr."""
     with suppress(OSError, ValueError):
         print(line, file=sys.stderr, flush=True)
 
 
-def report_failure(error: BaseException, line: str, grace: float = GRACE) -> None:
+def report_failure(error: BaseException, line: str, grace: float = _GRACE) -> None:
     """Report in one line why this process ends, where a launcher prints it last.
 
     grace: seconds that any rank but the first waits for the launcher to end it.
@@ -46,7 +46,7 @@ def report_failure(error: BaseException, line: str, grace: float = GRACE) -> Non
 
 
 def _leave_it_to_the_first(file: Path, grace: float) -> None:
-    """Wait for the launcher to end this process; leave silently if the first one has failed too.
+    """Wait for the launcher to end this process; exit silently if the first one has failed too.
 
     A user's mistake usually raises the same error in all processes. If the first process has no
     error file, it has only lost this one, which then continues, to report why.

@@ -8,7 +8,7 @@ from model.errors import InputError
 
 from .distributed import EVEN, LaneSplit, World
 
-HYSTERESIS = 0.05  # lanes are divided again if that saves more than this fraction of a step
+_HYSTERESIS = 0.05  # lanes are divided again if that saves more than this fraction of a step
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class MeasuredShares(LaneSplit):
         return self.now(rank, ranks, items)
 
     def rebalanced(self, speeds: Sequence[float], lanes: int) -> "MeasuredShares | None":
-        """Return shares in proportion to the speeds, if they would save much."""
+        """Return shares in proportion to the speeds, if they would save enough time."""
         slices = [self(rank, len(speeds), lanes) for rank in range(len(speeds))]
         shares = rebalanced_shares(speeds, [own.stop - own.start for own in slices], lanes)
         return None if shares is None else MeasuredShares(Shares(shares))
@@ -76,4 +76,4 @@ def rebalanced_shares(
     if not sum(shares):
         return None
     now = max(count / share for count, share in zip(counts, shares, strict=True) if share)
-    return shares if lanes / sum(shares) < (1 - HYSTERESIS) * now else None
+    return shares if lanes / sum(shares) < (1 - _HYSTERESIS) * now else None

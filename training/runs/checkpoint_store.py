@@ -34,7 +34,7 @@ from model.files.weights import GET_AGAIN, check_not_negative, check_tensors, lo
 from .run_directory import CHECKPOINT_FILES, TRAINING_FILE
 
 GROUP_STEP = "group_step"
-NEVER_NEGATIVE = {"step", GROUP_STEP, "exp_avg_sq"}
+_NEVER_NEGATIVE = {"step", GROUP_STEP, "exp_avg_sq"}
 # Numbers of the last step, which pytorch-optimizer's LAMB keeps only for display.
 DISPLAY_ONLY = {"weight_norm", "adam_norm", "trust_ratio"}
 
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Progress:
-    """How far a run is; each kind of run adds its own counters."""
+    """The progress of a run; each kind of run adds its own counters."""
 
     step: NonNegativeInt = 0
 
@@ -178,7 +178,7 @@ def load_optimizers(
     """
     needed = {name: t for name, t in tensors.items() if name.split(".")[-1] not in DISPLAY_ONLY}
     check_tensors(source, needed, flatten_optimizers(optimizers), "the optimiser has")
-    never_negative = {name for name in needed if name.split(".")[-1] in NEVER_NEGATIVE}
+    never_negative = {name for name in needed if name.split(".")[-1] in _NEVER_NEGATIVE}
     check_not_negative(source, needed, never_negative)
     for name, tensor in _named_tensors(optimizers):
         tensor.copy_(needed[name])

@@ -11,7 +11,7 @@ from typing import Any
 from model.errors import InputError
 from model.files.storage import write_atomically
 
-MOST_ROW_BYTES = 1 << 20
+_MOST_ROW_BYTES = 1 << 20
 
 log = logging.getLogger(__name__)
 
@@ -74,8 +74,8 @@ def _lines_of(path: Path) -> Iterator[bytes]:
     if not path.is_file():
         return
     with path.open("rb") as file:
-        while line := file.readline(MOST_ROW_BYTES):
+        while line := file.readline(_MOST_ROW_BYTES):
             rest = line
-            while not rest.endswith(b"\n") and len(rest) == MOST_ROW_BYTES:
-                rest = file.readline(MOST_ROW_BYTES)
+            while not rest.endswith(b"\n") and len(rest) == _MOST_ROW_BYTES:
+                rest = file.readline(_MOST_ROW_BYTES)
             yield line if rest is line else b""

@@ -98,7 +98,7 @@ class RunDirectory:
         return (*cls.MODEL_FILES, *CHECKPOINT_FILES, "config.toml", "metrics.jsonl")
 
     def check_own(self) -> None:
-        """Raise InputError if writing here would change or delete what the run did not write."""
+        """Raise InputError if writing here would change or delete files of another origin."""
         checkpoints = self.checkpoints.glob("*") if self.checkpoints.is_dir() else ()
         for part in (*self.parts, *checkpoints):
             check_no_link(part)
@@ -121,9 +121,9 @@ class RunDirectory:
                 raise InputError(f"{self.folder}: is the run of {kind}; name another folder")
 
     def check_empty(self) -> None:
-        """Raise InputError if something is in the folder that a new run would mix with."""
+        """Raise InputError if the folder has files that a new run would mix with its own."""
         names = sorted(path.name for path in self.folder.iterdir() if path.name[0] != ".")
-        if not names:  # nothing, or only what an interrupted start may leave
+        if not names:  # nothing, or only files of an interrupted start
             return
         if self.config.is_file():
             self.check_kind()
@@ -167,7 +167,7 @@ def lock_unnamed_run(name: str) -> Iterator[PretrainingDirectory]:
 
 @contextmanager
 def lock_run(run: Directory, patience: float = 0.0) -> Iterator[Directory]:
-    """Lock the folder of a run that may have begun, and remove what a kill left half-written.
+    """Lock the folder of a run that may exist already, and remove incomplete files left by a kill.
 
     patience: as in `lock_folder`. Raises InputError if the folder holds something but no run of
     this kind, and if files that are not the run's would be replaced.
@@ -184,7 +184,7 @@ def lock_run(run: Directory, patience: float = 0.0) -> Iterator[Directory]:
 
 
 def await_visible(path: Path) -> None:
-    """Wait until this machine sees what the main rank has written; InputError if it never does."""
+    """Wait until the main rank's files are visible here; InputError if they never are."""
     deadline = time.monotonic() + VISIBLE_SECONDS
     while not _is_listed(path):
         if time.monotonic() > deadline:

@@ -15,7 +15,7 @@ from model.errors import InputError
 from model.files.storage import write_atomically
 
 Settings = TypeVar("Settings")
-MOST_BYTES = 1 << 14  # ten times ours; tomllib takes time quadratic in a key's dots
+_MOST_BYTES = 1 << 14  # ten times ours; tomllib takes time quadratic in a key's dots
 
 
 def read_toml(path: Path, kind: type[Settings], shipped: Path | None = None) -> Settings:
@@ -36,8 +36,8 @@ def read_keys(path: Path) -> Set[str]:
 def _parsed(path: Path, shipped: Path | None) -> dict[str, Any]:
     try:
         size = path.stat().st_size
-        if size > MOST_BYTES:
-            raise InputError(f"{path}: {size:,} bytes; a config has {MOST_BYTES:,} at most")
+        if size > _MOST_BYTES:
+            raise InputError(f"{path}: {size:,} bytes; a config has {_MOST_BYTES:,} at most")
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # editors may add a mark
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such config{_near(path, shipped)}") from error
@@ -49,7 +49,7 @@ def _parsed(path: Path, shipped: Path | None) -> dict[str, Any]:
 
 
 def _near(path: Path, shipped: Path | None) -> str:
-    """Return the end of an error: the file that was likely meant by a missing one, or nothing."""
+    """Return the end of an error: the file likely meant instead of a missing one, or ""."""
     folders = [path.parent] if shipped is None else [shipped, path.parent]
     configs = {file.stem: file for folder in folders for file in folder.glob("*.toml")}
     near = difflib.get_close_matches(path.stem, configs, n=1)
@@ -73,7 +73,7 @@ def _plain(section: dict[str, Any]) -> dict[str, Any]:
 
 
 def _in_utf8(path: Path) -> str:
-    """Return a path as text for TOML, whatever the locale makes of the bytes of its name."""
+    """Return a path as text for TOML, in any locale."""
     try:
         return os.fsencode(path).decode()
     except UnicodeDecodeError as error:

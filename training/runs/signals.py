@@ -8,7 +8,7 @@ from types import FrameType
 
 from ..parallel.launcher import TEMPORARY_FAILURE
 
-SIGNALS = [
+_SIGNALS = [
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 ]
 ECHO_SECONDS = 5.0  # signals this close together are one request
@@ -47,7 +47,7 @@ class StopRequest:
     def __enter__(self) -> "StopRequest":
         if threading.current_thread() is not threading.main_thread():
             return self
-        for number in SIGNALS:
+        for number in _SIGNALS:
             by_nohup = number not in (signal.SIGINT, signal.SIGTERM)
             if not (by_nohup and signal.getsignal(number) is signal.SIG_IGN):
                 self._previous[number] = signal.signal(number, self._note)

@@ -1,4 +1,4 @@
-"""The run of a fine-tuning: what it was begun with, its checkpoints, its best model, its results.
+"""The run directory of a fine-tuning: its settings, checkpoints, best model and results.
 
 The folder is laid out as that of a pretraining, and written and resumed in the same way.
 """
@@ -94,7 +94,7 @@ class FinetuningDirectory(RunDirectory):
     ) -> None:
         """Write down the request; on resume, raise InputError if it differs from the first one.
 
-        This process must hold the folder.
+        This process must hold the folder's lock.
         """
         request = Request(model_digest(loaded.model), task.digest, config, self.origin)
         if not resume:

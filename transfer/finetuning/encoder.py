@@ -1,9 +1,9 @@
-"""Texts to features, with a gradient: each read whole, none padded.
+"""Encodes texts to features with a gradient; texts are neither cut nor padded.
 
 If a text is longer than the window, all but its last `window` tokens are read without a gradient
 (truncated back-propagation). So features are those of `model.inference.features` whatever the
-length, and memory is bounded. Rows of a batch are side by side and leave as they end: a text's
-features do not depend on the others.
+length, and memory is bounded. Rows of a batch are processed together and removed as they end, so a
+text's features do not depend on the others.
 """
 
 from collections.abc import Callable, Sequence
@@ -68,7 +68,7 @@ class LearningEncoder:
 
 
 class FrozenEncoder:
-    """A model that stays as it is: every text is read once."""
+    """A frozen model: every text is encoded once."""
 
     def __init__(
         self, compute: Callable[[str, Sequence[np.ndarray]], np.ndarray], device: torch.device

@@ -104,7 +104,7 @@ def learn(
     stop: StopRequest,
     save_seconds: float,
 ) -> None:
-    """Run the remaining epochs, saving now and then; end after a step if asked to stop."""
+    """Run the remaining epochs, saving now and then; end after a step if a stop was requested."""
     saved_at = time.monotonic()
     shown = tuner.progress.step
     bar = ProgressBar("fine-tuning", tuner.steps, unit=" steps", done=shown)
@@ -158,26 +158,26 @@ def describe(
     """
     best = load_model(directory.model, compute_dtype=torch.float32, device=device)
     fitted = load_fitted(best, directory.model / FOLDER, "fine-tune again")
-    named = dict(zip(SPLITS, sets, strict=False))
+    parts = dict(zip(SPLITS, sets, strict=False))
     features = {
         name: read_features(best.model, name, list(map(best.tokens, part.texts)))
-        for name, part in named.items()
+        for name, part in parts.items()
         if name != "train"
     }
     choices = {name: fitted.choose(fitted.probabilities(each)) for name, each in features.items()}
     units = best.model.config.hidden_size
-    areas = per_unit_auc(features["val"], named["val"].labels, units)
+    areas = per_unit_auc(features["val"], parts["val"].labels, units)
     save_areas(directory.model / FOLDER, areas)
     write_atomically(directory.choices, lambda path: save_arrays(path, choices))
     return {
         "classes": list(fitted.classes),
         "multilabel": fitted.several_labels,
-        "examples": {name: len(part.texts) for name, part in named.items()},
+        "examples": {name: len(part.texts) for name, part in parts.items()},
         "thresholds": list(fitted.threshold_of_each),
         "best_epoch": tuner.progress.best_epoch,
         "chosen_by": tuner.metric,
         **{
-            name: describe_choices(named[name].labels, predicted, named[name].classes)
+            name: describe_choices(parts[name].labels, predicted, parts[name].classes)
             for name, predicted in choices.items()
         },
         "history": tuner.history,
@@ -189,6 +189,6 @@ def describe(
 
 
 def save_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Write arrays by name; savez would add its own ending to a path."""
+    """Write arrays by name; savez would add a suffix to a path."""
     with path.open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)

@@ -93,7 +93,7 @@ class Heads(nn.Module):
         thresholds: tuple[float, ...] | None = None,
         model_digest: str = "",
     ) -> Head:
-        """Return the heads as they are now as a head that answers about texts.
+        """Return the current heads as one head that classifies texts.
 
         exclusive: a text has exactly one of the classes; else any number of them. thresholds: see
         `Head`.

@@ -31,7 +31,7 @@ class Task:
 
     @cached_property
     def digest(self) -> str:
-        """A digest of all of it, by which a resume recognises the task."""
+        """A digest of the task, which a resume compares."""
         digest = hashlib.sha256(repr(self.classes).encode())
         for sequences, labels in ((self.train, self.train_labels), (self.val, self.val_labels)):
             digest.update(labels.tobytes())
@@ -59,13 +59,13 @@ def check_learnable(train: LabelledSet) -> None:
         if count in (0, len(train.labels)):
             number = "none" if count == 0 else "every one"
             raise InputError(
-                f"class {name!r}: {number} of the {len(train.labels)} training texts has it, from "
-                "which nothing can be learned; leave it out"
+                f"class {name!r}: {number} of the {len(train.labels)} training texts has it, "
+                "so it cannot be learned; leave it out"
             )
 
 
 def check_present(train: LabelledSet) -> None:
-    """Refuse a class of which all texts were held out: nothing would be left to learn it from."""
+    """Refuse a class whose texts were all held out, since it could not be learned."""
     for label, name in enumerate(train.classes):
         if label not in train.labels:
             raise InputError(
@@ -76,7 +76,7 @@ def check_present(train: LabelledSet) -> None:
 
 def hold_out(train: LabelledSet, fraction: float, seed: int) -> tuple[LabelledSet, LabelledSet]:
     """Split a training set into one to learn from and one to choose on, drawn by the seed."""
-    rest, held = held_out_rows(len(train.texts), fraction, seed)
-    parts = (train.subset(rest), train.subset(held))
+    training, validation = held_out_rows(len(train.texts), fraction, seed)
+    parts = (train.subset(training), train.subset(validation))
     warn_of_shared_texts(parts, ("the texts to learn from", "the texts held out"))
     return parts

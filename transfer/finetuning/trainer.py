@@ -3,7 +3,7 @@
 Batches: a batch is read without padding, and a text leaves it at its end, so every distinct length
 costs a call of the recurrence. Texts are therefore sorted by length within random pools of many
 batches, which differ from epoch to epoch. A set of at most POOL batches is a single pool: each
-epoch has nearly the same batches, in an order of its own.
+epoch has nearly the same batches, in a new order.
 
 Losses: classes that exclude each other have a common softmax and its cross-entropy, so that their
 probabilities sum to one; with a sigmoid each (the default of Kant et al. 2018) all or none could be
@@ -41,7 +41,7 @@ STATISTICS_TEXTS = 2048  # of the training set, to standardise features
 
 @dataclass
 class FinetuningProgress(Progress):
-    """How far a fine-tuning is."""
+    """The progress of a fine-tuning."""
 
     best_epoch: NonNegativeInt = 0  # counted from 1; 0: none yet
     best_value: float = 0.0  # of the metric that decides

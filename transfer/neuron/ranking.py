@@ -1,4 +1,4 @@
-"""Every unit by itself: how well its value, cut once, separates two classes.
+"""How well each single unit's value, with one threshold, separates two classes.
 
 A unit's cut and direction are the most accurate ones on the training set, found by sorting its
 values. The units are also ordered on the training set, so their accuracies on val and test are free
@@ -78,7 +78,7 @@ def _fit_block(values: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.n
     positives_under = np.cumsum(labels[order], axis=0) - labels[order]
     right = (under - positives_under) + (labels.sum() - positives_under)
     gain = np.abs(2 * right - count)  # compared with the other direction
-    gain[1:][np.diff(ordered, axis=0) == 0] = -1  # equal values cannot be cut apart
+    gain[1:][np.diff(ordered, axis=0) == 0] = -1  # no threshold separates equal values
     best, column = gain.argmax(0), np.arange(values.shape[1])
     lower = np.where(best > 0, ordered[best - 1, column], ordered[0] - 2)
     cuts = (lower + ordered[best, column]) / 2

@@ -23,7 +23,7 @@ Results = dict[str, Any]
 
 
 def write_figures(results: Results, folder: Path) -> Path:
-    """Draw what neuron.json holds into `folder`, as PNG; return the folder.
+    """Draw the figures of neuron.json into `folder`, as PNG; return the folder.
 
     A figure that cannot be drawn is logged and left out: the study is in neuron.json.
     """

@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 def run_study(
     loaded: LoadedModel, sets: Sequence[LabelledSet], output: Path, options: StudyOptions
 ) -> dict[str, Any]:
-    """Study one unit of a model on a task of two classes; return what neuron.json holds.
+    """Study one unit of a model on a task of two classes; return the content of neuron.json.
 
     sets: train, val, test. Features are kept in `output`/features, as for a transfer; an
     interrupted study measures the rest again.

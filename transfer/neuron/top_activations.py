@@ -19,7 +19,7 @@ from model.units.unit_traces import UnitTrace, read_texts
 SHOWN = 5  # texts and moments of a kind
 WORDS = 15  # of each direction
 RARE = 5  # words seen less often are not averaged
-MOST_CHARACTERS = 200_000  # searched for moments: a few minutes, whatever the set's size
+MOST_CHARACTERS = 200_000  # searched for moments: a few minutes for any size of the set
 TEXT_WINDOW = 600  # characters shown of a long text, its end
 CONTEXT = (90, 30)  # characters shown before a moment's word and after it
 WORD = re.compile(r"\S+\s*")
@@ -56,11 +56,11 @@ def find_top_activations(
     kinds = {kind: rows[chosen].tolist() for kind, chosen in kinds.items()}
     searched = _sample(test.texts, rows, seed, MOST_CHARACTERS)
     rows_to_read = sorted({*searched, *(row for chosen in kinds.values() for row in chosen)})
-    read = read_texts(loaded, [test.texts[row] for row in rows_to_read], [unit])
-    traces = dict(zip(rows_to_read, read.traces, strict=True))
+    traced = read_texts(loaded, [test.texts[row] for row in rows_to_read], [unit])
+    traces = dict(zip(rows_to_read, traced.traces, strict=True))
     jumps = [jump for row in searched for jump in jumps_of(traces[row], row)]
     return {
-        "limit": read.ranges()[0],
+        "limit": traced.ranges()[0],
         "texts": {
             kind: [
                 {"value": float(values[row]), **_end_of_text(traces[row], row, test)}

@@ -21,7 +21,7 @@ from .openai import read_openai
 _PLAUSIBLE_BITS = 3.0  # a trained model is below 2; single letters by their frequency cost 4.2
 _IDENTITY_TOLERANCE = 1e-3  # relative to the largest gain; the released ones agree to about 1e-5
 FRAME = b"\n "  # both codes put this before a review
-_DISTINCT_BITS = 0.3  # by how much one gate order must beat the other
+_DISTINCT_BITS = 0.3  # the margin by which one gate order must beat the other
 WeightsLayout = Literal["openai", "nvidia"]
 # Our own words, in the style of the reviews that the published models have read. For a big model,
 # passages in one batch take a quarter of the time of one long text.
@@ -39,7 +39,7 @@ PLAIN_ENGLISH = (
 
 @dataclass(frozen=True)
 class Imported:
-    """A model read from published weights, and what the user should know about it."""
+    """A model read from published weights, with notes for the user."""
 
     model: LanguageModel
     provenance: Mapping[str, Any]

@@ -146,7 +146,7 @@ def _count_blocks(folder: Path, shapes: dict[str, Shape], hidden_size: int) -> i
             raise InputError(
                 f"{folder}: {file} is {list(shape)} where a block of wh has {hidden_size} rows "
                 f"and, of {4 * hidden_size} columns, at most the {4 * hidden_size - columns} "
-                f"that are still to come{_gaps(list(shapes))}"
+                f"that are missing{_gaps(list(shapes))}"
             )
         columns += shape[1]
     raise InputError(f"{folder}: there are no files after wh{_gaps(list(shapes))}")

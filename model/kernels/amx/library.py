@@ -12,7 +12,7 @@ from ..compilation import ERRORS, Build, load, vector_options, window_library
 from ..cores import emulates_amx, has_amx, has_instructions
 
 SOURCE = Path(__file__).with_name("tiles.cpp")
-FUNCTION = "mlstm_tiles_available"
+_FUNCTION = "mlstm_tiles_available"
 # A sum is fused with a product only where the source says so, so that both builds round alike.
 _OPTIONS = ("-ffp-contract=off",)
 _AVX512 = ("-mavx512f", "-mavx512dq", "-mavx512bw", "-mavx512vl", "-mavx512bf16", "-mavx2", "-mfma")
@@ -20,10 +20,10 @@ _AMX = ("-mamx-tile", "-mamx-bf16")
 _log = logging.getLogger(__name__)
 
 
-def tile_library() -> ctypes.CDLL | None:
+def _tile_library() -> ctypes.CDLL | None:
     """Return the library for Intel AMX, or its emulation; None without AMX."""
     if emulates_amx():
-        return emulated_library()
+        return _emulated_library()
     return _library_for_amx() if has_amx() else None
 
 
@@ -38,7 +38,7 @@ def _library_for_amx() -> ctypes.CDLL | None:
 def runs_on_tiles(w_mh: Tensor) -> bool:
     """Return whether the recurrence on Intel AMX can take a w_mh of this device and dtype."""
     on_cpu = w_mh.device.type == "cpu" and w_mh.dtype == torch.bfloat16
-    return on_cpu and tile_library() is not None
+    return on_cpu and _tile_library() is not None
 
 
 def build_for_tiles() -> ctypes.CDLL | None:
@@ -47,7 +47,7 @@ def build_for_tiles() -> ctypes.CDLL | None:
     None, after a warning, also if the compiler knows no such instructions.
     """
     try:
-        library = load(Build(SOURCE, (*_OPTIONS, *_AVX512, *_AMX), function=FUNCTION))
+        library = load(Build(SOURCE, (*_OPTIONS, *_AVX512, *_AMX), function=_FUNCTION))
     except ERRORS as error:
         _log.warning(
             "the recurrence runs without Intel AMX: compiling for it failed "
@@ -60,16 +60,16 @@ def build_for_tiles() -> ctypes.CDLL | None:
 
 
 @cache
-def emulated_library() -> ctypes.CDLL:
+def _emulated_library() -> ctypes.CDLL:
     """Return the library with its tile instructions in plain C++: slow, for tests anywhere."""
     vectors = vector_options()
     if "-mavx512f" in vectors and has_instructions("avx512_bf16"):
         vectors = _AVX512
-    return load(Build(SOURCE, (*_OPTIONS, "-DMLSTM_EMULATED_TILES", *vectors), function=FUNCTION))
+    return load(Build(SOURCE, (*_OPTIONS, "-DMLSTM_EMULATED_TILES", *vectors), function=_FUNCTION))
 
 
 def call(name: str, arguments: ctypes.Structure) -> None:
-    """Call a function of tiles.cpp, where `tile_library` returns one."""
-    library = tile_library()
+    """Call a function of tiles.cpp, where `_tile_library` returns one."""
+    library = _tile_library()
     assert library is not None
     getattr(library, f"mlstm_tiles_{name}")(ctypes.byref(arguments))

@@ -21,12 +21,12 @@ from . import library, products
 from .products import BLOCK, TILE, Rows, blocks_of, multiply_summed
 
 
-def empty_factor(T: int, B: int, blocks: int) -> Tensor:
+def _empty_factor(T: int, B: int, blocks: int) -> Tensor:
     """Return memory for a factor: `blocks` blocks of units wide, all bytes and lanes deep."""
     return products.empty_factor(T * blocks_of(B), blocks)
 
 
-class TiledFactors(NamedTuple):
+class _TiledFactors(NamedTuple):
     """The factors of a window's weight gradients, laid out for `multiply_summed`."""
 
     sizes: tuple[int, int, int]  # T B H
@@ -69,7 +69,7 @@ class TiledFactors(NamedTuple):
         return out
 
 
-RESIDENT = 1 << 20  # bytes of weights that fit in L2 with the rest
+_RESIDENT = 1 << 20  # bytes of weights that fit in L2 with the rest
 # Up to these sizes, inputs are projected byte by byte (experiments/speed/README.md). Every byte
 # then reads all of w_x, which pays off with many lanes. The number of lanes must not decide: a text
 # that is read alone, and lanes divided between ranks, would be rounded differently.
@@ -150,7 +150,7 @@ def pack(w_mh: Tensor, w_h: Tensor, w_x: Tensor | None = None) -> Tensor:
 
 
 def count_workgroups(B: int, H: int, threads: int) -> int:
-    """Return into how many workgroups, each with its own lanes, the threads are divided.
+    """Return the number of workgroups of threads; each has its own lanes.
 
     The threads of a workgroup share the units and synchronize twice a byte. The thread with most
     work should have as little as possible. Among equals, the fewest workgroups are chosen, so that
@@ -165,7 +165,7 @@ def count_workgroups(B: int, H: int, threads: int) -> int:
     possible = [workgroups for workgroups in range(1, threads + 1) if threads % workgroups == 0]
     least = min(map(busiest, possible))
     best = [workgroups for workgroups in possible if busiest(workgroups) == least]
-    return best[-1 if 2 * 5 * H * H <= RESIDENT else 0]
+    return best[-1 if 2 * 5 * H * H <= _RESIDENT else 0]
 
 
 def _panels_of_recurrence(H: int) -> int:
@@ -228,7 +228,7 @@ def _empty_saved(T: int, B: int, H: int) -> Saved:
         pooled_empty(T + 1, K, B, BLOCK, dtype=torch.float32),
         pooled_empty(T, K, B, BLOCK, dtype=dtype),
         pooled_empty(T, K, B, 4, BLOCK, dtype=dtype),
-        empty_factor(T, B, K),
+        _empty_factor(T, B, K),
     )
 
 
@@ -299,8 +299,8 @@ class _TiledMlstm(torch.autograd.Function):
         fields = len(Saved._fields)
         saved, read = Saved(*rest[:fields]), ctx.read_as(*rest[fields:], *ctx.strides)
         (T, B, H), K = ctx.sizes, blocks_of(ctx.sizes[2])
-        dz, m, d_recurrent = (empty_factor(T, B, n * K) for n in (4, 1, 1))
-        factors = TiledFactors(ctx.sizes, dz, m, d_recurrent, saved.h_before)
+        dz, m, d_recurrent = (_empty_factor(T, B, n * K) for n in (4, 1, 1))
+        factors = _TiledFactors(ctx.sizes, dz, m, d_recurrent, saved.h_before)
         dh0 = w_h.new_empty(B, H)
         dc = saved.c.new_zeros(B, H) if dc_last is None else _contiguous_copy(dc_last)
         of_x = _empty_gradients_of_x(ctx.sizes, read, indices)
@@ -348,7 +348,7 @@ def _empty_gradients_of_x(
         "db": torch.zeros(blocks_of(B), 4, K, BLOCK, dtype=torch.float32),
     }
     if isinstance(read, Projected):
-        buffers |= {"d_x_m": empty_factor(T, B, K), **read.scratch()}
+        buffers |= {"d_x_m": _empty_factor(T, B, K), **read.scratch()}
     return buffers
 
 

@@ -15,7 +15,7 @@ from . import library
 
 BLOCK = 32  # kBlock of layout.h: rows or columns that are worked on together
 TILE = 512  # kTile of layout.h: elements
-CHUNK = 32  # kChunk of summed.h: tiles of depth that lie together
+_CHUNK = 32  # kChunk of summed.h: tiles of depth that lie together
 _LEFT, _RIGHT_BY_ROWS, _RIGHT_BY_COLUMNS = range(3)  # Kind of tiles.cpp
 
 
@@ -79,8 +79,8 @@ class StreamedProduct:
 class RepeatedProduct:
     """What the AMX unit can do at most for a [M, K] times w.T, w [N, K], so many times.
 
-    All threads multiply their columns of all repetitions, wait for nobody and keep no result. w
-    comes from the cache in which its size leaves it, as in a window.
+    All threads multiply their columns of all repetitions, without waiting and without keeping
+    results. w comes from the cache in which its size leaves it, as in a window.
     """
 
     def __init__(self, sizes: tuple[int, int, int], times: int, deep: int):
@@ -157,8 +157,8 @@ class _Repeated(ctypes.Structure):
 
 def empty_factor(depth: int, blocks: int) -> Tensor:
     """Return memory for a factor of `multiply_summed`: `depth` in tiles, this many blocks wide."""
-    chunks = -(-depth // CHUNK)
-    return pooled_empty(chunks * blocks * 2 * CHUNK * TILE, dtype=torch.bfloat16)
+    chunks = -(-depth // _CHUNK)
+    return pooled_empty(chunks * blocks * 2 * _CHUNK * TILE, dtype=torch.bfloat16)
 
 
 def multiply_summed(a: Tensor, b: Tensor, out: Tensor, rows: Rows, depth: int) -> None:
@@ -170,7 +170,7 @@ def multiply_summed(a: Tensor, b: Tensor, out: Tensor, rows: Rows, depth: int) -
         out.zero_()
         return
     columns = out.shape[1]
-    blocks = rows.parts * blocks_of(rows.rows) * blocks_of(columns) if depth > CHUNK else 0
+    blocks = rows.parts * blocks_of(rows.rows) * blocks_of(columns) if depth > _CHUNK else 0
     sums = pooled_empty(blocks * BLOCK * BLOCK, dtype=torch.float32)
     library.call(
         "multiply",

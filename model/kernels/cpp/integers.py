@@ -27,12 +27,12 @@ from ..memory_pool import pooled_empty
 from ..window import Inputs, RecurrenceInput, run_window
 from .mlstm import INTEGERS, call, forward
 
-LARGEST = 127
-SMALLEST = 1e-30  # kSmallest of integers.h: the largest number of a row counts as at least this
-ZERO = 128  # by how much integers.h shifts the left factor
-INTERLEAVED = 4  # units that one instruction multiplies
-EXACT = 1 << 24  # fp32 represents every integer up to this
-NO_GRADIENT = "products of 8-bit integers have no gradient; they are for inference"
+_LARGEST = 127
+_SMALLEST = 1e-30  # kSmallest of integers.h: the largest number of a row counts as at least this
+_ZERO = 128  # the offset that integers.h adds to the left factor
+_INTERLEAVED = 4  # units that one instruction multiplies
+_EXACT = 1 << 24  # fp32 represents every integer up to this
+_NO_GRADIENT = "products of 8-bit integers have no gradient; they are for inference"
 
 
 class Rounded(NamedTuple):
@@ -47,14 +47,14 @@ def round_rows(rows: Tensor) -> Rounded:
 
     A row with a number that is not finite gets a scale that is not finite either.
     """
-    most = rows.abs().amax(-1, keepdim=True).clamp(min=SMALLEST)
-    return Rounded((rows * (LARGEST / most)).round(), most / LARGEST)
+    most = rows.abs().amax(-1, keepdim=True).clamp(min=_SMALLEST)
+    return Rounded((rows * (_LARGEST / most)).round(), most / _LARGEST)
 
 
 def runs_compiled_int8(w_mh: Tensor) -> bool:
     """Return whether the compiled recurrence takes a w_mh of this device, dtype and length."""
     on_cpu = w_mh.device.type == "cpu" and w_mh.dtype == torch.float32
-    whole = len(w_mh) % INTERLEAVED == 0
+    whole = len(w_mh) % _INTERLEAVED == 0
     return on_cpu and whole and bool(torch.backends.mkldnn.enabled) and _has_instructions()
 
 
@@ -80,7 +80,7 @@ def _forward(inputs: Inputs, *, packed: Tensor | None) -> tuple[Any, ...]:
 class _WithoutGradient(Function):
     @staticmethod
     def forward(ctx: Any, *tensors: Any) -> Tensor:
-        raise RuntimeError(NO_GRADIENT)
+        raise RuntimeError(_NO_GRADIENT)
 
 
 def pack(w_mh: Tensor, w_h: Tensor) -> Tensor:
@@ -96,7 +96,7 @@ def pack(w_mh: Tensor, w_h: Tensor) -> Tensor:
     call("pack", (0, 0, H), w_mh=integers[:H], w_h=integers[H:], packed=packed)
     scales, offsets = packed[5 * H * H :].view(torch.int32).chunk(2)
     scales.view(torch.float32).copy_(rows.scales.squeeze(1))
-    offsets.copy_(integers.sum(1, dtype=torch.int32) * ZERO)
+    offsets.copy_(integers.sum(1, dtype=torch.int32) * _ZERO)
     return packed
 
 
@@ -105,7 +105,7 @@ def plain_integer_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
     window, weights = window.looked_up(), window.weights
     tensors = (window.x_proj, window.state.h, window.state.c, weights.w_mh, weights.w_h, weights.b)
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-        raise RuntimeError(NO_GRADIENT)
+        raise RuntimeError(_NO_GRADIENT)
     w_mh, w_h = (_as_factor(round_rows(w)) for w in (weights.w_mh, weights.w_h))
     state, outputs = window.state, []
     for x_proj_t in window.x_proj:
@@ -124,15 +124,15 @@ def integer_factor(weights: Tensor) -> Rounded:
 
 def _as_factor(rows: Rounded) -> Rounded:
     """Keep the integers in a dtype in which all sums of their products are exact."""
-    largest_sum = rows.integers.shape[-1] * LARGEST**2
-    dtype = torch.float32 if largest_sum < EXACT else torch.float64
+    largest_sum = rows.integers.shape[-1] * _LARGEST**2
+    dtype = torch.float32 if largest_sum < _EXACT else torch.float64
     return Rounded(rows.integers.to(dtype), rows.scales)
 
 
 def integer_linear(x: Tensor, w: Rounded) -> Tensor:
     """Return [..., N] from x [..., K], rounded row by row, and w [N, K], in the dtype of x."""
     if torch.is_grad_enabled() and x.requires_grad:
-        raise RuntimeError(NO_GRADIENT)
+        raise RuntimeError(_NO_GRADIENT)
     rows = round_rows(x)
     factor = rows.integers.to(w.integers.dtype)
     if factor.dtype == INTEGERS:  # torch._int_mm is the only product of int8 that torch has

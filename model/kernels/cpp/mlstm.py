@@ -15,7 +15,7 @@ from ..weight_gradients import DeferredWeightGradients, Factors, weight_gradient
 from ..window import Inputs, RecurrenceInput, run_window
 
 INTEGERS = torch.int8  # dtype of weights packed for products of 8-bit integers; the rest is fp32
-PAD = 16  # kPad of window.cpp
+_PAD = 16  # kPad of window.cpp
 
 
 class _Window(ctypes.Structure):
@@ -180,7 +180,7 @@ def call(name: str, sizes: tuple[int, int, int], **tensors: Tensor | None) -> No
     assert packed is not None
     name = f"mlstm_{name}_{_name(packed.dtype)}"
     dtype = torch.float32 if packed.dtype == INTEGERS else packed.dtype
-    narrow, wide = (pooled_empty(B, n * H + PAD, dtype=dtype) for n in (1, 4))
+    narrow, wide = (pooled_empty(B, n * H + _PAD, dtype=dtype) for n in (1, 4))
     fields = {"narrow": narrow, "wide": wide, **tensors}
     pointers = {key: tensor.data_ptr() for key, tensor in fields.items() if tensor is not None}
     window = _Window(*sizes, torch.get_num_threads(), **pointers)

@@ -16,10 +16,10 @@ from ..window import Inputs
 from .window import Activations, Gradients, in_order, run_backward, run_forward
 
 MOST_SIZES = 4  # window sizes whose captured passes are kept
-STALE = 64  # windows of other sizes after which a kept size may be dropped
+_STALE = 64  # windows of other sizes after which a kept size may be dropped
 # The same for windows without a gradient; each size kept has a copy of the weights.
-MOST_INFERENCE_SIZES, STALE_INFERENCE = 1, 16
-PIECE = 32  # tokens captured together; a shorter window would not repay copying the weights
+_MOST_INFERENCE_SIZES, _STALE_INFERENCE = 1, 16
+_PIECE = 32  # tokens captured together; a shorter window would not repay copying the weights
 
 
 def graphed_mlstm(
@@ -42,7 +42,7 @@ def graphed_forward(
     """Return h and the last h and c without a gradient; None if the window is not captured.
 
     Texts have many lengths, so only the pass over a piece of tokens is captured. A window replays
-    it as often as it fits, and runs the rest without a graph.
+    it as often as possible, and runs the remainder without a graph.
     """
     length, piece = inputs.sizes[0], graphs.piece
     captured = graphs.borrow(_part(inputs, 0, piece)) if length >= piece else None
@@ -92,7 +92,7 @@ class Captured(CapturedForward):
 
 
 class Capture(Protocol):
-    """Turns work into something that can be repeated in the same memory."""
+    """Captures work so that it can be repeated in the same memory."""
 
     def stream(self, device: torch.device) -> int:
         """Return the number of a device's current stream."""
@@ -139,7 +139,7 @@ class Graphs:
     """
 
     def __init__(
-        self, capture: Capture | None = None, most_sizes: int = MOST_SIZES, stale: int = STALE
+        self, capture: Capture | None = None, most_sizes: int = MOST_SIZES, stale: int = _STALE
     ) -> None:
         # Reentrant: the garbage collector may return a window while one is being taken.
         self._lock = threading.RLock()
@@ -154,7 +154,7 @@ class Graphs:
 
         There is no room while each of `most_sizes` other sizes occurred in the last `stale`
         windows. A capture costs several passes: sizes that alternate must not evict each other, but
-        a size that no longer occurs must not stay for ever.
+        a size that no longer occurs must be evicted.
         """
         key = self.capture_key(inputs)
         with self._lock:
@@ -208,9 +208,9 @@ class InferenceGraphs(Graphs):
     def __init__(
         self,
         capture: Capture | None = None,
-        most_sizes: int = MOST_INFERENCE_SIZES,
-        stale: int = STALE_INFERENCE,
-        piece: int = PIECE,
+        most_sizes: int = _MOST_INFERENCE_SIZES,
+        stale: int = _STALE_INFERENCE,
+        piece: int = _PIECE,
     ) -> None:
         super().__init__(capture, most_sizes, stale)
         self.piece = piece
@@ -232,8 +232,8 @@ class InferenceGraphs(Graphs):
         return CapturedForward(self, key, own, activations, replay)
 
 
-shared_graphs = Graphs()  # of all threads
-shared_inference_graphs = InferenceGraphs()
+_shared_graphs = Graphs()  # of all threads
+_shared_inference_graphs = InferenceGraphs()
 
 
 class _Choice(threading.local):
@@ -272,14 +272,14 @@ def graphs_for(device: torch.device) -> Graphs | None:
     """Return the graphs in which this thread captures windows on a device, or None."""
     if _choice.is_set:
         return _choice.graphs
-    return shared_graphs if device.type == "cuda" else None
+    return _shared_graphs if device.type == "cuda" else None
 
 
 def inference_graphs_for(device: torch.device) -> InferenceGraphs | None:
     """Return the graphs in which this thread captures windows without a gradient, or None."""
     if _choice.is_set:
         return _choice.inference
-    return shared_inference_graphs if device.type == "cuda" else None
+    return _shared_inference_graphs if device.type == "cuda" else None
 
 
 _GRADIENTS = len(Gradients._fields)

@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-LARGEST_BLOCK = 1024
+_LARGEST_BLOCK = 1024
 
 
 @triton.jit
@@ -130,7 +130,7 @@ def _unmultiply(
 def _launch(kernel, like: Tensor, *arguments: Tensor | None, **constants: bool) -> None:
     """Run a kernel over all lanes and units. like: [B, H], for its shape."""
     B, H = like.shape
-    block = min(LARGEST_BLOCK, triton.next_power_of_2(H))
+    block = min(_LARGEST_BLOCK, triton.next_power_of_2(H))
     kernel[(B, triton.cdiv(H, block))](*arguments, H=H, BLOCK=block, **constants)
 
 

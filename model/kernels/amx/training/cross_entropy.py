@@ -11,7 +11,7 @@ from ...memory_pool import pooled_empty
 from .. import library
 from ..products import BLOCK, Rows, blocks_of, empty_factor, lay_right, multiply_summed
 
-GROUP = 64  # kGroup of cross_entropy.h
+_GROUP = 64  # kGroup of cross_entropy.h
 MOST_ROWS = 4096  # at a time
 MOST_LOGITS = MOST_ROWS * 4096  # at a time: their gradient, in bf16, takes 32 MB
 
@@ -66,7 +66,7 @@ def cross_entropy_on_tiles(
     nats, d_h = b.new_empty(N), pooled_empty(N, H, dtype=h.dtype)
     of_rows |= {"nats": nats, "d_h": d_h}
     d_w, d_b = b.new_zeros(V, H), b.new_zeros(V)
-    rows = rows or min(MOST_ROWS, max(MOST_LOGITS // V // GROUP, 1) * GROUP)
+    rows = rows or min(MOST_ROWS, max(MOST_LOGITS // V // _GROUP, 1) * _GROUP)
     for start in range(0, N, rows):
         part = {name: tensor[start : start + rows] for name, tensor in of_rows.items()}
         part_d_w, part_d_b = _differentiate(weights | part, H, V)
@@ -88,7 +88,7 @@ def _differentiate(tensors: dict[str, Tensor], H: int, V: int) -> tuple[Tensor, 
     rows = len(tensors["h"])
     depth, blocks = blocks_of(rows), blocks_of(V)
     d_logits, h_right = empty_factor(depth, blocks), empty_factor(depth, blocks_of(H))
-    d_b = torch.empty(-(-rows // GROUP), blocks * BLOCK, dtype=torch.float32)
+    d_b = torch.empty(-(-rows // _GROUP), blocks * BLOCK, dtype=torch.float32)
     buffers = {"d_logits": d_logits, "h_right": h_right, "d_b": d_b}
     pointers = {name: tensor.data_ptr() for name, tensor in (tensors | buffers).items()}
     arguments = _CrossEntropy(torch.get_num_threads(), rows, H, V, **pointers)
