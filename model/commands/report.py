@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ..bounds import Argument
-from ..classifiers.answers import NEUTRAL, UNFAMILIAR, UNSURE, added_names, word_of
+from ..classifiers.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE, added_names, word_of
 from ..classifiers.rows import InputRow, OwnNames, Rows
 from ..errors import InputError
 from ..files.storage import check_apart
@@ -95,7 +95,8 @@ def run(options: Options) -> None:
 def answered(row: InputRow, head: "Head") -> dict[str, Any]:
     """Return a row of classify's output with its values; InputError for one it never writes.
 
-    The label of an earlier version was the likelier side, whatever else held.
+    The label of an earlier version was the likelier side, whatever else held, and empty without
+    text.
     """
     values, place = dict(row.record), row.record.place
     for name in ANSWERS[:-1]:
@@ -109,8 +110,8 @@ def answered(row: InputRow, head: "Head") -> dict[str, Any]:
         elif cell != cell:  # NaN, of an empty cell
             values[name] = None
     label = values["label"]
-    if label is None:
-        return values
+    if label in (None, NO_ANSWER):
+        return {**values, "label": NO_ANSWER}
     if label not in (*head.classes, NEUTRAL, UNSURE, UNFAMILIAR):
         raise InputError(
             f"{place}: label is {label!r}, but the classifier's classes are "
