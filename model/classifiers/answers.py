@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 NEUTRAL = "neutral"  # the text takes no side
 UNSURE = "unsure"  # the probability is near the threshold
 UNFAMILIAR = "unfamiliar"  # the text is too short, or unlike what the model was trained on
-NO_ANSWER = "no answer"  # there is no text; in a row, None
+NO_ANSWER = "no answer"  # there is no text, or a placeholder such as N/A
 NO_LABEL = "no label"  # of a text that may have several
 EVEN = 0.5  # the probability of an even split
 DIGITS = 7  # significant ones
@@ -90,7 +90,7 @@ def _log_odds(probability: Any) -> Any:
 
 
 class Answer(dict[str, Any]):
-    """The results for one text by name, as `classify` writes them; None for a missing text.
+    """The results for one text by name, as `classify` writes them.
 
     A notebook shows it as a table.
     """
@@ -139,7 +139,8 @@ def added_names(fitted: "Head", *, neuron: bool = False, sides: bool = False) ->
     expected number. If asked for: neuron, the value of the unit that the classifier relies on most;
     sides, true, where the label is one of two sides whatever else holds. Always:
     bits_per_character, how well the model predicts the text; unfamiliar, whether it is too short or
-    unlike what the model was trained on, None if that is not known.
+    unlike what the model was trained on, None if that is not known. Without an answer: see
+    `results_of_no_answer`.
     """
     each = [] if fitted.is_binary else [f"probability_{name}" for name in fitted.classes]
     first = ["labels"] if fitted.several_labels else ["label", "probability"]
@@ -149,6 +150,11 @@ def added_names(fitted: "Head", *, neuron: bool = False, sides: bool = False) ->
     unit = ["neuron"] if neuron else []
     last = ["bits_per_character", "unfamiliar", *(["sides"] if sides else [])]
     return [*first, *third, *binary, *stars, *unit, *each, *last]
+
+
+def results_of_no_answer(names: Sequence[str]) -> dict[str, Any]:
+    """Return the results for a text that is no answer: the label says so, all others are None."""
+    return {name: NO_ANSWER if name == "label" else None for name in names}
 
 
 def words_of(fitted: "Head", predicted: Predictions, *, sides: bool = False) -> list[str]:

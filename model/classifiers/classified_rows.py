@@ -10,7 +10,7 @@ from ..reading.progress import ProgressBar
 from ..reading.records import Record
 from ..reading.sink import RowOutput, Sink
 from ..reading.source import Source
-from .answers import added_names, answers_of
+from .answers import added_names, answers_of, results_of_no_answer
 from .rows import InputRow, OwnNames, Rows
 from .summary import Summary
 
@@ -134,7 +134,7 @@ def classify_batches(
     *,
     sides: bool = False,
 ) -> Iterator[list[Record]]:
-    """Yield every batch with the results, `names.added`, added to each row; None without a text.
+    """Yield every batch with the results, `names.added`, added to each row.
 
     names: the output names of the rows' own values. sides: as for `answers_of`.
     """
@@ -163,10 +163,10 @@ def _answers(
     *,
     sides: bool,
 ) -> list[dict[str, Any]]:
-    """Return the results for the rows of a batch, by name; None without a text."""
+    """Return the results for the rows of a batch, by name."""
     predictions = classifier.predict_all(encoded)
     answers = answers_of(classifier.fitted, predictions, names.added, sides=sides)
-    nothing = dict.fromkeys(names.added)
+    nothing = results_of_no_answer(names.added)
     return [nothing if row.text is None else next(answers) for row in batch]
 
 

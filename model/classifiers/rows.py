@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 from ..errors import InputError
 from ..reading.inputs import Position
+from ..reading.no_answer import reason_of_no_answer
 from ..reading.progress import ProgressBar
 from ..reading.records import Record
 from ..reading.source import Source
 from ..reading.texts import KeyChooser, unicode_text
-from ..text.markup import is_blank, without_tags
+from ..text.markup import without_tags
 
 BATCH_ROWS = 1024  # classified together, so that texts of similar length can share a batch
 FIRST_ROWS = 64  # in the first batch, for an early answer; then the number doubles
@@ -74,14 +75,17 @@ class InputRow(NamedTuple):
     """A record with its text, as the classifier gets it."""
 
     record: Record
-    text: str | None  # None if it is missing, or nothing but white space and HTML tags
+    text: str | None  # None if there is none, or if it is a placeholder: no answer
     had_tags: bool = False
 
     @classmethod
-    def of(cls, record: Record, text: str | None) -> "InputRow":
-        """Return the row of a record with this text."""
+    def of(cls, record: Record, text: str | None, header: str | None = None) -> "InputRow":
+        """Return the row of a record with this text.
+
+        header: of the column of texts, if they are in one.
+        """
         has_tags = text is not None and without_tags(text) != text
-        return cls(record, None if text is None or is_blank(text) else text, has_tags)
+        return cls(record, None if reason_of_no_answer(text, header) else text, has_tags)
 
 
 class Rows:
@@ -176,7 +180,7 @@ def rows_of(
         text = unicode_text(key.value(record), record.place)
         if are_alike:
             key.require(location)
-        yield InputRow.of(record, text)
+        yield InputRow.of(record, text, key.header_in(record))
     key.conclude(location)
 
 

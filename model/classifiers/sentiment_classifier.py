@@ -27,6 +27,7 @@ from .answers import (
     Predictions,
     added_names,
     answers_of,
+    results_of_no_answer,
     three_answers,
 )
 from .fitted import HOW_TO_FIT, check_model, find_classifier, load_fitted
@@ -273,8 +274,9 @@ class SentimentClassifier:
     def __call__(self, texts: Any) -> Any:
         """Classify one text, or several: the results that `classify` writes, by name.
 
-        texts: a string, or a list, array or pandas Series of them. A missing text (None, NaN,
-        pandas.NA), an empty or a blank one has missing results.
+        texts: a string, or a list, array or pandas Series of them. The name of a Series is a
+        header: below a question, "nothing" is no answer. A missing text (None, NaN, pandas.NA), a
+        blank one or a placeholder such as N/A has the label "no answer" and no other results.
         Returns an `Answer`, a dict, for one text, else `Answers`, a list of them with `to_frame()`.
 
         >>> SentimentClassifier.from_pretrained()("I love it, it works perfectly.")["label"]
@@ -283,14 +285,18 @@ class SentimentClassifier:
         if isinstance(texts, str) or not isinstance(texts, Iterable):
             return self([texts])[0]
         items = listed_texts(texts)
+        header = getattr(texts, "name", None) if hasattr(texts, "iloc") else None
+        header = header if isinstance(header, str) else None
         rows = [
-            InputRow.of(Record(), None if _is_missing(text) else unicode_text(text, f"text {n}"))
+            InputRow.of(
+                Record(), None if _is_missing(text) else unicode_text(text, f"text {n}"), header
+            )
             for n, text in enumerate(items, start=1)
         ]
         present = self.predict_all(row.text for row in rows if row.text is not None)
         names = added_names(self.fitted, sides=self.sides_)
         answers = answers_of(self.fitted, present, names, sides=self.sides_)
-        nothing = dict.fromkeys(names)
+        nothing = results_of_no_answer(names)
         return Answers(
             [
                 Answer({"text": text, **(nothing if row.text is None else next(answers))})

@@ -39,7 +39,7 @@ class Tally(Counter[str]):
 
     @property
     def answered(self) -> int:
-        """The number of rows that got an answer about their sentiment: unfamiliar ones got none."""
+        """The number of rows in the shares: neither unfamiliar nor without an answer."""
         return self.total() - self[UNFAMILIAR] - self[NO_ANSWER]
 
     def share(self, outcome: str) -> float:
@@ -142,12 +142,12 @@ def _part(tally: Tally, outcome: str) -> str:
 
 
 def outcome_of(row: Mapping[str, Any], *, several_labels: bool) -> str:
-    """Return what became of a classified row: its label, or `NO_ANSWER` without one.
+    """Return what became of a classified row: its label.
 
     several_labels: whether the classifier wrote `labels`; else this is a column of the input.
     """
     if not several_labels:
-        return NO_ANSWER if row["label"] is None else str(row["label"])
+        return str(row["label"])
     if row["labels"] is None:
         return NO_ANSWER
     return word_of(", ".join(row["labels"]) or NO_LABEL, unfamiliar=row["unfamiliar"])

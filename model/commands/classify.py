@@ -55,9 +55,9 @@ class Options:
 
     Each row gains:
       label               positive, negative, neutral (the text takes no side, if the classifier
-                          predicts that), unsure (the probability is near the threshold) or
+                          predicts that), unsure (the probability is near the threshold),
                           unfamiliar (the text is too short, or unlike what the model was
-                          trained on); or another class
+                          trained on) or no answer; or another class
       probability         of the positive class; of the likeliest, unless there are two classes
       probability_CLASS   for each class, unless there are two
       labels              in place of label, a list, if a text may have several
@@ -69,9 +69,9 @@ class Options:
       bits_per_character  how well the model predicts the text
       sides               true, with --sides
 
-    A row without text stays where it is, with empty results. HTML tags (<br />, <p>) are not
-    classified. An input column with one of these names becomes input_NAME. The last lines on
-    stderr count the rows by their label.
+    A row without text, or with a placeholder such as N/A, is no answer: it stays where it is, and
+    its other results are empty. HTML tags (<br />, <p>) are not classified. An input column with
+    one of these names becomes input_NAME. The last lines on stderr count the rows by their label.
 
     An error or an interruption leaves the rows so far in OUTPUT.partial. The same command
     continues after them. If the input has changed, the old rows are kept under another name.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ..bounds import Argument
-from ..classifiers.answers import NEUTRAL, UNFAMILIAR, UNSURE, added_names, word_of
+from ..classifiers.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE, added_names, word_of
 from ..classifiers.rows import InputRow, OwnNames, Rows
 from ..errors import InputError
 from ..files.storage import check_apart
@@ -100,7 +100,8 @@ def run(options: Options) -> None:
 def answered(row: InputRow, head: "Head") -> dict[str, Any]:
     """Return a row of classify's output with its values; InputError for one it never writes.
 
-    Earlier versions wrote the likelier side as the label, even for unsure texts.
+    Earlier versions wrote the likelier side as the label, even for unsure texts, and none for a row
+    without text.
     """
     values, place = dict(row.record), row.record.place
     for name in _ANSWERS[:-1]:
@@ -114,8 +115,8 @@ def answered(row: InputRow, head: "Head") -> dict[str, Any]:
         elif cell != cell:  # NaN, of an empty cell
             values[name] = None
     label = values["label"]
-    if label is None:
-        return values
+    if label in (None, NO_ANSWER):
+        return {**values, "label": NO_ANSWER}
     if label not in (*head.classes, NEUTRAL, UNSURE, UNFAMILIAR):
         raise InputError(
             f"{place}: label is {label!r}, but the classifier's classes are "

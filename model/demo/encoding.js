@@ -12,10 +12,10 @@ const DROPPED = /^[\x01-\x08\x0b\x0e-\x1f\x7f]$|^\p{Noncharacter_Code_Point}$/u;
 
 // Return the bytes of a text after the profile's prefix, less its HTML tags, and its pieces: each has
 // what is shown as one character, and the position of its last byte, -1 if the model does not read it.
-function encode(text, { profile, tags }) {
+// noAnswer: why it is no answer, or "".
+function encode(text, { profile, tags, placeholders }) {
   const plain = withoutTags(text, tags);
   const pieces = profile.clean ? cleaned(plain.text) : graphemes(plain.text);
-  const isBlank = new RegExp(`^${BLANK}$`).test(plain.text);
   const whole = pieces.map((piece) => piece.read).join("");
   const first = profile.clean ? LEADING.exec(whole)[0].length : 0;
   const last = profile.clean ? Math.max(first, TRAILING.exec(whole).index) : whole.length;
@@ -30,7 +30,18 @@ function encode(text, { profile, tags }) {
     parts.push(part);
   }
   const shown = plain.origins ? withHidden(text, pieces, plain.origins) : pieces;
-  return { bytes: joined(parts, count), pieces: shown, suffix: utf8(profile.suffix), isBlank };
+  return { bytes: joined(parts, count), pieces: shown, suffix: utf8(profile.suffix),
+    noAnswer: reasonOfNoAnswer(plain.text, placeholders) };
+}
+
+// Return why a text is no answer, as model/reading/no_answer.py does without a header; "" for an answer.
+function reasonOfNoAnswer(text, { no_text, cells }) {
+  const single = text.replace(new RegExp(BLANK.replace(/\*$/, "+"), "g"), " ").replace(/^ | $/g, "");
+  const plain = single.toUpperCase().toLowerCase().replaceAll("\u2019", "'");
+  if (!plain) return no_text;
+  const bare = plain.replace(/^[ .!'"\u201c\u201d]+|[ .!'"\u201c\u201d]+$/g, "");
+  const cell = [plain, bare].find((each) => Object.hasOwn(cells, each));
+  return cell === undefined ? "" : cells[cell];
 }
 
 // Return a text without its HTML tags, as Python does, and where each character of it was, -1 for a

@@ -4,7 +4,7 @@ const LENGTH = 300; // characters that the model writes at most at one time
 const SPEAK_AFTER = 900; // milliseconds without typing until a screen reader reads the result
 const MOST_CHARACTERS = 10000; // of a text: each is an element of the page
 const FULL = `only the first ${MOST_CHARACTERS.toLocaleString("en")} characters are read`;
-const NO_ANSWER = "no answer"; // without text
+const NO_ANSWER = "no answer"; // no text, or a placeholder
 const UNFAMILIAR = "too short, or unlike the texts that the model knows";
 const HALF_AT_END = /[\ud800-\udbff]$/; // of an emoji: JavaScript counts it as two characters
 const DOWN = 0.68, UP = 0.6; // of a letter's size: from it to the curve's zero, and the curve's height
@@ -67,9 +67,9 @@ class Panel {
   // Read the text as it is now, also what the model itself has written.
   changed(byModel = false) {
     if (!byModel) stop();
-    const { bytes, pieces, suffix, isBlank } = encode(this.text.value, about);
+    const { bytes, pieces, suffix, noAnswer } = encode(this.text.value, about);
     this.pieces = pieces;
-    this.isBlank = isBlank;
+    this.noAnswer = noAnswer;
     this.serial = ++serial;
     this.verdict = this.coming = null;
     this.letters();
@@ -173,7 +173,7 @@ class Panel {
 
   // The one answer for the text, in a word.
   get word() {
-    return this.isBlank ? NO_ANSWER : this.verdict.word;
+    return this.noAnswer ? NO_ANSWER : this.verdict.word;
   }
 
   // Show the result for the text, and after a pause read it out.
@@ -183,18 +183,18 @@ class Panel {
     gauge(part(".unit"), signed(value), 0.5 + clipped(value / limit()) / 2);
     let said = `unit ${unit} at ${signed(value)}`;
     if (probability !== null) {
-      const { classes, threshold } = about.head, { word, isBlank } = this;
-      const shown = isBlank ? "–" : percent(probability);
-      gauge(part(".probability"), shown, isBlank ? threshold : probability, threshold);
+      const { classes, threshold } = about.head, { word, noAnswer } = this;
+      const shown = noAnswer ? "–" : percent(probability);
+      gauge(part(".probability"), shown, noAnswer ? threshold : probability, threshold);
       const rule = threshold === 0.5 ? "" : ` (threshold ${Number(threshold.toPrecision(3))})`;
       const more = {
-        [NO_ANSWER]: " without text",
+        [NO_ANSWER]: `: ${noAnswer}`,
         unfamiliar: `: ${UNFAMILIAR}`,
         neutral: ` (${percent(sigmoid(this.verdict.neutral))})`,
       }[word] ?? rule;
       const words = `label: ${word}${more}`;
       part(".label").textContent = words;
-      said = isBlank ? words : `${shown} ${classes[1]}, ${words}, ${said}`;
+      said = noAnswer ? words : `${shown} ${classes[1]}, ${words}, ${said}`;
     }
     part(".trace").setAttribute("aria-label", `letter by letter; at the end ${said}`);
     clearTimeout(this.speaking);
@@ -473,7 +473,7 @@ const received = { values: [], odds: [] }; // the worker sends only what differs
 
 // Read a text; return the unit's value and the probability as Python does, and those of every byte.
 function read(text) {
-  const { bytes, suffix, isBlank } = encode(text, about);
+  const { bytes, suffix, noAnswer } = encode(text, about);
   return asked("read", { bytes, suffix }, (answer, done) => {
     for (const name of ["values", "odds"])
       received[name].splice(answer.from, Infinity, ...answer[name]);
@@ -482,7 +482,7 @@ function read(text) {
     const probability = odds === null ? null : sigmoid(odds);
     const chance = answer.verdict.neutral ?? null;
     const neutral = chance === null ? null : sigmoid(chance);
-    const word = odds !== null && isBlank ? NO_ANSWER : answer.verdict.word;
+    const word = odds !== null && noAnswer ? NO_ANSWER : answer.verdict.word;
     const { values } = received;
     done({ bytes: [...bytes], value, probability, neutral, word, values: [...values], odds: [...received.odds] });
   });

@@ -17,6 +17,7 @@ from ..errors import InputError
 from ..files.storage import write_atomically
 from ..files.weights import LoadedModel
 from ..pages.page import as_utf8, content_digest, fill, page_style
+from ..reading.no_answer import NO_TEXT, placeholders
 from ..text.markup import BLOCK_TAG, INLINE_TAG, MARKED_UP
 from ..text.subwords import SubwordTokenizer
 from ..text.tokenizer import BYTES, Tokenizer
@@ -131,6 +132,7 @@ def _description(
             "clean": _PROFILES[profile.name],
         },
         "tags": _TAGS,
+        "placeholders": {"no_text": NO_TEXT, "cells": placeholders()},
         "examples": _EXAMPLES,
         "places": places,
     }

@@ -12,6 +12,7 @@ from ..classifiers.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE
 from ..classifiers.sentiment_classifier import SentimentClassifier
 from ..classifiers.summary import DateColumn, Summary, Tally
 from ..files.storage import write_atomically
+from ..reading.no_answer import NO_TEXT, reason_of_no_answer
 from ..text.glyphs import visible
 from ..text.markup import without_tags
 from ..units.sentiment_traces import orientation_of
@@ -37,6 +38,7 @@ ABOUT = {
     NEUTRAL: "Neither praise nor blame, such as a plain fact.",
     UNSURE: "The probability is near the threshold: neutral, mixed, or hard to tell.",
     UNFAMILIAR: "Too short, or unlike the texts that the model knows. Not in the shares.",
+    NO_ANSWER: "No text, or a placeholder in its place. Not in the shares.",
 }
 
 
@@ -48,6 +50,7 @@ class ReportRow(NamedTuple):
     probability: float
     place: int
     text_hash: int  # of the whole text, of which `text` may be the beginning
+    reason: str = ""  # why it is no answer
 
 
 class Report:
@@ -81,12 +84,17 @@ class Report:
         text = row.get(self._text_name())
         plain = visible(" ".join(without_tags("" if text is None else str(text)).split()))
         probability = row["probability"] or 0.0
-        shown = ReportRow(_cut(plain, LONGEST), outcome, probability, self._count, hash(plain))
+        reason = None
+        if outcome == NO_ANSWER:
+            reason = reason_of_no_answer(None if text is None else str(text), self._text_name())
+        shown = ReportRow(
+            _cut(plain, LONGEST), outcome, probability, self._count, hash(plain), reason or ""
+        )
         self._count += 1
         if len(self._rows) < ROWS:
             self._rows.append(shown)
         if outcome in self._apart:
-            if len(self._apart[outcome]) < SET_APART:
+            if len(self._apart[outcome]) < SET_APART and shown.reason != NO_TEXT:
                 self._apart[outcome].append(shown)
         elif outcome in self._classifier.fitted.classes:
             self._keep_clearest(shown)
@@ -250,7 +258,8 @@ class Report:
         for outcome, rows in self._apart.items():
             count = self._summary.total[outcome]
             quotes = "".join(
-                f"<blockquote>{_cell(row.text)}<footer>row {row.place + 1:,}</footer></blockquote>"
+                f"<blockquote>{_cell(row.text)}<footer>row {row.place + 1:,}"
+                f"{row.reason and f': {row.reason}'}</footer></blockquote>"
                 for row in rows
             )
             more = (
@@ -265,7 +274,7 @@ class Report:
             (
                 f"{row.place + 1:,}",
                 _cell(row.text),
-                _safe(row.outcome),
+                f"{_safe(row.outcome)}{row.reason and f' ({row.reason})'}",
                 "" if row.outcome == NO_ANSWER else f"{2 * row.probability - 1:+.2f}",
             )
             for row in self._rows

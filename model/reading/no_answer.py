@@ -1,12 +1,14 @@
-"""Cells that are no opinion: placeholders, errors of a spreadsheet, totals, repeated headers."""
+"""Cells that are no opinion: empty, placeholders, errors of a spreadsheet, totals, headers."""
 
 import re
 import tomllib
 from functools import cache
 from pathlib import Path
 
+from ..text.markup import without_tags
 from .columns import ASKS
 
+NO_TEXT = "there is no text"
 HEADER = "it repeats the header"
 _NOTHING = "it answers a question with nothing"
 _NO = "it answers an open question with no"
@@ -16,16 +18,19 @@ _YES_OR_NO = re.compile(
 _LONGEST = 40  # characters of the longest entry, and some
 
 
-def reason_of_no_answer(text: str, column: str | None = None) -> str | None:
+def reason_of_no_answer(text: str | None, column: str | None = None) -> str | None:
     """Return why a cell is no answer, in words that follow its text; None for an answer.
 
-    column: its header. A question there decides what "nothing" means: below "What could we
-    improve?" it is no complaint.
+    text: None if it is missing; HTML tags are left out. column: its header. A question there
+    decides what "nothing" means: below "What could we improve?" it is no complaint.
 
         reason_of_no_answer("N/A")  # 'nothing was written'
         reason_of_no_answer("nothing")  # None: two words more, and it is a review
         reason_of_no_answer("nothing", "What could we improve?")
     """
+    text = "" if text is None else without_tags(text).strip()
+    if not text:
+        return NO_TEXT
     if len(text) > _LONGEST and (column is None or len(text) > len(column) + 2):
         return None
     plain = " ".join(text.split()).casefold().replace("\u2019", "'")
@@ -38,6 +43,11 @@ def reason_of_no_answer(text: str, column: str | None = None) -> str | None:
     if reason == _NO and _YES_OR_NO.match(column or ""):
         return None
     return reason
+
+
+def placeholders() -> dict[str, str]:
+    """Return the cells that are no answer below any header, in lower case, each with the reason."""
+    return {cell: why for cell, why in _reasons().items() if why not in (_NOTHING, _NO)}
 
 
 @cache

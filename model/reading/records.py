@@ -43,6 +43,14 @@ class Record(dict[str, Any]):
     place: str = ""
     repaired: bool = False  # it held bytes that are not UTF-8
     table: TableReport | None = None  # its table, if it is a row of one
+    has_names: bool = True  # its keys are the input's own; a line of text has none
+
+    @classmethod
+    def of_text(cls, text: str, key: str = "text") -> "Record":
+        """Return a text as a record. key: our name for it."""
+        record = cls({key: text})
+        record.has_names = False
+        return record
 
 
 def read_records(
@@ -141,7 +149,7 @@ def begins_an_array(head: bytes) -> bool:
 def parse_text(line: bytes, place: str, strict: bool) -> Record:
     """Return a line of text as a record, also a blank one, so that rows keep their place."""
     text, repaired = decode(line, place, strict)
-    return _placed(Record(text=text.rstrip("\r\n")), place, repaired)
+    return _placed(Record.of_text(text.rstrip("\r\n")), place, repaired)
 
 
 def parse_json(line: bytes, place: str, strict: bool) -> Record | None:

@@ -143,7 +143,7 @@ class Source:
     def all_records(self, position: Position | None = None) -> Iterator[Record]:
         """Yield the rows of all shards, as `records` does."""
         if self.texts:
-            return (Record({self.text_key or "text": text}) for text in self.texts)
+            return (Record.of_text(text, self.text_key or "text") for text in self.texts)
         if self.is_stream:
             return iter(self.arriving())
         return read_records(self.file, strict=True, position=position)

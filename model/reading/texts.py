@@ -168,6 +168,10 @@ class KeyChooser:
         """Return the key; InputError, with the record's own keys, if no record has had one yet."""
         return self._choose(record) if self.key is None else self.key
 
+    def header_in(self, record: Record) -> str | None:
+        """Return the key, if it is a name that the input gives its texts."""
+        return self.key if record.has_names else None
+
     def require(self, location: object) -> None:
         """Raise InputError if there was no record, or none with the key."""
         if self._first is None:

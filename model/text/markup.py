@@ -23,12 +23,6 @@ INLINE_TAG = re.compile(_TAG % _INLINE, re.IGNORECASE)
 _SPACES = re.compile(r"\s{2,}")
 
 
-def is_blank(text: str) -> bool:
-    """Whether a text has nothing but white space and HTML tags."""
-    plain = without_tags(text)
-    return not plain or plain.isspace()
-
-
 def without_tags(text: str) -> str:
     """Return a text without its HTML tags; unchanged unless it is clearly marked up.
 

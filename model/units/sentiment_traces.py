@@ -15,8 +15,8 @@ from ..classifiers.separation import CHANCE, load_areas
 from ..errors import InputError
 from ..files.weights import LoadedModel
 from ..inference.features import StateName
+from ..reading.no_answer import reason_of_no_answer
 from ..text.glyphs import visible
-from ..text.markup import is_blank
 from .unit_traces import UnitTraces, poles_of, read_texts
 
 _MIN_AUC = 0.55  # of a unit or of its negative; below, neither end counts as positive
@@ -73,7 +73,7 @@ def verdicts_of(loaded: LoadedModel, fitted: Head, texts: Sequence[str]) -> list
         for row, word in enumerate(words_of(fitted, predicted))
     ]
     return [
-        f"classifier: {NO_ANSWER} without text" if is_blank(text) else words
+        f"classifier: {NO_ANSWER}: {reason}" if (reason := reason_of_no_answer(text)) else words
         for text, words in zip(texts, answers, strict=True)
     ]
 

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import logging
+import re
 import select
 import sys
 import tempfile
@@ -144,7 +145,7 @@ def test_other_precisions_change_probabilities_a_little(classify):
 
 def test_unsure_is_what_lies_between_the_two_thresholds_given(classify):
     def verdicts(*thresholds):
-        words = [word for text in filter(None, ODD) for word in ("--text", text)]
+        words = [word for text in (*filter(None, ODD[:-1]), "no") for word in ("--text", text)]
         rows = json_rows(classify(*words, *thresholds).stdout)
         return [(row["probability"], row["unsure"]) for row in rows]
 
@@ -164,13 +165,14 @@ def test_csv_to_csv_and_to_json_lines(classify, work, tmp_path):
         (str(n), text, "x") for n, text in enumerate(ODD)
     ]
     expected = SentimentClassifier.from_pretrained(work / "full")(ODD)
-    assert [r["label"] for r in table] == [answer["label"] or "" for answer in expected]
+    assert [r["label"] for r in table] == [answer["label"] for answer in expected]
     process = classify("--input", tmp_path / "in.csv", "--threshold", "1")
     lines = json_rows(process.stdout)
     assert [line["review"] for line in lines] == ODD
     for line, row in zip(lines, table, strict=True):
-        if not line["review"]:
-            assert line["label"] is line["probability"] is line["unsure"] is None
+        if line["review"].strip() in ("", "NA"):
+            assert line["label"] == "no answer"
+            assert line["probability"] is line["unsure"] is None
             continue
         assert line["label"] in ("bad", "unsure")
         assert line["probability"] == pytest.approx(float(row["probability"]), abs=1e-5)
@@ -343,7 +345,7 @@ def test_the_text_may_first_come_when_rows_without_it_are_answered(stream, text_
     with stream(*text_key) as (source, answers):
         for row in ({"id": 1}, {"text": "good"}):
             answer = answer_to(source, answers, json.dumps(row).encode() + b"\n")
-            assert (answer["label"] is None) is ("id" in row)
+            assert (answer["label"] == "no answer") is ("id" in row)
 
 
 @pytest.mark.parametrize("text_key", [(), ("--text-key", "text")])
@@ -382,7 +384,7 @@ def test_standard_input_is_answered_line_by_line(stream):
             assert answer["label"] in ("bad", "good", "unsure")
         source.write(b'{"text": null}\n{"text": "last, without an end"}')
         source.close()
-        assert [json.loads(line)["label"] is None for line in answers] == [True, False]
+        assert [json.loads(line)["probability"] is None for line in answers] == [True, False]
 
 
 def test_tables_and_text_through_standard_input(classify, monkeypatch):
@@ -397,7 +399,7 @@ def test_tables_and_text_through_standard_input(classify, monkeypatch):
         process = classify("--input", "-")
     rows = json_rows(process.stdout)
     assert [row["text"] for row in rows] == ["good", "", "bad"]
-    assert [row["label"] is None for row in rows] == [False, True, False]
+    assert [row["label"] == "no answer" for row in rows] == [False, True, False]
 
 
 def test_a_reader_that_leaves_early_is_no_error(work, tmp_path):
@@ -536,13 +538,48 @@ def export(path, count=60):
             rows.writerow([text, f"<i>{n % 3}</i>", f"2024-0{1 + n % 4}-11"])
 
 
+SURVEY = "What could we improve?,Branch\nnothing,N\nN/A,N\nNone,S\nThe lid broke after a week.,S\n"
+
+
+@pytest.mark.parametrize("sides", [(), ("--sides",)])
+def test_placeholders_and_nothing_below_a_question_are_no_answer(classify, tmp_path, caplog, sides):
+    caplog.set_level(logging.INFO)
+    source, output, page = (tmp_path / name for name in ("in.csv", "out.csv", "page.html"))
+    source.write_text(SURVEY)
+    words = ("--unsure", "0", "0", "--by", "Branch", "--report", page, *sides)
+    done(classify("--input", source, "--output", output, *words))
+    *nothing, last = csv_rows(output)
+    for row, text in zip(nothing, ("nothing", "N/A", "None"), strict=True):
+        assert row.pop("What could we improve?") == text
+        assert row.pop("label") == "no answer"
+        assert set(row.pop("Branch")) <= {"N", "S"}
+        assert set(row.values()) == {""}
+    assert last["label"] in ("good", "bad")
+    assert f"1 {last['label']} (100 %)" in caplog.text
+    assert "3 no answer" in caplog.text
+    groups = [line.split() for line in caplog.text.splitlines() if line[:1] in "NS"]
+    assert [(group[0], group[1], group[-1]) for group in groups] == [
+        ("N", "2", "2"),
+        ("S", "2", "1"),
+    ]
+    assert "row 1: it answers a question with nothing" in page.read_text()
+    assert "row 4" not in re.findall("<h2>No answer.*?</section>", page.read_text())[0]
+
+
+def test_a_text_without_a_header_repeats_none(classify, tmp_path):
+    (tmp_path / "in.txt").write_text("text\nN/A\n")
+    for words in (("--text", "text", "--text", "N/A"), ("--input", tmp_path / "in.txt")):
+        rows = json_rows(classify(*words).stdout)
+        assert [row["label"] == "no answer" for row in rows] == [False, True]
+
+
 def test_the_end_counts_what_the_rows_say(classify, tmp_path, caplog):
     caplog.set_level(logging.INFO)
     export(tmp_path / "in.csv")
     words = ("--input", tmp_path / "in.csv", "--text-key", "comment", "--by", "product")
     rows = json_rows(classify(*words).stdout)
     said = caplog.text
-    kinds = ["no answer" if row["label"] is None else row["label"] for row in rows]
+    kinds = [row["label"] for row in rows]
     for kind in ("good", "bad", "unsure", "unfamiliar", "no answer"):
         assert f" {kinds.count(kind)} {kind}" in said
     assert f"HTML tags left out in {sum('<br />' in row['comment'] for row in rows)}" in said
@@ -598,7 +635,7 @@ def test_the_report_of_a_shard_says_so(classify, tmp_path):
 
 def test_two_sides_only_if_asked_for(classify, tmp_path, caplog):
     caplog.set_level(logging.INFO)
-    words = ("--text", "I like it.", "--text", "?", "--unsure", "0", "1")
+    words = ("--text", "I like it.", "--text", "!", "--unsure", "0", "1")
     plain, short = json_rows(classify(*words).stdout)
     assert (plain["label"], short["label"]) == ("unsure", "unfamiliar")
     assert "sides" not in plain

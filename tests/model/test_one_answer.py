@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas
 import pytest
 
-from model import SentimentClassifier
+from model import SentimentClassifier, Sink, Source, classify
 from model.classifiers.answers import NO_ANSWER
 from model.classifiers.fitted import find_classifier, load_fitted
 from model.commands.command_line import dispatch
@@ -34,7 +34,8 @@ SENTENCES = (
 )  # fmt: skip
 STRANGE = (
     "", " ", "\n\t", "\u3000", "?", "a", "...", "zxqj vvkw qqqq zzxj kkqx jjzx", "%%%% ####",
-    "12345",
+    "12345", "N/A", " none. ", "NaN", "#REF!", "[deleted]", "<p>Total</p>", "No\n\u3000ANSWER!",
+    "nothing", "\u2014", "TOTAL G\u00c9N\u00c9RAL", "constructor", "No re\u017fponse",
     "\N{THUMBS UP SIGN}", "\u5f88\u597d", "<br />", "<p></p>", " <br> ", "&nbsp;",
     "a < b", "<unknown>", "<3",
     "I loved it.<br /><br />It <b>works</b>.", "<p>The lamp broke.</p><p>Never again.</p>",
@@ -66,8 +67,8 @@ def classifier():
 
 @pytest.fixture(scope="module")
 def words(classifier):
-    """What a call answers: `NO_ANSWER` for None."""
-    return [answer["label"] or NO_ANSWER for answer in classifier(TEXTS)]
+    """What a call answers."""
+    return [answer["label"] for answer in classifier(TEXTS)]
 
 
 @pytest.fixture
@@ -83,7 +84,30 @@ def test_each_word_is_given(words):
 
 def test_a_frame(classifier, words):
     labels = classifier.frame(pandas.DataFrame({"text": TEXTS}), "text")["label"]
-    assert labels.fillna(NO_ANSWER).tolist() == words
+    assert labels.tolist() == words
+
+
+def test_a_question_makes_nothing_no_answer_in_every_way(classifier, tmp_path):
+    question, texts = (
+        "What could we improve?",
+        ["nothing", "N/A", "None", "Broken, a waste of money."],
+    )
+    expected = [NO_ANSWER] * 3 + ["negative"]
+    table = pandas.DataFrame({question: texts})
+    assert classifier.frame(table, question)["label"].tolist() == expected
+    assert [answer["label"] for answer in classifier(table[question])] == expected
+    for suffix in ("csv", "xlsx", "jsonl"):
+        path, page = tmp_path / f"in.{suffix}", tmp_path / f"{suffix}.html"
+        if suffix == "jsonl":
+            table.to_json(path, orient="records", lines=True)
+        else:
+            getattr(table, {"csv": "to_csv", "xlsx": "to_excel"}[suffix])(path, index=False)
+        rows = classify(Source(path, question), classifier, Sink(tmp_path / f"{suffix}.out.csv"))
+        assert [row["label"] for row in rows] == expected
+        words = ["--model", MODEL, "--text-key", question, "--output", str(page)]
+        for table_or_answers in (path, tmp_path / f"{suffix}.out.csv"):
+            dispatch(["report", str(table_or_answers), *words])
+            assert "<h2>No answer: 3</h2>" in page.read_text()
 
 
 def test_the_command_its_summary_and_its_report(words, table, tmp_path, caplog):
@@ -94,9 +118,9 @@ def test_the_command_its_summary_and_its_report(words, table, tmp_path, caplog):
         dispatch(["classify", "--model", MODEL, "--input", str(table), "--output", str(output),
                   "--report", str(page)])  # fmt: skip
     with outputs[0].open(newline="") as file:
-        assert [row["label"] or NO_ANSWER for row in csv.DictReader(file)] == words
+        assert [row["label"] for row in csv.DictReader(file)] == words
     rows = list(map(json.loads, outputs[1].read_text().splitlines()))
-    assert [row["label"] or NO_ANSWER for row in rows] == words
+    assert [row["label"] for row in rows] == words
     dispatch(["report", str(outputs[0]), "--model", MODEL, "--output", str(later)])
     for word, count in Counter(words).items():
         assert f" {count} {word}" in caplog.text
@@ -108,15 +132,13 @@ def test_the_command_its_summary_and_its_report(words, table, tmp_path, caplog):
 def test_the_server(words):
     loaded = load_model(MODEL)
     rows = rows_of_texts(loaded, load_fitted(loaded, find_classifier(loaded), ""))(TEXTS, False)
-    assert [row["label"] or NO_ANSWER for row in rows] == words
+    assert [row["label"] for row in rows] == words
 
 
 def test_the_heatmap(words):
     loaded = load_model(MODEL)
     verdicts = verdicts_of(loaded, load_fitted(loaded, find_classifier(loaded), ""), TEXTS)
-    found = [
-        re.match(r"classifier: ([a-z ]+?)(?: \(|$| without text)", each)[1] for each in verdicts
-    ]
+    found = [re.match(r"classifier: ([a-z ]+?)(?: \(|$|:)", each)[1] for each in verdicts]
     assert found == words
 
 

@@ -10,6 +10,7 @@ from model.text.profiles import TextProfile
 
 TEXTS = ["good", "An awful thing. " * 3, "ça marche"]
 NAMES = ["label", "probability", "sentiment", "unsure", "bits_per_character", "unfamiliar"]
+NOTHING = dict.fromkeys(NAMES) | {"label": "no answer"}
 
 
 @pytest.fixture
@@ -42,7 +43,29 @@ def test_what_is_missing_has_missing_results(classifier, missing):
     alone, (first, second) = classifier(missing), classifier(["good", missing])
     assert first == classifier("good")
     for answer in (alone, second):
-        assert {answer[name] for name in NAMES} == {None}
+        assert {name: answer[name] for name in NAMES} == NOTHING
+
+
+@pytest.mark.parametrize("sides", [False, True])
+def test_a_placeholder_is_no_answer_and_a_question_makes_more(classifier, sides, monkeypatch):
+    classifier.sides = sides
+    classifier.fit()
+    read, encode = [], TextProfile.encode
+    monkeypatch.setattr(TextProfile, "encode", lambda *a: read.append(a[1]) or encode(*a))
+    question, texts = "What could we improve?", ["nothing", "N/A", "None", "The lid broke."]
+    table = pandas.DataFrame({question: texts, "Review": texts})
+    for call, given in (
+        (lambda: classifier(texts).to_frame(), [0, 3]),
+        (lambda: classifier.frame(table, "Review"), [0, 3]),
+        (lambda: classifier.frame(table, question), [3]),
+        (lambda: classifier(table[question]).to_frame(), [3]),
+    ):
+        read.clear()
+        answers = call()
+        assert read == [texts[place] for place in given]
+        assert [n for n, label in enumerate(answers["label"]) if label != "no answer"] == given
+        assert answers["probability"].notna().to_numpy().nonzero()[0].tolist() == given
+    assert classifier.predict(["N/A"])[0] in ("bad", "good")  # scikit-learn's methods never abstain
 
 
 def test_tags_are_left_out(classifier):

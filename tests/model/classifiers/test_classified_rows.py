@@ -32,13 +32,14 @@ def classifier(small_model, tmp_path):
 
 @pytest.fixture
 def table(tmp_path):
-    """A table of which every seventh text is missing."""
+    """A table of which every seventh text is missing, and every seventh a placeholder."""
     path = tmp_path / "comments.csv"
     with open(path, "w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
         rows.writerow(["id", "comment", "product"])
         for n in range(ROWS):
-            rows.writerow([n, "" if n % 7 == 3 else f"comment {n}, fine", f"p{n % 3}"])
+            text = {3: "", 5: "N/A"}.get(n % 7, f"comment {n}, fine")
+            rows.writerow([n, text, f"p{n % 3}"])
     return path
 
 

@@ -71,7 +71,7 @@ def test_rows_keep_their_columns(classifier):
         assert out["neuron"] == pytest.approx(classifier.neuron_values([text])[0], abs=1e-5)
         assert out["unfamiliar"] is None
     for place in range(1, 6):
-        assert {answers[place][name] for name in added} == {None}
+        assert answers[place] == {**rows[place], **dict.fromkeys(added), "label": "no answer"}
 
 
 def test_what_a_head_of_stars_adds_is_of_the_kinds_that_json_has(small_model, tmp_path):
@@ -79,12 +79,12 @@ def test_what_a_head_of_stars_adds_is_of_the_kinds_that_json_has(small_model, tm
     fitted = star_head(familiarity=Familiarity(bits_per_character=100, bits=0), doubt=(0.0, 1.0))
     loaded = LoadedModel(small_model, text_profile("openai"), tmp_path)
     classifier = SentimentClassifier(loaded, fitted)
-    good, short = classified(classifier, [{"text": "good"}, {"text": "?"}])
+    good, short = classified(classifier, [{"text": "good"}, {"text": "!"}])
     assert json.loads(json.dumps(good)) == good
     assert good["unsure"] is True
     assert good["unfamiliar"] is False
     assert short["unfamiliar"] is True
-    predictions = classifier.predict_all(["good", "?"])
+    predictions = classifier.predict_all(["good", "!"])
     assert good["stars"] == pytest.approx(predictions.stars[0], rel=1e-6)
     assert short["stars"] == pytest.approx(predictions.stars[1], rel=1e-6)
 
@@ -146,8 +146,8 @@ def test_numbers_have_the_digits_that_they_mean(classifier):
 def test_the_key_may_come_in_a_later_batch(classifier, key, text_key):
     rows = [*({"id": n} for n in range(70)), {key: "good"}]
     *missing, last = classified(classifier, rows, text_key)
-    assert {row["label"] for row in missing} == {None}
-    assert last["label"]
+    assert {row["label"] for row in missing} == {"no answer"}
+    assert last["label"] != "no answer"
 
 
 @pytest.mark.parametrize("text_key", [None, "body"])

@@ -137,8 +137,8 @@ def test_two_sides_only_if_asked_for(folder):
     assert asked.classes_.tolist() == ["negative", "positive"]
     assert asked.predict_proba(TEXTS).shape == (len(TEXTS), 2)
     assert asked.decision_function(TEXTS).shape == (len(TEXTS),)
-    rows = asked([*TEXTS, "?"])
-    assert [row["label"] for row in rows] == asked.predict([*TEXTS, "?"]).tolist()
+    rows = asked([*TEXTS, "!"])
+    assert [row["label"] for row in rows] == asked.predict([*TEXTS, "!"]).tolist()
     assert all(row["sides"] is True for row in rows)
     assert rows[-1]["unfamiliar"]
     labels = [0, 1] * 2

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binomtest
 
 from model.classifiers import summary as summaries
-from model.classifiers.answers import word_of
+from model.classifiers.answers import NO_ANSWER, word_of
 from model.classifiers.steps import Neutral
 from model.classifiers.summary import (
     OTHER_GROUPS,
@@ -35,7 +35,7 @@ def test_every_row_is_counted_once():
         *[row("negative", product="b")] * 2,
         row("unsure", unsure=True, product="b"),
         row("unfamiliar", unsure=True, unfamiliar=True, product="b"),
-        row(None, None, None, product=None),
+        row(NO_ANSWER, None, None, product=None),
     ]
     outcomes = [summary.add(each) for each in rows]
     assert outcomes[-3:] == ["unsure", "unfamiliar", "no answer"]
@@ -72,7 +72,7 @@ def test_neutral_is_counted_apart_from_unsure_where_there_are_three_answers():
 
 def test_two_sides_are_counted_as_two_and_said_so():
     summary = Summary(star_head(neutral=Neutral(2)), sides=True)
-    rows = [row("negative", unsure=True), row("positive", unfamiliar=True), row(None)]
+    rows = [row("negative", unsure=True), row("positive", unfamiliar=True), row(NO_ANSWER)]
     for each in rows:
         summary.add({**each, "sides": True})
     assert summary.lines() == [

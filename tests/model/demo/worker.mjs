@@ -41,9 +41,9 @@ for (const order of JSON.parse(fs.readFileSync(0, "utf8"))) {
     all.push(Array.from(tokens));
   } else if (order.order === "word") {
     references = order.references;
-    const { bytes, suffix, isBlank, pieces } = encode(order.text, about);
+    const { bytes, suffix, noAnswer, pieces } = encode(order.text, about);
     const messages = await answers({ slot: 0, serial: 0, order: "read", bytes, suffix });
-    const word = isBlank ? "no answer" : messages.at(-1).verdict.word;
+    const word = noAnswer ? "no answer" : messages.at(-1).verdict.word;
     all.push({ word, shown: pieces.map((piece) => piece.shown).join("") });
   } else if (order.unanswered) globalThis.onmessage({ data });
   else all.push(await answers(data));

@@ -377,7 +377,7 @@ def test_the_answer_leaves_out_html_tags_as_classify_does():
     texts = [plain, marked, "<br>"]
     shown = heatmap(texts, "default_small").traces.traces
     assert shown[0].verdict == shown[1].verdict
-    assert shown[2].verdict == "classifier: no answer without text"
+    assert shown[2].verdict == "classifier: no answer: there is no text"
     assert [trace.text for trace in shown] == texts
 
 

@@ -10,7 +10,7 @@ from scipy.stats import binomtest
 
 from model import SentimentClassifier
 from model.classifiers import summary as summaries
-from model.classifiers.answers import word_of
+from model.classifiers.answers import NO_ANSWER, word_of
 from model.classifiers.steps import Neutral
 from model.classifiers.summary import Summary
 from model.files.weights import LoadedModel
@@ -44,13 +44,13 @@ def drawn(count, seed=0):
         is_unsure, is_unfamiliar = bool(0.4 < p < 0.6), n % 17 == 0
         side = "positive" if p > 0.5 else "negative"
         word = word_of(side, unsure=is_unsure, unfamiliar=is_unfamiliar)
-        label = None if n % 13 == 0 else word
+        label = NO_ANSWER if n % 13 == 0 else word
         yield {
-            "comment": "" if label is None else f"text number {n}",
+            "comment": "" if label == NO_ANSWER else f"text number {n}",
             "product": f"p{n % 3}",
             "day": f"2024-{1 + n % 5:02}-03",
             "label": label,
-            "probability": None if label is None else p,
+            "probability": None if label == NO_ANSWER else p,
             "unsure": is_unsure,
             "unfamiliar": is_unfamiliar,
         }
@@ -113,11 +113,11 @@ def test_the_numbers_are_those_of_the_rows(classifier):
     rows = list(drawn(200))
     _, page = report_of(classifier, rows, "product")
     table = {row[0]: row[1:] for row in Page(page).rows if row}
-    answered = [r for r in rows if r["label"] and not r["unfamiliar"]]
+    answered = [r for r in rows if r["label"] != NO_ANSWER and not r["unfamiliar"]]
     positive = [r for r in answered if r["label"] == "positive" and not r["unsure"]]
     assert table["positive"] == [str(len(positive)), in_words(len(positive), len(answered))]
     assert table["all rows"][0] == "200"
-    assert table["no answer (set apart)"][0] == str(sum(r["label"] is None for r in rows))
+    assert table["no answer (set apart)"][0] == str(sum(r["label"] == NO_ANSWER for r in rows))
     for key, names in (("product", ["p0", "p1", "p2"]), ("day", ["2024-01", "2024-05"])):
         for name in names:
             own = [r for r in answered if r[key].startswith(name)]
@@ -152,7 +152,7 @@ def test_one_wrong_date_does_not_hide_the_others(classifier):
 def test_the_clearest_texts_are_shown_in_colour(classifier):
     rows = list(drawn(200))
     _, page = report_of(classifier, rows)
-    sure = [r for r in rows if r["label"] and not r["unsure"] and not r["unfamiliar"]]
+    sure = [r for r in rows if r["label"] != NO_ANSWER and not r["unsure"] and not r["unfamiliar"]]
     ordered = sorted(sure, key=lambda row: row["probability"])
     quotes = re.findall(r'<blockquote class="mirror">(.*?)<footer>', page, re.DOTALL)
     texts = clearest_texts(page)
@@ -197,7 +197,7 @@ def test_more_groups_than_are_counted_are_reported(classifier, monkeypatch):
     assert "Only the first" not in report_of(classifier, drawn(50), "product")[1]
 
 
-@pytest.mark.parametrize("label", ["positive", None])
+@pytest.mark.parametrize("label", ["positive", NO_ANSWER])
 def test_a_chart_over_time_needs_two_months_with_answers(classifier, label):
     rows = [
         {"comment": "a", "day": f"2024-0{month}-03", "label": answer, "probability": 0.9,
@@ -205,7 +205,7 @@ def test_a_chart_over_time_needs_two_months_with_answers(classifier, label):
         for month, answer in [(1, "positive"), (2, label)]
     ]  # fmt: skip
     _, page = report_of(classifier, rows)
-    assert ("by month" in page) is (label is not None)
+    assert ("by month" in page) is (label != NO_ANSWER)
 
 
 def test_memory_and_page_are_bounded(classifier):
@@ -237,10 +237,34 @@ def test_no_text_of_a_row_acts_on_the_page(classifier, nasty):
 
 
 def test_a_page_without_answers_is_a_page(classifier):
-    row = {"comment": "", "label": None, "probability": None, "unsure": None, "unfamiliar": None}
+    row = {
+        "comment": "",
+        "label": NO_ANSWER,
+        "probability": None,
+        "unsure": None,
+        "unfamiliar": None,
+    }
     _, page = report_of(classifier, [row])
     assert "No text got an answer." in page
     assert "nan" not in page
+
+
+def test_rows_that_are_no_answer_are_listed_with_the_reason(classifier):
+    nothing = {"label": NO_ANSWER, "probability": None, "unsure": None, "unfamiliar": None}
+    texts = ["", "N/A", "#REF!", "comment", None, "a word that a person took for none"]
+    _, page = report_of(classifier, [{"comment": text, **nothing} for text in texts])
+    quotes = re.findall(r"<blockquote>(.*?)<footer>(.*?)</footer>", page)
+    assert quotes == [
+        ("N/A", "row 2: nothing was written"),
+        ("#REF!", "row 3: it is an error of a spreadsheet"),
+        ("comment", "row 4: it repeats the header"),
+        ("a word that a person took for none", "row 6"),
+    ]
+    assert "<h2>No answer: 6</h2>" in page
+    answers = [row[2] for row in Page(page).rows if len(row) == 4]
+    assert answers[0] == answers[4] == "no answer (there is no text)"
+    assert answers[1] == "no answer (nothing was written)"
+    assert answers[5] == "no answer"
 
 
 def test_charts_are_drawn_in_percentages():

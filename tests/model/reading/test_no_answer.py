@@ -2,7 +2,7 @@
 
 import pytest
 
-from model.reading.no_answer import HEADER, _reasons, reason_of_no_answer
+from model.reading.no_answer import HEADER, NO_TEXT, _reasons, reason_of_no_answer
 
 QUESTION = "What could we improve?"
 NONE = ["N/A", "n/a.", " None ", "NaN", "-", "...", "[deleted]", "#REF!", "Total", "No answer",
@@ -15,6 +15,16 @@ OPINIONS = ["The lid broke after a week.", "Nothing works.", "No good", "total w
 def test_placeholders_are_no_answer_under_any_header(cell):
     for column in (None, "Review", QUESTION):
         assert reason_of_no_answer(cell, column) is not None
+
+
+@pytest.mark.parametrize("cell", [None, "", " \n\u3000" * 50, "<br />", "<p> </p>"])
+def test_cells_without_text_are_no_answer(cell):
+    for column in (None, "", "Review", QUESTION):
+        assert reason_of_no_answer(cell, column) == NO_TEXT
+
+
+def test_html_tags_are_left_out():
+    assert reason_of_no_answer("<p>N/A</p>") == reason_of_no_answer("N/A")
 
 
 @pytest.mark.parametrize("cell", ["nothing", "Nothing really", "Don\u2019t know"])
