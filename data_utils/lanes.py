@@ -51,8 +51,9 @@ class DataConfig:
     """T, tokens per window and lane: bytes, unless the corpus has a vocabulary. Gradients reach no
     further back."""
     shards: PositiveInt | None = None
-    """Number of equal spans into which the split is cut; each lane reads whole spans. Default: the
-    number of lanes. Give a multiple of it, so that all lanes have text until an epoch's end."""
+    """Number of shards, equal in size, into which an epoch divides the reviews; each lane reads
+    whole shards. Default: the number of lanes. Give a multiple of it, so that all lanes have text
+    until an epoch's end."""
     shuffle: Annotated[Shuffle, SAVED] = "auto"
     """What every epoch after the first shuffles. even: reviews; every epoch assigns them to the
     lanes so that these end together. balanced: the same, but the first epoch reads equal spans of
