@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def classify(
-    source: Source | Rows,
+    source: Source | Rows | str | Path,
     classifier: "SentimentClassifier",
     sink: Sink | None = None,
     *,
@@ -33,11 +33,14 @@ def classify(
     ...     print(row["label"], row["comment"])
     >>> print("\\n".join(rows.summary.lines()))
 
-    sink: where the rows are written, too. If it is a file, an interrupted loop leaves its rows in
-    PATH.partial, and the same call yields these first, without classifying them again. neuron:
-    whether a row also gets the value of the unit that the classifier relies on most. progress:
-    shows how far it is. Raises InputError for rows that cannot be read.
+    source: a Source, or the name of a file. sink: where the rows are written, too. If it is a file,
+    an interrupted loop leaves its rows in PATH.partial, and the same call yields these first,
+    without classifying them again. neuron: whether a row also gets the value of the unit that the
+    classifier relies on most. progress: shows how far it is. Raises InputError for rows that cannot
+    be read.
     """
+    if isinstance(source, str | Path):
+        source = Source(source)
     rows = source if isinstance(source, Rows) else Rows(source)
     return Classified(rows, classifier, sink, neuron=neuron, progress=progress)
 

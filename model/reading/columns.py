@@ -52,6 +52,7 @@ _JSON_LIKE = re.compile(r"\s*[\[{].*[\]}]\s*", re.DOTALL)
 _IMPORT_ID = re.compile(r"\{\s*\"+ImportId\"+")  # the third row of a Qualtrics export
 UNNAMED = "Unnamed: "  # and the place of a column without a name
 _SUB_HEADERS = frozenset({"response", "open-ended response", "other (please specify)"})
+_LABEL_WORDS = 6  # at most: "Neither satisfied nor dissatisfied" is an answer to choose
 _SEVERAL = 3  # cells that show what a column holds; with fewer, its name counts more
 _MOSTLY = 0.6  # of the cells that decide what a column holds
 
@@ -160,7 +161,8 @@ def header_is_a_row(names: Sequence[str], rows: Sequence[Row]) -> bool:
     another column has numbers, dates or a few values, one of them. A number or a date in every row
     but the first line makes it a header.
     """
-    rows = [row for row in rows if [row.get(name) for name in names] != [*names]]  # joined files
+    # Joined files repeat their header.
+    rows = [row for row in rows if [row.get(name) for name in names] != [*names]] or rows
     if not rows or any(words_of(name) in _TEXT_NAMES for name in names):
         return False
     has_text = has_value = False
@@ -271,11 +273,10 @@ class _Content:
         replies = sum(_REPLY.search(cell) is not None for cell in self.cells) / len(self.cells)
         if replies >= _MOSTLY and self.words > 5:
             return "replies"
-        if self.words >= 3:
-            return "texts"
-        single = all(len(cell.split()) == 1 for cell in self.cells)
-        few = len(counts) <= 12 and 3 * len(counts) <= len(self.cells)
-        return "labels" if single and few else "short texts"
+        is_short = all(len(cell.split()) <= _LABEL_WORDS for cell in counts)
+        if is_short and len(counts) <= 12 and 3 * len(counts) <= len(self.cells):
+            return "labels"
+        return "texts" if self.words >= 3 else "short texts"
 
 
 def _rank(column: Column) -> tuple[Any, ...]:

@@ -83,6 +83,10 @@ class Source:
         if isinstance(self.texts, str):
             raise InputError("texts is a text; give a list of them")
         object.__setattr__(self, "texts", tuple(self.texts))
+        if isinstance(self.shard, str):
+            object.__setattr__(self, "shard", Shard.parse(self.shard))
+        if not isinstance(self.shard, Shard):
+            raise InputError(f"shard is {self.shard!r}; give a Shard, such as Shard(1, 8)")
         if bool(self.texts) == (self.location is not None):
             raise InputError("give either --text or --input")
         if self.stream_format and not self.is_stream:

@@ -135,11 +135,22 @@ def test_another_head_begins_anew(classifier, table, tmp_path, caplog):
         ({"location": "a.csv", "stream_format": "csv"}, "only for standard input"),
         ({"location": "-", "shard": Shard(1, 2)}, "--shard is for the rows of an --input file"),
         ({"texts": ("a",), "by": "x"}, "--by is for the rows of an --input"),
+        ({"location": "a.csv", "shard": (1, 2)}, r"shard is \(1, 2\); give a Shard"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(options, said):
     with pytest.raises(InputError, match=said):
         Source(**options)
+
+
+def test_a_file_and_a_shard_may_be_named_by_words(classifier, table):
+    assert Source(table, shard="2/3").shard == Shard(2, 3)
+    assert list(classify(str(table), classifier)) == list(classify(Source(table), classifier))
+
+
+def test_another_format_of_rows_is_refused():
+    with pytest.raises(InputError, match="format is 'xml'; it must be jsonl or csv"):
+        Sink("rows.csv", "xml")
 
 
 def test_faults_are_reported_before_the_first_row(classifier, table):

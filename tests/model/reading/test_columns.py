@@ -207,6 +207,12 @@ def test_rows_of_surveys_that_belong_to_the_header_are_counted():
     assert extra_header_rows(["a"], []) == 0
 
 
+def test_answers_to_choose_from_are_no_texts():
+    chosen_from = ["Very satisfied with it", "Neither satisfied nor dissatisfied", "Not at all"]
+    columns = {"How satisfied are you?": chosen_from, "What else?": TEXTS}
+    assert chosen(columns) == "What else?"
+
+
 def test_names_are_compared_as_words():
     assert {words_of(n) for n in ("reviewText", "Review_Text", " review-text ")} == {"review text"}
     assert role_of("Comment ID") == role_of("Review Date") == "other"
