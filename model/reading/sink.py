@@ -33,7 +33,7 @@ class Sink:
     def __post_init__(self) -> None:
         if self.format is None:
             object.__setattr__(self, "format", _format_of(self.path))
-        if self.format not in FORMATS.values():
+        if self.format not in _FORMATS.values():
             raise InputError(f"format is {self.format!r}; it must be jsonl or csv")
 
     @contextmanager
