@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _GONE = (errno.EPIPE, errno.EIO)  # a pipe without a reader, a terminal that was closed
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk of a file for stdout
-_EVERY = 15.0  # seconds between two lines, apart from evaluations and checkpoints
+EVERY = 15.0  # seconds between two lines, apart from evaluations and checkpoints
 RECENT = 300.0  # seconds of recent training from which the time left is estimated
 _SHORTEST = 5.0  # fewest seconds of training for an estimate
 
@@ -147,12 +147,12 @@ class ProgressLines:
     def advance(self) -> bool:
         """Count a step; return whether a line is due.
 
-        A line is due at the first step, and _EVERY seconds after the previous line. It is requested
+        A line is due at the first step, and EVERY seconds after the previous line. It is requested
         only once, because several ranks begin to prepare it a step later.
         """
         self._bar.update()
         now = self._clock()
-        due = now - self._line_time >= _EVERY
+        due = now - self._line_time >= EVERY
         if due:
             self._line_time, self._asked = now, True
         return due

@@ -20,10 +20,10 @@ from .cores import affine_cores
 from .process import owns_process
 
 THREADS = Path("/proc/self/task")  # only Linux reports how long each thread has queued
-_SECONDS_BETWEEN_LOOKS = 0.25
-# The average number of queueing threads since the last check: above _MANY we are crowded, and stay
-# so until it is _FEW or less.
-_MANY, _FEW = 0.1, 0.05
+SECONDS_BETWEEN_LOOKS = 0.25
+# The average number of queueing threads since the last check: above MANY we are crowded, and stay
+# so until it is FEW or less.
+MANY, FEW = 0.1, 0.05
 _MOST_IDLE_THREADS = 64  # systems that limit threads allow a process more than these
 
 
@@ -40,7 +40,7 @@ class Watch:
         if not owns_process():
             return
         now = monotonic()
-        if now - self._looked_at < _SECONDS_BETWEEN_LOOKS or torch.get_num_threads() == 1:
+        if now - self._looked_at < SECONDS_BETWEEN_LOOKS or torch.get_num_threads() == 1:
             return
         if self._lock.acquire(blocking=False):  # else another thread is checking
             try:
@@ -51,7 +51,7 @@ class Watch:
     def _judge(self, now: float, queued: float) -> None:
         queueing = (queued - self._queued) / (now - self._looked_at)
         self._looked_at, self._queued = now, queued
-        crowded = queueing > (_FEW if self.crowded else _MANY)
+        crowded = queueing > (FEW if self.crowded else MANY)
         if crowded != self.crowded:
             self.crowded = crowded
             self._keep_idle_team(crowded)
