@@ -496,7 +496,7 @@ def _acquire(
         return _acquire(lock, folder, timeout, new, tries - 1)  # its holder has removed it
     try:
         _lock(lock, folder, timeout)
-    except FileNotFoundError:  # its holder had made it, and has removed it
+    except (FileNotFoundError, FileExistsError):  # its holder had made it, and has removed it
         if tries == 1:
             raise
         return _acquire(lock, folder, timeout, new, tries - 1)

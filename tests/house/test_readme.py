@@ -95,7 +95,7 @@ def run_or_launch(command, checkout):
 def the_python_examples_run(checkout):
     text = "\n".join(PAGES.values())
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    code = "\n".join(blocks).replace("from mlstm_sentiment import", "from model import")
+    code = "\n".join(blocks).replace("from mlstm_sentiment", "from model")
     done(run_code(code, cwd=checkout))
 
 

@@ -56,7 +56,11 @@ def test_every_row_is_counted_once():
 
 def test_a_column_of_the_input_named_labels_is_no_answer():
     summary = Summary(TWO)
-    rows = [row("positive", labels="bug, ui"), row("negative", labels=None), row(None, labels=[])]
+    rows = [
+        row("positive", labels="bug, ui"),
+        row("negative", labels=None),
+        row(NO_ANSWER, labels=[]),
+    ]
     assert [summary.add(each) for each in rows] == ["positive", "negative", "no answer"]
 
 

@@ -90,6 +90,21 @@ def test_a_folder_that_its_holder_removes_as_it_is_looked_for_is_made_again(tmp_
         assert folder.is_dir()
 
 
+def test_a_folder_that_goes_while_its_lock_is_taken_is_made_again(tmp_path, monkeypatch):
+    acquire, calls = filelock.FileLock.acquire, []
+
+    def removed_meanwhile(lock, *arguments, **options):
+        calls.append(lock)
+        if len(calls) == 1:  # filelock made sure that the folder is there, and it went
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(tmp_path / "run"))
+        return acquire(lock, *arguments, **options)
+
+    monkeypatch.setattr(filelock.FileLock, "acquire", removed_meanwhile)
+    with lock_folder(tmp_path / "run"):
+        assert (tmp_path / "run").is_dir()
+    assert len(calls) == 2
+
+
 def test_a_folder_that_goes_as_it_is_looked_at_is_no_file(tmp_path, monkeypatch):
     folder, look, looked = tmp_path / "run", Path.stat, []
     folder.mkdir()
