@@ -11,7 +11,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 FOLDER = Path("model/engine")
-COMPILING = runpy.run_path(str(FOLDER / "compiling.py"))  # the package itself is not installed yet
+SOURCES = runpy.run_path(str(FOLDER / "sources.py"))  # the package itself is not installed yet
 
 
 class BuildLibrary(build_ext):
@@ -28,8 +28,8 @@ setup(
             "mlstm_sentiment.engine._compiled",
             [str(FOLDER / "source" / "engine.c")],
             depends=[str(path) for path in sorted((FOLDER / "source").glob("*.h"))],
-            define_macros=[("SOURCES", f'"{COMPILING["digest_of_sources"]()}"')],
-            extra_compile_args=list(COMPILING["OPTIONS"]),
+            define_macros=[("SOURCES", f'"{SOURCES["digest_of_sources"]()}"')],
+            extra_compile_args=list(SOURCES["OPTIONS"]),
             libraries=[] if sys.platform == "win32" else ["m"],
             py_limited_api=True,  # one build for every Python
             optional=True,

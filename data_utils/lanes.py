@@ -284,8 +284,8 @@ class Epochs:
         self.total_lanes, self.own = lanes, own
         # Refuses text that is too little for the shards.
         self._windows_of_spans = self._lanes_of(split, None).windows_per_epoch
-        self.number, self.first = 0, 0  # of the epoch whose lanes are laid, and its first window
-        self.lanes: Lanes | None = None  # laid when a window is read: a copy takes time and memory
+        self.number, self.first = 0, 0  # of the epoch that `lanes` has, and its first window
+        self.lanes: Lanes | None = None  # made when a window is read: a copy takes time and memory
 
     def assign(self, own: slice) -> None:
         self.own = own

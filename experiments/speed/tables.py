@@ -66,7 +66,7 @@ def with_amx() -> str:
 
 
 def unit() -> str:
-    """Return the recurrence beside what the AMX unit can do, and the unit's speed by product."""
+    """Return our speed relative to what the AMX unit can do, and the unit's speed by product."""
     results = {f"amx_unit_{units}": read_result("speed", f"amx_unit_{units}") for units in SIZES}
     keys = ("to_achievable", "from_inputs_to_achievable")
     peers = {"to_library_floor": "libraries' products"}

@@ -9,8 +9,10 @@ from ctypes import POINTER, Structure, c_char_p, c_double, c_float, c_int32, c_i
 from functools import cache
 from pathlib import Path
 
+from ..compiled_code import ERRORS
 from ..errors import InputError, nearest
-from .compiling import ERRORS, compiled, digest_of_sources
+from .compiling import compiled
+from .sources import digest_of_sources
 
 FOLDER = Path(__file__).parent
 PATHS = ("plain", "neon", "avx2", "vnni", "amx")  # numbered as in engine.c; slowest first

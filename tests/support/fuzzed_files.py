@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+from model import compiled_code
 from model.errors import InputError
 from model.files.shipped import SHIPPED_MODELS
 from model.files.storage import check_replaceable, whole_folder
@@ -148,7 +149,7 @@ def try_caches(folder: Path, inputs: int) -> Outcomes:
         library.chmod(draw.choice([0o755, 0o755, 0o777, 0o775]))
         recorded = draw.choice([built.read_bytes(), built.read_bytes(), content[:-1]])
         digest.write_text(hashlib.sha256(recorded).hexdigest())
-        trusted = compilation._is_whole(library, build)
+        trusted = compiled_code._is_whole(library, build.function)
         mode = library.stat().st_mode & 0o022
         right = not trusted or (content == built.read_bytes() and not mode)
         counts["loaded" if trusted and right else "rebuilt" if right else "wrong"] += 1

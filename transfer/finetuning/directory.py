@@ -1,6 +1,6 @@
 """The run directory of a fine-tuning: its settings, checkpoints, best model and results.
 
-The folder is laid out as that of a pretraining, and written and resumed in the same way.
+The folder has the files of a pretraining's, and is written and resumed in the same way.
 """
 
 from contextlib import AbstractContextManager

@@ -97,7 +97,7 @@ def characters_at_limit(shape: Sizes) -> float | None:
 
 
 def _against_all(seconds: Timings, shape: Sizes) -> dict[str, dict[str, float]]:
-    """Return how many times as fast each of ours is as the others."""
+    """Return how many times as fast each of our implementations is as the others."""
     others = [name for name in seconds if name not in (*OURS, *UNIT)]
     against = {}
     for ours, prefix in OURS.items():

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from model.compiled_code import ERRORS
 from model.engine import library
-from model.engine.compiling import ERRORS, compiled
+from model.engine.compiling import compiled
 
 EMULATION = Path(__file__).parent / "emulation.h"
 COMPILED = library.PATHS

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from model.engine.compiling import OPTIONS, SOURCE
+from model.engine.sources import OPTIONS, SOURCE
 
 COMPILERS = {"here": "gcc", "arm": "aarch64-linux-gnu-gcc"}
 EMULATOR = "qemu-aarch64"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from model.engine import Engine
-from model.engine.compiling import SOURCE
+from model.engine.sources import SOURCE
 from model.engine.stored import load_stored
 
 NODE = shutil.which("node")

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import filelock
 import pytest
 
+from model import compiled_code
 from model.kernels import compilation
 from tests.model.kernels.compilers import broken_compiler, quick_compiler
 from tests.support.runs import run_code, start
@@ -198,7 +199,7 @@ def test_a_library_that_is_not_as_it_was_built_is_built_again(built, monkeypatch
     else:
         digest.write_text("0" * 64)
     assert compilation.load(build).one() == 1
-    assert compilation._is_whole(library, build)
+    assert compiled_code._is_whole(library, build.function)
 
 
 def test_a_library_without_our_functions_is_built_again_and_refused(tmp_path, monkeypatch):
@@ -231,7 +232,7 @@ def test_a_relative_cache_home_is_ignored(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    assert compilation._cache_folder() == tmp_path / "home/.cache/mlstm_sentiment"
+    assert compiled_code._cache_folder() == tmp_path / "home/.cache/mlstm_sentiment"
     assert not (tmp_path / "relative").exists()
 
 
@@ -262,18 +263,18 @@ def test_processes_share_one_build(tmp_path):
 
 
 def test_waiting_for_a_live_process_ends(tmp_path, monkeypatch):
-    monkeypatch.setattr(compilation, "SECONDS_TO_COMPILE", 0.2)
+    monkeypatch.setattr(compiled_code, "SECONDS_TO_COMPILE", 0.2)
     with filelock.FileLock(tmp_path / "window.lock"):
         started = time.monotonic()
-        with compilation._one_at_a_time(tmp_path / "window.so"):
+        with compiled_code._one_at_a_time(tmp_path / "window.so"):
             assert 0.1 < time.monotonic() - started < 60
 
 
 def test_a_compilation_that_takes_too_long_is_named_in_few_words(tmp_path, monkeypatch):
-    monkeypatch.setattr(compilation, "SECONDS_TO_COMPILE", 0.1)
+    monkeypatch.setattr(compiled_code, "SECONDS_TO_COMPILE", 0.1)
     sleeping = tmp_path / "c++"
     sleeping.write_text("#!/bin/sh\nexec sleep 60\n")
     sleeping.chmod(0o755)
     with pytest.raises(RuntimeError, match=r"c\+\+: took longer than 0\.1 s$"):
-        compilation._compile([str(sleeping)], tmp_path / "window.so")
+        compiled_code._compile([str(sleeping)], tmp_path / "window.so")
     assert list(tmp_path.iterdir()) == [sleeping]

@@ -1,0 +1,156 @@
+"""Compiled code in the user's cache: built once for a machine, by one process at a time.
+
+A library is code that runs with the user's rights. So the cache must be a folder that no other user
+can write to, and a library is used only if it has the digest that was written next to it when it
+was built. Otherwise it is built again, or built in a private temporary folder.
+"""
+
+import atexit
+import contextlib
+import hashlib
+import logging
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import filelock
+
+SECONDS_TO_COMPILE = 900  # cheaper than plain torch for a whole run
+ERRORS = (OSError, RuntimeError, subprocess.SubprocessError)  # of a build that fails
+
+log = logging.getLogger(__name__)
+
+
+def cached_library(name: str, command: Callable[[], list[str]], function: str = "") -> Path:
+    """Return a library of this name from the cache; it is compiled first if absent or damaged.
+
+    command: returns what compiles it, less the output file; called only if it is to be compiled.
+    function: one that the library must have. Raises one of ERRORS.
+    """
+    cache = _cache_folder()
+    if cache and _is_whole(cache / name, function):
+        return cache / name  # it needs no compiler, and the folder may be read-only
+    library = _folder_to_compile_in(cache) / name
+    with _one_at_a_time(library):
+        if not _is_whole(library, function):
+            words = command()
+            _compile(words, library)
+            if not _is_whole(library, function):
+                raise RuntimeError(f"{words[0]}: the compiled library lacks {function}")
+    return library
+
+
+def _is_whole(library: Path, function: str = "") -> bool:
+    """Return whether a library has the digest of its build and the function that it must have."""
+    digest = _digest_of(library)
+    try:
+        if not all(_is_private(path, stat.S_ISREG) for path in (library, digest)):
+            return False
+        content, recorded = library.read_bytes(), digest.read_bytes()
+    except OSError:
+        return False
+    same = hashlib.sha256(content).hexdigest().encode() == recorded
+    return same and function.encode() in content
+
+
+def _digest_of(library: Path) -> Path:
+    return library.with_suffix(".sha256")
+
+
+def _cache_folder() -> Path | None:
+    """Return the user's folder; None if there is none, or if libraries should not run from it."""
+    try:
+        folder = _cache_base() / "mlstm_sentiment"
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if not _is_private(folder, stat.S_ISDIR):
+            _warn_of_others(folder)
+            return None
+        runs_nothing = os.statvfs(folder).f_flag & getattr(os, "ST_NOEXEC", 0)
+    except (OSError, RuntimeError):  # RuntimeError: there is no home
+        return None
+    return None if runs_nothing else folder
+
+
+def _cache_base() -> Path:
+    """Return XDG_CACHE_HOME, which counts only if absolute, or ~/.cache."""
+    chosen = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return chosen if chosen.is_absolute() else Path.home() / ".cache"
+
+
+def _is_private(path: Path, is_kind: Callable[[int], bool]) -> bool:
+    """Return whether no other user, except root, could have made or changed a file or folder.
+
+    A link is neither. is_kind: stat.S_ISREG or stat.S_ISDIR.
+    """
+    status = path.lstat()
+    if not hasattr(os, "getuid"):
+        return is_kind(status.st_mode)
+    writable_by_others = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return is_kind(status.st_mode) and status.st_uid in (0, os.getuid()) and not writable_by_others
+
+
+@cache
+def _warn_of_others(folder: Path) -> None:
+    log.warning(
+        "%s is not used for compiled code: it is a link, another user's, or others may write to "
+        "it, so each process compiles for itself. Remove it; the next process makes a new one",
+        folder,
+    )
+
+
+def _folder_to_compile_in(cache: Path | None) -> Path:
+    if cache and os.access(cache, os.W_OK):
+        return cache
+    folder = Path(tempfile.mkdtemp(prefix="mlstm_sentiment-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+@contextlib.contextmanager
+def _one_at_a_time(library: Path) -> Iterator[None]:
+    """Let one process of a machine compile while the others wait, for a limited time.
+
+    The system drops the lock of a killed process, and the library appears whole or not at all, so
+    a process that gets no lock compiles for itself.
+    """
+    lock = filelock.FileLock(library.with_suffix(".lock"), timeout=SECONDS_TO_COMPILE)
+    with contextlib.ExitStack() as stack:
+        # A Timeout is an OSError; NotImplementedError: a file system without locks.
+        with contextlib.suppress(OSError, NotImplementedError):
+            stack.enter_context(lock)
+        yield
+
+
+def _compile(command: list[str], library: Path) -> None:
+    whole = library.with_name(f"{library.stem}.{os.getpid()}.tmp")
+    command = [*command, "-o", str(whole)]
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=SECONDS_TO_COMPILE,
+            check=False,
+        )
+        if done.returncode != 0:
+            errors = [line for line in done.stderr.splitlines() if "error" in line.lower()]
+            raise RuntimeError(f"{command[0]}: {(errors or ['failed'])[0][:300]}")
+        whole.chmod(0o700)  # no group may write, whatever the umask
+        with whole.open("rb+") as file:
+            os.fsync(file.fileno())
+            digest = hashlib.sha256(file.read()).hexdigest()
+        whole.replace(library)
+        whole.write_text(digest, encoding="ascii")
+        whole.chmod(0o600)
+        whole.replace(_digest_of(library))
+    except subprocess.TimeoutExpired as error:
+        raise RuntimeError(f"{command[0]}: took longer than {error.timeout:g} s") from error
+    finally:
+        whole.unlink(missing_ok=True)
