@@ -10,7 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from model.kernels.cores import has_instructions, usable_cores
+from model.engine.cores import usable_cores
+from model.kernels.cores import has_instructions
 
 _BF16_INSTRUCTIONS = ("amx_bf16", "avx512_bf16")
 ROOT = Path(__file__).resolve().parent.parent

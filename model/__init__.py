@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from .classifiers.head import Head
     from .classifiers.head_files import save_head
     from .classifiers.sentiment_classifier import SentimentClassifier
+    from .engine.featurizer import SentimentFeaturizer
+    from .engine.request import Clamp
+    from .engine.sampling import SamplingConfig, continue_text
     from .errors import InputError
-    from .files.weights import LoadedModel, load_model, save_model
-    from .inference.featurizer import SentimentFeaturizer
-    from .inference.sampling import Clamp, SamplingConfig, continue_text
+    from .inference.weights import LoadedModel, load_model, save_model
     from .layers.config import ModelConfig
     from .layers.language_model import LanguageModel, build_model
     from .pages.heatmap import heatmap

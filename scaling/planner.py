@@ -8,8 +8,8 @@ from configs.toml_file import SHIPPED, RunConfig, load_config, read_toml
 from data_utils.corpus import open_corpus
 from data_utils.provenance import describe_origin
 from model.bounds import Bound, PositiveInt
+from model.engine.architecture import VOCABULARY_SIZE
 from model.errors import InputError
-from model.layers.config import VOCABULARY_SIZE
 
 from .hardware import ClusterConfig
 from .planning import Plan, TextSize

@@ -14,7 +14,7 @@ from model.errors import InputError
 from model.files.storage import check_apart
 
 if TYPE_CHECKING:
-    from model.files.weights import LoadedModel
+    from model.inference.weights import LoadedModel
     from model.text.split import Split
 
 

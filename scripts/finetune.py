@@ -63,8 +63,8 @@ def main() -> int:
 
     import torch
 
-    from model.files.devices import choose_device
-    from model.files.weights import load_model
+    from model.inference.devices import choose_device
+    from model.inference.weights import load_model
     from training.runs.signals import StopRequest
     from transfer.finetuning.directory import FinetuningDirectory
     from transfer.finetuning.experiment import run_finetuning

@@ -36,7 +36,7 @@ def main() -> None:
 
     from model.errors import InputError
     from model.files.storage import is_taken
-    from model.files.weights import save_model
+    from model.inference.weights import save_model
     from model.text.profiles import text_profile
     from transfer.published.imports import IMPORTERS
 

@@ -18,8 +18,8 @@ from data_utils.preparation.preparation import Preparation, prepare_corpus
 from data_utils.preparation.vocabulary import VocabularyConfig
 from model.bounds import Argument, NonNegativeInt
 from model.commands.options import Table, TextKey
+from model.engine.cores import usable_cores
 from model.errors import InputError
-from model.kernels.cores import usable_cores
 from model.reading.inputs import TableOptions
 
 

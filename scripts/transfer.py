@@ -13,8 +13,8 @@ from typing import Any
 import command
 
 from model.bounds import PositiveInt
+from model.engine.kinds import Pooling, check_poolings
 from model.errors import InputError
-from model.inference.features import Pooling, check_poolings
 from transfer.task import LabelledTask, check_seeds
 
 

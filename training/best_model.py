@@ -11,7 +11,7 @@ from data_utils.provenance import describe_origin
 from model.errors import InputError
 from model.files.shipped import CONFIG_FILE
 from model.files.storage import read_json, whole_folder
-from model.files.weights import save_model
+from model.inference.weights import save_model
 from model.text.profiles import text_profile
 from model.text.split import cut_strips
 

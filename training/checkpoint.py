@@ -27,19 +27,12 @@ from torch import Tensor
 
 from model.bounds import PositiveInt, check_bounds
 from model.errors import InputError
-from model.files.shipped import CONFIG_FILE
+from model.files.shipped import CONFIG_FILE, WEIGHTS_FILE
 from model.files.storage import read_json, step_folder
+from model.files.tensors import Shape
 from model.files.tokenizers import check_same_tokenizer
-from model.files.weights import (
-    WEIGHTS_FILE,
-    Shape,
-    check_not_negative,
-    check_tensors,
-    load_model,
-    load_tensors,
-    save_model,
-    save_tensors,
-)
+from model.inference.tensors import check_not_negative, check_tensors, load_tensors, save_tensors
+from model.inference.weights import load_model, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import LanguageModel
 from model.state import State

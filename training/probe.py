@@ -10,8 +10,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from data_utils.labelled import LabelledSet, read_labelled_sets
+from model.engine.kinds import FeatureKind
 from model.errors import InputError
-from model.inference.features import FeatureKind, features_in_order
+from model.inference.features import features_in_order
 from model.layers.language_model import LanguageModel
 from model.text.profiles import TextProfile
 from model.text.tokenizer import Tokenizer

@@ -23,10 +23,10 @@ from model.classifiers.head_files import (
 )
 from model.classifiers.separation import save_areas
 from model.classifiers.steps import Affine, OneVsRest, Sigmoid
+from model.engine.kinds import FeatureKind, Pooling
 from model.errors import InputError
 from model.files.storage import check_replaceable, one_at_a_time, refusal, whole_folder, write_json
-from model.files.weights import LoadedModel, model_digest
-from model.inference.features import FeatureKind, Pooling
+from model.inference.weights import LoadedModel, model_digest
 from model.layers.language_model import LanguageModel, untrained_like
 
 from .baselines import majority_accuracy, tfidf_accuracy

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from model.engine.feature_files import REMEDY, TextFeatures, mapped, write_features
+from model.engine.kinds import FINAL_CELL, FeatureKind
 from model.errors import InputError
 from model.files.storage import one_at_a_time
-from model.inference.feature_files import REMEDY, Reading, mapped, write_features
-from model.inference.features import FINAL_CELL, FeatureKind
 from model.layers.language_model import LanguageModel
 from model.reading.progress import ProgressBar
 

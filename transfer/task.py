@@ -11,7 +11,7 @@ from model.reading.inputs import TableOptions
 
 if TYPE_CHECKING:  # --help needs no torch
     from data_utils.labelled import LabelledSet
-    from model.files.weights import LoadedModel
+    from model.inference.weights import LoadedModel
 
 
 SEEDS = 2**32  # scikit-learn's and NumPy's random_state takes 0 to 2^32 - 1
@@ -68,7 +68,7 @@ class LabelledTask:
         import torch
 
         from data_utils.labelled import read_labelled_sets
-        from model.files.weights import load_model
+        from model.inference.weights import load_model
 
         paths = [self.train, self.val, self.test]
         sets = read_labelled_sets(paths, self.text_key, self.label_key, table=self.table)

@@ -23,7 +23,7 @@ from model.classifiers.kinds import STAR_WEIGHTS
 from model.classifiers.ngrams import buckets_of
 from model.classifiers.steps import Ngrams
 from model.files.storage import write_json
-from model.files.weights import save_tensors
+from model.inference.tensors import save_tensors
 from model.text.profiles import text_profile
 
 STRENGTHS = (0.03, 0.1, 0.3)  # C of the regression, one of which is chosen on val

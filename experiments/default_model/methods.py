@@ -18,7 +18,7 @@ from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.classifiers.steps import Calibration
 from model.classifiers.steps import Ngrams as NgramsStep
 from model.errors import InputError
-from model.files.weights import find_model
+from model.files.shipped import find_model
 from transfer.baselines import BASELINES, fit_baseline
 
 SIDES = {"negative": 0, "1": 0, "2": 0, "positive": 1, "4": 1, "5": 1}

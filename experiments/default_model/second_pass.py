@@ -28,7 +28,8 @@ from experiments.default_model.sentences.grammar import draw
 from experiments.default_model.train import HEADS_FILE
 from model.bounds import Argument, PositiveInt
 from model.files.storage import write_json
-from model.files.weights import load_model, load_tensors, save_model, save_tensors
+from model.inference.tensors import load_tensors, save_tensors
+from model.inference.weights import load_model, save_model
 
 MOST_TEXTS = {  # by source
     "sst": 7000,

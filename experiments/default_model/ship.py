@@ -43,17 +43,13 @@ from model.classifiers.steps import (
     neutral_log_odds,
     positive_log_odds,
 )
+from model.engine.interface import Reading
+from model.engine.kinds import FeatureKind
 from model.errors import InputError
-from model.files.shipped import SHIPPED_MODELS
+from model.files.shipped import SHIPPED_MODELS, WEIGHTS_FILE, find_model
 from model.files.storage import read_json, write_json
-from model.files.weights import (
-    WEIGHTS_FILE,
-    LoadedModel,
-    find_model,
-    load_model,
-    model_digest,
-)
-from model.inference.features import FeatureKind, ModelOutput, read_in_order
+from model.inference.features import read
+from model.inference.weights import LoadedModel, load_model, model_digest
 
 CALIBRATED_ON = ("sst", "imdb", "amazon")  # each has the same weight
 WEIGHTED_ON = (*CALIBRATED_ON, "titles", "everyday")  # the bag of n-grams, against the head
@@ -99,7 +95,7 @@ def main() -> None:
         else:
             write_quantized(options.model, folder, options.bits)
         shipped = load_model(folder, compute_dtype=torch.float32)
-        sequences = [shipped.tokens(example.text) for example in val]
+        sequences = [shipped.encode(example.text) for example in val]
         outputs = read_in_order(shipped.model, sequences, kind=KIND)
         if stays:
             head = load_head(folder / FOLDER, shipped.model.config.hidden_size)

@@ -23,10 +23,11 @@ from experiments.default_model.sentences.examples import Example, read_examples
 from model.bounds import PositiveInt
 from model.classifiers.head_files import CONFIG_FILE, FOLDER, load_head
 from model.classifiers.kinds import STAR_POOLING, STAR_STATE, STAR_WEIGHTS
+from model.engine.kinds import FeatureKind
 from model.files.shipped import MODEL_FILES
 from model.files.storage import step_folder, whole_folder
-from model.files.weights import LoadedModel, load_model, load_tensors, save_model, save_tensors
-from model.inference.features import FeatureKind
+from model.inference.tensors import load_tensors, save_tensors
+from model.inference.weights import LoadedModel, load_model, save_model
 from training.runs.signals import StopRequest
 from transfer.finetuning.config import FinetuningConfig
 from transfer.finetuning.directory import FinetuningCheckpoints, FinetuningDirectory
@@ -130,7 +131,7 @@ def head_of(folder: Path, hidden_size: int) -> dict[str, Tensor] | None:
 
 def task_of(loaded: LoadedModel, *parts: Sequence[Example]) -> Task:
     """Return the texts of train and val as the model reads them, and the stars they leave open."""
-    train, val = ([loaded.tokens(example.text) for example in part] for part in parts)
+    train, val = ([loaded.encode(example.text) for example in part] for part in parts)
     of_train, of_val = (np.stack([target_of(example.label) for example in p]) for p in parts)
     return Task(train, val, of_train, of_val, tuple(map(str, range(1, STARS + 1))))
 

@@ -19,7 +19,7 @@ from model.commands.options import Model
 from model.errors import InputError
 from model.files.storage import write_json
 from model.files.tokenizers import check_same_tokenizer
-from model.files.weights import load_model
+from model.inference.weights import load_model
 from model.layers.language_model import LanguageModel
 from model.text.split import Split
 from model.text.tokenizer import BYTES

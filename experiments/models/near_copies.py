@@ -21,8 +21,8 @@ from experiments.models.overlap import RUN, Words, run_hashes
 from model.commands.options import Model
 from model.errors import InputError
 from model.files.storage import write_json
-from model.files.weights import LoadedModel, load_model
-from model.inference.features import read_in_order
+from model.inference.features import read
+from model.inference.weights import LoadedModel, load_model
 from model.text.split import Split, tokens_by_review
 
 HALF = 0.5  # a near copy shares at least this fraction of its runs with one train review

@@ -15,7 +15,7 @@ from data_utils.labelled import read_labelled_sets
 from model.bounds import Argument
 from model.classifiers.head_files import FOLDER
 from model.classifiers.separation import CHANCE, save_areas
-from model.files.weights import load_model
+from model.inference.weights import load_model
 from transfer.features import FeatureCache
 from transfer.unit_auc import per_unit_auc
 

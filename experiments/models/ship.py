@@ -19,8 +19,8 @@ from model.classifiers.head import Head, HeadUnit
 from model.classifiers.head_files import FOLDER
 from model.classifiers.separation import CHANCE
 from model.errors import InputError
-from model.files.shipped import SHIPPED_MODELS
-from model.files.weights import WEIGHTS_FILE, load_model, model_digest, save_model
+from model.files.shipped import SHIPPED_MODELS, WEIGHTS_FILE
+from model.inference.weights import load_model, model_digest, save_model
 from transfer.experiment import as_classifier, fit_transfer, save_transferred
 from transfer.features import FeatureCache
 from transfer.regression import Examples

@@ -17,8 +17,8 @@ from data_utils.provenance import describe_origin
 from experiments.published_sets import SETS
 from experiments.results import read_result
 from model.commands.options import Model
+from model.engine.featurizer import SentimentFeaturizer
 from model.files.storage import write_json
-from model.inference.featurizer import SentimentFeaturizer
 from transfer.neuron.ranking import area_difference
 
 

@@ -14,7 +14,7 @@ from configs import command
 from experiments.published_sets import SETS
 from model.commands.options import Model
 from model.files.storage import write_json
-from model.files.weights import load_model
+from model.inference.weights import load_model
 from transfer.neuron.report import write_figures
 from transfer.neuron.study import run_study
 from transfer.task import StudyOptions

@@ -7,7 +7,7 @@ import numpy as np
 
 from experiments.published_sets import Fold, PublishedTask
 from model.files.storage import write_json
-from model.files.weights import LoadedModel
+from model.inference.weights import LoadedModel
 from model.layers.language_model import untrained_like
 from transfer.baselines import majority_accuracy
 from transfer.features import FeatureCache

@@ -16,7 +16,7 @@ from sklearn.metrics import f1_score
 
 from data_utils.labelled import LabelledSet
 from experiments.published_sets import EMOTIONS, SEED, PublishedTask
-from model.files.weights import LoadedModel
+from model.inference.weights import LoadedModel
 from model.layers.language_model import untrained_like
 from transfer.baselines import Baseline
 from transfer.features import FeatureCache

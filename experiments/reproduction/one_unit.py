@@ -19,7 +19,7 @@ from experiments.results import read_result
 from experiments.tables import accuracy, markdown, origins, percent
 from model.commands.options import Model
 from model.files.storage import write_json
-from model.files.weights import LoadedModel, load_model
+from model.inference.weights import LoadedModel, load_model
 from transfer.experiment import describe_model
 from transfer.features import FeatureCache
 from transfer.neuron.ranking import Cuts, Ranking, area_interval, rank_units

@@ -20,8 +20,8 @@ import torch
 from configs import command
 from experiments.tables import markdown
 from model.bounds import Argument, PositiveFloat, PositiveInt
+from model.engine.cores import affine_cores
 from model.errors import InputError
-from model.kernels.cores import affine_cores
 
 from .measuring import results
 from .measuring.launch import RANKS_HERE, rows_of, run_to_end

@@ -28,15 +28,11 @@ from data_utils.provenance import describe_origin
 from experiments.speed.benchmark.timing import interleave
 from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.engine import Engine, library
+from model.engine.interface import Reading
+from model.engine.kinds import FeatureKind, Pooling
 from model.files.storage import write_json
-from model.files.weights import adapted, load_model, save_model
-from model.inference.features import (
-    FeatureKind,
-    ModelOutput,
-    Pooling,
-    features_in_order,
-    read_in_order,
-)
+from model.inference.features import features_in_order, read
+from model.inference.weights import adapted, load_model, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile
@@ -117,7 +113,7 @@ def draw(path: Path) -> list[str]:
 def time_texts(options: Options, paths: Sequence[str], texts: list[str]) -> dict[str, Any]:
     """Return CPU seconds for 1,000 texts, from tokens to features: median, and all rounds."""
     loaded = load_model(options.model)
-    tokens = [loaded.tokens(text) for text in texts]
+    tokens = [loaded.encode(text) for text in texts]
     work: dict[str, Callable[[], object]] = {}
     for path in paths:
         for precision in ("exact", "fast") if path == paths[0] else ("exact",):

@@ -4,10 +4,8 @@ import hashlib
 import json
 from pathlib import Path
 
-import torch
-
 from ..errors import InputError
-from ..files.weights import LoadedModel, model_digest
+from ..engine.interface import TextModel
 from .head import Head
 from .head_files import CONFIG_FILE, FOLDER, TRANSFER_FOLDER, load_head, parts_of, read_description
 
@@ -17,7 +15,7 @@ HOW_TO_FIT = (
 )
 
 
-def find_classifier(loaded: LoadedModel, path: str | Path | None = None) -> Path | None:
+def find_classifier(loaded: TextModel, path: str | Path | None = None) -> Path | None:
     """Return the folder of a classifier, None if there is none.
 
     path: the folder itself, the output folder of transfer.py or finetune.py, or a run directory.
@@ -40,7 +38,7 @@ def _first(places: list[Path]) -> Path | None:
     return next((place for place in places if (place / CONFIG_FILE).is_file()), None)
 
 
-def shown_classifier(loaded: LoadedModel, path: str | Path | None = None) -> Path | None:
+def shown_classifier(loaded: TextModel, path: str | Path | None = None) -> Path | None:
     """Return what `find_classifier` does; InputError if the folder `path` holds none."""
     folder = find_classifier(loaded, path)
     if folder is None and path is not None:
@@ -51,40 +49,38 @@ def shown_classifier(loaded: LoadedModel, path: str | Path | None = None) -> Pat
     return folder
 
 
-def fitted_digest(loaded: LoadedModel, head: Head) -> str:
+def fitted_digest(loaded: TextModel, head: Head) -> str:
     """Return a digest of a model's weights and its head."""
     arrays, description = parts_of(head)
-    digest = hashlib.sha256(model_digest(loaded.model).encode())
+    digest = hashlib.sha256(loaded.digest().encode())
     digest.update(json.dumps(description, sort_keys=True, default=str).encode())
     for name, array in sorted(arrays.items()):
         digest.update(name.encode() + array.tobytes())
     return digest.hexdigest()
 
 
-def load_fitted(loaded: LoadedModel, folder: Path, fix: str) -> Head:
+def load_fitted(loaded: TextModel, folder: Path, fix: str) -> Head:
     """Load a head; InputError, which ends with `fix`, if it belongs to another model."""
     description = read_description(folder / CONFIG_FILE)
     check_model(loaded, description.get("model_digest"), folder, fix)
-    return load_head(folder, loaded.model.config.hidden_size)
+    return load_head(folder, loaded.architecture.hidden_size)
 
 
-def check_model(loaded: LoadedModel, digest: object, source: object, fix: str) -> None:
+def check_model(loaded: TextModel, digest: object, source: object, fix: str) -> None:
     """Raise InputError, which ends with `fix`, if a classifier's digest is of another model."""
-    # A digest of the model in fp32, whatever its precision now; older digests may differ.
-    dtypes = {torch.float32, loaded.model.dtype}
-    if digest not in [model_digest(loaded.model, t) for t in dtypes]:
+    if digest != loaded.digest():
         raise InputError(f"{source}: was fitted on another model, not on {loaded.folder}; {fix}")
 
 
-def own_classifier(loaded: LoadedModel, layer: int = -1, path: str | Path | None = None) -> Head:
+def own_classifier(loaded: TextModel, layer: int = -1, path: str | Path | None = None) -> Head:
     """Load the classifier of a model, or the one in `path`, for its neuron in a layer.
 
     path: as for `find_classifier`. Raises InputError, which names --neuron, if there is none, if
     it belongs to other weights, or if the layer is not the last, the only one that a classifier
     knows.
     """
-    loaded.model.config.check_unit(0, layer)
-    if layer not in (-1, loaded.model.config.layers - 1):
+    loaded.architecture.check_unit(0, layer)
+    if layer not in (-1, loaded.architecture.layers - 1):
         raise InputError(
             f"layer {layer}: a classifier covers only the last layer; name a unit with --neuron"
         )

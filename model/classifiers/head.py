@@ -18,8 +18,7 @@ from .scikit_learn import NOT_LINEAR, linear_model
 from .steps import Affine, Batch, Neutral, Ngrams, Standardize, Stars, Step
 
 if TYPE_CHECKING:
-    from ..inference.features import FeatureKind, Pooling
-    from ..state import StateName
+    from ..engine.kinds import FeatureKind, Pooling, StateName
 
 THRESHOLD = 0.5
 UNSURE = (0.4, 0.6)  # range of the positive class's probability around that threshold
@@ -165,7 +164,7 @@ class Head:
     @property
     def kind(self) -> "FeatureKind":
         """Which features of a model it takes."""
-        from ..inference.features import FeatureKind
+        from ..engine.kinds import FeatureKind
 
         return FeatureKind(state=self.state, pooling=self.pooling)
 

@@ -10,16 +10,13 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from ..bounds import Probability, fill
+from ..engine.kinds import Pooling, StateName, check_poolings
 from ..errors import InputError
 from ..files.shipped import CLASSIFIER_FILE as CONFIG_FILE
 from ..files.storage import check_format_version, read_json, write_json
-from ..files.weights import load_tensors, save_tensors
-from ..inference.features import Pooling, check_poolings
-from ..state import StateName
+from ..files.tensors import as_floats, read_arrays, write_arrays
 from .head import Familiarity, Head, HeadUnit, checked_between
 from .old_formats import NGRAMS_FILE, load_old
 from .steps import STEPS, step_of
@@ -72,7 +69,7 @@ def save_head(folder: str | Path, head: Head, origin: Mapping[str, Any] | None =
     arrays, description = parts_of(head)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / NGRAMS_FILE).unlink(missing_ok=True)  # of a head of an earlier format
-    save_tensors(folder / WEIGHTS_FILE, {n: torch.from_numpy(a) for n, a in arrays.items()})
+    write_arrays(folder / WEIGHTS_FILE, arrays)
     extra = {} if origin is None else {"origin": dict(origin)}
     write_json(folder / CONFIG_FILE, {"format_version": FORMAT_VERSION, **description, **extra})
 
@@ -139,22 +136,20 @@ def load_head(folder: Path, hidden_size: int) -> Head:
 def _arrays_by_step(path: Path, steps: int) -> Mapping[int, dict[str, np.ndarray]]:
     """Read the arrays of every step, by its number; InputError for any other tensor."""
     arrays: dict[int, dict[str, np.ndarray]] = defaultdict(dict)
-    for name, tensor in load_tensors(path).items():
+    for name, array in read_arrays(path).items():
         number, _, field = name.partition(".")
         if not number.isdecimal() or not int(number) < steps or str(int(number)) != number:
             raise InputError(f"{path}: tensor {name} belongs to none of {steps} steps")
-        arrays[int(number)][field] = _array(path, name, tensor, field)
+        arrays[int(number)][field] = _array(path, name, array, field)
     return arrays
 
 
 _INTEGER_FIELDS = {field for step in STEPS.values() for field in step.DTYPES}
 
 
-def _array(path: Path, name: str, tensor: Tensor, field: str) -> np.ndarray:
-    if field in _INTEGER_FIELDS:
-        if tensor.dtype != torch.int8:
-            raise InputError(f"{path}: tensor {name} holds {tensor.dtype}, not 8-bit integers")
-        return tensor.numpy()
-    if not tensor.is_floating_point():
-        raise InputError(f"{path}: tensor {name} holds {tensor.dtype}, not floating-point numbers")
-    return tensor.float().numpy()
+def _array(path: Path, name: str, array: np.ndarray, field: str) -> np.ndarray:
+    if field not in _INTEGER_FIELDS:
+        return as_floats(path, name, array)
+    if array.dtype != np.int8:
+        raise InputError(f"{path}: tensor {name} holds {array.dtype}, not 8-bit integers")
+    return array

@@ -22,8 +22,7 @@ from .steps import (
 )
 
 if TYPE_CHECKING:
-    from ..inference.features import Pooling
-    from ..state import StateName
+    from ..engine.kinds import Pooling, StateName
 
 STAR_WEIGHTS = (0.0, 0.0, 0.5, 1.0, 1.0)  # how positive one to five stars are
 STAR_STATE: "StateName" = "hidden"  # the features of a head that predicts stars

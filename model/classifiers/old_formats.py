@@ -13,11 +13,10 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from ..bounds import Bound, Fraction, PositiveFloat, Probability, fill
+from ..engine.kinds import Pooling, StateName, check_poolings
 from ..errors import InputError, checked_whole
 from ..files.shipped import CLASSIFIER_FILE as CONFIG_FILE
-from ..files.weights import check_header, load_tensors
-from ..inference.features import Pooling, check_poolings
-from ..state import StateName
+from ..files.tensors import check_arrays, read_arrays, read_floats
 from .head import THRESHOLD, Familiarity, Head, HeadUnit, check_class_names, checked_between
 from .kinds import STAR_POOLING, STAR_STATE, STAR_WEIGHTS, star_steps, tuned_steps
 from .ngrams import LARGEST, MOST_BUCKETS
@@ -78,7 +77,7 @@ def _regression(folder: Path, content: Mapping[str, Any], hidden_size: int) -> H
     described = fill(_LogisticDescription, content, place)
     rows = () if len(described.classes) == 2 else (len(described.classes),)
     size = hidden_size * len(described.poolings)
-    tensors = _tensors(
+    tensors = read_floats(
         folder / _WEIGHTS_FILE, {"coefficients": (*rows, size), "intercept": rows or (1,)}
     )
     affine = Affine(np.atleast_2d(tensors["coefficients"]), tensors["intercept"])
@@ -114,7 +113,7 @@ class _NetworkDescription:
             shapes[f"activations.{index}.weight"] = (1,)
         last = self.heads_per_class * classes
         shapes |= {"heads.weight": (last, sizes[-1]), "heads.bias": (last,)}
-        return _tensors(path, shapes)
+        return read_floats(path, shapes)
 
 
 @dataclass(frozen=True)
@@ -217,14 +216,11 @@ def load_ngrams(folder: Path, description: Any, place: object = "a bag of n-gram
     """Read the n-grams of formats 6 and 7; InputError, naming `place`, if they are damaged."""
     described = fill(_NgramsDescription, description, place, "ngrams.")
     path = folder / NGRAMS_FILE
-    check_header(path, {"weights": (described.buckets,)}, {"weights": 8})
-    return Ngrams(load_tensors(path)["weights"].numpy(), described.scale, STAR_WEIGHTS)
-
-
-def _tensors(path: Path, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
-    """Read float tensors of these shapes; no tensor is read before its shape is known to fit."""
-    check_header(path, shapes)
-    return {name: tensor.float().numpy() for name, tensor in load_tensors(path).items()}
+    arrays = read_arrays(path)
+    check_arrays(path, arrays, {"weights": (described.buckets,)})
+    if (weights := arrays["weights"]).dtype != np.int8:
+        raise InputError(f"{path}: tensor weights holds {weights.dtype}, not 8-bit integers")
+    return Ngrams(weights, described.scale, STAR_WEIGHTS)
 
 
 def _head(place: str, **parts: Any) -> Head:

@@ -9,7 +9,7 @@ from ..errors import InputError
 from .steps import Affine, OneVsRest, Sigmoid, Softmax, Standardize, Step
 
 if TYPE_CHECKING:
-    from ..inference.features import FeatureKind
+    from ..engine.kinds import FeatureKind
 
 _TRIED = 16  # rows of random features on which head and estimator must agree
 _CLOSE = 1e-4  # the most that their probabilities may differ: the head's weights are fp32
@@ -57,8 +57,7 @@ def linear_model(estimator: Any, features: Any = None) -> LinearModel:
 
 def _kind_of(features: Any) -> "tuple[FeatureKind, str]":
     """Return the kind of the features and, if known, the digest of their model."""
-    from ..files.weights import model_digest
-    from ..inference.features import FeatureKind
+    from ..engine.kinds import FeatureKind
 
     loaded = getattr(features, "loaded_", None)
     kind = FeatureKind() if features is None else getattr(features, "kind_", features)
@@ -70,13 +69,13 @@ def _kind_of(features: Any) -> "tuple[FeatureKind, str]":
         raise InputError(
             f"{kind}: a head takes all units of the last layer, without tanh; featurize so"
         )
-    return kind, "" if loaded is None else model_digest(loaded.model)
+    return kind, "" if loaded is None else loaded.digest()
 
 
 def _check_size(size: int, features: Any) -> None:
     """Raise InputError unless the features of a featurizer, if there is one, are so many."""
     loaded = getattr(features, "loaded_", None)
-    if loaded is not None and size != (given := features.kind_.size(loaded.model.config)):
+    if loaded is not None and size != (given := features.kind_.size(loaded.architecture)):
         raise InputError(
             f"the model was fitted on {size} features, but the featurizer returns {given}; give "
             "the featurizer that it was fitted with"

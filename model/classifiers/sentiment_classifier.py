@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..engine.interface import Reading
 from ..errors import InputError
-from ..files.devices import DeviceName
-from ..files.weights import LoadedModel, adapted, as_loaded
-from ..inference.features import ModelOutput, features_in_order, prepare_weights, read_in_order
+from ..files.weights import as_loaded
+from ..inference.devices import DeviceName
+from ..inference.features import features_in_order, prepare_weights, read
+from ..inference.weights import LoadedModel, adapted
 from ..layers.config import Precision
 from ..reading.labels import number_in
 from ..reading.progress import ProgressBar

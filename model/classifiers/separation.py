@@ -9,9 +9,8 @@ split one weight.
 from pathlib import Path
 
 import numpy as np
-import torch
 
-from ..files.weights import check_header, load_tensors, save_tensors
+from ..files.tensors import read_floats, write_arrays
 from .head_files import AREAS_FILE
 
 NAME = "areas"
@@ -20,8 +19,7 @@ CHANCE = 0.5  # the AUC of a unit that does not separate the classes
 
 def save_areas(folder: Path, areas: np.ndarray) -> None:
     """Write the AUC of each unit of a model, [H], into the folder of its classifier."""
-    values = torch.from_numpy(np.asarray(areas, np.float32))
-    save_tensors(folder / AREAS_FILE, {NAME: values})
+    write_arrays(folder / AREAS_FILE, {NAME: np.asarray(areas, np.float32)})
 
 
 def load_areas(folder: Path, hidden_size: int) -> np.ndarray | None:
@@ -29,5 +27,4 @@ def load_areas(folder: Path, hidden_size: int) -> np.ndarray | None:
     path = folder / AREAS_FILE
     if not path.is_file():
         return None
-    check_header(path, {NAME: (hidden_size,)})
-    return load_tensors(path)[NAME].float().numpy()
+    return read_floats(path, {NAME: (hidden_size,)})[NAME]

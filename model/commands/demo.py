@@ -13,7 +13,7 @@ from .program import prepare_output
 
 if TYPE_CHECKING:
     from ..classifiers.head import Head
-    from ..files.weights import LoadedModel
+    from ..engine.interface import TextModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,12 +28,12 @@ class PageOptions:
     title: str = "The sentiment neuron"
     """The page's heading."""
 
-    def load(self) -> "tuple[LoadedModel, Head | None]":
+    def load(self) -> "tuple[TextModel, Head | None]":
         """Return the model, and its classifier, if any."""
         import torch
 
         from ..classifiers.fitted import HOW_TO_FIT, load_fitted, shown_classifier
-        from ..files.weights import load_model
+        from ..inference.weights import load_model
 
         loaded = load_model(self.model, compute_dtype=torch.float32, device="cpu")
         folder = shown_classifier(loaded, self.classifier)

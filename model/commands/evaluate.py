@@ -25,7 +25,7 @@ from .options import KINDS_HELP, MODEL, TEXT, Device, JsonOutput, Precision, Tab
 from .program import prepare_output, print_and_write, report
 
 if TYPE_CHECKING:
-    from ..files.weights import LoadedModel
+    from ..inference.weights import LoadedModel
     from ..text.split import Split
 
 log = logging.getLogger(__name__)
@@ -126,8 +126,8 @@ def _scored(
     name: str, options: Options, split_for: Callable[["LoadedModel"], "Split"]
 ) -> dict[str, Any]:
     """Return the score of one model."""
-    from ..files.weights import load_model
-    from ..inference.scoring import score_split
+    from ..engine.scoring import score_split
+    from ..inference.weights import load_model
 
     loaded = load_model(name, device=options.device)
     loaded.model.set_precision(options.precision)

@@ -28,7 +28,7 @@ from .options import (
 from .program import prepare_output
 
 if TYPE_CHECKING:
-    from ..inference.feature_files import Reading
+    from ..engine.feature_files import TextFeatures
 
 IN_MEMORY = 1 << 28  # characters of texts held in memory; longer inputs are read in parts
 OF_A_TEXT = 128  # overhead of a text in memory, in characters
@@ -114,9 +114,9 @@ def run(options: Options) -> None:
     source = Source(options.input, options.text_key, options.table, shard=options.shard)
     texts = Texts(source)
 
-    from ..files.weights import load_model
-    from ..inference.feature_files import Reading, write_features
-    from ..inference.features import FeatureKind, preset
+    from ..engine.feature_files import TextFeatures, write_features
+    from ..engine.kinds import FeatureKind, preset
+    from ..inference.weights import load_model
 
     chosen = preset(options.preset, state=options.state, pooling=options.pooling)
     kind = FeatureKind(**chosen, layers=options.layers, tanh=options.tanh, units=options.units)
@@ -129,7 +129,7 @@ def run(options: Options) -> None:
         def readings() -> "Iterator[Reading]":
             tokens = count = 0
             for part in texts.parts():
-                sequences = [loaded.tokens(text) for text in part]
+                sequences = [loaded.encode(text) for text in part]
                 reading = Reading(loaded.model, sequences, kind, options.batch_size)
                 tokens, count = tokens + reading.tokens, count + len(part)
                 progress.expect(tokens * texts.count / max(count, 1))

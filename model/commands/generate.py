@@ -15,8 +15,8 @@ from ..errors import InputError
 from .options import ClassifierFolder, Device, Model
 
 if TYPE_CHECKING:
-    from ..files.weights import LoadedModel
-    from ..inference.sampling import Clamp
+    from ..engine.request import Clamp
+    from ..engine.interface import TextModel
 
 
 _LAST = -1  # the last layer, as PyTorch counts
@@ -65,8 +65,8 @@ def run(options: Options) -> None:
     """Write the texts."""
     import torch
 
-    from ..files.weights import load_model
-    from ..inference.sampling import SamplingConfig, generate, review_start
+    from ..engine.sampling import SamplingConfig, generate, review_start
+    from ..inference.weights import load_model
     from ..text.glyphs import visible
 
     config = SamplingConfig(
@@ -106,10 +106,10 @@ def show(prompt: str, pieces: Iterator[tuple[int, str]], samples: int) -> None:
         print(label.format(number) + text)
 
 
-def _clamp_of(options: Options, loaded: "LoadedModel") -> "Clamp | None":
+def _clamp_of(options: Options, loaded: "TextModel") -> "Clamp | None":
     """Return the clamp that the options define, or None."""
     from ..classifiers.fitted import own_classifier
-    from ..inference.sampling import Clamp
+    from ..engine.request import Clamp
 
     if options.sentiment is not None:
         if any(each is not None for each in (options.neuron, options.value, options.hidden_value)):

@@ -102,7 +102,7 @@ def run(options: Options) -> None:
 
     import torch
 
-    from ..files.weights import load_model
+    from ..inference.weights import load_model
     from ..units.sentiment_traces import sentiment_traces
 
     loaded = load_model(options.model, compute_dtype=torch.float32, device=options.device)

@@ -1,13 +1,16 @@
 """Options that several commands have, each with what its --help shows."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from ..bounds import Argument
-from ..layers.config import Precision as PrecisionName
 from ..reading.inputs import TableOptions
 from ..reading.source import Shard
 from ..reading.texts import LABEL_KEYS, TEXT_KEYS
+
+if TYPE_CHECKING:
+    from ..engine.interface import TextModel
 
 KINDS_HELP = (
     "CSV, TSV, Excel, Parquet, Feather, JSON or text (one a line), also as .gz, .bz2, .xz, .zst, "
@@ -21,10 +24,6 @@ Model = Annotated[
         group=MODEL, help="A model directory, a run directory, or the name of a shipped model."
     ),
 ]
-Device = Annotated[
-    str,
-    Argument(group=MODEL, help="Where it runs: cpu, cuda, cuda:1, mps, or auto: a GPU, if any."),
-]
 ClassifierFolder = Annotated[
     Path | None,
     Argument(
@@ -34,18 +33,18 @@ ClassifierFolder = Annotated[
     ),
 ]
 Precision = Annotated[
-    PrecisionName,
+    Literal["exact", "fast"],
     Argument(
         group=MODEL,
-        help="Number format of the matrix products. bf16 is faster than fp32 with AVX512-BF16 or "
-        "AMX, int8 with AVX512-VNNI or AMX; results change a little.",
+        help="How the products of the shipped models are rounded: exact, as close as fp32; fast, up "
+        "to twice as fast, and results change a little.",
     ),
 ]
-BatchSize = Annotated[
-    int,
+Threads = Annotated[
+    int | None,
     Argument(
         group=MODEL,
-        help="Texts processed together: changes the speed, not the results.",
+        help="Texts computed in parallel. Default: as many as there are cores for this process.",
     ),
 ]
 Texts = Annotated[
@@ -83,3 +82,20 @@ ShardOption = Annotated[
 ]
 Table = Annotated[TableOptions, Argument(is_flat=True, group="table")]
 JsonOutput = Annotated[Path | None, Argument(help="The JSON file for the result.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """The model of a command, and how it is computed."""
+
+    model: Model = "default"
+    precision: Precision = "exact"
+    threads: Threads = None
+
+    def load_model(self, name: str | None = None) -> "TextModel":
+        """Load the model, or another one by its name or folder."""
+        from ..engine.cores import usable_cores
+        from ..engine.engine import Engine
+
+        threads = usable_cores() if self.threads is None else self.threads
+        return Engine.load(name or self.model, precision=self.precision, threads=threads)

@@ -15,7 +15,6 @@ from typing import Any, TextIO
 
 from ..errors import InputError
 from ..files.storage import STDOUT, is_stream, path_in_oserrors, write_json
-from ..kernels.process import own_process
 
 _USAGE_ERROR = 2  # the exit code of every error that a user can cause
 _ENDINGS = ("SIGTERM", "SIGHUP")
@@ -44,10 +43,9 @@ def run(
     silently. Characters that the encoding of stdout or stderr lacks are printed as escapes. SIGTERM
     and SIGHUP end it as Ctrl-C does, with the exit code that the shell expects: 128 and the
     signal's number. Only this module changes the command's process: its streams, log and signal
-    handlers directly, its threads and their scheduling through `own_process`.
+    handlers.
     """
     _fill_closed_streams()
-    own_process()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # stdout is None where it is closed
             stream.reconfigure(errors="backslashreplace")

@@ -20,7 +20,7 @@ from .demo import PageOptions
 
 if TYPE_CHECKING:
     from ..classifiers.head import Head
-    from ..files.weights import LoadedModel
+    from ..inference.weights import LoadedModel
 
 Classify = Callable[[list[str], bool], list[Record]]  # texts, and whether for two sides only
 HOST = "127.0.0.1"  # no other machine can reach it

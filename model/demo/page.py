@@ -15,7 +15,7 @@ from ..classifiers.head_files import parts_of
 from ..classifiers.sentiment_classifier import SHORTEST
 from ..errors import InputError
 from ..files.storage import write_atomically
-from ..files.weights import LoadedModel
+from ..engine.interface import TextModel
 from ..pages.page import as_utf8, content_digest, fill, page_style
 from ..reading.no_answer import NO_TEXT, placeholders
 from ..text.markup import BLOCK_TAG, INLINE_TAG, MARKED_UP
@@ -44,7 +44,7 @@ _EXAMPLES = (
 
 
 def write_demo(
-    loaded: LoadedModel,
+    loaded: TextModel,
     classifier: Head | None,
     path: Path,
     title: str = _TITLE,
@@ -64,7 +64,7 @@ def write_demo(
 
 
 def demo_page(
-    loaded: LoadedModel, classifier: Head | None, title: str, *, unit: int | None = None
+    loaded: TextModel, classifier: Head | None, title: str, *, unit: int | None = None
 ) -> str:
     """Return the page that `write_demo` writes."""
     check_computable(loaded)
@@ -89,7 +89,7 @@ def demo_page(
     return fill(_program("page.html"), content)
 
 
-def check_computable(loaded: LoadedModel) -> None:
+def check_computable(loaded: TextModel) -> None:
     """Raise InputError unless the page can compute what the model computes."""
     cell = loaded.model.config.cell
     if cell != "mlstm":
@@ -101,14 +101,14 @@ def check_computable(loaded: LoadedModel) -> None:
         )
 
 
-def _packed(loaded: LoadedModel, head: Head | None) -> Packed:
+def _packed(loaded: TextModel, head: Head | None) -> Packed:
     arrays = parts_of(head)[0] if head else {}
     weights = {f"head.{name}": torch.from_numpy(array) for name, array in arrays.items()}
     return pack(page_tensors(loaded.model) | weights)
 
 
 def _description(
-    loaded: LoadedModel, head: Head | None, places: Mapping[str, int], unit: int | None
+    loaded: TextModel, head: Head | None, places: Mapping[str, int], unit: int | None
 ) -> dict[str, Any]:
     """Return the data that the page's programs need."""
     config, profile = loaded.model.config, loaded.profile
@@ -159,15 +159,15 @@ def _head(head: Head) -> dict[str, Any]:
     }
 
 
-def _ranges(loaded: LoadedModel) -> np.ndarray:
+def _ranges(loaded: TextModel) -> np.ndarray:
     """Return the largest absolute value of each unit over the examples: float32 [H], above zero."""
-    values = np.concatenate(trace(loaded.model, [loaded.tokens(text) for text in _EXAMPLES]))
+    values = np.concatenate(trace(loaded.model, [loaded.encode(text) for text in _EXAMPLES]))
     if not np.isfinite(values).all():
         raise InputError(f"{loaded.folder}: units become NaN or infinite; are its weights damaged?")
     return np.abs(values).max(axis=0).clip(min=1e-3)
 
 
-def _about(loaded: LoadedModel, classifier: Head | None, head: Head | None) -> str:
+def _about(loaded: TextModel, classifier: Head | None, head: Head | None) -> str:
     folder = loaded.folder
     name = folder.parent.name if folder.name == "model" else folder.name
     reads = "byte by byte" if loaded.tokenizer.kind == BYTES.kind else "in subword tokens"

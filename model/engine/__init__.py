@@ -5,6 +5,8 @@ reading = engine.read(["I love it, it works perfectly."], bits=True)
 reading.mean  # float32 [1, 1024]
 """
 
-from .engine import Engine, Familiarity, Hold, Reading, State
+from .engine import Engine
+from .interface import Reading, TextModel
+from .request import Clamp, Familiarity, State
 
-__all__ = ["Engine", "Familiarity", "Hold", "Reading", "State"]
+__all__ = ["Clamp", "Engine", "Familiarity", "Reading", "State", "TextModel"]

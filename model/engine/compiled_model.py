@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from . import library
+from .kinds import POOLINGS
 from .request import Request
 from .stored import StoredMatrix, StoredModel
 
 LANES = 128  # texts processed at the same time: so many share each load of the weights
 SECONDS_BETWEEN_LOOKS = 0.05  # at the keyboard and the progress
+_POOLED = ("last", "mean", "highest", "lowest")  # a job's names of POOLINGS
 _FREE = math.nan  # a unit's value that is not held
 
 
@@ -27,7 +29,7 @@ class CompiledModel:
         self._lanes = lanes
         self._decoder = (stored.decoder, stored.decoder_bias)  # read when it is first needed
         self._decoding = threading.Lock()
-        H, V = stored.architecture.hidden_size, stored.architecture.vocabulary_size
+        H, V = stored.architecture.hidden_size, stored.architecture.resolved_vocabulary_size
         self._vocabulary = V
         layers = (library.StoredLayer * len(stored.layers))(
             *(
@@ -132,7 +134,7 @@ class CompiledModel:
             unit_states=_address(request.unit_states),
             nats=_address(request.nats),
             clamp_layer=-1,
-            **{name: _address(pooled.get(name)) for name in ("last", "mean", "highest", "lowest")},
+            **dict(zip(_POOLED, map(_address, map(pooled.get, POOLINGS)), strict=True)),
         )
         job.kept = (chosen, units)  # the job holds their addresses
         if request.familiarity is not None:
@@ -142,10 +144,10 @@ class CompiledModel:
             job.first_h, job.first_c = map(_address, request.initial)
         if request.final is not None:
             job.final_h, job.final_c = map(_address, request.final)
-        if (hold := request.hold) is not None:
-            job.clamp_layer, job.clamp_unit = hold.layer, hold.unit
-            job.clamp_cell = _FREE if hold.cell is None else hold.cell
-            job.clamp_hidden = _FREE if hold.hidden is None else hold.hidden
+        if (clamp := request.clamp) is not None:
+            job.clamp_layer, job.clamp_unit = clamp.layer, clamp.unit
+            job.clamp_cell = _FREE if clamp.cell is None else clamp.cell
+            job.clamp_hidden = _FREE if clamp.hidden is None else clamp.hidden
         return job
 
 

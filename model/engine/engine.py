@@ -3,8 +3,7 @@
 import math
 import reprlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -13,9 +12,11 @@ import numpy as np
 from ..errors import InputError, checked_whole, is_whole
 from ..text.profiles import checked_texts
 from .compiled_model import CompiledModel
+from .interface import Reading, TextModel
+from .kinds import POOLINGS, Pooling, StateName
 from .library import NUMPY, choose_path
 from .numpy_model import NumpyModel
-from .request import POOLINGS, Familiarity, Hold, Request, State, request_for
+from .request import Clamp, Familiarity, Request, State, excess_of, request_for
 from .stored import StoredModel, load_stored
 
 Precision = Literal["exact", "fast"]
@@ -23,40 +24,7 @@ _PARTS: dict[Precision, int] = {"exact": 2, "fast": 1}
 MOST_THREADS = 1024
 _NATS_PER_BIT = math.log(2)
 
-__all__ = ["Engine", "Familiarity", "Hold", "Reading", "State"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reading:
-    """What a model computed for N texts. What was not asked for is None.
-
-    F: the chosen layers' units, layers x H, the lowest layer first.
-    """
-
-    lengths: np.ndarray
-    """int64 [N], the tokens of each text."""
-    last: np.ndarray | None = None
-    """float32 [N, F], the state after the last token."""
-    mean: np.ndarray | None = None
-    """float32 [N, F], the mean of the states after all tokens."""
-    highest: np.ndarray | None = None
-    """float32 [N, F], of each unit, over all tokens."""
-    lowest: np.ndarray | None = None
-    """float32 [N, F], of each unit, over all tokens."""
-    unit_states: list[np.ndarray] | None = None
-    """N arrays float32 [tokens, layers x units], the chosen units after every token."""
-    token_bits: list[np.ndarray] | None = None
-    """N arrays float32 [tokens], what predicting each token costs."""
-    bits: np.ndarray | None = None
-    """float64 [N], what predicting the whole text costs: the sum of `token_bits`."""
-    unfamiliar: np.ndarray | None = None
-    """bool [N], whether a text costs more bits than familiar ones."""
-    state: State | None = None
-    """The state after the texts, from which `read` and `next_token` can go on."""
-
-    def features(self, pooling: Sequence[str]) -> np.ndarray:
-        """Return the poolings side by side, float32 [N, F x poolings]."""
-        return np.concatenate([getattr(self, name) for name in pooling], axis=1)
+_FORMER = ("fp32", "bf16", "fp16", "int8")  # precisions of torch
 
 
 class Engine:
@@ -77,9 +45,10 @@ class Engine:
         threads: int = 1,
         path: str | None = None,
     ):
-        if precision not in get_args(Precision):
-            raise InputError(f"precision is {precision!r}; known: {', '.join(get_args(Precision))}")
+        check_precision(precision)
+        self._stored = stored
         self.folder, self.architecture = stored.folder, stored.architecture
+        self.provenance = stored.provenance
         self.tokenizer, self.profile = stored.tokenizer, stored.profile
         self.precision, self.path = precision, choose_path(path)
         spellings = stored.tokenizer.spellings
@@ -118,6 +87,20 @@ class Engine:
             f"{'layer' if layers == 1 else 'layers'}, {self.precision}, path {self.path})"
         )
 
+    def digest(self) -> str:
+        """Return a digest of the architecture and weights; a classifier belongs to one."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
+        return self._stored.digest()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"stored": self._stored, "precision": self.precision, "threads": self.threads}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]  # the path is chosen for the new machine
+
     def encode(self, text: str) -> np.ndarray:
         """Return the tokens [n] of a text, cleaned and framed by the model's text profile."""
         return self.tokenizer.encode(self.profile.encode(text))
@@ -125,9 +108,9 @@ class Engine:
     def read(
         self,
         texts: Sequence[str] | Sequence[np.ndarray],
-        pooling: Sequence[str] = ("last", "mean"),
+        pooling: Sequence[Pooling] = ("last", "mean"),
         *,
-        state: Literal["hidden", "cell"] = "hidden",
+        state: StateName = "hidden",
         layers: Sequence[int] | None = None,
         tanh: bool = False,
         units: Sequence[int] | None = None,
@@ -135,20 +118,20 @@ class Engine:
         familiarity: Familiarity | None = None,
         initial: State | None = None,
         final: bool = False,
-        hold: Hold | None = None,
+        clamp: Clamp | None = None,
         threads: int | None = None,
         advance: Callable[[int], object] | None = None,
     ) -> Reading:
         """Process N texts, and return what was asked for.
 
         texts: strings, which are encoded, or arrays of tokens [n], which may be empty. pooling: of
-        "last", "mean", "highest" and "lowest", those wanted; a text without tokens has zeros.
+        "last", "mean", "max" and "min", those wanted; a text without tokens has zeros.
         state: which states are pooled and shown. layers: whose states, numbered from 0; None: the
         last one's. tanh: take it of every state first. units: whose states to return for every
         token; None: none. bits: also return what predicting each token costs; takes about half as
         long again. familiarity: also return which texts cost more than that, for half of the time
         that bits add; the answer is the same with bits and without. initial: the states before the
-        texts, [N, L, H]; None: zero. final: also return the states after them. hold: a unit held at
+        texts, [N, L, H]; None: zero. final: also return the states after them. clamp: a unit held at
         a value. threads: None: the engine's. advance: called in this thread with the number of
         tokens processed since its last call; an error that it raises, like Ctrl-C, ends the
         computation within milliseconds.
@@ -175,7 +158,7 @@ class Engine:
             bits=bits or (familiarity is not None and self.path == NUMPY),
             familiarity=None if bits or self.path == NUMPY else familiarity,
             token_bytes=self._token_bytes,
-            hold=self._checked(hold),
+            clamp=self._checked(clamp),
             initial=None if initial is None else self._checked_state(initial, len(sequences)),
             final=final,
         )
@@ -205,19 +188,24 @@ class Engine:
             },
         )
 
-    def initial_state(self, texts: int = 1) -> State:
-        """Return the state before any text: zeros [texts, L, H]."""
+    def initial_state(self, texts: int = 1, clamp: Clamp | None = None) -> State:
+        """Return the state before any text, [texts, L, H]: zeros, but for a clamped unit."""
         shape = (texts, self.architecture.layers, self.architecture.hidden_size)
-        return State(np.zeros(shape, np.float32), np.zeros(shape, np.float32))
+        state = State(np.zeros(shape, np.float32), np.zeros(shape, np.float32))
+        if (clamp := self._checked(clamp)) is not None:
+            for part, value in zip(state, (clamp.hidden, clamp.cell), strict=True):
+                if value is not None:
+                    part[:, clamp.layer, clamp.unit] = value
+        return state
 
     def advance(
-        self, state: State, tokens: Sequence[np.ndarray], hold: Hold | None = None
+        self, state: State, tokens: Sequence[np.ndarray], clamp: Clamp | None = None
     ) -> State:
         """Return the state after more tokens: an array [n] for each of the state's texts.
 
         state = engine.advance(engine.initial_state(), [engine.encode("so good")])
         """
-        reading = self.read(tokens, (), initial=state, final=True, hold=hold)
+        reading = self.read(tokens, (), initial=state, final=True, clamp=clamp)
         assert reading.state is not None
         return reading.state
 
@@ -230,21 +218,15 @@ class Engine:
         if request.excess is not None:
             return request.excess
         assert request.nats is not None
-        per_byte, allowed, margin = familiarity
-        bits = request.nats.astype(np.float64) / _NATS_PER_BIT
-        steps = bits - per_byte * self._token_bytes[request.tokens]
-        result = np.full(request.texts, -allowed, np.float32)
-        for text, (first, last) in enumerate(pairwise(request.offsets.tolist())):
-            sums = np.cumsum(np.concatenate([[-allowed], steps[first:last]]))[1:]
-            decided = np.flatnonzero(np.abs(sums) > margin)
-            if len(sums):
-                result[text] = sums[decided[0] if len(decided) else -1]
-        return result
+        rows = range(request.texts)
+        bits = _cut(request.nats / np.float32(_NATS_PER_BIT), request.offsets, rows)
+        sizes = _cut(self._token_bytes[request.tokens], request.offsets, rows)
+        return excess_of(bits, sizes, familiarity)
 
     def _sequences(self, texts: Sequence[Any]) -> list[np.ndarray]:
         if not all(isinstance(text, np.ndarray) for text in texts):
             return [self.encode(text) for text in checked_texts(texts)]
-        V = self.architecture.vocabulary_size
+        V = self.architecture.resolved_vocabulary_size
         for place, tokens in enumerate(texts):
             if tokens.ndim != 1 or tokens.dtype.kind not in "iu":
                 raise InputError(
@@ -258,13 +240,12 @@ class Engine:
                 )
         return list(texts)
 
-    def _checked(self, hold: Hold | None) -> Hold | None:
-        if hold is None:
+    def _checked(self, clamp: Clamp | None) -> Clamp | None:
+        if clamp is None:
             return None
-        (unit,) = _indices("unit", [hold.unit], self.architecture.hidden_size)
-        layer = hold.layer + self.architecture.layers if hold.layer < 0 else hold.layer
-        (layer,) = _indices("layer", [layer], self.architecture.layers)
-        return Hold(unit=unit, layer=layer, cell=hold.cell, hidden=hold.hidden)
+        self.architecture.check_clamp(clamp.unit, clamp.layer)
+        layer = int(clamp.layer) % self.architecture.layers
+        return Clamp(unit=int(clamp.unit), layer=layer, cell=clamp.cell, hidden=clamp.hidden)
 
     def _checked_state(self, state: State, texts: int) -> State:
         shape = (texts, self.architecture.layers, self.architecture.hidden_size)
@@ -272,6 +253,38 @@ class Engine:
             if part.shape != shape:
                 raise InputError(f"the state is {list(part.shape)}; it must be {list(shape)}")
         return State(*(np.ascontiguousarray(part, np.float32) for part in state))
+
+
+def check_precision(precision: object) -> None:
+    """Raise InputError unless a precision is one of the engine's."""
+    known = ", ".join(get_args(Precision))
+    if precision in _FORMER:
+        raise InputError(
+            f"precision {precision}: the words are now exact, as close to fp32 as any, and fast; "
+            f"{precision} itself needs PyTorch and a GPU: the scripts of the repository"
+        )
+    if precision not in get_args(Precision):
+        raise InputError(f"precision is {precision!r}; known: {known}")
+
+
+def as_model(
+    model: str | Path | TextModel, precision: Precision | None = None, threads: int = 1
+) -> TextModel:
+    """Return a model as it is, or load an engine by its name or folder.
+
+    precision, threads: as for `Engine.load`; None: "exact". Raises InputError for a precision that
+    a given model does not have.
+    """
+    if isinstance(model, str | Path):
+        return Engine.load(model, precision=precision or "exact", threads=threads)
+    if not hasattr(model, "next_token"):
+        raise InputError(f"model is {reprlib.repr(model)}; it must be a name, a folder or a model")
+    if precision not in (None, model.precision):
+        check_precision(precision)
+        raise InputError(
+            f"precision {precision}: the model that is given has {model.precision}; load it again"
+        )
+    return model
 
 
 def _indices(what: str, values: Sequence[int], count: int) -> list[int]:

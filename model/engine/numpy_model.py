@@ -16,12 +16,12 @@ class NumpyModel:
     """Runs requests as `CompiledModel` does, in one thread, with products in fp32."""
 
     def __init__(self, stored: StoredModel):
-        self._embedding = _floats(stored.embedding)
+        self._embedding = stored.embedding.floats()
         self._layers = [
             ({name: _normed(layer.matrices[name]).T for name in _GATES}, layer.b)
             for layer in stored.layers
         ]
-        self._decoder, self._decoder_bias = _floats(stored.decoder).T, stored.decoder_bias
+        self._decoder, self._decoder_bias = stored.decoder.floats().T, stored.decoder_bias
         self._H = stored.architecture.hidden_size
 
     def run(self, request: Request, threads: int, advance: Callable[[int], object] | None) -> None:
@@ -49,10 +49,10 @@ class NumpyModel:
             if request.nats is not None:
                 request.nats[places] = _nats(self.logits(state[0, -1, :active]), tokens)
             self._step(tokens, state[:, :, :active])
-            if (hold := request.hold) is not None:
-                for part, value in zip(state, (hold.hidden, hold.cell), strict=True):
+            if (clamp := request.clamp) is not None:
+                for part, value in zip(state, (clamp.hidden, clamp.cell), strict=True):
                     if value is not None:
-                        part[hold.layer, :active, hold.unit] = value
+                        part[clamp.layer, :active, clamp.unit] = value
             shown = state[int(request.cell), list(request.layers), :active].swapaxes(0, 1)
             shown = np.tanh(shown) if request.tanh else shown
             pool.add(shown)
@@ -93,7 +93,7 @@ class _Pool:
             if name == "last" or (first and name != "mean"):
                 part[:] = states
             elif name != "mean":
-                choose = np.maximum if name == "highest" else np.minimum
+                choose = np.maximum if name == "max" else np.minimum
                 choose(part, states, out=part)
         if self._sums is not None:
             self._sums[:active] += states
@@ -106,27 +106,11 @@ class _Pool:
             request.pooled[name][rows] = values
 
 
-def _floats(matrix: StoredMatrix) -> np.ndarray:
-    """Return a matrix as float32 [rows, columns]."""
-    if matrix.scale is None:
-        return matrix.data
-    return _integers(matrix) * matrix.scale[:, None]
-
-
-def _integers(matrix: StoredMatrix) -> np.ndarray:
-    """Return the integers of a matrix, int8 [rows, columns]."""
-    if matrix.bits == 8:
-        return matrix.data
-    bits = np.unpackbits(matrix.data, axis=1, count=matrix.columns * matrix.bits)
-    raised = np.packbits(bits.reshape(len(bits), matrix.columns, matrix.bits), axis=2)[..., 0]
-    return raised.view(np.int8) >> (8 - matrix.bits)
-
-
 def _normed(matrix: StoredMatrix) -> np.ndarray:
     """Return a matrix with its weight norm, if it has one; rows of zeros stay zero."""
     if matrix.gain is None:
-        return _floats(matrix)
-    rows = matrix.data if matrix.scale is None else _integers(matrix).astype(np.float32)
+        return matrix.floats()
+    rows = matrix.data if matrix.scale is None else matrix.integers().astype(np.float32)
     norms = np.linalg.norm(rows.astype(np.float64), axis=1)
     factors = np.divide(matrix.gain, norms, out=np.zeros(len(norms)), where=norms > 0)
     return rows * factors.astype(np.float32)[:, None]

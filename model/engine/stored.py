@@ -1,54 +1,51 @@
 """A model's files as the engine takes them: integers stay integers, and floats floats."""
 
-import json
+import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from ..bounds import Bound, fill
+from ..bounds import fill
 from ..errors import InputError
+from ..files.quantization import SCALE, quantized_shapes, unpack
 from ..files.shipped import CONFIG_FILE, WEIGHTS_FILE, find_model
 from ..files.storage import check_format_version, read_json
+from ..files.tensors import GET_AGAIN, Shape, as_floats, check_arrays, read_arrays
 from ..files.tokenizers import load_tokenizer
 from ..text.profiles import TextProfile, text_profile
 from ..text.tokenizer import Tokenizer
+from .architecture import Architecture
 
-FORMAT_VERSION = 4  # the newest that the engine reads
-CELL = "mlstm"
-MOST = 1 << 20  # of each size
-_DTYPES = {
-    **{"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": np.uint16},
-    **{"I8": np.int8, "U8": np.uint8},
-}
+# 1: bytes, unquantized; 2: bytes, matrices as 8-bit integers; 3: with a vocabulary; 4: integers of
+# fewer bits
+FORMAT_VERSION = 4
+_CELL = "mlstm"  # that the engine runs
 _MATRICES = ("mx", "x", "mh", "h")
 _GATES = {"mx": 1, "x": 4, "mh": 1, "h": 4}
-Size = Annotated[int, Bound(min=1, max=MOST)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Architecture:
-    """The sizes of a multiplicative LSTM, as `config.json` names them."""
-
-    cell: str
-    hidden_size: Size
-    embedding_size: Size
-    vocabulary_size: Size = 256
-    layers: Annotated[int, Bound(min=1, max=1 << 10)]
-    weight_norm: bool
-    forget_gate_bias: float = 0.0
 
 
 @dataclass(frozen=True)
-class _Description:
+class ModelDescription:
     """What `config.json` says besides the architecture and the tokenizer."""
 
     OTHER_KEYS: ClassVar = True
+    format_version: int
     text_profile: str
+    provenance: dict[str, Any] = field(default_factory=dict)
     quantized: bool | None = None
     bits: Literal[8, 6, 5] = 8
+
+    def __post_init__(self) -> None:
+        text_profile(self.text_profile)
+
+    @property
+    def integer_bits(self) -> int | None:
+        """The bits of the integers that matrices are stored as; None: they are floats."""
+        quantized = self.format_version == 2 if self.quantized is None else self.quantized
+        return self.bits if quantized else None
 
 
 class StoredMatrix(NamedTuple):
@@ -59,6 +56,14 @@ class StoredMatrix(NamedTuple):
     gain: np.ndarray | None  # float32 [rows], of weight norm
     columns: int
     bits: int
+
+    def integers(self) -> np.ndarray:
+        """Return the integers of a matrix that has some, int8 [rows, columns]."""
+        return self.data if self.bits == 8 else unpack(self.data, self.columns, self.bits)
+
+    def floats(self) -> np.ndarray:
+        """Return the matrix as float32 [rows, columns], before weight norm."""
+        return self.data if self.scale is None else self.integers() * self.scale[:, None]
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,7 @@ class StoredModel:
     architecture: Architecture
     tokenizer: Tokenizer
     profile: TextProfile
+    provenance: Mapping[str, Any]
     embedding: StoredMatrix
     layers: tuple[StoredLayer, ...]
     decoder: StoredMatrix
@@ -87,6 +93,54 @@ class StoredModel:
         """Whether the matrices are floats."""
         return self.embedding.scale is None
 
+    def digest(self) -> str:
+        """Return a digest of the architecture and the weights, as a classifier names its model."""
+        tensors: dict[str, StoredMatrix | np.ndarray] = {
+            "embedding.weight": self.embedding,
+            "decoder.weight": self.decoder,
+            "decoder.bias": self.decoder_bias,
+        }
+        for index, layer in enumerate(self.layers):
+            tensors[f"layers.{index}.b"] = layer.b
+            for name, matrix in layer.matrices.items():
+                tensors[f"layers.{index}.w_{name}"] = matrix
+                if matrix.gain is not None:
+                    tensors[f"layers.{index}.g_{name}"] = matrix.gain
+        digest = new_digest(self.architecture)
+        for name, tensor in sorted(tensors.items()):
+            values = tensor.floats() if isinstance(tensor, StoredMatrix) else tensor
+            digest.update(name.encode())
+            digest.update(np.ascontiguousarray(values))
+        return digest.hexdigest()
+
+
+def new_digest(architecture: Architecture, dtype: str = "torch.float32") -> Any:
+    """Return the digest of a model without weights yet: their names and values follow, by name.
+
+    dtype: of the products, as files of classifiers have always named it.
+    """
+    return hashlib.sha256(repr((architecture.architecture(), dtype)).encode())
+
+
+def read_description(folder: Path) -> tuple[dict[str, Any], Tokenizer, ModelDescription]:
+    """Return what `config.json` says of a model: as it stands, its tokenizer, and the rest.
+
+    Raises InputError if it is damaged or of a newer format.
+    """
+    path = folder / CONFIG_FILE
+    description = read_json(path)
+    check_format_version(description, FORMAT_VERSION, path)
+    tokenizer = load_tokenizer(folder, description, path)
+    return description, tokenizer, fill(ModelDescription, description, path)
+
+
+def check_vocabulary(architecture: Architecture, tokenizer: Tokenizer, path: Path) -> None:
+    """Raise InputError unless a model has as many tokens as its tokenizer."""
+    if tokenizer.vocabulary_size != (size := architecture.resolved_vocabulary_size):
+        raise InputError(
+            f"{path}: {size} tokens, but its tokenizer has {tokenizer.vocabulary_size}"
+        )
+
 
 def load_stored(name_or_folder: str | Path) -> StoredModel:
     """Read a model's folder; see `model.files.shipped.find_model` for the names.
@@ -96,134 +150,77 @@ def load_stored(name_or_folder: str | Path) -> StoredModel:
     """
     folder = find_model(name_or_folder)
     path = folder / CONFIG_FILE
-    description = read_json(path)
-    check_format_version(description, FORMAT_VERSION, path)
-    architecture = _architecture(description, path)
-    tokenizer = load_tokenizer(folder, description, path)
-    if tokenizer.vocabulary_size != architecture.vocabulary_size:
+    description, tokenizer, rest = read_description(folder)
+    architecture = Architecture.read(description, path)
+    if architecture.cell != _CELL:
         raise InputError(
-            f"{path}: {architecture.vocabulary_size} tokens, but its tokenizer has "
-            f"{tokenizer.vocabulary_size}"
+            f"{path}: the model's cell is {architecture.cell}, which needs PyTorch: run the script "
+            "of the same name in a checkout of the repository, such as scripts/featurize.py"
         )
-    rest = fill(_Description, description, path)
-    quantized = description["format_version"] == 2 if rest.quantized is None else rest.quantized
-    file = folder / WEIGHTS_FILE
-    weights = _Weights(file, read_tensors(file), rest.bits if quantized else None)
-    H, E, V = architecture.hidden_size, architecture.embedding_size, architecture.vocabulary_size
-    layers = []
-    for index in range(architecture.layers):
-        prefix, size = f"layers.{index}.", H if index else E
-        matrices = {
-            name: weights.matrix(
-                f"{prefix}w_{name}",
-                (_GATES[name] * H, H if name in ("mh", "h") else size),
-                f"{prefix}g_{name}" if architecture.weight_norm else None,
-            )
-            for name in _MATRICES
-        }
-        layers.append(StoredLayer(matrices, weights.vector(f"{prefix}b", 4 * H)))
+    check_vocabulary(architecture, tokenizer, path)
+    weights = _Weights(folder / WEIGHTS_FILE, architecture, rest.integer_bits)
+    layers = [
+        StoredLayer(
+            {name: weights.matrix(f"layers.{index}.", f"w_{name}") for name in _MATRICES},
+            weights.vector(f"layers.{index}.b"),
+        )
+        for index in range(architecture.layers)
+    ]
     return StoredModel(
         folder,
         architecture,
         tokenizer,
         text_profile(rest.text_profile),
-        weights.matrix("embedding.weight", (V, E)),
+        rest.provenance,
+        weights.matrix("embedding.", "weight"),
         tuple(layers),
-        weights.matrix("decoder.weight", (V, H)),
-        weights.vector("decoder.bias", V),
+        weights.matrix("decoder.", "weight"),
+        weights.vector("decoder.bias"),
     )
 
 
-def _architecture(description: Mapping[str, Any], path: Path) -> Architecture:
-    section = description.get("architecture")
-    if not isinstance(section, dict):
-        raise InputError(f"{path}: has no architecture section")
-    if (cell := section.get("cell")) != CELL:
-        raise InputError(
-            f"{path}: cell {cell!r}; the engine runs the {CELL}, the others need torch"
-        )
-    return fill(Architecture, section, path, "architecture.")
+def _shapes(architecture: Architecture) -> dict[str, Shape]:
+    """Return the shapes of an mLSTM's weights, by name."""
+    H, V = architecture.hidden_size, architecture.resolved_vocabulary_size
+    shapes: dict[str, Shape] = {
+        "embedding.weight": (V, architecture.embedding_size),
+        "decoder.weight": (V, H),
+        "decoder.bias": (V,),
+    }
+    for index in range(architecture.layers):
+        prefix, size = f"layers.{index}.", architecture.input_size(index)
+        for name in _MATRICES:
+            rows = _GATES[name] * H
+            shapes[f"{prefix}w_{name}"] = (rows, H if name in ("mh", "h") else size)
+            if architecture.weight_norm:
+                shapes[f"{prefix}g_{name}"] = (rows,)
+        shapes[f"{prefix}b"] = (4 * H,)
+    return shapes
 
 
 class _Weights:
-    """The tensors of a file, taken by name and checked."""
+    """The tensors of a file, compared with the architecture, and taken by name."""
 
-    def __init__(self, path: Path, tensors: Mapping[str, np.ndarray], bits: int | None):
-        self._path, self._tensors, self._bits = path, tensors, bits
+    def __init__(self, path: Path, architecture: Architecture, bits: int | None):
+        self._path, self._bits, self._shapes = path, bits, _shapes(architecture)
+        self._arrays = read_arrays(path)
+        expected = self._shapes if bits is None else quantized_shapes(self._shapes, bits)
+        check_arrays(path, self._arrays, expected)
 
-    def vector(self, name: str, size: int) -> np.ndarray:
-        return self._floats(name, (size,))
+    def vector(self, name: str) -> np.ndarray:
+        return as_floats(self._path, name, self._arrays[name])
 
-    def matrix(self, name: str, shape: tuple[int, int], gain: str | None = None) -> StoredMatrix:
-        rows, columns = shape
-        gains = None if gain is None else self.vector(gain, rows)
+    def matrix(self, prefix: str, key: str) -> StoredMatrix:
+        name, gain = prefix + key, prefix + key.replace("w_", "g_")
+        gains = self.vector(gain) if gain != name and gain in self._shapes else None
+        columns = self._shapes[name][1]
         if self._bits is None:
-            return StoredMatrix(self._floats(name, shape), None, gains, columns, 32)
-        packed = -(-columns * self._bits // 8)
-        dtype = np.int8 if self._bits == 8 else np.uint8
-        data = self._tensor(name, (rows, packed))
+            return StoredMatrix(self.vector(name), None, gains, columns, 32)
+        dtype, data = np.int8 if self._bits == 8 else np.uint8, self._arrays[name]
         if data.dtype != dtype:
-            raise InputError(f"{self._path}: {name} is {data.dtype}, not {np.dtype(dtype)}")
-        scale = self.vector(f"{name}.scale", rows)
-        return StoredMatrix(np.ascontiguousarray(data), scale, gains, columns, self._bits)
-
-    def _floats(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
-        tensor = self._tensor(name, shape)
-        if tensor.dtype == np.uint16:  # bfloat16, which NumPy lacks: the upper half of a float32
-            tensor = (tensor.astype(np.uint32) << 16).view(np.float32)
-        if tensor.dtype.kind != "f":
-            raise InputError(f"{self._path}: {name} is {tensor.dtype}, not floating-point")
-        values = np.ascontiguousarray(tensor, np.float32)
-        if not np.isfinite(values).all():
-            raise InputError(f"{self._path}: {name} has NaN or infinite values")
-        return values
-
-    def _tensor(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
-        if name not in self._tensors:
-            raise InputError(f"{self._path}: lacks {name}")
-        tensor = self._tensors[name]
-        if tensor.shape != shape:
             raise InputError(
-                f"{self._path}: {name} is {list(tensor.shape)}; the description asks for "
-                f"{list(shape)}"
+                f"{self._path}: tensor {name} holds {data.dtype}, not {self._bits}-bit "
+                f"integers{GET_AGAIN}"
             )
-        return tensor
-
-
-def read_tensors(path: Path) -> dict[str, np.ndarray]:
-    """Return the tensors of a safetensors file, by name; bfloat16 as its bits, uint16.
-
-    Raises InputError if the file is missing, damaged or of another kind.
-    """
-    try:
-        content = path.read_bytes() if path.is_file() else None
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}") from error
-    if content is None:
-        raise InputError(f"{path}: no such file")
-    try:
-        return _parsed(content)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError(f"{path}: damaged or cut short ({error}); get it again") from error
-
-
-def _parsed(content: bytes) -> dict[str, np.ndarray]:
-    start = 8 + int.from_bytes(content[:8], "little")
-    if len(content) < 8 or start > len(content):
-        raise ValueError("its header is longer than the file")
-    header = json.loads(content[8:start])
-    header.pop("__metadata__", None)
-    tensors, end = {}, start
-    for name, entry in header.items():
-        shape, dtype = tuple(entry["shape"]), _DTYPES.get(entry["dtype"])
-        first, last = entry["data_offsets"]
-        if dtype is None or not all(isinstance(n, int) and n >= 0 for n in (*shape, first, last)):
-            raise ValueError(f"{name} is described in a way that is unknown")
-        part = content[start + first : start + last]
-        if len(part) != last - first:
-            raise ValueError(f"{name} is cut short")
-        tensors[name] = np.frombuffer(part, dtype).reshape(shape)
-        end = max(end, start + last)
-    if end != len(content):
-        raise ValueError("it is longer than its header says")
-    return tensors
+        scale = self.vector(name + SCALE)
+        return StoredMatrix(np.ascontiguousarray(data), scale, gains, columns, self._bits)

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 
 import numpy as np
-import torch
-from torch import Tensor
 
 SCALE = ".scale"  # suffix for the factors of a matrix's integers, one per row
 BITS = (8, 6, 5)  # of an integer
@@ -15,46 +13,47 @@ def is_quantized(shape: tuple[int, ...]) -> bool:
     return len(shape) >= 2
 
 
-def quantize(tensors: Mapping[str, Tensor], bits: int = 8) -> dict[str, Tensor]:
-    """Round each row of each matrix to integers times its own scale, fp32 [rows].
+def quantize(arrays: Mapping[str, np.ndarray], bits: int = 8) -> dict[str, np.ndarray]:
+    """Round each row of each matrix to integers times its own scale, float32 [rows].
 
-    A tensor of more dimensions is many matrices: its scales have all its dimensions but the last.
+    An array of more dimensions is many matrices: its scales have all its dimensions but the last.
     bits: of an integer, one of BITS; integers of 8 bits are int8, fewer are packed.
     """
-    largest = 2 ** (bits - 1) - 1  # symmetric: the lowest integer is left out
-    result: dict[str, Tensor] = {}
-    for name, tensor in tensors.items():
-        if not is_quantized(tuple(tensor.shape)):
-            result[name] = tensor
+    largest = np.float32(2 ** (bits - 1) - 1)  # symmetric: the lowest integer is left out
+    result: dict[str, np.ndarray] = {}
+    for name, array in arrays.items():
+        if not is_quantized(array.shape):
+            result[name] = array
             continue
-        scale = tensor.float().abs().amax(dim=-1) / largest
-        scale = scale.clamp(min=torch.finfo(torch.float32).tiny)  # a row of zeros
-        integers = (tensor.float() / scale.unsqueeze(-1)).round().to(torch.int8)
+        values = array.astype(np.float32)
+        scale = np.abs(values).max(axis=-1) / largest
+        scale = scale.clip(min=np.finfo(np.float32).tiny)  # a row of zeros
+        integers = np.rint(values / scale[..., None]).astype(np.int8)
         result[name] = integers if bits == 8 else pack(integers, bits)
         result[name + SCALE] = scale
     return result
 
 
 def dequantize(
-    tensors: Mapping[str, Tensor], shapes: Mapping[str, tuple[int, ...]], bits: int = 8
-) -> dict[str, Tensor]:
-    """Return fp32 tensors under the names that `quantize` was given.
+    arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]], bits: int = 8
+) -> dict[str, np.ndarray]:
+    """Return float32 arrays under the names that `quantize` was given.
 
-    shapes: of the tensors that it was given.
+    shapes: of the arrays that it was given.
     """
     result = {}
     for name, shape in shapes.items():
-        result[name] = tensors[name]
-        if name + SCALE in tensors:
-            integers = tensors[name] if bits == 8 else unpack(tensors[name], shape[-1], bits)
-            result[name] = integers.float() * tensors[name + SCALE].unsqueeze(-1)
+        result[name] = arrays[name]
+        if name + SCALE in arrays:
+            integers = arrays[name] if bits == 8 else unpack(arrays[name], shape[-1], bits)
+            result[name] = integers * arrays[name + SCALE][..., None]
     return result
 
 
 def quantized_shapes(
     shapes: Mapping[str, tuple[int, ...]], bits: int = 8
 ) -> dict[str, tuple[int, ...]]:
-    """Return the shapes that `quantize` makes from tensors of these shapes."""
+    """Return the shapes that `quantize` makes from arrays of these shapes."""
     result = dict(shapes)
     for name, shape in shapes.items():
         if is_quantized(shape):
@@ -63,16 +62,22 @@ def quantized_shapes(
     return result
 
 
-def pack(integers: Tensor, bits: int) -> Tensor:
+def pack(integers: np.ndarray, bits: int) -> np.ndarray:
     """Put the lowest bits of int8 [..., n] side by side, uint8 [..., bits n / 8 rounded up]."""
-    spread = np.unpackbits(integers.cpu().numpy().view(np.uint8)[..., None], axis=-1)  # [..., n, 8]
-    lowest = spread[..., 8 - bits :].reshape(*integers.shape[:-1], -1)
-    return torch.from_numpy(np.packbits(lowest, axis=-1))
+    spread = np.unpackbits(integers.view(np.uint8)[..., None], axis=-1)  # [..., n, 8]
+    return np.packbits(spread[..., 8 - bits :].reshape(*integers.shape[:-1], -1), axis=-1)
 
 
-def unpack(packed: Tensor, count: int, bits: int) -> Tensor:
+def unpack(packed: np.ndarray, count: int, bits: int) -> np.ndarray:
     """Return the int8 [..., count] that `pack` was given."""
-    spread = np.unpackbits(packed.numpy(), axis=-1, count=count * bits)
-    raised = np.packbits(spread.reshape(*packed.shape[:-1], count, bits), axis=-1)[..., 0]
-    # Each integer stands in the upper bits of its byte; the shift copies its sign downwards.
-    return torch.from_numpy(raised.view(np.int8) >> (8 - bits))
+    # Eight integers are `bits` bytes, read as one number; spreading every bit would be slow.
+    padding = [(0, 0)] * (packed.ndim - 1) + [(0, -packed.shape[-1] % bits)]
+    groups = np.pad(packed, padding).reshape(*packed.shape[:-1], -1, bits)
+    words = np.zeros(groups.shape[:-1], np.uint64)
+    for byte in range(bits):
+        words = words << np.uint64(8) | groups[..., byte]
+    raised = np.empty((*words.shape, 8), np.uint8)
+    for place in range(8):  # each integer goes into the upper bits of its byte
+        raised[..., place] = (words >> np.uint64((7 - place) * bits)).astype(np.uint8) << (8 - bits)
+    integers = raised.reshape(*packed.shape[:-1], -1)[..., :count]
+    return np.asarray(integers.view(np.int8) >> (8 - bits))  # copies the sign downwards

@@ -15,8 +15,8 @@ from time import monotonic
 
 import torch
 
+from ..engine.cores import affine_cores
 from .compilation import window_library
-from .cores import affine_cores
 from .process import owns_process
 
 THREADS = Path("/proc/self/task")  # only Linux reports how long each thread has queued

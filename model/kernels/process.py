@@ -10,7 +10,7 @@ import os
 from functools import cache
 from pathlib import Path
 
-from .cores import ROOT, affine_cores, usable_cores
+from ..engine.cores import ROOT, affine_cores, usable_cores
 
 _owned = False
 _pid: int | None = None  # of the last process that had a model

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..files.devices import DeviceName
 from ..files.storage import write_atomically, write_json
-from ..files.weights import LoadedModel, as_loaded
+from ..files.weights import as_loaded
+from ..inference.devices import DeviceName
+from ..engine.interface import TextModel
 from ..text.glyphs import glyph, visible
 from ..text.profiles import checked_texts
 from ..units.sentiment_traces import sentiment_traces
@@ -47,7 +48,7 @@ class Heatmap:
 
 def heatmap(
     texts: str | Iterable[str],
-    model: str | Path | LoadedModel = "default",
+    model: str | Path | TextModel = "default",
     *,
     neuron: int | None = None,
     classifier: str | Path | None = None,

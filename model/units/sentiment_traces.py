@@ -12,9 +12,9 @@ from ..classifiers.fitted import find_classifier, own_classifier
 from ..classifiers.head import Head, ranked_units
 from ..classifiers.sentiment_classifier import SentimentClassifier
 from ..classifiers.separation import CHANCE, load_areas
+from ..engine.kinds import StateName
 from ..errors import InputError
-from ..files.weights import LoadedModel
-from ..inference.features import StateName
+from ..engine.interface import TextModel
 from ..reading.no_answer import reason_of_no_answer
 from ..text.glyphs import visible
 from .unit_traces import UnitTraces, poles_of, read_texts
@@ -23,7 +23,7 @@ _MIN_AUC = 0.55  # of a unit or of its negative; below, neither end counts as po
 
 
 def sentiment_traces(
-    loaded: LoadedModel,
+    loaded: TextModel,
     texts: Sequence[str],
     units: Sequence[int] = (),
     *,
@@ -65,7 +65,7 @@ def sentiment_traces(
     return replace(traces, traces=[replace(each, verdict=words) for each, words in pairs])
 
 
-def verdicts_of(loaded: LoadedModel, fitted: Head, texts: Sequence[str]) -> list[str]:
+def verdicts_of(loaded: TextModel, fitted: Head, texts: Sequence[str]) -> list[str]:
     """Return the classifier's answer for each text in words: the label, its probability."""
     predicted = SentimentClassifier(loaded, fitted).predict_all(texts)
     answers = [
@@ -93,7 +93,7 @@ def _verdict(fitted: Head, predicted: Predictions, row: int, word: str) -> str:
 
 
 def _classifier_of(
-    loaded: LoadedModel, layer: int, classifier: str | Path | None, *, is_needed: bool
+    loaded: TextModel, layer: int, classifier: str | Path | None, *, is_needed: bool
 ) -> Head | None:
     try:
         return own_classifier(loaded, layer, classifier)

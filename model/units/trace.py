@@ -8,9 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..inference.features import FeatureKind
+from ..engine.kinds import FeatureKind, StateName
 from ..layers.language_model import LanguageModel
-from ..state import StateName
 from ..text.split import ragged_batches
 from ..text.tokenizer import Tokenizer
 

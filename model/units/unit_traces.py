@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from ..classifiers.head import Head
+from ..engine.kinds import StateName
 from ..errors import InputError, is_whole
-from ..files.weights import LoadedModel, as_loaded, model_digest
-from ..inference.features import StateName
+from ..files.weights import as_loaded
+from ..engine.interface import TextModel
 from ..layers.cells import layer_of
 from ..reading.progress import ProgressBar
 from ..text.glyphs import visible
@@ -111,7 +112,7 @@ class UnitTraces:
 
 
 def read_texts(
-    loaded: str | Path | LoadedModel,
+    loaded: str | Path | TextModel,
     texts: Iterable[str],
     units: Sequence[int],
     *,
@@ -141,7 +142,7 @@ def read_texts(
     traced, missing = _first_units(units, top, ranking)
     profile, config = loaded.profile, loaded.model.config
     shown = [_shown(profile, text, number) for number, text in enumerate(texts, start=1)]
-    sequences = [loaded.tokens(text) for text in texts]
+    sequences = [loaded.encode(text) for text in texts]
     size = sum(map(len, sequences)) * (2 if missing else 1)
     with ProgressBar("read", size, shown=show_progress) as progress:
         where: dict[str, Any] = {"state": state, "layer": layer, "advance": progress.advance}
@@ -176,7 +177,7 @@ def _first_units(units: Sequence[int], top: int, ranking: Sequence[int]) -> tupl
 
 
 def _traced(
-    loaded: LoadedModel, sequences: Sequence[np.ndarray], units: Sequence[int], **options: Any
+    loaded: TextModel, sequences: Sequence[np.ndarray], units: Sequence[int], **options: Any
 ) -> list[np.ndarray]:
     """Return the values of each byte of each sequence, float32 [bytes, U]."""
     values = trace(loaded.model, sequences, units, **options)
@@ -213,7 +214,7 @@ def _shown(profile: TextProfile, text: str, number: int) -> str:
     return original if aligned else read
 
 
-def _origin(loaded: LoadedModel) -> dict[str, Any]:
+def _origin(loaded: TextModel) -> dict[str, Any]:
     """Describe the model that read the texts, without a path of this machine."""
     folder = loaded.folder.resolve()
     return {

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from model.files.weights import load_model, save_model
+from model.inference.weights import load_model, save_model
 from model.text.profiles import text_profile
 from tests.support.runs import assert_refused, done, run
 from tests.transfer.published.layouts import (

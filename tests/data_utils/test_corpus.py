@@ -6,11 +6,11 @@ import shutil
 
 import numpy as np
 import pytest
+from model.engine.scoring import score_split
 
 from data_utils.corpus import open_corpus
 from data_utils.lanes import DataConfig, Epochs, Lanes
 from model.errors import InputError
-from model.inference.scoring import score_split
 from tests.support.runs import ROOT, assert_refused, small_run, start, wait_for
 from training.evaluation import evaluate_split
 from training.parallel.distributed import launched

@@ -56,7 +56,8 @@ from model.classifiers.head_files import save_head
 from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.classifiers.steps import Calibration, Neutral, neutral_log_odds
 from model.errors import InputError
-from model.files.weights import load_model, load_tensors, model_digest, save_model, save_tensors
+from model.inference.tensors import load_tensors, save_tensors
+from model.inference.weights import load_model, model_digest, save_model
 from model.text.profiles import text_profile
 from tests.support.heads import bag_of_ngrams, star_head
 from tests.transfer.finetuning.tasks import StopAfter

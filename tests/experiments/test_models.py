@@ -19,8 +19,8 @@ from model import SentimentClassifier
 from model.errors import InputError
 from model.files.shipped import SHIPPED_MODELS
 from model.files.storage import read_json
-from model.files.weights import LoadedModel, save_model
 from model.inference.scoring import token_costs
+from model.inference.weights import LoadedModel, save_model
 from model.text.profiles import text_profile
 from model.text.split import encode_split
 from tests.support.heads import regression

@@ -6,7 +6,7 @@ import pytest
 
 from data_utils.synthetic import synthetic_reviews
 from experiments.neuron.run import Options, study
-from model.files.weights import save_model
+from model.inference.weights import save_model
 from model.text.profiles import text_profile
 
 

@@ -19,7 +19,7 @@ from experiments.reproduction.table import complete, measured, models, title, wr
 from experiments.results import names
 from model.errors import InputError
 from model.files.storage import read_json, write_json
-from model.files.weights import save_model
+from model.inference.weights import save_model
 from model.text.profiles import text_profile
 from transfer.intervals import unpacked_answers
 from transfer.neuron.ranking import rank_units

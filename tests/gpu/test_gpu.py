@@ -7,10 +7,11 @@ import torch
 from data_utils.lanes import WindowBatch
 from data_utils.synthetic import synthetic_reviews
 from experiments.speed.benchmark.recurrence import RecurrenceOptions, measure_recurrence
-from model.files.weights import LoadedModel, load_model, save_model
+from model.engine.featurizer import SentimentFeaturizer
+from model.engine.request import Clamp
+from model.engine.sampling import SamplingConfig, generate
 from model.inference.features import features_in_order
-from model.inference.featurizer import SentimentFeaturizer
-from model.inference.sampling import Clamp, SamplingConfig, generate
+from model.inference.weights import LoadedModel, load_model, save_model
 from model.kernels.reference.mlstm import reference_mlstm
 from model.kernels.triton import graphs as cuda_graphs
 from model.kernels.weight_gradients import summed_product

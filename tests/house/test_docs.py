@@ -17,7 +17,7 @@ from configs.toml_file import RunConfig
 from data_utils.lanes import Lanes
 from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.commands.command_line import COMMANDS
-from model.inference.featurizer import SentimentFeaturizer
+from model.engine.featurizer import SentimentFeaturizer
 from tests.support.checkouts import make_checkout
 from tests.support.runs import ROOT, done, run_shell
 from tests.support.trainers import CPU, make_trainer

@@ -19,7 +19,7 @@ from model.classifiers.fitted import find_classifier, load_fitted
 from model.commands.command_line import dispatch
 from model.commands.serve import rows_of_texts
 from model.demo.page import demo_page
-from model.files.weights import load_model
+from model.inference.weights import load_model
 from model.units.sentiment_traces import verdicts_of
 
 MODEL = "default_small"

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from data_utils.synthetic import synthetic_reviews
+from model.engine.featurizer import SentimentFeaturizer
+from model.engine.sampling import SamplingConfig, generate
 from model.errors import InputError
-from model.files.weights import load_model, save_model
-from model.inference.featurizer import SentimentFeaturizer
-from model.inference.sampling import SamplingConfig, generate
+from model.inference.weights import load_model, save_model
 from model.layers import mlstm
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
@@ -36,7 +36,7 @@ def test_a_model_travels_with_its_vocabulary(tmp_path, subword_model, subwords, 
     for name, tensor in subword_model.state_dict().items():
         close = torch.allclose(loaded.model.state_dict()[name], tensor, atol=0.02)
         assert close if quantized else torch.equal(loaded.model.state_dict()[name], tensor), name
-    assert loaded.tokens("It works.").tolist() == subwords.encode(b"\n It works. ").tolist()
+    assert loaded.encode("It works.").tolist() == subwords.encode(b"\n It works. ").tolist()
 
 
 def test_only_the_description_of_a_model_of_subwords_names_a_vocabulary(

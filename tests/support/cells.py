@@ -5,7 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from model.layers.config import WEIGHT_FIELDS, ModelConfig
+from model.engine.architecture import WEIGHT_FIELDS
+from model.layers.config import ModelConfig
 from model.layers.language_model import LanguageModel
 from model.state import State
 

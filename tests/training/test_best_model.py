@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from model.engine.scoring import score_split
 
 from data_utils.corpus import Corpus, open_corpus
 from model.errors import InputError
-from model.files.weights import load_model
-from model.inference.scoring import score_split
+from model.inference.weights import load_model
 from model.text.profiles import text_profile
 from model.text.split import Split
 from model.text.tokenizer import BYTES

@@ -8,7 +8,8 @@ import torch
 
 from model.errors import InputError
 from model.files.storage import read_json, write_json
-from model.files.weights import load_model, load_tensors, save_model, save_tensors
+from model.inference.tensors import load_tensors, save_tensors
+from model.inference.weights import load_model, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.state import DTYPES

@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 import torch
+from model.engine.scoring import score_split
 
 from data_utils.synthetic import synthetic_reviews
 from model.errors import InputError
 from model.inference import scoring
-from model.inference.scoring import score_split
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile

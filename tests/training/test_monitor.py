@@ -13,8 +13,9 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from data_utils.corpus import open_corpus
 from data_utils.synthetic import synthetic_reviews
+from model.engine.kinds import FeatureKind
 from model.errors import InputError
-from model.inference.features import FeatureKind, features_in_order
+from model.inference.features import features_in_order
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.tokenizer import BYTES

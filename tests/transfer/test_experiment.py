@@ -12,9 +12,10 @@ from data_utils.labelled import LabelledSet
 from model import SentimentClassifier, load_model, save_model
 from model.classifiers.head_files import load_head
 from model.classifiers.separation import load_areas
+from model.engine.kinds import FeatureKind
 from model.errors import InputError
-from model.files.weights import LoadedModel, model_digest
-from model.inference.features import FeatureKind, features_in_order
+from model.inference.features import features_in_order
+from model.inference.weights import LoadedModel, model_digest
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile
@@ -93,7 +94,7 @@ def test_the_classifier_repeats_the_reported_accuracy(tmp_path, telling_model, s
     classifier = load_head(tmp_path / "out" / "classifier", hidden_size=12)
     assert classifier.model_digest == model_digest(telling_model)
     assert classifier.neuron == results["neuron"]["index"]
-    sequences = [loaded.tokens(text) for text in sets[2].texts]
+    sequences = [loaded.encode(text) for text in sets[2].texts]
     probabilities = classifier.probabilities(features_in_order(telling_model, sequences))
     assert ((probabilities > 0.5) == sets[2].labels).mean() == results["test_accuracy"]
     chosen = classifier.choose(probabilities)
@@ -162,7 +163,7 @@ def test_pooled_states_are_transferred_and_classified(tmp_path, telling_model, s
     classifier = SentimentClassifier.from_pretrained(tmp_path / "model", tmp_path / "out")
     labels = classifier.predict(sets[2].texts).astype(int)
     assert (labels == sets[2].labels).mean() == results["threshold"]["test_accuracy"]
-    sequences = [loaded.tokens(text) for text in sets[2].texts]
+    sequences = [loaded.encode(text) for text in sets[2].texts]
     kind = FeatureKind(pooling=results["neuron"]["pooling"])
     values = features_in_order(telling_model, sequences, kind=kind)[:, results["neuron"]["index"]]
     np.testing.assert_allclose(classifier.neuron_values(sets[2].texts), values, rtol=1e-4)

@@ -5,7 +5,7 @@ import copy
 import pytest
 
 from experiments.results import read_result
-from model.files.weights import load_model
+from model.inference.weights import load_model
 from tests.support.runs import ROOT
 from transfer.summary import FEW_CHARACTERS, summarize
 

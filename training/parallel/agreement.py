@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 
 from model.errors import InputError
-from model.files.weights import model_digest
+from model.inference.weights import model_digest
 from model.layers.language_model import LanguageModel
 
 from .distributed import World

@@ -22,9 +22,9 @@ import torch.distributed as dist
 import torch.distributed.nn
 from torch import Tensor
 
+from model.engine.cores import bound_cores, core_numbers, quota
 from model.errors import InputError
-from model.files.devices import missing_kernels, reason_against, warn_if_unused
-from model.kernels.cores import bound_cores, core_numbers, quota
+from model.inference.devices import missing_kernels, reason_against, warn_if_unused
 from model.kernels.process import owns_process
 
 from .launcher import TEMPORARY_FAILURE, may_restart, print_error

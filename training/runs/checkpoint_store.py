@@ -29,7 +29,8 @@ from model.files.storage import (
     whole_folder,
     write_json,
 )
-from model.files.weights import GET_AGAIN, check_not_negative, check_tensors, load_tensors
+from model.files.tensors import GET_AGAIN
+from model.inference.tensors import check_not_negative, check_tensors, load_tensors
 
 from .run_directory import CHECKPOINT_FILES, TRAINING_FILE
 

@@ -12,15 +12,10 @@ from data_utils.provenance import describe_origin
 from model.classifiers.head import Head
 from model.classifiers.head_files import CLASSIFIER_FILES, FOLDER, save_head
 from model.errors import InputError
-from model.files.shipped import MODEL_FILES
+from model.files.shipped import MODEL_FILES, WEIGHTS_FILE
 from model.files.storage import inside, step_folder, whole_folder
-from model.files.weights import (
-    WEIGHTS_FILE,
-    LoadedModel,
-    model_digest,
-    save_model,
-    save_tensors,
-)
+from model.inference.tensors import save_tensors
+from model.inference.weights import LoadedModel, model_digest, save_model
 from training.runs.checkpoint_store import (
     CheckpointStore,
     advice_if_damaged,

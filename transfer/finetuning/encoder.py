@@ -13,8 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from model.engine.kinds import FINAL_CELL, FeatureKind
 from model.errors import InputError
-from model.inference.features import FINAL_CELL, FeatureKind, features_in_order
+from model.inference.features import features_in_order
 from model.kernels.triton.graphs import without_graphs
 from model.layers.language_model import LanguageModel, Weights
 from model.reading.progress import ProgressBar

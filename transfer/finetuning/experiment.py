@@ -16,7 +16,7 @@ from model.classifiers.fitted import load_fitted
 from model.classifiers.head_files import FOLDER
 from model.classifiers.separation import save_areas
 from model.files.storage import write_atomically, write_json
-from model.files.weights import LoadedModel, load_model
+from model.inference.weights import LoadedModel, load_model
 from model.reading.progress import ProgressBar
 from training.runs.rows import RowWriter
 from training.runs.signals import StopRequest

@@ -8,7 +8,7 @@ import numpy as np
 
 from data_utils.labelled import LabelledSet, held_out_rows, warn_of_shared_texts
 from model.errors import InputError
-from model.files.weights import LoadedModel
+from model.inference.weights import LoadedModel
 
 from ..regression import check_classes
 

@@ -12,7 +12,7 @@ from data_utils.labelled import LabelledSet
 from model.bounds import check_bounds
 from model.errors import InputError
 from model.files.storage import write_json
-from model.files.weights import LoadedModel
+from model.inference.weights import LoadedModel
 
 from ..experiment import (
     SPLITS,

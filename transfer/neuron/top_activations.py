@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from data_utils.labelled import LabelledSet
-from model.files.weights import LoadedModel
+from model.inference.weights import LoadedModel
 from model.units.unit_traces import UnitTrace, read_texts
 
 SHOWN = 5  # texts and moments of a kind

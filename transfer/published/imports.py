@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from model.errors import InputError
-from model.files.weights import check_finite
 from model.inference.scoring import token_costs
+from model.inference.tensors import check_finite
 from model.layers.language_model import LanguageModel
 
 from .gates import GATE_ORDERS, GateOrder, assemble

@@ -19,10 +19,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from model.engine.architecture import VOCABULARY_SIZE
 from model.errors import InputError
 from model.files.storage import map_array
-from model.files.weights import LAYOUT, Shape, check_shapes
-from model.layers.config import VOCABULARY_SIZE
+from model.files.tensors import Shape, check_shapes
+from model.inference.tensors import LAYOUT
 
 _NUMBER = re.compile("0|[1-9][0-9]{0,3}")
 _FILES = 15  # as published

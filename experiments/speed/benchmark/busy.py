@@ -21,10 +21,10 @@ from data_utils.provenance import describe_origin
 from data_utils.synthetic import synthetic_reviews
 from model.bounds import PositiveFloat, PositiveInt, check_bounds
 from model.classifiers.sentiment_classifier import SentimentClassifier
+from model.engine.cores import usable_cores
 from model.errors import InputError
-from model.files.weights import load_model
 from model.inference.features import features_in_order
-from model.kernels.cores import usable_cores
+from model.inference.weights import load_model
 from model.kernels.process import own_process
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
@@ -209,7 +209,7 @@ def _classify() -> WorkPiece:
 
 def _featurize() -> WorkPiece:
     loaded = load_model("default")
-    sequences = [loaded.tokens(text) for text in _texts()]
+    sequences = [loaded.encode(text) for text in _texts()]
 
     def piece() -> int:
         features_in_order(loaded.model, sequences)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from data_utils.provenance import describe_origin
 from model.bounds import Bound, PositiveInt, check_bounds
-from model.layers.config import FloatPrecision
+from model.layers.config import Precision
 from model.state import DTYPES
 from training.parallel.distributed import TrainingDevice, device_of_rank
 

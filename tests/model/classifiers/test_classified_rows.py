@@ -13,7 +13,7 @@ from model import SentimentClassifier, Shard, Sink, Source, TableOptions, classi
 from model.classifiers.head_files import save_head
 from model.commands.command_line import dispatch
 from model.errors import InputError
-from model.files.weights import load_model, model_digest
+from model.inference.weights import load_model, model_digest
 from model.text.profiles import text_profile
 from tests.support.heads import regression
 

@@ -19,9 +19,9 @@ from model.classifiers.head import Head
 from model.classifiers.head_files import load_head, save_head
 from model.commands.command_line import dispatch
 from model.commands.serve import rows_of_texts
+from model.engine.kinds import FeatureKind
 from model.errors import InputError
-from model.files.weights import load_model
-from model.inference.features import FeatureKind
+from model.inference.weights import load_model
 from model.text.profiles import text_profile
 
 FEATURES = np.random.default_rng(0).normal(1, 2, (90, 6)).astype(np.float32)

@@ -13,7 +13,7 @@ from model.classifiers.head import Familiarity
 from model.classifiers.rows import BATCH_ROWS, InputRow, OwnNames, in_batches, rows_of
 from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.errors import InputError
-from model.files.weights import LoadedModel
+from model.inference.weights import LoadedModel
 from model.reading.records import Record
 from model.reading.texts import TEXT_KEYS, KeyChooser
 from model.text.profiles import TextProfile, text_profile

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from model import SentimentClassifier, SentimentFeaturizer
 from model.classifiers.sentiment_classifier import named_classes
 from model.errors import InputError
-from model.files.weights import LoadedModel, load_model
+from model.inference.weights import LoadedModel, load_model
 from model.reading import progress
 from model.text.profiles import text_profile
 from tests.support.heads import regression

@@ -13,8 +13,8 @@ from model.classifiers.fitted import find_classifier
 from model.classifiers.head import Head
 from model.classifiers.head_files import save_head
 from model.errors import InputError
-from model.files.weights import load_model
 from model.inference.scoring import token_costs
+from model.inference.weights import load_model
 from model.text.profiles import text_profile
 from tests.model.classifiers.conftest import TEXTS, fitted
 from tests.support.heads import regression
@@ -117,7 +117,7 @@ def test_a_single_string_is_not_taken_for_its_letters(folder, ask):
 def test_a_callers_progress_bar_counts_every_byte(folder):
     counts = []
     classifier = SentimentClassifier.from_pretrained(folder, batch_size=2, advance=counts.append)
-    size = sum(len(classifier.loaded.tokens(text)) for text in TEXTS)
+    size = sum(len(classifier.loaded.encode(text)) for text in TEXTS)
     for ask in (classifier.predict, classifier.predict_all):
         counts.clear()
         ask(TEXTS)

@@ -11,9 +11,10 @@ from model.classifiers.head import Familiarity
 from model.classifiers.head_files import save_head
 from model.classifiers.kinds import STAR_POOLING, STAR_STATE
 from model.classifiers.steps import Neutral, positive_log_odds
+from model.engine.kinds import FeatureKind
 from model.errors import InputError
-from model.files.weights import LoadedModel, load_model, model_digest
-from model.inference.features import FeatureKind, features_in_order
+from model.inference.features import features_in_order
+from model.inference.weights import LoadedModel, load_model, model_digest
 from model.text.profiles import text_profile
 from tests.support.heads import bag_of_ngrams, star_head
 from transfer.finetuning.heads import HeadsConfig, build_heads

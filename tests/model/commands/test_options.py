@@ -5,13 +5,15 @@ import json
 import numpy as np
 import pytest
 import torch
+from model.engine.scoring import score_split
 
 from data_utils.synthetic import synthetic_reviews
 from model.commands.command_line import dispatch
-from model.files.weights import load_model, save_model
-from model.inference.features import FeatureKind, features_in_order
-from model.inference.sampling import Clamp, SamplingConfig, continue_text, generate
-from model.inference.scoring import score_split
+from model.engine.kinds import FeatureKind
+from model.engine.request import Clamp
+from model.engine.sampling import SamplingConfig, continue_text, generate
+from model.inference.features import features_in_order
+from model.inference.weights import load_model, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.glyphs import visible
@@ -112,7 +114,7 @@ def test_heatmap(loaded, tmp_path, layer, state):
     words = ("--neuron", 3, "--neuron", 1, "--layer", layer, "--state", state)
     call("heatmap", loaded, "--text", "good", *words, "--output", output)
     (shown,) = json.loads(output.read_text())["texts"]
-    (each,) = trace(loaded.model, [loaded.tokens("good")], [3, 1], state=state, layer=layer)
+    (each,) = trace(loaded.model, [loaded.encode("good")], [3, 1], state=state, layer=layer)
     values = [character["values"] for character in shown["characters"]]
     np.testing.assert_allclose(values, each[2:6], rtol=1e-5)  # of "\n good ", the letters
 

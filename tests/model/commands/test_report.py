@@ -11,7 +11,7 @@ from data_utils.synthetic import synthetic_reviews
 from model.classifiers.head_files import FOLDER, save_head
 from model.commands.command_line import dispatch
 from model.errors import InputError
-from model.files.weights import load_model, model_digest, save_model
+from model.inference.weights import load_model, model_digest, save_model
 from model.text.profiles import text_profile
 from tests.support.heads import regression
 

@@ -11,10 +11,12 @@ import torch
 from model.classifiers.head import Head
 from model.classifiers.kinds import STAR_POOLING
 from model.classifiers.steps import Neutral, Ngrams
+from model.engine.kinds import Pooling
+from model.engine.request import Clamp
+from model.engine.sampling import Stepper
 from model.files.quantization import dequantize, quantize
-from model.files.weights import LoadedModel, save_model
-from model.inference.features import Pooling, read_in_order
-from model.inference.sampling import Clamp, Stepper
+from model.inference.features import read
+from model.inference.weights import LoadedModel, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile

@@ -12,7 +12,7 @@ import pytest
 from model import SentimentClassifier
 from model.classifiers.fitted import find_classifier, load_fitted
 from model.demo import write_demo
-from model.files.weights import load_model
+from model.inference.weights import load_model
 from tests.model.demo.models import (
     as_8_bit,
     python_says,

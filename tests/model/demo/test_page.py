@@ -16,7 +16,7 @@ from model.demo import page, write_demo
 from model.demo.page import FOLDER, demo_page
 from model.errors import InputError
 from model.files.quantization import unpack
-from model.files.weights import load_model
+from model.inference.weights import load_model
 from model.text.profiles import text_profile
 from tests.model.demo.models import (
     about,

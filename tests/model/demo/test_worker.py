@@ -13,8 +13,8 @@ import pytest
 
 from model.classifiers.fitted import find_classifier, load_fitted
 from model.demo.page import FOLDER, demo_page
-from model.files.weights import load_model
-from model.inference.sampling import Clamp
+from model.engine.request import Clamp
+from model.inference.weights import load_model
 from model.text.profiles import text_profile
 from model.text.subwords import PROBES
 from tests.model.demo.models import (

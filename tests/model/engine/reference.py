@@ -35,7 +35,7 @@ class Reference:
         self.decoder, self.bias = matrix(stored.decoder), stored.decoder_bias.astype(float)
         self.H = len(self.layers[0][0]["mh"])
 
-    def states(self, tokens, h=None, c=None, hold=None, with_bits=True):
+    def states(self, tokens, h=None, c=None, clamp=None, with_bits=True):
         """Return h and c after each token, float64 [n, L, H], and the bits of each token [n]."""
         L = len(self.layers)
         h = np.zeros((L, self.H)) if h is None else np.array(h, float)
@@ -50,10 +50,10 @@ class Reference:
                 i, f, u, o = np.split(w["x"] @ x + w["h"] @ m + b, 4)
                 c[index] = sigmoid(f) * c[index] + sigmoid(i) * np.tanh(u)
                 h[index] = x = sigmoid(o) * np.tanh(c[index])
-            if hold is not None:
-                for part, value in ((h, hold.hidden), (c, hold.cell)):
+            if clamp is not None:
+                for part, value in ((h, clamp.hidden), (c, clamp.cell)):
                     if value is not None:
-                        part[hold.layer, hold.unit] = value
+                        part[clamp.layer, clamp.unit] = value
             hs.append(h.copy())
             cs.append(c.copy())
         shape = (len(hs), L, self.H)

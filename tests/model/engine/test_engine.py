@@ -13,11 +13,11 @@ import pytest
 
 from model.engine import Engine, compiling, library
 from model.engine.compiled_model import CompiledModel
-from model.engine.engine import Familiarity, Hold
+from model.engine.engine import Clamp, Familiarity
 from model.engine.stored import load_stored
 from model.errors import InputError
 from model.files.shipped import shipped_models
-from model.files.weights import save_model
+from model.inference.weights import save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile
@@ -26,7 +26,7 @@ from tests.model.engine.paths import COMPILED, emulate, emulated_library, take
 from tests.model.engine.reference import Reference
 from tests.support.runs import ROOT
 
-POOLINGS = ("last", "mean", "highest", "lowest")
+POOLINGS = ("last", "mean", "max", "min")
 LENGTHS = (0, 1, 2, 3, 17, 18, 40, 65, 5, 130, 1, 0)
 # Largest difference of a state from float64's: 16 bits, 8 bits, fp32.
 CLOSE = {"exact": 1e-3, "fast": 0.1, "floats": 2e-5}
@@ -73,8 +73,8 @@ def expected_of(reference, tokens, cell=False):
     return {
         "last": shown[-1],
         "mean": shown.mean(0),
-        "highest": shown.max(0),
-        "lowest": shown.min(0),
+        "max": shown.max(0),
+        "min": shown.min(0),
         "states": shown,
         "bits": bits,
     }
@@ -259,10 +259,10 @@ def test_a_unit_held_at_a_value(folders, held, path, monkeypatch):
     for size, layer in ((SIZES[1], 0), (SIZES[3], 2), (SIZES[4], 1)):
         engine = Engine.load(folders[size], path=path)
         reference = Reference(load_stored(folders[size]))
-        hold = Hold(unit=9, layer=layer, **held)
+        clamp = Clamp(unit=9, layer=layer, **held)
         (tokens,) = sequences(256, [25])
-        reading = engine.read([tokens], (), units=range(size[0]), hold=hold, final=True)
-        hs, cs, _ = reference.states(tokens, hold=hold)
+        reading = engine.read([tokens], (), units=range(size[0]), clamp=clamp, final=True)
+        hs, cs, _ = reference.states(tokens, clamp=clamp)
         np.testing.assert_allclose(reading.unit_states[0], hs[:, -1], atol=2e-3)
         np.testing.assert_allclose(reading.state.c[0], cs[-1], atol=2e-3)
 
@@ -353,7 +353,7 @@ def test_what_a_model_lacks_is_refused(folders, tmp_path):
         ({"units": [37]}, "unit 37: the model has units 0 to 36"),
         ({"layers": [1]}, "layer 1: the model has layers 0 to 0"),
         ({"pooling": ["middle"]}, "pooling 'middle' is unknown"),
-        ({"hold": Hold(unit=40)}, "unit 40"),
+        ({"clamp": Clamp(unit=40, cell=1.0)}, "unit 40"),
         (
             {"initial": engine.initial_state(2)},
             r"the state is \[2, 1, 37\]; it must be \[1, 1, 37\]",
@@ -402,8 +402,9 @@ def test_ctrl_c_ends_the_computation():
 @pytest.mark.parametrize("name", shipped_models())
 def test_shipped_models_are_as_in_torch(name):
     """Features and bits, and so answers, are torch's."""
-    from model.files.weights import load_model
-    from model.inference.features import FeatureKind, read_in_order
+    from model.engine.kinds import FeatureKind
+    from model.inference.features import read
+    from model.inference.weights import load_model
 
     texts = [
         "I love it, it works perfectly.",
@@ -413,7 +414,7 @@ def test_shipped_models_are_as_in_torch(name):
     ]
     engine = Engine.load(name)
     loaded = load_model(name)
-    tokens = [loaded.tokens(text) for text in texts]
+    tokens = [loaded.encode(text) for text in texts]
     for state in ("hidden", "cell"):
         kind = FeatureKind(state=state, pooling=("last", "mean", "max", "min"))
         output = read_in_order(loaded.model, tokens, kind=kind)

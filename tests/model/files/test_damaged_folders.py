@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 from model import SentimentClassifier
 from model.classifiers.head_files import FOLDER, save_head
 from model.classifiers.steps import Neutral
+from model.engine.sampling import SamplingConfig, generate
 from model.errors import InputError
-from model.files.weights import WEIGHTS_FILE, load_model, model_digest, save_model
+from model.files.shipped import WEIGHTS_FILE
 from model.inference.features import features_in_order
-from model.inference.sampling import SamplingConfig, generate
+from model.inference.weights import load_model, model_digest, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile
@@ -90,7 +91,7 @@ def as_json(content):
 def read_whole(folder):
     """Use a folder as users do: what is not refused must work."""
     loaded = load_model(folder)
-    features = features_in_order(loaded.model, [loaded.tokens(text) for text in TEXTS])
+    features = features_in_order(loaded.model, [loaded.encode(text) for text in TEXTS])
     assert np.isfinite(features).all()
     list(generate(loaded.model, b"a", SamplingConfig(length=3), tokenizer=loaded.tokenizer))
     answers = SentimentClassifier.from_pretrained(folder).predict_all(TEXTS)

@@ -15,7 +15,7 @@ from model.classifiers.head_files import save_head
 from model.commands.command_line import dispatch
 from model.errors import InputError
 from model.files.shipped import fetch_from_hub
-from model.files.weights import model_digest
+from model.inference.weights import model_digest
 from model.text.profiles import text_profile
 from tests.support.heads import regression
 

@@ -19,16 +19,11 @@ from model.files.quantization import (
     quantized_shapes,
     unpack,
 )
+from model.files.shipped import CONFIG_FILE, WEIGHTS_FILE
 from model.files.storage import read_json, write_json
-from model.files.weights import (
-    CONFIG_FILE,
-    WEIGHTS_FILE,
-    load_model,
-    load_tensors,
-    save_model,
-    save_tensors,
-)
 from model.inference.features import features_in_order
+from model.inference.tensors import load_tensors, save_tensors
+from model.inference.weights import load_model, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile

@@ -13,10 +13,11 @@ import torch
 
 from model.commands import featurize
 from model.commands.command_line import dispatch
+from model.engine.feature_files import TextFeatures, write_features
+from model.engine.kinds import FeatureKind
 from model.errors import InputError
-from model.files.weights import save_model
-from model.inference.feature_files import Reading, write_features
-from model.inference.features import FeatureKind, features_in_order
+from model.inference.features import features_in_order
+from model.inference.weights import save_model
 from model.reading.source import Source
 from model.text.profiles import text_profile
 from model.text.tokenizer import BYTES

@@ -9,13 +9,8 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.inference.features import (
-    BitCounter,
-    FeatureKind,
-    features_in_order,
-    final_states,
-    read_in_order,
-)
+from model.engine.kinds import FeatureKind
+from model.inference.features import BitCounter, features_in_order, final_states, read
 from model.inference.scoring import token_costs
 from model.layers import language_model
 from model.layers.config import ModelConfig

@@ -13,8 +13,9 @@ from sklearn.pipeline import make_pipeline, make_union
 from sklearn.utils import get_tags
 
 from model import SentimentFeaturizer, load_model, save_model
+from model.engine.kinds import FeatureKind
 from model.errors import InputError
-from model.inference.features import FeatureKind, features_in_order
+from model.inference.features import features_in_order
 from model.kernels.compilation import window_library
 from model.layers import recurrence
 from model.layers.config import ModelConfig

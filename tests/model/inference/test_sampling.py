@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from model import save_model
-from model.errors import InputError
-from model.files.weights import LoadedModel
-from model.inference.sampling import (
-    Clamp,
+from model.engine.request import Clamp
+from model.engine.sampling import (
     SamplingConfig,
     Stepper,
     continue_text,
@@ -21,6 +19,8 @@ from model.inference.sampling import (
     probabilities,
     review_start,
 )
+from model.errors import InputError
+from model.inference.weights import LoadedModel
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from model.files.weights import load_model
+from model.inference.weights import load_model
 from model.kernels import cores, process
 from model.layers.config import ModelConfig
 from model.layers.language_model import LanguageModel, build_model

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from model.errors import InputError
-from model.files.weights import load_model
+from model.inference.weights import load_model
 from model.layers import recurrence
 from model.layers.config import Backend, ModelConfig
 from model.layers.language_model import build_model

@@ -5,9 +5,10 @@ from typing import get_args
 import pytest
 import torch
 
+from model.engine.architecture import Cell
 from model.errors import InputError
 from model.layers.cells import layer_of
-from model.layers.config import Cell, ModelConfig
+from model.layers.config import ModelConfig
 from model.layers.language_model import LanguageModel, build_model
 from model.layers.mlstm import apply_weight_norm
 from tests.support.cells import config_of

@@ -5,9 +5,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from model.files.weights import load_model, save_model
-from model.inference.features import FeatureKind, features_in_order
-from model.inference.sampling import Clamp, Stepper
+from model.engine.kinds import FeatureKind
+from model.engine.request import Clamp
+from model.engine.sampling import Stepper
+from model.inference.features import features_in_order
+from model.inference.weights import load_model, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.layers.peers import LstmLayer

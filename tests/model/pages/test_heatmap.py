@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from model import save_model
 from model.errors import InputError
-from model.files.weights import load_model
+from model.inference.weights import load_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.pages.heatmap import as_ansi, as_html, as_json, check_outputs, heatmap, write
@@ -74,7 +74,7 @@ def test_characters_have_the_value_after_their_last_byte(small_model, tmp_path, 
     loaded = load_with(small_model, tmp_path, profile)
     texts = ["Très — 👩‍👧 bien", *NASTY]
     result = read_texts(loaded, texts, [4, 1])
-    sequences = [loaded.tokens(text) for text in texts]
+    sequences = [loaded.encode(text) for text in texts]
     for text, sequence, unit_trace in zip(texts, sequences, result.traces, strict=True):
         read = loaded.profile.clean(text).encode("utf-8", "replace").decode()
         assert len(unit_trace.text) == len(read) == len(unit_trace.values)
@@ -341,7 +341,7 @@ def test_a_character_has_the_value_of_the_token_that_covers_it(tmp_path, subword
     loaded = load_model(tmp_path / "m", compute_dtype=torch.float32)
     text = "I loved it \U0001f600 caf\u00e9"
     (unit_trace,) = read_texts(loaded, [text], [5]).traces
-    tokens = loaded.tokens(text)
+    tokens = loaded.encode(text)
     (values,) = trace(subword_model, [tokens], [5])
     # Token by token: which characters of the framed text end inside it. A space before letters
     # is not one of them yet.

@@ -13,7 +13,7 @@ from model.classifiers import summary as summaries
 from model.classifiers.answers import NO_ANSWER, word_of
 from model.classifiers.steps import Neutral
 from model.classifiers.summary import Summary
-from model.files.weights import LoadedModel
+from model.inference.weights import LoadedModel
 from model.pages.charts import Share, share_bar, stacked_bar, time_chart
 from model.pages.report import CLEAREST, LONGEST, ROWS, SET_APART, Report
 from model.text.profiles import text_profile

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from model.engine.kinds import FINAL_CELL, FeatureKind
 from model.errors import InputError
-from model.inference.features import FINAL_CELL, FeatureKind, features_in_order
+from model.inference.features import features_in_order
 from model.layers.language_model import build_model
 from tests.conftest import emphatic
 from tests.support.cells import config_of

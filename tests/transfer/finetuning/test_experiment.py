@@ -21,8 +21,8 @@ from model.classifiers.fitted import find_classifier
 from model.classifiers.separation import load_areas
 from model.errors import InputError
 from model.files.storage import lock_folder
-from model.files.weights import model_digest
 from model.inference.features import features_in_order
+from model.inference.weights import model_digest
 from model.text.profiles import text_profile
 from tests.support.damage import damaged_bytes, damaged_json, damaged_tensors
 from tests.support.terminal import Terminal

@@ -10,7 +10,7 @@ from model import SentimentClassifier, SentimentFeaturizer, save_model
 from model.classifiers.fitted import load_fitted, own_classifier
 from model.classifiers.head_files import CONFIG_FILE, save_head
 from model.errors import InputError
-from model.files.weights import load_model, model_digest
+from model.inference.weights import load_model, model_digest
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile

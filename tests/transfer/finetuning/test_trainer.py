@@ -10,7 +10,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from model.errors import InputError
-from model.files.weights import LoadedModel
+from model.inference.weights import LoadedModel
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile

@@ -12,7 +12,7 @@ import torch
 from data_utils.labelled import LabelledSet, against_rest
 from model import save_model
 from model.errors import InputError
-from model.files.weights import load_model
+from model.inference.weights import load_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile

@@ -8,7 +8,7 @@ import torch
 
 from data_utils.labelled import LabelledSet
 from model import save_model
-from model.files.weights import load_model
+from model.inference.weights import load_model
 from model.text.profiles import text_profile
 from model.units.trace import trace
 from model.units.unit_traces import UnitTrace, read_texts
@@ -56,7 +56,7 @@ def test_the_value_at_a_words_end_knows_nothing_of_the_next_word(subword_model, 
     save_model(tmp_path / "m", subword_model, text_profile("openai"), {}, tokenizer=subwords)
     loaded = load_model(tmp_path / "m", compute_dtype=torch.float32)
     text = "a good film, zw well made"
-    tokens = loaded.tokens(text)
+    tokens = loaded.encode(text)
     assert sum(subwords.spellings[token].startswith(b" ") for token in tokens) > 3
     (after,) = trace(loaded.model, [tokens], [2])
     at_end = {
@@ -86,7 +86,7 @@ def test_before_is_the_value_after_the_frame(small_model, tmp_path, profile):
     (unit_trace,) = read_texts(loaded, ["so so"], [4]).traces
     frame = len(loaded.profile.prefix)
     if frame:
-        (values,) = trace(small_model, [loaded.tokens("anything else")], [4])
+        (values,) = trace(small_model, [loaded.encode("anything else")], [4])
         np.testing.assert_allclose(unit_trace.before, values[frame - 1], atol=1e-6)
     else:
         np.testing.assert_array_equal(unit_trace.before, [0.0])

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from model.errors import InputError
-from model.files.weights import load_model, save_model
+from model.inference.weights import load_model, save_model
 from model.text.profiles import text_profile
 from tests.transfer.published.layouts import draw, nvidia_language_model
 from tests.transfer.published.states import TEXT, assert_same, read

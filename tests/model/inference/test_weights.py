@@ -14,7 +14,8 @@ from safetensors.torch import load_file, save_file
 
 from model.errors import InputError
 from model.files.shipped import ALIASES, SHIPPED_MODELS, find_model
-from model.files.weights import load_model, model_digest, save_model, save_tensors
+from model.inference.tensors import save_tensors
+from model.inference.weights import load_model, model_digest, save_model
 from model.layers.config import ModelConfig
 from model.text.profiles import text_profile
 

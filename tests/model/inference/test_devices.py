@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from model.errors import InputError
-from model.files.devices import Machine, choose_device
+from model.inference.devices import Machine, choose_device
 
 BARE = Machine(built_for_gpus=True, gpus=0, built_for_mps=False, mps=False)
 MAC = {"built_for_mps": True, "mps": True}

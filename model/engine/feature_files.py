@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -11,26 +11,25 @@ import numpy as np
 
 from ..errors import InputError
 from ..files.storage import map_array, path_in_oserrors, write_atomically
-from ..files.weights import model_digest
-from ..layers.language_model import LanguageModel
-from .features import FINAL_CELL, FeatureKind, final_states
+from .features import features_in_parts
+from .interface import TextModel
+from .kinds import FINAL_CELL, FeatureKind
 
 REMEDY = "remove it; it will be computed again"  # of a damaged file
 
 
 @dataclass(frozen=True)
-class Reading:
-    """All that features depend on: a model, texts as it reads them, and the kind of features."""
+class TextFeatures:
+    """All that features depend on: a model, texts as tokens, and the kind of features."""
 
-    model: LanguageModel
+    model: TextModel
     sequences: Sequence[np.ndarray]
     """Tokens [n] of each text."""
     kind: FeatureKind = FINAL_CELL
-    batch_size: int = 128
 
     @property
     def shape(self) -> tuple[int, int]:
-        return len(self.sequences), self.kind.size(self.model.config)
+        return len(self.sequences), self.kind.size(self.model.architecture)
 
     @property
     def tokens(self) -> int:
@@ -38,52 +37,36 @@ class Reading:
         return sum(map(len, self.sequences))
 
     def digest(self) -> str:
-        """Return a digest that differs between any two readings."""
-        digest = hashlib.sha256(
-            f"{model_digest(self.model)} {len(self.sequences)} {self.batch_size}".encode()
-        )
-        if self.kind != FINAL_CELL:  # the first kind: its files keep their names
-            digest.update(repr(self.kind).encode())
-        if self.model.uses_int8:
-            digest.update(b"int8")
+        """Return a digest that differs between any two of them."""
+        described = (self.model.digest(), self.model.precision, len(self.sequences), self.kind)
+        digest = hashlib.sha256(repr(described).encode())
         for sequence in self.sequences:
             digest.update(len(sequence).to_bytes(8, "little") + sequence.tobytes())
         return digest.hexdigest()
-
-    def features(self, advance: Callable[[int], object]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield the rows of each batch and their features."""
-        return final_states(
-            self.model,
-            self.sequences,
-            kind=self.kind,
-            batch_size=self.batch_size,
-            advance=advance,
-        )
 
 
 def write_features(
     path: Path,
     shape: tuple[int, int],
-    readings: Iterable[Reading],
+    parts: Iterable[TextFeatures],
     advance: Callable[[int], object],
 ) -> None:
-    """Write the features of readings, one after the other, to the .npy file `path`.
+    """Write the features of parts of the texts, one after the other, to the .npy file `path`.
 
-    The file exists only when it is whole. shape: of the features of all readings together. advance:
-    called with the number of tokens just processed. Raises InputError if the readings have more or
+    The file exists only when it is whole. shape: of the features of all parts together. advance:
+    called with the number of tokens just processed. Raises InputError if the parts have more or
     fewer texts, and OSError early if the disk is too small.
     """
 
     def write(temporary: Path) -> None:
         array = _new_array(temporary, shape)
         first = 0
-        for reading in readings:
-            end = first + len(reading.sequences)
-            if end > shape[0]:
+        for part in parts:
+            if first + len(part.sequences) > shape[0]:
                 break
-            for rows, values in reading.features(advance):
-                array[first + rows] = values
-            first = end
+            for values in features_in_parts(part.model, part.sequences, part.kind, advance):
+                array[first : first + len(values)] = values
+                first += len(values)
         else:
             if first == shape[0]:
                 array.flush()

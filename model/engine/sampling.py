@@ -7,22 +7,20 @@ trained model gives such tokens almost no probability, so this changes almost no
 """
 
 import codecs
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
-import torch
 
 from ..bounds import Bound, NonNegativeFloat, NonNegativeInt, PositiveInt, check_bounds
 from ..errors import InputError, is_whole
-from ..files.weights import LoadedModel, as_loaded
-from ..layers.language_model import LanguageModel
-from ..state import State
 from ..text.profiles import TextProfile
-from ..text.tokenizer import BYTES, START, Continuations, Tokenizer
+from ..text.tokenizer import START, Continuations, Tokenizer
+from .engine import as_model
+from .interface import TextModel
+from .request import Clamp
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +29,7 @@ class SamplingConfig:
 
     Raises InputError for a value out of bounds.
 
-        continue_text(load_model("default"), "I thought", SamplingConfig(temperature=0.7))
+        continue_text("default", "I thought", SamplingConfig(temperature=0.7))
     """
 
     temperature: NonNegativeFloat = 1.0
@@ -48,99 +46,6 @@ class SamplingConfig:
 
     def __post_init__(self) -> None:
         check_bounds(self, "--")
-
-
-_LARGEST = 65504.0  # fp16's largest number, which every dtype of the state has
-
-
-def _number(value: object) -> float:
-    """Return Python's float for a number, NumPy's or torch's too; NaN for anything else."""
-    if isinstance(value, str | bool):
-        return math.nan
-    try:
-        return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError, RuntimeError):  # torch raises the last
-        return math.nan
-
-
-@dataclass(frozen=True, kw_only=True)
-class Clamp:
-    """Holds a unit's cell, its hidden value, or both while the model processes and writes text.
-
-    Raises InputError unless at least one value is given, finite and representable.
-
-        continue_text(load_model("amazon_1024"), "I", clamp=Clamp(unit=388, cell=1.0))
-    """
-
-    unit: int
-    """Counted from 0."""
-    layer: int = -1
-    """In the stack; -1 is the last one, from which features come."""
-    cell: float | None = None
-    """The value of its cell state, with the model's own sign; None: it is free."""
-    hidden: float | None = None
-    """The value of its hidden state; None: it is free."""
-
-    def __post_init__(self) -> None:
-        values = {"cell": self.cell, "hidden": self.hidden}
-        numbers = {name: _number(value) for name, value in values.items() if value is not None}
-        if not numbers or not all(abs(number) <= _LARGEST for number in numbers.values()):
-            raise InputError(
-                f"unit {self.unit} is to be clamped to cell {self.cell}, hidden {self.hidden}; "
-                f"give a finite value, within {_LARGEST:,.0f} of zero, for at least one"
-            )
-        for name, number in numbers.items():
-            object.__setattr__(self, name, number)  # the dataclass is frozen
-
-    def apply(self, state: State) -> State:
-        """Return the state [L, B, n] with the unit at its values."""
-        if self.cell is not None:
-            state = state.clamp("cell", self.layer, self.unit, self.cell)
-        if self.hidden is not None:
-            state = state.clamp("hidden", self.layer, self.unit, self.hidden)
-        return state
-
-
-class Stepper:
-    """Processes one token after the other, with a clamped unit at its value at every step.
-
-    The unit is clamped before the first token and after each one, so every step starts from the
-    value. The next token is predicted from the clamped hidden value. A clamped cell affects the
-    prediction through the step only: the hidden state is computed before the cell is set back.
-    """
-
-    @torch.inference_mode()
-    def __init__(self, model: LanguageModel, clamp: Clamp | None = None):
-        if clamp is not None:
-            model.config.check_clamp(clamp.unit, clamp.layer)
-        self.model, self.clamp = model, clamp
-        self.weights = model.prepare_weights()
-        self.state = self._clamped(model.initial_state(1))
-
-    @torch.inference_mode()
-    def spread(self, count: int) -> None:
-        """Continue with `count` copies of the single state."""
-        self.state = self.state.each(lambda tensor: tensor.repeat(1, count, 1))  # [L, count, n]
-
-    @torch.inference_mode()
-    def step(self, tokens: np.ndarray) -> None:
-        """Process one token per row: integers [B]."""
-        device = self.model.embedding.weight.device
-        column = torch.from_numpy(tokens.astype(np.int64)).to(device).unsqueeze(1)  # [B, 1]
-        _, state = self.model.hidden(column, self.state, self.weights)
-        self.state = self._clamped(state)
-
-    @torch.inference_mode()
-    def logits(self) -> np.ndarray:
-        """Return the logits of the next token, float64 [B, V]."""
-        logits = self.model.decode(self.state.features("hidden")[-1], self.weights)
-        numbers = logits.cpu().double().numpy()
-        if not np.isfinite(numbers).all():
-            raise InputError("the model predicts NaN or infinity: its weights are damaged")
-        return numbers
-
-    def _clamped(self, state: State) -> State:
-        return state if self.clamp is None else self.clamp.apply(state)
 
 
 def probabilities(logits: np.ndarray, allowed: np.ndarray, config: SamplingConfig) -> np.ndarray:
@@ -176,32 +81,33 @@ def review_start(profile: TextProfile) -> str:
 
 
 def generate(
-    model: LanguageModel,
+    model: TextModel,
     opening: bytes,
     config: SamplingConfig,
     *,
     samples: int = 1,
     clamp: Clamp | None = None,
     stop: str = "",
-    tokenizer: Tokenizer = BYTES,
 ) -> Iterator[tuple[int, str]]:
     """Yield (sample, characters) as they come, until every sample has ended.
 
     opening: what the model reads first, from the zero state: UTF-8, not yielded again. A sample
     ends after `config.length` bytes, or before the first `stop`, where one is given. Its
-    characters, joined, are valid UTF-8. Raises InputError for a unit that the model lacks.
+    characters, joined, are valid UTF-8. clamp: holds a unit at its value before the first token and
+    after each one. The next token is predicted from a clamped hidden value; a clamped cell affects
+    the prediction through the step only. Raises InputError for a unit that the model lacks.
     """
     if not is_whole(samples) or samples < 1:
         raise InputError(f"samples is {samples}; it must be at least 1")
-    stepper = Stepper(model, clamp)
-    tokens, first_bytes = tokenizer.opening(opening)
-    vocabulary = _Vocabulary(tokenizer, first_bytes)
+    tokens, first_bytes = model.tokenizer.opening(opening)
+    vocabulary = _Vocabulary(model.tokenizer, first_bytes)
     parts = [_Sample(config, number, stop, vocabulary) for number in range(samples)]
-    return _generate(stepper, tokens, config, parts)
+    state = model.initial_state(samples, clamp)
+    return _generate(model, model.advance(state, [tokens] * samples, clamp), clamp, config, parts)
 
 
 def continue_text(
-    loaded: str | Path | LoadedModel,
+    model: str | Path | TextModel,
     prompt: str = "",
     config: SamplingConfig | None = None,
     *,
@@ -210,24 +116,18 @@ def continue_text(
 ) -> list[str]:
     """Return what a model writes after a prompt, one text for each sample.
 
-    loaded: a loaded model, or what `load_model` takes. prompt: cleaned as the model's texts were;
-    empty: the model begins a text. config: None is `SamplingConfig()`. clamp: holds one unit at a
-    value. Returns `samples` texts, without the prompt. Raises InputError for a prompt that is no
-    string, fewer samples than one, or a unit that the model lacks.
+    model: the name of a shipped model, a model or run directory, or a model. prompt: cleaned as the
+    model's texts were; empty: the model begins a text. config: None is `SamplingConfig()`. clamp:
+    holds one unit at a value. Returns `samples` texts, without the prompt. Raises InputError for a
+    prompt that is no string, fewer samples than one, or a unit that the model lacks.
 
-        continue_text(load_model("default"), "I thought", samples=2)
+        continue_text("default", "I thought", samples=2)
     """
     if not isinstance(prompt, str):
         raise InputError(f"the prompt is of type {type(prompt).__name__}; give one string")
-    loaded = as_loaded(loaded)
-    pieces = generate(
-        loaded.model,
-        loaded.profile.opening(prompt),
-        config or SamplingConfig(),
-        samples=samples,
-        clamp=clamp,
-        tokenizer=loaded.tokenizer,
-    )
+    model = as_model(model)
+    opening = model.profile.opening(prompt)
+    pieces = generate(model, opening, config or SamplingConfig(), samples=samples, clamp=clamp)
     texts = [""] * samples
     for sample, characters in pieces:
         texts[sample] += characters
@@ -235,21 +135,25 @@ def continue_text(
 
 
 def _generate(
-    stepper: Stepper, opening: np.ndarray, config: SamplingConfig, samples: list["_Sample"]
+    model: TextModel,
+    state: Any,
+    clamp: Clamp | None,
+    config: SamplingConfig,
+    samples: list["_Sample"],
 ) -> Iterator[tuple[int, str]]:
-    for token in opening:
-        stepper.step(np.array([token]))
-    stepper.spread(len(samples))
     while True:
         allowed = np.stack([sample.allowed() for sample in samples])
-        chances = probabilities(stepper.logits(), allowed, config)
+        logits = model.next_token(state).astype(np.float64)
+        if not np.isfinite(logits).all():
+            raise InputError("the model predicts NaN or infinity: its weights are damaged")
+        chances = probabilities(logits, allowed, config)
         tokens = np.array([sample.draw(row) for sample, row in zip(samples, chances, strict=True)])
         for number, sample in enumerate(samples):
             if sample.room and (characters := sample.append(int(tokens[number]))):
                 yield number, characters
         if not any(sample.room for sample in samples):
             return
-        stepper.step(tokens)
+        state = model.advance(state, list(tokens[:, None]), clamp)
 
 
 class _Vocabulary:

@@ -1,0 +1,111 @@
+"""What every model offers that processes texts, whatever computes it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..text.profiles import TextProfile
+from ..text.tokenizer import Tokenizer
+from .architecture import Architecture
+from .kinds import Pooling, StateName
+from .request import Clamp, Familiarity, State
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What a model computed for N texts. What was not asked for is None.
+
+    F: the chosen layers' units, layers x H, the lowest layer first.
+    """
+
+    lengths: np.ndarray
+    """int64 [N], the tokens of each text."""
+    last: np.ndarray | None = None
+    """float32 [N, F], the state after the last token."""
+    mean: np.ndarray | None = None
+    """float32 [N, F], the mean of the states after all tokens."""
+    max: np.ndarray | None = None
+    """float32 [N, F], of each unit, over all tokens."""
+    min: np.ndarray | None = None
+    """float32 [N, F], of each unit, over all tokens."""
+    unit_states: list[np.ndarray] | None = None
+    """N arrays float32 [tokens, layers x units], the chosen units after every token."""
+    token_bits: list[np.ndarray] | None = None
+    """N arrays float32 [tokens], what predicting each token costs."""
+    bits: np.ndarray | None = None
+    """float64 [N], what predicting the whole text costs: the sum of `token_bits`."""
+    unfamiliar: np.ndarray | None = None
+    """bool [N], whether a text costs more bits than familiar ones."""
+    state: Any = None
+    """The state after the texts, from which `read` and `next_token` can go on."""
+
+    def features(self, pooling: Sequence[str]) -> np.ndarray:
+        """Return the poolings side by side, float32 [N, F x poolings]."""
+        return np.concatenate([getattr(self, name) for name in pooling], axis=1)
+
+
+class TextModel(Protocol):
+    """A model with its tokenizer and text profile: `Engine`, or one in PyTorch of the repository.
+
+    The library asks a model for nothing else.
+    """
+
+    @property
+    def folder(self) -> Path:
+        """The folder of its files."""
+
+    @property
+    def architecture(self) -> Architecture:
+        """The sizes of its layers."""
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Bytes, or subword tokens."""
+
+    @property
+    def profile(self) -> TextProfile:
+        """How its texts are cleaned and framed."""
+
+    @property
+    def provenance(self) -> Mapping[str, Any]:
+        """Where its weights come from."""
+
+    @property
+    def precision(self) -> str:
+        """How its products are rounded: equal words and equal digests, equal results."""
+
+    def digest(self) -> str:
+        """Return a digest of its architecture and weights, the same whatever computes it."""
+
+    def encode(self, text: str) -> np.ndarray:
+        """Return the tokens [n] of a text, cleaned and framed by the text profile."""
+
+    def read(
+        self,
+        texts: Sequence[str] | Sequence[np.ndarray],
+        pooling: Sequence[Pooling] = ...,
+        *,
+        state: StateName = ...,
+        layers: Sequence[int] | None = ...,
+        tanh: bool = ...,
+        units: Sequence[int] | None = ...,
+        bits: bool = ...,
+        familiarity: Familiarity | None = ...,
+        initial: Any = ...,
+        final: bool = ...,
+        clamp: Clamp | None = ...,
+        advance: Callable[[int], object] | None = ...,
+    ) -> Reading:
+        """Process N texts, and return what was asked for; see `Engine.read`."""
+
+    def initial_state(self, texts: int = ..., clamp: Clamp | None = ...) -> Any:
+        """Return the state before any text, of so many texts; a clamped unit has its value."""
+
+    def advance(self, state: Any, tokens: Sequence[np.ndarray], clamp: Clamp | None = ...) -> Any:
+        """Return the state after more tokens: an array [n] for each of the state's texts."""
+
+    def next_token(self, state: Any) -> np.ndarray:
+        """Return the logits of the token after a state of B texts: float32 [B, V]."""

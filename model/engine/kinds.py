@@ -1,0 +1,164 @@
+"""Which numbers of a model's states are the features of a text."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from ..errors import InputError, is_whole
+from .architecture import Architecture
+
+Pooling = Literal["last", "mean", "max", "min"]
+POOLINGS: tuple[Pooling, ...] = get_args(Pooling)
+StateName = Literal["cell", "hidden"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FeatureKind:
+    """Which F numbers of the state are a text's features; InputError for an unknown name."""
+
+    state: StateName = "cell"
+    """Part of the state; the papers take the cell. In a GRU or transformer both mean hidden."""
+    pooling: Pooling | Sequence[Pooling] = "last"
+    """last: the state after the last token; mean, max, min: over the states after all tokens,
+    including those that the text profile adds around the text; several are concatenated. A token is
+    a byte, or a subword token if the model has a vocabulary."""
+    layers: Literal["last", "all"] | Sequence[int] = "last"
+    """Numbered from 0, the lowest; several are concatenated."""
+    tanh: bool = False
+    """Apply tanh to every state before pooling, as the text of Radford et al. says; their code does
+    not."""
+    units: Sequence[int] | None = None
+    """Which units of each layer, numbered from 0, in this order; if absent, all."""
+
+    def __post_init__(self) -> None:
+        if self.state not in get_args(StateName):
+            raise InputError(f"state is {self.state!r}; known: {', '.join(get_args(StateName))}")
+        if not isinstance(self.tanh, bool | np.bool_):
+            raise InputError(f"tanh is {self.tanh!r}; True or False")
+        if not isinstance(self.pooling, Collection):
+            raise InputError(f"pooling is {self.pooling!r}; it must be a name or a list of names")
+        poolings = self.poolings
+        check_poolings(poolings)
+        # Each kind has one spelling: kinds are compared, and appear in file names.
+        object.__setattr__(self, "pooling", poolings if len(poolings) > 1 else poolings[0])
+        for name in ("layers", "units"):
+            if isinstance(indices := getattr(self, name), np.ndarray) and indices.ndim == 1:
+                object.__setattr__(self, name, indices.tolist())
+
+    @property
+    def poolings(self) -> tuple[Pooling, ...]:
+        """How states become features, in the order of the features."""
+        return (self.pooling,) if isinstance(self.pooling, str) else tuple(self.pooling)
+
+    def layers_of(self, architecture: Architecture) -> list[int]:
+        """Return the layers read; InputError for one that the model does not have."""
+        if isinstance(self.layers, str):
+            choices = {"last": [architecture.layers - 1], "all": list(range(architecture.layers))}
+            if self.layers not in choices:
+                raise InputError(f"layers is {self.layers!r}; known: last, all, or a list")
+            return choices[self.layers]
+        chosen = _as_list("layers", self.layers)
+        if not chosen or not all(is_whole(n) and 0 <= n < architecture.layers for n in chosen):
+            raise InputError(
+                f"layers is {chosen}; the model has {architecture.layers}, numbered from 0: name at "
+                "least one of them"
+            )
+        _check_once("layers", chosen)
+        return [int(number) for number in chosen]
+
+    def units_of(self, architecture: Architecture) -> list[int]:
+        """Return the units read; InputError for one that the model does not have."""
+        if self.units is None:
+            return list(range(architecture.hidden_size))
+        chosen = _as_list("units", self.units)
+        for unit in chosen:
+            architecture.check_unit(unit, -1)
+        if not chosen:
+            raise InputError("units is empty; name at least one, or leave it out to take all")
+        _check_once("units", chosen)
+        return [int(unit) for unit in chosen]
+
+    def size(self, architecture: Architecture) -> int:
+        """Return F, numbers per text: units times layers times poolings."""
+        return self.width(architecture) * len(self.poolings)
+
+    def width(self, architecture: Architecture) -> int:
+        """Return the numbers per text of one pooling: units times layers."""
+        return len(self.layers_of(architecture)) * len(self.units_of(architecture))
+
+    def names(self, architecture: Architecture) -> list[str]:
+        """Return a name for each of the F numbers."""
+        names = [f"unit{index}" for index in self.units_of(architecture)]
+        layers = self.layers_of(architecture)
+        if len(layers) > 1:
+            names = [f"layer{layer}_{unit}" for layer in layers for unit in names]
+        if len(self.poolings) > 1:
+            names = [f"{pooling}_{name}" for pooling in self.poolings for name in names]
+        return names
+
+    def chosen(self, architecture: Architecture, reading: Any, precision: str) -> np.ndarray:
+        """Return the features, float32 [N, F], from the states of all units of the layers.
+
+        reading: a `Reading`. precision: of the products, for the InputError if one is not finite.
+        """
+        features: np.ndarray = reading.features(self.poolings)
+        if self.units is not None:
+            by_layer = features.reshape(len(features), -1, architecture.hidden_size)
+            features = by_layer[:, :, self.units_of(architecture)].reshape(len(features), -1)
+        if not np.isfinite(features).all():
+            raise InputError(
+                "features become NaN or infinite: the model's weights are damaged, or too large for "
+                f"products in {precision}"
+            )
+        return features
+
+
+# Named choices; experiments/neuron/features.md compares them.
+PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "papers": {"state": "cell", "pooling": ("last",)},
+    "pooled": {"state": "cell", "pooling": ("last", "mean", "max", "min")},
+}
+
+
+def preset(name: str, **overrides: Any) -> dict[str, Any]:
+    """Return the fields of a `FeatureKind` by a preset's name; overrides that are not None win.
+
+    Raises InputError for an unknown name.
+    """
+    if name not in PRESETS:
+        raise InputError(f"preset is {name!r}; known: {', '.join(PRESETS)}")
+    return {
+        **PRESETS[name],
+        **{key: value for key, value in overrides.items() if value is not None},
+    }
+
+
+def check_poolings(poolings: Sequence[str]) -> None:
+    """Raise InputError unless these are known poolings, each once, and at least one."""
+    for pooling in poolings:
+        if pooling not in POOLINGS:
+            raise InputError(f"pooling is {pooling!r}; known: {', '.join(POOLINGS)}")
+    if not poolings or len(set(poolings)) != len(poolings):
+        raise InputError(f"pooling is {list(poolings)}; name each once, and at least one")
+
+
+def _check_once(name: str, chosen: Sequence[Any]) -> None:
+    if len(set(chosen)) != len(chosen):
+        raise InputError(f"{name} is {list(chosen)}; name each once")
+
+
+def _as_list(name: str, values: Any) -> list[Any]:
+    """Return a list of numbers, from a NumPy array too."""
+    # No generator: it is read again for each call.
+    if (
+        isinstance(values, str)
+        or getattr(values, "ndim", 1) != 1
+        or not isinstance(values, Collection)
+    ):
+        raise InputError(f"{name} is {values!r}; it must be a list of whole numbers")
+    return list(values)
+
+
+FINAL_CELL = FeatureKind()

@@ -1,0 +1,116 @@
+"""Files of arrays, as safetensors: read and written with NumPy alone."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, deserialize
+
+from ..errors import InputError
+from .storage import write_atomically
+
+GET_AGAIN = "; get it again"  # the remedy for a file that was copied or downloaded
+BFLOAT16 = np.dtype(np.uint16)  # NumPy lacks it: the upper half of a float32
+_DTYPES = {
+    **{"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": BFLOAT16},
+    **{"I8": np.int8, "U8": np.uint8},
+}
+
+Shape = tuple[int, ...]
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Return the arrays of a safetensors file, by name; bfloat16 as its bits, uint16.
+
+    They are copies, and read-only. Raises InputError if the file is missing, damaged or of another
+    kind.
+    """
+    if path.exists() and not path.is_file():  # reading a pipe would wait
+        raise InputError(f"{path}: is not a file{GET_AGAIN}")
+    try:
+        entries = deserialize(path.read_bytes())
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file") from error
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{path}: damaged or cut short ({error}){GET_AGAIN}") from error
+    return {name: _array(path, name, entry) for name, entry in entries}
+
+
+def _array(path: Path, name: str, entry: Mapping[str, Any]) -> np.ndarray:
+    dtype = _DTYPES.get(entry["dtype"])
+    if dtype is None:
+        raise InputError(
+            f"{path}: tensor {name} holds {entry['dtype']}, an unknown kind{GET_AGAIN}"
+        )
+    array = np.frombuffer(entry["data"], dtype).reshape(entry["shape"])
+    array.flags.writeable = False
+    return array
+
+
+def read_floats(path: Path, expected: Mapping[str, Shape]) -> dict[str, np.ndarray]:
+    """Return the arrays of a file as float32; InputError unless it has exactly these shapes."""
+    arrays = read_arrays(path)
+    check_arrays(path, arrays, expected)
+    return {name: as_floats(path, name, array) for name, array in arrays.items()}
+
+
+def check_arrays(
+    path: Path, arrays: Mapping[str, np.ndarray], expected: Mapping[str, Shape]
+) -> None:
+    """Raise InputError unless a file's arrays have the shapes that its description implies."""
+    actual = {name: array.shape for name, array in arrays.items()}
+    check_shapes(path, actual, dict(sorted(expected.items())), "the description asks for")
+
+
+def as_floats(path: Path, name: str, array: np.ndarray) -> np.ndarray:
+    """Return an array of a file as float32; InputError for integers, NaN and infinity."""
+    if array.dtype == BFLOAT16:
+        array = (array.astype(np.uint32) << 16).view(np.float32)
+    if array.dtype.kind != "f":
+        raise InputError(
+            f"{path}: tensor {name} holds {array.dtype}, not floating-point numbers{GET_AGAIN}"
+        )
+    values = np.ascontiguousarray(array, np.float32)
+    check_finite(path, {name: values})
+    return values
+
+
+def check_finite(source: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Raise InputError for the first array with a value that is NaN or infinite."""
+    for name, array in arrays.items():
+        if not np.isfinite(array).all():
+            raise InputError(
+                f"{source}: {name} holds NaN or infinity; it is damaged, or its training diverged"
+            )
+
+
+def check_shapes(
+    source: Path, actual: Mapping[str, Shape], expected: Mapping[str, Shape], authority: str
+) -> None:
+    """Raise InputError for the first tensor that is missing, unknown, or of another shape.
+
+    authority: where the expected shapes come from, with a verb, for the message.
+    """
+    for name in [*expected, *sorted(set(actual) - set(expected))]:
+        if actual.get(name) != expected.get(name):
+            required = _text(expected[name]) if name in expected else "none of that name"
+            raise InputError(
+                f"{source}: tensor {name} is {_text(actual.get(name))}, but {authority} {required}"
+            )
+
+
+def _text(shape: Sequence[int] | None) -> str:
+    return "absent" if shape is None else str(list(shape))
+
+
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays as safetensors, whole or not at all.
+
+    Raises InputError, and leaves an existing file unchanged, if a value is not finite.
+    """
+    check_finite(path, arrays)
+    from safetensors.numpy import save  # not for those who only read
+
+    content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+    write_atomically(path, lambda temporary: temporary.write_bytes(content))

@@ -1,0 +1,147 @@
+"""Tensors of PyTorch on disk, as safetensors. Nothing is ever unpickled."""
+
+from collections.abc import Iterator, Mapping, Set
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from ..errors import InputError
+from ..files.storage import write_atomically, write_failed
+from ..files.tensors import GET_AGAIN, Shape, check_shapes
+
+_FLOATS = {"F64", "F32", "F16", "BF16"}  # safetensors' names for dtypes of weights
+_INTEGERS = {8: "I8", 6: "U8", 5: "U8"}  # the dtypes that store integers of so many bits
+_MOST_HEADER_BYTES = 1 << 20  # of our files: names and shapes
+LAYOUT = "the layout, by the sizes of its other tensors, has"
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write tensors as safetensors, whole or not at all.
+
+    Raises InputError, and leaves an existing file unchanged, if a value is not finite.
+    """
+    check_finite(path, tensors)
+    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    write_atomically(path, partial(_save, contiguous))
+
+
+def _save(tensors: dict[str, Tensor], path: Path) -> None:
+    try:
+        save_file(tensors, path)
+    except SafetensorError as error:  # raised for a full disk, too
+        raise write_failed(error) from error
+
+
+@contextmanager
+def _clear_read_errors(path: Path) -> Iterator[None]:
+    """Turn an error of safetensors while reading a file into InputError."""
+    if path.exists() and not path.is_file():  # opening a pipe would wait
+        raise InputError(f"{path}: is not a file{GET_AGAIN}")
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file") from error
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{path}: damaged or cut short ({error}){GET_AGAIN}") from error
+
+
+def load_tensors(
+    path: Path,
+    like: Mapping[str, Tensor] | None = None,
+    columns: Mapping[str, slice] = MappingProxyType({}),
+) -> dict[str, Tensor]:
+    """Read a safetensors file; InputError if it is missing, damaged or holds NaN.
+
+    like: tensors of about the expected sizes. A file of more than twice their bytes is refused
+    unread, since it may not fit in memory. columns: by the name of a tensor [A, B, ...], which part
+    of B to read.
+    """
+    with _clear_read_errors(path):
+        if like is not None:
+            most = 2 * sum(tensor.nbytes for tensor in like.values()) + _MOST_HEADER_BYTES
+            if (size := path.stat().st_size) > most:
+                raise InputError(
+                    f"{path}: {size:,} bytes, but at most {most:,} are expected; is it "
+                    "from another run?"
+                )
+        # Copies: the file is mapped into memory, and it may change.
+        if columns:
+            with safe_open(path, framework="pt") as file:
+                names = file.keys()
+                tensors = {
+                    name: file.get_slice(name)[:, columns[name]].clone()
+                    if name in columns
+                    else file.get_tensor(name).clone()
+                    for name in names
+                }
+        else:
+            tensors = {name: tensor.clone() for name, tensor in load_file(path).items()}
+    check_finite(path, tensors)
+    return tensors
+
+
+def check_header(
+    path: Path, expected: Mapping[str, Shape], integers: Mapping[str, int] = MappingProxyType({})
+) -> None:
+    """Compare a file's header with the expected shapes; no tensor is read.
+
+    integers: the bits of tensors that are integers, by name; all others are floating-point numbers.
+    """
+    with _clear_read_errors(path), safe_open(path, framework="pt") as file:
+        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+        shapes = {name: tuple(part.get_shape()) for name, part in slices.items()}
+        dtypes = {name: part.get_dtype() for name, part in slices.items()}
+    check_shapes(path, shapes, dict(sorted(expected.items())), "the description asks for")
+    for name, dtype in sorted(dtypes.items()):
+        bits = integers.get(name)
+        if dtype not in (_FLOATS if bits is None else {_INTEGERS[bits]}):
+            expected_kind = "floating-point numbers" if bits is None else f"{bits}-bit integers"
+            raise InputError(f"{path}: tensor {name} holds {dtype}, not {expected_kind}")
+
+
+def check_tensors(
+    source: Path, actual: Mapping[str, Tensor], expected: Mapping[str, Tensor], authority: str
+) -> None:
+    """Raise InputError for the first tensor that is missing, unknown, of another shape or dtype.
+
+    bfloat16 passes for float32: packed runs may be rounded to it. authority: as for `check_shapes`.
+    """
+    check_shapes(source, _shapes_of(actual), _shapes_of(expected), authority)
+    for name, tensor in actual.items():
+        dtype = expected[name].dtype
+        rounded = dtype == torch.float32 and tensor.dtype == torch.bfloat16
+        if tensor.dtype != dtype and not rounded:
+            raise InputError(
+                f"{source}: tensor {name} is {_word(tensor)}, but {authority} "
+                f"{_word(expected[name])}"
+            )
+
+
+def _shapes_of(tensors: Mapping[str, Tensor]) -> dict[str, Shape]:
+    return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+
+
+def _word(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def check_finite(source: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Raise InputError for the first tensor with a value that is NaN or infinite in fp32."""
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not bool(torch.isfinite(tensor.float()).all()):
+            raise InputError(
+                f"{source}: {name} holds NaN or infinity; it is damaged, or its training diverged"
+            )
+
+
+def check_not_negative(source: Path, tensors: Mapping[str, Tensor], names: Set[str]) -> None:
+    """Raise InputError for the first of these tensors with a value below zero."""
+    for name in sorted(names & tensors.keys()):
+        if bool((tensors[name] < 0).any()):
+            raise InputError(f"{source}: {name} holds a negative number; it is damaged")

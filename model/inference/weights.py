@@ -1,0 +1,298 @@
+"""A model in PyTorch: loaded from its folder, and written to one.
+
+A folder has `model.safetensors`, `config.json`, and `tokenizer.model` unless the model reads bytes.
+Nothing is ever unpickled.
+"""
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from ..engine.interface import Reading
+from ..engine.kinds import Pooling
+from ..engine.request import Clamp, Familiarity, excess_of
+from ..engine.stored import check_vocabulary, new_digest, read_description
+from ..errors import InputError
+from ..files.quantization import dequantize, is_quantized, quantize, quantized_shapes
+from ..files.shipped import CONFIG_FILE, SHIPPED_MODELS, WEIGHTS_FILE, find_model
+from ..files.storage import write_json
+from ..files.tokenizers import save_tokenizer
+from ..kernels.process import follow_quota
+from ..layers.config import ModelConfig, Precision
+from ..layers.language_model import LanguageModel
+from ..state import DTYPES, State
+from ..text.profiles import TextProfile, checked_texts, text_profile
+from ..text.tokenizer import BYTES, Tokenizer
+from .devices import DeviceName, choose_device
+from .features import clamped, prepare_weights, read
+from .tensors import check_finite, check_header, load_tensors, save_tensors
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model with its tokenizer, text profile and provenance, as `load_model` returns it.
+
+    It offers what `Engine` does, on any device and for any cell.
+
+    >>> loaded = load_model("default")
+    >>> loaded.model.config.cell, loaded.encode("so good").dtype
+    ('mlstm', dtype('uint16'))
+    """
+
+    model: LanguageModel
+    profile: TextProfile
+    folder: Path
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    tokenizer: Tokenizer = BYTES
+
+    @property
+    def architecture(self) -> ModelConfig:
+        """The sizes of its layers."""
+        return self.model.config
+
+    @property
+    def precision(self) -> str:
+        """The number format of its products: "fp32", "bf16" or "fp16"."""
+        names = {dtype: name for name, dtype in DTYPES.items()}
+        return names.get(self.model.dtype, str(self.model.dtype).removeprefix("torch."))
+
+    def digest(self) -> str:
+        """Return a digest of architecture and weights, whatever the precision."""
+        return model_digest(self.model, torch.float32)
+
+    def encode(self, text: str) -> np.ndarray:
+        """Return the tokens [n] of a text, cleaned and framed by the model's profile."""
+        return self.tokenizer.encode(self.profile.encode(text))
+
+    @cached_property
+    def _weights(self) -> Any:
+        return prepare_weights(self.model)
+
+    def read(
+        self,
+        texts: Sequence[str] | Sequence[np.ndarray],
+        pooling: Sequence[Pooling] = ("last", "mean"),
+        *,
+        familiarity: Familiarity | None = None,
+        bits: bool = False,
+        **options: Any,
+    ) -> Reading:
+        """Process N texts, and return what was asked for; see `Engine.read` and `features.read`."""
+        sequences = [
+            text if isinstance(text, np.ndarray) else self.encode(checked_texts([text])[0])
+            for text in texts
+        ]
+        reading = read(
+            self.model,
+            sequences,
+            pooling,
+            bits=bits or familiarity is not None,
+            **{"weights": self._weights, **options},
+        )
+        if familiarity is None:
+            return reading
+        assert reading.token_bits is not None
+        sizes = list(map(self.tokenizer.byte_lengths, sequences))
+        unfamiliar = excess_of(reading.token_bits, sizes, familiarity) > 0
+        return replace(reading, unfamiliar=unfamiliar)
+
+    @torch.inference_mode()
+    def initial_state(self, texts: int = 1, clamp: Clamp | None = None) -> State:
+        """Return the state before any text, of so many texts; a clamped unit has its value."""
+        if clamp is not None:
+            self.model.config.check_clamp(clamp.unit, clamp.layer)
+        return clamped(self.model.initial_state(texts), clamp)
+
+    def advance(
+        self, state: State, tokens: Sequence[np.ndarray], clamp: Clamp | None = None
+    ) -> State:
+        """Return the state after more tokens: an array [n] for each of the state's texts."""
+        reading = read(
+            self.model, tokens, initial=state, final=True, clamp=clamp, weights=self._weights
+        )
+        after: State = reading.state
+        return after
+
+    @torch.inference_mode()
+    def next_token(self, state: State) -> np.ndarray:
+        """Return the logits of the token after a state of B texts: float32 [B, V]."""
+        return self.model.decode(state.h[-1], self._weights).float().cpu().numpy()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_weights"}
+
+    def __repr__(self) -> str:
+        config = self.model.config
+        device = self.model.embedding.weight.device
+        is_shipped = self.folder.parent == SHIPPED_MODELS
+        name = self.folder.name if is_shipped else str(self.folder)
+        layers = "1 layer" if config.layers == 1 else f"{config.layers} layers"
+        return (
+            f"LoadedModel({name!r}: {config.cell} of {config.hidden_size:,} units in "
+            f"{layers}, text profile {self.profile.name!r}, on {device})"
+        )
+
+
+def save_model(
+    folder: str | Path,
+    model: LanguageModel,
+    profile: TextProfile,
+    provenance: Mapping[str, Any],
+    *,
+    tokenizer: Tokenizer = BYTES,
+    quantized: bool = False,
+    bits: int = 8,
+    weights: Mapping[str, Tensor] | None = None,
+) -> None:
+    """Write a model directory that `load_model` reads; each file is replaced whole.
+
+    provenance: where the model comes from, for JSON. quantized: store matrices as integers of
+    `bits`, 8, 6 or 5. weights: an earlier copy of the model's; by default its present ones. Raises
+    InputError, with nothing written, if a weight is not finite, or the tokenizer another model's.
+
+    >>> loaded = load_model("amazon_1024")
+    >>> save_model("copy", loaded.model, loaded.profile, {"source": "amazon_1024"})
+    >>> load_model("copy").model.config.hidden_size
+    1024
+    """
+    folder, size = Path(folder), model.config.resolved_vocabulary_size
+    if tokenizer.vocabulary_size != size:
+        raise InputError(
+            f"{folder}: the model has {size:,} tokens, but the tokenizer "
+            f"{tokenizer.vocabulary_size:,}; give the model's own, such as loaded.tokenizer"
+        )
+    tensors = model.state_dict() if weights is None else weights
+    check_finite(folder, tensors)
+    folder.mkdir(parents=True, exist_ok=True)
+    save_tokenizer(folder, tokenizer)
+    if quantized:
+        integers = quantize({name: tensor.cpu().numpy() for name, tensor in tensors.items()}, bits)
+        tensors = {name: torch.from_numpy(array) for name, array in integers.items()}
+    save_tensors(folder / WEIGHTS_FILE, tensors)
+    description = {
+        **_format(tokenizer, quantized, bits),
+        "architecture": model.config.architecture(),
+        **tokenizer.describe(),
+        "text_profile": profile.name,
+        "provenance": dict(provenance),
+    }
+    write_json(folder / CONFIG_FILE, description)
+
+
+def _format(tokenizer: Tokenizer, quantized: bool, bits: int) -> dict[str, Any]:
+    """Return the oldest sufficient format version, and the fields that it needs."""
+    if quantized and bits != 8:
+        return {"format_version": 4, "quantized": True, "bits": bits}
+    if tokenizer.kind == BYTES.kind:
+        return {"format_version": 2 if quantized else 1}
+    return {"format_version": 3, "quantized": quantized}
+
+
+def load_model(
+    name_or_folder: str | Path,
+    *,
+    backend: str = "auto",
+    compute_dtype: torch.dtype | None = None,
+    device: DeviceName = "auto",
+) -> LoadedModel:
+    """Load a trained model, with its tokenizer and text profile.
+
+    name_or_folder: a shipped model's name, a model directory, a run directory, or hf://owner/name,
+    the only one that uses the network. backend: see `ModelConfig`. compute_dtype: of the products;
+    None: the parameters' own. device: "cpu", "cuda", "cuda:1", "mps", a torch.device, or "auto" or
+    None: a GPU, if any. Raises InputError for files that are missing, damaged or of a newer format,
+    and for a device or backend that cannot be used here. Shapes are compared with the description
+    before any memory is allocated.
+
+        loaded = load_model("default")
+        features = SentimentFeaturizer(loaded).transform(["so good"])
+    """
+    follow_quota()
+    chosen = choose_device(device)
+    if compute_dtype is not None and not getattr(compute_dtype, "is_floating_point", False):
+        raise InputError(f"compute_dtype is {compute_dtype!r}; give one such as torch.bfloat16")
+    folder = find_model(name_or_folder)
+    path = folder / CONFIG_FILE
+    description, tokenizer, rest = read_description(folder)
+    config = ModelConfig.read(description, path, backend=backend)
+    check_vocabulary(config, tokenizer, path)
+    with torch.device("meta"), _SkipInitialization():
+        expected = LanguageModel(config, compute_dtype)
+    tensors = _load_weights(folder / WEIGHTS_FILE, expected, rest.integer_bits)
+    weights = {name: tensor.float() for name, tensor in tensors.items()}
+    expected.load_state_dict(weights, assign=True)
+    model = expected.to(chosen).eval()
+    model.check_backend()
+    return LoadedModel(model, text_profile(rest.text_profile), folder, rest.provenance, tokenizer)
+
+
+def adapted(
+    loaded: LoadedModel, precision: Precision | None, device: DeviceName = "auto"
+) -> LoadedModel:
+    """Return a loaded model in another precision or on another device, and leave the original.
+
+    precision: None: the model's own. device: "auto" or None: where the model is. The two share
+    weights unless the device differs.
+    """
+    model, here = loaded.model, loaded.model.embedding.weight.device
+    target = here if device in ("auto", None) else choose_device(device)
+    if target.type != here.type or target.index not in (None, here.index):
+        model = copy.deepcopy(model).to(target)
+    elif precision is not None:
+        model = copy.copy(model)
+    if precision is not None:
+        model.set_precision(precision)
+    return replace(loaded, model=model)
+
+
+class _SkipInitialization(TorchFunctionMode):
+    """Disables torch.nn.init.
+
+    For tensors on the meta device, torch would draw numbers in Python code that imports its
+    compiler, which takes longer than the rest of loading a model.
+    """
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        options = kwargs or {}
+        if getattr(func, "__module__", "") == nn.init.__name__:
+            return options["tensor"] if "tensor" in options else args[0]
+        return func(*args, **options)
+
+
+def model_digest(model: LanguageModel, dtype: torch.dtype | None = None) -> str:
+    """Return a digest of all that determines the features: weights, architecture, precision.
+
+    dtype: of the products; None: the model's own. A classifier belongs to a model in fp32.
+    """
+    digest = new_digest(model.config, str(dtype or model.dtype))
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode() + tensor.cpu().numpy().tobytes())
+    return str(digest.hexdigest())
+
+
+def _load_weights(path: Path, model: LanguageModel, bits: int | None) -> dict[str, Tensor]:
+    """Return a model's weights from a file, after comparing its header with the model.
+
+    bits: of the integers that matrices are kept as; None: they are floating-point numbers.
+    """
+    shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    if bits is None:
+        check_header(path, shapes)
+        return load_tensors(path)
+    integers = {name: bits for name, shape in shapes.items() if is_quantized(shape)}
+    check_header(path, quantized_shapes(shapes, bits), integers)
+    stored = {name: tensor.numpy() for name, tensor in load_tensors(path).items()}
+    arrays = dequantize(stored, shapes, bits)
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    check_finite(path, tensors)  # scales may be too large for their integers
+    return tensors
