@@ -13,9 +13,9 @@ import torch
 from ..classifiers.head import Head
 from ..classifiers.head_files import parts_of
 from ..classifiers.sentiment_classifier import SHORTEST
+from ..engine.interface import TextModel
 from ..errors import InputError
 from ..files.storage import write_atomically
-from ..engine.interface import TextModel
 from ..pages.page import as_utf8, content_digest, fill, page_style
 from ..reading.no_answer import NO_TEXT, placeholders
 from ..text.markup import BLOCK_TAG, INLINE_TAG, MARKED_UP

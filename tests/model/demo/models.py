@@ -15,7 +15,6 @@ from model.engine.kinds import Pooling
 from model.engine.request import Clamp
 from model.engine.sampling import Stepper
 from model.files.quantization import dequantize, quantize
-from model.inference.features import read
 from model.inference.weights import LoadedModel, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
