@@ -103,7 +103,7 @@ def python_says(
     Also the probability of neutral, and what the text costs, in bits. The value of a token is that
     of each of its bytes.
     """
-    tokens = list(map(loaded.tokens, texts))
+    tokens = list(map(loaded.encode, texts))
     values = trace(loaded.model, tokens, [unit])  # [n, 1] each
     odds: Sequence[float | None] = [None] * len(texts)
     neutral: Sequence[float | None] = [None] * len(texts)
