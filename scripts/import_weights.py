@@ -1,7 +1,8 @@
-"""Turn weights that OpenAI or NVIDIA published into a model directory.
+"""Turn weights that OpenAI, NVIDIA or UniRep's authors published into a model directory.
 
 python scripts/import_weights.py openai weights/ --output models/openai
 python scripts/import_weights.py nvidia mlstm.pt --output models/nvidia
+python scripts/import_weights.py unirep model_weights.npz --output models/unirep
 """
 
 import sys
@@ -16,17 +17,17 @@ from model.bounds import Argument
 
 @dataclass(frozen=True)
 class Options:
-    """Turn weights that OpenAI or NVIDIA published into a model directory."""
+    """Turn weights that OpenAI, NVIDIA or UniRep's authors published into a model directory."""
 
-    layout: Annotated[Literal["openai", "nvidia"], Argument(positional=True)]
+    layout: Annotated[Literal["openai", "nvidia", "unirep"], Argument(positional=True)]
     """Layout of the source."""
     source: Annotated[Path, Argument(positional=True, metavar="SOURCE")]
-    """OpenAI's folder of numbered .npy files, or NVIDIA's .pt file."""
+    """OpenAI's folder of numbered .npy files, NVIDIA's .pt file, or UniRep's .npz file."""
     output: Path
     """The model directory to make; it must not exist yet, or be empty."""
     gate_order: Literal["auto", "ifou", "ifuo"] = "auto"
-    """Order of the gates in the source. auto: for openai, the order in OpenAI's code; for nvidia,
-    decided by the number of tokens and by how well the model predicts English."""
+    """Order of the gates in the source. auto: for openai and unirep, the order in their code; for
+    nvidia, decided by the number of tokens and by how well the model predicts English."""
     text_profile: str | None = None
     """How the model's texts are cleaned and framed. Default: as in the source's own code."""
 
@@ -41,7 +42,8 @@ def main() -> None:
     from transfer.published.imports import IMPORTERS
 
     # Each layout's models were trained with the profile of its own name.
-    profile = text_profile(options.text_profile or options.layout)
+    own = "protein" if options.layout == "unirep" else options.layout
+    profile = text_profile(options.text_profile or own)
     if is_taken(options.output):
         raise InputError(f"{options.output}: exists already; remove it or name another folder")
     imported = IMPORTERS[options.layout](options.source, options.gate_order)

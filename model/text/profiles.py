@@ -50,6 +50,10 @@ def _clean_tweet(text: str) -> str:
     return " ".join("".join(pieces).split())
 
 
+def _clean_protein(text: str) -> str:
+    return "".join(text.split()).upper().rstrip("*")
+
+
 def unescape(text: str) -> str:
     """Decode HTML's character references; return the text unchanged if one is unreadable."""
     try:
@@ -113,7 +117,8 @@ def _transliteration() -> Callable[[str], str]:
 # "openai" is Radford et al. 2017, section 3, as their released utils.py does it. "nvidia" and
 # "tweet" are the steps of Puri et al.'s process_str and Kant et al.'s process_tweet, in their
 # order; those used Unidecode, which is under the GPL, and anyascii differs from it in single
-# characters. A tweet has no padding, so one in Chinese becomes empty.
+# characters. A tweet has no padding, so one in Chinese becomes empty. "protein" is for the amino
+# acids of Alley et al. 2019: letters without spaces or a final *, after the symbol of a start.
 TEXT_PROFILES = {
     profile.name: profile
     for profile in (
@@ -121,6 +126,7 @@ TEXT_PROFILES = {
         TextProfile("nvidia", "\n ", " ", _clean_nvidia),
         TextProfile("tweet", "", "", _clean_tweet),
         TextProfile("raw", "", "", str),
+        TextProfile("protein", "\n", "", _clean_protein),
     )
 }
 

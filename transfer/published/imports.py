@@ -1,7 +1,7 @@
-"""Imports published weights, and checks that they predict plain English."""
+"""Imports published weights, and checks that they predict plain English, or proteins."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -17,12 +17,22 @@ from model.layers.language_model import LanguageModel
 from .gates import GATE_ORDERS, GateOrder, assemble
 from .nvidia import NvidiaWeights, read_nvidia
 from .openai import read_openai
+from .unirep import read_unirep
 
 _PLAUSIBLE_BITS = 3.0  # a trained model is below 2; single letters by their frequency cost 4.2
 _IDENTITY_TOLERANCE = 1e-3  # relative to the largest gain; the released ones agree to about 1e-5
 FRAME = b"\n "  # both codes put this before a review
 _DISTINCT_BITS = 0.3  # the margin by which one gate order must beat the other
-WeightsLayout = Literal["openai", "nvidia"]
+WeightsLayout = Literal["openai", "nvidia", "unirep"]
+_PLAUSIBLE_RESIDUE = 4.19  # bits; what amino acids cost by their frequency alone
+# Human ubiquitin and cytochrome c, and the lysozyme of hen's egg.
+_PROTEINS = (
+    "MQIFVKTLTGKTITLEVEPSDTIENVKAKIQDKEGIPPDQQRLIFAGKQLEDGRTLSDYNIQKESTLHLVLRLRGG",
+    "MGDVEKGKKIFIMKCSQCHTVEKGGKHKTGPNLHGLFGRKTGQAPGYSYTAANKNKGIIWGEDTLMEYLENPKKYIPGTKM"
+    "IFVGIKKKEERADLIAYLKKATNE",
+    "MRSLLILVLCFLPLAALGKVFGRCELAAAMKRHGLDNYRGYSLGNWVCAAKFESNFNTQATNRNTDGSTDYGILQINSRWW"
+    "CNDGRTPGSRNLCNIPCSALLSSDITASVNCAKKIVSDGNGMNAWVAWRNRCKGTDVQAWIRGCRL",
+)
 # Our own words, in the style of the reviews that the published models have read. For a big model,
 # passages in one batch take a quarter of the time of one long text.
 PLAIN_ENGLISH = (
@@ -94,9 +104,31 @@ def import_nvidia(path: Path, gate_order: GateOrder | Literal["auto"] = "auto") 
     return Imported(model, provenance | _measured(bits), tuple(remarks), (text,))
 
 
+def import_unirep(path: Path, gate_order: GateOrder | Literal["auto"] = "auto") -> Imported:
+    """Import UniRep's model_weights.npz; `auto` means i f o u, as in its code."""
+    tensors = read_unirep(path)
+    check_finite(path, tensors)
+    order: GateOrder = "ifou" if gate_order == "auto" else gate_order
+    model = assemble(tensors, order)
+    bits = _bits(model, _PROTEINS, frame=b"\n")
+    remarks, warnings = [f"gate order {order}"], []
+    if bits <= _PLAUSIBLE_RESIDUE:
+        remarks.append(f"plausible: {bits:.2f} bits per amino acid on three proteins")
+    else:
+        warnings.append(
+            f"implausible: {bits:.2f} bits per amino acid on three proteins, where their frequency "
+            f"alone gives {_PLAUSIBLE_RESIDUE}: another --gate-order, or damaged weights"
+        )
+    provenance = _provenance("unirep", path, model, order)
+    if math.isfinite(bits):  # JSON has no NaN
+        provenance |= {"bits_per_amino_acid": round(bits, 4)}
+    return Imported(model, provenance, tuple(remarks), tuple(warnings))
+
+
 IMPORTERS: dict[WeightsLayout, Callable[..., Imported]] = {
     "openai": import_openai,
     "nvidia": import_nvidia,
+    "unirep": import_unirep,
 }
 
 
@@ -177,11 +209,16 @@ def _measured(bits: float) -> dict[str, float]:
 
 
 def _bits_on_plain_english(model: LanguageModel) -> float:
-    """Return bits per character on a few plain sentences, each passage from the zero state."""
-    sequences = [np.frombuffer(FRAME + text.encode(), dtype=np.uint8) for text in PLAIN_ENGLISH]
+    """Return bits per character on a few plain sentences."""
+    return _bits(model, PLAIN_ENGLISH, FRAME)
+
+
+def _bits(model: LanguageModel, passages: Sequence[str], frame: bytes) -> float:
+    """Return bits per character of passages, each from the zero state, without their frame."""
+    sequences = [np.frombuffer(frame + text.encode(), dtype=np.uint8) for text in passages]
     costs: list[np.ndarray] = []
     for _, batch in token_costs(model, sequences, batch_size=len(sequences)):
-        costs += (cost[len(FRAME) :] for cost in batch)
+        costs += (cost[len(frame) :] for cost in batch)
     return float(np.concatenate(costs).mean())
 
 
