@@ -13,7 +13,16 @@ from model.inference.loading import Device, Precision, load_text_model
 from model.kernels.process import own_process
 from training.parallel.launcher import report_failure
 
-__all__ = ["DeviceOptions", "check_unset", "parse", "parse_one_of", "prepare_output", "report", "run", "run_plain"]
+__all__ = [
+    "DeviceOptions",
+    "check_unset",
+    "parse",
+    "parse_one_of",
+    "prepare_output",
+    "report",
+    "run",
+    "run_plain",
+]
 
 
 @dataclass(frozen=True, kw_only=True)

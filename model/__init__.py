@@ -1,7 +1,7 @@
-"""The byte-level multiplicative LSTM: bytes to states to logits, and texts to features.
+"""Sentiment of texts by a multiplicative LSTM: labels, features, heatmaps, generated text.
 
-Every name is imported on first use: reading text needs no torch, and only `SentimentFeaturizer`
-needs scikit-learn.
+Every name is imported on first use. The library needs no torch, and scikit-learn or pandas only
+where their own objects come in or go out.
 """
 
 from importlib import import_module
@@ -15,45 +15,36 @@ if TYPE_CHECKING:
     from .classifiers.head import Head
     from .classifiers.head_files import save_head
     from .classifiers.sentiment_classifier import SentimentClassifier
+    from .engine.engine import Engine
     from .engine.featurizer import SentimentFeaturizer
     from .engine.request import Clamp
     from .engine.sampling import SamplingConfig, continue_text
     from .errors import InputError
-    from .inference.weights import LoadedModel, load_model, save_model
-    from .layers.config import ModelConfig
-    from .layers.language_model import LanguageModel, build_model
     from .pages.heatmap import heatmap
     from .reading.inputs import TableOptions
     from .reading.sink import Sink
     from .reading.source import Shard, Source
-    from .state import State
     from .units.unit_traces import UnitTrace, UnitTraces, read_texts
 
 __all__ = [
     "Clamp",
+    "Engine",
     "Head",
     "InputError",
-    "LanguageModel",
-    "LoadedModel",
-    "ModelConfig",
     "SamplingConfig",
     "SentimentClassifier",
     "SentimentFeaturizer",
     "Shard",
     "Sink",
     "Source",
-    "State",
     "TableOptions",
     "UnitTrace",
     "UnitTraces",
-    "build_model",
     "classify",
     "continue_text",
     "heatmap",
-    "load_model",
     "read_texts",
     "save_head",
-    "save_model",
 ]
 
 _MODULES = {
@@ -61,26 +52,20 @@ _MODULES = {
     "Head": "classifiers.head",
     "save_head": "classifiers.head_files",
     "SentimentClassifier": "classifiers.sentiment_classifier",
-    "SentimentFeaturizer": "inference.featurizer",
+    "SentimentFeaturizer": "engine.featurizer",
     "classify": "classifiers.classified_rows",
     "Source": "reading.source",
     "Shard": "reading.source",
     "TableOptions": "reading.inputs",
     "Sink": "reading.sink",
-    "LanguageModel": "layers.language_model",
-    "ModelConfig": "layers.config",
-    "build_model": "layers.language_model",
-    "State": "state",
-    "Clamp": "inference.sampling",
-    "SamplingConfig": "inference.sampling",
-    "continue_text": "inference.sampling",
+    "Engine": "engine.engine",
+    "Clamp": "engine.request",
+    "SamplingConfig": "engine.sampling",
+    "continue_text": "engine.sampling",
     "UnitTrace": "units.unit_traces",
     "UnitTraces": "units.unit_traces",
     "read_texts": "units.unit_traces",
-    "LoadedModel": "files.weights",
     "heatmap": "pages.heatmap",
-    "load_model": "files.weights",
-    "save_model": "files.weights",
 }
 
 

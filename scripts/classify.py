@@ -6,10 +6,18 @@ python scripts/classify.py --model runs/tour --classifier stars --input texts.cs
 tail -n 5 texts.jsonl | python scripts/classify.py --model runs/tour --input -
 """
 
+from dataclasses import dataclass
+
 import command
 
 from model.commands import classify
 from model.commands.command_line import call
 
+
+@dataclass(frozen=True, kw_only=True)
+class Options(command.DeviceOptions, classify.Options):
+    __doc__ = classify.Options.__doc__
+
+
 if __name__ == "__main__":
-    command.run(lambda: call(classify.Options, classify.run, __doc__))
+    command.run(lambda: call(Options, classify.run, __doc__))

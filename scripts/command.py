@@ -19,4 +19,12 @@ from configs.command import (
     run,
 )
 
-__all__ = ["DeviceOptions", "check_unset", "parse", "parse_one_of", "prepare_output", "report", "run"]
+__all__ = [
+    "DeviceOptions",
+    "check_unset",
+    "parse",
+    "parse_one_of",
+    "prepare_output",
+    "report",
+    "run",
+]

@@ -4,10 +4,18 @@ python scripts/demo.py --output page.html
 python scripts/demo.py --model runs/tour --neuron 7 --output page.html
 """
 
+from dataclasses import dataclass
+
 import command
 
 from model.commands import demo
 from model.commands.command_line import call
 
+
+@dataclass(frozen=True, kw_only=True)
+class Options(command.DeviceOptions, demo.Options):
+    __doc__ = demo.Options.__doc__
+
+
 if __name__ == "__main__":
-    command.run(lambda: call(demo.Options, demo.run, __doc__))
+    command.run(lambda: call(Options, demo.run, __doc__))

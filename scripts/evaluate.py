@@ -14,12 +14,12 @@ from model.errors import InputError
 from model.files.storage import check_apart
 
 if TYPE_CHECKING:
-    from model.inference.weights import LoadedModel
+    from model.engine.interface import TextModel
     from model.text.split import Split
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(evaluate.Options):
+class Options(command.DeviceOptions, evaluate.Options):
     """Score a model on text: bits per character (byte of text, whatever the tokenizer)."""
 
     split: Literal["train", "valid", "test"] | None = None
@@ -40,7 +40,7 @@ def score(options: Options) -> None:
     check_apart(corpus_files(path), [options.output])
     corpus = open_corpus(path)
 
-    def split_for(loaded: "LoadedModel") -> "Split":
+    def split_for(loaded: "TextModel") -> "Split":
         return corpus_split(corpus, path, name, loaded.profile, loaded.tokenizer)
 
     evaluate.score(options, split_for, describe_origin())

@@ -5,10 +5,18 @@ python scripts/featurize.py --model runs/tour --input texts.csv --output unit7.n
     --pooling mean --units 7
 """
 
+from dataclasses import dataclass
+
 import command
 
 from model.commands import featurize
 from model.commands.command_line import call
 
+
+@dataclass(frozen=True, kw_only=True)
+class Options(command.DeviceOptions, featurize.Options):
+    __doc__ = featurize.Options.__doc__
+
+
 if __name__ == "__main__":
-    command.run(lambda: call(featurize.Options, featurize.run, __doc__))
+    command.run(lambda: call(Options, featurize.run, __doc__))

@@ -5,10 +5,18 @@ python scripts/generate.py --model runs/tour --prompt "I thought this" --value -
 python scripts/generate.py --model runs/tour --neuron 7 --value 2 --samples 3 --seed 1 --stop
 """
 
+from dataclasses import dataclass
+
 import command
 
 from model.commands import generate
 from model.commands.command_line import call
 
+
+@dataclass(frozen=True, kw_only=True)
+class Options(command.DeviceOptions, generate.Options):
+    __doc__ = generate.Options.__doc__
+
+
 if __name__ == "__main__":
-    command.run(lambda: call(generate.Options, generate.run, __doc__))
+    command.run(lambda: call(Options, generate.run, __doc__))

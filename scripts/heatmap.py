@@ -6,10 +6,18 @@ python scripts/heatmap.py --model runs/tour --neuron 7 --neuron 3 --text "I love
     --output heatmap.html --output heatmap.json
 """
 
+from dataclasses import dataclass
+
 import command
 
 from model.commands import heatmap
 from model.commands.command_line import call
 
+
+@dataclass(frozen=True, kw_only=True)
+class Options(command.DeviceOptions, heatmap.Options):
+    __doc__ = heatmap.Options.__doc__
+
+
 if __name__ == "__main__":
-    command.run(lambda: call(heatmap.Options, heatmap.run, __doc__))
+    command.run(lambda: call(Options, heatmap.run, __doc__))

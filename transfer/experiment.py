@@ -23,11 +23,12 @@ from model.classifiers.head_files import (
 )
 from model.classifiers.separation import save_areas
 from model.classifiers.steps import Affine, OneVsRest, Sigmoid
+from model.engine.interface import TextModel
 from model.engine.kinds import FeatureKind, Pooling
 from model.errors import InputError
 from model.files.storage import check_replaceable, one_at_a_time, refusal, whole_folder, write_json
-from model.inference.weights import LoadedModel, model_digest
-from model.layers.language_model import LanguageModel, untrained_like
+from model.inference.weights import untrained_like
+from model.layers.language_model import parameter_count
 
 from .baselines import majority_accuracy, tfidf_accuracy
 from .features import FeatureCache
@@ -69,7 +70,7 @@ class Transfer:
 
 
 def run_transfer(
-    loaded: LoadedModel,
+    loaded: TextModel,
     sets: Sequence[LabelledSet],
     output: Path,
     *,
@@ -155,21 +156,21 @@ def describe_task(
     }
 
 
-def describe_model(loaded: LoadedModel) -> dict[str, Any]:
+def describe_model(loaded: TextModel) -> dict[str, Any]:
     """Return the model's architecture, size, digest of weights, and origin."""
     return {
-        "digest": model_digest(loaded.model),
-        "parameters": sum(parameter.numel() for parameter in loaded.model.parameters()),
-        "architecture": loaded.model.config.architecture(),
+        "digest": loaded.digest(),
+        "parameters": parameter_count(loaded.architecture),
+        "architecture": loaded.architecture.architecture(),
         "provenance": dict(loaded.provenance),
     }
 
 
 def fit_transfer(
-    loaded: LoadedModel, sets: Sequence[LabelledSet], cache: FeatureCache, seed: int = 0
+    loaded: TextModel, sets: Sequence[LabelledSet], cache: FeatureCache, seed: int = 0
 ) -> Transfer:
     """Featurize train, val and perhaps test, and fit on the first two."""
-    examples = featurize_sets(loaded.model, loaded, sets, cache)
+    examples = featurize_sets(loaded, sets, cache)
     train, val = examples[:2]
     regression = fit_regression(train, val, seed)
     return Transfer(examples, regression, find_neuron(regression, train, val, seed))
@@ -221,11 +222,11 @@ def save_transferred(
 
 
 def featurize_sets(
-    model: LanguageModel, loaded: LoadedModel, sets: Sequence[LabelledSet], cache: FeatureCache
+    loaded: TextModel, sets: Sequence[LabelledSet], cache: FeatureCache
 ) -> list[Examples]:
-    """Featurize the sets with `model`, in the text profile of `loaded`."""
+    """Return the features of the sets, with their labels."""
     return [
-        Examples(cache.features(model, list(map(loaded.tokens, part.texts)), name), part.labels)
+        Examples(cache.features(loaded, list(map(loaded.encode, part.texts)), name), part.labels)
         for name, part in zip(SPLITS[: len(sets)], sets, strict=True)
     ]
 
@@ -266,7 +267,7 @@ def _at_threshold(classifier: Head, transfer: Transfer) -> dict[str, Any]:
 
 
 def measure_baselines(
-    loaded: LoadedModel,
+    loaded: TextModel,
     sets: Sequence[LabelledSet],
     cache: FeatureCache,
     seed: int = 0,
@@ -288,10 +289,9 @@ def measure_baselines(
 
 
 def _untrained(
-    loaded: LoadedModel, sets: Sequence[LabelledSet], cache: FeatureCache, seed: int
+    loaded: TextModel, sets: Sequence[LabelledSet], cache: FeatureCache, seed: int
 ) -> float:
-    model = untrained_like(loaded.model, seed)
-    train, val, test = featurize_sets(model, loaded, sets, cache)
+    train, val, test = featurize_sets(untrained_like(loaded, seed), sets, cache)
     return fit_regression(train, val, seed).accuracy(test)
 
 

@@ -8,13 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from model.engine.feature_files import REMEDY, TextFeatures, mapped, write_features
+from model.engine.interface import TextModel
 from model.engine.kinds import FINAL_CELL, FeatureKind
 from model.errors import InputError
 from model.files.storage import one_at_a_time
-from model.layers.language_model import LanguageModel
 from model.reading.progress import ProgressBar
 
-BATCH_SIZE = 128
 BUSY = "%s: another command is computing these features; waiting for them"
 
 log = logging.getLogger(__name__)
@@ -27,24 +26,22 @@ class FeatureCache:
     folder: Path
     kind: FeatureKind = FINAL_CELL
 
-    def features(
-        self, model: LanguageModel, sequences: Sequence[np.ndarray], name: str
-    ) -> np.ndarray:
+    def features(self, model: TextModel, sequences: Sequence[np.ndarray], name: str) -> np.ndarray:
         """Return float32 [N, F], the features of each text, in the texts' order.
 
         sequences: the texts as the model reads them, tokens [n] each. If another process is
         computing them, this waits for it. Raises InputError for a file of the cache that is
         damaged.
         """
-        reading = Reading(model, sequences, self.kind, BATCH_SIZE)
-        path = self.folder / f"{reading.digest()[:24]}.npy"
+        wanted = TextFeatures(model, sequences, self.kind)
+        path = self.folder / f"{wanted.digest()[:24]}.npy"
         if not path.is_file():
             self.folder.mkdir(parents=True, exist_ok=True)
             with one_at_a_time(path.with_suffix(".lock"), lambda: log.info(BUSY, path)):
                 if not path.is_file():
-                    with ProgressBar(name, reading.tokens) as progress:
-                        write_features(path, reading.shape, [reading], progress.advance)
-        return _finite(path, np.array(mapped(path, "r", reading.shape)))
+                    with ProgressBar(name, wanted.tokens) as progress:
+                        write_features(path, wanted.shape, [wanted], progress.advance)
+        return _finite(path, np.array(mapped(path, "r", wanted.shape)))
 
 
 def _finite(path: Path, features: np.ndarray) -> np.ndarray:

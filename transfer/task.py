@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model.bounds import PositiveInt
-from model.commands.options import Device, LabelKey, Model, Table, TextKey
+from model.commands.options import LabelKey, Model, Table, TextKey
 from model.errors import InputError
+from model.inference.loading import Device, load_text_model
 from model.reading.inputs import TableOptions
 
 if TYPE_CHECKING:  # --help needs no torch
     from data_utils.labelled import LabelledSet
-    from model.inference.weights import LoadedModel
+    from model.engine.interface import TextModel
 
 
 SEEDS = 2**32  # scikit-learn's and NumPy's random_state takes 0 to 2^32 - 1
@@ -63,13 +64,11 @@ class LabelledTask:
     """Seeds all random draws, the regressions and the untrained baseline."""
     device: Device = "auto"
 
-    def read(self) -> "tuple[LoadedModel, list[LabelledSet]]":
-        """Return the model, in fp32, and the texts of train, val and test, which are read first."""
-        import torch
-
+    def read(self) -> "tuple[TextModel, list[LabelledSet]]":
+        """Return the model, and the texts of train, val and test, which are read first."""
         from data_utils.labelled import read_labelled_sets
-        from model.inference.weights import load_model
+        from model.engine.cores import usable_cores
 
         paths = [self.train, self.val, self.test]
         sets = read_labelled_sets(paths, self.text_key, self.label_key, table=self.table)
-        return load_model(self.model, compute_dtype=torch.float32, device=self.device), sets
+        return load_text_model(self.model, device=self.device, threads=usable_cores()), sets

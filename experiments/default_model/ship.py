@@ -43,12 +43,12 @@ from model.classifiers.steps import (
     neutral_log_odds,
     positive_log_odds,
 )
+from model.engine.features import read_features
 from model.engine.interface import Reading
 from model.engine.kinds import FeatureKind
 from model.errors import InputError
 from model.files.shipped import SHIPPED_MODELS, WEIGHTS_FILE, find_model
 from model.files.storage import read_json, write_json
-from model.inference.features import read
 from model.inference.weights import LoadedModel, load_model, model_digest
 
 CALIBRATED_ON = ("sst", "imdb", "amazon")  # each has the same weight
@@ -96,7 +96,7 @@ def main() -> None:
             write_quantized(options.model, folder, options.bits)
         shipped = load_model(folder, compute_dtype=torch.float32)
         sequences = [shipped.encode(example.text) for example in val]
-        outputs = read_in_order(shipped.model, sequences, kind=KIND)
+        outputs = read_features(shipped, sequences, KIND, bits=True)
         if stays:
             head = load_head(folder / FOLDER, shipped.model.config.hidden_size)
             origin = read_json(folder / FOLDER / CONFIG_FILE)["origin"]
@@ -104,14 +104,14 @@ def main() -> None:
             head = uncalibrated(shipped, source)
             if options.ngrams is not None:
                 bag = load_ngrams(options.ngrams, read_json(options.ngrams / DESCRIPTION))
-                head = with_ngrams(head, outputs.features, bag, as_read(val))
+                head = with_ngrams(head, outputs[0], bag, as_read(val))
             sizes = np.array([len(shipped.profile.encode(example.text)) for example in val])
             head, report = calibrated(head, outputs, sizes, as_read(val))
             data = {part: described(options.texts / f"{part}.jsonl") for part in ("train", "val")}
             origin = {**describe_origin(), "data": data, "val_accuracy": report}
             if options.ngrams is not None:
                 origin["ngrams"] = read_json(options.ngrams / DESCRIPTION)
-        head, errors = with_neutral(head, outputs.features, as_read(val))
+        head, errors = with_neutral(head, outputs[0], as_read(val))
         origin["neutral"] = {
             **describe_origin(),
             "data": {"val": described(options.texts / "val.jsonl")},
@@ -182,7 +182,7 @@ def sided_rows(
 
 
 def calibrated(
-    plain: Head, outputs: ModelOutput, lengths: np.ndarray, val: list[Example]
+    plain: Head, outputs: tuple[np.ndarray, Reading], lengths: np.ndarray, val: list[Example]
 ) -> tuple[Head, dict[str, float]]:
     """Return the head, with calibration and limits from val, and its accuracy there by source.
 
@@ -190,13 +190,13 @@ def calibrated(
     texts.
     """
     rows, labels, sources = sided_rows(val, CALIBRATED_ON)
-    odds = star_odds(plain, outputs.features, val)
+    odds = star_odds(plain, outputs[0], val)
     # There is no offset, so that a text at a half stays there.
     (slope,) = slopes(odds[rows, None], labels[rows], sources[rows])
     head = with_part(plain, Calibration(slope=slope))
-    positive = head.probabilities(outputs.features, texts_of(val))
+    positive = head.probabilities(outputs[0], texts_of(val))
     head = replace(
-        head, familiarity=familiar(outputs.bits, lengths), doubt=doubt(positive, labels, sources)
+        head, familiarity=familiar(outputs[1].bits, lengths), doubt=doubt(positive, labels, sources)
     )
     right = (positive > 0.5) == (labels == 1)
     return head, accuracy_by_source(right[labels >= 0], sided(val))

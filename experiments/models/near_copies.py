@@ -21,7 +21,6 @@ from experiments.models.overlap import RUN, Words, run_hashes
 from model.commands.options import Model
 from model.errors import InputError
 from model.files.storage import write_json
-from model.inference.features import read
 from model.inference.weights import LoadedModel, load_model
 from model.text.split import Split, tokens_by_review
 
@@ -74,8 +73,8 @@ def largest_shares(held_out: Sequence[str], train: Iterable[str]) -> np.ndarray:
     hashes, owners = hashes[order], owners[order]
     shares = np.zeros(len(runs))
     for text in train:
-        read = np.unique(run_hashes(words.read(text), RUN))
-        first, last = (np.searchsorted(hashes, read, side) for side in ("left", "right"))
+        found = np.unique(run_hashes(words.read(text), RUN))
+        first, last = (np.searchsorted(hashes, found, side) for side in ("left", "right"))
         shared = [owners[first[hit] : last[hit]] for hit in np.flatnonzero(first < last)]
         if shared:
             owned, counts = np.unique(np.concatenate(shared), return_counts=True)
@@ -102,7 +101,8 @@ def scored(loaded: LoadedModel, split: Split, is_copy: np.ndarray) -> dict[str, 
     """
     sizes = np.diff(split.offsets)
     reviews = np.split(split.tokens, split.offsets[1:-1])
-    bits = read_in_order(loaded.model, reviews).bits
+    bits = loaded.read(reviews, (), bits=True).bits
+    assert bits is not None
     return {
         name: float(bits[rows].sum() / sizes[rows].sum()) if sizes[rows].any() else None
         for name, rows in (("bits_of_copies", is_copy), ("bits_of_others", ~is_copy))

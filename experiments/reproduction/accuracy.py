@@ -7,8 +7,7 @@ import numpy as np
 
 from experiments.published_sets import Fold, PublishedTask
 from model.files.storage import write_json
-from model.inference.weights import LoadedModel
-from model.layers.language_model import untrained_like
+from model.inference.weights import LoadedModel, untrained_like
 from transfer.baselines import majority_accuracy
 from transfer.features import FeatureCache
 from transfer.intervals import fold_interval, over_draws, packed_answers
@@ -64,11 +63,11 @@ def measure_accuracy(
 
 
 def features_of(
-    task: PublishedTask, loaded: LoadedModel, cache: FeatureCache, model: Any = None
+    task: PublishedTask, loaded: LoadedModel, cache: FeatureCache, model: LoadedModel | None = None
 ) -> Examples:
     """Return the features of all texts, from the loaded model or another of its shape."""
-    sequences = list(map(loaded.tokens, task.texts.texts))
-    features = cache.features(model or loaded.model, sequences, task.name)
+    sequences = list(map(loaded.encode, task.texts.texts))
+    features = cache.features(model or loaded, sequences, task.name)
     return Examples(features, task.texts.labels)
 
 
@@ -76,7 +75,7 @@ def untrained_accuracy(
     task: PublishedTask, loaded: LoadedModel, cache: FeatureCache, seed: int
 ) -> float:
     """Return the accuracy of an untrained model over all folds."""
-    blank = untrained_like(loaded.model, seed)
+    blank = untrained_like(loaded, seed)
     examples = features_of(task, loaded, cache, blank)
     right = 0.0
     for fold in task.folds:

@@ -16,8 +16,7 @@ from sklearn.metrics import f1_score
 
 from data_utils.labelled import LabelledSet
 from experiments.published_sets import EMOTIONS, SEED, PublishedTask
-from model.inference.weights import LoadedModel
-from model.layers.language_model import untrained_like
+from model.inference.weights import LoadedModel, untrained_like
 from transfer.baselines import Baseline
 from transfer.features import FeatureCache
 from transfer.metrics import bootstrap_intervals, describe_choices
@@ -35,11 +34,11 @@ def measure_f1(
     """Return the measures of E-c: all units, untrained models, constant yes."""
     (fold,) = tweets.folds
     labels = tweets.texts.labels[fold.test]
-    sequences = list(map(loaded.tokens, tweets.texts.texts))
-    models = [untrained_like(loaded.model, seed) for seed in range(untrained)]
+    sequences = list(map(loaded.encode, tweets.texts.texts))
+    models = [untrained_like(loaded, seed) for seed in range(untrained)]
     predictions = [
         by_features(cache.features(model, sequences, tweets.name), tweets)
-        for model in (loaded.model, *models)
+        for model in (loaded, *models)
     ]
     scores = [scores_of(labels, answers) for answers in predictions]
     return {

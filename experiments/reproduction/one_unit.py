@@ -103,10 +103,9 @@ def main() -> None:
 def features_of(
     loaded: LoadedModel, texts: LabelledSet, cache: FeatureCache, name: str
 ) -> Examples:
-    """Return the features of texts; IMDB's long ones are processed in int8."""
-    loaded.model.set_precision("int8" if name == "imdb" else "fp32")
-    sequences = list(map(loaded.tokens, texts.texts))
-    return Examples(cache.features(loaded.model, sequences, name), texts.labels)
+    """Return the features of texts."""
+    sequences = list(map(loaded.encode, texts.texts))
+    return Examples(cache.features(loaded, sequences, name), texts.labels)
 
 
 def chosen_units(ranking: Ranking) -> dict[str, dict[str, Any]]:

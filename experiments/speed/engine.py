@@ -28,18 +28,18 @@ from data_utils.provenance import describe_origin
 from experiments.speed.benchmark.timing import interleave
 from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.engine import Engine, library
-from model.engine.interface import Reading
-from model.engine.kinds import FeatureKind, Pooling
+from model.engine.engine import Precision as EnginePrecision
+from model.engine.kinds import Pooling
 from model.files.storage import write_json
-from model.inference.features import features_in_order, read
+from model.inference.features import read
 from model.inference.weights import adapted, load_model, save_model
-from model.layers.config import ModelConfig
+from model.layers.config import ModelConfig, Precision
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile
 
-PRECISIONS = ("fp32", "bf16", "int8")
+PRECISIONS: tuple[Precision, ...] = ("fp32", "bf16")
 POOLING: tuple[Pooling, ...] = ("last", "mean")
-KIND = FeatureKind(state="hidden", pooling=POOLING)
+PRECISIONS_OF_ENGINE: tuple[EnginePrecision, ...] = ("exact", "fast")
 SEED = 0  # draws the texts
 NEAR = 0.001  # of a threshold: a label there may change with the last digits
 SHORT = "I love it, it works perfectly."
@@ -81,14 +81,13 @@ def main() -> None:
     torch.set_num_threads(1)
     paths = [name for name in library.path_names() if name not in ("plain", library.NUMPY)]
     peaks = {path: peak(path) for path in paths}
-    classifier = SentimentClassifier.from_pretrained(options.model)
     drawn = {path.name.split(".")[0]: draw(path) for path in options.data}
     result: dict[str, Any] = {"seconds_per_1000": {}, "of_peak": {}, "agreement": {}}
     for name, texts in drawn.items():
         timed = time_texts(options, paths, texts[: options.texts])
         result["seconds_per_1000"][name] = timed
         result["of_peak"][name] = of_peak(options.model, texts[: options.texts], timed, peaks)
-        result["agreement"][name] = compare(classifier, options.model, texts[: options.compared])
+        result["agreement"][name] = compare(options.model, texts[: options.compared])
     result |= {
         "ratios": {name: ratios(timed) for name, timed in result["seconds_per_1000"].items()},
         "peak_gmac_per_second": peaks,
@@ -122,25 +121,15 @@ def time_texts(options: Options, paths: Sequence[str], texts: list[str]) -> dict
             work[name] = partial(engine.read, tokens, POOLING)
             work[f"{name}, bits"] = partial(engine.read, tokens, POOLING, bits=True)
     for precision in PRECISIONS:
-        model = adapted(loaded, precision).model  # type: ignore[arg-type]
-        weights = model.prepare_weights()
-        features = partial(features_in_order, model, tokens, kind=KIND, weights=weights)
-        work[f"torch {precision}"] = partial(consume, features)
-        work[f"torch {precision}, bits"] = partial(
-            read_in_order, model, tokens, kind=KIND, weights=weights
-        )
+        model = adapted(loaded, precision)
+        work[f"torch {precision}"] = partial(model.read, tokens, POOLING)
+        work[f"torch {precision}, bits"] = partial(model.read, tokens, POOLING, bits=True)
     seconds = interleave(work, options.rounds, clock=process_time)
     scaled = {name: [1000 * s / len(texts) for s in each] for name, each in seconds.items()}
     return {
         name: {"median": median(each), "least": min(each), "most": max(each)}
         for name, each in scaled.items()
     }
-
-
-def consume(features: Callable[[], Any]) -> None:
-    """Compute features that come as they are asked for."""
-    for _ in features():
-        pass
 
 
 def ratios(timed: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
@@ -189,17 +178,13 @@ def of_peak(
     return fractions
 
 
-def compare(classifier: SentimentClassifier, name: str, texts: list[str]) -> dict[str, Any]:
+def compare(name: str, texts: list[str]) -> dict[str, Any]:
     """Return how the engine's answers differ from those of torch in fp32."""
-    encoded = classifier.encode(texts)
-    theirs = classifier.predict_all(encoded)
+    classifier = SentimentClassifier(load_model(name)).fit()
+    theirs = classifier.predict_all(texts)
     rows = {}
-    for precision in ("exact", "fast"):
-        engine = Engine.load(name, precision=precision)
-        reading = engine.read(encoded.tokens, POOLING, bits=True)
-        assert reading.bits is not None
-        output = ModelOutput(reading.features(POOLING), reading.bits)
-        ours = classifier._predictions(encoded.encoded, output)
+    for precision in PRECISIONS_OF_ENGINE:
+        ours = SentimentClassifier(name, precision=precision).predict_all(texts)
         change = np.abs(ours.probabilities[:, 1] - theirs.probabilities[:, 1])
         changed = ours.choices != theirs.choices
         near = np.zeros(len(texts), bool)
@@ -227,10 +212,9 @@ def short_text(options: Options) -> dict[str, float]:
     """Return CPU milliseconds for one short text, with everything loaded."""
     engine, loaded = Engine.load(options.model), load_model(options.model)
     tokens = [engine.encode(SHORT)]
-    weights = loaded.model.prepare_weights()
     work: dict[str, Callable[[], object]] = {
         "engine": partial(engine.read, tokens, POOLING),
-        "torch fp32": partial(read_in_order, loaded.model, tokens, kind=KIND, weights=weights),
+        "torch fp32": partial(loaded.read, tokens, POOLING),
     }
     seconds = interleave(work, options.short_rounds, clock=process_time)
     return {name: 1000 * median(each) for name, each in seconds.items()}
@@ -257,7 +241,7 @@ def time_floats(rounds: int) -> dict[str, float]:
     weights = model.prepare_weights()
     work: dict[str, Callable[[], object]] = {
         "engine": partial(engine.read, tokens, POOLING),
-        "torch": partial(read_in_order, model, tokens, kind=KIND, weights=weights),
+        "torch": partial(read, model, tokens, POOLING, weights=weights),
         "NumPy's products alone": products,
     }
     seconds = interleave(work, rounds, clock=process_time)

@@ -40,7 +40,8 @@ class Predictions(NamedTuple):
     probabilities: "np.ndarray"  # float64 [N, C], of the head's classes
     neuron: "np.ndarray"  # float32 [N], the value of the unit that the classifier relies on most
     stars: "np.ndarray | None"  # float64 [N], expected, if the classifier predicts stars
-    bits_per_character: "np.ndarray"  # float64 [N], of the encoded text; NaN without bytes
+    bits_per_character: "np.ndarray | None"
+    """Of the encoded text, float64 [N], NaN without bytes; None unless asked for."""
     unsure: "np.ndarray | None"  # bool [N], for two classes: whether between the thresholds
     unfamiliar: "np.ndarray"
     """Whether a text is too short, or unlike what the model was trained on: bool [N].
@@ -128,7 +129,9 @@ class Answers(list[Answer]):
         return str(self.to_frame()._repr_html_())
 
 
-def added_names(fitted: "Head", *, neuron: bool = False, sides: bool = False) -> list[str]:
+def added_names(
+    fitted: "Head", *, neuron: bool = False, sides: bool = False, bits: bool = False
+) -> list[str]:
     """Return the names of the results for a text.
 
     For two classes: label, one word (`word_of`); probability, of the positive class; sentiment,
@@ -137,10 +140,9 @@ def added_names(fitted: "Head", *, neuron: bool = False, sides: bool = False) ->
     each. If a text may have several labels: labels, a list; probability_CLASS for each. If the
     classifier predicts them: neutral, the probability that the text takes no side; stars, the
     expected number. If asked for: neuron, the value of the unit that the classifier relies on most;
-    sides, true, where the label is one of two sides whatever else holds. Always:
-    bits_per_character, how well the model predicts the text; unfamiliar, whether it is too short or
-    unlike what the model was trained on, None if that is not known. Without an answer: see
-    `results_of_no_answer`.
+    bits_per_character, how well the model predicts the text; sides, true, where the label is one of
+    two sides whatever else holds. Always: unfamiliar, whether it is too short or unlike what the
+    model was trained on, None if that is not known. Without an answer: see `results_of_no_answer`.
     """
     each = [] if fitted.is_binary else [f"probability_{name}" for name in fitted.classes]
     first = ["labels"] if fitted.several_labels else ["label", "probability"]
@@ -148,8 +150,9 @@ def added_names(fitted: "Head", *, neuron: bool = False, sides: bool = False) ->
     binary = ["sentiment", "unsure"] if fitted.is_binary else []
     stars = ["stars"] if fitted.has_stars else []
     unit = ["neuron"] if neuron else []
-    last = ["bits_per_character", "unfamiliar", *(["sides"] if sides else [])]
-    return [*first, *third, *binary, *stars, *unit, *each, *last]
+    cost = ["bits_per_character"] if bits else []
+    last = ["unfamiliar", *(["sides"] if sides else [])]
+    return [*first, *third, *binary, *stars, *unit, *each, *cost, *last]
 
 
 def results_of_no_answer(names: Sequence[str]) -> dict[str, Any]:
@@ -200,15 +203,13 @@ def answers_of(
 
 def _values(fitted: "Head", predicted: Predictions, row: int) -> dict[str, Any]:
     """Return the results for a text, by name; None for those that do not apply."""
-    choice, bits = predicted.choices[row], float(predicted.bits_per_character[row])
-    probabilities, unfamiliar = predicted.probabilities[row], predicted.unfamiliar[row]
-    values: dict[str, Any] = {
-        "bits_per_character": None if math.isnan(bits) else _rounded(bits),
-        "unfamiliar": None if unfamiliar is None else bool(unfamiliar),
-    }
-    for name in ("neutral", "unsure", "stars", "neuron"):
+    choice, probabilities = predicted.choices[row], predicted.probabilities[row]
+    unfamiliar = predicted.unfamiliar[row]
+    values: dict[str, Any] = {"unfamiliar": None if unfamiliar is None else bool(unfamiliar)}
+    for name in ("neutral", "unsure", "stars", "neuron", "bits_per_character"):
         results = getattr(predicted, name)
-        values[name] = None if results is None else _rounded(results[row].item())
+        value = None if results is None else results[row].item()
+        values[name] = None if value is None or math.isnan(value) else _rounded(value)
     for name, probability in zip(fitted.classes, probabilities, strict=True):
         values[f"probability_{name}"] = _rounded(probability)
     if fitted.several_labels:

@@ -10,7 +10,7 @@ from ..reading.progress import ProgressBar
 from ..reading.records import Record
 from ..reading.sink import RowOutput, Sink
 from ..reading.source import Source
-from .answers import added_names, answers_of, results_of_no_answer
+from .answers import answers_of, results_of_no_answer
 from .rows import InputRow, OwnNames, Rows
 from .summary import Summary
 
@@ -60,7 +60,7 @@ class Classified:
         neuron: bool,
         progress: ProgressBar | None,
     ):
-        added = added_names(classifier.fitted, neuron=neuron, sides=classifier.sides_)
+        added = classifier.added_names(neuron=neuron)
         self.names = OwnNames(added, rows.keys)
         (by,) = self.names.of([rows.source.by]) if rows.source.by else (None,)
         self.summary = Summary(classifier.fitted, by, sides=classifier.sides_)
@@ -123,7 +123,8 @@ class Classified:
             "model": fitted_digest(classifier.loaded, classifier.fitted),
             "threshold": classifier.threshold,
             "unsure": classifier.unsure,
-            "precision": classifier.precision,
+            "precision": classifier.loaded.precision,
+            "bits": classifier.bits,
             "neuron": self._neuron,
             "sides": classifier.sides_,
             "shard": str(source.shard),

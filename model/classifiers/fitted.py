@@ -4,8 +4,8 @@ import hashlib
 import json
 from pathlib import Path
 
-from ..errors import InputError
 from ..engine.interface import TextModel
+from ..errors import InputError
 from .head import Head
 from .head_files import CONFIG_FILE, FOLDER, TRANSFER_FOLDER, load_head, parts_of, read_description
 

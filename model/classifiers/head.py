@@ -8,17 +8,16 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Real
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
+from .. import engine
 from ..bounds import NonNegativeInt, check_bounds
+from ..engine.kinds import FeatureKind, Pooling, StateName
 from ..errors import InputError
 from .scikit_learn import NOT_LINEAR, linear_model
 from .steps import Affine, Batch, Neutral, Ngrams, Standardize, Stars, Step
-
-if TYPE_CHECKING:
-    from ..engine.kinds import FeatureKind, Pooling, StateName
 
 THRESHOLD = 0.5
 UNSURE = (0.4, 0.6)  # range of the positive class's probability around that threshold
@@ -37,9 +36,9 @@ class Familiarity:
     def __post_init__(self) -> None:
         check_bounds(self, "familiarity.")
 
-    def admits(self, bits: np.ndarray, characters: np.ndarray) -> np.ndarray:
-        """Return bool [N] from the costs of texts, bits [N], and their lengths, bytes [N]."""
-        return bits <= self.bits_per_character * characters + self.bits
+    def for_engine(self) -> engine.Familiarity:
+        """Return the same for a model that is to say which texts cost more."""
+        return engine.Familiarity(self.bits_per_character, self.bits)
 
 
 @dataclass(frozen=True)
@@ -76,8 +75,8 @@ class Head:
     classes: tuple[str, ...]  # of two: the negative one, the positive one
     steps: tuple[Step, ...]
     model_digest: str = ""  # of the model whose features it uses
-    state: "StateName" = "cell"  # which half of the last layer's state is the feature
-    pooling: "tuple[Pooling, ...]" = ("last",)  # how the states after every token become features
+    state: StateName = "cell"  # which half of the last layer's state is the feature
+    pooling: tuple[Pooling, ...] = ("last",)  # how the states after every token become features
     several_labels: bool = False  # a text may have any number of the classes; else exactly one
     thresholds: tuple[float, ...] | None = None
     """Of the positive one of two classes; of every class of several labels; None: one half."""
@@ -162,10 +161,8 @@ class Head:
         return self.features // len(self.pooling)
 
     @property
-    def kind(self) -> "FeatureKind":
+    def kind(self) -> FeatureKind:
         """Which features of a model it takes."""
-        from ..engine.kinds import FeatureKind
-
         return FeatureKind(state=self.state, pooling=self.pooling)
 
     @property

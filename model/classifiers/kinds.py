@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 from itertools import count
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..engine.kinds import Pooling, StateName
 from .steps import (
     Affine,
     Calibration,
@@ -21,12 +21,9 @@ from .steps import (
     Step,
 )
 
-if TYPE_CHECKING:
-    from ..engine.kinds import Pooling, StateName
-
 STAR_WEIGHTS = (0.0, 0.0, 0.5, 1.0, 1.0)  # how positive one to five stars are
-STAR_STATE: "StateName" = "hidden"  # the features of a head that predicts stars
-STAR_POOLING: "tuple[Pooling, ...]" = ("last", "mean")
+STAR_STATE: StateName = "hidden"  # the features of a head that predicts stars
+STAR_POOLING: tuple[Pooling, ...] = ("last", "mean")
 
 
 def tuned_steps(

@@ -1,15 +1,13 @@
 """Reads a linear model that scikit-learn has fitted on our features, for a head."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..engine.kinds import FeatureKind
 from ..errors import InputError
 from .steps import Affine, OneVsRest, Sigmoid, Softmax, Standardize, Step
-
-if TYPE_CHECKING:
-    from ..engine.kinds import FeatureKind
 
 _TRIED = 16  # rows of random features on which head and estimator must agree
 _CLOSE = 1e-4  # the most that their probabilities may differ: the head's weights are fp32
@@ -26,7 +24,7 @@ class LinearModel(NamedTuple):
     links: tuple[Step, ...]  # candidates; one of them gives the model's probabilities
     names: tuple[str, ...]
     several_labels: bool
-    kind: "FeatureKind"
+    kind: FeatureKind
     digest: str  # of the model whose features it takes; empty if not known
     predict_proba: Callable[[np.ndarray], Any]  # from features
 
@@ -55,10 +53,8 @@ def linear_model(estimator: Any, features: Any = None) -> LinearModel:
     return LinearModel((*steps, affine), links, names, several, kind, digest, whole.predict_proba)
 
 
-def _kind_of(features: Any) -> "tuple[FeatureKind, str]":
+def _kind_of(features: Any) -> tuple[FeatureKind, str]:
     """Return the kind of the features and, if known, the digest of their model."""
-    from ..engine.kinds import FeatureKind
-
     loaded = getattr(features, "loaded_", None)
     kind = FeatureKind() if features is None else getattr(features, "kind_", features)
     if not hasattr(kind, "poolings"):

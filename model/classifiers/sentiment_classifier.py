@@ -2,20 +2,17 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from inspect import signature
 from pathlib import Path
 from threading import RLock
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..engine.interface import Reading
+from ..engine import features
+from ..engine.engine import Precision, as_model
+from ..engine.interface import Reading, TextModel
+from ..engine.parameters import Parameterized
 from ..errors import InputError
-from ..files.weights import as_loaded
-from ..inference.devices import DeviceName
-from ..inference.features import features_in_order, prepare_weights, read
-from ..inference.weights import LoadedModel, adapted
-from ..layers.config import Precision
 from ..reading.labels import number_in
 from ..reading.progress import ProgressBar
 from ..reading.records import Record
@@ -51,15 +48,14 @@ class EncodedTexts(NamedTuple):
         return sum(map(len, self.tokens))
 
 
-class SentimentClassifier:
+class SentimentClassifier(Parameterized):
     """Predicts the sentiment of texts: a language model, and a classifier on its features.
 
     Call it with one text or several for results by name: `label` is one word, positive, neutral,
     negative, unsure or unfamiliar. scikit-learn's methods take a list of strings and never abstain:
     they know the classes only, neutral among them if the classifier has it. HTML tags are left out
-    everywhere. Results are in the order of the texts, and independent of `batch_size`.
-    Memory grows with the bytes of the texts, not with texts times units. scikit-learn is needed
-    only if it calls this class. Raises InputError if there is no classifier, or if it was fitted on
+    everywhere. Results are in the order of the texts. Memory grows with the bytes of the texts, not
+    with texts times units. scikit-learn is needed only if it calls this class. Raises InputError if there is no classifier, or if it was fitted on
     another model.
 
     >>> classifier = SentimentClassifier.from_pretrained()
@@ -68,8 +64,9 @@ class SentimentClassifier:
 
     Parameters
     ----------
-    model : str, path or LoadedModel
-        A model directory, a run directory, the name of a shipped model, or a model.
+    model : str, path or TextModel
+        A model directory, a run directory, the name of a shipped model, or a model: an `Engine`, or
+        one that the repository's `load_model` loaded for a GPU.
     classifier : str, path, Head, or None
         The folder that transfer.py wrote, or its `classifier/`; None: the one in the
         model's folder, or in `transfer/` of its run.
@@ -81,34 +78,32 @@ class SentimentClassifier:
     sides : bool
         Two sides only: every text is positive or negative, also one that is neutral, unsure or
         unfamiliar. For a classifier of two classes.
-    batch_size : int
-        Texts processed together. It changes the speed, not the results.
-    precision : "fp32", "bf16", "fp16", "int8" or None
-        Number format of the matrix products; docs/speed.md says which is faster where, and how
-        little the probabilities change. None: fp32, or what a loaded model has.
-    device : str, torch.device or None
-        Where the model runs: "cpu", "cuda", "cuda:1", "mps", or "auto" or None: a GPU, if any, or
-        where a loaded model is. A loaded model that is given never changes.
+    bits : bool
+        Also return how many bits per character the model needs for each text. It takes about half
+        as long again.
+    precision : "exact", "fast" or None
+        How the products of the shipped models are rounded; docs/speed.md compares the two. None:
+        exact, or that of a model that is given.
+    threads : int
+        Texts computed in parallel. It changes the speed, not the results.
     show_progress : bool
         Show the progress on stderr.
     """
 
     advance: Callable[[int], object] | None = None
     """Called with the number of tokens just processed, for a progress bar of the caller."""
-    numbers_at_once = 1 << 22
-    """The most features that are in memory at once, for all texts together."""
 
     def __init__(
         self,
-        model: str | Path | LoadedModel = "default",
+        model: str | Path | TextModel = "default",
         classifier: str | Path | Head | None = None,
         *,
         threshold: float | None = None,
         unsure: tuple[float, float] | None = None,
         sides: bool = False,
-        batch_size: int = 128,
+        bits: bool = False,
         precision: Precision | None = None,
-        device: DeviceName = "auto",
+        threads: int = 1,
         show_progress: bool = False,
     ):
         self.model = model
@@ -116,9 +111,9 @@ class SentimentClassifier:
         self.threshold = threshold
         self.unsure = unsure
         self.sides = sides
-        self.batch_size = batch_size
+        self.bits = bits
         self.precision = precision
-        self.device = device
+        self.threads = threads
         self.show_progress = show_progress
 
     @classmethod
@@ -149,19 +144,17 @@ class SentimentClassifier:
         y: labels. Numeric labels, one for each class, become the names of the classes, in order.
         Raises InputError for other labels.
         """
-        loaded = as_loaded(self.model, self.device)
-        fitted = self._fitted(loaded)  # it belongs to a model in fp32
-        loaded = adapted(loaded, self.precision, self.device)
+        loaded = as_model(self.model, self.precision, self.threads)
+        fitted = self._fitted(loaded)
         classes = named_classes(_classes_of(fitted, sides=self.sides), y)
         unsure = fitted.unsure if self.unsure is None else checked_between(self.unsure)
-        weights = prepare_weights(loaded.model)  # once: a stream brings a few texts at a time
         # Nothing can fail from here on. Other threads check for the attribute that is set last.
-        self.classes_, self.unsure_, self._weights = classes, unsure, weights
+        self.classes_, self.unsure_ = classes, unsure
         self.sides_ = bool(self.sides)
         self.loaded_, self.fitted_ = loaded, fitted
         return self
 
-    def _fitted(self, loaded: LoadedModel) -> Head:
+    def _fitted(self, loaded: TextModel) -> Head:
         classifier, fix = self.classifier, f"name that model, or fit one on this. {HOW_TO_FIT}"
         if classifier is None or isinstance(classifier, str | Path):
             folder = find_classifier(loaded, classifier)
@@ -189,7 +182,7 @@ class SentimentClassifier:
         return fitted.with_threshold(checked_threshold(self.threshold))
 
     @property
-    def loaded(self) -> LoadedModel:
+    def loaded(self) -> TextModel:
         """The model, loaded on first use."""
         self._ready()
         return self.loaded_
@@ -296,7 +289,7 @@ class SentimentClassifier:
             for n, text in enumerate(items, start=1)
         ]
         present = self.predict_all(row.text for row in rows if row.text is not None)
-        names = added_names(self.fitted, sides=self.sides_)
+        names = self.added_names()
         answers = answers_of(self.fitted, present, names, sides=self.sides_)
         nothing = results_of_no_answer(names)
         return Answers(
@@ -320,8 +313,7 @@ class SentimentClassifier:
         if column not in table.columns:
             present = ", ".join(map(repr, table.columns))
             raise InputError(f"no column {column!r}; the table has {present}")
-        names_of_results = added_names(self.fitted, sides=self.sides_)
-        added = self(table[column]).to_frame().reindex(columns=names_of_results)
+        added = self(table[column]).to_frame().reindex(columns=self.added_names())
         names = OwnNames(list(added.columns)).of(list(map(str, table.columns)))
         labels = [
             label if name == str(label) else name
@@ -329,6 +321,10 @@ class SentimentClassifier:
         ]
         renamed = table.set_axis(labels, axis=1)
         return renamed.assign(**{name: added[name].to_numpy() for name in added.columns})
+
+    def added_names(self, *, neuron: bool = False) -> list[str]:
+        """Return the names of the results for each text; see `answers.added_names`."""
+        return added_names(self.fitted, neuron=neuron, sides=self.sides_, bits=self.bits)
 
     def encode(self, texts: Sequence[str]) -> EncodedTexts:
         """Return texts as the model processes them, without HTML tags, for `predict_all`."""
@@ -341,34 +337,37 @@ class SentimentClassifier:
         choices: int64 [N], indices into the head's own classes, `fitted.classes`, in which neutral
         is none; [N, C], 0 or 1, if a text may have several. probabilities: float64 [N, C], of these
         classes. neuron: float32 [N], as `neuron_values`. stars: float64 [N], 1 to 5; None unless
-        the classifier predicts them. bits_per_character: float64 [N], NaN for a text without bytes.
+        the classifier predicts them. bits_per_character: float64 [N], NaN for a text without bytes;
+        None unless `bits`.
         unsure: bool [N]; None unless there are two classes. unfamiliar: bool [N]; for a classifier
         without familiarity, object [N]: True for a text that is too short, else None. neutral:
         float64 [N], the probability that the text takes no side, three_probabilities: float64
         [N, 3], and is_neutral: bool [N]; None unless the classifier predicts neutral.
         """
-        batches = [predictions for _, predictions in self.outputs(texts)]
+        familiarity = self.fitted.familiarity
+        options = {"bits": self.bits, "familiarity": familiarity and familiarity.for_engine()}
+        batches = [
+            self._predictions(encoded, features, reading)
+            for encoded, features, reading in self._process(texts, **options)
+        ]
         return Predictions._make(map(_joined, zip(*batches, strict=True)))
 
-    def outputs(
-        self, texts: Iterable[str] | EncodedTexts
-    ) -> Iterator[tuple[ModelOutput, Predictions]]:
-        """Yield the predictions batch by batch, in the order of the texts."""
-        for encoded, output in self._process(read_in_order, texts):
-            yield output, self._predictions(encoded, output)
-
-    def _predictions(self, encoded: list[bytes], output: ModelOutput) -> Predictions:
-        answer = self.fitted.answer(output.features, self._words(encoded))
+    def _predictions(
+        self, encoded: list[bytes], features: np.ndarray, reading: Reading
+    ) -> Predictions:
+        answer = self.fitted.answer(features, self._words(encoded))
         characters = np.array(list(map(len, encoded)))
-        bits = output.bits
+        bits = None
+        if reading.bits is not None:
+            bits = np.where(characters > 0, reading.bits / characters.clip(min=1), np.nan)
         return Predictions(
             choices=self.fitted.choose(answer.probabilities),
             probabilities=_of_each_class(self.fitted, answer),
-            neuron=self._neuron(output.features),
+            neuron=self._neuron(features),
             stars=answer.stars,
-            bits_per_character=np.where(characters > 0, bits / characters.clip(min=1), np.nan),
+            bits_per_character=bits,
             unsure=self._unsure(answer.probabilities),
-            unfamiliar=self._unfamiliar(bits, characters),
+            unfamiliar=self._unfamiliar(reading, characters),
             neutral=answer.neutral,
             three_probabilities=_three_answers(self.fitted, answer),
         )
@@ -407,13 +406,13 @@ class SentimentClassifier:
         low, high = self.unsure_
         return (low <= probabilities) & (probabilities <= high)
 
-    def _unfamiliar(self, bits: np.ndarray, characters: np.ndarray) -> np.ndarray:
+    def _unfamiliar(self, reading: Reading, characters: np.ndarray) -> np.ndarray:
         profile = self.loaded.profile
         frame = len((profile.prefix + profile.suffix).encode())
-        familiarity, short = self.fitted.familiarity, characters - frame < SHORTEST
-        if familiarity is None:
+        short = characters - frame < SHORTEST
+        if reading.unfamiliar is None:
             return np.array([True if is_short else None for is_short in short], dtype=object)
-        return short | ~familiarity.admits(bits, characters)
+        return short | reading.unfamiliar
 
     def _found(
         self,
@@ -422,48 +421,23 @@ class SentimentClassifier:
     ) -> np.ndarray:
         """Apply `find` to the features of a few texts at a time; return all results."""
         return np.concatenate(
-            [
-                find(features, self._words(encoded))
-                for encoded, features in self._process(features_in_order, texts)
-            ]
+            [find(features, self._words(encoded)) for encoded, features, _ in self._process(texts)]
         )
 
     def _process(
-        self, process: Callable[..., Any], texts: Iterable[str] | EncodedTexts
-    ) -> Iterator[tuple[list[bytes], Any]]:
-        """Yield some encoded texts at a time, with what `process` makes of their tokens."""
+        self, texts: Iterable[str] | EncodedTexts, **options: Any
+    ) -> Iterator[tuple[list[bytes], np.ndarray, Reading]]:
+        """Yield some encoded texts at a time, with their features and what else was asked for."""
         if not isinstance(texts, EncodedTexts):
             texts = self.encode(checked_texts(texts))
         loaded, kind = self.loaded, self.fitted.kind
-        step = max(self.numbers_at_once // kind.size(loaded.model.config), 1)
+        step = max(features.NUMBERS_AT_ONCE // kind.size(loaded.architecture), 1)
         with ProgressBar("classify", texts.size, shown=self.show_progress) as progress:
+            options["advance"] = self.advance or progress.advance
             for first in range(0, max(len(texts.tokens), 1), step):
-                piece = slice(first, first + step)
-                yield (
-                    texts.encoded[piece],
-                    process(
-                        loaded.model,
-                        texts.tokens[piece],
-                        kind=kind,
-                        batch_size=self.batch_size,
-                        weights=self._weights,
-                        advance=self.advance or progress.advance,
-                    ),
-                )
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in _PARAMETERS}
-
-    def set_params(self, **parameters: Any) -> "SentimentClassifier":
-        """Change parameters; those that decide results take effect at the next `fit`.
-
-        Raises ValueError for an unknown one.
-        """
-        for name, value in parameters.items():
-            if name not in _PARAMETERS:
-                raise ValueError(f"invalid parameter {name!r}; valid: {', '.join(_PARAMETERS)}")
-            setattr(self, name, value)
-        return self
+                part = texts.tokens[first : first + step]
+                values, reading = features.read_features(loaded, part, kind, **options)
+                yield texts.encoded[first : first + step], values, reading
 
     def __repr__(self) -> str:
         if not hasattr(self, "fitted_"):
@@ -472,13 +446,8 @@ class SentimentClassifier:
         return f"SentimentClassifier({classes}, unit {self.fitted.neuron}, {self.loaded!r})"
 
     def __getstate__(self) -> dict[str, Any]:
-        left_out = ("_weights", "advance")  # prepared again; the caller's, who may not pickle it
-        return {name: value for name, value in vars(self).items() if name not in left_out}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        if "loaded_" in state:
-            self._weights = prepare_weights(self.loaded_.model)
+        # The caller's function, which may not pickle.
+        return {name: value for name, value in vars(self).items() if name != "advance"}
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "loaded_")
@@ -550,7 +519,6 @@ def _are_names(labels: np.ndarray) -> bool:
 
 _LOADING = RLock()  # held by a thread that loads on first use
 _WHOLE = re.compile("-?[0-9]{1,9}")  # a class that is named by a number
-_PARAMETERS = tuple(signature(SentimentClassifier).parameters)
 
 
 def named_classes(classes: Sequence[str], labels: Any) -> np.ndarray:

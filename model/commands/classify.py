@@ -26,12 +26,9 @@ from ..reading.source import Shard, Source, StreamFormat
 from .options import (
     KINDS_HELP,
     TEXT,
-    BatchSize,
     By,
     ClassifierFolder,
-    Device,
-    Model,
-    Precision,
+    ModelOptions,
     ShardOption,
     Table,
     TextKey,
@@ -50,7 +47,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(ModelOptions):
     """Classify the sentiment of texts: rows in, the same rows out, with label and probability.
 
     Each row gains:
@@ -66,7 +63,7 @@ class Options:
       sentiment           from -1 to 1, high is positive; with two classes
       unsure, unfamiliar  whether this holds; unfamiliar is null if the classifier cannot tell
       stars               1 to 5, if the classifier predicts them
-      bits_per_character  how well the model predicts the text
+      bits_per_character  how well the model predicts the text, with --bits
       sides               true, with --sides
 
     A row without text, or with a placeholder such as N/A, is no answer: it stays where it is, and
@@ -92,11 +89,7 @@ class Options:
     by: By = None
     shard: ShardOption = field(default_factory=Shard)
     table: Table = field(default_factory=TableOptions)
-    model: Model = "default"
     classifier: ClassifierFolder = None
-    device: Device = "auto"
-    precision: Precision = "fp32"
-    batch_size: BatchSize = 128
     threshold: Annotated[float | None, _ANSWER] = None
     """Probability above which a text is positive. Default: the classifier's own."""
     unsure: Annotated[
@@ -109,6 +102,9 @@ class Options:
     unfamiliar."""
     neuron: Annotated[bool, _ANSWER] = False
     """Also write `neuron`, the value of the unit that the classifier relies on most."""
+    bits: Annotated[bool, _ANSWER] = False
+    """Also write `bits_per_character`, how well the model predicts the text; takes about half as
+    long again."""
     output: Annotated[Path | None, _OUTPUT] = None
     """A .jsonl or .csv file, complete or not at all. Default: standard output."""
     format: Annotated[RowFormat | None, _OUTPUT] = None
@@ -140,14 +136,12 @@ def run(options: Options) -> None:
     # On a terminal, rows and a bar would write over each other.
     shown = options.output is not None or sys.stdout is None or not sys.stdout.isatty()
     classifier = load(
-        options.model,
+        options,
         options.classifier,
         threshold=options.threshold,
         unsure=options.unsure,
         sides=options.sides,
-        batch_size=options.batch_size,
-        precision=options.precision,
-        device=options.device,
+        bits=options.bits,
     )
 
     from ..classifiers.classified_rows import classify
@@ -168,11 +162,13 @@ def run(options: Options) -> None:
     conclude(source, classified.summary, report, page)
 
 
-def load(model: str, classifier: Path | None, **parameters: Any) -> "SentimentClassifier":
-    """Load a model and its classifier."""
+def load(
+    options: ModelOptions, classifier: Path | None, **parameters: Any
+) -> "SentimentClassifier":
+    """Load the model of the options, and its classifier."""
     from ..classifiers.sentiment_classifier import SentimentClassifier
 
-    return SentimentClassifier.from_pretrained(model, classifier, **parameters)
+    return SentimentClassifier(options.load_model(), classifier, **parameters).fit()
 
 
 def report_on(

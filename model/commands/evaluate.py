@@ -21,18 +21,18 @@ from ..reading.progress import ProgressBar
 from ..reading.source import Source
 from ..reading.texts import ReadingReport
 from ..version import installed_version
-from .options import KINDS_HELP, MODEL, TEXT, Device, JsonOutput, Precision, Table, TextKey
+from .options import KINDS_HELP, MODEL, TEXT, JsonOutput, ModelOptions, Table, TextKey
 from .program import prepare_output, print_and_write, report
 
 if TYPE_CHECKING:
-    from ..inference.weights import LoadedModel
+    from ..engine.interface import TextModel
     from ..text.split import Split
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(ModelOptions):
     """Score models on text: bits per character (byte of text, whatever the tokenizer).
 
     Several models get a row each, on the same texts.
@@ -41,7 +41,7 @@ class Options:
     data: Annotated[Path, Argument(group=TEXT, help=f"A file of texts: {KINDS_HELP}.")]
     text_key: TextKey = None
     table: Table = field(default_factory=TableOptions)
-    model: Annotated[
+    model: Annotated[  # type: ignore[assignment]  # of any number
         tuple[str, ...],
         Argument(
             group=MODEL,
@@ -49,8 +49,6 @@ class Options:
             help="Model directories, run directories, or names of shipped models.",
         ),
     ] = ("default",)
-    device: Device = "auto"
-    precision: Precision = "fp32"
     reset: Literal["strip", "review"] = "strip"
     """strip: texts in file order, the state carried over from one to the next; review: each text
     from the zero state."""
@@ -83,7 +81,7 @@ def _texts_of(source: Source) -> list[str]:
     return texts
 
 
-def encode(texts: list[str], loaded: "LoadedModel") -> "Split":
+def encode(texts: list[str], loaded: "TextModel") -> "Split":
     """Return texts as the tokens of a model."""
     from ..text.split import encode_split
 
@@ -91,7 +89,7 @@ def encode(texts: list[str], loaded: "LoadedModel") -> "Split":
 
 
 def score(
-    options: Options, split_for: Callable[["LoadedModel"], "Split"], origin: Mapping[str, Any]
+    options: Options, split_for: Callable[["TextModel"], "Split"], origin: Mapping[str, Any]
 ) -> None:
     """Load each model, score it on the split that is made for it, and report.
 
@@ -123,19 +121,17 @@ def _name_of(model: str) -> str:
 
 
 def _scored(
-    name: str, options: Options, split_for: Callable[["LoadedModel"], "Split"]
+    name: str, options: Options, split_for: Callable[["TextModel"], "Split"]
 ) -> dict[str, Any]:
     """Return the score of one model."""
     from ..engine.scoring import score_split
-    from ..inference.weights import load_model
 
-    loaded = load_model(name, device=options.device)
-    loaded.model.set_precision(options.precision)
+    loaded = options.load_model(name)
     split = split_for(loaded)
     started = perf_counter()
     with ProgressBar("evaluate", len(split.tokens)) as progress:
         scored = score_split(
-            loaded.model, split, lanes=options.lanes, reset=options.reset, advance=progress.advance
+            loaded, split, lanes=options.lanes, reset=options.reset, advance=progress.advance
         )
     return {
         "bits_per_character": scored.bits_per_character,

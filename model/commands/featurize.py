@@ -17,10 +17,7 @@ from ..reading.source import STREAM, Shard, Source
 from .options import (
     KINDS_HELP,
     TEXT,
-    BatchSize,
-    Device,
-    Model,
-    Precision,
+    ModelOptions,
     ShardOption,
     Table,
     TextKey,
@@ -36,7 +33,7 @@ _FEATURES = Argument(group="feature")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(ModelOptions):
     """Write the features of texts, float32 [N, F]: by default, the final cell state of each one."""
 
     input: Annotated[str, Argument(group=TEXT, help=f"A file of texts: {KINDS_HELP}.")]
@@ -45,10 +42,6 @@ class Options:
     text_key: TextKey = None
     shard: ShardOption = field(default_factory=Shard)
     table: Table = field(default_factory=TableOptions)
-    model: Model = "default"
-    device: Device = "auto"
-    precision: Precision = "fp32"
-    batch_size: BatchSize = 128
     preset: Annotated[Literal["papers", "pooled"], _FEATURES] = "papers"
     """papers: the cell state after the last token; pooled: this and its mean, largest and smallest
     value over the text, better for a model of 1,024 units. The options below override the
@@ -116,26 +109,23 @@ def run(options: Options) -> None:
 
     from ..engine.feature_files import TextFeatures, write_features
     from ..engine.kinds import FeatureKind, preset
-    from ..inference.weights import load_model
 
     chosen = preset(options.preset, state=options.state, pooling=options.pooling)
     kind = FeatureKind(**chosen, layers=options.layers, tanh=options.tanh, units=options.units)
-    loaded = load_model(options.model, device=options.device)
-    loaded.model.set_precision(options.precision)
-    shape = texts.count, kind.size(loaded.model.config)  # refuses what the model lacks
+    loaded = options.load_model()
+    shape = texts.count, kind.size(loaded.architecture)  # refuses what the model lacks
 
     with ProgressBar("featurize") as progress:
 
-        def readings() -> "Iterator[Reading]":
+        def features() -> "Iterator[TextFeatures]":
             tokens = count = 0
             for part in texts.parts():
-                sequences = [loaded.encode(text) for text in part]
-                reading = Reading(loaded.model, sequences, kind, options.batch_size)
-                tokens, count = tokens + reading.tokens, count + len(part)
+                of_part = TextFeatures(loaded, list(map(loaded.encode, part)), kind)
+                tokens, count = tokens + of_part.tokens, count + len(part)
                 progress.expect(tokens * texts.count / max(count, 1))
-                yield reading
+                yield of_part
 
-        write_features(output, shape, readings(), progress.advance)
+        write_features(output, shape, features(), progress.advance)
     N, F = shape
     left_blank = f"; {texts.blank:,} of them are empty or missing" if texts.blank else ""
     print(f"{output}: {N:,} texts, {F:,} features{left_blank}")

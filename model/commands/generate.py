@@ -15,8 +15,8 @@ from ..errors import InputError
 from .options import ClassifierFolder, Device, Model
 
 if TYPE_CHECKING:
-    from ..engine.request import Clamp
     from ..engine.interface import TextModel
+    from ..engine.request import Clamp
 
 
 _LAST = -1  # the last layer, as PyTorch counts

@@ -36,7 +36,7 @@ Precision = Annotated[
     Literal["exact", "fast"],
     Argument(
         group=MODEL,
-        help="How the products of the shipped models are rounded: exact, as close as fp32; fast, up "
+        help="How products of the shipped models are rounded: exact, as close as fp32, or fast, up "
         "to twice as fast, and results change a little.",
     ),
 ]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ..bounds import Argument
-from ..classifiers.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE, added_names, word_of
+from ..classifiers.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE, word_of
 from ..classifiers.rows import InputRow, OwnNames, Rows
 from ..errors import InputError
 from ..files.storage import check_apart
@@ -21,18 +21,17 @@ from ..reading.progress import ProgressBar
 from ..reading.row_files import value_of
 from ..reading.source import STREAM, Source
 from .classify import conclude, load, report_on
-from .options import KINDS_HELP, By, ClassifierFolder, Device, Model, Precision, Table, TextKey
+from .options import KINDS_HELP, By, ClassifierFolder, ModelOptions, Table, TextKey
 from .program import prepare_output
 
 if TYPE_CHECKING:
     from ..classifiers.head import Head
 
-# The columns that identify the output of classify; the page needs all but the last.
-_ANSWERS = ("label", "probability", "unsure", "unfamiliar", "bits_per_character")
+_ANSWERS = ("label", "probability", "unsure", "unfamiliar")  # these columns are classify's
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(ModelOptions):
     """Write the page that `classify --report` writes, from what classify wrote or from a table.
 
     A file with the columns that classify adds is not classified again: the answers on the page are
@@ -51,10 +50,7 @@ class Options:
     text_key: TextKey = None
     by: By = None
     table: Table = field(default_factory=TableOptions)
-    model: Model = "default"
     classifier: ClassifierFolder = None
-    device: Device = "auto"
-    precision: Precision = "fp32"
 
 
 def run(options: Options) -> None:
@@ -66,12 +62,7 @@ def run(options: Options) -> None:
     check_apart(source.paths, [options.output])
     prepare_output(options.output)
     rows = Rows(source)
-    classifier = load(
-        options.model,
-        options.classifier,
-        precision=options.precision,
-        device=options.device,
-    )
+    classifier = load(options, options.classifier)
 
     from ..classifiers.classified_rows import classify
     from ..classifiers.summary import Summary
@@ -81,7 +72,7 @@ def run(options: Options) -> None:
         first = next(batches)
         sides = any(map(is_by_sides, (row.record for row in first)))
         summary = Summary(classifier.fitted, source.by, sides=sides)
-        names, added = OwnNames([], rows.keys), added_names(classifier.fitted)
+        names, added = OwnNames([], rows.keys), classifier.added_names()
         report = report_on(rows, classifier, summary, names, added)
         for batch in chain([first], batches):
             for row in batch:
@@ -104,7 +95,7 @@ def answered(row: InputRow, head: "Head") -> dict[str, Any]:
     without text.
     """
     values, place = dict(row.record), row.record.place
-    for name in _ANSWERS[:-1]:
+    for name in _ANSWERS:
         cell = values.get(name)
         if isinstance(cell, str):
             is_text = name == "label"

@@ -20,7 +20,7 @@ from .demo import PageOptions
 
 if TYPE_CHECKING:
     from ..classifiers.head import Head
-    from ..inference.weights import LoadedModel
+    from ..engine.interface import TextModel
 
 Classify = Callable[[list[str], bool], list[Record]]  # texts, and whether for two sides only
 HOST = "127.0.0.1"  # no other machine can reach it
@@ -97,7 +97,7 @@ def load(options: Options) -> tuple[bytes | None, Classify | None, bool]:
     return page, classify, fitted.is_binary
 
 
-def rows_of_texts(loaded: "LoadedModel", fitted: "Head") -> Classify:
+def rows_of_texts(loaded: "TextModel", fitted: "Head") -> Classify:
     """Return a function from texts to what `classify` adds to their rows."""
     from ..classifiers.answers import added_names
     from ..classifiers.sentiment_classifier import SentimentClassifier

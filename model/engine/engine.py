@@ -131,8 +131,8 @@ class Engine:
         token; None: none. bits: also return what predicting each token costs; takes about half as
         long again. familiarity: also return which texts cost more than that, for half of the time
         that bits add; the answer is the same with bits and without. initial: the states before the
-        texts, [N, L, H]; None: zero. final: also return the states after them. clamp: a unit held at
-        a value. threads: None: the engine's. advance: called in this thread with the number of
+        texts, [N, L, H]; None: zero. final: also return the states after them. clamp: holds a unit
+        at a value. threads: None: the engine's. advance: called in this thread with the number of
         tokens processed since its last call; an error that it raises, like Ctrl-C, ends the
         computation within milliseconds.
 

@@ -11,7 +11,7 @@ from ..text.profiles import TextProfile
 from ..text.tokenizer import Tokenizer
 from .architecture import Architecture
 from .kinds import Pooling, StateName
-from .request import Clamp, Familiarity, State
+from .request import Clamp, Familiarity
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -62,8 +62,8 @@ class FeatureKind:
         chosen = _as_list("layers", self.layers)
         if not chosen or not all(is_whole(n) and 0 <= n < architecture.layers for n in chosen):
             raise InputError(
-                f"layers is {chosen}; the model has {architecture.layers}, numbered from 0: name at "
-                "least one of them"
+                f"layers is {chosen}; the model has {architecture.layers}, numbered from 0: name "
+                "at least one of them"
             )
         _check_once("layers", chosen)
         return [int(number) for number in chosen]
@@ -109,8 +109,8 @@ class FeatureKind:
             features = by_layer[:, :, self.units_of(architecture)].reshape(len(features), -1)
         if not np.isfinite(features).all():
             raise InputError(
-                "features become NaN or infinite: the model's weights are damaged, or too large for "
-                f"products in {precision}"
+                "features become NaN or infinite: the model's weights are damaged, or too large "
+                f"for products in {precision}"
             )
         return features
 

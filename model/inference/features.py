@@ -13,7 +13,6 @@ from torch import Tensor
 from ..engine.interface import Reading
 from ..engine.kinds import FINAL_CELL, FeatureKind, Pooling, StateName
 from ..engine.request import Clamp
-from ..errors import InputError
 from ..layers.language_model import LanguageModel, Weights
 from ..state import IGNORED, State, summation_dtype
 from ..text.split import RaggedBatch, ragged_batches

@@ -55,9 +55,7 @@ def load_text_model(
     if is_mlstm and not of_torch and chosen.type == "cpu":
         return Engine.load(folder, precision=precision, threads=threads)  # type: ignore[arg-type]
     if precision == "fast":
-        raise InputError(
-            "precision fast is for an mLSTM on a CPU; on a GPU or for another cell take bf16 or fp16"
-        )
+        raise InputError("precision fast is for an mLSTM on a CPU; otherwise take bf16 or fp16")
     loaded = load_model(folder, device=chosen)
     loaded.model.set_precision(precision if of_torch else "fp32")
     return loaded

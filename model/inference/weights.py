@@ -5,18 +5,17 @@ Nothing is ever unpickled.
 """
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from ..engine.interface import Reading
+from ..engine.interface import Reading, TextModel
 from ..engine.kinds import Pooling
 from ..engine.request import Clamp, Familiarity, excess_of
 from ..engine.stored import check_vocabulary, new_digest, read_description
@@ -27,7 +26,7 @@ from ..files.storage import write_json
 from ..files.tokenizers import save_tokenizer
 from ..kernels.process import follow_quota
 from ..layers.config import ModelConfig, Precision
-from ..layers.language_model import LanguageModel
+from ..layers.language_model import LanguageModel, Weights, build_model
 from ..state import DTYPES, State
 from ..text.profiles import TextProfile, checked_texts, text_profile
 from ..text.tokenizer import BYTES, Tokenizer
@@ -52,6 +51,9 @@ class LoadedModel:
     folder: Path
     provenance: Mapping[str, Any] = field(default_factory=dict)
     tokenizer: Tokenizer = BYTES
+    _prepared: dict[Any, Weights] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @property
     def architecture(self) -> ModelConfig:
@@ -72,9 +74,14 @@ class LoadedModel:
         """Return the tokens [n] of a text, cleaned and framed by the model's profile."""
         return self.tokenizer.encode(self.profile.encode(text))
 
-    @cached_property
-    def _weights(self) -> Any:
-        return prepare_weights(self.model)
+    @property
+    def _weights(self) -> Weights:
+        """The weights for products of the model's present dtype, prepared once."""
+        key = (self.model, self.model.dtype)
+        if key not in self._prepared:
+            self._prepared.clear()
+            self._prepared[key] = prepare_weights(self.model)
+        return self._prepared[key]
 
     def read(
         self,
@@ -127,7 +134,10 @@ class LoadedModel:
         return self.model.decode(state.h[-1], self._weights).float().cpu().numpy()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_weights"}
+        return {**vars(self), "_prepared": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
 
     def __repr__(self) -> str:
         config = self.model.config
@@ -251,6 +261,17 @@ def adapted(
     if precision is not None:
         model.set_precision(precision)
     return replace(loaded, model=model)
+
+
+def untrained_like(model: TextModel, seed: int) -> LoadedModel:
+    """Return an untrained model of the same architecture, on the same device."""
+    fields = {"backend": "auto", **asdict(model.architecture)}
+    config = ModelConfig(**fields)
+    untrained = build_model(config, seed, torch.float32).eval()
+    if isinstance(model, LoadedModel):
+        untrained.compute_dtype = model.model.compute_dtype
+        untrained = untrained.to(model.model.embedding.weight.device)
+    return LoadedModel(untrained, model.profile, model.folder, {}, model.tokenizer)
 
 
 class _SkipInitialization(TorchFunctionMode):

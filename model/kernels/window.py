@@ -74,8 +74,6 @@ class RecurrentWeights:
     packed: Tensor | None = None
     """w_mh and w_h in the layout of one implementation, as its `pack` returned them. That
     implementation then need not pack them in every window; the others ignore it."""
-    integers: bool = False
-    """Whether products are of 8-bit integers, which have no gradient."""
     deferred: DeferredWeightGradients | None = None
     """Receives the products for the gradients of w_mh and w_h, to be computed later. If absent,
     backward computes the gradients itself."""

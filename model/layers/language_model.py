@@ -4,17 +4,19 @@ Tokens are bytes, or the subword tokens of a SentencePiece vocabulary. Shape let
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, cast, get_args
+from dataclasses import asdict
+from typing import Any, NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..engine.architecture import Architecture
 from ..errors import InputError
 from ..kernels.process import follow_fork, follow_quota
 from ..state import DTYPES, State, accumulation_dtype
 from .cells import layer_of
-from .config import ANY_CELL, ModelConfig, Precision
+from .config import ANY_CELL, ModelConfig
 from .layer import PerGateParameters, RecurrentLayer
 
 # Most logits held at once while scoring: 2^23 floats (32 MB), e.g. 256 rows x 128 tokens x 256
@@ -29,7 +31,6 @@ class Weights(NamedTuple):
     table: Tensor  # [V, 5H], or [V, E]: the input of the first layer for each token
     w_out: Tensor  # [V, H]
     b_out: Tensor  # [V], accumulation dtype
-    out_scales: Tensor | None = None  # [V, 1]: of w_out's rows, if these are 8-bit integers
 
 
 class LanguageModel(nn.Module):
@@ -50,8 +51,6 @@ class LanguageModel(nn.Module):
         follow_fork()
         self.config = config
         self.compute_dtype = compute_dtype
-        self.uses_int8 = False
-        """Whether the recurrence multiplies 8-bit integers; set by `set_precision`."""
         self.embedding = nn.Embedding(config.resolved_vocabulary_size, config.embedding_size)
         layer = layer_of(config.cell)
         self.layers = nn.ModuleList(layer.make(config, index) for index in range(config.layers))
@@ -66,20 +65,11 @@ class LanguageModel(nn.Module):
     def set_precision(self, precision: str) -> None:
         """Set the number format of the matrix products, whatever the model was trained in.
 
-        precision: "fp32", "bf16", "fp16", or "int8", for inference: the recurrence and the decoder
-        multiply 8-bit integers, and all other products are in fp32. Raises InputError for an
-        unknown precision, or one that the model's cell lacks.
+        precision: "fp32", "bf16" or "fp16". Raises InputError for any other.
         """
-        precisions = get_args(Precision)
-        if precision not in precisions:
-            raise InputError(f"precision is {precision!r}; known: {', '.join(precisions)}")
-        if precision == "int8" and not layer_of(self.config.cell).supports_int8:
-            raise InputError(
-                f"precision int8 is for the products of an mLSTM, the model's cell is "
-                f"{self.config.cell}; take fp32 or bf16"
-            )
-        self.uses_int8 = precision == "int8"
-        self.compute_dtype = DTYPES["fp32" if self.uses_int8 else precision]
+        if precision not in DTYPES:
+            raise InputError(f"precision is {precision!r}; known: {', '.join(DTYPES)}")
+        self.compute_dtype = DTYPES[precision]
 
     def reset_parameters(self) -> None:
         """Draw every parameter from torch's global generator."""
@@ -106,12 +96,12 @@ class LanguageModel(nn.Module):
     @property
     def implementation(self) -> str:
         """What computes the recurrence on this machine; InputError if the config's cannot."""
-        return self._stack[0].implementation(self.dtype, integers=self.uses_int8)
+        return self._stack[0].implementation(self.dtype)
 
     def check_backend(self) -> None:
         """Raise InputError if the config names an implementation that cannot run here."""
         if self.config.backend not in ANY_CELL:  # for the others, nothing is compiled yet
-            self._stack[0].implementation(self.dtype, integers=self.uses_int8)
+            self._stack[0].implementation(self.dtype)
 
     def initial_state(
         self,
@@ -138,19 +128,11 @@ class LanguageModel(nn.Module):
         """
         _follow_fork()
         dtype = self.dtype
-        integers = self.uses_int8
-        layers = [
-            layer.prepare_weights(dtype, integers=integers, leaves=leaves) for layer in self._stack
-        ]
+        layers = [layer.prepare_weights(dtype, leaves=leaves) for layer in self._stack]
         table = self._stack[0].project_vocabulary(self.embedding.weight.to(dtype), layers[0])
         b_out = self.decoder.bias.to(accumulation_dtype(dtype))
         w_out = self.decoder.weight.to(dtype)
-        if not integers:
-            return Weights(layers, table, w_out, b_out)
-        from ..kernels.cpp.integers import integer_factor
-
-        rows = integer_factor(w_out)
-        return Weights(layers, table, rows.integers, b_out, rows.scales)
+        return Weights(layers, table, w_out, b_out)
 
     def hidden(
         self, tokens: Tensor, state: State, weights: Weights | None = None
@@ -186,10 +168,6 @@ class LanguageModel(nn.Module):
 
     def decode(self, h: Tensor, weights: Weights) -> Tensor:
         """Return logits [..., V] for the last layer's h [..., H]."""
-        if weights.out_scales is not None:
-            from ..kernels.cpp.integers import Rounded, integer_linear
-
-            return integer_linear(h, Rounded(weights.w_out, weights.out_scales)) + weights.b_out
         return F.linear(h, weights.w_out).to(weights.b_out.dtype).add_(weights.b_out)
 
     def decode_in_pieces(self, h: Tensor, weights: Weights) -> Iterator[tuple[slice, Tensor]]:
@@ -250,7 +228,8 @@ def build_model(
         return LanguageModel(config, compute_dtype)
 
 
-def untrained_like(model: LanguageModel, seed: int) -> LanguageModel:
-    """Return an untrained model of the same architecture, on the same device."""
-    untrained = build_model(model.config, seed, model.compute_dtype).eval()
-    return untrained.to(model.embedding.weight.device)
+def parameter_count(architecture: Architecture) -> int:
+    """Return the number of parameters of a model."""
+    config = ModelConfig(**{"backend": "auto", **asdict(architecture)})
+    with torch.device("meta"):  # without memory for them
+        return sum(parameter.numel() for parameter in LanguageModel(config).parameters())

@@ -43,8 +43,6 @@ class RecurrentLayer(nn.Module):
     """Name of the cell in tables."""
     feature: ClassVar[str] = "hidden state"
     """What `state="cell"` means for this layer."""
-    supports_int8: ClassVar[bool] = False
-    """Whether it can multiply 8-bit integers, for inference."""
 
     @classmethod
     def make(cls, config: ModelConfig, index: int) -> Self:
@@ -63,12 +61,12 @@ class RecurrentLayer(nn.Module):
         return []
 
     def prepare_weights(
-        self, dtype: torch.dtype, *, integers: bool = False, leaves: PerGateParameters | None = None
+        self, dtype: torch.dtype, *, leaves: PerGateParameters | None = None
     ) -> Any:
         """Apply weight norm and cast to the compute dtype.
 
-        dtype: of the products. integers: whether an mLSTM multiplies 8-bit integers. leaves:
-        tensors that receive the gradients in place of `splittable`. Returns what `forward` takes.
+        dtype: of the products. leaves: tensors that receive the gradients in place of `splittable`.
+        Returns what `forward` takes.
         """
         raise NotImplementedError
 
@@ -85,7 +83,7 @@ class RecurrentLayer(nn.Module):
         """
         raise NotImplementedError
 
-    def implementation(self, dtype: torch.dtype, *, integers: bool = False) -> str:
+    def implementation(self, dtype: torch.dtype) -> str:
         """Return the name of what computes the recurrence; arguments as in `prepare_weights`."""
         raise NotImplementedError
 

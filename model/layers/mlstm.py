@@ -18,10 +18,6 @@ from .recurrence import implementation_title, pack, recur
 # Largest V whose tokens are all projected once per window. On CUDA, adding up the gradients of
 # their rows costs a product with all of them.
 MOST_TABULATED = 1024
-# With products of 8-bit integers, a table may be this large: 256 MB. The last digits of a product
-# in fp32 depend on its number of rows, so on the batch, and rounding h to integers may turn a last
-# digit into a step of 1/127. A table is one product, whatever the batch.
-_MOST_NUMBERS_TABULATED = 1 << 26
 
 
 class MlstmWeights(NamedTuple):
@@ -40,7 +36,6 @@ class MlstmLayer(RecurrentLayer):
 
     title = "mLSTM"
     feature = "cell state"
-    supports_int8 = True
 
     def __init__(self, input_size: int, hidden_size: int, *, weight_norm: bool, backend: Backend):
         super().__init__()
@@ -84,7 +79,7 @@ class MlstmLayer(RecurrentLayer):
         return [self.w_h]
 
     def prepare_weights(
-        self, dtype: torch.dtype, *, integers: bool = False, leaves: PerGateParameters | None = None
+        self, dtype: torch.dtype, *, leaves: PerGateParameters | None = None
     ) -> MlstmWeights:
         """Apply weight norm and cast to the compute dtype; arguments as in `RecurrentLayer`."""
         w_x = torch.cat([self._normed("mx"), self._normed("x")]).to(dtype)
@@ -92,8 +87,8 @@ class MlstmLayer(RecurrentLayer):
         if leaves is not None and (gates := leaves.of(self.w_h)):
             return MlstmWeights(w_x, self._with_per_gate_gradients(dtype, b, gates))
         w_mh, w_h = self._normed("mh").to(dtype), self._normed("h").to(dtype)
-        packed = _pack(self.backend, w_mh, w_h, w_x, integers=integers)
-        return MlstmWeights(w_x, RecurrentWeights(w_mh, w_h, b, packed, integers))
+        packed = _pack(self.backend, w_mh, w_h, w_x)
+        return MlstmWeights(w_x, RecurrentWeights(w_mh, w_h, b, packed))
 
     def _with_per_gate_gradients(
         self, dtype: torch.dtype, b: Tensor, gates: Sequence[Tensor]
@@ -114,10 +109,10 @@ class MlstmLayer(RecurrentLayer):
         for gate, gain in zip(gates, gains, strict=True):
             yield apply_weight_norm(gate, gain)
 
-    def implementation(self, dtype: torch.dtype, *, integers: bool = False) -> str:
+    def implementation(self, dtype: torch.dtype) -> str:
         """Return what computes the recurrence on this machine."""
         w_mh = self.w_mh.new_empty((len(self.w_mh), 0), dtype=dtype)
-        return implementation_title(self.backend, w_mh, integers=integers)
+        return implementation_title(self.backend, w_mh)
 
     def initial_state(self, lanes: int, dtype: torch.dtype, device: torch.device) -> State:
         """Return h in the dtype of the products and c in the wider one."""
@@ -132,25 +127,17 @@ class MlstmLayer(RecurrentLayer):
         """Return the projected inputs of all V tokens, [V, 5H], since a window repeats them.
 
         If V is above MOST_TABULATED, a window repeats few tokens. They are then projected as they
-        occur, and the table is their embedding [V, E]. With 8-bit integers, the limit is
-        _MOST_NUMBERS_TABULATED numbers in the table instead.
+        occur, and the table is their embedding [V, E].
         """
-        return F.linear(embedding, weights.w_x) if _tabulates(embedding, weights) else embedding
+        return F.linear(embedding, weights.w_x) if len(embedding) <= MOST_TABULATED else embedding
 
     def forward_tokens(
         self, tokens: Tensor, table: Tensor, state: State, weights: MlstmWeights
     ) -> tuple[Tensor, State]:
         """Same as forward(embedding[tokens]), from projected inputs where the table has them."""
-        if not _tabulates(table, weights):
+        if len(table) > MOST_TABULATED:
             return super().forward_tokens(tokens, table, state, weights)
         return _recur(self.backend, RecurrenceInput(table, state, weights.recurrent, tokens))
-
-
-def _tabulates(tokens: Tensor, weights: MlstmWeights) -> bool:
-    """Return whether each of the tokens [V, ...] is projected once."""
-    if weights.recurrent.integers:
-        return len(tokens) * len(weights.w_x) <= _MOST_NUMBERS_TABULATED
-    return len(tokens) <= MOST_TABULATED
 
 
 def _recur(backend: Backend, window: RecurrenceInput) -> tuple[Tensor, State]:
@@ -162,12 +149,12 @@ def _recur(backend: Backend, window: RecurrenceInput) -> tuple[Tensor, State]:
     return recur(backend, window)
 
 
-def _pack(backend: Backend, *weights: Tensor, integers: bool) -> Tensor | None:
+def _pack(backend: Backend, *weights: Tensor) -> Tensor | None:
     if torch.compiler.is_dynamo_compiling():
         from .untraced import pack_untraced
 
-        return pack_untraced(backend, *weights, integers=integers)
-    return pack(backend, *weights, integers=integers)
+        return pack_untraced(backend, *weights)
+    return pack(backend, *weights)
 
 
 def apply_weight_norm(v: Tensor, g: Tensor | None) -> Tensor:

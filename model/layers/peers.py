@@ -41,13 +41,13 @@ class _TorchLayer(RecurrentLayer):
                 module.get_parameter(name)[H : 2 * H] += forget_gate_bias / 2
 
     def prepare_weights(
-        self, dtype: torch.dtype, *, integers: bool = False, leaves: PerGateParameters | None = None
+        self, dtype: torch.dtype, *, leaves: PerGateParameters | None = None
     ) -> list[Tensor]:
         """Cast the four weights to the compute dtype, in the order that torch reads."""
         (module,) = self.children()
         return [weight.to(dtype) for weight in module.parameters()]
 
-    def implementation(self, dtype: torch.dtype, *, integers: bool = False) -> str:
+    def implementation(self, dtype: torch.dtype) -> str:
         """Name the only implementation."""
         return f"torch.nn.{self.kind.__name__}"
 

@@ -72,30 +72,6 @@ def _amx_projects(w_x: Tensor) -> bool:
     return projects_on_tiles(w_x)
 
 
-def _compiled_integer_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
-    from ..kernels.cpp.integers import compiled_integer_mlstm
-
-    return compiled_integer_mlstm(window)
-
-
-def _runs_compiled_int8(w_mh: Tensor) -> bool:
-    from ..kernels.cpp.integers import runs_compiled_int8
-
-    return runs_compiled_int8(w_mh)
-
-
-def _pack_integers(w_mh: Tensor, w_h: Tensor) -> Tensor:
-    from ..kernels.cpp.integers import pack
-
-    return pack(w_mh, w_h)
-
-
-def _plain_integer_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
-    from ..kernels.cpp.integers import plain_integer_mlstm
-
-    return plain_integer_mlstm(window)
-
-
 REFERENCE = Implementation("reference", "reference", reference_mlstm, lambda w_mh: True)
 FASTEST_FIRST = (
     Implementation("triton", "Triton", _triton_mlstm, _runs_in_triton),
@@ -119,54 +95,32 @@ FASTEST_FIRST = (
     Implementation("torch", "plain torch", torch_mlstm, lambda w_mh: True),
 )
 
-# The same for products of 8-bit integers.
-INT8_FASTEST_FIRST = (
-    Implementation(
-        name="cpp",
-        title="compiled, 8-bit products",
-        run=_compiled_integer_mlstm,
-        takes=_runs_compiled_int8,
-        pack=_pack_integers,
-    ),
-    Implementation(
-        name="torch",
-        title="plain torch, 8-bit products",
-        run=_plain_integer_mlstm,
-        takes=lambda w_mh: True,
-    ),
-)
+
+def fastest_for(w_mh: Tensor) -> Implementation:
+    """Return the fastest implementation that takes a w_mh of this device, dtype and length."""
+    return next(candidate for candidate in FASTEST_FIRST if candidate.takes(w_mh))
 
 
-def fastest_for(w_mh: Tensor, *, integers: bool = False) -> Implementation:
-    """Return the fastest implementation here; integers: whether products are of 8-bit integers."""
-    candidates = INT8_FASTEST_FIRST if integers else FASTEST_FIRST
-    return next(candidate for candidate in candidates if candidate.takes(w_mh))
-
-
-def implementation_for(backend: Backend, w_mh: Tensor, *, integers: bool = False) -> Implementation:
+def implementation_for(backend: Backend, w_mh: Tensor) -> Implementation:
     """Return the implementation that a `model.backend` stands for.
 
-    auto and fused: the fastest one. w_mh, integers: as for `fastest_for`. The reference has no
-    products of 8-bit integers, so the fastest ones take its place. Raises InputError if the
+    auto and fused: the fastest one. w_mh: as for `fastest_for`. Raises InputError if the
     implementation of that name cannot run here.
     """
-    if backend in ("auto", "fused") or (integers and backend == "reference"):
-        return fastest_for(w_mh, integers=integers)
-    candidates = INT8_FASTEST_FIRST if integers else (REFERENCE, *FASTEST_FIRST)
-    for candidate in candidates:
+    if backend in ("auto", "fused"):
+        return fastest_for(w_mh)
+    for candidate in (REFERENCE, *FASTEST_FIRST):
         if candidate.name == backend and candidate.takes(w_mh):
             return candidate
     raise InputError(
-        f"model.backend {backend} cannot run here: {_obstacle(backend, w_mh, integers)}; "
+        f"model.backend {backend} cannot run here: {_obstacle(backend, w_mh)}; "
         "auto takes the fastest that can"
     )
 
 
-def _obstacle(backend: Backend, w_mh: Tensor, integers: bool) -> str:
+def _obstacle(backend: Backend, w_mh: Tensor) -> str:
     """Return why no implementation of that name takes a w_mh of this device, dtype and length."""
     dtype, H = str(w_mh.dtype).removeprefix("torch."), len(w_mh)
-    if integers and backend != "cpp":
-        return "it has no products of 8-bit integers"
     if backend == "triton":
         if w_mh.device.type != "cuda":
             return f"it needs a CUDA GPU, and the model is on {w_mh.device}"
@@ -182,14 +136,13 @@ def _obstacle(backend: Backend, w_mh: Tensor, integers: bool) -> str:
         return f"16-bit products take units in pairs, and {H:,} is odd"
     if window_library() is None:
         return "its C++ was not compiled; it needs g++ 11 or clang 14, named by CXX or on PATH"
-    products = "8-bit integer" if integers else dtype
-    return f"the processor, the compiler or torch has no fast {products} products"
+    return f"the processor, the compiler or torch has no fast {dtype} products"
 
 
-def implementation_title(backend: Backend, w_mh: Tensor, *, integers: bool = False) -> str:
+def implementation_title(backend: Backend, w_mh: Tensor) -> str:
     """Return the chosen implementation's title, with a hint if one unit more would be faster."""
-    title, H = implementation_for(backend, w_mh, integers=integers).title, len(w_mh)
-    if integers or H % 2 == 0 or backend not in ("auto", "fused"):
+    title, H = implementation_for(backend, w_mh).title, len(w_mh)
+    if H % 2 == 0 or backend not in ("auto", "fused"):
         return title
     faster = fastest_for(w_mh.new_empty(H + 1, 0)).title
     if faster == title:
@@ -199,8 +152,7 @@ def implementation_title(backend: Backend, w_mh: Tensor, *, integers: bool = Fal
 
 def recur(backend: Backend, window: RecurrenceInput) -> tuple[Tensor, State]:
     """Compute a window by `implementation_for`'s choice: h [T, B, H] and the state after it."""
-    weights = window.weights
-    implementation = implementation_for(backend, weights.w_mh, integers=weights.integers)
+    implementation = implementation_for(backend, window.weights.w_mh)
     return implementation.run(projected_for(implementation, window))
 
 
@@ -215,19 +167,12 @@ def fused_mlstm(window: RecurrenceInput) -> tuple[Tensor, State]:
     return recur("auto", window)
 
 
-def pack(
-    backend: Backend,
-    w_mh: Tensor,
-    w_h: Tensor,
-    w_x: Tensor | None = None,
-    *,
-    integers: bool = False,
-) -> Tensor | None:
+def pack(backend: Backend, w_mh: Tensor, w_h: Tensor, w_x: Tensor | None = None) -> Tensor | None:
     """Arrange the weights once for many windows without a gradient; None if it saves no time.
 
-    w_mh: [H, H], w_h: [4H, H], w_x: [5H, E]. backend, integers: as for `implementation_for`.
+    w_mh: [H, H], w_h: [4H, H], w_x: [5H, E]. backend: as for `implementation_for`.
     """
-    implementation = implementation_for(backend, w_mh, integers=integers)
+    implementation = implementation_for(backend, w_mh)
     if implementation.pack is None or torch.is_grad_enabled():
         return None
     if w_x is None or not implementation.projects(w_x):

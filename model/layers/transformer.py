@@ -76,13 +76,13 @@ class TransformerLayer(RecurrentLayer):
                 nn.init.normal_(module.weight, std=(module.in_features * addends) ** -0.5)
 
     def prepare_weights(
-        self, dtype: torch.dtype, *, integers: bool = False, leaves: PerGateParameters | None = None
+        self, dtype: torch.dtype, *, leaves: PerGateParameters | None = None
     ) -> LayerWeights:
         """Cast matrices to the compute dtype, the norms' weights to the wider one."""
         wide = accumulation_dtype(dtype)
         return {name: p.to(dtype if p.ndim == 2 else wide) for name, p in self.named_parameters()}
 
-    def implementation(self, dtype: torch.dtype, *, integers: bool = False) -> str:
+    def implementation(self, dtype: torch.dtype) -> str:
         """Name the only implementation."""
         return "torch's scaled dot-product attention"
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.interface import TextModel
 from ..errors import InputError
 from ..files.storage import write_atomically, write_json
 from ..files.weights import as_loaded
 from ..inference.devices import DeviceName
-from ..engine.interface import TextModel
 from ..text.glyphs import glyph, visible
 from ..text.profiles import checked_texts
 from ..units.sentiment_traces import sentiment_traces

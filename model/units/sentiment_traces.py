@@ -12,9 +12,9 @@ from ..classifiers.fitted import find_classifier, own_classifier
 from ..classifiers.head import Head, ranked_units
 from ..classifiers.sentiment_classifier import SentimentClassifier
 from ..classifiers.separation import CHANCE, load_areas
+from ..engine.interface import TextModel
 from ..engine.kinds import StateName
 from ..errors import InputError
-from ..engine.interface import TextModel
 from ..reading.no_answer import reason_of_no_answer
 from ..text.glyphs import visible
 from .unit_traces import UnitTraces, poles_of, read_texts

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from ..classifiers.head import Head
+from ..engine.engine import as_model
+from ..engine.interface import TextModel
 from ..engine.kinds import StateName
 from ..errors import InputError, is_whole
-from ..files.weights import as_loaded
-from ..engine.interface import TextModel
 from ..layers.cells import layer_of
 from ..reading.progress import ProgressBar
 from ..text.glyphs import visible
@@ -138,9 +138,9 @@ def read_texts(
     texts = checked_texts(texts)
     if not texts:
         raise InputError("no texts to read")
-    loaded = as_loaded(loaded)
+    loaded = as_model(loaded)
     traced, missing = _first_units(units, top, ranking)
-    profile, config = loaded.profile, loaded.model.config
+    profile, config = loaded.profile, loaded.architecture
     shown = [_shown(profile, text, number) for number, text in enumerate(texts, start=1)]
     sequences = [loaded.encode(text) for text in texts]
     size = sum(map(len, sequences)) * (2 if missing else 1)
@@ -219,8 +219,8 @@ def _origin(loaded: TextModel) -> dict[str, Any]:
     folder = loaded.folder.resolve()
     return {
         "name": folder.parent.name if folder.name == "model" else folder.name,  # of a run, its own
-        "digest": model_digest(loaded.model),
-        "architecture": loaded.model.config.architecture(),
+        "digest": loaded.digest(),
+        "architecture": loaded.architecture.architecture(),
         "text_profile": loaded.profile.name,
         "provenance": dict(loaded.provenance),
     }

@@ -15,11 +15,11 @@ import numpy as np
 import pandas
 import pytest
 
-from model import SentimentClassifier, SentimentFeaturizer, save_model
+from model import SentimentClassifier, SentimentFeaturizer
 from model.classifiers.head_files import save_head
 from model.commands.command_line import dispatch
 from model.errors import InputError
-from model.inference.weights import load_model, model_digest
+from model.inference.weights import load_model, model_digest, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.reading.progress import ProgressBar

@@ -9,7 +9,7 @@ import json
 
 import pytest
 
-from model import save_model
+from model.inference.weights import save_model
 from model.text.profiles import text_profile
 from tests.support.runs import assert_refused, done, start, wait_for
 from tests.transfer.finetuning.tasks import CLASSES, several, single

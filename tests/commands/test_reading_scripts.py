@@ -8,10 +8,9 @@ import re
 import numpy as np
 import pytest
 
-from model import save_model
 from model.classifiers.head_files import FOLDER, save_head
 from model.classifiers.separation import save_areas
-from model.inference.weights import load_model, model_digest
+from model.inference.weights import load_model, model_digest, save_model
 from model.pages.page import PALETTES
 from model.text.profiles import text_profile
 from tests.support.heads import regression

@@ -6,10 +6,10 @@ import shutil
 
 import numpy as np
 import pytest
-from model.engine.scoring import score_split
 
 from data_utils.corpus import open_corpus
 from data_utils.lanes import DataConfig, Epochs, Lanes
+from model.engine.scoring import score_split
 from model.errors import InputError
 from tests.support.runs import ROOT, assert_refused, small_run, start, wait_for
 from training.evaluation import evaluate_split

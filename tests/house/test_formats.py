@@ -10,10 +10,10 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from model.engine.scoring import score_split
 
 from data_utils.corpus import open_corpus
 from model import SentimentClassifier
+from model.engine.scoring import score_split
 from model.inference.weights import load_model
 from tests.support.runs import ROOT, assert_refused, done, rows_of, run
 

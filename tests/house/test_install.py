@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from model import save_model
 from model.files.shipped import shipped_models
+from model.inference.weights import save_model
 from model.text.profiles import text_profile
 from tests.support.runs import ROOT, done
 

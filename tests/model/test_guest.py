@@ -62,7 +62,10 @@ from model.kernels import crowding
 crowding.MANY = crowding.FEW = -1.0  # as if every look found others on our cores
 crowding.SECONDS_BETWEEN_LOOKS = 0.0
 before, threads = state(), scheduling()
-from model import SentimentClassifier, SentimentFeaturizer, build_model, load_model, ModelConfig
+from model import SentimentClassifier, SentimentFeaturizer
+from model.inference.weights import load_model
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
 classifier = SentimentClassifier.from_pretrained("stars_512")
 for _ in range(3):
     assert len(classifier.predict(["It works.", "It broke after a day."])) == 2

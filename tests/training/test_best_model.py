@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from model.engine.scoring import score_split
 
 from data_utils.corpus import Corpus, open_corpus
+from model.engine.scoring import score_split
 from model.errors import InputError
 from model.inference.weights import load_model
 from model.text.profiles import text_profile

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 import torch
-from model.engine.scoring import score_split
 
 from data_utils.synthetic import synthetic_reviews
+from model.engine.scoring import score_split
 from model.errors import InputError
 from model.inference import scoring
 from model.layers.config import ModelConfig

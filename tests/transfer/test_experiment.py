@@ -9,13 +9,13 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from data_utils.labelled import LabelledSet
-from model import SentimentClassifier, load_model, save_model
+from model import SentimentClassifier
 from model.classifiers.head_files import load_head
 from model.classifiers.separation import load_areas
 from model.engine.kinds import FeatureKind
 from model.errors import InputError
 from model.inference.features import features_in_order
-from model.inference.weights import LoadedModel, model_digest
+from model.inference.weights import LoadedModel, load_model, model_digest, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile

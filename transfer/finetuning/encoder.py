@@ -51,7 +51,8 @@ class LearningEncoder:
         kind: FeatureKind = FINAL_CELL,
         count: Callable[[np.ndarray], int] = len,
     ):
-        of_window = kind.needs_only_h(model.config, model.initial_state(1))
+        is_last = kind.layers_of(model.config) == [model.config.layers - 1]
+        of_window = is_last and model.initial_state(1).is_output(kind.state)
         if not set(kind.poolings) <= ({"last", "mean"} if of_window else {"last"}):
             raise InputError(f"{kind}: fine-tuning cannot learn such features")
         self.model, self.window, self.predicts = model, window, predicts
@@ -120,8 +121,8 @@ def encode(
     tails = [sequence[start:] for sequence, start in zip(sequences, starts, strict=True)]
     state, total, nats = _read(tails, model, weights, state, total, window, kind, predicts)
     lengths = torch.tensor([[max(len(sequence), 1)] for sequence in sequences])  # [B, 1]
-    layers, units = kind.layers_of(model.config), kind.units_of(model.config)
-    pooled = {"last": kind.read(state, layers, units), "mean": total / lengths.to(total.device)}
+    states = state.features(kind.state)[kind.layers_of(model.config)]
+    pooled = {"last": _features(kind, model, states), "mean": total / lengths.to(total.device)}
     features = torch.cat([pooled[pooling] for pooling in kind.poolings], dim=1)
     return Encoded(features, nats, sum(count(tail[1:]) for tail in tails if predicts))
 
@@ -152,13 +153,20 @@ def _read(
         tokens = torch.from_numpy(np.stack([r[start:stop] for r in rows]).astype(np.int64))
         h, state = model.hidden(tokens.to(order.device), state.select(slice(active)), weights)
         if "mean" in kind.poolings:
-            summed = kind.read_window(h, kind.units_of(model.config)).sum(0)
+            summed = _features(kind, model, h[None]).sum(0)
             total = torch.cat([total[:active] + summed, total[active:]])
         if predicts:
             flat = _targets(rows, start, stop).t().flatten().to(order.device)
             nats = nats + linear_cross_entropy(h.flatten(0, 1), weights.w_out, weights.b_out, flat)
     state, back = State.join([state, *reversed(ended)]), torch.argsort(order)
     return state.select(back), total[back], nats
+
+
+def _features(kind: FeatureKind, model: LanguageModel, states: Tensor) -> Tensor:
+    """Return the features [..., F'] of the states of some layers, [layers, ..., H]."""
+    values = torch.cat(list(states[..., kind.units_of(model.config)]), dim=-1)
+    values = values.to(torch.promote_types(values.dtype, torch.float32))
+    return values.tanh() if kind.tanh else values
 
 
 def _targets(rows: Sequence[np.ndarray], start: int, stop: int) -> Tensor:

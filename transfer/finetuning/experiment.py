@@ -4,7 +4,7 @@ import logging
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +88,8 @@ def make_finetuner(
     heads = build_heads(config.heads(), *sizes, config.seed).to(device)
     encoder: FrozenEncoder | LearningEncoder
     if config.freeze:
-        encoder = FrozenEncoder(lambda name, texts: cache.features(model, texts, name), device)
+        frozen = replace(loaded, model=model)
+        encoder = FrozenEncoder(lambda name, texts: cache.features(frozen, texts, name), device)
         for name, texts in (("train", task.train), ("val", task.val)):
             encoder.features(name, texts)
     else:
@@ -160,7 +161,7 @@ def describe(
     fitted = load_fitted(best, directory.model / FOLDER, "fine-tune again")
     parts = dict(zip(SPLITS, sets, strict=False))
     features = {
-        name: read_features(best.model, name, list(map(best.tokens, part.texts)))
+        name: read_features(best.model, name, list(map(best.encode, part.texts)))
         for name, part in parts.items()
         if name != "train"
     }

@@ -10,9 +10,9 @@ from typing import Any
 
 from data_utils.labelled import LabelledSet
 from model.bounds import check_bounds
+from model.engine.interface import TextModel
 from model.errors import InputError
 from model.files.storage import write_json
-from model.inference.weights import LoadedModel
 
 from ..experiment import (
     SPLITS,
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 def run_study(
-    loaded: LoadedModel, sets: Sequence[LabelledSet], output: Path, options: StudyOptions
+    loaded: TextModel, sets: Sequence[LabelledSet], output: Path, options: StudyOptions
 ) -> dict[str, Any]:
     """Study one unit of a model on a task of two classes; return the content of neuron.json.
 
@@ -89,9 +89,7 @@ def run_study(
         return results
 
 
-def check_study(
-    loaded: LoadedModel, sets: Sequence[LabelledSet], options: StudyOptions
-) -> list[int]:
+def check_study(loaded: TextModel, sets: Sequence[LabelledSet], options: StudyOptions) -> list[int]:
     """Return the numbers of labels; InputError for sets or options that a study cannot use."""
     if len(sets[0].classes) != 2:
         names = ", ".join(sets[0].classes)
@@ -100,10 +98,10 @@ def check_study(
         check_classes(part.labels, name)
         if not any(loaded.profile.clean(text) for text in part.texts):
             raise InputError(f"every text of the {name} set is empty")
-    if loaded.model.config.hidden_size < 2:
+    if loaded.architecture.hidden_size < 2:
         raise InputError("the model has one unit; a study compares a unit with others")
     if options.neuron is not None:
-        loaded.model.config.check_unit(options.neuron, -1)
+        loaded.architecture.check_unit(options.neuron, -1)
     check_bounds(options, "--")
     check_seeds(options.seed, max(options.draws, options.untrained))
     most = len(sets[0].labels)

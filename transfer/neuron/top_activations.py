@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from data_utils.labelled import LabelledSet
-from model.inference.weights import LoadedModel
+from model.engine.interface import TextModel
 from model.units.unit_traces import UnitTrace, read_texts
 
 SHOWN = 5  # texts and moments of a kind
@@ -37,7 +37,7 @@ class Jump:
 
 
 def find_top_activations(
-    loaded: LoadedModel,
+    loaded: TextModel,
     test: LabelledSet,
     values: np.ndarray,
     unit: int,

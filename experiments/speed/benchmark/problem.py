@@ -96,7 +96,7 @@ class MeasureOptions:
     """B, lanes."""
     window: PositiveInt = 256
     """T, bytes per lane."""
-    dtype: FloatPrecision = "fp32"
+    dtype: Precision = "fp32"
     """Dtype of the products. The result's `implementation` names our code for it: "compiled for
     Intel AMX" for bf16 on a CPU that has it."""
     rounds: PositiveInt = 5

@@ -14,7 +14,6 @@ from ..memory_pool import pooled_empty
 from ..weight_gradients import DeferredWeightGradients, Factors, weight_gradients
 from ..window import Inputs, RecurrenceInput, run_window
 
-INTEGERS = torch.int8  # dtype of weights packed for products of 8-bit integers; the rest is fp32
 _PAD = 16  # kPad of window.cpp
 
 
@@ -54,7 +53,7 @@ def _multiplies(dtype: torch.dtype) -> bool:
 
 
 def _name(dtype: torch.dtype) -> str:
-    """Return the ending of a function's name in window.cpp: float32, bfloat16, float16, int8."""
+    """Return the ending of a function's name in window.cpp: float32, bfloat16, float16."""
     return str(dtype).removeprefix("torch.")
 
 
@@ -80,7 +79,7 @@ def forward(
 ) -> tuple[Tensor, Tensor, Tensor, tuple[Tensor | None, ...]]:
     """Return h, the last h and c, and, if asked to save, what backward needs.
 
-    packed: the weights from `pack`, here or in integers.py; if absent, they are packed.
+    packed: the weights from `pack`; if absent, they are packed.
     """
     (T, B, H), dtype = inputs.sizes, inputs.x.dtype
     h = pooled_empty(T, B, H, dtype=dtype)
@@ -179,8 +178,7 @@ def call(name: str, sizes: tuple[int, int, int], **tensors: Tensor | None) -> No
     packed = tensors["packed"]
     assert packed is not None
     name = f"mlstm_{name}_{_name(packed.dtype)}"
-    dtype = torch.float32 if packed.dtype == INTEGERS else packed.dtype
-    narrow, wide = (pooled_empty(B, n * H + _PAD, dtype=dtype) for n in (1, 4))
+    narrow, wide = (pooled_empty(B, n * H + _PAD, dtype=packed.dtype) for n in (1, 4))
     fields = {"narrow": narrow, "wide": wide, **tensors}
     pointers = {key: tensor.data_ptr() for key, tensor in fields.items() if tensor is not None}
     window = _Window(*sizes, torch.get_num_threads(), **pointers)

@@ -1,8 +1,7 @@
 // One window of the mLSTM on the CPU, forward and backward through time.
 //
 // Letters as in cell.py: T bytes, B lanes, H units; gates i f u o. S is the compute dtype. Products
-// run in S and add up in fp32, as does everything between them. Without a gradient, products may
-// also be of 8-bit integers (integers.py): W, what the weights are packed as, is S or int8_t.
+// run in S and add up in fp32, as does everything between them.
 //
 // Lanes are independent: each workgroup of threads takes some of them through the whole window.
 // Within a workgroup, each thread owns some units, and threads meet at a barrier where a product
@@ -16,13 +15,11 @@
 #include <atomic>
 #include <cstdint>
 #include <exception>
-#include <type_traits>
 #include <vector>
 
 #include "../crowding.h"
 #include "../team.h"
 #include "arithmetic.h"
-#include "integers.h"
 
 namespace {
 
@@ -40,8 +37,8 @@ struct Window {
   int64_t T, B, H, threads;
   const void* x;          // S [R, 5H]
   const int64_t* indices; // [T, B]: the row of x for each byte; null: t * B + b
-  const void* w_mh;       // W [H, H]
-  const void* w_h;        // W [4H, H]
+  const void* w_mh;       // S [H, H]
+  const void* w_h;        // S [4H, H]
   const float* b;         // [4H]
   const void* h0;         // S [B, H]
   const float* c0;        // [B, H]
@@ -49,8 +46,7 @@ struct Window {
   float* c;               // [T, B, H]; [1, B, H], the last, where nothing is saved
   void* recurrent;        // S [T, B, H]: W_mh h, the other factor of m; null: not saved
   void* gates;            // S [T, B, 4H] after their non-linearities; null: not saved
-  void* packed;           // W [5H * H]: the weights, as packed by mlstm_pack; scratch backward.
-                          // For integers, float scales [5H] and int32_t offsets [5H] follow
+  void* packed;           // S [5H * H]: the weights, as packed by mlstm_pack; scratch backward
   void* narrow;           // S [B, H + kPad] scratch: h forward, d_recurrent backward
   void* wide;             // S [B, 4H + kPad] scratch: m forward, d z backward
   void* m;                // S [T, B, H] out, backward
@@ -87,21 +83,17 @@ struct Assignment {
 };
 
 // What is multiplied by the weights, [lanes, depth].
-template <typename A>
+template <typename S>
 struct Left {
-  const A* rows;
+  const S* rows;
   int64_t stride;
 };
 
-template <typename S, typename W = S>
+template <typename S>
 class Pass {
  public:
   Pass(const Window& window, Assignment assignment) : w(window), my(assignment), H(window.H) {
     tile.resize(my.lanes * 4 * kUnits);
-    if constexpr (kIntegers) {
-      rounded.resize(my.lanes * (H + kPad));
-      lane_scales.resize(my.lanes);
-    }
   }
 
   void forward() {
@@ -152,28 +144,18 @@ class Pass {
   }
 
  private:
-  static constexpr bool kIntegers = std::is_same_v<W, int8_t>;
-  static constexpr int64_t kInterleaved = 4 / sizeof(W);  // rows of a panel side by side ("VNNI")
-  using A = std::conditional_t<kIntegers, uint8_t, S>;  // VNNI multiplies unsigned by signed
-  using Sum = std::conditional_t<kIntegers, int32_t, float>;
+  static constexpr int64_t kInterleaved = 4 / sizeof(S);  // rows of a panel side by side ("VNNI")
   const Window& w;
   Assignment my;
   const int64_t H;
-  std::vector<Sum> tile;  // the product with one panel: [lanes, columns of the panel]
-  std::vector<uint8_t> rounded;  // [lanes, H + kPad], the output of `left`, as integers
-  std::vector<float> lane_scales;
+  std::vector<float> tile;  // the product with one panel: [lanes, columns of the panel]
 
   int64_t width(int64_t block) const { return std::min(kUnits, H - block * kUnits); }
-  static const W* weights(const void* matrix) { return static_cast<const W*>(matrix); }
-  W* panel_mh(int64_t block) const { return static_cast<W*>(w.packed) + block * kUnits * H; }
-  W* panel_h(int64_t block) const {
-    return static_cast<W*>(w.packed) + H * H + block * kUnits * 4 * H;
+  static const S* weights(const void* matrix) { return static_cast<const S*>(matrix); }
+  S* panel_mh(int64_t block) const { return static_cast<S*>(w.packed) + block * kUnits * H; }
+  S* panel_h(int64_t block) const {
+    return static_cast<S*>(w.packed) + H * H + block * kUnits * 4 * H;
   }
-  // Of integers, for each row of w_mh, then of w_h's.
-  const float* scales() const {
-    return reinterpret_cast<const float*>(static_cast<const W*>(w.packed) + 5 * H * H);
-  }
-  const int32_t* offsets() const { return reinterpret_cast<const int32_t*>(scales() + 5 * H); }
 
   // The row of one of my lanes in an array [B, size].
   S* at(void* array, int64_t row, int64_t size) const {
@@ -201,7 +183,7 @@ class Pass {
     return t > 0 ? c_row(t - 1, row) : w.c0 + (my.lane0 + row) * H;
   }
 
-  void pack(W* panel, int64_t columns, int64_t first, const W* from, int64_t depth, int64_t count,
+  void pack(S* panel, int64_t columns, int64_t first, const S* from, int64_t depth, int64_t count,
             int64_t depth_stride, int64_t stride) const {
     for (int64_t begin = 0; begin < depth; begin += kUnits)  // square blocks stay in cache
       for (int64_t n = 0; n < count; ++n)
@@ -211,34 +193,19 @@ class Pass {
         }
   }
 
-  // My lanes' rows of an array [B, stride], as products read them.
-  Left<A> left(const void* array, int64_t stride) {
-    if constexpr (kIntegers) {
-      for (int64_t row = 0; row < my.lanes; ++row)
-        lane_scales[row] = integers::round(at(array, row, stride), H, &rounded[row * (H + kPad)]);
-      return {rounded.data(), H + kPad};
-    } else {
-      return {at(array, 0, stride), stride};
-    }
-  }
+  // My lanes' rows of an array [B, stride].
+  Left<S> left(const void* array, int64_t stride) const { return {at(array, 0, stride), stride}; }
 
-  void product(Left<A> a, int64_t depth, const W* panel, int64_t columns) {
-    constexpr int64_t deepest = kDepth / sizeof(W);
+  void product(Left<S> a, int64_t depth, const S* panel, int64_t columns) {
+    constexpr int64_t deepest = kDepth / sizeof(S);
     for (int64_t k = 0; k < depth && my.lanes > 0; k += deepest)
       brgemm(my.lanes, columns, std::min(deepest, depth - k), a.stride, columns, columns, k > 0,
              a.rows + k, panel + k * columns, tile.data(), kInterleaved > 1);
   }
 
-  // n numbers of a product, from `column` on. unit: the row of the weights, of w_mh and
-  // then of w_h.
-  Vec product_at(int64_t row, int64_t column, int64_t columns, int64_t unit, int64_t n) const {
-    const Sum* from = &tile[row * columns + column];
-    if constexpr (kIntegers) {
-      return integers::widened(from, offsets() + unit, n) * load(scales() + unit, n) *
-             Vec(lane_scales[row]);
-    } else {
-      return load(from, n);
-    }
+  // n numbers of a product, from `column` on.
+  Vec product_at(int64_t row, int64_t column, int64_t columns, int64_t n) const {
+    return load(&tile[row * columns + column], n);
   }
 
   template <typename Body>
@@ -250,24 +217,24 @@ class Pass {
   }
 
   // m = x_m * (W_mh h)
-  void multiply(int64_t t, int64_t block, Left<A> h) {
+  void multiply(int64_t t, int64_t block, Left<S> h) {
     const int64_t columns = width(block);
     product(h, H, panel_mh(block), columns);
     for_each_vector(block, [&](int64_t row, int64_t j, int64_t unit, int64_t n) {
-      const Vec r = product_at(row, j, columns, unit, n);
+      const Vec r = product_at(row, j, columns, n);
       store(at(w.wide, row, 4 * H + kPad) + unit, load(x_row(t, row) + unit, n) * r, n);
       if (w.recurrent) stream(at(w.recurrent, t, row, H) + unit, r, n);
     });
   }
 
   // z = x_gates + W_h m + b;  c = f c + i u;  h = o tanh(c)
-  void advance(int64_t t, int64_t block, Left<A> m) {
+  void advance(int64_t t, int64_t block, Left<S> m) {
     const int64_t columns = width(block);
     product(m, H, panel_h(block), 4 * columns);
     for_each_vector(block, [&](int64_t row, int64_t j, int64_t unit, int64_t n) {
       const S* x = x_row(t, row) + H + unit;
       const auto sum = [&](int64_t gate) {
-        const Vec z = product_at(row, gate * columns + j, 4 * columns, (1 + gate) * H + unit, n);
+        const Vec z = product_at(row, gate * columns + j, 4 * columns, n);
         return load(x + gate * H, n) + z + load(w.b + gate * H + unit, n);
       };
       const Vec i = sigmoid(sum(0)), f = sigmoid(sum(1)), u = tanh_of(sum(2)), o = sigmoid(sum(3));
@@ -341,24 +308,24 @@ class Pass {
   }
 };
 
-template <typename S, typename W = S, typename Work>
+template <typename S, typename Work>
 void in_parallel(const Window& w, Work work) {
   std::vector<Barrier> barriers(w.threads);
   in_team(w.threads, [&](int64_t thread, int64_t threads) {
-    work(Pass<S, W>(w, Assignment(w, thread, threads, barriers)), thread, threads);
+    work(Pass<S>(w, Assignment(w, thread, threads, barriers)), thread, threads);
   });
 }
 
-template <typename S, typename W = S>
+template <typename S>
 void pack_forward(const Window& w) {
-  in_parallel<S, W>(w, [](Pass<S, W> pass, int64_t thread, int64_t threads) {
+  in_parallel<S>(w, [](Pass<S> pass, int64_t thread, int64_t threads) {
     pass.pack_forward(thread, threads);
   });
 }
 
-template <typename S, typename W = S>
+template <typename S>
 void forward(const Window& w) {
-  in_parallel<S, W>(w, [](Pass<S, W> pass, int64_t, int64_t) { pass.forward(); });
+  in_parallel<S>(w, [](Pass<S> pass, int64_t, int64_t) { pass.forward(); });
 }
 
 template <typename S>
@@ -419,9 +386,3 @@ bool multiplies() {
 EXPORT(float, float32)
 EXPORT(at::BFloat16, bfloat16)
 EXPORT(at::Half, float16)
-
-#ifdef CPUBLAS_BRGEMM_U8I8I32
-extern "C" void mlstm_pack_int8(const Window* w) { pack_forward<float, int8_t>(*w); }
-extern "C" void mlstm_forward_int8(const Window* w) { forward<float, int8_t>(*w); }
-extern "C" bool mlstm_multiplies_int8() { return integers::multiplies(); }
-#endif

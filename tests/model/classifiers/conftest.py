@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model import SentimentFeaturizer, save_model
+from model import SentimentFeaturizer
 from model.classifiers.head import Head
 from model.classifiers.head_files import save_head
-from model.inference.weights import load_model, model_digest
+from model.inference.weights import load_model, model_digest, save_model
 from model.layers.language_model import LanguageModel
 from model.text.profiles import text_profile
 from tests.support.heads import regression

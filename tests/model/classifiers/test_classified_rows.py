@@ -9,11 +9,11 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from model import SentimentClassifier, Shard, Sink, Source, TableOptions, classify, save_model
+from model import SentimentClassifier, Shard, Sink, Source, TableOptions, classify
 from model.classifiers.head_files import save_head
 from model.commands.command_line import dispatch
 from model.errors import InputError
-from model.inference.weights import load_model, model_digest
+from model.inference.weights import load_model, model_digest, save_model
 from model.text.profiles import text_profile
 from tests.support.heads import regression
 

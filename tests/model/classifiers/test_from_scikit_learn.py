@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import LinearSVC
 
-from model import SentimentClassifier, SentimentFeaturizer, save_model
+from model import SentimentClassifier, SentimentFeaturizer
 from model.classifiers.fitted import find_classifier, load_fitted
 from model.classifiers.head import Head
 from model.classifiers.head_files import load_head, save_head
@@ -21,7 +21,7 @@ from model.commands.command_line import dispatch
 from model.commands.serve import rows_of_texts
 from model.engine.kinds import FeatureKind
 from model.errors import InputError
-from model.inference.weights import load_model
+from model.inference.weights import load_model, save_model
 from model.text.profiles import text_profile
 
 FEATURES = np.random.default_rng(0).normal(1, 2, (90, 6)).astype(np.float32)

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from model import SentimentClassifier, SentimentFeaturizer, save_model
+from model import SentimentClassifier, SentimentFeaturizer
 from model.classifiers.fitted import find_classifier
 from model.classifiers.head import Head
 from model.classifiers.head_files import save_head
 from model.errors import InputError
 from model.inference.scoring import token_costs
-from model.inference.weights import load_model
+from model.inference.weights import load_model, save_model
 from model.text.profiles import text_profile
 from tests.model.classifiers.conftest import TEXTS, fitted
 from tests.support.heads import regression

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from model import SentimentClassifier, save_model
+from model import SentimentClassifier
 from model.classifiers.head import Familiarity
 from model.classifiers.head_files import save_head
 from model.classifiers.kinds import STAR_POOLING, STAR_STATE
@@ -14,7 +14,7 @@ from model.classifiers.steps import Neutral, positive_log_odds
 from model.engine.kinds import FeatureKind
 from model.errors import InputError
 from model.inference.features import features_in_order
-from model.inference.weights import LoadedModel, load_model, model_digest
+from model.inference.weights import LoadedModel, load_model, model_digest, save_model
 from model.text.profiles import text_profile
 from tests.support.heads import bag_of_ngrams, star_head
 from transfer.finetuning.heads import HeadsConfig, build_heads

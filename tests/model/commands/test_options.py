@@ -5,13 +5,13 @@ import json
 import numpy as np
 import pytest
 import torch
-from model.engine.scoring import score_split
 
 from data_utils.synthetic import synthetic_reviews
 from model.commands.command_line import dispatch
 from model.engine.kinds import FeatureKind
 from model.engine.request import Clamp
 from model.engine.sampling import SamplingConfig, continue_text, generate
+from model.engine.scoring import score_split
 from model.inference.features import features_in_order
 from model.inference.weights import load_model, save_model
 from model.layers.config import ModelConfig

@@ -17,10 +17,10 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
-from model import save_model
 from model.classifiers.head_files import save_head
 from model.commands.command_line import dispatch
 from model.errors import InputError
+from model.inference.weights import save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile

@@ -403,7 +403,6 @@ def test_ctrl_c_ends_the_computation():
 def test_shipped_models_are_as_in_torch(name):
     """Features and bits, and so answers, are torch's."""
     from model.engine.kinds import FeatureKind
-    from model.inference.features import read
     from model.inference.weights import load_model
 
     texts = [

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
-from model import SentimentClassifier, SentimentFeaturizer, load_model, save_model
+from model import SentimentClassifier, SentimentFeaturizer
 from model.classifiers.head_files import save_head
 from model.commands.command_line import dispatch
 from model.errors import InputError
 from model.files.shipped import fetch_from_hub
-from model.inference.weights import model_digest
+from model.inference.weights import load_model, model_digest, save_model
 from model.text.profiles import text_profile
 from tests.support.heads import regression
 

@@ -5,12 +5,13 @@ import socket
 import numpy as np
 import pytest
 
-from model import SentimentClassifier, SentimentFeaturizer, load_model
+from model import SentimentClassifier, SentimentFeaturizer
 from model.classifiers.fitted import own_classifier
 from model.classifiers.head_files import CONFIG_FILE, FOLDER, FORMAT_VERSION
 from model.demo.page import demo_page
 from model.files.shipped import SHIPPED_MODELS, find_model
 from model.files.storage import read_json
+from model.inference.weights import load_model
 from tests.model.demo.models import about
 
 NAMES = sorted(path.name for path in SHIPPED_MODELS.iterdir() if path.is_dir())

@@ -13,7 +13,7 @@ import torch
 
 from model.commands import featurize
 from model.commands.command_line import dispatch
-from model.engine.feature_files import TextFeatures, write_features
+from model.engine.feature_files import write_features
 from model.engine.kinds import FeatureKind
 from model.errors import InputError
 from model.inference.features import features_in_order

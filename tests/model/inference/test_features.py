@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.engine.kinds import FeatureKind
-from model.inference.features import BitCounter, features_in_order, final_states, read
+from model.inference.features import BitCounter, features_in_order, final_states
 from model.inference.scoring import token_costs
 from model.layers import language_model
 from model.layers.config import ModelConfig

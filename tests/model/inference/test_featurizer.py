@@ -12,10 +12,11 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline, make_union
 from sklearn.utils import get_tags
 
-from model import SentimentFeaturizer, load_model, save_model
+from model import SentimentFeaturizer
 from model.engine.kinds import FeatureKind
 from model.errors import InputError
 from model.inference.features import features_in_order
+from model.inference.weights import load_model, save_model
 from model.kernels.compilation import window_library
 from model.layers import recurrence
 from model.layers.config import ModelConfig

@@ -6,7 +6,7 @@ import torch
 
 from model.engine.kinds import PRESETS, FeatureKind, preset
 from model.errors import InputError
-from model.inference.features import Pool, features_in_order, final_states, read
+from model.inference.features import Pool, features_in_order, final_states
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile

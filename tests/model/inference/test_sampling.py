@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from model import save_model
 from model.engine.request import Clamp
 from model.engine.sampling import (
     SamplingConfig,
@@ -20,7 +19,7 @@ from model.engine.sampling import (
     review_start,
 )
 from model.errors import InputError
-from model.inference.weights import LoadedModel
+from model.inference.weights import LoadedModel, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile

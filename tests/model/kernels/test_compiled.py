@@ -5,9 +5,9 @@ from itertools import chain
 
 import pytest
 import torch
+from model.kernels.cpp.integers import runs_compiled_int8
 
 from model.kernels.compilation import window_library
-from model.kernels.cpp.integers import runs_compiled_int8
 from model.kernels.cpp.mlstm import compiled_mlstm, runs_compiled
 from model.kernels.reference.mlstm import reference_mlstm
 from tests.model.kernels.amx.emulation import emulate_tiles, take_no_tiles

@@ -6,12 +6,13 @@ import sys
 
 import pytest
 
-from model import load_model
+from model.inference.weights import load_model
 from tests.support.runs import ROOT
 
 CODE = """
 import os, pickle, signal, sys, torch
-from model import SentimentFeaturizer, load_model, read_texts
+from model import SentimentFeaturizer, read_texts
+from model.inference.weights import load_model
 
 _, state, file = sys.argv
 torch.set_num_threads(2)

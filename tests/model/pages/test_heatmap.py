@@ -12,9 +12,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model import save_model
 from model.errors import InputError
-from model.inference.weights import load_model
+from model.inference.weights import load_model, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.pages.heatmap import as_ansi, as_html, as_json, check_outputs, heatmap, write

@@ -7,8 +7,7 @@ import re
 import pytest
 import torch
 
-from model import save_model
-from model.inference.weights import load_model
+from model.inference.weights import load_model, save_model
 from model.pages.heatmap import as_html
 from model.text.glyphs import visible
 from model.text.profiles import text_profile

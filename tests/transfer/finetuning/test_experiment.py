@@ -16,13 +16,13 @@ from configs.options import RunOptions
 from configs.run import resolve_run
 from configs.toml_file import RunConfig
 from data_utils.labelled import LabelledSet
-from model import SentimentClassifier, load_model, save_model
+from model import SentimentClassifier
 from model.classifiers.fitted import find_classifier
 from model.classifiers.separation import load_areas
 from model.errors import InputError
 from model.files.storage import lock_folder
 from model.inference.features import features_in_order
-from model.inference.weights import model_digest
+from model.inference.weights import load_model, model_digest, save_model
 from model.text.profiles import text_profile
 from tests.support.damage import damaged_bytes, damaged_json, damaged_tensors
 from tests.support.terminal import Terminal

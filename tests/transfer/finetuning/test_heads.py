@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from model import SentimentClassifier, SentimentFeaturizer, save_model
+from model import SentimentClassifier, SentimentFeaturizer
 from model.classifiers.fitted import load_fitted, own_classifier
 from model.classifiers.head_files import CONFIG_FILE, save_head
 from model.errors import InputError
-from model.inference.weights import load_model, model_digest
+from model.inference.weights import load_model, model_digest, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile

@@ -10,9 +10,8 @@ import pytest
 import torch
 
 from data_utils.labelled import LabelledSet, against_rest
-from model import save_model
 from model.errors import InputError
-from model.inference.weights import load_model
+from model.inference.weights import load_model, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from data_utils.labelled import LabelledSet
-from model import save_model
-from model.inference.weights import load_model
+from model.inference.weights import load_model, save_model
 from model.text.profiles import text_profile
 from model.units.trace import trace
 from model.units.unit_traces import UnitTrace, read_texts
