@@ -30,12 +30,10 @@ class PageOptions:
 
     def load(self) -> "tuple[TextModel, Head | None]":
         """Return the model, and its classifier, if any."""
-        import torch
-
         from ..classifiers.fitted import HOW_TO_FIT, load_fitted, shown_classifier
-        from ..inference.weights import load_model
+        from ..engine.engine import Engine
 
-        loaded = load_model(self.model, compute_dtype=torch.float32, device="cpu")
+        loaded = Engine.load(self.model)
         folder = shown_classifier(loaded, self.classifier)
         fix = f"fit it again. {HOW_TO_FIT}"
         return loaded, None if folder is None else load_fitted(loaded, folder, fix)
