@@ -39,7 +39,7 @@ class Options(ModelOptions):
     """
 
     data: Annotated[Path, Argument(group=TEXT, help=f"A file of texts: {KINDS_HELP}.")]
-    text_key: TextKey = None
+    text_key: TextKey = ()
     table: Table = field(default_factory=TableOptions)
     model: Annotated[  # type: ignore[assignment]  # of any number
         tuple[str, ...],

@@ -39,7 +39,7 @@ class Options(ModelOptions):
     input: Annotated[str, Argument(group=TEXT, help=f"A file of texts: {KINDS_HELP}.")]
     output: Path
     """The .npy file to write, complete or not at all; rows are in input order."""
-    text_key: TextKey = None
+    text_key: TextKey = ()
     shard: ShardOption = field(default_factory=Shard)
     table: Table = field(default_factory=TableOptions)
     preset: Annotated[Literal["papers", "pooled"], _FEATURES] = "papers"

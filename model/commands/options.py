@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from ..bounds import Argument
 from ..reading.inputs import TableOptions
 from ..reading.source import Shard
-from ..reading.texts import LABEL_KEYS, TEXT_KEYS
+from ..reading.texts import LABEL_KEYS
 
 if TYPE_CHECKING:
     from ..engine.interface import TextModel
@@ -56,12 +56,12 @@ Texts = Annotated[
     ),
 ]
 TextKey = Annotated[
-    str | None,
+    tuple[str, ...],
     Argument(
         group=TEXT,
-        help="Column or key of the text. Default: in JSON, the first present of "
-        f"{', '.join(TEXT_KEYS)}; in a table, the column whose name and cells are those of texts; "
-        "in doubt, the command asks.",
+        help="Column or key of the text, or several, whose texts are joined; review.text is a key "
+        "in a key. Default: the one whose name and cells are those of texts; in doubt, the command "
+        "asks.",
     ),
 ]
 LabelKey = Annotated[
