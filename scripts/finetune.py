@@ -44,7 +44,7 @@ class Options(FinetuningConfig):
     output: Path
     """Folder for model/ with the heads in it, results.json and the checkpoint; classify takes it
     as --model."""
-    text_key: TextKey = None
+    text_key: TextKey = ()
     table: Table = field(default_factory=TableOptions)
     label_key: LabelKey = None
     label_keys: tuple[str, ...] = ()

@@ -36,7 +36,7 @@ class Options:
     """The corpus folder to make; it must not exist."""
     check: Path | None = None
     """Do not prepare; check the files of this corpus folder against its description."""
-    text_key: TextKey = None
+    text_key: TextKey = ()
     table: Table = field(default_factory=TableOptions)
     split: str = "1000,1,1"
     """Proportions of train, valid and test."""

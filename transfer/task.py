@@ -56,7 +56,7 @@ class LabelledTask:
     """Labelled texts to choose C on and, with two classes, the threshold."""
     test: Path
     """Labelled texts to report on."""
-    text_key: TextKey = None
+    text_key: TextKey = ()
     table: Table = field(default_factory=TableOptions)
     label_key: LabelKey = None
     seed: int = 0

@@ -7,7 +7,7 @@ is the same for any number of processes.
 import gc
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import IO, Any
 
@@ -27,7 +27,7 @@ from model.reading.records import (
     warn_of_other_lines,
 )
 from model.reading.tables import TableReport
-from model.reading.texts import TEXT_KEYS, ReadingReport, accept, key_in, record_key, text_of
+from model.reading.texts import ReadingReport, accept, shown_keys, text_at, text_keys, text_of
 from model.text.profiles import text_profile
 
 BLOCK_BYTES = 8 << 20  # decompressed; encoding a block takes several times as much memory
@@ -40,7 +40,7 @@ _PLACE = "\x00place\x00"  # a line's place, resolved to a number only for an err
 class Request:
     """How to turn texts into reviews."""
 
-    text_key: str | None
+    text_keys: tuple[str, ...]  # () if each input shows its own
     profile: str
     strict: bool
     documents: bool  # a text file is one review, not one per line
@@ -58,6 +58,7 @@ class Block:
     lines: bytes | None = None  # if the input is a stream
     span: tuple[int, int] | None = None  # if it is a plain file: the bytes where its lines begin
     first_line: int = 1  # number of the first of `lines`
+    keys: tuple[str, ...] = ()  # of its texts; () if its records show them
 
 
 @dataclass
@@ -78,15 +79,18 @@ def cut(input_number: int, source: Input, request: Request) -> Iterator[Block]:
         with source.open() as file:
             warn_of_other_lines(source.location, file.read(READ_AHEAD))
     if not _is_cut_by_lines(source, request):
-        yield Block(input_number, 0, source)
-    elif source.is_plain:
+        yield Block(input_number, 0, source, keys=request.text_keys)
+        return
+    keys = request.text_keys or shown_keys(source)
+    if source.is_plain:
         size = source.stored_bytes or 0
         for index, start in enumerate(range(0, size, request.block_bytes)):
             end = min(start + request.block_bytes, size)
-            yield Block(input_number, index, source, span=(start, end))
+            yield Block(input_number, index, source, span=(start, end), keys=keys)
     else:
         with source.open() as file:
-            yield from _cut_stream(input_number, source, file, request.block_bytes)
+            for block in _cut_stream(input_number, source, file, request.block_bytes):
+                yield replace(block, keys=keys)
 
 
 def _is_cut_by_lines(source: Input, request: Request) -> bool:
@@ -139,7 +143,7 @@ def _encode_lines(block: Block, request: Request) -> Reviews:
     try:
         lines = _lines(block)
         with _no_collector():
-            return _encode(enumerate(lines), loads, slow, request)
+            return _encode(enumerate(lines), loads, slow, request, block.keys)
     except InputError as error:
         raise InputError(_with_place(str(error), block)) from error
 
@@ -203,11 +207,11 @@ def _newlines(block: Block) -> int:
     return count + (not last.endswith(b"\n"))
 
 
-def _encode(rows: Any, loads: Any, slow: Any, request: Request) -> Reviews:
+def _encode(rows: Any, loads: Any, slow: Any, request: Request, keys: tuple[str, ...]) -> Reviews:
     """Encode numbered raw rows.
 
     `loads` parses a row quickly into a dictionary, or fails. `slow` then parses the row, given the
-    mark for its place; it returns None for a blank row.
+    mark for its place; it returns None for a blank row. keys: of the texts.
     """
     encode = text_profile(request.profile).encode
     strict, reviews = request.strict, Reviews([], [], ReadingReport())
@@ -223,18 +227,20 @@ def _encode(rows: Any, loads: Any, slow: Any, request: Request) -> Reviews:
         report.records += 1
         if type(record) is Record and record.repaired:
             report.repaired_text += 1
-        key_of = record_key if type(record) is Record else key_in
-        key = key_of(record, request.text_key, TEXT_KEYS)
-        if key is None:
+        is_simple = len(keys) == 1 and keys[0] in record
+        found = keys if is_simple else text_keys(record, keys)
+        if not found:
             reviews.keys = reviews.keys or list(record)
             report.missing_text += 1
             continue
+        key = " + ".join(found)
         key_counts[key] = key_counts.get(key, 0) + 1
-        text = record[key]
+        text = record[keys[0]] if is_simple else None
         if type(text) is not str:
             # orjson makes a float of a whole number too large for it
-            exact = record if type(record) is Record else slow(raw, f"{_PLACE}{row} ", strict)
-            text = text_of(exact[key], f"{_PLACE}{row} ")
+            place = f"{_PLACE}{row} "
+            exact = record if type(record) is Record else slow(raw, place, strict)
+            text = text_of(text_at(exact, found, place), place)
         try:
             if not accept(text, report, strict):
                 continue
@@ -264,12 +270,12 @@ def _json_loads() -> Any:
 def _encode_records(block: Block, request: Request) -> Iterator[Reviews]:
     """Encode all records of an input, in parts, of which there is at least one."""
     records = read_records(block.source, strict=request.strict, whole=request.documents)
-    yield _encode_part(records, request)
+    yield _encode_part(records, request, block.keys)
     for first in records:
-        yield _encode_part(chain([first], records), request)
+        yield _encode_part(chain([first], records), request, block.keys)
 
 
-def _encode_part(records: Iterable[Record], request: Request) -> Reviews:
+def _encode_part(records: Iterable[Record], request: Request, keys: tuple[str, ...]) -> Reviews:
     """Encode records with text until they are a block's size, or MOST_ROWS."""
     place, table = "", None  # of the last record
 
@@ -284,7 +290,7 @@ def _encode_part(records: Iterable[Record], request: Request) -> Reviews:
                 return
 
     try:
-        reviews = _encode(rows(), _never, lambda record, place, strict: record, request)
+        reviews = _encode(rows(), _never, lambda record, place, strict: record, request, keys)
         reviews.table = table
         return reviews
     except InputError as error:  # of a text: the record knows its place

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from model.errors import InputError, utf8_argument
+from model.errors import InputError
 from model.files.storage import (
     check_no_link,
     foreign_files,
@@ -36,7 +36,7 @@ from model.files.storage import (
 from model.files.tokenizers import save_tokenizer
 from model.reading.inputs import Input, TableOptions
 from model.reading.tables import TableReport
-from model.reading.texts import TEXT_KEYS, describe_table
+from model.reading.texts import KeyChooser, describe_table
 from model.text.profiles import text_profile
 from model.text.tokenizer import BYTES, Tokenizer
 
@@ -89,7 +89,7 @@ class PieceSizes:
 class Preparation:
     """How a corpus is made from its inputs."""
 
-    text_key: str | None = None
+    text_key: str | Sequence[str] | None = None
     table: TableOptions = field(default_factory=TableOptions)
     split: tuple[float, ...] = (1000, 1, 1)
     seed: int = 0
@@ -119,7 +119,7 @@ class Preparation:
     def request(self) -> Request:
         """Return what the encoding of a block depends on."""
         return Request(
-            self.text_key and utf8_argument(self.text_key, "--text-key"),
+            KeyChooser(self.text_key, None, "--text-key").requested,
             self.profile,
             self.strict,
             self.documents,
@@ -211,7 +211,7 @@ def _sort(
     """Write the splits as bytes; return their sizes and what was counted while reading."""
     seed = preparation.seed if preparation.shuffle else None
     runs = encode(sources, blocks, preparation.request(), seed, workers)
-    _check_keys(sources, runs, preparation.text_key)
+    _check_keys(sources, runs, preparation.request().text_keys)
     report = total_report(runs)
     log.info(report.summary())
     reviews, duplicates, repeats = sum(run.report["reviews"] for run in runs), 0, None
@@ -252,49 +252,30 @@ def _open_work_folder(folder: Path) -> None:
             left.unlink()
 
 
-def _check_keys(inputs: Sequence[Input], runs: Sequence[Run], text_key: str | None) -> None:
+def _check_keys(inputs: Sequence[Input], runs: Sequence[Run], text_keys: Sequence[str]) -> None:
     """Log the keys of the texts; InputError for an input without records or without a key."""
     reports_of = defaultdict[int, list[dict[str, Any]]](list)
     for run in runs:
         reports_of[run.input_number].append(run.report)
-    total: Counter[str] = Counter()
     for number, source in enumerate(inputs):
         reports = reports_of[number]
         key_counts = sum((Counter(report["found_keys"]) for report in reports), Counter())
-        if not any(report["reading"]["records"] for report in reports):
+        records = sum(report["reading"]["records"] for report in reports)
+        if not records:
             raise InputError(f"{source.location}: no records in it")
         tables = [TableReport(**report["table"]) for report in reports if report.get("table")]
         if not key_counts:
             if doubt := next((table.doubt for table in tables if table.doubt), None):
                 raise InputError(f"{source.location}: {doubt}")
             present = ", ".join(next((map(repr, r["keys"]) for r in reports if r["keys"]), ()))
-            missing = f"no key {text_key!r}" if text_key else f"none of {', '.join(TEXT_KEYS)}"
             raise InputError(
-                f"{source.location}: {missing} among its keys ({present or 'none'}); "
+                f"{source.location}: no key {text_keys[0]!r} among its keys ({present or 'none'}); "
                 "name one with --text-key"
             )
-        if tables:
-            log.info(
-                "%s",
-                describe_table(
-                    tables[-1], {"text": (key_counts.most_common(1)[0][0], "--text-key")}
-                ),
-            )
-        if len(key_counts) > 1:
-            log.warning(
-                "%s: %s; to read only one key, give --text-key",
-                source.location,
-                _summary_of_keys(key_counts),
-            )
-        if source.kind != ".txt" and not tables:
-            total += key_counts
-    if total and text_key is None:
-        log.info(_summary_of_keys(total))
-
-
-def _summary_of_keys(key_counts: Counter[str]) -> str:
-    counts = (f"{key!r} {number:,}" for key, number in key_counts.most_common())
-    return f"records by the key of their text: {', '.join(counts)}"
+        if source.kind != ".txt":
+            table = TableReport(source.location, "JSON lines", records, is_table=False)
+            key, _ = key_counts.most_common(1)[0]
+            log.info("%s", describe_table((tables or [table])[-1], {"text": (key, "--text-key")}))
 
 
 def _split_counts(reviews: int, parts: Sequence[float]) -> list[int]:

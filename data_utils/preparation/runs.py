@@ -76,6 +76,7 @@ def _encode_block(block: Block, folder: Path, request: Request, seed: int | None
         "table": asdict(source.options),
         "seed": seed,
         **asdict(request),
+        "text_keys": list(request.text_keys),
     }
     is_whole = block.lines is None and block.span is None
     if not is_whole and (finished := _finished(_run(block, folder, 0), origin)):

@@ -63,7 +63,8 @@ class Classified:
         added = added_names(classifier.fitted, neuron=neuron, sides=classifier.sides_)
         self.names = OwnNames(added, rows.keys)
         (by,) = self.names.of([rows.source.by]) if rows.source.by else (None,)
-        self.summary = Summary(classifier.fitted, by, sides=classifier.sides_)
+        self.model = rows.model
+        self.summary = Summary(classifier.fitted, by, sides=classifier.sides_, model=rows.model)
         self.outcome = ""
         if sink is not None and sink.path is not None:
             check_apart(rows.source.paths, [Path(sink.path)])

@@ -11,7 +11,9 @@ from ..reading.no_answer import reason_of_no_answer
 from ..reading.progress import ProgressBar
 from ..reading.records import Record
 from ..reading.source import Source
-from ..reading.texts import KeyChooser, unicode_text
+from ..reading.table_model import TableModel
+from ..reading.tables import TableReport
+from ..reading.texts import KeyChooser, describe_table, unicode_text
 from ..text.markup import without_tags
 
 BATCH_ROWS = 1024  # classified together, so that texts of similar length can share a batch
@@ -96,12 +98,14 @@ class Rows:
     standard input is not waited for. Raises InputError for a faulty row, if none has a text, and if
     the column of groups is not a key.
 
-    keys: all keys of the rows; [] of standard input. key: chooses that of the texts. tagged: how
+    keys: all keys of the rows; [] of standard input. key: chooses that of the texts. model: what
+    the columns mean, by all rows of a file, or those of a stream that have arrived. tagged: how
     many of the texts read so far had HTML tags.
     """
 
     def __init__(self, source: Source):
         self.source, self.key, self.tagged = source, source.key(), 0
+        self.model = TableModel(source.by, lambda: self.key.keys)
         self._position = Position()
         self._first: list[InputRow] = []
         self._rest: Iterator[InputRow] | None = None  # of a pipe that is being read
@@ -118,6 +122,13 @@ class Rows:
             raise InputError(f"--by {source.by}: no such column; the input has {present}")
 
     @property
+    def about(self) -> str:
+        """What was read, in words: format, rows, rows left out, the column of the text."""
+        table = self.key.table or TableReport(self.source.name)
+        about = describe_table(table, {"text": (self.key.key, "--text-key")})
+        return about.removeprefix(f"{table.location}: ")
+
+    @property
     def fraction(self) -> float | None:
         """The fraction of a file that has been read, above 0 and at most 1; None if unknown."""
         return self._position.fraction
@@ -130,6 +141,9 @@ class Rows:
         by = self.source.by
         is_missing = by is not None and by not in self.keys
         for batch in self._batches(first_sizes):
+            if not self.source.is_repeatable:
+                for row in batch:
+                    self.model.add(row.record)
             self.tagged += sum(row.had_tags for row in batch)
             is_missing = is_missing and not any(by in row.record for row in batch)
             yield batch
@@ -159,6 +173,7 @@ class Rows:
                 if source.has_equal_keys:
                     self.key.require(source.name)
                 keys |= dict.fromkeys(record)
+                self.model.add(record)
                 if fraction := position.fraction:  # unknown for Parquet
                     progress.expect(round(number / fraction))
                 progress.advance(1)

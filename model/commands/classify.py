@@ -88,7 +88,7 @@ class Options:
     input_format: Annotated[StreamFormat | None, Argument(group=TEXT)] = None
     """Format of standard input. Default: jsonl if it begins with {, else txt; what begins like a
     table is refused."""
-    text_key: TextKey = None
+    text_key: TextKey = ()
     by: By = None
     shard: ShardOption = field(default_factory=Shard)
     table: Table = field(default_factory=TableOptions)
@@ -193,7 +193,17 @@ def report_on(
         count = len(classifier.fitted.classes)
         raise InputError(f"a report shows two classes; this classifier has {count}")
     added = names.added if added is None else added
-    return Report(classifier, summary, lambda: names.of([rows.key.key or "text"])[0], added)
+
+    def own(key: str) -> str:
+        return names.of([key])[0]
+
+    return Report(
+        classifier,
+        summary,
+        lambda: own(rows.key.key or "text"),
+        added,
+        text_of=lambda row: rows.key.text_in(row, own),
+    )
 
 
 def conclude(

@@ -39,7 +39,7 @@ class Options:
     """
 
     data: Annotated[Path, Argument(group=TEXT, help=f"A file of texts: {KINDS_HELP}.")]
-    text_key: TextKey = None
+    text_key: TextKey = ()
     table: Table = field(default_factory=TableOptions)
     model: Annotated[
         tuple[str, ...],

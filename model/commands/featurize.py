@@ -42,7 +42,7 @@ class Options:
     input: Annotated[str, Argument(group=TEXT, help=f"A file of texts: {KINDS_HELP}.")]
     output: Path
     """The .npy file to write, complete or not at all; rows are in input order."""
-    text_key: TextKey = None
+    text_key: TextKey = ()
     shard: ShardOption = field(default_factory=Shard)
     table: Table = field(default_factory=TableOptions)
     model: Model = "default"

@@ -61,7 +61,7 @@ class Options:
             "cleaned, are left out.",
         ),
     ] = None
-    text_key: TextKey = None
+    text_key: TextKey = ()
     table: Table = field(default_factory=TableOptions)
     model: Model = "default"
     classifier: ClassifierFolder = None

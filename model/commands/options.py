@@ -7,7 +7,7 @@ from ..bounds import Argument
 from ..layers.config import Precision as PrecisionName
 from ..reading.inputs import TableOptions
 from ..reading.source import Shard
-from ..reading.texts import LABEL_KEYS, TEXT_KEYS
+from ..reading.texts import LABEL_KEYS
 
 KINDS_HELP = (
     "CSV, TSV, Excel, Parquet, Feather, JSON or text (one a line), also as .gz, .bz2, .xz, .zst, "
@@ -57,12 +57,12 @@ Texts = Annotated[
     ),
 ]
 TextKey = Annotated[
-    str | None,
+    tuple[str, ...],
     Argument(
         group=TEXT,
-        help="Column or key of the text. Default: in JSON, the first present of "
-        f"{', '.join(TEXT_KEYS)}; in a table, the column whose name and cells are those of texts; "
-        "in doubt, the command asks.",
+        help="Column or key of the text, or several, whose texts are joined; review.text is a key "
+        "in a key. Default: the one whose name and cells are those of texts; in doubt, the command "
+        "asks.",
     ),
 ]
 LabelKey = Annotated[

@@ -69,7 +69,7 @@ def parse(
         epilog=f"examples:\n{indent(examples, '  ')}" if examples else None,
     )
     for place in places:
-        place.add_to(parser, takes_none=default is not None)
+        place.add_to(parser, takes_none=default is not None, takes_words=not words)
     parsed = _built(options, default, vars(parser.parse_args(arguments)))
     check_bounds(parsed, "--")
     return parsed
@@ -191,8 +191,12 @@ class _Place:
         """What stands for a positional argument in the help."""
         return str(self.argument.metavar or self.name.upper())
 
-    def add_to(self, parser: Parser, *, takes_none: bool) -> None:
-        """Add the option to a parser, in the section of its help."""
+    def add_to(self, parser: Parser, *, takes_none: bool, takes_words: bool = True) -> None:
+        """Add the option to a parser, in the section of its help.
+
+        takes_words: whether an option of several values may take all words that follow it; else,
+        next to positional arguments, it is repeated.
+        """
         argument, required = self.argument, self.default is MISSING
         kind, is_optional = _without_none(_bare(self.hint))
         is_flag = kind is bool and not takes_none
@@ -218,6 +222,9 @@ class _Place:
                 details["nargs"] = "+"
             parser.add_argument(self.path, **details | {"metavar": self.word})
             return
+        if details.get("nargs") == "*" and not required:
+            number = "+" if takes_words else 1
+            details |= {"action": "extend", "nargs": number, "default": [*self.default]}
         if required:
             details["required"] = True
         name = (argument.name or self.name).replace("_", "-")

@@ -48,7 +48,7 @@ class Options:
     ]
     output: Path = Path("report.html")
     """The .html page to write."""
-    text_key: TextKey = None
+    text_key: TextKey = ()
     by: By = None
     table: Table = field(default_factory=TableOptions)
     model: Model = "default"
@@ -80,7 +80,7 @@ def run(options: Options) -> None:
         batches = rows.batches()
         first = next(batches)
         sides = any(map(is_by_sides, (row.record for row in first)))
-        summary = Summary(classifier.fitted, source.by, sides=sides)
+        summary = Summary(classifier.fitted, source.by, sides=sides, model=rows.model)
         names, added = OwnNames([], rows.keys), added_names(classifier.fitted)
         report = report_on(rows, classifier, summary, names, added)
         for batch in chain([first], batches):

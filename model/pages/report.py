@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 from ..classifiers.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE
 from ..classifiers.sentiment_classifier import SentimentClassifier
-from ..classifiers.summary import DateColumn, Summary, Tally
+from ..classifiers.summary import Summary, Tally
 from ..files.storage import write_atomically
+from ..reading.dates import month_of
 from ..reading.no_answer import NO_TEXT, reason_of_no_answer
 from ..text.glyphs import visible
 from ..text.markup import without_tags
@@ -26,10 +27,6 @@ CLEAREST = 8  # texts of each class
 SET_APART = 20  # rows of each kind
 ROWS = 2000  # to search
 WIDEST_GAP = 6  # months; a longer one, as after a wrong date, is drawn as wide
-SAMPLE = 64  # rows by which the column of dates is found
-ORDER_UNKNOWN = (
-    "No date shows whether the day or the month comes first; 3/4/2024 is taken as March 4."
-)
 SIDES_ONLY = " Two sides only, as asked: also for texts that are neutral, unsure or unfamiliar."
 LONGEST = 600  # characters of a text that are coloured
 LONGEST_CELL = 300  # characters of a text in a table
@@ -66,12 +63,12 @@ class Report:
         summary: Summary,
         text_name: Callable[[], str],
         added: Sequence[str],
+        text_of: Callable[[Mapping[str, Any]], object] | None = None,
     ):
         self._classifier, self._summary = classifier, summary
         self._text_name, self._added = text_name, set(added)
-        self._sample: list[tuple[Mapping[str, Any], str]] = []
-        self._dates: DateColumn | None = None
-        self._is_sampled = False
+        self._text_of = text_of or (lambda row: row.get(text_name()))
+        self._months: dict[tuple[str | None, ...], Tally] = {}  # by their names in each order
         self._clearest: tuple[list[Any], list[Any]] = ([], [])  # heaps: negative, positive
         self._apart: dict[str, list[ReportRow]] = {
             outcome: [] for outcome in ABOUT if outcome in [*summary.middle, *summary.apart]
@@ -81,7 +78,7 @@ class Report:
 
     def add(self, row: Mapping[str, Any], outcome: str) -> None:
         """Take a classified row, and what became of it."""
-        text = row.get(self._text_name())
+        text = self._text_of(row)
         plain = visible(" ".join(without_tags("" if text is None else str(text)).split()))
         probability = row["probability"] or 0.0
         reason = None
@@ -98,11 +95,9 @@ class Report:
                 self._apart[outcome].append(shown)
         elif outcome in self._classifier.fitted.classes:
             self._keep_clearest(shown)
-        if self._is_sampled:
-            return self._add_month(row, outcome)
-        self._sample.append((row, outcome))
-        if len(self._sample) >= SAMPLE:
-            self._find_dates()
+        if (dates := self._summary.model.dates) is not None:
+            key = tuple(map(month_of, dates.readings(row.get(dates.name))[:3]))
+            self._months.setdefault(key, Tally())[outcome] += 1
 
     def _keep_clearest(self, row: ReportRow) -> None:
         is_positive = row.outcome == self._classifier.fitted.classes[1]
@@ -114,21 +109,6 @@ class Report:
             item = (clear, -row.place, row)
             (heapq.heappush if len(heap) < CLEAREST else heapq.heappushpop)(heap, item)
 
-    def _find_dates(self) -> None:
-        self._is_sampled = True
-        rows = [row for row, _ in self._sample]
-        names = dict.fromkeys(name for row in rows for name in row)
-        hidden = self._added | {self._text_name()}
-        present = [name for name in names if name not in hidden]
-        by = [name for name in present if name == self._summary.by]
-        self._dates = DateColumn.found_in(rows, by) or DateColumn.found_in(rows, present)
-        for row, outcome in self._sample:
-            self._add_month(row, outcome)
-
-    def _add_month(self, row: Mapping[str, Any], outcome: str) -> None:
-        if self._dates is not None:
-            self._dates.add(row, outcome)
-
     def write(self, path: Path, source: str) -> None:
         """Write the page, whole or not at all. source: where the rows are from."""
         content = self.page(source).encode("utf-8", errors="replace")
@@ -136,8 +116,6 @@ class Report:
 
     def page(self, source: str) -> str:
         """Return the page."""
-        if not self._is_sampled:
-            self._find_dates()
         template = TEMPLATE.read_text(encoding="utf-8")
         name = html.escape(visible(as_utf8(source.rpartition("/")[2] or source)))
         panels = [
@@ -189,9 +167,11 @@ class Report:
         return _panel("Overall", bar + _table(("answer", "#rows", "#share"), rows))
 
     def _over_time(self) -> str:
-        if self._dates is None:
+        if (dates := self._summary.model.dates) is None:
             return ""
-        months = self._dates.months()
+        months: dict[str | None, Tally] = {}
+        for key, tally in self._months.items():
+            months.setdefault(dates.settled(key), Tally()).update(tally)
         undated = months.pop(None, Tally()).answered
         positive = self._summary.outcomes[0]
         points = [share_of(months[m], positive, m) for m in sorted(filter(None, months))]
@@ -201,11 +181,11 @@ class Report:
         months_of_points = [12 * int(p.name[:4]) + int(p.name[5:]) for p in points]
         gaps = (min(after - month, WIDEST_GAP) for month, after in pairwise(months_of_points))
         times = list(accumulate(gaps, initial=0))
-        column = _safe(self._dates.key)
+        column = _safe(dates.name)
         chart = time_chart(points, times, f"share of {positive} texts by month")
         rows = [(p.name, f"{p.rows:,}", p.in_words) for p in points]
         table = _table(("month", "#texts", f"#{_safe(positive)}"), rows)
-        hints = [ORDER_UNKNOWN] if self._dates.day_first is None else []
+        hints = [] if dates.is_order_known else [dates.order_note]
         hints += [f"Without a date, and left out: {undated:,}."] if undated else []
         said = f'<p class="hint">{" ".join(hints)}</p>' if hints else ""
         return _panel(
@@ -214,7 +194,7 @@ class Report:
         )
 
     def _by_group(self) -> str:
-        is_by_month = self._dates is not None and self._dates.key == self._summary.by
+        is_by_month = self._summary.model.group_dates is not None
         if not self._summary.groups or is_by_month:
             return ""
         positive = self._summary.outcomes[0]

@@ -11,7 +11,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -54,6 +54,7 @@ UNNAMED = "Unnamed: "  # and the place of a column without a name
 _SUB_HEADERS = frozenset({"response", "open-ended response", "other (please specify)"})
 _LABEL_WORDS = 6  # at most: "Neither satisfied nor dissatisfied" is an answer to choose
 _SEVERAL = 3  # cells that show what a column holds; with fewer, its name counts more
+_MOST_LINES_ABOVE = 10
 _MOSTLY = 0.6  # of the cells that decide what a column holds
 
 
@@ -143,6 +144,11 @@ def choose_text(names: Sequence[str], rows: Sequence[Row]) -> Choice:
     short = [c for c in columns if c.role == "text" and c.holds in ("labels", "one value")]
     if len(short) == 1 and not likely:
         return Choice(ranked, short[0].name, "by its name, though its cells are few words")
+    named = [c for c in columns if words_of(c.name) in _TEXT_NAMES]
+    is_alone = not any(c.holds in ("texts", "short texts") for c in columns)
+    is_enough = len(rows) < _SEVERAL or (named and named[0].holds == "codes")
+    if len(named) == 1 and is_alone and is_enough:
+        return Choice(ranked, named[0].name, "by its name alone")
     if len(columns) == 1 and (likely or columns[0].role == "text"):
         return Choice(ranked, names[0], "the only column")
     return Choice(ranked, None, "no column is clearly the text")
@@ -154,22 +160,66 @@ def export_of(names: Iterable[str]) -> Export | None:
     return next((export for export in EXPORTS if words.issuperset(export.has)), None)
 
 
-def header_is_a_row(names: Sequence[str], rows: Sequence[Row]) -> bool:
+def lines_above_header(records: Sequence[Sequence[str]]) -> int:
+    """Return how many first lines are titles or notes above the header of a table.
+
+    They fill fewer cells than the header, whose cells are names, and whose width most rows have.
+    """
+    widths = [_width(record) for record in records]
+    for above in range(1, min(_MOST_LINES_ABOVE, len(records) - 2) + 1):
+        titles, header, rows = records[:above], records[above], widths[above + 1 :]
+        if (
+            all(map(partial(_is_title, header=header), titles))
+            and len(_filled(header)) > 1
+            and all(map(_may_be_name, _filled(header)))
+            and 5 * sum(width <= len(header) for width in rows) >= 4 * len(rows)
+            and 2 * sum(width >= max(widths[above] - 1, 2) for width in rows) >= len(rows)
+        ):
+            return above
+    return 0
+
+
+def _is_title(record: Sequence[str], header: Sequence[str]) -> bool:
+    cells = _filled(record)
+    if not cells or cells[0].lstrip().startswith("#") or cells[0].rstrip().endswith(":"):
+        return True
+    return 2 * len(cells) <= len(_filled(header)) and all(role_of(c) != "text" for c in cells)
+
+
+def _filled(record: Sequence[str]) -> list[str]:
+    return [cell for cell in record if cell.strip()]
+
+
+def _width(record: Sequence[str]) -> int:
+    """Return the number of cells up to the last one that is not blank."""
+    return max((number for number, cell in enumerate(record, 1) if cell.strip()), default=0)
+
+
+def _may_be_name(cell: str) -> bool:
+    is_value = any(pattern.fullmatch(cell) for pattern in (NUMBER, _DATE, _URL, _EMAIL))
+    is_short = len(cell.split()) <= 5 or ASKS.search(cell) is not None
+    return cell == cell.strip(" :") and not is_value and is_short
+
+
+def header_is_a_row(
+    names: Sequence[str], rows: Sequence[Row], cells_of_header: Sequence[str] | None = None
+) -> bool:
     """Whether the first line of a table is a row, too: its cells are values like those below.
 
     A table without a header has, in its first line, a text where a column has texts, and, where
     another column has numbers, dates or a few values, one of them. A number or a date in every row
-    but the first line makes it a header.
+    but the first line makes it a header. cells_of_header: as they are written, if the names differ.
     """
+    written = dict(zip(names, cells_of_header or names, strict=True))
     # Joined files repeat their header.
     rows = [row for row in rows if [row.get(name) for name in names] != [*names]] or rows
     if not rows or any(words_of(name) in _TEXT_NAMES for name in names):
         return False
     has_text = has_value = False
-    for name in names:
-        if name.startswith(UNNAMED):
+    for key, name in written.items():
+        if key.startswith(UNNAMED):
             continue
-        cells = [cell for row in rows if (cell := str(row.get(name) or "").strip())]
+        cells = [cell for row in rows if (cell := str(row.get(key) or "").strip())]
         holds = _Content(cells).holds
         if pattern := {"numbers": NUMBER, "dates": _DATE}.get(holds):
             is_alike = pattern.fullmatch(name.strip()) is not None
@@ -212,6 +262,11 @@ def words_of(name: str) -> str:
     """Return a column's name as lower-case words: "reviewText" and "Review_Text" are alike."""
     apart = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
     return " ".join(re.findall(r"[^\W_]+", apart.casefold()))
+
+
+def is_sure_name(name: str) -> bool:
+    """Whether a column of this name is the text by convention, if it holds texts."""
+    return words_of(name) in _SURE_NAMES
 
 
 def role_of(name: str) -> Role:

@@ -15,8 +15,8 @@ _Value = TypeVar("_Value")
 Order = Literal["month first", "day first", "year first"]
 
 _LIST = tomllib.loads(Path(__file__).with_name("dates.toml").read_text(encoding="utf-8"))
-_MONTHS = {start: int(number) for number, starts in _LIST["months"].items() for start in starts}
-_STARTS = "|".join(sorted(_MONTHS, key=len, reverse=True))
+_MONTHS = {name: int(number) for number, names in _LIST["months"].items() for name in names}
+_NAMES = "|".join(sorted(_MONTHS, key=len, reverse=True))
 _TIME = r"\d{1,2}[:.]\d{2}([:.]\d{2}([.,]\d+)?)?(\s?[AaPp]\.?[Mm]\.?)?"
 _ZONE = r"(\s?(Z|[A-Z]{2,5}|(UTC|GMT)?[+-]\d{1,2}(:?\d{2})?))?(\s?\([\w :+-]+\))?"
 _PARTS = {
@@ -31,7 +31,7 @@ _PARTS = {
     "k": r"(?P<k>\d{1,2})",
     "nn": r"(?P<n>\d{2})",
     "kk": r"(?P<k>\d{2})",
-    "b": rf"(?P<b>{_STARTS})[^\W\d_]*\.?",
+    "b": rf"(?P<b>{_NAMES})\.?",
     "a": r"(?:(?:mon|tue|wed|thu|fri|sat|sun|mo|di|mi|do|fr|sa|so)[^\W\d_]*\.?)",
     "th": r"(?:st|nd|rd|th|\.|er|º)?",
     "of": r"(?:of |de |del )?",
@@ -47,6 +47,7 @@ _ENDS_LIKE_A_DATE = re.compile(r"\w*(date|datum|time|timestamp)")
 _NUMBER = re.compile(r"\d+(\.\d+)?([eE]\+?\d+)?")
 _EARLIEST, _LATEST = datetime(1990, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)
 _EXCEL = date(1899, 12, 30)  # day 0 of a workbook
+NO_DATES = 5  # the rank of names of versions and numbers
 LEAST_DATES = 0.9  # smallest fraction of dates in a column of dates
 
 
@@ -126,7 +127,7 @@ def _date(year: int, month: Any, day: Any) -> date | None:
 
 
 def _of_number(number: float) -> date | None:
-    """Return the day of seconds, or thousandths and so on, since 1970, or of a workbook's number."""
+    """Return the day of seconds since 1970, of their thousandths, or of a workbook's number."""
     for unit in (1, 1e3, 1e6, 1e9):
         if _EARLIEST.timestamp() <= number / unit < _LATEST.timestamp():
             return datetime.fromtimestamp(number / unit, UTC).date()
@@ -148,7 +149,9 @@ class Dates:
         self.name = name
         self.rank = rank_of_name(name)
         self.cells = 0  # not empty
+        self._says_date = says_date(name)
         self._valid: Counter[Order] = Counter()
+        self._years: dict[Order, set[int]] = {order: set() for order in ORDERS}
         self._by_slashes = self._by_other_signs = 0  # cells that are two dates
         self._followed: Order | None = None
 
@@ -159,7 +162,9 @@ class Dates:
         self.cells += 1
         readings = self.readings(cell)
         for order, day in zip(ORDERS, readings, strict=False):
-            self._valid[order] += day is not None
+            if day is not None:
+                self._valid[order] += 1
+                self._years[order].add(day.year)
         if readings.month_first != readings.day_first:
             self._by_slashes += readings.has_slashes
             self._by_other_signs += not readings.has_slashes
@@ -179,12 +184,14 @@ class Dates:
         """The order of the numbers, by all cells; without evidence, by the signs between them."""
         usual: Order = "month first" if self._by_slashes >= self._by_other_signs else "day first"
         usual = self._followed or usual
-        return max(ORDERS, key=lambda order: (self._valid[order], order == usual))
+        # Of two that all cells fit, years that vary less are likelier.
+        return max(ORDERS, key=lambda o: (self._valid[o], -len(self._years[o]), o == usual))
 
     @property
     def is_order_shown(self) -> bool:
         """Whether some cells are dates in one order alone."""
-        return self._valid["month first"] != self._valid["day first"]
+        best = self.order
+        return any(self._valid[o] < self._valid[best] for o in ORDERS[:2] if o != best)
 
     @property
     def is_order_known(self) -> bool:
@@ -192,17 +199,27 @@ class Dates:
         is_needed = self._by_slashes + self._by_other_signs > 0
         return self.is_order_shown or self._followed is not None or not is_needed
 
+    @property
+    def order_note(self) -> str:
+        """A sentence on an order that is not known."""
+        read = "March 4" if self.order == "month first" else "3 April"
+        return (
+            f"No date shows whether the day or the month comes first; 3/4/2024 is taken as {read}."
+        )
+
     def follow(self, other: "Dates") -> None:
         """Read dates that no cell of their own column shows the order of as another column's."""
         self._followed = other.order
 
     def readings(self, cell: Any) -> Readings:
         """Return what a cell means in each order, for tallies that are settled at the end."""
+        if self.rank == NO_DATES:
+            return _NO_DATE
         if hasattr(cell, "year") and hasattr(cell, "month"):
             day = _date(cell.year, cell.month, getattr(cell, "day", 1))
             return Readings(day, day, day)
         readings = readings_of(str(cell))
-        return _NO_DATE if self.rank > 2 and readings.is_named else readings
+        return _NO_DATE if readings.is_named and not self._says_date else readings
 
     def settled(self, readings: Sequence[_Value]) -> _Value:
         """Return which of three readings the order of the column means."""
@@ -230,15 +247,29 @@ def is_missing(value: object) -> bool:
 def rank_of_name(name: str) -> int:
     """Return how likely a column of dates says when texts were written; 0 is likeliest.
 
-    0: created, 1: a date, 2: when something else happened, 3: an unknown name, 4: never.
+    0: created, 1: a date, 2: when something else happened, 3: an unknown name, 4: never; NO_DATES:
+    a version or a number, though it looks like a date.
     """
+    has = _kinds_of(name)
+    if has["numbers"] and not has["date"]:
+        return NO_DATES
+    if has["never"]:
+        return 4
+    if has["other"] and not (has["date"] and has["text"]):
+        return 2
+    if has["written"] or (has["date"] and has["text"]):
+        return 0
+    return 1 if has["date"] else 3
+
+
+def says_date(name: str) -> bool:
+    """Whether a name says that its numbers are dates."""
+    has = _kinds_of(name)
+    return has["date"] or has["written"]
+
+
+def _kinds_of(name: str) -> dict[str, bool]:
     parts = words_of(name).split()
     has = {kind: not words.isdisjoint(parts) for kind, words in _WORDS.items()}
-    is_date = has["date"] or any(map(_ENDS_LIKE_A_DATE.fullmatch, parts))
-    if has["never"] or (has["numbers"] and not is_date):
-        return 4
-    if has["other"] and not (is_date and has["text"]):
-        return 2
-    if has["written"] or (is_date and has["text"]):
-        return 0
-    return 1 if is_date else 3
+    has["date"] |= any(map(_ENDS_LIKE_A_DATE.fullmatch, parts)) and not has["never"]
+    return has

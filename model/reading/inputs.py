@@ -57,7 +57,8 @@ OTHER_FILES = {
     b"ARROW1": "is a Feather file; rename it to end in .feather",
     b"%PDF-": "is a PDF; save its text as a text file",
 }
-Quoting = Literal["auto", "standard", "none"]
+Quoting = Literal["auto", "standard", "none", "backslash"]
+BadRows = Literal["refuse", "skip"]
 SURE_UNPACKED = 64 << 20  # bytes that any file may unpack to
 
 
@@ -91,8 +92,10 @@ class TableOptions:
     """utf-8, utf-16, cp1252, or another that Python knows. Default: UTF-8; UTF-16 by its first
     bytes; cp1252 for a table that is not UTF-8."""
     quoting: Quoting = "auto"
-    """standard: cells may be quoted; none: quotes are characters; auto: standard, unless the
-    columns of a file with tabs fit only without."""
+    """standard: cells may be quoted; none: quotes are characters; backslash: a quote in a quoted
+    cell follows a backslash; auto: standard, unless the lines fit only another one."""
+    bad_rows: BadRows = "refuse"
+    """Rows with more cells than the header: refuse the file, or skip and count them."""
     sheet: str | None = None
     """Of a workbook. Default: the first one."""
 

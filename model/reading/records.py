@@ -10,7 +10,7 @@ import json
 import logging
 import warnings
 from codecs import getincrementaldecoder
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import IO, Any
@@ -116,7 +116,20 @@ def _read_lines(source: Input, file: Any, strict: bool) -> Iterator[Record]:
     if source.kind == ".txt":
         warn_of_other_lines(source.location, file.peek(READ_AHEAD)[:READ_AHEAD])
     lines = lines_of(file, source.location)
-    return read_lines(lines, source.kind, source.location, strict=strict)
+    records = read_lines(lines, source.kind, source.location, strict=strict)
+    if source.kind == ".txt":
+        return records
+    return sampled_json(records, TableReport(source.location, "JSON lines", is_table=False))
+
+
+def sampled_json(
+    records: Iterator[Record], table: TableReport, waiting: Callable[[], bool] | None = None
+) -> Iterator[Record]:
+    """Yield records of JSON, whose first ones show the key of the text."""
+    for record in table.sampled(records, waiting):
+        table.rows += 1
+        record.table = table
+        yield record
 
 
 def _read_json(source: Input, file: Any, strict: bool) -> Iterator[Record]:
@@ -124,6 +137,11 @@ def _read_json(source: Input, file: Any, strict: bool) -> Iterator[Record]:
     if not begins_an_array(file.peek(READ_AHEAD)):
         yield from _read_lines(source, file, strict)
         return
+    table = TableReport(source.location, "a JSON array", is_table=False)
+    yield from sampled_json(_items(source, file, strict), table)
+
+
+def _items(source: Input, file: Any, strict: bool) -> Iterator[Record]:
     number = 0
     try:
         for number, item in enumerate(array_items(file, strict=strict), start=1):

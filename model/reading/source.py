@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,7 @@ from ..errors import InputError
 from .inputs import JSON_KINDS, Input, Position, TableOptions, as_input
 from .records import Record, read_records
 from .stdin import PLACE, ArrivingLines, ArrivingRecords, kind_of
-from .texts import TEXT_KEYS, KeyChooser, ReadingReport, read_text, read_texts
+from .texts import KeyChooser, ReadingReport, read_text, read_texts
 
 Row = TypeVar("Row")
 StreamFormat = Literal["txt", "jsonl", "csv", "tsv"]
@@ -65,14 +65,15 @@ class Source:
     >>> source = Source("comments.xlsx", table=TableOptions(sheet="May"), shard=Shard(1, 8))
 
     location: a file in any format that `classify --input` takes, or "-", standard input.
-    text_key: the column or key of the texts. Default: by name; in a table, by its cells, too.
+    text_key: the column or key of the texts, or several, whose texts are joined. Default: by name,
+    content and role; in doubt, an error asks.
     table: what the file does not say about itself. shard: which rows to read. by: the column to
     count groups of. stream_format: of standard input. Default: jsonl or txt, by its first line.
     texts: in place of a file. Raises InputError for options that contradict each other.
     """
 
     location: str | Path | None = None
-    text_key: str | None = None
+    text_key: str | Sequence[str] | None = None
     table: TableOptions = field(default_factory=TableOptions)
     shard: Shard = field(default_factory=Shard)
     by: str | None = None
@@ -135,7 +136,7 @@ class Source:
 
     def key(self, logged: set[str] | None = None) -> KeyChooser:
         """Return what chooses the key of the texts while rows are read; logged: see KeyChooser."""
-        return KeyChooser(self.text_key, TEXT_KEYS, "--text-key", logged)
+        return KeyChooser(self.text_key, None, "--text-key", logged)
 
     def records(self, position: Position | None = None) -> Iterator[Record]:
         """Yield the rows of the shard; InputError, with file and line, for a faulty one.
@@ -147,7 +148,8 @@ class Source:
     def all_records(self, position: Position | None = None) -> Iterator[Record]:
         """Yield the rows of all shards, as `records` does."""
         if self.texts:
-            return (Record.of_text(text, self.text_key or "text") for text in self.texts)
+            key = self.text_key if isinstance(self.text_key, str) else "text"
+            return (Record.of_text(text, key) for text in self.texts)
         if self.is_stream:
             return iter(self.arriving())
         return read_records(self.file, strict=True, position=position)

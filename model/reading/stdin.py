@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 from ..errors import InputError
+from .columns import is_sure_name
 from .inputs import (
     DELIMITED,
     JSON_KINDS,
@@ -17,8 +18,7 @@ from .inputs import (
     marked_encoding,
 )
 from .records import BYTE_ORDER_MARK, Record, decode, read_lines
-from .tables import DelimitedRows, TableReport, names_columns
-from .texts import TEXT_KEYS, key_in
+from .tables import DelimitedRows, TableReport, TableRow, names_columns
 
 PLACE = "standard input"
 _ARRAY = re.compile(rb"\[\s*([{\"]|$)")  # how an array of objects or of strings begins
@@ -119,7 +119,7 @@ def kind_of(line: bytes) -> str:
         )
     for delimiter, kind in _FORMATS.items():
         names = [name.strip('"') for name in start.decode(errors="replace").split(delimiter)]
-        if len(names) > 1 and key_in(names, None, TEXT_KEYS):
+        if len(names) > 1 and any(map(is_sure_name, names)):
             raise InputError(
                 f"{PLACE}: begins with {', '.join(names[:5])}, like a table; give --input-format "
                 f"{kind}, or --input-format txt if it is text"
@@ -153,19 +153,47 @@ class ArrivingRecords:
         self.has_equal_keys = kind not in JSON_KINDS
         """Whether all records have the same keys, as in a table."""
         self._rows: DelimitedRows | None = None
+        self._ahead = 0  # records that have been read and not been yielded
+        if kind == ".txt":
+            self._records = read_lines(map(str.encode, self._decoded), kind, PLACE, strict=True)
+            return
+        records: Iterator[Record]
         if kind in DELIMITED:
             self._rows = DelimitedRows(self._read, self._table, options, DELIMITED[kind])
-            self._records = self._of_table(self._rows)
+            records = self._of_table(self._rows)
         else:
-            self._records = read_lines(map(str.encode, self._decoded), kind, PLACE, strict=True)
+            self._table = TableReport(PLACE, "JSON lines", is_table=False)
+            records = read_lines(map(str.encode, self._decoded), kind, PLACE, strict=True)
+        sampled = self._table.sampled(self._counted(records), lambda: self._has_arrived)
+        self._records = self._of_sampled(sampled)
 
     @property
     def waiting(self) -> bool:
         """Whether a complete, unread record that is not blank has arrived."""
+        return self._ahead > 0 or self._has_arrived
+
+    @property
+    def _has_arrived(self) -> bool:
         return getattr(self._lines, "waiting", False) if self._rows is None else self._rows.waiting
 
     def __iter__(self) -> Iterator[Record]:
         return self._records
+
+    def _counted(self, records: Iterator[Record]) -> Iterator[Record]:
+        for record in records:
+            self._ahead += 1
+            yield record
+
+    def _of_sampled(self, rows: Iterator[TableRow]) -> Iterator[Record]:
+        for row in rows:
+            if not self._table.rows:
+                self._ahead += (not self._table.has_header) - self._table.header_rows
+            self._ahead -= 1
+            self._table.rows += 1
+            record = row if isinstance(row, Record) else Record(row)
+            record.place = record.place or f"{PLACE}, line {1 + self._table.rows}"
+            record.table = self._table
+            yield record
 
     def _read(self, size: int) -> str:
         """Return the lines that have arrived, at least one unless the input ended."""
@@ -177,6 +205,5 @@ class ArrivingRecords:
     def _of_table(self, rows: DelimitedRows) -> Iterator[Record]:
         for number, row in rows:
             record = Record(row)
-            record.place, record.table = f"{PLACE}, line {number}", self._table
-            self._table.rows += 1
+            record.place = f"{PLACE}, line {number}"
             yield record

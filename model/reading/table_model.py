@@ -10,12 +10,14 @@ from .columns import Export, export_of, words_of
 from .dates import Dates, is_missing, month_of
 
 NO_GROUP = "(none)"
+GroupKey = str | tuple[str | None, ...]
 _SAMPLED = 64  # rows that show which columns may hold dates
 _RATING_NAMES = frozenset(
     ("rating", "ratings", "star", "stars", "score", "overall", "grade", "nps", "note", "bewertung")
 )
 _RATING = re.compile(
-    r"(?P<value>\d+([.,]\d+)?)\s*(stars?|sterne?|étoiles?)?(\s*(/|of|out of|von|sur)\s*\d+)?.{0,12}",
+    r"(?P<value>\d+([.,]\d+)?)\s*(stars?|sterne?|étoiles?)?"
+    r"(\s*(/|of|out of|von|sur)\s*\d+)?\s*(stars?)?",
     re.IGNORECASE,
 )
 _NUMBER = re.compile(r"([+-]?\d+)[.,]0+")
@@ -94,18 +96,22 @@ class TableModel:
         self.groups = Groups()
         self._sample: list[Mapping[str, Any]] = []
         self._is_sampled = False
-        self._columns: dict[str, Dates] = {}
+        self._columns = {} if by is None else {by: Dates(by)}  # those that may be dates
         self._ratings: dict[str, list[int]] = {}  # cells, and those that are ratings
         self._export: Export | None = None
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Take a row into account."""
-        if not self._is_sampled:
-            self._sample.append(row)
-            if len(self._sample) >= _SAMPLED:
-                self._find_columns()
+        if self._is_sampled:
+            for name, dates in self._columns.items():
+                dates.add(row.get(name))
+            self._add_ratings(row)
             return
-        self._add(row)
+        if self.by is not None:
+            self._columns[self.by].add(row.get(self.by))
+        self._sample.append(row)
+        if len(self._sample) >= _SAMPLED:
+            self._find_columns()
 
     def _find_columns(self) -> None:
         """Choose the columns whose cells are typed: those that may hold dates or ratings."""
@@ -114,24 +120,22 @@ class TableModel:
         self._export = export_of(names)
         texts = set(self._text())
         for name in names:
-            if name in texts and name != self.by:
+            if name in texts:
                 continue
             dates = Dates(name)
             for row in self._sample:
                 dates.add(row.get(name))
-            if name == self.by or dates.may_be_dates:
-                self._columns[name] = Dates(name)
+            if dates.may_be_dates and name not in self._columns:
+                self._columns[name] = dates
             if not _RATING_NAMES.isdisjoint(words_of(name).split()) or (
                 self._export and words_of(name) == self._export.rating
             ):
                 self._ratings[name] = [0, 0]
         for row in self._sample:
-            self._add(row)
+            self._add_ratings(row)
         self._sample = []
 
-    def _add(self, row: Mapping[str, Any]) -> None:
-        for name, dates in self._columns.items():
-            dates.add(row.get(name))
+    def _add_ratings(self, row: Mapping[str, Any]) -> None:
         for name, counts in self._ratings.items():
             if not is_missing(cell := row.get(name)):
                 counts[0] += 1
@@ -180,7 +184,7 @@ class TableModel:
         if not self._is_sampled:
             self._find_columns()
 
-    def group_key(self, cell: Any) -> str | tuple[str | None, ...]:
+    def group_key(self, cell: Any) -> GroupKey:
         """Return what a tally counts a cell under; `group_name` names it at the end.
 
         Of standard input, the order of dates may show later.
@@ -192,7 +196,7 @@ class TableModel:
                 return tuple(map(month_of, readings))
         return self.groups.of(cell)
 
-    def group_name(self, key: str | tuple[str | None, ...]) -> str:
+    def group_name(self, key: GroupKey) -> str:
         """Return the name of a group from its `group_key`."""
         if isinstance(key, str) or self.by is None:
             return str(key)

@@ -8,14 +8,21 @@ import re
 import warnings
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import IO, Any
+from typing import IO, Any, Literal, NamedTuple
 
 from ..errors import InputError, brief
-from .columns import UNNAMED, choose_text, extra_header_rows, header_is_a_row
+from .columns import (
+    NUMBER,
+    UNNAMED,
+    choose_text,
+    extra_header_rows,
+    header_is_a_row,
+    lines_above_header,
+)
 from .inputs import LONGEST_RECORD, MOST_UNPACKED, SURE_UNPACKED, TOO_LONG, TableOptions
 
 MOST_COLUMNS = 100_000
@@ -28,11 +35,17 @@ DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
 _LINE_END = re.compile(r"\r\n?|\n")
 _LINE_WITH_END = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 _EXCEL_NOTE = re.compile(r"\s*sep=(.)\r?\n", re.IGNORECASE)  # names the delimiter
-NUMBER = re.compile(r"\s*[+-]?\d+([.,]\d+)?\s*")
 _MARK = "\ufeff"
 # How JSON and HTML begin; as a table, their first line would be the header.
 _OTHER_TEXT = re.compile(r"""\[?\s*\{\s*["'}]|<(!doctype|html|\?xml|table)\b""", re.IGNORECASE)
 NAME = r"\w+([ _.-]\w+){0,2}"  # of a column, up to three words
+_Quotes = Literal["standard", "none", "backslash"]
+_QUOTES_NAMES = {
+    "standard": "",
+    "none": "quotes as characters",
+    "backslash": "quotes after backslashes",
+}
+_ESCAPED_QUOTE = re.compile(r'(?<!\\)((?:\\\\)*)\\"')
 _UNQUOTED = "--quoting none treats quotes as ordinary characters"
 
 TableRow = dict[str, Any]
@@ -40,45 +53,90 @@ TableRow = dict[str, Any]
 
 @dataclass
 class TableReport:
-    """How a table is read, and what has been found in it so far."""
+    """How records are read, and what has been found in them so far."""
 
     location: str
     description: str = ""  # such as "semicolon, cp1252"
     rows: int = 0
     short_rows: int = 0  # those with fewer cells than the header
+    bad_rows: int = 0  # those with more, which were left out
     repeated_headers: int = 0  # rows that equal it, as in files that were joined
+    spanning: int = 0  # rows of one cell in quotes that spans lines
     text: str | None = None  # the column of the text
     doubt: str = ""  # why the user must name it, and how
+    lines_above: int = 0  # rows above the header, which belong to nothing
     header_rows: int = 0  # rows below the header that belong to it
     has_header: bool = True  # else the first line is a row, and columns are named by their place
+    delimiter: str = ","
+    is_table: bool = True  # else rows of JSON, which have no header
+    notes: tuple[str, ...] = ()  # what else a person should know
 
-    def sampled(self, rows: Iterator[TableRow]) -> Iterator[TableRow]:
-        """Yield rows; the first ones show the column of the text, and what is header."""
-        first, size = list[TableRow](), 0
-        for row in rows:
-            first.append(row)
-            size += sum(len(value) for value in row.values() if isinstance(value, (str, bytes)))
-            if len(first) == _SAMPLED or size > LONGEST_RECORD:
-                break
-        if not first:
-            return
-        names = list(first[0])
-        self.header_rows = extra_header_rows(names, first)
-        first = first[self.header_rows :]
-        if header_is_a_row(names, first):
-            self.has_header = False
-            by_place = {name: f"column {number}" for number, name in enumerate(names, start=1)}
-            rows = ({by_place[name]: cell for name, cell in row.items()} for row in rows)
-            first = [{by_place[name]: cell for name, cell in row.items()} for row in first]
-            cells = ["" if name.startswith(UNNAMED) else name for name in names]
-            first.insert(0, dict(zip(by_place.values(), cells, strict=True)))
+    def left_out(self) -> list[str]:
+        """Return in words what is not among the rows, or not as it was written."""
+        repeated = self.repeated_headers if self.has_header else 0
+        verb = "repeats" if repeated == 1 else "repeat"
+        counts = {
+            "{} above the header left out": counted(self.lines_above, "line"),
+            "{} below the header left out, which belong to it": counted(self.header_rows, "row"),
+            "{} with too few cells": f"{self.short_rows:,}",
+            "{} with too many cells left out": f"{self.bad_rows:,}",
+            f"{{}} {verb} the header": f"{repeated:,}",
+            "{} in quotes over several lines": counted(self.spanning, "cell"),
+        }
+        parts = [] if self.has_header else ["no header: the first line is a row"]
+        parts += [words.format(n) for words, n in counts.items() if n.split()[0] != "0"]
+        return [*parts, *self.notes]
+
+    def sampled(
+        self, rows: Iterator[TableRow], waiting: Callable[[], bool] | None = None
+    ) -> Iterator[TableRow]:
+        """Yield rows; the first ones show the column of the text, and what is header.
+
+        waiting: of a stream, whether more rows have arrived; those that have not are not waited
+        for.
+        """
+        first, error = self._first(rows, waiting)
+        names = list(dict.fromkeys(name for row in first for name in row))
+        if self.is_table and first:
+            self.header_rows = extra_header_rows(names, first)
+            first = first[self.header_rows :]
+            cells = [written_name(name, names) for name in names]
+            if header_is_a_row(names, first, cells):
+                self.has_header = False
+                by_place = {name: f"column {number}" for number, name in enumerate(names, start=1)}
+                rows = ({by_place[name]: cell for name, cell in row.items()} for row in rows)
+                first = [{by_place[name]: cell for name, cell in row.items()} for row in first]
+                first.insert(0, dict(zip(by_place.values(), cells, strict=True)))
         if first:
             self._choose(first)
         yield from first
-        yield from rows
+        if error is not None:
+            raise error
+        for row in rows:
+            if self.text is None and not self.is_table and len(first) < _SAMPLED:
+                self._choose([*first, row])  # rows of JSON may differ
+                first.append(row)
+            yield row
+
+    def _first(
+        self, rows: Iterator[TableRow], waiting: Callable[[], bool] | None
+    ) -> tuple[list[TableRow], InputError | None]:
+        """Return the first rows, and the error that ended them."""
+        first, size = list[TableRow](), 0
+        try:
+            for row in rows:
+                first.append(row)
+                size += sum(len(value) for value in row.values() if isinstance(value, (str, bytes)))
+                is_enough = len(first) == _SAMPLED or size > LONGEST_RECORD
+                if is_enough or (waiting is not None and not waiting()):
+                    break
+        except InputError as error:
+            return first, error
+        return first, None
 
     def _choose(self, first: Sequence[TableRow]) -> None:
-        choice = choose_text(list(first[0]), first)
+        flat = first if self.is_table else [flattened(row) for row in first]
+        choice = choose_text(list(dict.fromkeys(name for row in flat for name in row)), flat)
         self.text = choice.column
         if choice.column is None:
             self.doubt = choice.question("--text-key")
@@ -88,6 +146,22 @@ class TableReport:
                 f"the column of text is {choice.column!r}, without a name; remove the lines above "
                 "the header, add the name, or give --text-key"
             )
+
+
+def counted(number: int, what: str) -> str:
+    """Return a number of things in words: 1 row, 2 rows."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def flattened(row: TableRow, prefix: str = "", depth: int = 3) -> TableRow:
+    """Return the values of a row, those of an object in it by names such as review.text."""
+    flat: TableRow = {}
+    for name, value in row.items():
+        if isinstance(value, dict) and value and depth:
+            flat |= flattened(value, f"{prefix}{name}.", depth - 1)
+        else:
+            flat[f"{prefix}{name}"] = value
+    return flat
 
 
 class _Lines:
@@ -186,43 +260,49 @@ class DelimitedRows:
         self.table, self.options = table, options
         self._lines = _Lines(read, table.location)
         self._usual = delimiter
-        self._dialect = delimiter, True  # until the first lines have been seen
+        self._dialect: _Dialect = _Dialect(delimiter, "standard")  # until lines have been seen
         self._seen: list[set[str]] = []  # values of each column in the first rows
 
     @property
     def waiting(self) -> bool:
         """Whether a complete, unread record that is not blank has arrived."""
-        delimiter, quoted = self._dialect
         with suppress(csv.Error):  # an open quote, or what the next row will report
-            rows = _csv_reader(self._lines.arrived(), delimiter, quoted=quoted)
-            return any(any(map(str.strip, cells)) or len(cells) > 1 for cells in rows)
+            rows = self._dialect.records(self._lines.arrived())
+            return any(True for _ in rows)
         return False
 
     def __iter__(self) -> Iterator[tuple[int, TableRow]]:
-        self._dialect = delimiter, quoted = self._sniff()
+        self._dialect = dialect = self._sniff()
+        self.table.delimiter = dialect.delimiter
         names: list[str] = []
-        for cells in self._records(delimiter, quoted=quoted):
+        for number, cells in enumerate(self._records(dialect)):
+            if number < self.table.lines_above:
+                continue
             if not names:
                 names = self._header(cells)
                 self._seen = [set() for _ in names]
                 continue
             if len(cells) > len(names):
+                if self.options.bad_rows == "skip":
+                    self.table.bad_rows += 1
+                    continue
                 raise InputError(
                     f"{self._place()}: {len(cells)} cells, but the header has {len(names)}: not a "
-                    "table, or a text that contains the delimiter is not quoted"
+                    "table, or a text that contains the delimiter is not quoted; --bad-rows skip "
+                    "leaves such rows out"
                 )
             self.table.short_rows += len(cells) < len(names)
             self.table.repeated_headers += cells == names
-            if quoted and self.options.quoting == "auto":
-                self._check_swallowed(cells, delimiter)
+            self.table.spanning += len(names) == 1 and len(self._lines.record) > 1
+            if dialect.quotes != "none" and self.options.quoting == "auto":
+                self._check_swallowed(cells, dialect.delimiter)
             yield self._lines.number, dict(zip_longest(names, cells))
         if not names:
             raise InputError(f"{self.table.location}: the input is empty: not even a header")
 
-    def _records(self, delimiter: str, *, quoted: bool) -> Iterator[list[str]]:
+    def _records(self, dialect: "_Dialect") -> Iterator[list[str]]:
         """Yield the cells of records that are not blank; InputError for a quote out of place."""
-        blank = " \r\n" if delimiter == "\t" else " \t\r\n"
-        reader = _csv_reader(self._lines, delimiter, quoted=quoted)
+        reader = dialect.reader(self._lines)
         while True:
             self._lines.end_record()
             try:
@@ -231,7 +311,7 @@ class DelimitedRows:
                 raise self._malformed(error) from error
             if cells is None:
                 return
-            if any(line.strip(blank) for line in self._lines.record):
+            if not is_blank(self._lines.record, dialect.delimiter):
                 yield cells
 
     def _malformed(self, error: csv.Error) -> InputError:
@@ -261,10 +341,13 @@ class DelimitedRows:
         if match := _OTHER_TEXT.match("".join(self._lines.record)):
             kind = "HTML or XML; save it as CSV" if match[1] else "JSON; rename it to end in .json"
             raise InputError(f"{self._place()}: not a table; it begins like {kind}")
-        return column_names(cells, self._place())
+        return column_names(cells)
 
-    def _sniff(self) -> tuple[str, bool]:
-        """Return the delimiter, and whether cells may be quoted, as asked or as the text looks."""
+    def _sniff(self) -> "_Dialect":
+        """Return the delimiter and the quotes, as asked or as the text looks.
+
+        Also counts the lines above the header.
+        """
         sample = self._lines.sample()
         delimiter = self.options.delimiter
         if note := _EXCEL_NOTE.match(sample):
@@ -272,22 +355,29 @@ class DelimitedRows:
             self._lines.skip(note.end())
             sample = sample[note.end() :]
         sample = sample.lstrip(_MARK)
-        delimiter = delimiter or self._delimiter_of(sample)
-        is_plain = self.options.quoting == "none" or (
+        quotes: _Quotes = "standard"
+        if self.options.quoting != "auto":
+            quotes = self.options.quoting
+        elif _is_escaped(sample, delimiter or self._delimiter_of(sample, quotes)):
+            quotes = "backslash"
+        delimiter = delimiter or self._delimiter_of(sample, quotes)
+        if (
             self.options.quoting == "auto"
             and delimiter == "\t"
             and note is None
             and _fits_only_unquoted(sample, delimiter)
-        )
+        ):
+            quotes = "none"
+        dialect = _Dialect(delimiter, quotes)
+        self.table.lines_above = lines_above_header(dialect.first_records(sample))
         name = DELIMITERS.get(delimiter, repr(delimiter))
-        self.table.description = ", ".join(
-            filter(None, (name, "quotes as characters" * is_plain, self.table.description))
-        )
-        return delimiter, not is_plain
+        parts = (name, _QUOTES_NAMES[quotes], self.table.description)
+        self.table.description = ", ".join(filter(None, parts))
+        return dialect
 
-    def _delimiter_of(self, sample: str) -> str:
+    def _delimiter_of(self, sample: str, quotes: "_Quotes") -> str:
         """Return the delimiter that splits most first records like the header, or the usual one."""
-        ranks = self._ranked(sample)
+        ranks = self._ranked(sample, quotes)
         if ranks:
             return max(ranks, key=ranks.__getitem__)
         header = next(filter(str.strip, _LINE_END.split(sample)), "")
@@ -297,11 +387,12 @@ class DelimitedRows:
                 return other  # though not all records fit: an error says where
         return self._usual
 
-    def _ranked(self, sample: str) -> dict[str, Any]:
+    def _ranked(self, sample: str, quotes: "_Quotes") -> dict[str, Any]:
         """Return the possible delimiters with their ranks; a larger rank is more likely."""
         ranks = {}
         for delimiter in DELIMITERS:
-            records = _first_records(sample, delimiter, quoted=self.options.quoting != "none")
+            records = _Dialect(delimiter, quotes).first_records(sample)
+            records = records[lines_above_header(records) :]
             widths = list(map(len, records))
             if widths and 1 < widths[0] <= MOST_COLUMNS:
                 names = records[0]
@@ -336,27 +427,66 @@ class DelimitedRows:
                 )
 
 
-def _csv_reader(lines: Iterable[str], delimiter: str, *, quoted: bool) -> Iterator[list[str]]:
-    """Return Python's strict reader of delimited lines."""
-    return csv.reader(
-        lines,
-        delimiter=delimiter,
-        quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE,
-        strict=True,
-    )
+def is_blank(lines: Iterable[str], delimiter: str) -> bool:
+    """Whether a record has nothing in it; an empty cell in quotes is a row."""
+    blank = " \r\n" if delimiter == "\t" else " \t\r\n"
+    return not any(line.strip(blank) for line in lines)
 
 
-def _first_records(text: str, delimiter: str, *, quoted: bool) -> list[list[str]]:
-    """Return the first records of a text that are not blank, up to a malformed one."""
-    records: list[list[str]] = []
-    lines = (match[0] for match in _LINE_WITH_END.finditer(text))
-    with suppress(csv.Error):
-        for cells in _csv_reader(lines, delimiter, quoted=quoted):
-            if any(map(str.strip, cells)) or len(cells) > 1:
-                records.append(cells)
-            if len(records) == _SNIFFED:
-                break
-    return records
+class _Dialect(NamedTuple):
+    """How delimited text is written."""
+
+    delimiter: str
+    quotes: _Quotes
+
+    def reader(self, lines: Iterable[str]) -> Iterator[list[str]]:
+        """Return Python's strict reader of lines."""
+        if self.quotes == "backslash":
+            lines = (_ESCAPED_QUOTE.sub(r'\1""', line) for line in lines)
+        return csv.reader(
+            lines,
+            delimiter=self.delimiter,
+            quoting=csv.QUOTE_NONE if self.quotes == "none" else csv.QUOTE_MINIMAL,
+            strict=True,
+        )
+
+    def records(self, lines: Iterable[str]) -> Iterator[list[str]]:
+        """Yield the cells of records that are not blank."""
+        record: list[str] = []
+
+        def recorded() -> Iterator[str]:
+            for line in lines:
+                record.append(line)
+                yield line
+
+        for cells in self.reader(recorded()):
+            if not is_blank(record, self.delimiter):
+                yield cells
+            record.clear()
+
+    def first_records(self, text: str) -> list[list[str]]:
+        """Return the first records of a text, up to a malformed one."""
+        first: list[list[str]] = []
+        with suppress(csv.Error):
+            for cells in self.records(match[0] for match in _LINE_WITH_END.finditer(text)):
+                first.append(cells)
+                if len(first) == _SNIFFED:
+                    break
+        return first
+
+
+def _is_escaped(text: str, delimiter: str) -> bool:
+    """Whether the lines with a quote after a backslash are records only if it is escaped by it."""
+    lines = [line for line in _LINE_WITH_END.findall(text) if _ESCAPED_QUOTE.search(line)]
+
+    def fit(quotes: _Quotes) -> bool:
+        with suppress(csv.Error):
+            for line in lines[:_SNIFFED]:
+                list(_Dialect(delimiter, quotes).reader([line]))
+            return True
+        return False
+
+    return bool(lines) and not fit("standard") and fit("backslash")
 
 
 def probable_delimiter(text: str) -> str | None:
@@ -366,7 +496,7 @@ def probable_delimiter(text: str) -> str | None:
     three, the first of which may be a header.
     """
     for delimiter in DELIMITERS:
-        records = _first_records(text, delimiter, quoted=True)
+        records = _Dialect(delimiter, "standard").first_records(text)
         widths = set(map(len, records))
         is_even = len(records) > 1 and len(widths) == 1 and widths != {1}
         if is_even and (delimiter == "\t" or (len(records) > 2 and names_columns(records[0]))):
@@ -381,7 +511,7 @@ def _fits_only_unquoted(text: str, delimiter: str) -> bool:
     if width == 1 or any(line.count(delimiter) + 1 != width for line in lines):
         return False
     return any(
-        [len(row) for row in _first_records(line, delimiter, quoted=True)] != [width]
+        [len(row) for row in _Dialect(delimiter, "standard").first_records(line)] != [width]
         for line in lines
         if '"' in line
     )
@@ -392,18 +522,25 @@ def names_columns(cells: Sequence[str]) -> bool:
     return len(cells) > 1 and all(re.fullmatch(NAME, cell.strip('"')) for cell in cells)
 
 
-def column_names(header: Sequence[str], place: str) -> list[str]:
-    """Return the header's names after `_check_names`; blank ones are named by their place."""
-    names = [name or f"{UNNAMED}{number}" for number, name in enumerate(header)]
-    _check_names(names, place, ", or add a header if the file has none")
+def column_names(header: Sequence[str]) -> list[str]:
+    """Return names that differ: a blank one is named by its place, a repeated one numbered."""
+    counts, taken = Counter[str](), set(header)
+    names = []
+    for number, cell in enumerate(header):
+        name = base = cell or f"{UNNAMED}{number}"
+        counts[base] += 1
+        while counts[base] > 1 and name in taken:
+            name = f"{base} ({counts[base]})"
+            counts[base] += name in taken
+        taken.add(name)
+        names.append(name)
     return names
 
 
-def _check_names(names: Sequence[str], place: str, hint: str = "") -> None:
-    """Raise InputError for two columns with one name, since either could be meant."""
-    name, count = Counter(names).most_common(1)[0] if names else ("", 0)
-    if count > 1:
-        raise InputError(f"{place}: {count} columns are named {name!r}; rename all but one{hint}")
+def written_name(name: str, names: Collection[str]) -> str:
+    """Return the cell of the header that `column_names` gave a name."""
+    base = re.sub(r" \(\d+\)$", "", name)
+    return "" if name.startswith(UNNAMED) else base if base in names else name
 
 
 def workbook_rows(file: IO[bytes], table: TableReport, options: TableOptions) -> Iterator[TableRow]:
@@ -437,7 +574,7 @@ def workbook_rows(file: IO[bytes], table: TableReport, options: TableOptions) ->
     header = next((row for row in rows if any(row)), None)
     if header is None:
         raise InputError(f"{table.location}: the sheet {sheet!r} is empty: not even a header")
-    names = column_names(header, table.location)
+    names = column_names(header)
     for row in rows:
         yield dict(zip(names, row, strict=True))
 
@@ -507,6 +644,7 @@ def _rows(batch: Any, location: str) -> list[TableRow]:
     """Return a batch as Python values; InputError for a value that Python cannot hold."""
     from pyarrow import ArrowException, types
 
+    batch = batch.rename_columns(column_names(batch.schema.names))
     try:
         rows: list[TableRow] = batch.to_pylist()
     except (ArrowException, UnicodeDecodeError) as error:
@@ -538,7 +676,6 @@ def _feather(file: IO[bytes], location: str) -> Iterator[Any]:
     from pyarrow import ipc
 
     source = ipc.open_file(file)
-    _check_names(source.schema.names, location)
     for number in range(source.num_record_batches):
         batch = source.get_batch(number)
         batch.validate(full=True)  # a damaged file may give a text a negative length
@@ -550,7 +687,6 @@ def _parquet(file: IO[bytes], location: str) -> Iterator[Any]:
     from pyarrow import ArrowInvalid, parquet
 
     source = parquet.ParquetFile(file)
-    _check_names(source.schema_arrow.names, location)
     for number in range(source.num_row_groups):
         group = source.metadata.row_group(number)
         described, expected = group.num_columns, source.metadata.num_columns

@@ -3,17 +3,19 @@
 import logging
 import math
 import reprlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from ..errors import InputError, utf8_argument
 from ..text.profiles import has_unreadable_reference
+from .columns import choose_text
 from .inputs import Input
+from .no_answer import reason_of_no_answer
 from .records import Record, read_records
-from .tables import TableReport
+from .tables import MOST_ROWS, TableReport, counted, flattened
 
-TEXT_KEYS = ("text", "sentence", "reviewText", "review")
 LABEL_KEYS = ("label", "sentiment", "overall")
 _SURROGATE = "a lone surrogate, which UTF-8 cannot encode"
 
@@ -122,55 +124,117 @@ def key_in(
     return None
 
 
-def record_key(record: Record, requested: str | None, candidates: Sequence[str]) -> str | None:
-    """Return the key of a record; for the text of a table, the column that its rows show."""
-    table = record.table
-    if requested is None and candidates is TEXT_KEYS and table and (table.text or table.doubt):
-        return table.text
-    return key_in(record, requested, candidates)
+def text_keys(record: Mapping[str, Any], requested: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the keys of a record's text: the requested ones, or what its input shows; () if none.
+
+    review.text names the value `text` of the object `review`.
+    """
+    if requested:
+        return tuple(requested) if any(_has(record, key) for key in requested) else ()
+    table = getattr(record, "table", None)
+    if table is not None:
+        chosen = table.text
+    elif len(record) == 1 and not getattr(record, "has_names", True):
+        chosen = next(iter(record))  # a line of text
+    else:
+        flat = flattened(dict(record))
+        chosen = choose_text(list(flat), [flat]).column
+    return () if chosen is None or not _has(record, chosen) else (chosen,)
+
+
+def text_at(record: Mapping[str, Any], keys: Sequence[str], place: str) -> object:
+    """Return the value of a key; of several keys, their texts, joined in lines.
+
+    Placeholders, such as Booking's "No Negative", are left out of joined texts.
+    """
+    if len(keys) == 1:
+        return _value(record, keys[0])
+    texts = [(key, text_of(_value(record, key), place)) for key in keys]
+    answers = [text for key, text in texts if text and reason_of_no_answer(text, key) is None]
+    return "\n".join(answers) if answers else next((text for _, text in texts if text), None)
+
+
+def _has(record: Mapping[str, Any], key: str) -> bool:
+    if key in record:
+        return True
+    parent, _, name = key.rpartition(".")
+    value = _value(record, parent) if parent else None
+    return isinstance(value, dict) and name in value
+
+
+def _value(record: Mapping[str, Any], key: str) -> object:
+    if key in record or "." not in key:
+        return record.get(key)
+    parent, _, name = key.rpartition(".")
+    value = _value(record, parent)
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def shown_keys(source: Input) -> tuple[str, ...]:
+    """Return the keys of an input's texts, by its first records; InputError if it shows none."""
+    key = KeyChooser(None, None, "--text-key")
+    for number, record in enumerate(read_records(source, strict=False)):
+        if key.keys or number > MOST_ROWS:
+            break
+        key.value(record)
+    key.require(source.location)
+    return key.keys
 
 
 class KeyChooser:
     """Chooses the key at the first record that has one; earlier records may lack it.
 
-    logged: shared by related files, so that a choice is logged once.
+    requested: the key, or several of the text, which are joined. candidates: the names that a label
+    may have; None: of a text, which is chosen by name, content and role. logged: shared by related
+    files, so that a choice is logged once.
     """
 
     def __init__(
         self,
-        requested: str | None,
-        candidates: Sequence[str],
+        requested: str | Sequence[str] | None,
+        candidates: Sequence[str] | None,
         option: str,
         logged: set[str] | None = None,
     ):
-        self.requested = None if requested is None else utf8_argument(requested, option)
+        words = [requested] if isinstance(requested, str) else requested or ()
+        self.requested = tuple(utf8_argument(word, option) for word in words)
         self.candidates, self.option = candidates, option
         self.logged = set[str]() if logged is None else logged
-        self.key: str | None = None
+        self.keys: tuple[str, ...] = ()
         self.table: TableReport | None = None  # the one that was read last
         self._is_described = False
         self._first: Record | None = None
-        self._has_warned = requested is not None
+        self._has_warned = bool(self.requested)
+
+    @property
+    def key(self) -> str | None:
+        """The key in words, once it is chosen; several are joined."""
+        return " + ".join(self.keys) or None
 
     def value(self, record: Record) -> object:
         """Return the value of the key; None if this record, or all records so far, lack it."""
         self._first = record if self._first is None else self._first
         self.table = record.table
-        if self.key is None and record_key(record, self.requested, self.candidates) is not None:
-            self.key = self._choose(record)
-        if self.key is None:
+        if not self.keys and self._found_in(record):
+            self._choose(record)
+        if not self.keys:
             return None
-        if not self._has_warned and self.key not in record:
+        if not self._has_warned and not _has(record, self.keys[0]):
             self._warn_of_another_key(record)
-        return record.get(self.key)
+        return text_at(record, self.keys, record.place)
+
+    def text_in(self, row: Mapping[str, Any], own: Callable[[str], str]) -> object:
+        """Return the text in a row of the output. own: returns a key's name in it."""
+        keys = [own(key) if key in self.keys else key for key in self.keys or ("text",)]
+        return text_at(row, keys, "")
 
     def name_in(self, record: Record) -> str:
         """Return the key; InputError, with the record's own keys, if no record has had one yet."""
-        return self._choose(record) if self.key is None else self.key
+        return self.key or self._choose(record)
 
     def header_in(self, record: Record) -> str | None:
         """Return the key, if it is a name that the input gives its texts."""
-        return self.key if record.has_names else None
+        return self.keys[0] if record.has_names and len(self.keys) == 1 else None
 
     def require(self, location: object) -> None:
         """Raise InputError if there was no record, or none with the key."""
@@ -179,40 +243,61 @@ class KeyChooser:
         self.name_in(self._first)
 
     def conclude(self, location: object) -> None:
-        """Raise as `require` does; at the end of a table, say once how it was read."""
+        """Raise as `require` does; at the end, say once how the input was read."""
         self.require(location)
         if self.table is not None and not self._is_described:
             self._is_described = True
-            log.info("%s", describe_table(self.table, {"text": (self.key, self.option)}))
+            log.info("%s", describe_table(self.table, {self.what: (self.key, self.option)}))
+
+    @property
+    def what(self) -> str:
+        """What the key holds, for a message."""
+        return "label" if self.candidates is not None else "text"
+
+    def _found_in(self, record: Record) -> tuple[str, ...]:
+        if self.candidates is None:
+            return text_keys(record, self.requested)
+        key = key_in(record, self.requested[0] if self.requested else None, self.candidates)
+        return () if key is None else (key,)
 
     def _choose(self, record: Record) -> str:
-        """Return the key to read; log a choice among several.
+        """Choose the key to read; log a choice among several.
 
-        A table's choice is not logged here: the table is described at its end.
+        The choice for an input that is described at its end is not logged here.
         """
-        key = record_key(record, self.requested, self.candidates)
-        if key is None:
+        self.keys = self._found_in(record)
+        if not self.keys:
             raise InputError(f"{record.place}: {self._reason_of_none(record)}")
-        if self.requested is None and record.table is None and key not in self.logged:
+        for key in self.requested:
+            if not _has(record, key):
+                raise InputError(f"{record.place}: {self._reason_of_none(record, key)}")
+        key = " + ".join(self.keys)
+        if not self.requested and record.table is None and key not in self.logged:
             if len(record) > 1:  # else there was no choice
                 log.info("%s: reading %r (%s)", record.place, key, self.option)
             self.logged.add(key)
         return key
 
-    def _reason_of_none(self, record: Record) -> str:
+    def _reason_of_none(self, record: Record, requested: str | None = None) -> str:
         present = ", ".join(map(repr, record)) or "none"
-        if self.requested is not None:
-            return f"no key {self.requested!r}; present: {present} ({self.option})"
+        requested = requested or next(iter(self.requested), None)
+        if requested is not None:
+            return f"no key {requested!r}; present: {present} ({self.option})"
         why = f"name one with {self.option}"
-        if record.table is not None:
-            if record.table.doubt:
+        if self.candidates is None:
+            if record.table is not None and record.table.doubt:
                 return record.table.doubt
+            return choose_text(list(record), [record]).question(self.option)
+        if record.table is not None and record.table.is_table:
             why += ", or add a header if the file has none"
         return f"none of the keys {', '.join(self.candidates)}; present: {present}; {why}"
 
     def _warn_of_another_key(self, record: Record) -> None:
         """Warn once if a record without the key has another candidate."""
-        other = key_in(record, None, self.candidates)
+        if self.candidates is None:
+            other = choose_text(list(record), [record]).column
+        else:
+            other = key_in(record, None, self.candidates)
         if other is not None:
             self._has_warned = True
             log.warning(
@@ -224,30 +309,33 @@ class KeyChooser:
 
 
 def describe_table(table: TableReport, keys: Mapping[str, tuple[str | None, str]]) -> str:
-    """Return a line on what was assumed of a table: its format, its rows, its columns.
+    """Return a line on what was assumed of an input: its format, its rows, its columns.
 
     keys: by what a column holds, its name and the option that names another.
     """
-    columns = [f"{what} column {key!r} ({option})" for what, (key, option) in keys.items()]
-    rows = "1 row" if table.rows == 1 else f"{table.rows:,} rows"
-    short = f"{table.short_rows:,} with too few cells" if table.short_rows else ""
-    repeated = table.repeated_headers if table.has_header else 0
-    verb = "repeats" if repeated == 1 else "repeat"
-    headers = f"{repeated:,} {verb} the header" if repeated else ""
-    kind = "1 row" if table.header_rows == 1 else f"{table.header_rows} rows"
-    more = f"{kind} below the header left out, which belong to it" if table.header_rows else ""
-    none = "" if table.has_header else "no header: the first line is a row"
-    parts = [table.description, rows, none, more, short, headers, *columns]
+    columns = []
+    for what, (key, option) in keys.items():
+        joined = key is not None and " + " in key
+        columns.append(
+            f"{what} columns {key!r}, joined ({option})"
+            if joined
+            else f"{what} column {key!r} ({option})"
+        )
+    parts = [table.description, counted(table.rows, "row"), *table.left_out(), *columns]
     return f"{table.location}: {', '.join(filter(None, parts))}"
 
 
 def read_texts(
-    sources: Sequence[Path | Input], text_key: str | None, report: ReadingReport, *, strict: bool
+    sources: Sequence[Path | Input],
+    text_key: str | Sequence[str] | None,
+    report: ReadingReport,
+    *,
+    strict: bool,
 ) -> Iterator[str]:
     """Yield the texts of many inputs; missing and empty ones are counted and left out.
 
-    text_key: the column or key that holds the text; None: the first one of TEXT_KEYS, or the
-    column of texts of a table. report: counts what was found. strict: raise InputError for bytes
+    text_key: the column or key that holds the text, or several, whose texts are joined; None: by
+    name, content and role. report: counts what was found. strict: raise InputError for bytes
     that are not UTF-8 and the like, instead of replacing them.
 
         report = ReadingReport()
@@ -256,7 +344,7 @@ def read_texts(
         print(report.summary())
     """
     for source in sources:
-        key = KeyChooser(text_key, TEXT_KEYS, "--text-key")
+        key = KeyChooser(text_key, None, "--text-key")
         for record in read_records(source, strict=strict):
             report.records += 1
             report.repaired_text += record.repaired

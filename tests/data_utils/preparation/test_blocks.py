@@ -17,7 +17,7 @@ from model.reading.inputs import as_input
 from model.reading.texts import ReadingReport, read_texts
 from model.text.profiles import text_profile
 
-REQUEST = Request(None, "raw", strict=False, documents=False, digests=False)
+REQUEST = Request((), "raw", strict=False, documents=False, digests=False)
 
 # What files hold: records, blanks, broken bytes, notation that only the slow parser reads.
 LINES = st.lists(
@@ -150,7 +150,7 @@ def test_rows_without_text_take_no_memory(tmp_path):
     rows = 60_000
     path = tmp_path / "a.csv"
     path.write_text("text,stars\n" + ",\n" * rows)
-    request = replace(REQUEST, text_key="text")  # no cell shows which column it is
+    request = replace(REQUEST, text_keys=("text",))  # no cell shows which column it is
     (block,) = cut(0, as_input(path), request)
     tracemalloc.start()
     try:
@@ -170,6 +170,6 @@ def test_many_rows_end_a_part_of_a_table(tmp_path, monkeypatch):
 
 
 def test_documents_are_whole_files(tmp_path):
-    request = Request(None, "openai", strict=False, documents=True, digests=False)
+    request = Request((), "openai", strict=False, documents=True, digests=False)
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     assert through_blocks(tmp_path / "a.txt", request)[0] == [b"\n one two "]

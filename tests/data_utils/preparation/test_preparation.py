@@ -384,21 +384,25 @@ def test_it_says_which_key_the_texts_are_from(tmp_path, source, caplog):
     plain.write_text("a line\n")
     with caplog.at_level("INFO"):
         prepare_corpus([source, other, plain], tmp_path / "out", pieces=MANY_BLOCKS)
-    assert "records by the key of their text: 'text' 200" in caplog.messages
+    assert f"{source}: JSON lines, 200 rows, text column 'text' (--text-key)" in caplog.messages
     message = f"{other}: comma, UTF-8, 1 row, text column 'sentence' (--text-key)"
     assert message in caplog.messages
     assert not any(record.levelname == "WARNING" for record in caplog.records)
 
 
-def test_it_warns_where_one_input_has_its_texts_under_several_keys(tmp_path, source, caplog):
+def test_the_key_of_an_input_is_that_of_its_first_rows(tmp_path, source, caplog):
     with source.open("a") as file:
         file.write(json.dumps({"reviewText": "another shop's"}) + "\n")
-    prepare_corpus([source], tmp_path / "out")
-    counts = "records by the key of their text: 'text' 200, 'reviewText' 1"
-    assert [f"{source}: {counts}; to read only one key, give --text-key"] == caplog.messages
-    caplog.clear()
-    prepare_corpus([source], tmp_path / "one", text_key="text")
-    assert caplog.messages == []
+    with caplog.at_level("INFO"):
+        prepare_corpus([source], tmp_path / "out")
+    assert "201 records; 1 without text" in caplog.text
+    (tmp_path / "two.csv").write_text("Liked,Disliked\nIt is so quick,It is too loud\n")
+    with pytest.raises(InputError, match=r"'Liked' and 'Disliked' both hold texts.*--text-key"):
+        prepare_corpus([tmp_path / "two.csv"], tmp_path / "asked")
+    both = ("Liked", "Disliked")
+    meta = prepare_corpus([tmp_path / "two.csv"], tmp_path / "two", text_key=both, split=(1, 0, 0))
+    assert (tmp_path / "two" / "train.bin").read_bytes().count(b"It is") == 2
+    assert meta["splits"]["train"]["reviews"] == 1
 
 
 def test_many_files_take_no_look_at_the_folder_each(tmp_path, monkeypatch):

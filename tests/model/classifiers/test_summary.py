@@ -1,6 +1,5 @@
 """The counts at the end of `classify`, and the dates that a report is drawn by."""
 
-import datetime
 import math
 from dataclasses import replace
 
@@ -14,10 +13,8 @@ from model.classifiers.steps import Neutral
 from model.classifiers.summary import (
     OTHER_GROUPS,
     SHOWN_GROUPS,
-    DateColumn,
     Summary,
     Tally,
-    month_of,
 )
 from tests.support.heads import regression, star_head
 
@@ -155,50 +152,6 @@ def test_intervals_are_wilsons(count, right):
     assert tally.interval("positive") == pytest.approx((wilson.low, wilson.high), abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("value", "month"),
-    [
-        ("2024-03-05", "2024-03"), ("2024-03-05T10:11:12Z", "2024-03"), ("2024/3/5", "2024-03"),
-        ("2024-03", "2024-03"), ("5.3.2024", "2024-03"), ("05.03.2024 12:00", "2024-03"),
-        ("2024.03.05", "2024-03"), ("Sept. 2009", "2009-09"), ("may 2024", "2024-05"),
-        ("09 13, 2009", "2009-09"), ("September 13, 2009", "2009-09"), ("13 Sep 2009", "2009-09"),
-        (datetime.date(2024, 3, 5), "2024-03"), ("3/5/2024", "2024-03"),
-        ("2024", None), ("1.2.3", None), ("2024-13-01", None), ("good", None), (None, None),
-        (5, None), ("may 2024 good", None), ("", None), ("Octavia 2019", None),
-        ("Marathon 2019", None), ("Marketing 2023", None), ("2023.2", None), ("2023.2 beta", None),
-    ],
-)  # fmt: skip
-def test_months_of_dates(value, month):
-    assert month_of(value) == month
-
-
-def test_the_column_of_dates_is_found():
-    rows = [{"id": "2024-01-01", "when": "13/1/2024", "date": "n/a"}] * 3
-    assert DateColumn.found_in(rows, ["id", "when", "date"]).key == "id"
-    rows = [{"a": "x", "when": "13/1/2024"}, {"when": "2/3/2024"}, {"when": math.nan}]
-    assert DateColumn.found_in(rows, ["when"]).key == "when"
-    named = [{"id": "2024-01-01", "created_at": "2023-02-01"}]
-    assert DateColumn.found_in(named, ["id", "created_at"]).key == "created_at"
-    assert DateColumn.found_in([{"a": "1"}, {"a": ""}], ["a"]) is None
-
-
-@pytest.mark.parametrize(
-    ("dates", "day_first", "months"),
-    [
-        ([*["1/3/2024", "2/3/2024"] * 9, "31/3/2024"], True, {"2024-03": 19}),
-        (["1/3/2024", "1/31/2024", "soon"], False, {"2024-01": 2, None: 1}),
-        (["1/3/2024", "3/1/2024"], None, {"2024-01": 1, "2024-03": 1}),
-        (["2024-03-01", "3/3/2024", ""], False, {"2024-03": 2, None: 1}),
-    ],
-)
-def test_the_order_of_day_and_month_is_that_of_all_rows(dates, day_first, months):
-    column = DateColumn("when")
-    for date in dates:
-        column.add({"when": date}, "positive")
-    assert column.day_first is day_first
-    assert {month: tally.total() for month, tally in column.months().items()} == months
-
-
 def test_dates_are_grouped_by_month():
     summary = Summary(TWO, "when")
     for when in ("2024-03-05", "2024-02-01", "2024-03-06", "", "2024-03-30 10:00", math.nan):
@@ -210,7 +163,11 @@ def test_dates_are_grouped_by_month():
     }
     summary = Summary(TWO, "when")
     summary.add(row("positive", when="3/4/2024"))  # of which month is not known
-    assert list(summary.groups) == ["3/4/2024"]
+    assert list(summary.groups) == ["2024-03"]
+    assert "taken as March 4" in summary.lines()[-1]
+    summary.add(row("positive", when="25/4/2024"))  # shows it, for the row above, too
+    assert list(summary.groups) == ["2024-04"]
+    assert len(summary.lines()) == 3
 
 
 @pytest.mark.parametrize("growth", [0, 1])

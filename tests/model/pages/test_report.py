@@ -16,6 +16,7 @@ from model.classifiers.summary import Summary
 from model.files.weights import LoadedModel
 from model.pages.charts import Share, share_bar, stacked_bar, time_chart
 from model.pages.report import CLEAREST, LONGEST, ROWS, SET_APART, Report
+from model.reading.table_model import TableModel
 from model.text.profiles import text_profile
 from tests.model.pages.hostile import NASTY
 from tests.support.heads import regression, star_head
@@ -30,7 +31,11 @@ def classifier(small_model, tmp_path):
 
 def report_of(classifier, rows, by=None, source="comments.csv"):
     """Return the report of rows, and its page."""
-    summary = Summary(classifier.fitted, by)
+    rows = list(rows)
+    model = TableModel(by, lambda: ["comment"])
+    for row in rows:
+        model.add(row)
+    summary = Summary(classifier.fitted, by, model=model)
     report = Report(classifier, summary, lambda: "comment", ["label", "probability"])
     for row in rows:
         report.add(row, summary.add(row))

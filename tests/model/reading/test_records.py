@@ -16,7 +16,7 @@ from model.reading.inputs import TableOptions, as_input
 from model.reading.records import read_records, warn_of_other_lines
 from model.reading.texts import ReadingReport, read_texts
 
-REQUEST = Request(None, "raw", strict=False, documents=False, digests=False)
+REQUEST = Request((), "raw", strict=False, documents=False, digests=False)
 JSON_LINES = '{"text": "good", "label": 1}\n\n{"text": "b\\u00e4d", "label": 0}\n'
 
 
@@ -111,7 +111,7 @@ ROWS = "1,Monday,It boils in two minutes\n2,Friday,It broke after a week\n"
         ("a.jsonl", "[1, 2]\n", 'line 1: holds a list; .* such as {"text": "..."}$'),
         ("a.jsonl", '[{"text": "a"}]\n', r"rename a file that holds an array to end in \.json$"),
         ("a.jsonl", "[" * 100_000, "line 1: not JSON"),
-        ("a.jsonl", '{"body": "a"}\n', "present: 'body'"),
+        ("a.jsonl", '{"n": 1}\n', "no column is clearly the text; .* --text-key: 'n'"),
         (
             "a.csv",
             "x1,label\na,1\n",
@@ -121,7 +121,7 @@ ROWS = "1,Monday,It boils in two minutes\n2,Friday,It broke after a week\n"
         ("a.csv", '{"text": "good", "n": 1}\n', "line 1: not a table; it begins like JSON; rename"),
         ("a.tsv", '[{"text": "good"}]\n', "line 1: not a table; it begins like JSON; rename"),
         ("a.csv", "<!DOCTYPE html>\n<p>good</p>\n", "not a table; it begins like HTML or XML"),
-        ("a.csv", f"Answers,,\nid,day,words\n{ROWS}", "is 'Unnamed: 2', without a name; remove"),
+        ("a.csv", f"Answers,,\nid,day,\n{ROWS}", "is 'Unnamed: 2', without a name; remove"),
         ("a.csv", "label,text\n1,good\n0,bad, really\n", "not a table"),
         ("a.docx", "text", "unknown kind of file"),
     ],

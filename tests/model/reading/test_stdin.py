@@ -178,7 +178,7 @@ def test_the_first_line_tells_the_kind(line, kind):
     ("line", "kind"),
     [
         (b"id,content,label\n", "csv"),
-        (b'"Review ID";"Review Body";Stars\n', "csv"),
+        (b'"Comment ID";"Comment";Stars\n', "csv"),
         (b"good, but not for me\n", None),  # a space behind the comma: words, not names
         (b"Well, it broke.\n", None),
         (b"good\n", None),

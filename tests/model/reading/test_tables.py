@@ -14,6 +14,7 @@ from model.reading.tables import (
     DelimitedRows,
     TableReport,
     column_names,
+    written_name,
 )
 from tests.support.fuzzed_tables import try_tables
 
@@ -69,7 +70,6 @@ def test_rows_and_the_numbers_of_their_lines(text, expected):
             "a.csv, line 2: not a table: the quoted cell that begins here is not closed",
         ),
         ('a\n"x" y\n', "a.csv, line 2: .* a quote in it that is not doubled.*--quoting none"),
-        ('a\n"He said \\"no\\""\n', "a.csv, line 2: not a table"),
         ("a\nok\n" + "x" * 200_000 + "\n", "a.csv, line 3: .* a cell has more than 131,072"),
         ("," * MOST_COLUMNS, "a.csv, line 1: not a table .100,001 columns"),
     ],
@@ -79,10 +79,44 @@ def test_what_is_no_table_is_refused(text, message):
         rows_of(text)
 
 
-@pytest.mark.parametrize("header", [["text", "a", "text"], ["Unnamed: 1", ""]])
-def test_columns_of_one_name_are_refused(header):
-    with pytest.raises(InputError, match=f"line 1: 2 columns are named {header[0]!r}; rename"):
-        column_names(header, "a.csv, line 1")
+def test_columns_of_one_name_are_numbered():
+    header = ["text", "a", "text", "", "text (2)", "text", "Unnamed: 3"]
+    names = column_names(header)
+    assert len(set(names)) == len(names)
+    assert names[:3] == ["text", "a", "text (3)"]
+    assert [written_name(name, names) for name in names][:4] == ["text", "a", "text", ""]
+
+
+def test_quotes_after_backslashes_are_quotes():
+    """As Spark writes them."""
+    text = 'id,text\n1,"He said \\"no\\", twice"\n2,"C:\\new\\\\"\n'
+    assert [row["text"] for _, row in rows_of(text)] == ['He said "no", twice', "C:\\new\\\\"]
+
+
+def test_rows_with_too_many_cells_are_left_out_on_request():
+    table = TableReport("a.csv")
+    read = io.StringIO("text,n\na,1\nb, c,2\nd,3\n", newline="").read
+    rows = DelimitedRows(read, table, TableOptions(bad_rows="skip"), ",")
+    assert [row["text"] for _, row in rows] == ["a", "d"]
+    assert table.left_out() == ["1 with too many cells left out"]
+
+
+@pytest.mark.parametrize(
+    ("text", "above"),
+    [
+        ("# export of 3 March\n\nid,text\n1,Fine\n2,Bad\n", 1),
+        ("Survey of May,,\nShop:,A,\nid,stars,text\n1,5,Fine\n2,1,Bad\n", 2),
+        ("Survey of May,,,\nShop:,A,,\nid,stars,when,text\n1,5,May,Fine\n2,1,May,Bad\n", 2),
+        ("text\nfine\nnice\ngood\n", 0),
+        ("text,\ngood,1\nbad,2\n", 0),
+        ("a,b\n1,\n2,\n", 0),
+    ],
+)
+def test_titles_above_the_header_are_no_rows(text, above):
+    table = TableReport("a.csv")
+    rows = list(DelimitedRows(io.StringIO(text, newline="").read, table, TableOptions(), ","))
+    assert table.lines_above == above
+    assert not above or (len(rows) == 2 and rows[0][1]["text"] == "Fine")
 
 
 @pytest.mark.parametrize(
