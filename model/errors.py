@@ -1,4 +1,4 @@
-"""The one error a user can cause; commands print it as one line and exit with code 2."""
+"""The one error a user can cause, which commands print as one line; how else they may end."""
 
 import math
 import os
@@ -8,6 +8,8 @@ from difflib import get_close_matches
 from numbers import Integral
 from typing import Any
 
+TEMPORARY_FAILURE = 75  # EX_TEMPFAIL: nothing is wrong with the request, start it again
+TIME_IS_UP = ("SIGUSR1", "SIGUSR2", "SIGXCPU")  # what schedulers send before a time limit
 _LONGEST_MESSAGE = 80  # characters of a library's message that ours repeats
 
 

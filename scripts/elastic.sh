@@ -3,7 +3,27 @@
 # Options and PET_ variables of the environment override what is set here.
 # usage: bash scripts/elastic.sh --nnodes 1:4 --nproc-per-node 8 --rdzv-endpoint HOST:29500 \
 #            main.py --run-dir runs/mine ...
+# environment: PYTHON, the interpreter. Default: that of the active virtual environment, else the
+#   checkout's .venv/bin/python, else the python of the PATH (conda, module).
+# exit code: 0 trained, 2 wrong request or unusable node, 75 ended by a signal: start it again
 set -euo pipefail
+
+fail() {
+    echo "error: node $(hostname): $1" >&2
+    exit 2
+}
+
+python=${PYTHON:-python}
+own=$(dirname "$0")/../.venv/bin/python
+if [ -z "${PYTHON:-}${VIRTUAL_ENV:-}" ] && [ -e "$own" ]; then python=$own; fi
+code=0
+"$python" -c '' 2>/dev/null || code=$?
+case $code in
+    0) ;;
+    126) fail "$python cannot be executed; set PYTHON to the interpreter" ;;
+    127) fail "there is no $python; set PYTHON to the interpreter, or activate its environment" ;;
+    *) fail "$python does not start (exit code $code); set PYTHON to another interpreter" ;;
+esac
 
 # Otherwise all attempts share one store, with addresses of dead processes (pytorch/pytorch#135712).
 export TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1
@@ -12,6 +32,8 @@ export PET_RDZV_BACKEND=${PET_RDZV_BACKEND:-c10d}
 export PET_MAX_RESTARTS=${PET_MAX_RESTARTS:-100}
 # After SIGTERM: the step, an evaluation if one is due, and the checkpoint.
 export PET_SHUTDOWN_TIMEOUT=${PET_SHUTDOWN_TIMEOUT:-110}
+# Schedulers send the last three when time is nearly up. Unhandled, they would end the launcher alone.
+export TORCHELASTIC_SIGNALS_TO_HANDLE=${TORCHELASTIC_SIGNALS_TO_HANDLE:-SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1,SIGUSR2,SIGXCPU}
 # Drop a node after 2 x 5 s without a sign of life; wait 10 s for more once enough nodes are there.
 conf=last_call_timeout=10,keep_alive_interval=2,keep_alive_max_attempt=5
 # Name the host of the store where it is known: it may not recognise itself by the endpoint's name.
@@ -25,9 +47,14 @@ export PET_RDZV_CONF=$conf${PET_RDZV_CONF:+,$PET_RDZV_CONF}
 # A node whose GPUs are too few or broken must not join: a matrix product on each, in two minutes.
 if [ -e /dev/nvidiactl ] || [ "${SLURM_GPUS_ON_NODE:-0}" != 0 ]; then
     code=0
-    timeout -k 5 120 "${PYTHON:-python}" -c '
+    timeout -k 5 120 "$python" -c '
 import argparse, os, socket, sys
-import torch
+
+try:
+    import torch
+except ImportError as error:
+    print(f"error: node {socket.gethostname()}: {sys.executable}: {error}", file=sys.stderr)
+    sys.exit(2)
 
 parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
 asked = os.environ.get("PET_NPROC_PER_NODE", "1")
@@ -50,19 +77,27 @@ if fault:
     print(f"error: node {socket.gethostname()}: {fault}", file=sys.stderr)
     sys.exit(2)
 ' "$@" || code=$?
-    if [ "$code" -ge 124 ]; then echo "error: node $(hostname): a GPU does not answer" >&2; fi
-    [ "$code" = 0 ] || exit 2
+    case $code in
+        0) ;;
+        2) exit 2 ;;
+        124 | 137) fail "a GPU does not answer" ;;
+        *) fail "the check of its GPUs ended with exit code $code" ;;
+    esac
 fi
 
-# As -m torch.distributed.run, but a signal ends it without a traceback. A rank that refuses its input
-# sends one, and would have said why some thirty lines above the end.
-exec "${PYTHON:-python}" -c '
-import sys
+# As -m torch.distributed.run, but a signal ends it with 75 and without a traceback. A rank that
+# refuses its input sends one, too, leaves a mark, and would have said why some thirty lines above
+# the end.
+exec "$python" -c '
+import os, sys, tempfile
 from torch.distributed.elastic.multiprocessing.api import SignalException
 from torch.distributed.run import main
 
-try:
-    main()
-except SignalException as error:
-    sys.exit(f"launcher: {error}")
+with tempfile.TemporaryDirectory() as folder:
+    refused = os.environ["MLSTM_REFUSED"] = os.path.join(folder, "refused")
+    try:
+        main()
+    except SignalException as error:
+        print(f"launcher: {error}", file=sys.stderr)
+        sys.exit(2 if os.path.exists(refused) else 75)
 ' "$@"

@@ -69,7 +69,7 @@ class CheckpointConfig:
     """When the run is saved, and how many checkpoints are kept."""
 
     every_steps: PositiveInt = 400
-    """Steps between checkpoints; the end of the run, SIGINT, SIGTERM and SIGHUP also save one."""
+    """Steps between checkpoints; the end of the run, and a signal to end it, also save one."""
     keep: PositiveInt = 2
     """Newest checkpoints to keep. The best model on the valid split is kept separately, in
     model/."""

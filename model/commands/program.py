@@ -13,11 +13,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from ..errors import InputError
+from ..errors import TEMPORARY_FAILURE, TIME_IS_UP, InputError
 from ..files.storage import STDOUT, is_stream, path_in_oserrors, write_json
 
 _USAGE_ERROR = 2  # the exit code of every error that a user can cause
-_ENDINGS = ("SIGTERM", "SIGHUP")
+_ENDINGS = ("SIGTERM", "SIGHUP", *TIME_IS_UP)
 MOST_CHARACTERS = 1000  # of an error: a damaged file may contain a very long name
 
 
@@ -26,6 +26,13 @@ class _Ended(KeyboardInterrupt):
 
     def __init__(self, number: int):
         self.number = number
+
+    @property
+    def exit_code(self) -> int:
+        """128 and the signal's number, as the shell expects; 75 where time is nearly up."""
+        if signal.Signals(self.number).name in TIME_IS_UP:
+            return TEMPORARY_FAILURE
+        return 128 + self.number
 
 
 def _print_error(error: BaseException, line: str) -> None:
@@ -42,8 +49,8 @@ def run(
     prints, and exit code 2. A reader of stdout that stops reading, such as `head`, ends the command
     silently. Characters that the encoding of stdout or stderr lacks are printed as escapes. SIGTERM
     and SIGHUP end it as Ctrl-C does, with the exit code that the shell expects: 128 and the
-    signal's number. Only this module changes the command's process: its streams, log and signal
-    handlers.
+    signal's number; so do SIGUSR1, SIGUSR2 and SIGXCPU, with 75: start it again. Only this module
+    changes the command's process: its streams, log and signal handlers.
     """
     _fill_closed_streams()
     for stream in (sys.stdout, sys.stderr):
@@ -69,7 +76,7 @@ def run(
     except KeyboardInterrupt as error:
         with suppress(OSError):  # the terminal may be gone
             print("interrupted", file=sys.stderr)
-        code = 128 + getattr(error, "number", signal.SIGINT)
+        code = error.exit_code if isinstance(error, _Ended) else 128 + signal.SIGINT
     # Another Ctrl-C, while Python and its libraries end, would print their tracebacks.
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_DFL)
     sys.exit(code)

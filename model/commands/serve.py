@@ -19,10 +19,8 @@ from ..reading.records import Record
 from .demo import PageOptions
 
 if TYPE_CHECKING:
-    from ..classifiers.head import Head
-    from ..engine.interface import TextModel
+    from ..classifiers.sentiment_classifier import SentimentClassifier
 
-Classify = Callable[[list[str], bool], list[Record]]  # texts, and whether for two sides only
 HOST = "127.0.0.1"  # no other machine can reach it
 
 log = logging.getLogger(__name__)
@@ -58,12 +56,21 @@ def run(options: Options) -> None:
 
     with listener(options.host, options.port) as listening:
         address = Address(options.host, listening.getsockname()[1])
-        page, classify, has_sides = load(options)
-        batcher = Batcher(classify or (lambda texts, sides: []))
+        page, classifier = load(options)
+        limits = Limits()
+        if classifier is None:
+            batcher, submit, has_sides = Batcher(lambda *_: [], lambda _: [], 0), None, False
+        else:
+            encode, has_sides = classifier.encode, classifier.fitted.is_binary
+            batcher = Batcher(
+                rows_of_texts(classifier),
+                lambda texts: list(map(len, encode(texts).tokens)),
+                limits.tokens,
+            )
+            submit = batcher.submit
         token = None if options.no_token else secrets.token_urlsafe(16)
-        submit = None if classify is None else batcher.submit
-        app = application(page, submit, address, token, Limits(), has_sides=has_sides)
-        with serving(app, listening, Limits()) as is_serving:
+        app = application(page, submit, address, token, limits, has_sides=has_sides)
+        with serving(app, listening, limits) as is_serving:
             host = HOST if ip_address(options.host).is_unspecified else options.host
             place = f"[{host}]" if ":" in host else host
             query = "" if token is None else f"?token={token}"
@@ -72,12 +79,13 @@ def run(options: Options) -> None:
                 batcher.run(is_serving)
 
 
-def load(options: Options) -> tuple[bytes | None, Classify | None, bool]:
-    """Return a model's page, a function from texts to rows, and whether it can name two sides.
+def load(options: Options) -> "tuple[bytes | None, SentimentClassifier | None]":
+    """Return a model's page and its classifier.
 
-    The page is None if it cannot compute the model; the function without a classifier. Raises
-    InputError if that leaves nothing to serve, or --neuron without effect.
+    The page is None if it cannot compute the model. Raises InputError if there is nothing to serve,
+    or --neuron without effect.
     """
+    from ..classifiers.sentiment_classifier import SentimentClassifier
     from ..demo import check_computable, demo_page
 
     loaded, fitted = options.load()
@@ -91,22 +99,22 @@ def load(options: Options) -> tuple[bytes | None, Classify | None, bool]:
     else:
         page = demo_page(loaded, fitted, options.title, unit=options.neuron).encode()
     if fitted is None:
-        return page, None, False
-    classify = rows_of_texts(loaded, fitted)
-    classify(["The first text takes longer."], False)
-    return page, classify, fitted.is_binary
-
-
-def rows_of_texts(loaded: "TextModel", fitted: "Head") -> Classify:
-    """Return a function from texts to what `classify` adds to their rows."""
-    from ..classifiers.answers import added_names
-    from ..classifiers.sentiment_classifier import SentimentClassifier
-
+        return page, None
     classifier = SentimentClassifier(loaded, fitted).fit()
+    rows_of_texts(classifier)(["The first text takes longer."], False)
+    return page, classifier
+
+
+def rows_of_texts(classifier: "SentimentClassifier") -> Callable[[list[str], bool], list[Record]]:
+    """Return a function from texts to what `classify` adds to their rows.
+
+    Its second argument: whether the label is to be one of two sides.
+    """
+    from ..classifiers.answers import added_names
 
     def rows(texts: list[str], sides: bool) -> list[Record]:
         batch = [InputRow.of(Record(), text) for text in texts]
-        names = OwnNames(added_names(fitted, sides=sides))
+        names = OwnNames(added_names(classifier.fitted, sides=sides))
         batches = classify_batches(classifier, [batch], names, sides=sides)
         return [row for rows in batches for row in rows]
 

@@ -22,10 +22,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ..classifiers.fitted import HOW_TO_FIT
 from ..errors import InputError, suggestion
 from ..reading.texts import unicode_text
-from .batching import MOST_TEXTS, AnswerRow, ServerClosed
+from .batching import MOST_TEXTS, AnswerRow, ServerClosed, TooManyTokens
 
 _PIECE = 1 << 16  # bytes of the page per write; a slow client delays the next one
 JSON_TYPE = "application/json"
+HEALTH = "/health"
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "frame-ancestors 'none'",
@@ -44,7 +45,8 @@ class Limits(NamedTuple):
 
     body: int = 1 << 16  # bytes
     texts: int = MOST_TEXTS
-    characters: int = 10_000  # of a text
+    tokens: int = 10_000  # of a text
+    headers: int = 1 << 14  # bytes, with the address
     seconds: float = 60.0  # of a request
     clients: int = 64  # requests at the same time, and connections
     idle_seconds: float = 30.0  # of a connection
@@ -86,6 +88,8 @@ class Guard:
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
+        if scope["path"] == HEALTH:  # says nothing about the model
+            return await _on_health(scope)(scope, receive, send_with_headers)
         app = self._refusal(scope) or self._app
         self._clients += 1
         try:
@@ -114,6 +118,13 @@ class Guard:
         tokens = [token.strip()] if scheme.lower() == "bearer" else []
         tokens += parse_qs(query.decode("latin-1")).get("token", [])
         return any(secrets.compare_digest(g.encode(), self._token.encode()) for g in tokens)
+
+
+def _on_health(scope: Scope) -> JSONResponse:
+    """Answer whether the server is up."""
+    if scope["method"] in ("GET", "HEAD"):
+        return JSONResponse({"status": "ok"})
+    return refusal(405, f"this path does not take {scope['method']}; use GET", {"Allow": "GET"})
 
 
 def refusal(status: int, message: str, headers: dict[str, str] | None = None) -> JSONResponse:
@@ -154,10 +165,12 @@ def application(
                 texts, sides = _question_in(await _body(request, limits.body), limits)
                 if sides and not has_sides:
                     raise HTTPException(400, "sides is for a model of two classes; leave it out")
-                rows = await asyncio.wrap_future(submit(texts, sides))
+                rows = await _unless_left(request, asyncio.wrap_future(submit(texts, sides)))
         except TimeoutError:
             seconds = f"{limits.seconds:g} seconds"
             raise HTTPException(503, f"no answer in {seconds}; send fewer texts") from None
+        except TooManyTokens as error:
+            raise HTTPException(413, str(error)) from None
         except ServerClosed:
             raise HTTPException(503, "the server is shutting down") from None
         return JSONResponse({"results": rows, **({"sides": True} if sides else {})})
@@ -202,9 +215,6 @@ def _question_in(body: bytes, limits: Limits) -> tuple[list[str], bool]:
     if len(texts) > limits.texts:
         raise HTTPException(413, f"{len(texts)} texts; at most {limits.texts} a request")
     for number, text in enumerate(texts, start=1):
-        if len(text) > limits.characters:
-            most = f"at most {limits.characters:,} a text"
-            raise HTTPException(413, f"text {number} has {len(text):,} characters; {most}")
         try:
             unicode_text(text, f"text {number}")
         except InputError as error:
@@ -225,6 +235,26 @@ async def _body(request: Request, most: int) -> bytes:
     return bytes(body)
 
 
+async def _unless_left(
+    request: Request, rows: "asyncio.Future[list[AnswerRow]]"
+) -> list[AnswerRow]:
+    """Return the rows; cancel them and raise ClientDisconnect if the client leaves."""
+
+    async def leaving() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    left = asyncio.ensure_future(leaving())
+    try:
+        await asyncio.wait((rows, left), return_when=asyncio.FIRST_COMPLETED)
+        if not rows.done():
+            raise ClientDisconnect
+        return rows.result()
+    finally:
+        left.cancel()
+        rows.cancel()
+
+
 async def _pieces(page: bytes) -> AsyncIterator[bytes]:
     for first in range(0, len(page), _PIECE):
         yield page[first : first + _PIECE]
@@ -234,7 +264,7 @@ async def _pieces(page: bytes) -> AsyncIterator[bytes]:
 async def _on_refusal(request: Request, error: HTTPException) -> Response:
     message = error.detail
     if error.status_code == 404 and message == "Not Found":
-        message = "no such path; use GET / or POST /classify"
+        message = "no such path; use GET / or /health, or POST /classify"
     elif error.status_code == 405:
         allowed = (error.headers or {}).get("Allow", "")
         message = f"this path does not take {request.method}; use {allowed}"

@@ -1,56 +1,86 @@
-"""Classifies the texts of concurrent requests together, in the one thread that owns the model."""
+"""Classifies the texts of concurrent requests in slices of about a second, in one thread."""
 
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from itertools import islice
+from itertools import accumulate, takewhile
 from queue import Empty, SimpleQueue
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 AnswerRow = dict[str, Any]
 
-MOST_TEXTS = 128  # of a batch: what the classifier processes at the same time
-MOST_CHARACTERS = 1 << 16  # of a batch, so that the requests in it share a wait of seconds
+MOST_TEXTS = 128  # of a slice: what the classifier processes at the same time
+SLICE_SECONDS = 1.0
 POLL_SECONDS = 1.0
+_FIRST_RATE = 10_000.0  # tokens a second, until it is measured
+_LEAST_TOKENS = 1_000  # of a slice, however slow one of few tokens was
 
 
 class ServerClosed(Exception):
     """The server ends before it has answered."""
 
 
-class Submission(NamedTuple):
-    """The texts of a request, and where their rows go."""
+class TooManyTokens(Exception):
+    """A text of a request is longer than the server takes."""
 
-    texts: Sequence[str]
-    rows: "Future[list[AnswerRow]]"
-    sides: bool = False  # whether the label is to be one of two sides
+
+class Submission:
+    """The texts of a request, the answers so far, and where they go."""
+
+    def __init__(self, texts: Sequence[str], sides: bool):
+        self.texts, self.sides = texts, sides
+        self.rows: Future[list[AnswerRow]] = Future()
+        self.tokens: Sequence[int] = ()  # of each text, once they are counted
+        self.answers: list[AnswerRow] = []
 
     @property
-    def characters(self) -> int:
-        """The length of all texts together."""
-        return sum(map(len, self.texts))
+    def left(self) -> Sequence[int]:
+        """The tokens of each text that has no answer yet."""
+        return self.tokens[len(self.answers) :]
+
+    def fitting(self, texts: int, tokens: float) -> int:
+        """Return how many of the texts that are left fit into so many texts and tokens."""
+        sums = accumulate(self.left[:texts])
+        return sum(1 for _ in takewhile(lambda used: used <= tokens, sums))
 
 
 class Batcher:
-    """A queue of requests; `run` answers all that are waiting with one call of `classify`.
+    """A queue of requests; `run` answers them a slice at a time, so that none waits for a long one.
 
-    classify: returns one row per text, from texts and whether the label is to be one of two sides;
-    called only by the thread that calls `run`.
+    A slice takes about a second. Half of it belongs to one request, in turn, and at least one text
+    of it; the other half to those that have the fewest tokens left.
+
+    classify: returns one row per text, from texts and whether the label is to be one of two sides.
+    count_tokens: of each text. Both are called only by the thread that calls `run`.
+    most_tokens: of a text.
     """
 
-    def __init__(self, classify: Callable[[list[str], bool], Sequence[AnswerRow]]):
-        self._classify = classify
+    def __init__(
+        self,
+        classify: Callable[[list[str], bool], Sequence[AnswerRow]],
+        count_tokens: Callable[[Sequence[str]], Sequence[int]],
+        most_tokens: int,
+    ):
+        self._classify, self._count_tokens = classify, count_tokens
+        self._most_tokens = most_tokens
         self._queue: SimpleQueue[Submission] = SimpleQueue()
         self._lock = Lock()
-        self._held: list[Submission] = []  # what did not fit into the batch before
+        self._waiting: list[Submission] = []  # the next in turn comes first
+        self._rate = _FIRST_RATE
         self._is_closed = False
 
     def submit(self, texts: Sequence[str], sides: bool = False) -> "Future[list[AnswerRow]]":
-        """Queue texts; return the future of their rows. Callable from any thread."""
-        job = Submission(texts, Future(), sides)
+        """Queue texts; return the future of their rows. Callable from any thread.
+
+        To cancel it, at any time before it has its rows, leaves out the texts that are left.
+        """
+        job = Submission(texts, sides)
         with self._lock:
             if self._is_closed:
                 job.rows.set_exception(ServerClosed())
+            elif not texts:
+                job.rows.set_result([])
             else:
                 self._queue.put(job)
         return job.rows
@@ -58,54 +88,91 @@ class Batcher:
     def run(self, is_needed: Callable[[], bool]) -> None:
         """Answer requests while `is_needed`; refuse those that wait at the end."""
         try:
-            for batch in self._batches(is_needed):
-                for sides in (False, True):
-                    self._answer([job for job in batch if job.sides is sides], sides)
+            while is_needed():
+                self._receive()
+                self._answer(self._next_slice())
         finally:
             with self._lock:
                 self._is_closed = True
-            waiting, self._held = self._held, []
             while not self._queue.empty():
-                waiting.append(self._queue.get())
-            _fail(_not_cancelled(waiting), ServerClosed())
+                self._waiting.append(self._queue.get())
+            self._fail(list(self._waiting), ServerClosed())
 
-    def _batches(self, is_needed: Callable[[], bool]) -> Iterator[list[Submission]]:
-        """Yield what is waiting, in order, as many requests together as fit."""
-        while is_needed():
-            try:
-                # With a timeout: without, Windows would not interrupt it.
-                job = self._held.pop() if self._held else self._queue.get(timeout=POLL_SECONDS)
-            except Empty:
-                continue
-            batch, texts, characters = [job], len(job.texts), job.characters
-            while not self._queue.empty() and not self._held:
-                job = self._queue.get()
-                texts, characters = texts + len(job.texts), characters + job.characters
-                fits = texts <= MOST_TEXTS and characters <= MOST_CHARACTERS
-                (batch if fits else self._held).append(job)
-            yield batch
-
-    def _answer(self, batch: list[Submission], sides: bool) -> None:
-        batch = _not_cancelled(batch)
-        if not batch:
-            return
+    def _receive(self) -> None:
+        """Take what has arrived, and wait for it if there is nothing else to do."""
+        # With a timeout: without, Windows would not interrupt it.
+        timeout = 0.0 if self._waiting else POLL_SECONDS
         try:
-            rows = iter(self._classify([text for job in batch for text in job.texts], sides))
+            while True:
+                job = self._queue.get(timeout=timeout) if timeout else self._queue.get_nowait()
+                timeout = 0.0
+                self._waiting.append(job)
+                self._count(job)
+        except Empty:
+            self._waiting = [job for job in self._waiting if not job.rows.cancelled()]
+
+    def _count(self, job: Submission) -> None:
+        try:
+            job.tokens = self._count_tokens(job.texts)
         except Exception as error:
-            _fail(batch, error)
-        except BaseException:
-            _fail(batch, ServerClosed())
-            raise
-        else:
-            for job in batch:
-                job.rows.set_result(list(islice(rows, len(job.texts))))
+            return self._fail([job], error)
+        for number, tokens in enumerate(job.tokens, start=1):
+            if tokens > self._most_tokens:
+                most = f"at most {self._most_tokens:,} a text"
+                message = f"text {number} has {tokens:,} tokens; {most}"
+                return self._fail([job], TooManyTokens(message))
 
+    def _next_slice(self) -> list[tuple[Submission, int]]:
+        """Return what to process next: requests, and how many of their texts."""
+        if not self._waiting:
+            return []
+        budget = max(self._rate * SLICE_SECONDS, _LEAST_TOKENS)
+        first, *others = self._waiting
+        self._waiting = [*others, first]
+        half = 2 if others else 1
+        count = max(first.fitting(MOST_TEXTS // half, budget / half), 1)
+        chosen, texts, tokens = [(first, count)], MOST_TEXTS - count, budget / 2
+        for job in sorted(others, key=lambda job: sum(job.left)):
+            count = job.fitting(texts, tokens)
+            if not count:
+                break
+            chosen.append((job, count))
+            texts, tokens = texts - count, tokens - sum(job.left[:count])
+        return chosen
 
-def _not_cancelled(batch: Sequence[Submission]) -> list[Submission]:
-    """Return the requests that were not cancelled; from now on they cannot be."""
-    return [job for job in batch if job.rows.set_running_or_notify_cancel()]
+    def _answer(self, chosen: list[tuple[Submission, int]]) -> None:
+        """Classify the texts of a slice and deliver what is complete."""
+        begin, tokens = time.perf_counter(), 0
+        for sides in (False, True):
+            parts = [part for part in chosen if part[0].sides is sides]
+            if not parts:
+                continue
+            texts = [
+                text
+                for job, count in parts
+                for text in job.texts[len(job.answers) : len(job.answers) + count]
+            ]
+            try:
+                rows = iter(self._classify(texts, sides))
+            except Exception as error:
+                self._fail([job for job, _ in parts], error)
+                continue
+            for job, count in parts:
+                tokens += sum(job.left[:count])
+                job.answers += [next(rows) for _ in range(count)]
+        if tokens:
+            measured = tokens / max(time.perf_counter() - begin, 1e-6)
+            self._rate = (self._rate + measured) / 2
+        for job, _ in chosen:
+            if len(job.answers) == len(job.texts):
+                self._conclude(job, lambda rows, answers=job.answers: rows.set_result(answers))
 
+    def _fail(self, jobs: Sequence[Submission], error: Exception) -> None:
+        for job in jobs:
+            self._conclude(job, lambda rows: rows.set_exception(error))
 
-def _fail(batch: Sequence[Submission], error: Exception) -> None:
-    for job in batch:
-        job.rows.set_exception(error)
+    def _conclude(self, job: Submission, conclude: Callable[[Any], None]) -> None:
+        """Deliver the outcome of a request, unless nobody waits for it any more."""
+        self._waiting.remove(job)
+        if job.rows.set_running_or_notify_cancel():
+            conclude(job.rows)

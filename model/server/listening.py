@@ -54,6 +54,7 @@ def serving(app: ASGIApp, listening: socket.socket, limits: Limits) -> Iterator[
         server_header=False,
         workers=1,
         backlog=limits.clients,
+        h11_max_incomplete_event_size=limits.headers,
         limit_concurrency=limits.clients,
         timeout_keep_alive=limits.idle_seconds,  # type: ignore[arg-type]  # it takes fractions
         timeout_graceful_shutdown=_ENDING_SECONDS,

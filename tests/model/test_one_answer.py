@@ -129,9 +129,8 @@ def test_the_command_its_summary_and_its_report(words, table, tmp_path, caplog):
             assert cells == [str(count)]
 
 
-def test_the_server(words):
-    loaded = load_model(MODEL)
-    rows = rows_of_texts(loaded, load_fitted(loaded, find_classifier(loaded), ""))(TEXTS, False)
+def test_the_server(classifier, words):
+    rows = rows_of_texts(classifier)(TEXTS, False)
     assert [row["label"] for row in rows] == words
 
 

@@ -38,6 +38,8 @@ _SHARED_STORE = (
     "again in it (pytorch/pytorch#135712): start it with scripts/elastic.sh, or with "
     "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 in its environment"
 )
+# What srun and mpirun (Open MPI, MPICH) set to the number of copies that they start.
+_COPIES = {"SLURM_STEP_NUM_TASKS": "srun", "OMPI_COMM_WORLD_SIZE": "mpirun", "PMI_SIZE": "mpirun"}
 _LAUNCH = "start the ranks with torch.distributed.run, or unset WORLD_SIZE, RANK and LOCAL_RANK"
 
 
@@ -230,6 +232,7 @@ def launched(device: TrainingDevice, timeout: float = 300.0) -> Iterator[World]:
     a launcher that may restart it, so do a missing GPU and a lack of memory: the next attempt may
     have other nodes.
     """
+    _refuse_copies()
     size, rank = _launcher_number("WORLD_SIZE", 1), _launcher_number("RANK", 0)
     if not 0 <= rank < size:
         raise InputError(f"RANK is {rank}, but WORLD_SIZE is {size}; {_LAUNCH}")
@@ -259,6 +262,20 @@ def _launcher_number(name: str, default: int) -> int:
         return int(text)
     except ValueError as error:
         raise InputError(f"{name} is {text!r}, not a number; {_LAUNCH}") from error
+
+
+def _refuse_copies() -> None:
+    """Raise InputError in one of several processes that do not know each other."""
+    if "WORLD_SIZE" in os.environ:
+        return
+    for name, launcher in _COPIES.items():
+        if (copies := _launcher_number(name, 1)) > 1:
+            raise InputError(
+                f"{launcher} started {copies} copies of this command, and each would train alone: "
+                f"start one, `python -m torch.distributed.run --nproc-per-node {copies} main.py "
+                "...`, or on several nodes one `bash scripts/elastic.sh ... main.py ...` each "
+                f"(docs/elastic.md); if there is only this one, unset {name}"
+            )
 
 
 def _join(device: torch.device, timeout: timedelta) -> None:

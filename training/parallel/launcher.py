@@ -7,11 +7,17 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from model.errors import InputError
+from model.errors import TEMPORARY_FAILURE, InputError
 from model.files.storage import write_json
 
-TEMPORARY_FAILURE = 75  # EX_TEMPFAIL: nothing is wrong with this process, start it again
+__all__ = ["TEMPORARY_FAILURE", "is_launched", "may_restart", "print_error", "report_failure"]
+
 _GRACE = 5.0  # seconds in which a launcher ends its other processes after one of them has failed
+
+
+def is_launched() -> bool:
+    """Return whether torch.distributed.run, which waits for this process, has started it."""
+    return "TORCHELASTIC_RUN_ID" in os.environ
 
 
 def may_restart() -> bool:
@@ -42,6 +48,9 @@ def report_failure(error: BaseException, line: str, grace: float = _GRACE) -> No
         with suppress(OSError):  # its disk may be full
             write_json(Path(file), {"message": message})
     if isinstance(error, InputError) and may_restart():  # the same input would be refused again
+        if mark := os.environ.get("MLSTM_REFUSED"):  # of scripts/elastic.sh
+            with suppress(OSError):
+                Path(mark).touch()
         os.kill(os.getppid(), signal.SIGTERM)
 
 

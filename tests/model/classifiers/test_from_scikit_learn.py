@@ -160,6 +160,6 @@ def test_it_works_in_every_command(fitted, tmp_path, capsys):
 def test_the_server_answers_with_it(fitted):
     loaded = load_model(fitted)
     head = load_fitted(loaded, find_classifier(loaded), "")
-    rows = rows_of_texts(loaded, head)(TEXTS, False)
+    rows = rows_of_texts(SentimentClassifier(loaded, head).fit())(TEXTS, False)
     expected = SentimentClassifier.from_pretrained(fitted)(TEXTS)
     assert [row["probability"] for row in rows] == [each["probability"] for each in expected]

@@ -31,13 +31,18 @@ def measured(texts, sides=False):
     return [{"length": len(text)} for text in texts]
 
 
+def lengths(texts):
+    """The tokens: as many as characters."""
+    return list(map(len, texts))
+
+
 @contextmanager
 def served(classify=measured, page=b"page", token=TOKEN, limits=Limits()):  # noqa: B008
     """Serve; yield the server."""
     stopped = threading.Event()
     with listener("127.0.0.1", 0) as listening:
         address = Address(*listening.getsockname())
-        batcher = Batcher(classify)
+        batcher = Batcher(classify, lengths, limits.tokens)
         app = application(page, batcher.submit, address, token, limits)
         place = f"http://{address.host}:{address.port}"
         headers = {"Authorization": f"Bearer {token}"}

@@ -16,7 +16,7 @@ import pytest
 from model.server import batching
 from model.server.application import HEADERS, Address, Limits
 from model.server.batching import MOST_TEXTS
-from tests.model.server.serving import TOKEN, measured, served
+from tests.model.server.serving import TOKEN, lengths, measured, served
 
 LARGE = bytes(20_000_000)  # a page of more than the sockets hold
 
@@ -158,10 +158,10 @@ def in_pieces(size):
 
 
 def test_what_is_too_long_is_refused():
-    with served(limits=Limits(body=20_000, texts=3, characters=10)) as server:
+    with served(limits=Limits(body=20_000, texts=3, tokens=10)) as server:
         headers = {"Content-Type": "application/json"}
         refused(server.post(["good"] * 4), 413, "4 texts; at most 3 a request")
-        refused(server.post(["good", "x" * 11]), 413, "text 2 has 11 characters; at most 10 a text")
+        refused(server.post(["good", "x" * 11]), 413, "text 2 has 11 tokens; at most 10 a text")
         for content in (b" " * 20_001, in_pieces(1 << 20)):
             response = server.client.post("/classify", content=content, headers=headers)
             refused(response, 413, "at most 20,000 bytes")
@@ -206,6 +206,21 @@ def test_the_token_is_asked_for_everywhere(server):
         assert answer.json() == {"results": [{"length": 4}]}
 
 
+def test_health_is_told_to_everyone_also_at_the_limit():
+    gate = Gate()
+    with served(gate, limits=Limits(clients=2)) as server, ThreadPoolExecutor(2) as clients:
+        others = [clients.submit(server.post, ["busy"]) for _ in range(2)]
+        assert gate.begun.wait(60)
+        until_waiting(server, 1)
+        place = f"http://{server.address.host}:{server.address.port}/health"
+        answer = httpx.get(place, headers={"Host": "probe.example"}, trust_env=False)
+        assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+        has_our_headers(answer)
+        refused(httpx.post(place, trust_env=False), 405, "use GET")
+        gate.opened.set()
+        assert [other.result().status_code for other in others] == [200, 200]
+
+
 def test_without_a_token_everyone_is_answered():
     with served(token=None) as server:
         del server.client.headers["Authorization"]
@@ -224,32 +239,88 @@ def test_waiting_requests_are_classified_together():
         assert first.result().json() == {"results": [{"length": 5}]}
         for n, other in enumerate(others, start=1):
             assert other.result().json() == {"results": [{"length": n}] * 10}
-    sizes = list(map(len, gate.calls))
-    assert sizes == [1, 120, 120, 10]
-    assert max(sizes) <= MOST_TEXTS
+    assert len(gate.calls) <= 6
+    assert max(map(len, gate.calls)) <= MOST_TEXTS
 
 
-def test_many_characters_make_a_batch_of_fewer_texts(monkeypatch):
-    monkeypatch.setattr(batching, "MOST_CHARACTERS", 25)
-    gate = Gate()
-    batcher = batching.Batcher(gate)
-    rows = [batcher.submit(["x" * 10]) for _ in range(5)]
-    gate.opened.set()
-    batcher.run(lambda: not rows[-1].done())
-    assert list(map(len, gate.calls)) == [2, 2, 1]
+class Clock:
+    """A classifier that takes a second for 1,000 tokens, and the time that it has taken."""
+
+    def __init__(self, monkeypatch):
+        self.calls, self.now = [], 0.0
+        monkeypatch.setattr(batching.time, "perf_counter", lambda: self.now)
+
+    def __call__(self, texts, sides=False):
+        self.calls.append(texts)
+        self.now += sum(map(len, texts)) / 1000
+        return measured(texts)
 
 
-def test_what_waits_at_the_end_is_refused_and_what_was_given_up_is_left_out():
-    batcher = batching.Batcher(measured)
-    rows = [batcher.submit(["x"] * 100) for _ in range(4)]
-    rows[2].cancel()
-    batcher.run(lambda: not rows[0].done())  # the second is taken, and does not fit
+def test_nobody_waits_long_for_the_texts_of_others(monkeypatch):
+    """Requests of the longest texts in front; every other request is in the first slices."""
+    clock = Clock(monkeypatch)
+    batcher = batching.Batcher(clock, lengths, 5_000)
+    batcher._rate = 1000.0
+    ends = {}
+
+    def submit(name, *texts):
+        job = batcher.submit(texts)
+        job.add_done_callback(lambda _: ends.setdefault(name, clock.now))
+        return job
+
+    jobs = [submit(f"long {n}", "x" * 4_000) for n in range(4)]
+    jobs.append(submit("many", *["x" * 200] * 100))
+    jobs += [submit(f"short {n}", "x" * 10) for n in range(30)]
+    batcher.run(lambda: not all(job.done() for job in jobs))
+    assert [len(job.result()) for job in jobs] == [*[1] * 4, 100, *[1] * 30]
+    assert max(at for name, at in ends.items() if name.startswith("short")) < 6
+    assert ends["many"] == max(ends.values())
+    assert sum(map(len, clock.calls)) == 4 + 100 + 30
+    assert max(sum(map(len, texts)) for texts in clock.calls) <= 4_000 + 1_000
+
+
+def test_what_waits_at_the_end_is_refused_and_what_was_given_up_is_left_out(monkeypatch):
+    monkeypatch.setattr(batching, "SLICE_SECONDS", 0)  # slices of the least tokens
+    calls = []
+
+    def classify(texts, sides):
+        calls.append(texts)
+        if texts[0].startswith("z"):
+            rows[2].cancel()  # it has more texts
+        return measured(texts)
+
+    batcher = batching.Batcher(classify, lengths, 2_000)
+    rows = [
+        batcher.submit(["x" * 1_000]),
+        batcher.submit(["y"] * 100),
+        batcher.submit(["z" * 900] * 9),
+        batcher.submit(["w"]),
+    ]
+    rows[3].cancel()
+    batcher.run(lambda: not rows[1].done() or not rows[2].cancelled())
     rows.append(batcher.submit(["x"]))
-    assert len(rows[0].result()) == 100
+    assert len(rows[1].result()) == 100
     assert rows[2].cancelled()
-    for refused_rows in (rows[1], rows[3], rows[4]):
-        with pytest.raises(batching.ServerClosed):
-            refused_rows.result()
+    assert sum(text[0] == "z" for texts in calls for text in texts) < 9
+    with pytest.raises(batching.ServerClosed):
+        rows[4].result()
+    assert ["w"] not in calls
+
+
+def test_a_client_that_leaves_is_not_answered():
+    gate = Gate()
+    with served(gate) as server, ThreadPoolExecutor(2) as clients:
+        first = clients.submit(server.post, ["first"])
+        assert gate.begun.wait(60)
+        with connected(server) as client:
+            body = b'{"texts": ["left"]}'
+            client.sendall(request_of(server, len(body)) + body)
+            until_waiting(server, 1)
+        threading.Event().wait(0.2)
+        gate.opened.set()
+        assert first.result().status_code == 200
+        assert server.post(["next"]).status_code == 200
+    assert ["left"] not in gate.calls
 
 
 def test_a_request_that_takes_too_long_gets_an_error_and_the_next_is_answered():
@@ -295,20 +366,12 @@ def test_an_error_of_the_model_is_logged_and_not_shown(caplog):
     assert "a secret of the model" in caplog.text
 
 
-def test_requests_that_wait_at_the_end_are_refused():
-    gate = Gate()
-    with ThreadPoolExecutor(2) as clients, served(gate) as server:
-        first = clients.submit(server.post, ["first"])
-        assert gate.begun.wait(60)
-        second = clients.submit(server.post, ["second"])
-        until_waiting(server, 1)
-        ended = clients.submit(lambda: None)  # so that both have a thread
-        server.batcher.run(lambda: False)  # as at the end
-        refused(second.result(), 503, "the server is shutting down")
-        refused(server.post(["third"]), 503, "the server is shutting down")
-        gate.opened.set()
-        assert first.result().status_code == 200
-        ended.result()
+def test_requests_at_the_end_are_refused():
+    def ending(texts, sides):
+        raise batching.ServerClosed
+
+    with served(ending) as server:
+        refused(server.post(["first"]), 503, "the server is shutting down")
 
 
 def connected(server):
