@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from experiments.baselines import BASELINES
 from experiments.default_model.methods import folder_megabytes
 from experiments.models.tables import NORMAL
 from experiments.published_sets import SETS
@@ -18,7 +19,6 @@ from experiments.results import read_result
 from experiments.tables import accuracy, markdown, percent
 from model.files.shipped import CONFIG_FILE, SHIPPED_MODELS
 from model.files.storage import read_json
-from transfer.baselines import BASELINES
 
 FOLDED = {"mr": "MR", "cr": "CR", "subj": "SUBJ", "mpqa": "MPQA"}  # sets of ten folds
 SHIPPED = {"stars_1024": "`default`", "stars_512": "`default_small`", SUBWORDS: "", BYTES: ""}

@@ -13,10 +13,11 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from data_utils.labelled import LabelledSet
+from experiments.baselines import BASELINES
 from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.errors import InputError
 from model.files.weights import find_model
-from transfer.baselines import BASELINES, fit_baseline
+from transfer.baselines import fit_baseline
 
 SIDES = {"negative": 0, "1": 0, "2": 0, "positive": 1, "4": 1, "5": 1}
 STRENGTHS = (0.25, 1.0, 4.0, 16.0, 64.0)  # C of the regression on embeddings; chosen on val

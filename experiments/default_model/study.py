@@ -20,9 +20,9 @@ from data_utils.provenance import describe_origin
 from experiments.default_model.everyday import APART, everyday_sentences
 from experiments.default_model.methods import METHODS, Answers
 from experiments.default_model.remarks import measure_remarks, summary
+from experiments.intervals import packed_answers
 from experiments.published_sets import SETS
 from experiments.results import write_result
-from transfer.intervals import packed_answers
 from transfer.regression import accuracy_interval
 
 FILMS = 2000  # reviews drawn from IMDB's test set, half of them of each label

@@ -19,8 +19,9 @@ from experiments.default_model.remarks import (
 )
 from experiments.default_model.study import TestSet as SetOfTexts
 from experiments.default_model.study import calibration_error, describe, everyday, reliability
+from experiments.intervals import unpacked_answers
 from model.errors import InputError
-from transfer.intervals import paired_difference, unpacked_answers
+from transfer.intervals import paired_difference
 
 
 @pytest.mark.parametrize("file", [TEST, VALIDATION])
