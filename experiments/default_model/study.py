@@ -6,7 +6,7 @@ python -m experiments.default_model.study --method nb --data DATA --texts data/a
 
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,13 +17,12 @@ import pandas as pd
 from configs import command
 from data_utils.labelled import read_label_columns, read_labelled_sets
 from data_utils.provenance import describe_origin
+from experiments.default_model.everyday import APART, everyday_sentences
 from experiments.default_model.methods import METHODS, Answers
 from experiments.default_model.remarks import measure_remarks, summary
-from experiments.default_model.sentences.everyday import APART, everyday_sentences
-from experiments.default_model.texts import one_line
+from experiments.intervals import packed_answers
 from experiments.published_sets import SETS
 from experiments.results import write_result
-from transfer.intervals import packed_answers, unpacked_answers
 from transfer.regression import accuracy_interval
 
 FILMS = 2000  # reviews drawn from IMDB's test set, half of them of each label
@@ -46,13 +45,12 @@ class Options:
     """Classify the test sets by one method, and write its accuracy."""
 
     method: str
-    """default, another shipped model's name, states or ngrams (the halves of the default), tfidf,
-    nb, words_and_characters, minilm, vader or textblob."""
+    """The name of a shipped model, tfidf, nb, words_and_characters, minilm, vader or textblob."""
     data: Path
     """The folder that holds sst/, imdb/, cr/, semeval/ and everyday/test.tsv."""
     texts: Path | None = None
-    """The folder that experiments.default_model.texts wrote; baselines of words and minilm learn
-    from it."""
+    """A folder with train.jsonl and val.jsonl (keys text, label, source); baselines of words and
+    minilm learn from it."""
 
 
 def main() -> None:
@@ -136,12 +134,9 @@ def describe(answers: Answers, test_set: TestSet) -> dict[str, Any]:
     return result
 
 
-def answers_of(row: Mapping[str, Any]) -> np.ndarray:
-    """Return which texts of a set were answered rightly, bool [N], to compare methods in pairs.
-
-    They are kept as a digit for four texts; older results lack them.
-    """
-    return unpacked_answers(row["right"], row["texts"])
+def one_line(text: str) -> str:
+    """Return a review without HTML line breaks, with single spaces."""
+    return " ".join(text.replace("<br />", " ").split())
 
 
 def is_right(positive: np.ndarray, labels: np.ndarray) -> np.ndarray:

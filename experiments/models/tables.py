@@ -6,11 +6,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from experiments.baselines import BASELINES
 from experiments.results import find_result, read_result
 from experiments.tables import accuracy, markdown, origins, percent, revision
 from model.files.shipped import ALIASES, CONFIG_FILE, SHIPPED_MODELS, shipped_models
 from model.files.storage import read_json
-from transfer.baselines import BASELINES
 
 HERE = Path(__file__).resolve().parent
 MILLION = 1e6

@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 
+from experiments.intervals import fold_interval, packed_answers
 from experiments.published_sets import Fold, PublishedTask
 from model.files.storage import write_json
 from model.inference.weights import LoadedModel, untrained_like
 from transfer.baselines import majority_accuracy
 from transfer.features import FeatureCache
-from transfer.intervals import fold_interval, over_draws, packed_answers
+from transfer.intervals import over_draws
 from transfer.plots import draw_histogram, legend, save_png, unit_histogram
 from transfer.regression import Examples, accuracy_interval, find_neuron, fit_regression
 

@@ -12,13 +12,13 @@ import numpy as np
 
 from configs import command
 from data_utils.provenance import describe_origin
+from experiments.intervals import packed_answers, unpacked_answers
 from experiments.models.overlap import Words, run_hashes
 from experiments.published_sets import SETS
 from experiments.results import read_result
 from experiments.tables import markdown, origins, percent
 from model.files.storage import write_json
 from model.reading.texts import ReadingReport, read_texts
-from transfer.intervals import packed_answers, unpacked_answers
 from transfer.regression import accuracy_interval
 
 HERE = Path(__file__).resolve().parent

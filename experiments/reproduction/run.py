@@ -12,13 +12,13 @@ import torch
 
 from configs import command
 from data_utils.provenance import describe_origin
+from experiments.baselines import BASELINES
 from experiments.published_sets import SETS, PublishedTask, present
 from model.bounds import NonNegativeInt
 from model.commands.options import Model
 from model.files.storage import write_json
 from model.inference.weights import LoadedModel, load_model
 from model.layers.config import Precision
-from transfer.baselines import BASELINES
 from transfer.experiment import describe_model
 from transfer.features import FeatureCache
 

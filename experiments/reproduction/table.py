@@ -14,19 +14,15 @@ from matplotlib.ticker import PercentFormatter
 
 from configs import command
 from data_utils.published_sets.registry import how_to_get
+from experiments.baselines import BASELINES
+from experiments.intervals import fold_interval, separate_difference, unpacked_answers
 from experiments.models.tables import begun, characters_of_each, characters_read, given, trainings
 from experiments.published_sets import ONE_UNIT, SETS, Published, PublishedSet, Row
 from experiments.results import find_result, result_at
 from experiments.tables import markdown, percent, revision
 from model.bounds import Argument
 from model.errors import InputError
-from transfer.baselines import BASELINES
-from transfer.intervals import (
-    fold_interval,
-    paired_difference,
-    separate_difference,
-    unpacked_answers,
-)
+from transfer.intervals import paired_difference
 from transfer.plots import BLUE, GREY, ORANGE, STYLE, save_png
 
 from .words import saved_words

@@ -14,10 +14,11 @@ from typing import Any, Literal
 
 from configs import command
 from data_utils.provenance import describe_origin
+from experiments.baselines import BASELINES
 from experiments.published_sets import SETS, PublishedTask, present
 from experiments.results import result_at
 from model.files.storage import write_json
-from transfer.baselines import BASELINES, Baseline, baseline_choices
+from transfer.baselines import Baseline, baseline_choices
 
 from .accuracy import over_folds, sizes
 from .emotions import by_words, scores_of

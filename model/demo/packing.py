@@ -69,8 +69,6 @@ def structures() -> dict[str, Any]:
 def _fields(structure: type[ctypes.Structure]) -> dict[str, Any]:
     fields: Sequence[tuple[str, Any]] = structure._fields_  # type: ignore[assignment]
     return {
-        name: _fields(kind)
-        if issubclass(kind, ctypes.Structure)
-        else _KINDS.get(kind, "pointer")
+        name: _fields(kind) if issubclass(kind, ctypes.Structure) else _KINDS.get(kind, "pointer")
         for name, kind in fields
     }

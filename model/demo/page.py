@@ -159,8 +159,7 @@ def _head(head: Head, packer: Packer) -> dict[str, Any]:
         "threshold": head.threshold,
         "unsure": head.unsure,
         "shortest": SHORTEST,
-        "familiarity": known
-        and Familiarity(known.bits_per_character, known.bits)._asdict(),
+        "familiarity": known and Familiarity(known.bits_per_character, known.bits)._asdict(),
     }
 
 

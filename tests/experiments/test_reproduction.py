@@ -10,6 +10,7 @@ from sklearn.metrics import f1_score, jaccard_score
 
 from configs.command import parse
 from data_utils.synthetic import synthetic_reviews
+from experiments.intervals import unpacked_answers
 from experiments.models.overlap import HeldOut
 from experiments.published_sets import EMOTIONS, SETS
 from experiments.reproduction import contamination, emotions, one_unit, words
@@ -21,7 +22,6 @@ from model.errors import InputError
 from model.files.storage import read_json, write_json
 from model.inference.weights import save_model
 from model.text.profiles import text_profile
-from transfer.intervals import unpacked_answers
 from transfer.neuron.ranking import rank_units
 from transfer.regression import Examples, Regression
 

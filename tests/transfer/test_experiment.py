@@ -9,6 +9,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from data_utils.labelled import LabelledSet
+from experiments.baselines import BASELINES, NaiveBayesRegression
 from model import SentimentClassifier
 from model.classifiers.head_files import load_head
 from model.classifiers.separation import load_areas
@@ -22,15 +23,7 @@ from model.text.profiles import text_profile
 from tests.conftest import emphatic
 from tests.transfer.examples import make_set, with_questions
 from transfer import experiment
-from transfer.baselines import (
-    BASELINES,
-    TFIDF,
-    NaiveBayesRegression,
-    bag_of_words,
-    fit_baseline,
-    majority_accuracy,
-    tfidf_accuracy,
-)
+from transfer.baselines import TFIDF, bag_of_words, fit_baseline, majority_accuracy, tfidf_accuracy
 from transfer.experiment import measure_baselines, run_transfer
 from transfer.features import FeatureCache
 from transfer.regression import Examples, fit_regression

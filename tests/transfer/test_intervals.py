@@ -4,13 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from transfer.intervals import (
-    draw_interval,
-    fold_interval,
-    over_draws,
-    paired_difference,
-    separate_difference,
-)
+from experiments.intervals import fold_interval, separate_difference
+from transfer.intervals import draw_interval, over_draws, paired_difference
 from transfer.regression import accuracy_interval
 
 

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from model.files.weights import LAYOUT, Shape, check_shapes
 from torch import Tensor
 
 from model.errors import InputError
-from model.files.weights import LAYOUT, Shape, check_shapes
 from model.layers.config import VOCABULARY_SIZE
 
 # The rows of the embedding: a gap, 22 amino acids, any other, the start of a protein; its end,

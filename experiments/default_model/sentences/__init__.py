@@ -1,1 +1,0 @@
-"""Short texts with known sentiment: everyday sentences, a grammar of them, and their noise."""
