@@ -14,10 +14,9 @@ function isNeutral({ threshold }, { odds, neutral }) {
 // Unfamiliar, neutral, unsure, or one of the two classes: the first that holds. frame: how many bytes
 // the text profile adds.
 function wordOf(head, verdict, frame) {
-  const { classes, threshold, unsure, familiarity, shortest } = head;
-  const { odds, bits, characters } = verdict;
-  const most = familiarity ? familiarity.bits_per_character * characters + familiarity.bits : Infinity;
-  if (characters - frame < shortest || bits > most) return "unfamiliar";
+  const { classes, threshold, unsure, shortest } = head;
+  const { odds, excess, characters } = verdict;
+  if (characters - frame < shortest || excess > 0) return "unfamiliar";
   if (isNeutral(head, verdict)) return "neutral";
   const probability = sigmoid(odds);
   if (unsure[0] <= probability && probability <= unsure[1]) return "unsure";

@@ -1,114 +1,114 @@
 "use strict";
 // The model in WebAssembly's memory: reads tokens, keeps its state, predicts the next token.
 
-const MULTIPLE = 16;
-const LARGEST_TABLE = 256; // tokens whose input to the first layer is computed beforehand
-
+// The engine, in C, in WebAssembly's memory: it reads tokens, keeps its state, predicts the next one.
 class Engine {
-  // about: the page's description of the model; packed: its weights, in the layout of packing.py.
+  // about: the page's description of the model; packed: the arrays of its file, see packing.py.
   static async create(module, about, packed) {
     const { instance } = await WebAssembly.instantiate(module);
     return new Engine(instance.exports, about, packed);
   }
 
   constructor(wasm, about, packed) {
-    this.wasm = wasm;
-    this.about = about;
-    this.H = about.padded_units;
-    this.base = align(wasm.__heap_base.value);
-    this.end = this.base;
+    Object.assign(this, { wasm, about, packed });
     this.vocabulary = about.vocabulary ? new Subwords(about.vocabulary) : new Bytes();
-    const weights = this.room(packed.byteLength);
-    const { H } = this, V = about.symbols, L = about.layers;
-    this.hasTable = V <= LARGEST_TABLE;
-    this.table = this.room(this.hasTable ? 4 * V * 5 * H : 0); // the input for each token, [V, 5H]
-    this.state = this.room(4 * L * 2 * H); // h and c of each layer, [L, 2, H]
-    this.xProj = this.room(4 * 5 * H);
-    this.m = this.room(4 * H);
-    this.q = this.room(2 * 2 * Math.max(H, about.padded_embedding));
-    this.z = this.room(4 * Math.max(4 * H, about.padded_embedding));
-    this.scores = this.room(4 * V);
-    const missing = this.end - wasm.memory.buffer.byteLength;
-    if (missing > 0) wasm.memory.grow(Math.ceil(missing / 65536));
-    this.memory = wasm.memory.buffer;
-    new Uint8Array(this.memory).set(new Uint8Array(packed), weights);
-    if (this.hasTable)
-      for (let v = 0; v < V; v++) this.embed(v, this.table + 4 * v * 5 * H);
-    const size = 2 * L * H;
-    this.live = new Float32Array(this.memory, this.state, size);
-    this.cell = this.live.subarray(size - H); // of the last layer
-    this.hidden = this.live.subarray(size - 2 * H, size - H);
+    const { StoredLayer, StoredModel, Job } = about.structures, { model, units: H, layers: L } = about;
+    const base = this.put(new Uint8Array(packed, 0, about.model_bytes)); // of all arrays
+    const layers = model.layer.map((layer) => structure(StoredLayer, layer, base));
+    const stored = { ...model, layer: this.put(Uint8Array.from(layers.flatMap((layer) => [...layer]))) - base };
+    this.model = wasm.engine_prepare(this.put(structure(StoredModel, stored, base)));
+    if (!this.model || !wasm.engine_prepare_decoder(this.model)) throw new Error("no memory");
+    this.states = 2 * L * H;
+    this.state = this.take(4 * this.states); // h and c of each layer, [2, L, H]
+    this.token = this.take(4);
+    this.nats = this.take(4);
+    this.scores = this.take(4 * about.symbols);
+    this.next = this.take(8);
+    const [h, c] = [this.state, this.state + 2 * this.states];
+    const job = {
+      texts: 1, tokens: this.token, offsets: this.put(new Uint8Array(BigInt64Array.of(0n, 1n).buffer)),
+      order: this.take(8), next: this.next, stop: this.take(4), done: this.take(8), lanes: 1,
+      first_h: h, first_c: c, final_h: h, final_c: c, clamp_layer: -1,
+    };
+    this.job = this.put(structure(Job, job));
+    this.costlyJob = this.put(structure(Job, { ...job, nats: this.nats }));
     this.head = about.head && new Head(this);
   }
 
-  room(bytes) {
-    const place = this.end;
-    this.end = align(place + bytes);
+  take(bytes) {
+    const place = this.wasm.engine_take(bytes);
+    if (!place) throw new Error("no memory");
     return place;
   }
 
-  place(name) {
-    return this.base + this.about.places[name];
+  put(bytes) {
+    const place = this.take(bytes.length);
+    new Uint8Array(this.wasm.memory.buffer).set(bytes, place);
+    return place;
   }
 
-  floats(name, length) {
-    return new Float32Array(this.memory, this.place(name), length);
+  // Views last until the memory grows.
+  floats(place, count) {
+    return new Float32Array(this.wasm.memory.buffer, place, count);
   }
 
-  product(name, x, y, rows, columns) {
-    this.wasm.product(this.place(name), this.place(name + ".scale"), x, this.q, y, rows, columns);
+  get live() {
+    return this.floats(this.state, this.states);
   }
 
-  // Compute the first layer's input for a token, [5H], at a place in memory.
-  embed(token, place) {
-    const E = this.about.padded_embedding;
-    const whole = new Int8Array(this.memory, this.place("embedding") + token * E, E);
-    const scale = this.floats("embedding.scale", this.about.symbols)[token];
-    const x = new Float32Array(this.memory, this.z, E);
-    for (let e = 0; e < E; e++) x[e] = whole[e] * scale;
-    this.product("layers.0.w_x", this.z, place, 5 * this.H, E);
+  // Of the last layer.
+  part(name) {
+    const { units, layers } = this.about;
+    return this.floats(this.state + 4 * units * (name === "cell" ? 2 * layers - 1 : layers - 1), units);
   }
 
-  // Read one token from the live state.
-  step(token) {
-    const { H } = this;
-    let { xProj } = this;
-    if (this.hasTable) xProj = this.table + 4 * token * 5 * H;
-    else this.embed(token, xProj);
-    for (let layer = 0; layer < this.about.layers; layer++) {
-      const of = `layers.${layer}.`, h = this.state + 4 * layer * 2 * H;
-      if (layer > 0) {
-        xProj = this.xProj;
-        this.product(of + "w_x", h - 4 * 2 * H, xProj, 5 * H, H);
-      }
-      this.wasm.step(
-        xProj, this.place(of + "w_mh"), this.place(of + "w_mh.scale"),
-        this.place(of + "w_h"), this.place(of + "w_h.scale"), this.place(of + "b"),
-        h, h + 4 * H, this.m, this.q, this.z, H);
-    }
-  }
-
-  // The bits that a token costs as the next one.
-  bits(token) {
-    const logits = this.logits();
-    let most = -Infinity, sum = 0;
-    for (const logit of logits) most = Math.max(most, logit);
-    for (const logit of logits) sum += Math.exp(logit - most);
-    return (Math.log(sum) + most - logits[token]) / Math.LN2;
+  // Read one token from the live state; return the bits that predicting it costs, if asked for.
+  step(token, isCostly = false) {
+    const memory = new DataView(this.wasm.memory.buffer);
+    memory.setInt32(this.token, token, true);
+    memory.setBigInt64(this.next, 0n, true);
+    const read = this.wasm.engine_read(this.model, isCostly ? this.costlyJob : this.job);
+    if (read !== 1n) throw new Error("no memory");
+    return isCostly ? this.floats(this.nats, 1)[0] / Math.LN2 : null;
   }
 
   // The logits of the next token, [V].
   logits() {
-    const V = this.about.symbols;
-    const h = this.state + 4 * (this.about.layers - 1) * 2 * this.H;
-    this.product("decoder", h, this.scores, V, this.H);
-    const bias = this.floats("decoder.b", V);
-    return new Float32Array(this.memory, this.scores, V).map((score, v) => score + bias[v]);
+    const { units, layers, symbols } = this.about;
+    const h = this.state + 4 * units * (layers - 1);
+    if (!this.wasm.engine_logits(this.model, 1n, h, this.scores)) throw new Error("no memory");
+    return this.floats(this.scores, symbols);
   }
 }
 
-function align(place) {
-  return Math.ceil(place / MULTIPLE) * MULTIPLE;
+const SIZES = { pointer: 4, float: 4, int64: 8, double: 8 };
+const SETTERS = {
+  pointer: (view, place, value) => view.setUint32(place, value, true),
+  float: (view, place, value) => view.setFloat32(place, value, true),
+  int64: (view, place, value) => view.setBigInt64(place, BigInt(value), true),
+  double: (view, place, value) => view.setFloat64(place, value, true),
+};
+
+// The bytes of a structure of engine.h; fields: their names and kinds, in order. What has no value is
+// zero. base: what to add to each pointer.
+function structure(fields, values, base = 0) {
+  const view = new DataView(new ArrayBuffer(1024));
+  const align = (place, to) => Math.ceil(place / to) * to;
+  const write = (fields, values, from) => {
+    let place = align(from, 8);
+    for (const [name, kind] of Object.entries(fields)) {
+      if (typeof kind === "object") {
+        place = write(kind, values[name], place);
+        continue;
+      }
+      place = align(place, SIZES[kind]);
+      const value = values[name] ?? null;
+      if (value !== null) SETTERS[kind](view, place, kind === "pointer" ? base + value : value);
+      place += SIZES[kind];
+    }
+    return align(place, 8);
+  };
+  return new Uint8Array(view.buffer, 0, write(fields, values, 0));
 }
 
 // The steps of a head, as steps.py has them: each makes a function of the values from what is saved of
@@ -155,12 +155,11 @@ const STEPS = {
 class Head {
   constructor(engine) {
     const { head } = engine.about, { state, pooling } = head.features;
-    Object.assign(this, { familiarity: head.familiarity, pooling, ngrams: null });
-    this.state = state === "cell" ? engine.cell : engine.hidden;
-    this.steps = head.steps.map((step, number) => {
-      const arrays = Object.entries(step.sizes).map(([field, size]) => {
+    Object.assign(this, { familiarity: head.familiarity, state, pooling, ngrams: null });
+    this.steps = head.steps.map((step) => {
+      const arrays = Object.entries(step.arrays).map(([field, { place, size }]) => {
         const kind = step.step === "ngrams" ? Int8Array : Float32Array;
-        return [field, new kind(engine.memory, engine.place(`head.${number}.${field}`), size)];
+        return [field, new kind(engine.packed, place, size)];
       });
       const saved = { ...step, ...Object.fromEntries(arrays) };
       if (step.step === "ngrams") this.ngrams = new Ngrams(saved.weights, saved.scale);
@@ -186,34 +185,41 @@ function softmax(logits) {
   return powers.map((power) => power / sum);
 }
 
+const SUMMED = 64; // tokens whose states are summed in fp32, as in engine.c
+
 // A position in a text: the model's state there, and the pooled states of all tokens before it.
 class Place {
   constructor(engine) {
+    const { head, states, about: { units } } = engine;
     this.engine = engine;
-    const pooling = engine.head ? engine.head.pooling : [];
     this.count = 0; // tokens read
-    this.bits = 0; // what predicting them has cost; counted only if the classifier asks for it
-    this.state = new Float32Array(engine.live.length);
-    this.pools = pooling.map((kind) => ({ kind, values: new Float64Array(engine.H) }));
+    // Bits above what a familiar text costs, until they are far from zero; see Familiarity in Python.
+    this.excess = head?.familiarity ? -head.familiarity.bits : null;
+    this.state = new Float32Array(states);
+    this.pools = (head?.pooling ?? []).map((kind) =>
+      ({ kind, values: new Float64Array(units), recent: new Float32Array(units) }));
   }
 
   copy() {
     const other = new Place(this.engine);
-    other.count = this.count;
-    other.bits = this.bits;
+    Object.assign(other, { count: this.count, excess: this.excess });
     other.state.set(this.state);
-    this.pools.forEach((pool, index) => other.pools[index].values.set(pool.values));
+    this.pools.forEach(({ values, recent }, index) => {
+      other.pools[index].values.set(values);
+      other.pools[index].recent.set(recent);
+    });
     return other;
   }
 
   // Read tokens one by one; call `seen` after each.
   read(tokens, seen) {
-    const { engine } = this;
+    const { engine, engine: { head, vocabulary } } = this;
     engine.live.set(this.state);
     for (const token of tokens) {
-      if (engine.head?.familiarity) this.bits += engine.bits(token);
-      engine.step(token);
-      for (const pool of this.pools) addTo(pool, engine.head.state, this.count);
+      const isOpen = this.excess !== null && Math.abs(this.excess) <= head.familiarity.margin;
+      const bits = engine.step(token, isOpen);
+      if (isOpen) this.excess += bits - head.familiarity.bits_per_byte * vocabulary.lengths[token];
+      if (head) for (const pool of this.pools) addTo(pool, engine.part(head.state), this.count);
       this.count += 1;
       if (seen) seen(this);
     }
@@ -222,7 +228,7 @@ class Place {
 
   // Clamp a unit of the last layer to a value, as the sampler in Python does.
   clamp(unit, value) {
-    this.state[this.state.length - this.engine.H + unit] = value;
+    this.state[this.state.length - this.engine.about.units + unit] = value;
   }
 
   logits() {
@@ -232,24 +238,27 @@ class Place {
 
   // The log-odds of the text's answers, as if it ended here; tilt: those of its n-grams.
   odds(tilt) {
-    const { head, about: { units } } = this.engine; // without the padding
+    const { head, about: { units } } = this.engine;
     const features = new Float64Array(this.pools.length * units);
-    this.pools.forEach(({ kind, values }, index) => {
-      const factor = kind === "mean" ? 1 / Math.max(this.count, 1) : 1;
-      for (let k = 0; k < units; k++) features[index * units + k] = values[k] * factor;
+    this.pools.forEach(({ kind, values, recent }, index) => {
+      const count = Math.max(this.count, 1);
+      features.set(kind === "mean"
+        ? Float32Array.from(values, (sum, k) => (sum + recent[k]) / count) : values, index * units);
     });
     return head.odds(features, tilt);
   }
 }
 
-function addTo({ kind, values }, cell, before) {
-  for (let k = 0; k < cell.length; k++) {
-    if (kind === "mean") values[k] += cell[k];
-    else if (kind === "last" || before === 0) values[k] = cell[k];
-    else if (kind === "max") values[k] = Math.max(values[k], cell[k]);
-    else if (kind === "min") values[k] = Math.min(values[k], cell[k]);
-    else throw new Error(`unknown pooling: ${kind}`);
+function addTo({ kind, values, recent }, state, before) {
+  if (kind === "last" || (kind !== "mean" && before === 0)) return values.set(state);
+  for (let k = 0; k < state.length; k++) {
+    if (kind === "mean") recent[k] += state[k];
+    else if (kind === "max") values[k] = Math.max(values[k], state[k]);
+    else values[k] = Math.min(values[k], state[k]);
   }
+  if (kind !== "mean" || (before + 1) % SUMMED) return;
+  for (let k = 0; k < state.length; k++) values[k] += recent[k];
+  recent.fill(0);
 }
 
 const KEEP_EVERY = 64; // tokens between two saved positions
@@ -317,7 +326,7 @@ class Reading {
   }
 
   note(place, unit) {
-    const end = this.end(place.count), value = this.engine.cell[unit];
+    const end = this.end(place.count), value = this.engine.part("cell")[unit];
     const odds = place.pools.length ? place.odds(this.tilt(end)).positive : null;
     const before = [this.values.at(-1) ?? 0, this.odds.at(-1) ?? odds]; // at first, the zero state
     const first = this.values.length + this.engine.vocabulary.blanks[this.tokens[place.count - 1]];
@@ -338,7 +347,7 @@ class Reading {
     return this.bag.logOdds;
   }
 
-  // The result for the text: unit and log-odds after the profile's suffix, and the whole's bits.
+  // The result for the text: unit and log-odds after the profile's suffix.
   verdict(suffix, unit) {
     const whole = new Uint8Array([...this.bytes, ...suffix]);
     const tokens = this.engine.vocabulary.encode(whole), same = common(this.tokens, tokens);
@@ -346,8 +355,8 @@ class Reading {
     end.read(tokens.subarray(end.count));
     const tilt = this.engine.head?.ngrams?.logOdds(this.bytes) ?? 0;
     const { positive: odds, neutral } = end.pools.length ? end.odds(tilt) : { positive: null };
-    const value = end.state[end.state.length - this.engine.H + unit];
-    const verdict = { value, odds, neutral, bits: end.bits, characters: whole.length };
+    const value = end.state[end.state.length - this.engine.about.units + unit];
+    const verdict = { value, odds, neutral, excess: end.excess, characters: whole.length };
     const { head, profile } = this.engine.about;
     const frame = new TextEncoder().encode(profile.prefix + profile.suffix).length;
     return { ...verdict, word: head && wordOf(head, verdict, frame) };

@@ -1,99 +1,74 @@
-"""A model's weights as the page's arithmetic reads them: 8-bit integers in one piece of memory."""
+"""A model as the page's engine takes it: the arrays of its file, and what engine.h calls them."""
 
-from collections.abc import Mapping
-from typing import NamedTuple
+import ctypes
+from collections.abc import Sequence
+from typing import Any
 
-import torch
-import torch.nn.functional as F
-from torch import Tensor
+import numpy as np
 
-from ..files.quantization import BITS, SCALE, dequantize, is_quantized, quantize, unpack
-from ..layers.language_model import LanguageModel
+from ..engine import library
+from ..engine.stored import StoredMatrix, StoredModel
 
-_MULTIPLE = 16  # units and columns are padded to this: the 8-bit weights in one SIMD register
-
-
-class Packed(NamedTuple):
-    """Tensors one after the other, and the byte at which each begins."""
-
-    data: bytes
-    places: dict[str, int]
+_MULTIPLE = 16  # bytes: where JavaScript may view numbers of any size
+_KINDS = {ctypes.c_int64: "int64", ctypes.c_float: "float", ctypes.c_double: "double"}
 
 
-def pack(tensors: Mapping[str, Tensor]) -> Packed:
-    """Join tensors, each at a multiple of 16 bytes, where SIMD may load it."""
-    data, places = bytearray(), {}
-    for name, tensor in tensors.items():
-        places[name] = len(data)
-        data += tensor.contiguous().numpy().tobytes()
-        data += bytes(-len(data) % _MULTIPLE)
-    return Packed(bytes(data), places)
+class Packer:
+    """Arrays one after the other, in one piece of memory."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    def add(self, array: np.ndarray | None) -> int | None:
+        """Append an array; return the byte at which it begins, or None for none."""
+        if array is None:
+            return None
+        place = len(self.data)
+        self.data += array.tobytes()
+        self.data += bytes(-len(self.data) % _MULTIPLE)
+        return place
+
+    def add_model(self, stored: StoredModel, *, is_fast: bool = False) -> dict[str, Any]:
+        """Append a model's arrays; return the fields of engine.h's StoredModel, with places."""
+        sizes = stored.architecture
+        layers = [
+            {name: self._matrix(matrix) for name, matrix in layer.matrices.items()}
+            | {"b": self.add(layer.b)}
+            for layer in stored.layers
+        ]
+        return {
+            "hidden": sizes.hidden_size,
+            "embedding": sizes.embedding_size,
+            "vocabulary": sizes.resolved_vocabulary_size,
+            "layers": len(layers),
+            "layer": layers,
+            "embed": self._matrix(stored.embedding),
+            "decoder": self._matrix(stored.decoder),
+            "decoder_bias": self.add(stored.decoder_bias),
+            "parts": 1 if is_fast else 2,
+            "path": library.PATHS.index("plain"),
+        }
+
+    def _matrix(self, matrix: StoredMatrix) -> dict[str, int | None]:
+        return {
+            **{name: self.add(getattr(matrix, name)) for name in ("data", "scale", "gain")},
+            "rows": len(matrix.data),
+            "columns": matrix.columns,
+            "bits": matrix.bits,
+        }
 
 
-def page_tensors(model: LanguageModel) -> dict[str, Tensor]:
-    """Return an mLSTM's weights, padded with zeros: matrices are int8, the rest is fp32.
-
-    A tensor named `.scale` has one number for each row of the matrix before it; weight norm is part
-    of that number. The integers are those of the model's file. If the file has full weights, they
-    are rounded as the shipped models' are. Units are padded to a multiple of 16; the padding stays
-    zero, whatever the model reads.
-    """
-    stored = _integers({name: tensor.cpu() for name, tensor in model.state_dict().items()})
-    H = model.config.hidden_size
-    tensors = _matrix("embedding", stored, "embedding.weight")
-    for index in range(model.config.layers):
-        layer = f"layers.{index}."
-        tensors |= _joined(
-            f"{layer}w_x",
-            _matrix("m", stored, f"{layer}w_mx", f"{layer}g_mx", unit_rows=H),
-            _matrix("x", stored, f"{layer}w_x", f"{layer}g_x", unit_rows=H),
-        )
-        tensors |= _matrix(f"{layer}w_mh", stored, f"{layer}w_mh", f"{layer}g_mh", unit_rows=H)
-        tensors |= _matrix(f"{layer}w_h", stored, f"{layer}w_h", f"{layer}g_h", unit_rows=H)
-        tensors[f"{layer}b"] = _pad_units(stored[f"{layer}b"], H)  # [4H]
-    tensors |= _matrix("decoder", stored, "decoder.weight")
-    tensors["decoder.b"] = stored["decoder.bias"]
-    return tensors
+def structures() -> dict[str, Any]:
+    """Return the fields of engine.h's structures, in order: each one's name and kind."""
+    return {
+        structure.__name__: _fields(structure)
+        for structure in (library.StoredLayer, library.StoredModel, library.Job)
+    }
 
 
-def _integers(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return the matrices as int8 with scales, in the model's bits if these are fewer than 8."""
-    shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    for bits in BITS[1:]:
-        packed = quantize(tensors, bits)
-        again = dequantize(packed, shapes, bits)
-        if all(torch.allclose(again[name], each.float()) for name, each in tensors.items()):
-            matrices = {name: shape for name, shape in shapes.items() if is_quantized(shape)}
-            return packed | {n: unpack(packed[n], s[-1], bits) for n, s in matrices.items()}
-    return quantize(tensors)
-
-
-def padded(size: int) -> int:
-    """Return the next multiple of 16."""
-    return size + -size % _MULTIPLE
-
-
-def _matrix(
-    name: str, stored: Mapping[str, Tensor], key: str, gain: str = "", *, unit_rows: int = 0
-) -> dict[str, Tensor]:
-    """Return a matrix and the scale of its rows; unit_rows: H if the rows are units, else 0."""
-    matrix, scale = stored[key], stored[key + SCALE]
-    if gain in stored:  # weight norm replaces the norms of the stored rows
-        lengths = matrix.double().norm(dim=1).clamp(min=1)  # integers: 0, or at least 1
-        scale = (stored[gain].double() / lengths).float()
-    if unit_rows:
-        matrix, scale = _pad_units(matrix, unit_rows), _pad_units(scale, unit_rows)
-    return {name: F.pad(matrix, (0, -matrix.shape[-1] % _MULTIPLE)), name + SCALE: scale}
-
-
-def _joined(name: str, *matrices: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return matrices joined by rows, in order."""
-    parts, scales = zip(*(matrix.values() for matrix in matrices), strict=True)
-    return {name: torch.cat(parts), name + SCALE: torch.cat(scales)}
-
-
-def _pad_units(rows: Tensor, H: int) -> Tensor:
-    """Pad the units of each gate, [G * H, ...], with zeros to a multiple of 16."""
-    gates = rows.unflatten(0, (-1, H))  # [G, H, ...]
-    padding = (0, 0) * (rows.dim() - 1) + (0, -H % _MULTIPLE)
-    return F.pad(gates, padding).flatten(0, 1)
+def _fields(structure: type[ctypes.Structure]) -> dict[str, Any]:
+    fields: Sequence[tuple[str, Any]] = structure._fields_  # type: ignore[assignment]
+    return {
+        name: _fields(kind) if issubclass(kind, ctypes.Structure) else _KINDS.get(kind, "pointer")
+        for name, kind in fields
+    }

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from ..classifiers.head import Head
 from ..classifiers.head_files import parts_of
 from ..classifiers.sentiment_classifier import SHORTEST
 from ..engine.interface import TextModel
+from ..engine.request import Familiarity
+from ..engine.stored import load_stored
 from ..errors import InputError
 from ..files.storage import write_atomically
 from ..pages.page import as_utf8, content_digest, fill, page_style
@@ -21,8 +22,7 @@ from ..reading.no_answer import NO_TEXT, placeholders
 from ..text.markup import BLOCK_TAG, INLINE_TAG, MARKED_UP
 from ..text.subwords import SubwordTokenizer
 from ..text.tokenizer import BYTES, Tokenizer
-from ..units.trace import trace
-from .packing import Packed, pack, padded, page_tensors
+from .packing import Packer, structures
 
 FOLDER = Path(__file__).parent
 _TITLE = "The sentiment neuron"
@@ -71,7 +71,15 @@ def demo_page(
     head = classifier if classifier is not None and classifier.is_binary else None
     if unknown := {step.NAME for step in (head.steps if head else ())} - STEPS:
         raise InputError(f"the page cannot compute {min(unknown)}, a step of the classifier")
-    packed = _packed(loaded, head)
+    packer = Packer()
+    model = packer.add_model(load_stored(loaded.folder), is_fast=loaded.precision == "fast")
+    model_bytes = len(packer.data)
+    data = {
+        "model": model,
+        "model_bytes": model_bytes,
+        "structures": structures(),
+        **_description(loaded, head, unit, packer),
+    }
     script = "\n".join(_program(name) for name in ("encoding.js", "answer.js", "page.js"))
     style = page_style()
     content = {
@@ -82,17 +90,16 @@ def demo_page(
         "script": script,
         "script_digest": content_digest(script),
         "worker": "\n".join(_program(name) for name in _WORKER),
-        "module": _base64((FOLDER / "wasm" / "mlstm.wasm").read_bytes()),
-        "weights": _base64(packed.data),
-        "data": _script_safe(_description(loaded, head, packed.places, unit)),
+        "module": _base64((FOLDER / "engine.wasm").read_bytes()),
+        "data": _script_safe(data),
+        "weights": _base64(packer.data),
     }
     return fill(_program("page.html"), content)
 
 
 def check_computable(loaded: TextModel) -> None:
     """Raise InputError unless the page can compute what the model computes."""
-    cell = loaded.model.config.cell
-    if cell != "mlstm":
+    if (cell := loaded.architecture.cell) != "mlstm":
         raise InputError(f"{loaded.folder}: its cell is {cell}; the page computes mlstm only")
     if loaded.profile.name not in _PROFILES:
         raise InputError(
@@ -101,31 +108,23 @@ def check_computable(loaded: TextModel) -> None:
         )
 
 
-def _packed(loaded: TextModel, head: Head | None) -> Packed:
-    arrays = parts_of(head)[0] if head else {}
-    weights = {f"head.{name}": torch.from_numpy(array) for name, array in arrays.items()}
-    return pack(page_tensors(loaded.model) | weights)
-
-
 def _description(
-    loaded: TextModel, head: Head | None, places: Mapping[str, int], unit: int | None
+    loaded: TextModel, head: Head | None, unit: int | None, packer: Packer
 ) -> dict[str, Any]:
-    """Return the data that the page's programs need."""
-    config, profile = loaded.model.config, loaded.profile
+    """Return the data that the page's programs need, and pack the head's arrays."""
+    architecture, profile = loaded.architecture, loaded.profile
     ranges = _ranges(loaded)
     if unit is None:
         unit = head.neuron if head else int(ranges.argmax())
-    config.check_unit(unit, -1)
+    architecture.check_unit(unit, -1)
     return {
-        "units": config.hidden_size,
-        "padded_units": padded(config.hidden_size),
-        "padded_embedding": padded(config.embedding_size),
-        "layers": config.layers,
-        "symbols": config.resolved_vocabulary_size,
+        "units": architecture.hidden_size,
+        "layers": architecture.layers,
+        "symbols": architecture.resolved_vocabulary_size,
         "unit": unit,
         "limits": [float(f"{limit:.3g}") for limit in ranges.tolist()],
         "vocabulary": _vocabulary(loaded.tokenizer),
-        "head": head and _head(head),
+        "head": head and _head(head, packer),
         "profile": {
             "prefix": profile.prefix,
             "suffix": profile.suffix,
@@ -134,7 +133,6 @@ def _description(
         "tags": _TAGS,
         "placeholders": {"no_text": NO_TEXT, "cells": placeholders()},
         "examples": _EXAMPLES,
-        "places": places,
     }
 
 
@@ -143,35 +141,45 @@ def _vocabulary(tokenizer: Tokenizer) -> dict[str, Any] | None:
     return tokenizer.pieces() if isinstance(tokenizer, SubwordTokenizer) else None
 
 
-def _head(head: Head) -> dict[str, Any]:
-    """Return a head's description, with the sizes of its steps' arrays."""
+def _head(head: Head, packer: Packer) -> dict[str, Any]:
+    """Return a head's description, with the places and sizes of its steps' arrays."""
     _, description = parts_of(head)
     steps = [
-        {**described, "sizes": {name: array.size for name, array in step.arrays().items()}}
+        {
+            **described,
+            "arrays": {
+                name: {"place": packer.add(array), "size": array.size}
+                for name, array in step.arrays().items()
+            },
+        }
         for described, step in zip(description["steps"], head.steps, strict=True)
     ]
+    known = head.familiarity
     return {
         **description,
         "steps": steps,
         "threshold": head.threshold,
         "unsure": head.unsure,
         "shortest": SHORTEST,
+        "familiarity": known and Familiarity(known.bits_per_character, known.bits)._asdict(),
     }
 
 
 def _ranges(loaded: TextModel) -> np.ndarray:
     """Return the largest absolute value of each unit over the examples: float32 [H], above zero."""
-    values = np.concatenate(trace(loaded.model, [loaded.encode(text) for text in _EXAMPLES]))
+    reading = loaded.read(_EXAMPLES, ("max", "min"), state="cell")
+    values = np.abs(reading.features(("max", "min"))).reshape(len(_EXAMPLES), 2, -1)
     if not np.isfinite(values).all():
         raise InputError(f"{loaded.folder}: units become NaN or infinite; are its weights damaged?")
-    return np.abs(values).max(axis=0).clip(min=1e-3)
+    ranges: np.ndarray = values.max(axis=(0, 1)).clip(min=1e-3)
+    return ranges
 
 
 def _about(loaded: TextModel, classifier: Head | None, head: Head | None) -> str:
     folder = loaded.folder
     name = folder.parent.name if folder.name == "model" else folder.name
     reads = "byte by byte" if loaded.tokenizer.kind == BYTES.kind else "in subword tokens"
-    units = f"{loaded.model.config.hidden_size:,} units"
+    units = f"{loaded.architecture.hidden_size:,} units"
     text = f"The model, {name}, is a multiplicative LSTM of {units} that reads text {reads}."
     if classifier is None:
         text += " It has no classifier, so the page shows units, and no probability."
@@ -187,7 +195,7 @@ def _program(name: str) -> str:
     return (FOLDER / name).read_text(encoding="utf-8")
 
 
-def _base64(data: bytes) -> str:
+def _base64(data: bytes | bytearray) -> str:
     return base64.b64encode(data).decode()
 
 

@@ -15,3 +15,7 @@ def digest_of_sources() -> str:
     """Return a digest of all that is compiled; empty if the sources are not there."""
     texts = [path.read_bytes() for path in sorted(SOURCE.glob("*.[ch]"))]
     return hashlib.sha256(b"\0".join(texts)).hexdigest()[:16] if texts else ""
+
+
+if __name__ == "__main__":
+    print(digest_of_sources())
