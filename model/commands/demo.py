@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .options import ClassifierFolder, Model
+from .options import ClassifierFolder, ModelOptions
 from .program import prepare_output
 
 if TYPE_CHECKING:
@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PageOptions:
+class PageOptions(ModelOptions):
     """The model that a page shows."""
 
-    model: Model = "default"
     classifier: ClassifierFolder = None
     neuron: int | None = None
     """The unit that the page shows first. Default: the one that the model's classifier relies on
@@ -31,9 +30,8 @@ class PageOptions:
     def load(self) -> "tuple[TextModel, Head | None]":
         """Return the model, and its classifier, if any."""
         from ..classifiers.fitted import HOW_TO_FIT, load_fitted, shown_classifier
-        from ..engine.engine import Engine
 
-        loaded = Engine.load(self.model)
+        loaded = self.load_model()
         folder = shown_classifier(loaded, self.classifier)
         fix = f"fit it again. {HOW_TO_FIT}"
         return loaded, None if folder is None else load_fitted(loaded, folder, fix)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from ..bounds import Argument
 from ..errors import InputError
-from .options import ClassifierFolder, Device, Model
+from .options import ClassifierFolder, ModelOptions
 
 if TYPE_CHECKING:
     from ..engine.interface import TextModel
@@ -24,7 +24,7 @@ _DRAWING, _CLAMP = Argument(group="drawing"), Argument(group="clamp")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(ModelOptions):
     """Let a model continue a prompt; a unit may be clamped to a value, to shift the sentiment."""
 
     prompt: str = ""
@@ -36,9 +36,7 @@ class Options:
     """Number of texts to write; the first is shown while it is written."""
     stop: bool = False
     """End where the model would begin another review."""
-    model: Model = "default"
     classifier: ClassifierFolder = None
-    device: Device = "auto"
     temperature: Annotated[float, _DRAWING] = 1.0
     """Below 1 the model prefers likely tokens, above 1 unlikely ones more; 0 always takes the
     likeliest."""
@@ -63,10 +61,7 @@ class Options:
 
 def run(options: Options) -> None:
     """Write the texts."""
-    import torch
-
     from ..engine.sampling import SamplingConfig, generate, review_start
-    from ..inference.weights import load_model
     from ..text.glyphs import visible
 
     config = SamplingConfig(
@@ -76,16 +71,15 @@ def run(options: Options) -> None:
         length=options.length,
         seed=options.seed,
     )
-    loaded = load_model(options.model, compute_dtype=torch.float32, device=options.device)
+    loaded = options.load_model()
     opening = loaded.profile.opening(options.prompt)
     pieces = generate(
-        loaded.model,
+        loaded,
         opening,
         config,
         samples=options.samples,
         clamp=_clamp_of(options, loaded),
         stop=review_start(loaded.profile) if options.stop else "",
-        tokenizer=loaded.tokenizer,
     )
     show(visible(opening.decode().removeprefix(loaded.profile.prefix)), pieces, options.samples)
 

@@ -24,8 +24,7 @@ from .options import (
     KINDS_HELP,
     TEXT,
     ClassifierFolder,
-    Device,
-    Model,
+    ModelOptions,
     Table,
     TextKey,
     Texts,
@@ -42,7 +41,7 @@ _UNIT, _OUTPUT = Argument(group="unit"), Argument(group="output")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(ModelOptions):
     """Colour texts by a unit's value after every character: in the terminal or on a page.
 
     Units are shown so that high is positive, whatever their sign in the model, where that is known:
@@ -63,9 +62,7 @@ class Options:
     ] = None
     text_key: TextKey = ()
     table: Table = field(default_factory=TableOptions)
-    model: Model = "default"
     classifier: ClassifierFolder = None
-    device: Device = "auto"
     neuron: Annotated[tuple[int, ...], Argument(group="unit", repeated=True)] = ()
     """A unit; may be repeated. Default: the sentiment unit, the one that the model's classifier
     relies on most."""
@@ -100,12 +97,9 @@ def run(options: Options) -> None:
     check_outputs(options.output, [*options.text, *filter(str.strip, rows)])
     prepare_output(*options.output)
 
-    import torch
-
-    from ..inference.weights import load_model
     from ..units.sentiment_traces import sentiment_traces
 
-    loaded = load_model(options.model, compute_dtype=torch.float32, device=options.device)
+    loaded = options.load_model()
     traces = sentiment_traces(
         loaded,
         [*options.text, *_shown_of(rows, loaded.profile, options.input)],

@@ -28,7 +28,7 @@ class Packer:
         self.data += bytes(-len(self.data) % _MULTIPLE)
         return place
 
-    def add_model(self, stored: StoredModel) -> dict[str, Any]:
+    def add_model(self, stored: StoredModel, *, is_fast: bool = False) -> dict[str, Any]:
         """Append a model's arrays; return the fields of engine.h's StoredModel, with places."""
         sizes = stored.architecture
         layers = [
@@ -45,7 +45,7 @@ class Packer:
             "embed": self._matrix(stored.embedding),
             "decoder": self._matrix(stored.decoder),
             "decoder_bias": self.add(stored.decoder_bias),
-            "parts": 2,  # exact
+            "parts": 1 if is_fast else 2,
             "path": library.PATHS.index("plain"),
         }
 

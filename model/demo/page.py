@@ -72,7 +72,7 @@ def demo_page(
     if unknown := {step.NAME for step in (head.steps if head else ())} - STEPS:
         raise InputError(f"the page cannot compute {min(unknown)}, a step of the classifier")
     packer = Packer()
-    model = packer.add_model(load_stored(loaded.folder))
+    model = packer.add_model(load_stored(loaded.folder), is_fast=loaded.precision == "fast")
     model_bytes = len(packer.data)
     data = {
         "model": model,
@@ -98,7 +98,9 @@ def demo_page(
 
 
 def check_computable(loaded: TextModel) -> None:
-    """Raise InputError unless the page can clean texts as the model's were cleaned."""
+    """Raise InputError unless the page can compute what the model computes."""
+    if (cell := loaded.architecture.cell) != "mlstm":
+        raise InputError(f"{loaded.folder}: its cell is {cell}; the page computes mlstm only")
     if loaded.profile.name not in _PROFILES:
         raise InputError(
             f"{loaded.folder}: its text profile is {loaded.profile.name}; the page knows "

@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.engine import as_model
 from ..engine.interface import TextModel
 from ..errors import InputError
 from ..files.storage import write_atomically, write_json
-from ..files.weights import as_loaded
-from ..inference.devices import DeviceName
 from ..text.glyphs import glyph, visible
 from ..text.profiles import checked_texts
 from ..units.sentiment_traces import sentiment_traces
@@ -53,11 +52,10 @@ def heatmap(
     neuron: int | None = None,
     classifier: str | Path | None = None,
     palette: Palette = "green-red",
-    device: DeviceName = "auto",
 ) -> Heatmap:
     """Return one text, or several, coloured by a unit's value after every character.
 
-    model: a model directory, a run directory, the name of a shipped model, or a loaded model.
+    model: a model directory, a run directory, the name of a shipped model, or a model.
     neuron: the unit; default: the one that the model's classifier relies on most.
 
     >>> heatmap("I loved it at first, then it broke.").save("heatmap.html")  # doctest: +SKIP
@@ -67,7 +65,7 @@ def heatmap(
     texts = [texts] if isinstance(texts, str) else checked_texts(texts)
     units = [] if neuron is None else [neuron]
     options: dict[str, Any] = {"classifier": classifier, "show_progress": False}
-    return Heatmap(sentiment_traces(as_loaded(model, device), texts, units, **options), palette)
+    return Heatmap(sentiment_traces(as_model(model), texts, units, **options), palette)
 
 
 def letters(trace: UnitTrace, limit: float) -> str:

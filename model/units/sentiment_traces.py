@@ -14,6 +14,7 @@ from ..classifiers.sentiment_classifier import SentimentClassifier
 from ..classifiers.separation import CHANCE, load_areas
 from ..engine.interface import TextModel
 from ..engine.kinds import StateName
+from ..engine.pieces import in_pieces
 from ..errors import InputError
 from ..reading.no_answer import reason_of_no_answer
 from ..text.glyphs import visible
@@ -39,11 +40,12 @@ def sentiment_traces(
     further units. classifier: as for `find_classifier`. Raises InputError if neither a unit nor a
     classifier was named and there is none to choose one.
     """
+    loaded = in_pieces(loaded)
     fitted = _classifier_of(loaded, layer, classifier, is_needed=not (units or top))
     areas, ranking = None, list[int]()
     if fitted is not None:
         folder = find_classifier(loaded, classifier)
-        areas = None if folder is None else load_areas(folder, loaded.model.config.hidden_size)
+        areas = None if folder is None else load_areas(folder, loaded.architecture.hidden_size)
         # After the sentiment unit, those that best separate the classes alone, or, if their AUC is
         # not recorded, those that influence the classifier most.
         influence = fitted.influence if areas is None else areas[None] - CHANCE

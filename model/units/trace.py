@@ -1,112 +1,62 @@
-"""The values of single units after every byte of a text."""
+"""The values of single units after every token of a text."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from ..engine.interface import TextModel
 from ..engine.kinds import FeatureKind, StateName
-from ..layers.language_model import LanguageModel
-from ..text.split import ragged_batches
 from ..text.tokenizer import Tokenizer
 
-BATCH_SIZE = 64  # sequences read at once
+_TEXTS, _TOKENS = 64, 4096  # whose units are in memory together
 
 
-class ByteState(NamedTuple):
-    """Every unit's value after one more byte of some sequences."""
-
-    indices: np.ndarray  # indices of its rows' sequences in the caller's list
-    position: int  # of the byte in each of them
-    values: Tensor  # fp32 [len(indices), H]
-
-
-def iter_states(
-    model: LanguageModel,
-    sequences: Sequence[np.ndarray],
-    *,
-    state: StateName = "cell",
-    layer: int = -1,
-) -> Iterator[ByteState]:
-    """Yield the state after every byte of every sequence, read from the zero state.
-
-    sequences: tokens [n] each. Memory does not grow with their length. The values are those of
-    `model.step`, byte by byte: reading a window would give the cell state only after its last byte.
-    """
-    model.config.check_unit(0, layer)
-    FeatureKind(state=state)  # refuses any other word
-    device = model.embedding.weight.device
-    weights = model.prepare_weights()
-    for batch in ragged_batches([len(sequence) for sequence in sequences], BATCH_SIZE, block=128):
-        now = model.initial_state(len(batch.indices))
-        for start, stop, active in batch.spans:
-            indices, now = batch.indices[:active], now.select(slice(active))
-            window = np.stack([sequences[index][start:stop] for index in indices]).astype(np.int64)
-            tokens = torch.from_numpy(window).to(device)  # [active, stop - start]
-            for offset in range(stop - start):
-                _, now = model.hidden(tokens[:, offset : offset + 1], now, weights)
-                yield ByteState(indices, start + offset, now.features(state)[layer].float())
-
-
-@torch.inference_mode()
-def trace(
-    model: LanguageModel,
-    sequences: Sequence[np.ndarray],
-    units: Sequence[int] | None = None,
-    *,
-    state: StateName = "cell",
-    layer: int = -1,
-    advance: Callable[[int], object] = lambda bytes_read: None,
-) -> list[np.ndarray]:
-    """Return the units' values after every byte: float32 [n, U] for each sequence.
-
-    units: in the order wanted; None: all H. advance: called with the number of bytes read since
-    its last call, for a progress bar. Raises InputError for a unit that the model lacks, and for a
-    state other than "cell" and "hidden".
-    """
-    units = range(model.config.hidden_size) if units is None else units
-    for unit in units:
-        model.config.check_unit(unit, layer)
-    index = torch.tensor(list(units), dtype=torch.long, device=model.embedding.weight.device)
-    values = [np.empty((len(sequence), len(index)), np.float32) for sequence in sequences]
-    for step in iter_states(model, sequences, state=state, layer=layer):
-        chosen = step.values[:, index].cpu().numpy()  # [active, U]
-        for row, row_values in zip(step.indices, chosen, strict=True):
-            values[row][step.position] = row_values
-        advance(len(step.indices))
-    return values
-
-
-@torch.inference_mode()
 def highest_variance_units(
-    model: LanguageModel,
+    model: TextModel,
     sequences: Sequence[np.ndarray],
     count: int,
     *,
     state: StateName = "cell",
     layer: int = -1,
-    advance: Callable[[int], object] = lambda bytes_read: None,
+    advance: Callable[[int], object] = lambda tokens_read: None,
 ) -> list[int]:
-    """Return the `count` units whose values vary most, the largest variance first; see `trace`."""
-    bytes_read = 0
-    mean = torch.zeros(model.config.hidden_size, dtype=torch.float64, device="cpu")
-    squares = torch.zeros_like(mean)  # sum of squared distances from the mean
-    for step in iter_states(model, sequences, state=state, layer=layer):
-        values = step.values.cpu().double()  # [active, H]
-        # Chan et al. 1979: combines the moments of two sets without cancellation.
-        added, batch_mean = len(values), values.mean(dim=0)
-        difference = batch_mean - mean
-        total = bytes_read + added
-        squares += (values - batch_mean).square().sum(dim=0)
-        squares += difference.square() * (bytes_read * added / total)
-        mean += difference * (added / total)
-        bytes_read = total
-        advance(added)
-    order = torch.argsort(squares, descending=True, stable=True)
-    return [int(unit) for unit in order[:count]]
+    """Return the `count` units whose values vary most, the largest variance first.
+
+    sequences: tokens [n] each. advance: called with the number of tokens read since its last call,
+    for a progress bar. Raises InputError for a layer that the model lacks, and for a state other
+    than "cell" and "hidden".
+    """
+    FeatureKind(state=state)  # refuses any other word
+    model.architecture.check_unit(0, layer)
+    H, layers = model.architecture.hidden_size, [layer % model.architecture.layers]
+    tokens_read = 0
+    mean, squares = np.zeros(H), np.zeros(H)  # squares: sum of squared distances from the mean
+    for first in range(0, len(sequences), _TEXTS):
+        batch = sequences[first : first + _TEXTS]
+        window, now = _TOKENS // len(batch), None
+        for start in range(0, max(map(len, batch)), window):
+            reading = model.read(
+                [tokens[start : start + window] for tokens in batch],
+                (),
+                state=state,
+                layers=layers,
+                units=range(H),
+                initial=now,
+                final=True,
+                advance=advance,
+            )
+            now = reading.state
+            assert reading.unit_states is not None
+            values = np.concatenate(reading.unit_states).astype(np.float64)  # [tokens, H]
+            # Chan et al. 1979: combines the moments of two sets without cancellation.
+            added, batch_mean = len(values), values.mean(axis=0)
+            difference, total = batch_mean - mean, tokens_read + added
+            squares += ((values - batch_mean) ** 2).sum(axis=0)
+            squares += difference**2 * (tokens_read * added / total)
+            mean += difference * (added / total)
+            tokens_read = total
+    return np.argsort(-squares, kind="stable")[:count].tolist()
 
 
 def values_per_byte(tokenizer: Tokenizer, tokens: np.ndarray, values: np.ndarray) -> np.ndarray:

@@ -14,13 +14,15 @@ import numpy as np
 from ..classifiers.head import Head
 from ..engine.engine import as_model
 from ..engine.interface import TextModel
-from ..engine.kinds import StateName
+from ..engine.kinds import FeatureKind, StateName
+from ..engine.pieces import in_pieces
 from ..errors import InputError, is_whole
-from ..layers.cells import layer_of
 from ..reading.progress import ProgressBar
 from ..text.glyphs import visible
 from ..text.profiles import TextProfile, checked_texts
-from .trace import highest_variance_units, trace, values_per_byte
+from .trace import highest_variance_units, values_per_byte
+
+_ONE_STATE = ("gru", "transformer")  # cells whose only state is the hidden one
 
 
 @dataclass(frozen=True)
@@ -126,30 +128,33 @@ def read_texts(
 ) -> UnitTraces:
     """Return the values of units under every character of some texts.
 
-    loaded: a loaded model, or what `load_model` takes. units: of one layer, from 0. top: number of
-    further units: those of `ranking`, in order, then those that vary most. state: "cell" or
-    "hidden". layer: -1 is the last. poles, polarities: as in UnitTraces. show_progress: on stderr.
+    loaded: a shipped model's name, the folder of a model or a run, or a model. units: of one layer,
+    from 0. top: number of further units: those of `ranking`, in order, then those that vary most.
+    state: "cell" or "hidden". layer: -1 is the last. poles, polarities: as in UnitTraces.
+    show_progress: on stderr. Texts of more than 8,192 tokens are processed in pieces, which changes
+    the values by about a thousandth.
     The values of the bytes that the text profile adds around a text are left out. Raises InputError
     for a text that is empty after cleaning, or a unit or layer that the model lacks.
 
-        traces = read_texts(load_model("amazon_1024"), ["so good"], units=[388])
+        traces = read_texts("amazon_1024", ["so good"], units=[388])
         traces.traces[0].values  # [7, 1]: a row for each character
     """
     texts = checked_texts(texts)
     if not texts:
         raise InputError("no texts to read")
-    loaded = as_model(loaded)
+    loaded = in_pieces(as_model(loaded))
     traced, missing = _first_units(units, top, ranking)
-    profile, config = loaded.profile, loaded.architecture
+    profile, architecture = loaded.profile, loaded.architecture
+    FeatureKind(state=state)  # refuses any other word
+    for unit in [0, *traced]:
+        architecture.check_unit(unit, layer)
     shown = [_shown(profile, text, number) for number, text in enumerate(texts, start=1)]
     sequences = [loaded.encode(text) for text in texts]
     size = sum(map(len, sequences)) * (2 if missing else 1)
     with ProgressBar("read", size, shown=show_progress) as progress:
         where: dict[str, Any] = {"state": state, "layer": layer, "advance": progress.advance}
         if missing:
-            varying = highest_variance_units(
-                loaded.model, sequences, len(traced) + missing, **where
-            )
+            varying = highest_variance_units(loaded, sequences, len(traced) + missing, **where)
             traced += [unit for unit in varying if unit not in traced][:missing]
         values = _traced(loaded, sequences, traced, **where)
     each = zip(texts, shown, values, strict=True)
@@ -157,9 +162,9 @@ def read_texts(
         _unit_trace(profile, text, as_shown, values_under) for text, as_shown, values_under in each
     ]
     numbers = [int(unit) for unit in traced]  # NumPy's numbers are not JSON
-    if layer_of(config.cell).feature == "hidden state":  # the cell has only this one
+    if architecture.cell in _ONE_STATE:
         state = "hidden"
-    where_from = (state, layer % config.layers, _origin(loaded))
+    where_from = (state, layer % architecture.layers, _origin(loaded))
     return UnitTraces(traces, numbers, *where_from, poles, polarities or {})
 
 
@@ -177,10 +182,16 @@ def _first_units(units: Sequence[int], top: int, ranking: Sequence[int]) -> tupl
 
 
 def _traced(
-    loaded: TextModel, sequences: Sequence[np.ndarray], units: Sequence[int], **options: Any
+    loaded: TextModel,
+    sequences: Sequence[np.ndarray],
+    units: Sequence[int],
+    layer: int,
+    **options: Any,
 ) -> list[np.ndarray]:
     """Return the values of each byte of each sequence, float32 [bytes, U]."""
-    values = trace(loaded.model, sequences, units, **options)
+    layers = [layer % loaded.architecture.layers]
+    values = loaded.read(sequences, (), units=units, layers=layers, **options).unit_states
+    assert values is not None
     if not all(np.isfinite(each).all() for each in values):
         raise InputError(f"{loaded.folder}: units become NaN or infinite; are its weights damaged?")
     pairs = zip(sequences, values, strict=True)

@@ -26,8 +26,8 @@ from tests.model.demo.models import (
     small_stars,
     small_stars_and_ngrams,
 )
-from tests.model.test_one_answer import TEXTS as TEXTS_OF_MANY_KINDS
 from tests.support.runs import done
+from tests.support.texts import texts_of_many_kinds
 
 NODE = shutil.which("node")
 CLANG = shutil.which("clang-14") and shutil.which("wasm-ld-14")
@@ -121,7 +121,16 @@ def test_it_splits_texts_as_sentencepiece_does(tmp_path, kind):
     draw = random.Random(3)
     letters = "aabcdehilnorst  \u2581é😀\n."
     texts = [
-        *(*REVIEWS, *PROBES, TEXT, "", " ", "w" * 3000, "\u2581\u2581 a\u2581 ", "  two  spaces "),
+        *(
+            *texts_of_many_kinds(60),
+            *PROBES,
+            TEXT,
+            "",
+            " ",
+            "w" * 3000,
+            "\u2581\u2581 a\u2581 ",
+            "  two  spaces ",
+        ),
         *("".join(draw.choices(letters, k=draw.randint(1, 60))) for _ in range(300)),
     ]
     orders = [{"order": "tokens", "bytes": list(text.encode())} for text in texts]
@@ -139,7 +148,7 @@ def test_page_and_package_say_the_same_of_a_hundred_texts(tmp_path, name):
     model = Engine.load(name)
     fitted = load_fitted(model, find_classifier(model), "")
     page = demo_page(model, fitted, "Title")
-    texts = [text for text in TEXTS_OF_MANY_KINDS if len(text) < 300][:100]
+    texts = [text for text in texts_of_many_kinds() if len(text) < 300][:100]
     assert len(texts) == 100
     answers = answers_of(page, tmp_path, [reading(model, text) for text in texts])
     said = python_says(model, fitted, texts, about(page)["unit"])
