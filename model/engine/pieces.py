@@ -90,7 +90,7 @@ class InPieces(Engine):
             parts = self._read_pieces(tokens, units=units, advance=advance, **options)
             self._kept[key] = _pooled(parts)
             states = [values for part in parts for values in part.unit_states or ()]
-        is_unfamiliar = familiarity is not None and self._excess(tokens, familiarity) > 0
+        is_unfamiliar = familiarity is not None and self._decided_excess(tokens, familiarity) > 0
         return Reading(
             lengths=np.array([len(tokens)]),
             unfamiliar=None if familiarity is None else np.array([is_unfamiliar]),
@@ -126,7 +126,7 @@ class InPieces(Engine):
                 start[pending] = end[[k - 1 for k in pending]]
         return [result[k] for k in range(PIECES)]
 
-    def _excess(self, tokens: np.ndarray, familiarity: Familiarity) -> float:
+    def _decided_excess(self, tokens: np.ndarray, familiarity: Familiarity) -> float:
         """Return the bits above what a familiar text costs, as soon as they are decided."""
         excess, state = -familiarity.bits, self.initial_state()
         for first in range(0, len(tokens), _BLOCK):

@@ -20,7 +20,8 @@ def model(small_model, tmp_path):
 
 @pytest.fixture
 def sequences(model):
-    return [*map(model.encode, TEXTS), np.zeros(0, np.uint8)] * 12
+    texts = [f"{number} {text}" for text in TEXTS for number in range(12)]
+    return [*map(model.encode, texts), np.zeros(0, np.uint8)]
 
 
 @pytest.mark.parametrize("state", ["cell", "hidden"])
