@@ -55,8 +55,8 @@ class SentimentClassifier(Parameterized):
     negative, unsure or unfamiliar. scikit-learn's methods take a list of strings and never abstain:
     they know the classes only, neutral among them if the classifier has it. HTML tags are left out
     everywhere. Results are in the order of the texts. Memory grows with the bytes of the texts, not
-    with texts times units. scikit-learn is needed only if it calls this class. Raises InputError if there is no classifier, or if it was fitted on
-    another model.
+    with texts times units. scikit-learn is needed only if it calls this class. Raises InputError if
+    there is no classifier, or if it was fitted on another model.
 
     >>> classifier = SentimentClassifier.from_pretrained()
     >>> classifier("I love it, it works perfectly.")["label"]

@@ -180,7 +180,7 @@ class Engine:
             else np.array([part.sum(dtype=np.float64) for part in token_bits]),
             unfamiliar=None
             if familiarity is None
-            else self._excess(request, familiarity)[list(rows)] > 0,
+            else self._excess_of(request, familiarity)[list(rows)] > 0,
             state=None if request.final is None else State(*(a[list(rows)] for a in request.final)),
             **{
                 name: _of_rows(values.reshape(len(values), len(chosen) * H), places)
@@ -213,7 +213,7 @@ class Engine:
         """Return the logits of the token after a state of B texts: float32 [B, V]."""
         return self._runs.logits(self._checked_state(state, len(state.h)).h[:, -1])
 
-    def _excess(self, request: Request, familiarity: Familiarity) -> np.ndarray:
+    def _excess_of(self, request: Request, familiarity: Familiarity) -> np.ndarray:
         """Return the bits of each text above what a familiar one costs, when it is decided."""
         if request.excess is not None:
             return request.excess

@@ -1,7 +1,7 @@
 """A model's files as the engine takes them: integers stay integers, and floats floats."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -23,6 +23,7 @@ from .architecture import Architecture
 # fewer bits
 FORMAT_VERSION = 4
 _CELL = "mlstm"  # that the engine runs
+_BLOCK = 512  # rows
 _MATRICES = ("mx", "x", "mh", "h")
 _GATES = {"mx": 1, "x": 4, "mh": 1, "h": 4}
 
@@ -64,6 +65,13 @@ class StoredMatrix(NamedTuple):
     def floats(self) -> np.ndarray:
         """Return the matrix as float32 [rows, columns], before weight norm."""
         return self.data if self.scale is None else self.integers() * self.scale[:, None]
+
+    def in_blocks(self) -> "Iterator[StoredMatrix]":
+        """Yield the matrix some rows at a time: its floats take several times its memory."""
+        for first in range(0, len(self.data), _BLOCK):
+            rows = slice(first, first + _BLOCK)
+            scale = None if self.scale is None else self.scale[rows]
+            yield self._replace(data=self.data[rows], scale=scale, gain=None)
 
 
 @dataclass(frozen=True)
@@ -108,9 +116,12 @@ class StoredModel:
                     tensors[f"layers.{index}.g_{name}"] = matrix.gain
         digest = new_digest(self.architecture)
         for name, tensor in sorted(tensors.items()):
-            values = tensor.floats() if isinstance(tensor, StoredMatrix) else tensor
             digest.update(name.encode())
-            digest.update(np.ascontiguousarray(values))
+            if isinstance(tensor, StoredMatrix):
+                for block in tensor.in_blocks():
+                    digest.update(np.ascontiguousarray(block.floats()))
+            else:
+                digest.update(np.ascontiguousarray(tensor))
         return digest.hexdigest()
 
 

@@ -67,7 +67,7 @@ def read(
         rows = torch.from_numpy(batch.indices).to(model.embedding.weight.device)
         begin = model.initial_state(len(rows)) if initial is None else initial.select(rows)
         process = _Batch(model, weights, sequences, batch, begin, clamp, costs)
-        pools = {name: _Pool(name, len(rows), shape[1], rows.device) for name in pooling}
+        pools = {name: Pool(name, len(rows), shape[1], rows.device) for name in pooling}
         of_window = clamp is None and chosen == [L - 1] and begin.is_output(state)
         is_whole = of_window or (clamp is None and units is None and set(pooling) <= {"last"})
         for start, h, now in process.windows(None if is_whole else 1):
@@ -81,7 +81,7 @@ def read(
                 values = values.to(torch.promote_types(values.dtype, torch.float32))
                 values = values.tanh() if tanh else values
                 for pool in pools.values():
-                    pool.add(values, len(h))
+                    pool.add(values)
                 if shown is not None and units is not None:
                     columns = [place * H + unit for place in range(len(chosen)) for unit in units]
                     parts = values[..., columns].float().transpose(0, 1).cpu().numpy()
@@ -185,7 +185,7 @@ def clamped(state: State, clamp: Clamp | None) -> State:
     return state
 
 
-class _Pool:
+class Pool:
     """Pools the states of rows while the model reads them; those of a row without tokens are 0."""
 
     def __init__(self, pooling: Pooling, rows: int, width: int, device: torch.device):
@@ -196,9 +196,9 @@ class _Pool:
         self._counts = torch.zeros(rows, 1, dtype=dtype, device=device)
         self._begun = False
 
-    def add(self, values: Tensor, tokens: int) -> None:
-        """Take states [T, active, width] of the first `active` rows after some more tokens."""
-        active = values.shape[1]
+    def add(self, values: Tensor) -> None:
+        """Take states [T, active, width] of the first `active` rows after their next T tokens."""
+        T, active, _ = values.shape
         pooled = self._values[:active]
         if self.pooling == "mean":
             pooled += values.sum(0, dtype=pooled.dtype)
@@ -209,7 +209,7 @@ class _Pool:
             choose = torch.maximum if self.pooling == "max" else torch.minimum
             # All rows that have tokens are active at the first one.
             pooled.copy_(choose(pooled, extreme) if self._begun else extreme)
-        self._counts[:active] += tokens
+        self._counts[:active] += T
         self._begun = True
 
     def features(self) -> Tensor:

@@ -56,7 +56,7 @@ def test_featurize_writes_what_the_featurizer_returns_in_input_order(work, words
     (work / "texts.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts))
     done(run(
         "scripts/featurize.py", "--model", work / "run", "--input", work / "texts.jsonl",
-        "--output", work / "features.npy", "--batch-size", "2", *words,
+        "--output", work / "features.npy", "--device", "cpu", *words,
     ))  # fmt: skip
     features = np.load(work / "features.npy", allow_pickle=False)
     assert features.dtype == np.float32

@@ -100,7 +100,7 @@ def test_the_classifier_repeats_the_reported_accuracy(tmp_path, telling_model, s
     chosen = classifier.choose(probabilities)
     assert classifier.threshold == results["threshold"]["value"]
     assert (chosen == sets[2].labels).mean() == results["threshold"]["test_accuracy"]
-    learned = features_in_order(telling_model, list(map(loaded.tokens, sets[0].texts)))
+    learned = features_in_order(telling_model, list(map(loaded.encode, sets[0].texts)))
     areas = load_areas(tmp_path / "out" / "classifier", hidden_size=12)
     # Values that rounding makes equal may count half.
     np.testing.assert_allclose(areas, per_unit_auc(learned, sets[0].labels, 12), atol=0.005)
@@ -247,7 +247,7 @@ def test_every_baseline_is_fitted_on_train_chosen_on_val_and_scored_on_test(
     by_hand = []
     for seed in (3, 4):
         model = untrained(telling_model, seed)
-        read = (features_in_order(model, list(map(loaded.tokens, part.texts))) for part in sets)
+        read = (features_in_order(model, list(map(loaded.encode, part.texts))) for part in sets)
         train, val, test = map(Examples, read, (part.labels for part in sets))
         by_hand.append(fit_regression(train, val, seed).accuracy(test))
         assert fit_regression(train, val, seed).accuracy(val) != by_hand[-1]

@@ -27,7 +27,7 @@ def classifier(small_model, tmp_path):
     digest = model_digest(load_model(tmp_path / "model").model)
     head = regression(weights, 0.0, ("bad", "good"), 4, digest=digest)
     save_head(tmp_path / "model/classifier", head)
-    return SentimentClassifier.from_pretrained(tmp_path / "model", precision="fp32")
+    return SentimentClassifier.from_pretrained(tmp_path / "model")
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_another_head_begins_anew(classifier, table, tmp_path, caplog):
     caplog.set_level(logging.INFO)
     sink, source = Sink(tmp_path / "out.jsonl"), Source(table, "comment")
     next(iter(classify(source, classifier, sink)))
-    other = SentimentClassifier(tmp_path / "model", threshold=1.0, precision="fp32").fit()
+    other = SentimentClassifier(tmp_path / "model", threshold=1.0).fit()
     assert "good" not in {row["label"] for row in classify(source, other, sink)}
     assert (tmp_path / "out.jsonl.partial.1").exists()
 

@@ -86,10 +86,10 @@ def test_the_checks_of_scikit_learn_pass(estimator, folder):
 
 
 def test_it_is_a_classifier(folder):
-    classifier = SentimentClassifier(folder, batch_size=3)
+    classifier = SentimentClassifier(folder)
     assert is_classifier(classifier)
     copy = clone(classifier).set_params(threshold=0.0)
-    assert (classifier.threshold, copy.threshold, copy.batch_size) == (None, 0.0, 3)
+    assert (classifier.threshold, copy.threshold) == (None, 0.0)
     check_is_fitted(classifier.fit(TEXTS))
     assert classifier.classes_.tolist() == ["bad", "good"]
     assert set(copy.predict(TEXTS)) == {"good"}

@@ -45,9 +45,9 @@ def folder(small_model, tmp_path):
 
 
 def test_its_answers_about_texts(folder):
-    answers = SentimentClassifier.from_pretrained(folder, batch_size=2).predict_all(TEXTS)
+    answers = SentimentClassifier.from_pretrained(folder).predict_all(TEXTS)
     loaded, stars = load_model(folder), make()
-    features = features_in_order(loaded.model, list(map(loaded.tokens, TEXTS)), kind=FEATURES)
+    features = features_in_order(loaded.model, list(map(loaded.encode, TEXTS)), kind=FEATURES)
     each = logits_of(features).softmax(1).numpy()
     np.testing.assert_allclose(answers.stars, each @ [1, 2, 3, 4, 5], atol=1e-4)
     odds = 0.5 * positive_log_odds(each, STAR_WEIGHTS) + 0.25
@@ -93,8 +93,8 @@ def test_three_answers_are_the_two_sides_and_the_log_odds_of_three_stars(folder)
     after = classifier.predict_all(TEXTS)
     for name in before._fields[:-2]:  # nothing else changes
         np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
-    loaded = classifier.loaded
-    features = features_in_order(loaded.model, list(map(loaded.tokens, TEXTS)), kind=FEATURES)
+    loaded = load_model(folder)
+    features = features_in_order(loaded.model, list(map(loaded.encode, TEXTS)), kind=FEATURES)
     three = logits_of(features).softmax(1).numpy()[:, 2]
     expected = 1 / (1 + np.exp(-0.8 * np.log(three / (1 - three)) - 0.6))
     np.testing.assert_allclose(after.neutral, expected, rtol=1e-4)

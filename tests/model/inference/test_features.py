@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.engine.kinds import FeatureKind
-from model.inference.features import BitCounter, features_in_order, final_states
+from model.engine.request import Clamp
+from model.inference.features import clamped, features_in_order, read
 from model.inference.scoring import token_costs
 from model.layers import language_model
 from model.layers.config import ModelConfig
@@ -68,30 +69,24 @@ def test_short_texts_do_not_pay_for_long_ones():
 def test_one_reading_gives_features_and_what_predicting_costs(small_model, sequences, kind):
     torch.nn.init.normal_(small_model.decoder.bias)  # by which the first token is predicted
     sequences, counts = [*sequences, np.empty(0, np.uint8)], []
-    options = {"kind": kind, "advance": counts.append}
-    result = read_in_order(small_model, sequences, batch_size=3, block=17, **options)
+    options = {"state": kind.state, "tanh": kind.tanh, "advance": counts.append}
+    result = read(
+        small_model, sequences, kind.poolings, bits=True, batch_size=3, block=17, **options
+    )
     expected = features_in_order(small_model, sequences, kind=kind, batch_size=2)
-    assert result.features.dtype == np.float32
+    features = kind.chosen(small_model.config, result, "fp32")
+    assert features.dtype == np.float32
     assert sum(counts) == sum(map(len, sequences))
-    np.testing.assert_allclose(result.features, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(features, expected, rtol=1e-5, atol=1e-6)
     bits = np.empty(len(sequences))
     for rows, costs in token_costs(small_model, sequences, batch_size=2):
         bits[rows] = [cost.sum(dtype=np.float64) for cost in costs]
     np.testing.assert_allclose(result.bits, bits, rtol=1e-5)
 
 
-def test_costs_of_a_long_text_are_added_up_in_double_precision():
-    """fp32 would lose one bit added to 2^25 nats."""
-    b_out = torch.tensor([-float(1 << 25), 0.0])
-    costs = BitCounter([np.array([0, 0, 1])], b_out)
-    costs.add(torch.stack([b_out, torch.zeros(2), b_out]).unsqueeze(1), 0)
-    assert costs.bits()[0] == pytest.approx(2 * (1 << 25) / math.log(2) + 1, rel=1e-15)
-
-
 def test_progress_counts_every_byte_also_within_a_text(small_model, sequences):
     counts = []
-    for _ in final_states(small_model, sequences, batch_size=2, block=100, advance=counts.append):
-        pass
+    read(small_model, sequences, ("last",), batch_size=2, block=100, advance=counts.append)
     assert sum(counts) == sum(map(len, sequences))
     assert max(counts) <= 2 * 100 < len(sequences[2])
 
@@ -113,7 +108,7 @@ def test_costs_are_the_bits_of_every_byte(small_model, sequences):
 def costs_of(model, sequences):
     """Return the bits of every token, one text after the other, and the bits of every text."""
     (_, costs), *_ = token_costs(model, sequences, batch_size=len(sequences))
-    return np.concatenate(costs), read_in_order(model, sequences).bits
+    return np.concatenate(costs), read(model, sequences, bits=True).bits
 
 
 def test_few_logits_of_many_tokens_exist_at_once(monkeypatch):
@@ -149,7 +144,20 @@ def test_logits_of_bytes_are_made_at_once_and_nothing_is_added(small_model):
     np.testing.assert_array_equal(np.stack(costs)[:, 1:], (nats / math.log(2)).numpy())
 
 
-def test_the_callers_mode_is_its_own_between_two_batches(small_model, sequences):
-    for _, values in final_states(small_model, sequences, batch_size=2):
-        assert not torch.is_inference_mode_enabled()
-        assert values.dtype == np.float32
+@pytest.mark.parametrize("cell", ["mlstm", "lstm", "gru", "transformer"])
+def test_reading_goes_on_from_a_state(cell, sequences):
+    """In two parts, with a clamped unit or without, as in one."""
+    model = build_model(ModelConfig(cell=cell, hidden_size=8, layers=2), seed=0)
+    for clamp in (None, Clamp(unit=3, hidden=0.5)):
+        options = {"bits": True, "clamp": clamp, "state": "hidden", "units": [1, 3], "final": True}
+        begin = clamped(model.initial_state(len(sequences)), clamp)
+        whole = read(model, sequences, batch_size=4, initial=begin, **options)
+        first = read(model, [s[:5] for s in sequences], initial=begin, **options)
+        rest = read(model, [s[5:] for s in sequences], initial=first.state, **options)
+        for name in ("unit_states", "token_bits"):
+            parts = zip(getattr(first, name), getattr(rest, name), strict=True)
+            for one, other in zip(parts, getattr(whole, name), strict=True):
+                np.testing.assert_allclose(np.concatenate(one), other, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(rest.state.h, whole.state.h, rtol=1e-4, atol=1e-5)
+        if clamp is not None:
+            assert all((states[:, 1] == 0.5).all() for states in whole.unit_states)

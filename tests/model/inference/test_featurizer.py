@@ -17,8 +17,6 @@ from model.engine.kinds import FeatureKind
 from model.errors import InputError
 from model.inference.features import features_in_order
 from model.inference.weights import load_model, save_model
-from model.kernels.compilation import window_library
-from model.layers import recurrence
 from model.layers.config import ModelConfig
 from model.layers.language_model import LanguageModel, build_model
 from model.text.profiles import text_profile
@@ -30,7 +28,7 @@ TEXTS = ["good", "", "An awful thing. " * 30, "ça marche — très bien", "bad\
 @pytest.fixture
 def featurizer(small_model, tmp_path):
     save_model(tmp_path / "model", small_model, text_profile("openai"), {})
-    return SentimentFeaturizer.from_pretrained(tmp_path / "model", batch_size=3)
+    return SentimentFeaturizer.from_pretrained(tmp_path / "model")
 
 
 def test_featurizer_equals_the_features_of_the_model(featurizer, small_model):
@@ -115,20 +113,21 @@ def test_featurizer_takes_any_row_of_strings(featurizer):
     assert featurizer.transform([]).shape == (0, 12)
 
 
-@pytest.mark.parametrize("precision", ["bf16", "int8"])
-def test_precision_is_fp32_unless_asked_otherwise(featurizer, precision):
-    assert featurizer.loaded_.model.dtype == torch.float32
-    rounded = SentimentFeaturizer.from_pretrained(featurizer.model, precision=precision)
-    exact, features = featurizer.transform(TEXTS), rounded.transform(TEXTS)
-    assert features.dtype == np.float32
-    assert 0 < np.abs(features - exact).max() < 0.1 * np.abs(exact).max()
-
-
-def test_featurizer_works_without_a_compiler(featurizer, monkeypatch):
-    expected = featurizer.transform(TEXTS)
-    monkeypatch.setattr("model.layers.recurrence.FASTEST_FIRST", recurrence.FASTEST_FIRST[-1:])
-    plain = clone(featurizer).fit().transform(TEXTS)
-    np.testing.assert_allclose(plain, expected, rtol=1e-5, atol=1e-6)
+@pytest.mark.parametrize("cell", ["mlstm", "lstm", "gru", "transformer"])
+def test_a_model_in_torch_is_featurized_as_its_kind_says(cell, tmp_path):
+    """What only torch can compute has the same interface."""
+    model = emphatic(build_model(ModelConfig(cell=cell, hidden_size=16, layers=2), seed=3))
+    save_model(tmp_path, model, text_profile("openai"), {})
+    kind = {"state": "hidden", "pooling": ["last", "mean", "min"], "layers": "all", "units": [3, 1]}
+    loaded = load_model(tmp_path)
+    features = SentimentFeaturizer(loaded, **kind).transform(TEXTS)
+    sequences = [loaded.encode(text) for text in TEXTS]
+    expected = features_in_order(loaded.model, sequences, kind=FeatureKind(**kind))
+    np.testing.assert_array_equal(features, expected)
+    if cell == "mlstm":
+        return
+    with pytest.raises(InputError, match=f"the model's cell is {cell}, which needs PyTorch"):
+        SentimentFeaturizer(tmp_path).fit()
 
 
 @pytest.mark.parametrize(
@@ -156,24 +155,22 @@ def test_featurizer_refuses_unknown_options(featurizer, options, message):
         clone(featurizer).set_params(**options).fit()
 
 
-@pytest.mark.processor
 def test_weights_are_prepared_once(small_model, tmp_path, monkeypatch):
     """A service reads one text at a time."""
     save_model(tmp_path, small_model, text_profile("openai"), {})
-    featurizer, prepared = SentimentFeaturizer(tmp_path).fit(), []
+    featurizer, prepared = SentimentFeaturizer(load_model(tmp_path)).fit(), []
     prepare = LanguageModel.prepare_weights
     monkeypatch.setattr(
         LanguageModel, "prepare_weights", lambda self: prepared.append(self) or prepare(self)
     )
     once = [featurizer.transform([text]) for text in ("good", "bad")]
-    assert not prepared
-    recurrent = featurizer._weights.layers[0].recurrent
-    assert not recurrent.w_mh.requires_grad
-    assert (recurrent.packed is not None) == (window_library() is not None)
-    restored = pickle.loads(pickle.dumps(featurizer))
     assert len(prepared) == 1
+    restored = pickle.loads(pickle.dumps(featurizer))
     again = [restored.transform([text]) for text in ("good", "bad")]
+    assert len(prepared) == 2
     np.testing.assert_array_equal(np.concatenate(again), np.concatenate(once))
+    featurizer.loaded_.model.set_precision("bf16")
+    assert not np.array_equal(featurizer.transform(["good"]), once[0])
 
 
 def test_parameters_that_are_set_later_take_effect_at_the_next_fit(
@@ -193,13 +190,11 @@ def test_parameters_that_are_set_later_take_effect_at_the_next_fit(
     np.testing.assert_array_equal(featurizer.transform(TEXTS), after)
 
 
-def test_a_loaded_model_keeps_its_precision_unless_another_is_given(featurizer):
+def test_a_loaded_model_keeps_its_precision(featurizer):
     loaded = load_model(featurizer.model, compute_dtype=torch.bfloat16)
     exact = SentimentFeaturizer(featurizer.model).fit().transform(TEXTS)
-    rounded = SentimentFeaturizer(featurizer.model, precision="bf16").fit().transform(TEXTS)
-    np.testing.assert_array_equal(SentimentFeaturizer(loaded).fit().transform(TEXTS), rounded)
-    in_fp32 = SentimentFeaturizer(loaded, precision="fp32").fit()
-    np.testing.assert_array_equal(in_fp32.transform(TEXTS), exact)
-    assert loaded.model.dtype == torch.bfloat16
-    with pytest.raises(InputError, match="device cuda:99"):
-        SentimentFeaturizer(loaded, device="cuda:99").fit()
+    rounded = SentimentFeaturizer(loaded).fit().transform(TEXTS)
+    assert 0 < np.abs(rounded - exact).max() < 0.1 * np.abs(exact).max()
+    assert loaded.precision == "bf16"
+    with pytest.raises(InputError, match="precision exact: the model that is given has bf16"):
+        SentimentFeaturizer(loaded, precision="exact").fit()

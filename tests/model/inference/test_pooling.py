@@ -6,7 +6,7 @@ import torch
 
 from model.engine.kinds import PRESETS, FeatureKind, preset
 from model.errors import InputError
-from model.inference.features import Pool, features_in_order, final_states
+from model.inference.features import Pool, features_in_order
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile
@@ -118,22 +118,20 @@ def test_a_long_text_is_read_in_windows(small_model, state, pooling, most):
     sequence = np.frombuffer(text_profile("raw").encode("long " * 600), np.uint8)
     model = Watched(small_model)
     kind = FeatureKind(state=state, pooling=pooling)
-    (features,) = final_states(model, [sequence], kind=kind)
-    assert features[1].shape == (1, 12)
+    assert features_in_order(model, [sequence], kind=kind).shape == (1, 12)
     assert sum(length for _, length in model.seen) == 3000
     assert max(length for _, length in model.seen) == most
     assert len(model.seen) == -(-3000 // most)
 
 
-@pytest.mark.parametrize("read", [features_in_order, read_in_order])
-def test_weights_are_prepared_once_or_never_if_they_are_given(small_model, sequences, read):
+def test_weights_are_prepared_once_or_never_if_they_are_given(small_model, sequences):
     model = Watched(small_model)
-    read(model, sequences, batch_size=2)
+    features_in_order(model, sequences, batch_size=2)
     assert len(model.prepared) == 1
     assert len(model.used) > 3
     assert all(weights is model.prepared[0] for weights in model.used)
     prepared, model = model.prepared[0], Watched(small_model)
-    read(model, sequences, batch_size=2, weights=prepared)
+    features_in_order(model, sequences, batch_size=2, weights=prepared)
     assert not model.prepared
     assert all(weights is prepared for weights in model.used)
 
@@ -242,12 +240,6 @@ def test_features_are_pooled_on_the_device_of_the_model(pooling):
     pool = Pool(pooling, 2, 3, meta)
     pool.add(torch.ones(4, 2, 3, device=meta))
     assert pool.features().device == meta
-
-
-def test_a_state_of_16_bits_is_squashed_in_fp32():
-    h = torch.linspace(-3, 3, 14).view(1, 2, 7).bfloat16()
-    squashed = FeatureKind(state="hidden", tanh=True).read_window(h, list(range(7)))
-    torch.testing.assert_close(squashed, h.float().tanh())
 
 
 def test_what_is_given_next_to_a_preset_wins_unless_it_is_none():

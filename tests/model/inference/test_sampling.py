@@ -9,15 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
+from model.engine import sampling
 from model.engine.request import Clamp
-from model.engine.sampling import (
-    SamplingConfig,
-    Stepper,
-    continue_text,
-    generate,
-    probabilities,
-    review_start,
-)
+from model.engine.sampling import SamplingConfig, continue_text, probabilities, review_start
 from model.errors import InputError
 from model.inference.weights import LoadedModel, save_model
 from model.layers.config import ModelConfig
@@ -28,6 +22,14 @@ from model.text.tokenizer import BYTES, START, Continuations
 ALL = np.ones((1, 256), dtype=bool)
 OPENING = b"\n I thought"
 UTF8 = Continuations(BYTES.spellings)
+
+
+def loaded(model):
+    return LoadedModel(model, text_profile("openai"), Path())
+
+
+def generate(model, opening, config, **options):
+    return sampling.generate(loaded(model), opening, config, **options)
 
 
 def text_of(model, config=None, **options):
@@ -43,13 +45,6 @@ def logits_of(seed, spread=3.0):
 def softmax(logits):
     weights = np.exp(logits - logits.max())
     return weights / weights.sum()
-
-
-def follow(model, text, clamp=None):
-    stepper = Stepper(model, clamp)
-    for byte in text:
-        stepper.step(np.array([byte]))
-    return stepper
 
 
 def test_bytes_are_drawn_as_often_as_the_softmax_says(small_model):
@@ -217,40 +212,36 @@ def test_characters_come_while_they_are_drawn(small_model):
 
 @pytest.mark.parametrize("layer", [0, 1])
 def test_a_clamped_unit_has_its_value_at_every_step(layer):
-    config = ModelConfig(hidden_size=6, embedding_size=4, layers=2)
-    model = build_model(config, seed=2).eval()
-    stepper = Stepper(model, Clamp(unit=3, layer=layer, cell=1.5, hidden=-0.25))
+    model = build_model(ModelConfig(hidden_size=6, embedding_size=4, layers=2), seed=2).eval()
+    clamp = Clamp(unit=3, layer=layer, cell=1.5, hidden=-0.25)
+    state = loaded(model).initial_state(3, clamp)
     for byte in b"\n held":
-        assert stepper.state.c[layer, 0, 3] == 1.5
-        assert stepper.state.h[layer, 0, 3] == -0.25
-        assert stepper.state.c[1 - layer, 0, 3] != 1.5
-        stepper.step(np.array([byte]))
-    stepper.spread(3)
-    stepper.step(np.array([65, 66, 67]))
-    assert (stepper.state.c[layer, :, 3] == 1.5).all()
-    assert (stepper.state.h[layer, :, 3] == -0.25).all()
+        assert (state.c[layer, :, 3] == 1.5).all()
+        assert (state.h[layer, :, 3] == -0.25).all()
+        assert (state.c[1 - layer, :, 3] != 1.5).all()
+        state = loaded(model).advance(state, [np.array([byte])] * 3, clamp)
 
 
 def test_nothing_is_kept_for_gradients_while_bytes_are_read(small_model):
     """Memory would grow with every byte."""
-    stepper = follow(small_model, b"abc")
-    stepper.spread(2)
-    assert stepper.state.h.grad_fn is None
-    assert stepper.state.c.is_inference()
-    assert stepper.weights.table.is_inference()
+    model = loaded(small_model)
+    state = model.advance(model.initial_state(), [np.array([97, 98])])
+    assert state.h.grad_fn is None
+    assert state.c.is_inference()
 
 
 def test_a_clamp_on_one_half_leaves_the_other_and_steps_from_the_value(small_model):
     """It is compared with `model.step`, with the value set by hand."""
-    stepper = follow(small_model, b"abc", Clamp(unit=5, cell=2.0))
+    model, clamp = loaded(small_model), Clamp(unit=5, cell=2.0)
+    after = model.advance(model.initial_state(1, clamp), [np.frombuffer(b"abc", np.uint8)], clamp)
     state = small_model.initial_state(1).each(torch.clone)  # its halves are one tensor at first
     with torch.no_grad():
         for byte in b"abc":
             state.c[-1, :, 5] = 2.0
             logits, state = small_model.step(torch.tensor([byte]), state)
-    np.testing.assert_allclose(stepper.state.h, state.h, rtol=1e-6, atol=1e-7)
-    np.testing.assert_allclose(stepper.logits(), logits, rtol=1e-5, atol=1e-6)
-    assert stepper.state.c[-1, 0, 5] == 2.0
+    np.testing.assert_allclose(after.h, state.h, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(model.next_token(after), logits, rtol=1e-5, atol=1e-6)
+    assert after.c[-1, 0, 5] == 2.0
 
 
 def test_it_stops_before_the_next_review(small_model):
@@ -340,16 +331,14 @@ def test_a_unit_is_held_at_a_number_of_any_library(small_model, kind):
 
 @pytest.mark.parametrize("prompt", [None, b"bytes", ["one"]])
 def test_a_prompt_that_is_not_a_string_is_refused(small_model, prompt):
-    loaded = LoadedModel(small_model, text_profile("openai"), Path())
     with pytest.raises(InputError, match=f"the prompt is of type {type(prompt).__name__}"):
-        continue_text(loaded, prompt)
+        continue_text(loaded(small_model), prompt)
 
 
 def test_a_model_may_be_named(small_model, tmp_path):
     save_model(tmp_path / "named", small_model, text_profile("openai"), {})
-    loaded = LoadedModel(small_model, text_profile("openai"), Path())
-    short = SamplingConfig(length=5)
-    assert continue_text(tmp_path / "named", "I", short) == continue_text(loaded, "I", short)
+    short, model = SamplingConfig(length=5), loaded(small_model)
+    assert continue_text(tmp_path / "named", "I", short) == continue_text(model, "I", short)
 
 
 def test_a_transformers_unit_can_be_held_only_in_its_last_layer():
@@ -357,9 +346,11 @@ def test_a_transformers_unit_can_be_held_only_in_its_last_layer():
     model = build_model(config, seed=1).eval()
     for layer in (0, -2):
         with pytest.raises(InputError, match=rf"layer {layer}: .*only in its last layer"):
-            Stepper(model, Clamp(unit=3, layer=layer, hidden=1.0))
-    high, low = (Stepper(model, Clamp(unit=3, layer=1, hidden=value)) for value in (9.0, -9.0))
-    assert not np.array_equal(high.logits(), low.logits())
+            loaded(model).initial_state(1, Clamp(unit=3, layer=layer, hidden=1.0))
+    high, low = (
+        loaded(model).initial_state(1, Clamp(unit=3, layer=1, hidden=value)) for value in (9, -9)
+    )
+    assert not np.array_equal(loaded(model).next_token(high), loaded(model).next_token(low))
 
 
 def test_damaged_weights_are_named(small_model):
@@ -401,13 +392,11 @@ def test_a_clamp_may_be_the_largest_number_of_fp16():
     assert Clamp(unit=0, cell=-largest, hidden=largest).hidden == largest
 
 
-def test_a_prompt_is_continued_in_one_call(small_model, tmp_path):
-    profile = text_profile("openai")
-    loaded = LoadedModel(small_model, profile, tmp_path)
+def test_a_prompt_is_continued_in_one_call(small_model):
     config, clamp = SamplingConfig(length=20, seed=4), Clamp(unit=3, cell=2.0)
-    texts = continue_text(loaded, " once ", config, samples=2, clamp=clamp)
+    texts = continue_text(loaded(small_model), " once ", config, samples=2, clamp=clamp)
     pieces = list(generate(small_model, b"\n once", config, samples=2, clamp=clamp))
     assert texts == ["".join(text for n, text in pieces if n == sample) for sample in range(2)]
     assert texts[0] != texts[1]
-    (alone,) = continue_text(loaded)
+    (alone,) = continue_text(loaded(small_model))
     assert len(alone.encode()) <= SamplingConfig().length

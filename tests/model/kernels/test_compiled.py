@@ -5,7 +5,6 @@ from itertools import chain
 
 import pytest
 import torch
-from model.kernels.cpp.integers import runs_compiled_int8
 
 from model.kernels.compilation import window_library
 from model.kernels.cpp.mlstm import compiled_mlstm, runs_compiled
@@ -281,5 +280,4 @@ def test_without_onednn_16_bit_products_are_plain_torchs(monkeypatch):
     """oneDNN may be turned off between two windows; compiled code would end the process."""
     monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
     assert not runs_compiled(torch.empty(2, 2, dtype=torch.bfloat16))
-    assert not runs_compiled_int8(torch.empty(8, 8))
     assert runs_compiled(torch.empty(2, 2)) == (window_library() is not None)

@@ -11,10 +11,8 @@ from model.errors import InputError
 from model.inference.weights import load_model
 from model.layers import recurrence
 from model.layers.config import Backend, ModelConfig
-from model.layers.language_model import build_model
 from model.layers.recurrence import (
     FASTEST_FIRST,
-    INT8_FASTEST_FIRST,
     REFERENCE,
     fastest_for,
     implementation_for,
@@ -32,7 +30,6 @@ T, B, H = 9, 3, 34
 
 def test_every_name_is_in_the_registry():
     assert {"auto", "fused", *NAMES} == set(get_args(Backend))
-    assert {implementation.name for implementation in INT8_FASTEST_FIRST} <= set(NAMES)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -55,22 +52,19 @@ def test_auto_and_its_old_name_take_the_fastest():
 
 
 @pytest.mark.parametrize(
-    ("backend", "dtype", "size", "integers", "reason"),
+    ("backend", "dtype", "size", "reason"),
     [
-        ("triton", torch.float32, 4, False, "it needs a CUDA GPU, and the model is on cpu"),
-        ("amx", torch.float32, 4, False, "it multiplies in bfloat16, and the model in float32"),
-        ("amx", torch.bfloat16, 4, False, "this processor has no Intel AMX"),
-        ("cpp", torch.bfloat16, 5, False, "16-bit products take units in pairs, and 5 is odd"),
-        ("cpp", torch.float64, 4, False, "no fast float64 products"),
-        ("triton", torch.float32, 4, True, "it has no products of 8-bit integers"),
+        ("triton", torch.float32, 4, "it needs a CUDA GPU, and the model is on cpu"),
+        ("amx", torch.float32, 4, "it multiplies in bfloat16, and the model in float32"),
+        ("amx", torch.bfloat16, 4, "this processor has no Intel AMX"),
+        ("cpp", torch.bfloat16, 5, "16-bit products take units in pairs, and 5 is odd"),
+        ("cpp", torch.float64, 4, "no fast float64 products"),
     ],
 )
-def test_a_name_that_cannot_run_here_is_refused(
-    monkeypatch, backend, dtype, size, integers, reason
-):
+def test_a_name_that_cannot_run_here_is_refused(monkeypatch, backend, dtype, size, reason):
     take_no_tiles(monkeypatch)
     with pytest.raises(InputError, match=rf"^model.backend {backend} cannot run here: .*{reason}"):
-        implementation_for(backend, torch.empty(size, 0, dtype=dtype), integers=integers)
+        implementation_for(backend, torch.empty(size, 0, dtype=dtype))
 
 
 def test_without_a_compiler_cpp_is_refused(monkeypatch):
@@ -89,12 +83,6 @@ def test_a_model_refuses_a_name_when_it_is_loaded():
         load_model("tests/fixtures/v1/run", backend="triton", device="cpu")
     loaded = load_model("tests/fixtures/v1/run", backend="torch", device="cpu")
     assert loaded.model.implementation == "plain torch"
-
-
-def test_int8_takes_the_named_implementation():
-    model = build_model(ModelConfig(hidden_size=8, embedding_size=4, backend="torch"), seed=1)
-    model.set_precision("int8")
-    assert model.implementation == "plain torch, 8-bit products"
 
 
 def test_other_cells_take_the_old_name_of_auto():

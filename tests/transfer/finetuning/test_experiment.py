@@ -92,7 +92,7 @@ def test_several_labels_are_learned_and_classify_reads_them(folder, tmp_path):
     )
     assert results["test"]["f1_macro"] > 0.9
     assert results["examples"] == {"train": 64, "val": 32, "test": 32}
-    read = map(load_model(folder).tokens, SEVERAL[0].texts)
+    read = map(load_model(folder).encode, SEVERAL[0].texts)
     assert results["symbols_per_epoch"] == sum(map(len, read))
     history = results["history"]
     values = [row["val_f1_macro"] for row in history]
@@ -100,7 +100,7 @@ def test_several_labels_are_learned_and_classify_reads_them(folder, tmp_path):
     assert results["thresholds"] == history[results["best_epoch"] - 1]["thresholds"]
     assert history[-1]["train_loss"] < history[0]["train_loss"]
     assert 0 < history[0]["train_bits_per_symbol"] < 16
-    classifier = SentimentClassifier.from_pretrained(tmp_path / "out", batch_size=7)
+    classifier = SentimentClassifier.from_pretrained(tmp_path / "out")
     labels = classifier.predict(SEVERAL[2].texts)
     whole = (labels == SEVERAL[2].labels).all(1).mean()
     assert whole == results["test"]["subset_accuracy"]
@@ -127,7 +127,7 @@ def test_one_label_each_on_frozen_features(folder, tmp_path, classes):
     assert (labels == expected).mean() == results["val"]["accuracy"]
     np.testing.assert_allclose(classifier.predict_proba(["so!!"]).sum(1), 1)
     loaded = load_model(folder)
-    features = features_in_order(loaded.model, list(map(loaded.tokens, sets[1].texts)))
+    features = features_in_order(loaded.model, list(map(loaded.encode, sets[1].texts)))
     areas = load_areas(tmp_path / "out/model/classifier", hidden_size=12)
     # Values that rounding makes equal may count half.
     np.testing.assert_allclose(areas, per_unit_auc(features, sets[1].labels, 12), atol=0.01)

@@ -136,7 +136,7 @@ def folder(small_model, tmp_path):
 
 
 def test_texts_may_have_several_labels(folder):
-    classifier = SentimentClassifier.from_pretrained(folder, batch_size=2)
+    classifier = SentimentClassifier.from_pretrained(folder)
     probabilities = classifier.predict_proba(TEXTS)
     assert probabilities.shape == (4, 3)
     assert (classifier.predict(TEXTS) == (probabilities > [0.4, 0.5, 0.6])).all()
