@@ -17,8 +17,8 @@ def engine():
 
 
 def compare(engine, tokens, close, **options):
-    """Return how often pieces were read again; `close` holds for states and what is pooled."""
-    in_parts = InPieces(engine)
+    """Compare states and what is pooled; return the reader in pieces and what it found."""
+    in_parts = InPieces(engine, POOLINGS)
     options = {"state": "cell", "units": [3, 500], "familiarity": FAMILIARITY, **options}
     counted = []
     found = in_parts.read([tokens], POOLINGS, advance=counted.append, **options)
@@ -40,15 +40,14 @@ def test_a_long_text_has_the_same_values(engine, monkeypatch):
     def never(*_, **__):
         raise AssertionError("read again")
 
-    monkeypatch.setattr(in_parts, "_read_pieces", never)
+    monkeypatch.setattr(in_parts, "_read_parts", never)
     again = in_parts.read([tokens], ("mean",), state="cell", familiarity=FAMILIARITY)
     np.testing.assert_array_equal(again.mean, found.mean)
 
 
 def test_what_is_not_forgotten_is_read_again(engine, monkeypatch):
-    """A unit counts the letters of this noise; without a warm-up no state is right at first."""
-    for name, value in {"LONG": 100, "WARM_UP": 2}.items():
-        monkeypatch.setattr(pieces, name, value)
+    """A unit counts the letters of this noise; few states are right at first."""
+    monkeypatch.setattr(pieces, "LONG", 100)
     tokens = engine.encode("x" * 500)
     compare(engine, tokens, 3e-3)
     compare(engine, engine.encode(" ".join(texts_of_many_kinds(20))), 3e-3)
