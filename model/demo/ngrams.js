@@ -66,6 +66,6 @@ class Bag {
 
   get logOdds() {
     const logOdds = (this.ngrams.scale * this.sum) / Math.sqrt(Math.max(this.buckets.size, 1));
-    return Math.max(-LARGEST, Math.min(logOdds, LARGEST));
+    return Math.fround(Math.max(-LARGEST, Math.min(logOdds, LARGEST))); // fp32, as in Python
   }
 }

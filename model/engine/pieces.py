@@ -1,10 +1,10 @@
 """Long texts in pieces that are processed side by side, several times as fast as one by one.
 
 A text alone takes the time in which all weights come from memory, once for every token; pieces of
-it share that. A piece begins from the state after the tokens before it, which are read from the
-zero state: these models forget most within a thousand tokens. Whether that state was right is seen
-when the piece before has ended. If the two differ by more than CLOSE, the piece is processed again,
-from the right one. So what is not forgotten costs time, and no accuracy.
+it share that. Each piece but the first begins from the zero state, since these models forget most
+within some thousand tokens. Then the beginnings of the pieces are processed again, from the states
+in which the pieces before them ended, part by part until the new state is within CLOSE of the one
+there before. So what is not forgotten costs time, and no accuracy.
 """
 
 from collections.abc import Sequence
@@ -19,29 +19,29 @@ from .kinds import POOLINGS, Pooling
 from .request import Familiarity, State
 
 LONG = 8192  # tokens of a text; what is not longer is processed in one piece
-PIECES = 16
-WARM_UP = 2048  # tokens before a piece from which its first state is estimated
+PIECES, PARTS = 16, 4  # of a text, and of a piece
 CLOSE = 1e-3  # the largest difference of a unit's value between two states that count as equal
 _BLOCK = 256  # tokens between two looks at whether a text is unfamiliar
 
 
-def in_pieces(model: TextModel) -> TextModel:
+def in_pieces(model: TextModel, also: Sequence[Pooling] = ()) -> TextModel:
     """Return a model that processes long texts in pieces; one in PyTorch as it is."""
     is_other = isinstance(model, InPieces) or not isinstance(model, Engine)
-    return model if is_other else InPieces(model)
+    return model if is_other else InPieces(model, also)
 
 
 class InPieces(Engine):
     """An engine that processes texts of more than LONG tokens in pieces.
 
-    Their states differ from the engine's by about CLOSE at most. What is pooled of a long text is
-    kept, so that to ask for its features after its units, or again, costs nothing.
+    Their states differ from the engine's by about CLOSE at most. also: what to pool of a long text
+    and keep, even if only its units are asked for. Who asks for it later gets it at no cost.
 
         engine = InPieces(Engine.load("default"))
     """
 
-    def __init__(self, engine: Engine):
+    def __init__(self, engine: Engine, also: Sequence[Pooling] = ()):
         vars(self).update(vars(engine))
+        self._also = tuple(also)
         self._kept: dict[tuple[Any, ...], dict[Pooling, np.ndarray]] = {}
 
     def read(
@@ -83,14 +83,15 @@ class InPieces(Engine):
         advance: Any = None,
         **options: Any,
     ) -> Reading:
-        kind = [options.get(name) for name in ("state", "layers", "tanh")]
+        kind = [options.get(name) or "" for name in ("state", "layers", "tanh")]
         key = (tokens.tobytes(), *map(str, kind))
         states = None
-        if units is not None or key not in self._kept:
-            parts = self._read_pieces(tokens, units=units, advance=advance, **options)
-            self._kept[key] = _pooled(parts)
+        self._also = tuple(dict.fromkeys((*self._also, *pooling)))
+        if units is not None or not set(pooling) <= self._kept.get(key, {}).keys():
+            parts = self._read_parts(tokens, units=units, advance=advance, **options)
+            self._kept[key] = _pooled(parts, self._also)
             states = [values for part in parts for values in part.unit_states or ()]
-        is_unfamiliar = familiarity is not None and self._excess(tokens, familiarity) > 0
+        is_unfamiliar = familiarity is not None and self._decided_excess(tokens, familiarity) > 0
         return Reading(
             lengths=np.array([len(tokens)]),
             unfamiliar=None if familiarity is None else np.array([is_unfamiliar]),
@@ -98,35 +99,46 @@ class InPieces(Engine):
             **{name: self._kept[key][name] for name in pooling},
         )
 
-    def _read_pieces(self, tokens: np.ndarray, advance: Any, **options: Any) -> list[Reading]:
-        """Return what was read of a text's pieces, each as one text, with all poolings."""
-        bounds = np.linspace(0, len(tokens), PIECES + 1).astype(int)
-        pieces = [tokens[first:last] for first, last in pairwise(bounds)]
-        before = [tokens[max(0, first - WARM_UP) : first] for first in bounds[:-1]]
-        begun: State = super().read(before, (), final=True).state
-        ended = State(*map(np.zeros_like, begun))
+    def _read_parts(self, tokens: np.ndarray, advance: Any, **options: Any) -> list[Reading]:
+        """Return what was read of all parts of a text, each as one text."""
+        count = PIECES * PARTS
+        bounds = np.linspace(0, len(tokens), count + 1).astype(int)
+        parts = [tokens[first:last] for first, last in pairwise(bounds)]
+        begun, ended = self.initial_state(count), self.initial_state(count)
         result: dict[int, Reading] = {}
-        pending = list(range(PIECES))
-        while pending:
-            reading = super().read(
-                [pieces[k] for k in pending],
-                POOLINGS,
+
+        def process(pending: list[int], advance: Any = None) -> None:
+            reading = super(InPieces, self).read(
+                [parts[k] for k in pending],
+                self._also,
                 initial=State(*(half[pending] for half in begun)),
                 final=True,
                 advance=advance,
                 **options,
             )
-            advance = None  # the first time, every token was counted
-            result |= {k: _row(reading, row) for row, k in enumerate(pending)}
+            result.update((k, _row(reading, row)) for row, k in enumerate(pending))
             for half, new in zip(ended, reading.state, strict=True):
                 half[pending] = new
-            gaps = [abs(a[:-1] - b[1:]).max((1, 2)) for a, b in zip(ended, begun, strict=True)]
-            pending = (np.flatnonzero(np.maximum(*gaps) > CLOSE) + 1).tolist()
+
+        def follow(pending: list[int]) -> None:
+            """Let parts begin where those before them ended."""
             for start, end in zip(begun, ended, strict=True):
                 start[pending] = end[[k - 1 for k in pending]]
-        return [result[k] for k in range(PIECES)]
 
-    def _excess(self, tokens: np.ndarray, familiarity: Familiarity) -> float:
+        for part in range(PARTS):
+            pending = list(range(part, count, PARTS))
+            if part:
+                follow(pending)
+            process(pending, advance)
+        while True:
+            gaps = [abs(a[:-1] - b[1:]).max((1, 2)) for a, b in zip(ended, begun, strict=True)]
+            pending = (np.flatnonzero(np.maximum(*gaps) > CLOSE) + 1).tolist()
+            if not pending:
+                return [result[k] for k in range(count)]
+            follow(pending)
+            process(pending)
+
+    def _decided_excess(self, tokens: np.ndarray, familiarity: Familiarity) -> float:
         """Return the bits above what a familiar text costs, as soon as they are decided."""
         excess, state = -familiarity.bits, self.initial_state()
         for first in range(0, len(tokens), _BLOCK):
@@ -145,18 +157,22 @@ class InPieces(Engine):
 def _row(reading: Reading, row: int) -> Reading:
     """Return the reading of one of the texts."""
     states = reading.unit_states
+    pooled = {name: getattr(reading, name) for name in POOLINGS}
     return Reading(
         lengths=reading.lengths[row : row + 1],
         unit_states=None if states is None else [states[row]],
-        **{name: getattr(reading, name)[row] for name in POOLINGS},
+        **{name: values[row] for name, values in pooled.items() if values is not None},
     )
 
 
-def _pooled(parts: Sequence[Reading]) -> dict[Pooling, np.ndarray]:
-    """Return a text's poolings, float32 [1, F], from those of its pieces."""
+def _pooled(parts: Sequence[Reading], pooling: Sequence[Pooling]) -> dict[Pooling, np.ndarray]:
+    """Return a text's poolings, float32 [1, F], from those of its parts."""
     lengths = [int(part.lengths[0]) for part in parts]
-    means = np.average([part.mean for part in parts], axis=0, weights=lengths)
-    last, largest = parts[-1].last, np.max([part.max for part in parts], axis=0)
-    smallest = np.min([part.min for part in parts], axis=0)
-    values = {"last": last, "mean": means, "max": largest, "min": smallest}
-    return {name: np.asarray(values[name], np.float32)[None] for name in POOLINGS}
+    pool = {
+        "last": lambda values: values[-1],
+        "mean": lambda values: np.average(values, axis=0, weights=lengths),
+        "max": lambda values: values.max(axis=0),
+        "min": lambda values: values.min(axis=0),
+    }
+    each = {name: np.array([getattr(part, name) for part in parts]) for name in pooling}
+    return {name: np.float32(pool[name](values))[None] for name, values in each.items()}

@@ -1,5 +1,6 @@
 """Heatmaps for people and programs: an HTML page, JSON, colours for the terminal."""
 
+import base64
 import html
 import json
 import re
@@ -24,6 +25,7 @@ from .page import PALETTES, Palette, background, fill, page_style, script_digest
 
 FORMAT_VERSION = 1
 _TEMPLATE = Path(__file__).with_name("heatmap.html")
+_PARTS = 32767  # of a unit's range: int16's largest number
 _DIGITS = 6  # significant ones: what fp32 has
 _RESET = "\x1b[0m"
 
@@ -137,7 +139,7 @@ def as_html(traces: UnitTraces, palette: Palette = "green-red") -> str:
         "high": html.escape(high),
         "limit": f"{ranges[0]:.3g}",
         "texts": "\n".join(
-            _text(trace, number, ranges[0]) for number, trace in enumerate(traces.traces, start=1)
+            _text(trace, number) for number, trace in enumerate(traces.traces, start=1)
         ),
         "data": _script_safe(_page_data(traces)),
     }
@@ -157,52 +159,50 @@ def _about(traces: UnitTraces) -> str:
     )
 
 
-def _text(trace: UnitTrace, number: int, limit: float) -> str:
-    values = _rounded(trace.values[:, 0])  # the values that the page's script has
-    spans = "".join(
-        _span(character, start, end, value, limit)
-        for character, start, end, value in zip(
-            trace.text, trace.offsets[:-1], trace.offsets[1:], values, strict=True
-        )
-    )
+def _text(trace: UnitTrace, number: int) -> str:
+    """Return a text as the page shows it without its script: no colours."""
     verdict = f'\n<p class="hint">{html.escape(trace.verdict)}</p>' if trace.verdict else ""
     return (
         f'<section class="panel">\n<h2 id="text{number}">Text {number}</h2>\n'
         f'<div class="text" role="listbox" dir="auto" aria-labelledby="text{number}" '
-        f'aria-orientation="horizontal">{spans}</div>{verdict}\n</section>'
-    )
-
-
-def _span(character: str, start: int, end: int, value: float, limit: float) -> str:
-    """Return the element of one character; its attributes show its place without the script."""
-    place = html.escape(f"{_character_name(character)}, {_bytes(start, end)}")
-    return (
-        f'<span role="option" aria-selected="false" tabindex="-1" data-value="{value}" '
-        f'data-place="{place}" title="{value:+.4f} {place}" '
-        f"{shade(value, limit)}>"
-        f"{html.escape(glyph(character))}</span>"
+        f'aria-orientation="horizontal">{html.escape(visible(trace.text), quote=False)}</div>'
+        f"{verdict}\n</section>"
     )
 
 
 def _character_name(character: str) -> str:
-    """Return a character's name and code point, in ASCII: safe in any attribute."""
+    """Return a character's name and code point, in ASCII."""
     name = unicodedata.name(character, "control" if ord(character) < 0xA0 else "unnamed")
     return f"{name} U+{ord(character):04X}"
 
 
-def _bytes(start: int, end: int) -> str:
-    return f"byte {start}" if end == start + 1 else f"bytes {start} to {end - 1}"
-
-
 def _page_data(traces: UnitTraces) -> dict[str, Any]:
-    """Return the data of the page's script, and the model's description."""
+    """Return the data of the page's script, and the model's description.
+
+    names: of the characters, by what is shown; those that are shown as another one have their names
+    with the text, by their place. values: of each unit, int16, parts of its range, in base64.
+    sizes: the bytes of each character, a digit.
+    """
+    ranges = np.array(traces.ranges())
+    characters = sorted(set().union(*(trace.text for trace in traces.traces)))
     return {
         "model": traces.model,
         "units": traces.units,
-        "ranges": _rounded(np.array(traces.ranges())),
+        "ranges": _rounded(ranges),
         "poles": traces.meanings(),
-        "values": [
-            [_rounded(unit_values) for unit_values in trace.values.T] for trace in traces.traces
+        "names": {c: _character_name(c) for c in characters if glyph(c) == c},
+        "texts": [
+            {
+                "sizes": "".join(map(str, np.diff(trace.offsets).tolist())),
+                "names": {
+                    at: _character_name(c) for at, c in enumerate(trace.text) if glyph(c) != c
+                },
+                "values": [
+                    base64.b64encode(np.rint(values * (_PARTS / limit)).astype("<i2")).decode()
+                    for values, limit in zip(trace.values.T, ranges, strict=True)
+                ],
+            }
+            for trace in traces.traces
         ],
     }
 

@@ -40,8 +40,9 @@ def sentiment_traces(
     further units. classifier: as for `find_classifier`. Raises InputError if neither a unit nor a
     classifier was named and there is none to choose one.
     """
-    loaded = in_pieces(loaded)
     fitted = _classifier_of(loaded, layer, classifier, is_needed=not (units or top))
+    shares_states = fitted is not None and fitted.kind.state == state
+    loaded = in_pieces(loaded, fitted.kind.poolings if shares_states else ())
     areas, ranking = None, list[int]()
     if fitted is not None:
         folder = find_classifier(loaded, classifier)

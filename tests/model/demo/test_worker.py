@@ -150,7 +150,8 @@ def test_page_and_package_say_the_same_of_a_hundred_texts(tmp_path, name):
     page = demo_page(model, fitted, "Title")
     texts = [text for text in texts_of_many_kinds() if len(text) < 300][:100]
     assert len(texts) == 100
-    answers = answers_of(page, tmp_path, [reading(model, text) for text in texts])
+    orders = [{**reading(model, text), "slot": n} for n, text in enumerate(texts)]
+    answers = answers_of(page, tmp_path, orders)
     said = python_says(model, fitted, texts, about(page)["unit"])
     for text, messages, expected in zip(texts, answers, said, strict=True):
         verdict = messages[-1]["verdict"]

@@ -1,17 +1,20 @@
 """Characters keep their values, and no text is ever interpreted as HTML."""
 
+import base64
 import json
 import re
+import shutil
+import subprocess
 from html.parser import HTMLParser
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from model.engine import Engine, Reading
 from model.errors import InputError
 from model.inference.weights import load_model, save_model
 from model.layers.config import ModelConfig
@@ -26,10 +29,11 @@ from model.pages.page import (
 from model.text.glyphs import visible
 from model.text.profiles import text_profile
 from model.units.sentiment_traces import orientation_of
-from model.units.trace import trace
 from model.units.unit_traces import UnitTrace, UnitTraces, poles_of, read_texts
 from tests.model.pages.hostile import NASTY
 from tests.support.heads import regression
+
+NODE = shutil.which("node")
 
 
 @pytest.fixture
@@ -39,11 +43,11 @@ def loaded(small_model, tmp_path):
 
 def load_with(model, folder, profile):
     save_model(folder / "a model", model, text_profile(profile), {"corpus": "</script>"})
-    return load_model(folder / "a model", compute_dtype=torch.float32)
+    return Engine.load(folder / "a model")
 
 
-class Spans(HTMLParser):
-    """The characters of a page, by text, and every tag that it has."""
+class Page(HTMLParser):
+    """The texts of a page, and every tag that it has."""
 
     def __init__(self, page):
         super().__init__(convert_charrefs=True)
@@ -52,20 +56,28 @@ class Spans(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag, attrs):
-        attributes = dict(attrs)
         self.tags.append(tag)
-        if attributes.get("class") == "text":
-            self.texts.append([])
-        self.inside = tag == "span" and attributes.get("role") == "option"
-        if self.inside:
-            self.texts[-1].append(["", float(attributes["data-value"]), attributes])
+        self.inside = dict(attrs).get("class") == "text"
+        self.texts += [""] * self.inside
 
     def handle_endtag(self, tag):
         self.inside = False
 
     def handle_data(self, data):
         if self.inside:
-            self.texts[-1][-1][0] += data
+            self.texts[-1] += data
+
+
+def data_of(page):
+    (data,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page)
+    return json.loads(data)
+
+
+def values_of(page, text, unit):
+    """The values of a unit that the page has."""
+    data = data_of(page)
+    parts = np.frombuffer(base64.b64decode(data["texts"][text]["values"][unit]), "<i2")
+    return parts * data["ranges"][unit] / 32767
 
 
 @pytest.mark.parametrize("profile", ["openai", "raw", "nvidia", "tweet"])
@@ -77,7 +89,7 @@ def test_characters_have_the_value_after_their_last_byte(small_model, tmp_path, 
     for text, sequence, unit_trace in zip(texts, sequences, result.traces, strict=True):
         read = loaded.profile.clean(text).encode("utf-8", "replace").decode()
         assert len(unit_trace.text) == len(read) == len(unit_trace.values)
-        (values,) = trace(small_model, [sequence], [4, 1])
+        (values,) = loaded.read([sequence], (), state="cell", units=[4, 1]).unit_states
         at = len(loaded.profile.prefix)
         for number, character in enumerate(read):
             assert unit_trace.offsets[number] == at - len(loaded.profile.prefix)
@@ -117,17 +129,17 @@ def test_ranked_units_come_before_those_of_highest_variance(loaded):
 
 @pytest.mark.parametrize("text", NASTY)
 def test_a_page_holds_the_texts_and_nothing_of_them_acts(loaded, text):
-    plain = Spans(as_html(read_texts(loaded, ["plain"], [2, 5])))
+    plain = Page(as_html(read_texts(loaded, ["plain"], [2, 5])))
     result = read_texts(loaded, [text, "second"], [2, 5])
     page = as_html(result)
-    spans = Spans(page)
-    for unit_trace, parsed in zip(result.traces, spans.texts, strict=True):
-        assert "".join(shown for shown, _, _ in parsed) == visible(unit_trace.text)
-        assert len(parsed) == len(unit_trace.text)
-        values = [value for _, value, _ in parsed]
-        np.testing.assert_allclose(values, unit_trace.values[:, 0], rtol=1e-5)
-    extra = {"span", "section", "h2", "div"}
-    assert [tag for tag in spans.tags if tag not in extra] == [
+    parsed = Page(page)
+    assert parsed.texts == [visible(unit_trace.text) for unit_trace in result.traces]
+    for number, unit_trace in enumerate(result.traces):
+        for unit in range(2):
+            values, limit = unit_trace.values[:, unit], result.ranges()[unit]
+            np.testing.assert_allclose(values_of(page, number, unit), values, atol=2e-5 * limit)
+    extra = {"section", "h2", "div"}
+    assert [tag for tag in parsed.tags if tag not in extra] == [
         tag for tag in plain.tags if tag not in extra
     ]
     assert not re.search(r"(src|href|url)\s*[=(]", page)
@@ -136,10 +148,40 @@ def test_a_page_holds_the_texts_and_nothing_of_them_acts(loaded, text):
     page.encode("utf-8")
 
 
+@pytest.mark.skipif(NODE is None, reason="needs node, to run the page's script")
+def test_the_script_colours_and_describes_every_character(loaded, tmp_path):
+    result = read_texts(loaded, ["Très — 👩‍👧 <b>", NASTY[5], "a\x00\u202e\n b"], [2, 5])
+    (tmp_path / "page.html").write_text(as_html(result), encoding="utf-8")
+    texts = [visible(unit_trace.text) for unit_trace in result.traces]
+    command = [NODE, Path(__file__).with_name("heatmap.mjs"), tmp_path / "page.html"]
+    process = subprocess.run(
+        command, input=json.dumps(texts), capture_output=True, text=True, check=True
+    )
+    for unit, shown in enumerate(json.loads(process.stdout)):
+        limit = result.ranges()[unit]
+        for unit_trace, text, spans in zip(result.traces, texts, shown, strict=True):
+            assert "".join(span[0] for span in spans) == text
+            values = unit_trace.values[:, unit]
+            shares = [share if name == "high" else -share for _, name, share, _ in spans]
+            np.testing.assert_allclose(shares, values / limit, atol=6e-4)
+            for at, (_, _, _, description) in enumerate(spans):
+                start, end = unit_trace.offsets[at : at + 2]
+                code = f"U+{ord(unit_trace.text[at]):04X}"
+                where = f"byte {start}" if end == start + 1 else f"bytes {start} to {end - 1}"
+                assert description.endswith(f"{code}, {where}")
+                number = float(description.split()[0].replace("\u2212", "-"))
+                assert number == pytest.approx(values[at], abs=6e-4)
+
+
+def test_a_page_takes_few_bytes_for_each_character(loaded):
+    texts = ["It came in March, and I have worn it every day since. " * 300] * 2
+    empty = len(as_html(read_texts(loaded, ["x"], [2])))
+    assert len(as_html(read_texts(loaded, texts, [2]))) - empty < 6 * sum(map(len, texts))
+
+
 def test_the_data_of_a_page_cannot_end_its_element(loaded):
     page = as_html(read_texts(loaded, ["text"], [0]))
-    (data,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page)
-    assert json.loads(data)["model"]["provenance"] == {"corpus": "</script>"}
+    assert data_of(page)["model"]["provenance"] == {"corpus": "</script>"}
 
 
 def test_json_has_offsets_values_and_the_model(loaded, tmp_path):
@@ -277,13 +319,15 @@ def test_what_cannot_be_read_is_refused(loaded, texts, units, options, words):
 @pytest.mark.parametrize(("cell", "named"), [("gru", "hidden"), ("lstm", "cell")])
 def test_a_cell_without_a_memory_of_its_own_shows_its_hidden_state(tmp_path, cell, named):
     model = build_model(ModelConfig(hidden_size=8, cell=cell), seed=0)
-    traces = read_texts(load_with(model, tmp_path, "openai"), ["good"], [0])
+    save_model(tmp_path / "m", model, text_profile("openai"), {})
+    traces = read_texts(load_model(tmp_path / "m"), ["good"], [0])
     assert traces.state == as_json(traces)["state"] == named
     assert traces.legend(0)[0].startswith(f"unit 0, {named}: ")
 
 
-def test_damaged_weights_are_named(loaded):
-    loaded.model.embedding.weight.data[:] = torch.nan
+def test_damaged_weights_are_named(loaded, monkeypatch):
+    damaged = Reading(lengths=np.ones(1), unit_states=[np.full((7, 1), np.nan)])
+    monkeypatch.setattr(loaded, "read", lambda *_, **__: damaged)
     with pytest.raises(InputError, match="damaged"):
         read_texts(loaded, ["text"], [0])
 
@@ -302,7 +346,7 @@ def test_what_is_positive_is_shown_high_whatever_the_units_sign(loaded):
         result.traces[0].values[0, 0], rel=1e-5
     )
     value = shown.traces[0].values[0, 0]
-    assert f'data-value="{float(f"{value:.6g}")}"' in as_html(result)
+    assert values_of(as_html(result), 0, 0)[0] == pytest.approx(value, rel=1e-3)
     assert "unit 3 with its sign turned" in as_html(result)
     head = re.sub(r"\x1b\[[0-9;]*m", "", as_ansi(result)).splitlines()[0]
     assert re.fullmatch(r"unit 3, cell, sign turned: label bad -\S+ +\S+ label good", head)
@@ -337,11 +381,11 @@ def test_further_units_are_turned_where_their_ends_are_known(loaded):
 def test_a_character_has_the_value_of_the_token_that_covers_it(tmp_path, subword_model, subwords):
     profile = text_profile("openai")
     save_model(tmp_path / "m", subword_model, profile, {}, tokenizer=subwords)
-    loaded = load_model(tmp_path / "m", compute_dtype=torch.float32)
+    loaded = Engine.load(tmp_path / "m")
     text = "I loved it \U0001f600 caf\u00e9"
     (unit_trace,) = read_texts(loaded, [text], [5]).traces
     tokens = loaded.encode(text)
-    (values,) = trace(subword_model, [tokens], [5])
+    (values,) = loaded.read([tokens], (), state="cell", units=[5]).unit_states
     # Token by token: which characters of the framed text end inside it. A space before letters
     # is not one of them yet.
     read, expected, last = b"", [], np.zeros(1)

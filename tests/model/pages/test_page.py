@@ -5,9 +5,9 @@ import json
 import re
 
 import pytest
-import torch
 
-from model.inference.weights import load_model, save_model
+from model.engine import Engine
+from model.inference.weights import save_model
 from model.pages.heatmap import as_html
 from model.text.glyphs import visible
 from model.text.profiles import text_profile
@@ -65,8 +65,7 @@ const select = document.getElementById("unit");
 select.value = "1";
 select.dispatchEvent(new Event("change"));
 seen.changed = options.filter((span, at) => color(span) !== before[at]).length;
-seen.values = options.map((span) => Number(span.dataset.value));
-seen.titles = options[0].title;
+seen.values = values.flatMap((each) => [...each]);
 seen.limit = document.getElementById("plus").textContent;
 seen.readout = out.textContent;
 select.value = "0";
@@ -75,6 +74,7 @@ seen.back = options.every((span, at) => color(span) === before[at]);
 seen.colors = new Set(before).size;
 options[1].dispatchEvent(new MouseEvent("mouseover", {bubbles: true}));
 seen.hovered = out.textContent;
+seen.title = options[1].title;
 seen.scripts = document.scripts.length;
 document.documentElement.dataset.seen = JSON.stringify(seen);
 """
@@ -83,7 +83,7 @@ document.documentElement.dataset.seen = JSON.stringify(seen);
 @pytest.fixture
 def result(small_model, tmp_path):
     save_model(tmp_path / "model", small_model, text_profile("openai"), {})
-    loaded = load_model(tmp_path / "model", compute_dtype=torch.float32)
+    loaded = Engine.load(tmp_path / "model")
     return read_texts(loaded, TEXTS, UNITS)
 
 
@@ -104,7 +104,7 @@ def test_the_page_runs_under_its_own_policy(result, tmp_path):
     """Nothing is refused, nothing fails, and the script has run: a first tab stop is there."""
     process = browse(as_html(result), tmp_path, "--dump-dom")
     assert messages(process) == []
-    assert process.stdout.decode().count('tabindex="0" data-value') == len(TEXTS)
+    assert process.stdout.decode().count('aria-selected="false" tabindex="0"') == len(TEXTS)
 
 
 def test_the_policy_refuses_any_other_script(result, tmp_path):
@@ -130,7 +130,7 @@ def test_what_is_shown_and_what_keys_and_selector_do(result, seen):
     assert seen["back"]
     assert seen["colors"] > 20
     assert seen["values"][0] == pytest.approx(second, rel=1e-4)
-    assert seen["titles"].startswith(signed(second))
+    assert seen["title"] == seen["hovered"][2:]
     assert float(seen["limit"]) == pytest.approx(result.ranges()[1], rel=1e-2)
 
 
@@ -149,7 +149,7 @@ def keys_move_the_focus(trace, seen):
 
 def signed(value):
     sign = "\u2212" if value < 0 else "+"
-    return f"{sign}{abs(value):.4f}"
+    return f"{sign}{abs(value):.3f}"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
