@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..errors import InputError, brief
+from .encodings import Encoding
 from .inputs import BINARY, DELIMITED, Input, Position, as_input, lines_of
 from .json_arrays import array_items
 from .tables import (
@@ -244,7 +245,8 @@ def _read_document(source: Input, file: IO[bytes], strict: bool) -> Iterator[Rec
 
 
 def _read_table(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record]:
-    codec = source.encoding if source.is_text_on_disk else source.options.encoding or "UTF-8"
+    on_disk = source.is_text_on_disk
+    encoding = source.found_encoding if on_disk else Encoding(source.options.encoding or "utf-8")
     table = TableReport(source.location)
     row, errors = 1, "strict" if strict else "replace"  # the header
     rows: Iterator[TableRow]
@@ -255,7 +257,7 @@ def _read_table(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record
             rows = columnar_rows(file, source.location, source.kind)
             row = 0
         else:
-            table.description = "UTF-8" if codec in ("utf-8", "utf-8-sig") else codec
+            table.description = str(encoding)
             read = partial(_read_text, file, getincrementaldecoder("utf-8-sig")(errors))
             delimiter = DELIMITED[source.kind]
             rows = (r for _, r in DelimitedRows(read, table, source.options, delimiter))

@@ -61,6 +61,7 @@ class TableReport:
     short_rows: int = 0  # those with fewer cells than the header
     bad_rows: int = 0  # those with more, which were left out
     repeated_headers: int = 0  # rows that equal it, as in files that were joined
+    mojibake: int = 0  # texts that were read in a wrong encoding before
     spanning: int = 0  # rows of one cell in quotes that spans lines
     text: str | None = None  # the column of the text
     doubt: str = ""  # why the user must name it, and how
@@ -85,6 +86,11 @@ class TableReport:
         }
         parts = [] if self.has_header else ["no header: the first line is a row"]
         parts += [words.format(n) for words, n in counts.items() if n.split()[0] != "0"]
+        if self.mojibake:
+            parts.append(
+                f"{counted(self.mojibake, 'text')} with characters such as \u00e2\u20ac\u2122: "
+                "UTF-8 that was once read as cp1252; export it again as UTF-8"
+            )
         return [*parts, *self.notes]
 
     def sampled(
@@ -477,6 +483,8 @@ class _Dialect(NamedTuple):
 
 def _is_escaped(text: str, delimiter: str) -> bool:
     """Whether the lines with a quote after a backslash are records only if it is escaped by it."""
+    if not _ESCAPED_QUOTE.search(text):
+        return False
     lines = [line for line in _LINE_WITH_END.findall(text) if _ESCAPED_QUOTE.search(line)]
 
     def fit(quotes: _Quotes) -> bool:
@@ -486,7 +494,7 @@ def _is_escaped(text: str, delimiter: str) -> bool:
             return True
         return False
 
-    return bool(lines) and not fit("standard") and fit("backslash")
+    return not fit("standard") and fit("backslash")
 
 
 def probable_delimiter(text: str) -> str | None:
