@@ -37,7 +37,8 @@ from .encodings import (
 
 JSON_KINDS = (".jsonl", ".json", ".ndjson")
 DELIMITED = {".csv": ",", ".tsv": "\t"}
-BINARY = (".xlsx", ".parquet", ".feather")
+WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods")
+BINARY = (*WORKBOOKS, ".parquet", ".feather")
 KINDS = (*JSON_KINDS, *DELIMITED, ".txt", *BINARY)
 _ADDRESS = re.compile("(https?):/", re.IGNORECASE)  # of two slashes, Path drops one
 LONGEST_RECORD = 16 << 20  # bytes of a line, an item of an array or a row: no review is longer
@@ -46,7 +47,7 @@ MOST_UNPACKED = 100  # times the size on disk; text unpacks to about ten times
 # The first bytes of files that are not text, and what to do with them.
 OTHER_FILES = {
     b"PK\x03\x04": "is a zip file; rename it to end in .xlsx if it is a workbook, else in .zip",
-    b"\xd0\xcf\x11\xe0": "is an old or encrypted Office file; save it as .xlsx or CSV",
+    b"\xd0\xcf\x11\xe0": "is an old or encrypted Office file; save it as .xlsx, or name it .xls",
     **{
         mark: f"is compressed with {name}; rename it to end in {suffix}"
         for suffix, (mark, name) in COMPRESSIONS.items()
@@ -97,7 +98,7 @@ class TableOptions:
     bad_rows: BadRows = "refuse"
     """Rows with more cells than the header: refuse the file, or skip and count them."""
     sheet: str | None = None
-    """Of a workbook. Default: the first one."""
+    """Of a workbook. Default: the one that holds texts; those with one header are one table."""
 
     def __post_init__(self) -> None:
         sign = {"tab": "\t", "\\t": "\t"}.get(str(self.delimiter), self.delimiter)
@@ -119,6 +120,7 @@ class Input:
     kind: str
     compression: str | None
     options: TableOptions = field(default_factory=TableOptions)
+    kept: Any = field(default=None, compare=False, repr=False)  # a workbook's content, once read
 
     @property
     def name(self) -> str:
@@ -157,7 +159,7 @@ class Input:
     def is_for_excel(self) -> bool:
         """Whether it is a workbook, or text with the byte order mark that Excel needs."""
         marked = self.is_text_on_disk and self.encoding in MARKS.values()
-        return marked or self.kind == ".xlsx"
+        return marked or self.kind in WORKBOOKS
 
     @cached_property
     def identity(self) -> list[str | int | None]:
@@ -287,7 +289,7 @@ def as_input(location: str | Path | Input, options: TableOptions | None = None) 
     if kind not in KINDS and compression == ".zip":
         kind = _kind_in(text)
     if kind not in KINDS:
-        hint = "; save it as .xlsx" if kind in (".xls", ".xlsb", ".ods") else ""
+        hint = "; save it as .xlsx" if kind == ".xlsb" else ""
         raise InputError(
             f"{text}: unknown kind of file{hint}; known: {', '.join(KINDS)}, each also with "
             f"{', '.join(COMPRESSIONS)}"

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from ..errors import InputError, brief
 from .encodings import Encoding
-from .inputs import BINARY, DELIMITED, Input, Position, as_input, lines_of
+from .inputs import BINARY, DELIMITED, WORKBOOKS, Input, Position, as_input, lines_of
 from .json_arrays import array_items
 from .tables import (
     DELIMITERS,
@@ -26,8 +26,8 @@ from .tables import (
     TableRow,
     columnar_rows,
     probable_delimiter,
-    workbook_rows,
 )
+from .workbooks import Workbook, read_workbook, workbook_rows
 
 LONGEST_DOCUMENT = 1 << 30  # bytes of a text that is one record
 LONGEST_LITERAL = 1 << 20  # characters in Python's notation: parsing them takes far more memory
@@ -251,8 +251,8 @@ def _read_table(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record
     row, errors = 1, "strict" if strict else "replace"  # the header
     rows: Iterator[TableRow]
     try:
-        if source.kind == ".xlsx":
-            rows = workbook_rows(file, table, source.options)
+        if source.kind in WORKBOOKS:
+            rows = workbook_rows(_workbook(source, file), table)
         elif source.kind in BINARY:
             rows = columnar_rows(file, source.location, source.kind)
             row = 0
@@ -272,6 +272,14 @@ def _read_table(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record
         raise InputError(
             f"{source.location}: not UTF-8 after row {row} ({error.reason}); {_NOT_UTF8}"
         ) from error
+
+
+def _workbook(source: Input, file: IO[bytes]) -> Workbook:
+    """Return the content of a workbook, which is read once for a command."""
+    if source.kept is None:
+        workbook = read_workbook(file, source.location, source.kind, source.options)
+        object.__setattr__(source, "kept", workbook)
+    return source.kept
 
 
 def _read_text(file: IO[bytes], decoder: Any, size: int) -> str:

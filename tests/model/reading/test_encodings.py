@@ -6,10 +6,7 @@ import pytest
 
 from model.reading.source import Source
 
-ENGLISH = ["The lid doesn\u2019t close; I don\u2019t like it.", "It isn\u2019t \u201cnew\u201d."]
-    "The lid doesn\u2019t close, and I don\u2019t like it.",
-    "It wasn\u2019t \u201cnew\u201d.",
-]
+ENGLISH = ["The lid doesn\u2019t close: I don\u2019t like it.", "It isn\u2019t \u201cnew\u201d."]
 FRENCH = ["Tr\xe8s d\xe9\xe7u: la qualit\xe9 baisse.", "O\xf9 est le c\xe2ble\xa0?"]
 RUSSIAN = ["Хороший чайник, кипятит быстро.", "Сломался через неделю, не советую."]
 CHINESE = ["水壶很好。烧水很快。", "用了一个星期就坏了。不推荐。"]
