@@ -34,6 +34,7 @@ from .encodings import (
     marked_encoding,
     recoded_lines,
 )
+from .row_files import Dialect
 
 JSON_KINDS = (".jsonl", ".json", ".ndjson")
 DELIMITED = {".csv": ",", ".tsv": "\t"}
@@ -155,11 +156,17 @@ class Input:
         on_disk = self.compression is None and self.is_text_on_disk
         return on_disk and self.encoding.lower() in UTF8
 
-    @property
-    def is_for_excel(self) -> bool:
-        """Whether it is a workbook, or text with the byte order mark that Excel needs."""
-        marked = self.is_text_on_disk and self.encoding in MARKS.values()
-        return marked or self.kind in WORKBOOKS
+    def dialect(self, delimiter: str) -> Dialect:
+        """Return how a table of its rows is written, so that the same programs can read it.
+
+        delimiter: that of the input.
+        """
+        if self.kind in WORKBOOKS:
+            return Dialect(mark=True)
+        if self.kind not in (*DELIMITED, ".txt") or not self.is_text_on_disk:
+            return Dialect()
+        codec = "utf-8" if self.encoding == MIXED else self.encoding
+        return Dialect(delimiter if self.kind in DELIMITED else ",", codec, codec in MARKS.values())
 
     @cached_property
     def identity(self) -> list[str | int | None]:

@@ -188,7 +188,8 @@ def test_the_encoding_of_a_table_is_found_or_given(tmp_path, codec, asked, rest)
     path.write_bytes(text.encode(codec))
     source = as_input(path, TableOptions(encoding=codec if asked else None))
     assert [record["text"] for record in read_records(source, strict=True)][-1] == "caf\u00e9"
-    assert source.is_for_excel is (codec in ("utf-8-sig", "utf-16"))
+    assert source.dialect(";").mark is (codec in ("utf-8-sig", "utf-16"))
+    assert source.dialect(";").delimiter == ";"
 
 
 def test_a_table_that_is_not_of_the_encoding_given_is_refused(tmp_path):
