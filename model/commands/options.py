@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 KINDS_HELP = (
     "CSV, TSV, Excel, Parquet, Feather, JSON or text (one a line), also as .gz, .bz2, .xz, .zst, "
-    ".zip"
+    ".zip, .tar.gz"
 )
 TEXT, MODEL = "text", "model"  # groups of the help
 

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..errors import InputError, brief
-from .inputs import BINARY, DELIMITED, Input, Position, as_input, lines_of
-from .json_arrays import array_items
+from .encodings import Encoding
+from .inputs import BINARY, DELIMITED, WORKBOOKS, Input, Position, as_input, lines_of
+from .json_arrays import array_items, object_items
 from .tables import (
     DELIMITERS,
     DelimitedRows,
@@ -25,8 +26,8 @@ from .tables import (
     TableRow,
     columnar_rows,
     probable_delimiter,
-    workbook_rows,
 )
+from .workbooks import Workbook, read_workbook, workbook_rows
 
 LONGEST_DOCUMENT = 1 << 30  # bytes of a text that is one record
 LONGEST_LITERAL = 1 << 20  # characters in Python's notation: parsing them takes far more memory
@@ -134,17 +135,21 @@ def sampled_json(
 
 def _read_json(source: Input, file: Any, strict: bool) -> Iterator[Record]:
     """Read `.json`: an array of objects, or one object per line."""
-    if not begins_an_array(file.peek(READ_AHEAD)):
+    head = file.peek(READ_AHEAD)[:READ_AHEAD]
+    if has_json_lines(head):
         yield from _read_lines(source, file, strict)
         return
-    table = TableReport(source.location, "a JSON array", is_table=False)
-    yield from sampled_json(_items(source, file, strict), table)
+    is_array = begins_an_array(head)
+    what = "a JSON array" if is_array else "JSON"
+    table = TableReport(source.location, what, is_table=False)
+    items = (array_items if is_array else object_items)(file, strict=strict)
+    yield from sampled_json(_items(source, items, strict), table)
 
 
-def _items(source: Input, file: Any, strict: bool) -> Iterator[Record]:
+def _items(source: Input, items: Iterator[Any], strict: bool) -> Iterator[Record]:
     number = 0
     try:
-        for number, item in enumerate(array_items(file, strict=strict), start=1):
+        for number, item in enumerate(items, start=1):
             record = _as_record(item, f"{source.location}, item {number}")
             record.repaired = not strict and any("\ufffd" in str(v) for v in record.values())
             yield record
@@ -157,6 +162,17 @@ def _items(source: Input, file: Any, strict: bool) -> Iterator[Record]:
             f"{source.location}, item {number + 1}: not JSON ({brief(error)}); expected an array "
             "of objects"
         ) from error
+
+
+def has_json_lines(head: bytes) -> bool:
+    """Return whether a .json that begins so has one object per line."""
+    if begins_an_array(head):
+        return False
+    lines = head.removeprefix(BYTE_ORDER_MARK).strip().split(b"\n")
+    if not lines[0].lstrip().startswith(b"{") or lines[0].lstrip()[1:].lstrip()[:1] == b"'":
+        return True  # Python's notation, or an error that is found there
+    is_whole = len(lines) == 1 and len(head) < READ_AHEAD
+    return not is_whole and len(lines) > 1 and lines[0].rstrip().endswith(b"}")
 
 
 def begins_an_array(head: bytes) -> bool:
@@ -244,18 +260,19 @@ def _read_document(source: Input, file: IO[bytes], strict: bool) -> Iterator[Rec
 
 
 def _read_table(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record]:
-    codec = source.encoding if source.is_text_on_disk else source.options.encoding or "UTF-8"
+    on_disk = source.is_text_on_disk
+    encoding = source.found_encoding if on_disk else Encoding(source.options.encoding or "utf-8")
     table = TableReport(source.location)
     row, errors = 1, "strict" if strict else "replace"  # the header
     rows: Iterator[TableRow]
     try:
-        if source.kind == ".xlsx":
-            rows = workbook_rows(file, table, source.options)
+        if source.kind in WORKBOOKS:
+            rows = workbook_rows(_workbook(source, file), table)
         elif source.kind in BINARY:
             rows = columnar_rows(file, source.location, source.kind)
             row = 0
         else:
-            table.description = "UTF-8" if codec in ("utf-8", "utf-8-sig") else codec
+            table.description = str(encoding)
             read = partial(_read_text, file, getincrementaldecoder("utf-8-sig")(errors))
             delimiter = DELIMITED[source.kind]
             rows = (r for _, r in DelimitedRows(read, table, source.options, delimiter))
@@ -270,6 +287,14 @@ def _read_table(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record
         raise InputError(
             f"{source.location}: not UTF-8 after row {row} ({error.reason}); {_NOT_UTF8}"
         ) from error
+
+
+def _workbook(source: Input, file: IO[bytes]) -> Workbook:
+    """Return the content of a workbook, which is read once for a command."""
+    if source.kept is None:
+        workbook = read_workbook(file, source.location, source.kind, source.options)
+        object.__setattr__(source, "kept", workbook)
+    return source.kept
 
 
 def _read_text(file: IO[bytes], decoder: Any, size: int) -> str:
