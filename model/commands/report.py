@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ..bounds import Argument
-from ..classifiers.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE, added_names, word_of
+from ..classifiers.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE, word_of
 from ..classifiers.rows import InputRow, OwnNames, Rows
 from ..errors import InputError
 from ..files.storage import check_apart
@@ -81,8 +81,7 @@ def run(options: Options) -> None:
         first = next(batches)
         sides = any(map(is_by_sides, (row.record for row in first)))
         summary = Summary(classifier.fitted, source.by, sides=sides, model=rows.model)
-        names, added = OwnNames([], rows.keys), added_names(classifier.fitted)
-        report = report_on(rows, classifier, summary, names, added)
+        report = report_on(rows, classifier, summary, OwnNames([], rows.keys))
         for batch in chain([first], batches):
             for row in batch:
                 values = answered(row, classifier.fitted)
