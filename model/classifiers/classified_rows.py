@@ -75,12 +75,13 @@ class Classified:
     def __iter__(self) -> Iterator[Record]:
         keys, added = self._rows.keys, self.names.added
         columns = [*self.names.of(keys), *added] if keys else []
-        mark = self._rows.source.is_for_excel
+        table = self._rows.key.table
+        dialect = self._rows.source.dialect("," if table is None else table.delimiter)
         with (
             self._progress as progress,
             nullcontext(RowOutput(None))
             if self._sink is None
-            else self._sink.open(self._request(), columns, added, mark=mark) as output,
+            else self._sink.open(self._request(), columns, added, dialect=dialect) as output,
         ):
             for batch in self._answered(output, progress):
                 for row in batch:

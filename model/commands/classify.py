@@ -109,9 +109,12 @@ class Options:
     neuron: Annotated[bool, _ANSWER] = False
     """Also write `neuron`, the value of the unit that the classifier relies on most."""
     output: Annotated[Path | None, _OUTPUT] = None
-    """A .jsonl or .csv file, complete or not at all. Default: standard output."""
+    """A .jsonl, .csv, .tsv or .xlsx file, complete or not at all. Default: standard output."""
     format: Annotated[RowFormat | None, _OUTPUT] = None
-    """Default: by the suffix of --output; jsonl on standard output."""
+    """Default: by the suffix of --output, with the delimiter and the encoding of the input; jsonl
+    on standard output."""
+    safe_cells: Annotated[bool, _OUTPUT] = False
+    """Put an apostrophe before cells of CSV that a spreadsheet would compute, such as =1+1."""
     report: Annotated[Path | None, _OUTPUT] = None
     """An .html page to write as well: what negative texts say, shares, groups, all texts."""
 
@@ -131,7 +134,11 @@ class Options:
 
 def run(options: Options) -> None:
     """Classify everything that was given."""
-    source, sink, page = options.source, Sink(options.output, options.format), options.report
+    source, sink, page = (
+        options.source,
+        Sink(options.output, options.format, options.safe_cells),
+        options.report,
+    )
     check_page("--report", page, options.output)
     prepare_output(options.output, page)
     check_apart(source.paths, [options.output, page])

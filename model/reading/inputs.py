@@ -24,29 +24,31 @@ from .compression import (
     only_member,
     pieces_of,
 )
+from .encodings import (
+    HEAD,
+    MARKS,
+    MIXED,
+    UTF8,
+    Encoding,
+    encoding_of,
+    marked_encoding,
+    recoded_lines,
+)
+from .row_files import Dialect
 
 JSON_KINDS = (".jsonl", ".json", ".ndjson")
 DELIMITED = {".csv": ",", ".tsv": "\t"}
-BINARY = (".xlsx", ".parquet", ".feather")
+WORKBOOKS = (".xlsx", ".xlsm", ".xls", ".ods")
+BINARY = (*WORKBOOKS, ".parquet", ".feather")
 KINDS = (*JSON_KINDS, *DELIMITED, ".txt", *BINARY)
 _ADDRESS = re.compile("(https?):/", re.IGNORECASE)  # of two slashes, Path drops one
 LONGEST_RECORD = 16 << 20  # bytes of a line, an item of an array or a row: no review is longer
 TOO_LONG = f"longer than {LONGEST_RECORD:,} bytes; shorten it, or put each record on its own line"
 MOST_UNPACKED = 100  # times the size on disk; text unpacks to about ten times
-# Byte order marks, longest first, and the codec that reads what follows and drops the mark.
-_MARKS = {
-    b"\xff\xfe\0\0": "utf-32",
-    b"\0\0\xfe\xff": "utf-32",
-    codecs.BOM_UTF8: "utf-8-sig",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
-_UTF8 = ("utf-8", "utf8", "utf-8-sig")  # codecs whose readers drop the mark themselves
-HEAD = 4096  # bytes that show the encoding of a stream
 # The first bytes of files that are not text, and what to do with them.
 OTHER_FILES = {
     b"PK\x03\x04": "is a zip file; rename it to end in .xlsx if it is a workbook, else in .zip",
-    b"\xd0\xcf\x11\xe0": "is an old or encrypted Office file; save it as .xlsx or CSV",
+    b"\xd0\xcf\x11\xe0": "is an old or encrypted Office file; save it as .xlsx, or name it .xls",
     **{
         mark: f"is compressed with {name}; rename it to end in {suffix}"
         for suffix, (mark, name) in COMPRESSIONS.items()
@@ -90,14 +92,14 @@ class TableOptions:
     by the first lines."""
     encoding: str | None = None
     """utf-8, utf-16, cp1252, or another that Python knows. Default: UTF-8; UTF-16 by its first
-    bytes; cp1252 for a table that is not UTF-8."""
+    bytes; the likeliest one for a table that is not UTF-8, which is printed."""
     quoting: Quoting = "auto"
     """standard: cells may be quoted; none: quotes are characters; backslash: a quote in a quoted
     cell follows a backslash; auto: standard, unless the lines fit only another one."""
     bad_rows: BadRows = "refuse"
     """Rows with more cells than the header: refuse the file, or skip and count them."""
     sheet: str | None = None
-    """Of a workbook. Default: the first one."""
+    """Of a workbook. Default: the one that holds texts; those with one header are one table."""
 
     def __post_init__(self) -> None:
         sign = {"tab": "\t", "\\t": "\t"}.get(str(self.delimiter), self.delimiter)
@@ -119,6 +121,7 @@ class Input:
     kind: str
     compression: str | None
     options: TableOptions = field(default_factory=TableOptions)
+    kept: Any = field(default=None, compare=False, repr=False)  # a workbook's content, once read
 
     @property
     def name(self) -> str:
@@ -132,10 +135,15 @@ class Input:
         return stat.st_size if S_ISREG(stat.st_mode) else None
 
     @cached_property
-    def encoding(self) -> str:
-        """The codec of a file on disk: as asked, or found by reading it; InputError if empty."""
+    def found_encoding(self) -> Encoding:
+        """The encoding of a file on disk: as asked, or found by reading it; InputError if empty."""
         with self._bytes(None) as file:
             return self._encoding_of(file, whole=True)
+
+    @property
+    def encoding(self) -> str:
+        """The codec of a file on disk."""
+        return self.found_encoding.codec
 
     @property
     def is_text_on_disk(self) -> bool:
@@ -146,13 +154,19 @@ class Input:
     def is_plain(self) -> bool:
         """Whether it is a file whose bytes on disk are lines of UTF-8."""
         on_disk = self.compression is None and self.is_text_on_disk
-        return on_disk and self.encoding.lower() in _UTF8
+        return on_disk and self.encoding.lower() in UTF8
 
-    @property
-    def is_for_excel(self) -> bool:
-        """Whether it is a workbook, or text with the byte order mark that Excel needs."""
-        marked = self.is_text_on_disk and self.encoding in _MARKS.values()
-        return marked or self.kind == ".xlsx"
+    def dialect(self, delimiter: str) -> Dialect:
+        """Return how a table of its rows is written, so that the same programs can read it.
+
+        delimiter: that of the input.
+        """
+        if self.kind in WORKBOOKS:
+            return Dialect(mark=True)
+        if self.kind not in (*DELIMITED, ".txt") or not self.is_text_on_disk:
+            return Dialect()
+        codec = "utf-8" if self.encoding == MIXED else self.encoding
+        return Dialect(delimiter if self.kind in DELIMITED else ",", codec, codec in MARKS.values())
 
     @cached_property
     def identity(self) -> list[str | int | None]:
@@ -174,8 +188,8 @@ class Input:
                 yield file
                 return
             on_disk = self.is_text_on_disk
-            codec = self.encoding if on_disk else self._encoding_of(file, whole=False)
-            if codec.lower() in _UTF8:
+            codec = self.encoding if on_disk else self._encoding_of(file, whole=False).codec
+            if codec.lower() in UTF8:
                 yield file
             else:
                 yield buffered(_recoded(file, codec, self.location))
@@ -192,20 +206,20 @@ class Input:
             with decompressed(stored, self.compression, self.location) as file:
                 yield self._bounded(file)
 
-    def _encoding_of(self, file: Any, *, whole: bool) -> str:
-        """Return the codec of a stream; if necessary and `whole`, read all of it."""
+    def _encoding_of(self, file: Any, *, whole: bool) -> Encoding:
+        """Return the encoding of a stream; if necessary and `whole`, read all of it."""
         head = file.peek(HEAD)
         for mark, what in OTHER_FILES.items():
             if head.startswith(mark):
                 raise InputError(f"{self.location}: {what}")
         if self.options.encoding is not None:
-            return self.options.encoding
+            return Encoding(self.options.encoding)
         if (marked := marked_encoding(head)) is not None:
-            return marked
+            return Encoding(marked)
         if self.kind in DELIMITED:
             with suppress(InputError):  # reading the table raises it, or an earlier one
-                return "cp1252" if _is_cp1252(file if whole else io.BytesIO(head)) else "utf-8"
-        return "utf-8"
+                return encoding_of(file if whole else io.BytesIO(head[: head.rfind(b"\n") + 1]))
+        return Encoding("utf-8")
 
     @contextmanager
     def named_errors(self) -> Iterator[None]:
@@ -233,42 +247,11 @@ class Input:
         return buffered(_not_a_bomb(file, size, self.location))
 
 
-def marked_encoding(head: bytes) -> str | None:
-    """Return the codec that a byte order mark shows, or that NULs show beyond doubt."""
-    for mark, codec in _MARKS.items():
-        if head.startswith(mark):
-            return codec
-    even, odd = head[0:HEAD:2], head[1:HEAD:2]
-    for codec, high, low in (("utf-16-le", odd, even), ("utf-16-be", even, odd)):
-        if len(odd) > 1 and high.count(0) > 0.6 * len(high) and 20 * low.count(0) < len(low):
-            return codec
-    return None
-
-
-def _is_cp1252(file: IO[bytes]) -> bool:
-    """Return whether a stream is not UTF-8 but cp1252.
-
-    UTF-8 with a few broken characters still counts as UTF-8.
-    """
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    whole = broken = 0
-    while piece := file.read(1 << 20):
-        text = decoder.decode(piece)
-        if text.isascii():
-            continue
-        bad = text.count("\ufffd") - piece.count("\ufffd".encode())
-        whole += len(text) - len(text.encode("ascii", errors="ignore")) - bad
-        broken += bad
-        try:
-            if bad:
-                piece.decode("cp1252")
-        except UnicodeDecodeError:
-            return False
-    return broken > whole
-
-
 def _recoded(file: IO[bytes], codec: str, location: str) -> Iterator[bytes]:
     """Recode a stream to UTF-8; InputError for bytes that are invalid in its encoding."""
+    if codec == MIXED:
+        yield from recoded_lines(file)
+        return
     decoder = codecs.getincrementaldecoder(codec)()
     try:
         for piece in chain(pieces_of(file), [b""]):
@@ -313,7 +296,7 @@ def as_input(location: str | Path | Input, options: TableOptions | None = None) 
     if kind not in KINDS and compression == ".zip":
         kind = _kind_in(text)
     if kind not in KINDS:
-        hint = "; save it as .xlsx" if kind in (".xls", ".xlsb", ".ods") else ""
+        hint = "; save it as .xlsx" if kind == ".xlsb" else ""
         raise InputError(
             f"{text}: unknown kind of file{hint}; known: {', '.join(KINDS)}, each also with "
             f"{', '.join(COMPRESSIONS)}"

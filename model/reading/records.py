@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..errors import InputError, brief
-from .inputs import BINARY, DELIMITED, Input, Position, as_input, lines_of
+from .encodings import Encoding
+from .inputs import BINARY, DELIMITED, WORKBOOKS, Input, Position, as_input, lines_of
 from .json_arrays import array_items
 from .tables import (
     DELIMITERS,
@@ -25,8 +26,8 @@ from .tables import (
     TableRow,
     columnar_rows,
     probable_delimiter,
-    workbook_rows,
 )
+from .workbooks import Workbook, read_workbook, workbook_rows
 
 LONGEST_DOCUMENT = 1 << 30  # bytes of a text that is one record
 LONGEST_LITERAL = 1 << 20  # characters in Python's notation: parsing them takes far more memory
@@ -244,18 +245,19 @@ def _read_document(source: Input, file: IO[bytes], strict: bool) -> Iterator[Rec
 
 
 def _read_table(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record]:
-    codec = source.encoding if source.is_text_on_disk else source.options.encoding or "UTF-8"
+    on_disk = source.is_text_on_disk
+    encoding = source.found_encoding if on_disk else Encoding(source.options.encoding or "utf-8")
     table = TableReport(source.location)
     row, errors = 1, "strict" if strict else "replace"  # the header
     rows: Iterator[TableRow]
     try:
-        if source.kind == ".xlsx":
-            rows = workbook_rows(file, table, source.options)
+        if source.kind in WORKBOOKS:
+            rows = workbook_rows(_workbook(source, file), table)
         elif source.kind in BINARY:
             rows = columnar_rows(file, source.location, source.kind)
             row = 0
         else:
-            table.description = "UTF-8" if codec in ("utf-8", "utf-8-sig") else codec
+            table.description = str(encoding)
             read = partial(_read_text, file, getincrementaldecoder("utf-8-sig")(errors))
             delimiter = DELIMITED[source.kind]
             rows = (r for _, r in DelimitedRows(read, table, source.options, delimiter))
@@ -270,6 +272,14 @@ def _read_table(source: Input, file: IO[bytes], strict: bool) -> Iterator[Record
         raise InputError(
             f"{source.location}: not UTF-8 after row {row} ({error.reason}); {_NOT_UTF8}"
         ) from error
+
+
+def _workbook(source: Input, file: IO[bytes]) -> Workbook:
+    """Return the content of a workbook, which is read once for a command."""
+    if source.kept is None:
+        workbook = read_workbook(file, source.location, source.kind, source.options)
+        object.__setattr__(source, "kept", workbook)
+    return source.kept
 
 
 def _read_text(file: IO[bytes], decoder: Any, size: int) -> str:

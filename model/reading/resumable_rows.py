@@ -5,7 +5,7 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -35,11 +35,16 @@ class _BatchEnd(NamedTuple):
 
 
 @contextmanager
-def resumable_output(final: Path, request: Mapping[str, Any]) -> Iterator["ResumableRows"]:
+def resumable_output(
+    final: Path,
+    request: Mapping[str, Any],
+    finish: Callable[[Path, Path], None] | None = None,
+) -> Iterator["ResumableRows"]:
     """Yield the file `final` + ".partial", which becomes `final` at the end.
 
     After an interruption, the rows stay. The next call for the same `final` continues them if its
-    `request`, of JSON types, is the same; otherwise they are kept under another name. Raises
+    `request`, of JSON types, is the same; otherwise they are kept under another name. finish: makes
+    `final` of the rows, if it is no plain file of them. Raises
     InputError if another process is writing the file, or if a folder has its name.
     """
     final = final.resolve() if final.is_symlink() else final
@@ -67,7 +72,11 @@ def resumable_output(final: Path, request: Mapping[str, Any]) -> Iterator["Resum
                 journal.unlink()
             raise
         flush_to_disk(partial)
-        os.replace(partial, final)
+        if finish is None:
+            os.replace(partial, final)
+        else:
+            finish(partial, final)
+            partial.unlink()
         journal.unlink()
 
 

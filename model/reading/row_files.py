@@ -1,21 +1,71 @@
-"""Writing rows to JSON lines or CSV, one at a time."""
+"""Writing rows to JSON lines, CSV or a workbook, one at a time."""
 
 import csv
 import io
 import json
 import math
 import re
-from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from ..errors import InputError
+from ..files.storage import write_atomically
+from .columns import NUMBER
 
-RowFormat = Literal["jsonl", "csv"]
-_CELL = re.compile(r'(?:"((?:[^"]++|"")*+)"|([^",\n]*+))([,\n])')
+RowFormat = Literal["jsonl", "csv", "tsv", "xlsx"]
+_FORMULA = re.compile(r"[=+\-@\t\r]")  # how a cell begins that a spreadsheet computes
+_PLAIN_NUMBER = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d{0,6}[1-9])?")  # no digit of it gets lost
+_LONGEST_CELL = 32_767  # characters, of a workbook
+_MOST_ROWS = 1_048_576
 _UNSAYABLE = "backslashreplace"  # writes a lone surrogate, which UTF-8 lacks, as JSON does
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How delimited text is written: that of the input, unless another one is asked for.
+
+    mark: whether it begins with a byte order mark, which Excel needs. safe_cells: whether cells
+    that a spreadsheet would compute get an apostrophe before them.
+    """
+
+    delimiter: str = ","
+    encoding: str = "utf-8"
+    mark: bool = False
+    safe_cells: bool = False
+
+    @property
+    def codec(self) -> str:
+        """The codec of a line, without a mark."""
+        name = self.encoding.lower()
+        return f"{name}-le" if name in ("utf-16", "utf-32") else name.removesuffix("-sig")
+
+    def line(self, cells: Sequence[str]) -> bytes:
+        """Return a line, with its end."""
+        line = io.StringIO()
+        # With \r\n as the line end, the writer quotes a cell that contains either character.
+        csv.writer(line, delimiter=self.delimiter, lineterminator="\r\n").writerow(cells)
+        text = line.getvalue().removesuffix("\r\n") + "\n"
+        return text.encode(self.codec, errors=_UNSAYABLE)
+
+    def lines(self, written: bytes) -> Iterator[list[str]]:
+        """Yield the cells of each line that `line` wrote, of any length."""
+        text = written.decode(self.codec).removeprefix("\ufeff")
+        sign = re.escape(self.delimiter)
+        pattern = rf'(?:"((?:[^"]++|"")*+)"|([^"{sign}\n]*+))([{sign}\n])'
+        cells: list[str] = []
+        for cell in re.finditer(pattern, text):
+            quoted, plain, end = cell.groups()
+            cells.append(plain if quoted is None else quoted.replace('""', '"'))
+            if end == "\n":
+                yield cells
+                cells = []
+
+
+_STANDARD = Dialect()
 
 
 class Stream(Protocol):
@@ -27,11 +77,10 @@ class Stream(Protocol):
 
 
 class RowWriter:
-    """Writes rows of named values to a stream of bytes, as UTF-8.
+    """Writes rows of named values to a stream of bytes.
 
     JSON lines keep what CSV loses: null differs from an empty text, a number from a string of
-    digits. columns: of CSV; [] takes those of the first row. mark: whether CSV begins with a byte
-    order mark, which Excel needs.
+    digits. columns: of CSV; [] takes those of the first row. dialect: of CSV.
     """
 
     def __init__(
@@ -40,13 +89,13 @@ class RowWriter:
         row_format: RowFormat,
         columns: Sequence[str] = (),
         *,
-        mark: bool = False,
+        dialect: Dialect = _STANDARD,
     ):
         self._file = file
         self._columns = columns
-        self._mark = BOM_UTF8 if mark else b""
+        self._dialect = dialect
         self._has_header = False
-        self._is_csv = row_format == "csv"
+        self._is_csv = row_format in ("csv", "tsv")
 
     def write(self, row: Mapping[str, Any], place: str) -> None:
         """Write a row; InputError for a value that has no column in CSV or cannot be JSON."""
@@ -68,7 +117,7 @@ class RowWriter:
         if not self._is_csv:
             rows = map(json.loads, written.splitlines())
             return [{name: row.get(name) for name in names} for row in rows]
-        lines = _csv_cells(written.removeprefix(BOM_UTF8).decode())
+        lines = self._dialect.lines(written)
         if not self._has_header:
             self._columns, self._has_header = next(lines), True
         return [
@@ -84,14 +133,21 @@ class RowWriter:
         if not self._has_header:
             self._has_header = True
             self._columns = self._columns or list(row)
-            head = self._mark + csv_line(self._columns)
+            mark = "\ufeff".encode(self._dialect.codec) if self._dialect.mark else b""
+            head = mark + self._dialect.line(list(map(self._safe, self._columns)))
         for name in row:
             if name not in self._columns:
                 raise InputError(
                     f"{place}: has {name!r}, but the first row has no such column; write JSON "
                     "lines instead (--format jsonl)"
                 )
-        return head + csv_line([_cell_of(row.get(name)) for name in self._columns])
+        return head + self._dialect.line(
+            [self._safe(_cell_of(row.get(name))) for name in self._columns]
+        )
+
+    def _safe(self, cell: str) -> str:
+        is_formula = self._dialect.safe_cells and _FORMULA.match(cell)
+        return f"'{cell}" if is_formula and not NUMBER.fullmatch(cell) else cell
 
 
 @contextmanager
@@ -111,23 +167,40 @@ def row_as_json(row: Mapping[str, Any], place: str) -> bytes:
         return _json_line(row)
 
 
-def _csv_cells(text: str) -> Iterator[list[str]]:
-    """Yield the cells of each line that `csv_line` wrote, of any length."""
-    cells: list[str] = []
-    for cell in _CELL.finditer(text):
-        quoted, plain, end = cell.groups()
-        cells.append(plain if quoted is None else quoted.replace('""', '"'))
-        if end == "\n":
-            yield cells
-            cells = []
+def write_workbook(rows: Path, path: Path, columns: Sequence[str]) -> None:
+    """Write JSON lines as a workbook without formulas; InputError for what it cannot hold."""
+    from openpyxl import Workbook
+    from openpyxl.cell import WriteOnlyCell
+    from openpyxl.utils.escape import escape
 
+    book = Workbook(write_only=True)
+    sheet = book.create_sheet("Answers")
 
-def csv_line(cells: Sequence[str]) -> bytes:
-    """Return a line of CSV, with its end."""
-    line = io.StringIO()
-    # With \r\n as the line end, the writer quotes a cell that contains either character.
-    csv.writer(line, lineterminator="\r\n").writerow(cells)
-    return line.getvalue().removesuffix("\r\n").encode(errors=_UNSAYABLE) + b"\n"
+    def cell(value: Any) -> Any:
+        if value is None or (isinstance(value, bool | int | float) and abs(value) < 1e15):
+            return value
+        written = WriteOnlyCell(sheet)
+        text = escape(_cell_of(value))
+        if _PLAIN_NUMBER.fullmatch(text):
+            return float(text) if "." in text else int(text)
+        if len(text) > _LONGEST_CELL:
+            raise InputError(
+                f"{path}: a cell of a workbook has at most {_LONGEST_CELL:,} characters; write .csv"
+            )
+        written.value = text
+        written.data_type = "s"  # also for what begins like a formula
+        return written
+
+    with open(rows, encoding="utf-8") as lines:
+        for number, line in enumerate(lines):
+            row = json.loads(line)
+            if number == 0:
+                columns = columns or list(row)
+                sheet.append([cell(name) for name in columns])
+            if number + 2 > _MOST_ROWS:
+                raise InputError(f"{path}: a workbook has at most {_MOST_ROWS:,} rows; write .csv")
+            sheet.append([cell(row.get(name)) for name in columns])
+    write_atomically(path, book.save)
 
 
 def _json_line(row: Mapping[str, Any]) -> bytes:

@@ -3,7 +3,8 @@
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,30 +12,42 @@ from ..errors import InputError
 from ..files.storage import STDOUT, is_stream, open_stream, path_in_oserrors
 from .records import Record
 from .resumable_rows import ResumableRows, resumable_output
-from .row_files import RowFormat, RowWriter
+from .row_files import Dialect, RowFormat, RowWriter, write_workbook
 
-_FORMATS: dict[str, RowFormat] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv"}
+_FORMATS: dict[str, RowFormat] = {
+    ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv", ".xlsx": "xlsx",
+}  # fmt: skip
+
+
+_STANDARD = Dialect()
 
 
 @dataclass(frozen=True)
 class Sink:
-    """A .jsonl or .csv file for rows, complete or not at all, or standard output.
+    """A .jsonl, .csv, .tsv or .xlsx file for rows, complete or not at all, or standard output.
 
     >>> sink = Sink("labelled.csv")
 
-    path: the file; None: standard output. format: jsonl or csv. Default: by the suffix of the
-    path. An error or an interruption leaves the rows so far in PATH.partial; the same call
-    continues after them.
+    path: the file; None: standard output. format: jsonl, csv, tsv or xlsx. Default: by the suffix
+    of the path, and CSV is written as the input is: its delimiter, encoding and byte order mark; a
+    format that is named is UTF-8 with commas or tabs. safe_cells: whether cells of CSV that a
+    spreadsheet would compute get an apostrophe before them. An error or an interruption leaves the
+    rows so far in PATH.partial; the same call continues after them.
     """
 
     path: Path | str | None = None
     format: RowFormat | None = None
+    safe_cells: bool = False
+    keeps_dialect: bool = field(default=True, init=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "keeps_dialect", self.format is None)
         if self.format is None:
             object.__setattr__(self, "format", _format_of(self.path))
         if self.format not in _FORMATS.values():
-            raise InputError(f"format is {self.format!r}; it must be jsonl or csv")
+            raise InputError(f"format is {self.format!r}; it must be jsonl, csv, tsv or xlsx")
+        if self.format == "xlsx" and (self.path is None or is_stream(Path(self.path))):
+            raise InputError("a workbook cannot be written to a stream; name a file with --output")
 
     @contextmanager
     def open(
@@ -43,28 +56,37 @@ class Sink:
         columns: Sequence[str],
         added: Sequence[str],
         *,
-        mark: bool = False,
+        dialect: Dialect = _STANDARD,
     ) -> Iterator["RowOutput"]:
         """Open it for rows that end with the values named `added`.
 
         request: all that these values depend on, except the rows of the input. columns: of CSV; []
-        takes those of the first row. mark: whether CSV begins with a byte order mark.
+        takes those of the first row. dialect: of the input.
         """
         row_format = self.format or "jsonl"
+        dialect = dialect if self.keeps_dialect else _STANDARD
+        if row_format == "tsv" or dialect.delimiter == "\t":
+            dialect = replace(dialect, delimiter="\t" if row_format == "tsv" else ",")
+        dialect = replace(dialect, safe_cells=self.safe_cells)
         path = None if self.path is None else Path(self.path)
         if path is None:
             if sys.stdout is None:
                 raise InputError("standard output is closed; name a file with --output")
             with path_in_oserrors(Path(STDOUT)):
-                yield RowOutput(RowWriter(sys.stdout.buffer, row_format, columns, mark=mark))
+                yield RowOutput(RowWriter(sys.stdout.buffer, row_format, columns, dialect=dialect))
         elif is_stream(path):
             with path_in_oserrors(path), open_stream(path) as file:
-                yield RowOutput(RowWriter(file, row_format, columns, mark=mark))
+                yield RowOutput(RowWriter(file, row_format, columns, dialect=dialect))
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
             request = {**request, "format": row_format, "columns": list(columns)}
-            with resumable_output(path, request) as rows:
-                writer = RowWriter(rows, row_format, columns, mark=mark)
+            if dialect != _STANDARD:
+                request["dialect"] = asdict(dialect)
+            finish = None
+            if row_format == "xlsx":
+                finish = partial(write_workbook, columns=columns)
+            with resumable_output(path, request, finish) as rows:
+                writer = RowWriter(rows, row_format, columns, dialect=dialect)
                 yield RowOutput(writer, rows, added)
 
 

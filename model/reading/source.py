@@ -11,6 +11,7 @@ from typing import Literal, TypeVar
 from ..errors import InputError
 from .inputs import JSON_KINDS, Input, Position, TableOptions, as_input
 from .records import Record, read_records
+from .row_files import Dialect
 from .stdin import PLACE, ArrivingLines, ArrivingRecords, kind_of
 from .texts import KeyChooser, ReadingReport, read_text, read_texts
 
@@ -129,10 +130,9 @@ class Source:
         """Whether all rows have the same keys, as in a table; of a stream, its records know."""
         return bool(self.texts) or self.file.kind not in JSON_KINDS
 
-    @property
-    def is_for_excel(self) -> bool:
-        """Whether it is a workbook, or text with the byte order mark that Excel needs."""
-        return not (self.texts or self.is_stream) and self.file.is_for_excel
+    def dialect(self, delimiter: str) -> Dialect:
+        """Return how CSV of its rows is written: as the input is. delimiter: that of the input."""
+        return Dialect() if self.texts or self.is_stream else self.file.dialect(delimiter)
 
     def key(self, logged: set[str] | None = None) -> KeyChooser:
         """Return what chooses the key of the texts while rows are read; logged: see KeyChooser."""

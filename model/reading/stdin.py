@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from ..errors import InputError
 from .columns import is_sure_name
+from .encodings import marked_encoding
 from .inputs import (
     DELIMITED,
     JSON_KINDS,
@@ -15,7 +16,6 @@ from .inputs import (
     OTHER_FILES,
     TOO_LONG,
     TableOptions,
-    marked_encoding,
 )
 from .records import BYTE_ORDER_MARK, Record, decode, read_lines
 from .tables import DelimitedRows, TableReport, TableRow, names_columns

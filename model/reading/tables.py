@@ -1,12 +1,7 @@
-"""Tables: CSV and TSV by Python's csv, workbooks by pandas, Parquet and Feather by pyarrow.
-
-All are read some rows at a time, in bounded memory, except workbooks, whose size is limited.
-"""
+"""Tables: CSV and TSV by Python's csv, Parquet and Feather by pyarrow, in bounded memory."""
 
 import csv
 import re
-import warnings
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -23,7 +18,7 @@ from .columns import (
     header_is_a_row,
     lines_above_header,
 )
-from .inputs import LONGEST_RECORD, MOST_UNPACKED, SURE_UNPACKED, TOO_LONG, TableOptions
+from .inputs import LONGEST_RECORD, TOO_LONG, TableOptions
 
 MOST_COLUMNS = 100_000
 MOST_ROWS = 4000  # parsed together
@@ -61,6 +56,7 @@ class TableReport:
     short_rows: int = 0  # those with fewer cells than the header
     bad_rows: int = 0  # those with more, which were left out
     repeated_headers: int = 0  # rows that equal it, as in files that were joined
+    mojibake: int = 0  # texts that were read in a wrong encoding before
     spanning: int = 0  # rows of one cell in quotes that spans lines
     text: str | None = None  # the column of the text
     doubt: str = ""  # why the user must name it, and how
@@ -85,6 +81,11 @@ class TableReport:
         }
         parts = [] if self.has_header else ["no header: the first line is a row"]
         parts += [words.format(n) for words, n in counts.items() if n.split()[0] != "0"]
+        if self.mojibake:
+            parts.append(
+                f"{counted(self.mojibake, 'text')} with characters such as \u00e2\u20ac\u2122: "
+                "UTF-8 that was once read as cp1252; export it again as UTF-8"
+            )
         return [*parts, *self.notes]
 
     def sampled(
@@ -477,6 +478,8 @@ class _Dialect(NamedTuple):
 
 def _is_escaped(text: str, delimiter: str) -> bool:
     """Whether the lines with a quote after a backslash are records only if it is escaped by it."""
+    if not _ESCAPED_QUOTE.search(text):
+        return False
     lines = [line for line in _LINE_WITH_END.findall(text) if _ESCAPED_QUOTE.search(line)]
 
     def fit(quotes: _Quotes) -> bool:
@@ -486,7 +489,7 @@ def _is_escaped(text: str, delimiter: str) -> bool:
             return True
         return False
 
-    return bool(lines) and not fit("standard") and fit("backslash")
+    return not fit("standard") and fit("backslash")
 
 
 def probable_delimiter(text: str) -> str | None:
@@ -541,73 +544,6 @@ def written_name(name: str, names: Collection[str]) -> str:
     """Return the cell of the header that `column_names` gave a name."""
     base = re.sub(r" \(\d+\)$", "", name)
     return "" if name.startswith(UNNAMED) else base if base in names else name
-
-
-def workbook_rows(file: IO[bytes], table: TableReport, options: TableOptions) -> Iterator[TableRow]:
-    """Yield the rows of a sheet below its header, every cell as text, an empty one as "".
-
-    Raises InputError if the sheet is not there, and for a file that is damaged or far too large.
-    """
-    try:
-        import pandas
-        from openpyxl.utils.escape import unescape  # pandas reports its absence in many words
-    except ImportError as error:
-        raise InputError(f".xlsx files need {error.name}: pip install {error.name}") from error
-    _check_unpacked(file, table.location)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of styles and validation, which are not read
-            book = pandas.ExcelFile(file, engine="openpyxl")
-            sheet = _sheet_of(list(map(str, book.sheet_names)), table, options)
-            frame = book.parse(sheet, header=None, dtype=str, na_filter=False)
-    except (
-        *(ValueError, LookupError, TypeError, AttributeError),  # of styles, among others
-        *(zipfile.BadZipFile, OSError, SyntaxError),
-    ) as error:
-        raise InputError(
-            f"{table.location}: not a workbook, or damaged ({brief(error)}); save it again"
-        ) from error
-    rows = (
-        [unescape(cell) if isinstance(cell, str) else "" for cell in row]  # #N/A is a float
-        for row in frame.to_numpy(dtype=object).tolist()
-    )
-    header = next((row for row in rows if any(row)), None)
-    if header is None:
-        raise InputError(f"{table.location}: the sheet {sheet!r} is empty: not even a header")
-    names = column_names(header)
-    for row in rows:
-        yield dict(zip(names, row, strict=True))
-
-
-def _sheet_of(names: list[str], table: TableReport, options: TableOptions) -> str:
-    """Return the sheet asked for, or the first one; InputError if it is not there."""
-    if not names:
-        raise InputError(
-            f"{table.location}: has no worksheet that can be read; save it as CSV, or as .xlsx "
-            "(not Strict Open XML)"
-        )
-    sheet = names[0] if options.sheet is None else options.sheet
-    if sheet not in names:
-        raise InputError(
-            f"{table.location}: no sheet {sheet!r}; the workbook has {', '.join(map(repr, names))} "
-            "(--sheet)"
-        )
-    more = f" of {len(names)} (--sheet)" if len(names) > 1 else ""
-    table.description = f"sheet {sheet!r}{more}"
-    return sheet
-
-
-def _check_unpacked(file: IO[bytes], location: str) -> None:
-    """Refuse a workbook whose parts unpack to far more than its size."""
-    try:
-        with zipfile.ZipFile(file) as archive:
-            unpacked = sum(part.file_size for part in archive.infolist())
-            packed = sum(part.compress_size for part in archive.infolist())
-    except zipfile.BadZipFile as error:
-        raise InputError(f"{location}: not an Excel workbook, or damaged; save it again") from error
-    if unpacked > max(MOST_UNPACKED * packed, SURE_UNPACKED):
-        raise InputError(f"{location}: unpacks to more than {MOST_UNPACKED} times its size")
-    file.seek(0)
 
 
 def columnar_rows(file: IO[bytes], location: str, kind: str) -> Iterator[TableRow]:

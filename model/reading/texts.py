@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import InputError, utf8_argument
 from ..text.profiles import has_unreadable_reference
 from .columns import choose_text
+from .encodings import is_mojibake
 from .inputs import Input
 from .no_answer import reason_of_no_answer
 from .records import Record, read_records
@@ -171,13 +172,18 @@ def _value(record: Mapping[str, Any], key: str) -> object:
 
 
 def shown_keys(source: Input) -> tuple[str, ...]:
-    """Return the keys of an input's texts, by its first records; InputError if it shows none."""
+    """Return the keys of an input's texts, by its first records, () if it has no records.
+
+    Raises InputError, which asks, if the records do not show them.
+    """
     key = KeyChooser(None, None, "--text-key")
-    for number, record in enumerate(read_records(source, strict=False)):
+    number = 0
+    for number, record in enumerate(read_records(source, strict=False), start=1):
         if key.keys or number > MOST_ROWS:
             break
         key.value(record)
-    key.require(source.location)
+    if number:
+        key.require(source.location)
     return key.keys
 
 
@@ -221,7 +227,10 @@ class KeyChooser:
             return None
         if not self._has_warned and not _has(record, self.keys[0]):
             self._warn_of_another_key(record)
-        return text_at(record, self.keys, record.place)
+        value = text_at(record, self.keys, record.place)
+        if record.table is not None and is_mojibake(value):
+            record.table.mojibake += 1
+        return value
 
     def text_in(self, row: Mapping[str, Any], own: Callable[[str], str]) -> object:
         """Return the text in a row of the output. own: returns a key's name in it."""

@@ -69,12 +69,14 @@ def test_blocks_read_what_one_reader_reads(tmp_path_factory, lines, size, compre
     path.write_bytes(gzip.compress(content) if compress else content)
     expected, report = [], ReadingReport()
     try:
-        for text in read_texts([path], None, report, strict=False):
+        for text in read_texts([path], "text", report, strict=False):
             expected.append(text_profile("raw").encode(text))
     except InputError:  # at the end: no records, or none with a text
         if not content and not compress:
             return  # an empty file is refused before it is cut
-    encoded, rows, counts = through_blocks(path, replace(REQUEST, block_bytes=size))
+    encoded, rows, counts = through_blocks(
+        path, replace(REQUEST, text_keys=("text",), block_bytes=size)
+    )
     assert encoded == expected
     assert counts == report
     assert rows == sorted(set(rows))

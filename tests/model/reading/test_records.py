@@ -6,6 +6,7 @@ import lzma
 import re
 import zipfile
 
+import openpyxl
 import pandas
 import pytest
 
@@ -14,6 +15,7 @@ from data_utils.preparation.expansion import expand
 from model.errors import InputError
 from model.reading.inputs import TableOptions, as_input
 from model.reading.records import read_records, warn_of_other_lines
+from model.reading.source import Source
 from model.reading.texts import ReadingReport, read_texts
 
 REQUEST = Request((), "raw", strict=False, documents=False, digests=False)
@@ -186,7 +188,8 @@ def test_the_encoding_of_a_table_is_found_or_given(tmp_path, codec, asked, rest)
     path.write_bytes(text.encode(codec))
     source = as_input(path, TableOptions(encoding=codec if asked else None))
     assert [record["text"] for record in read_records(source, strict=True)][-1] == "caf\u00e9"
-    assert source.is_for_excel is (codec in ("utf-8-sig", "utf-16"))
+    assert source.dialect(";").mark is (codec in ("utf-8-sig", "utf-16"))
+    assert source.dialect(";").delimiter == ";"
 
 
 def test_a_table_that_is_not_of_the_encoding_given_is_refused(tmp_path):
@@ -304,15 +307,50 @@ def test_a_text_file_that_may_not_be_one_text_a_line_is_reported_once(
         assert re.search(warning.replace("(", r"\(").replace(")", r"\)"), caplog.messages[0])
 
 
-def test_a_sheet_is_the_first_or_the_one_that_is_named(tmp_path, caplog):
+def test_sheets_of_one_header_are_one_table_or_one_is_named(tmp_path, caplog):
     caplog.set_level("INFO")
     path = tmp_path / "a.xlsx"
     with pandas.ExcelWriter(path) as book:
         for sheet in ("one", "two"):
             frame = pandas.DataFrame({"n": [5], "text": [f"in {sheet}"]})
             frame.to_excel(book, sheet_name=sheet, index=False)
-    assert texts_of(path)[0] == ["in one"]
-    assert f"{path}: sheet 'one' of 2 (--sheet), 1 row, text column 'text'" in caplog.text
+    assert texts_of(path)[0] == ["in one", "in two"]
+    assert f"{path}: sheets 'one', 'two' of 2 (--sheet), 2 rows, text column 'text'" in caplog.text
     assert texts_of(as_input(path, TableOptions(sheet="two")))[0] == ["in two"]
     with pytest.raises(InputError, match=r"a\.xlsx: no sheet 'x'; the workbook has 'one', 'two'"):
         texts_of(as_input(path, TableOptions(sheet="x")))
+
+
+def test_the_sheet_with_the_texts_is_read_and_the_rest_is_said(tmp_path, caplog):
+    caplog.set_level("INFO")
+    book = openpyxl.Workbook()
+    book.active.title = "Info"
+    book.active.append(["Export of our shop, made in May"])
+    book.create_chartsheet("Chart")
+    sheet = book.create_sheet("Responses")
+    sheet.append(["Export of May", None, None])
+    sheet.append(["Product", "Comment", "Sum"])
+    for text in ("It boils quickly.", "It broke after a week.", "Too loud for us.", "So good!"):
+        sheet.append([None, text, "=1+1"])
+    sheet["A3"], sheet["A6"] = "kettle", "lamp"
+    sheet.merge_cells("A3:A5")
+    sheet.row_dimensions[4].hidden = True
+    hidden = book.create_sheet("Old")
+    hidden.append(["Product", "Comment", "Sum"])
+    hidden.append(["old", "It was never seen.", "1"])
+    hidden.sheet_state = "hidden"
+    book.save(tmp_path / "a.xlsx")
+    rows = list(read_records(tmp_path / "a.xlsx", strict=True))
+    assert [row["Product"] for row in rows] == ["kettle"] * 3 + ["lamp"]
+    list(Source(tmp_path / "a.xlsx").read_texts())
+    assert (
+        "sheet 'Responses' of 3 (--sheet), 4 rows, 1 line above the header left out, "
+        "1 hidden sheet not read, 1 hidden row read, too, 1 merged cell filled, "
+        "4 formulas without a result: open it in Excel and save it, text column 'Comment'"
+    ) in caplog.text
+    other = book.create_sheet("Others")
+    other.append(["Name", "Remark"])
+    other.append(["x", "It was fine, really."])
+    book.save(tmp_path / "a.xlsx")
+    with pytest.raises(InputError, match="'Responses' and 'Others' hold different tables"):
+        list(read_records(tmp_path / "a.xlsx", strict=True))

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from model.errors import InputError
 from model.reading.records import Record
 from model.reading.resumable_rows import resumable_output
+from model.reading.row_files import Dialect
 from model.reading.sink import Sink
 
 VALUES = st.one_of(
@@ -40,7 +41,9 @@ def write(path, row_format, batches, *, columns=COLUMNS, mark=False, most=None):
     most: how many batches to write before an interruption.
     """
     new = []
-    with Sink(path, row_format).open({"a": 1}, columns, ["label"], mark=mark) as output:
+    with Sink(path, None if mark else row_format).open(
+        {"a": 1}, columns, ["label"], dialect=Dialect(mark=mark)
+    ) as output:
         for number, batch in enumerate(batches):
             rows = list(map(Record, batch))
             answers = output.take(rows)

@@ -6,11 +6,14 @@ import json
 from datetime import date
 from decimal import Decimal
 
+import openpyxl
 import pytest
 
 from model.errors import InputError
-from model.reading.records import read_records
+from model.reading.records import Record, read_records
 from model.reading.row_files import RowWriter
+from model.reading.sink import Sink
+from model.reading.source import Source
 
 ODD = [
     'say "hi"',
@@ -91,3 +94,66 @@ def test_what_json_cannot_say_is_named_by_its_place(value, row_format):
     """Lines in Python's notation may hold such values."""
     with pytest.raises(InputError, match="row 1: JSON cannot represent it"):
         written([{"a": 1}, {"a": value}], row_format)
+
+
+GERMAN = (
+    "id;Kommentar;when\n007;Die K\u00fcche ist sch\u00f6n, aber laut;=1+1\n"
+    "2;Gr\u00f6\u00dfer als erwartet;-5\n"
+)
+
+
+def classified_as(path, sink):
+    """Write the rows of a table with a label, as classify does."""
+    source = Source(path)
+    rows, key = list(source.records()), source.key()
+    for row in rows:
+        key.value(row)
+    dialect = source.dialect(key.table.delimiter)
+    with sink.open({}, [*rows[0], "label"], ["label"], dialect=dialect) as output:
+        assert output.take(rows) is None
+        for row in rows:
+            row["label"] = "positive"
+        output.write(rows)
+
+
+@pytest.mark.parametrize("codec", ["utf-8", "utf-8-sig", "cp1252", "utf-16"])
+def test_csv_is_written_as_the_input_is(tmp_path, codec):
+    (tmp_path / "a.csv").write_bytes(GERMAN.encode(codec))
+    classified_as(tmp_path / "a.csv", Sink(tmp_path / "out.csv"))
+    lines = [f"{line};positive" for line in GERMAN.splitlines()]
+    lines[0] = lines[0].replace("positive", "label")
+    assert (tmp_path / "out.csv").read_bytes() == ("\n".join(lines) + "\n").encode(codec)
+    classified_as(tmp_path / "a.csv", Sink(tmp_path / "out.tsv"))
+    tabs = [line.replace(";", "\t") for line in lines]
+    assert (tmp_path / "out.tsv").read_bytes().decode(codec).splitlines() == tabs
+
+
+def test_another_dialect_is_written_on_request_and_formulas_are_quoted(tmp_path):
+    (tmp_path / "a.csv").write_bytes(GERMAN.encode("cp1252"))
+    classified_as(tmp_path / "a.csv", Sink(tmp_path / "out.csv", "csv", safe_cells=True))
+    assert (tmp_path / "out.csv").read_text(encoding="utf-8").splitlines() == [
+        "id,Kommentar,when,label",
+        '007,"Die K\u00fcche ist sch\u00f6n, aber laut",\'=1+1,positive',
+        "2,Gr\u00f6\u00dfer als erwartet,-5,positive",
+    ]
+
+
+def interrupted():
+    yield Record(text="a")
+    raise KeyboardInterrupt
+
+
+def test_a_workbook_is_written_without_formulas(tmp_path):
+    (tmp_path / "a.csv").write_bytes(GERMAN.encode())
+    sink = Sink(tmp_path / "out.xlsx")
+    with pytest.raises(KeyboardInterrupt), sink.open({}, [], ["label"]) as output:
+        output.write(interrupted())
+    assert (tmp_path / "out.xlsx.partial").exists()
+    classified_as(tmp_path / "a.csv", sink)
+    rows = list(openpyxl.load_workbook(tmp_path / "out.xlsx").active)
+    cells = [[cell.value for cell in row] for row in rows]
+    assert cells[1] == ["007", "Die K\u00fcche ist sch\u00f6n, aber laut", "=1+1", "positive"]
+    assert cells[2] == [2, "Gr\u00f6\u00dfer als erwartet", -5, "positive"]
+    assert [cell.data_type for cell in rows[1]] == ["s"] * 4
+    with pytest.raises(InputError, match="name a file with --output"):
+        Sink(None, "xlsx")

@@ -1,0 +1,228 @@
+"""Workbooks: the sheets that hold the table, merged cells filled, what is hidden reported."""
+
+import re
+import warnings
+import zipfile
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import IO, Any, NamedTuple
+
+from ..errors import InputError, brief
+from .columns import choose_text, lines_above_header
+from .inputs import MOST_UNPACKED, SURE_UNPACKED, TableOptions
+from .tables import TableReport, TableRow, column_names, counted
+
+OPENPYXL = (".xlsx", ".xlsm")
+_SAMPLED = 100  # rows that show whether a sheet holds texts
+_NO_VALUE = re.compile(rb"<f[^>]*(/>|>[^<]*</f>)(<v\s*/>|<v></v>)?</c>")  # a formula, no result
+
+
+class _Sheet(NamedTuple):
+    """A sheet's cells as text."""
+
+    name: str
+    rows: list[list[str]]
+    is_hidden: bool = False
+    hidden_rows: int = 0
+    merged: int = 0  # ranges of cells, which were filled
+
+    @property
+    def above(self) -> int:
+        """The number of rows above the header."""
+        return _first_filled(self.rows) + lines_above_header(self.rows[_first_filled(self.rows) :])
+
+    @property
+    def header(self) -> list[str]:
+        return self.rows[self.above] if self.above < len(self.rows) else []
+
+    def has_texts(self) -> bool:
+        """Whether one of its columns is the text, or the user must say which."""
+        names = column_names(self.header)
+        rows = [dict(zip(names, row, strict=True)) for row in self.rows[self.above + 1 :]]
+        choice = choose_text(names, rows[:_SAMPLED])
+        return choice.column is not None or any(c.is_candidate for c in choice.columns)
+
+
+class Workbook(NamedTuple):
+    """The rows of a workbook's table, and what is said of it."""
+
+    names: list[str]
+    rows: list[list[str]]
+    description: str
+    lines_above: int
+    notes: tuple[str, ...]
+
+
+def workbook_rows(workbook: Workbook, table: TableReport) -> Iterator[TableRow]:
+    """Yield the rows of a workbook's table, every cell as text, an empty one as ""."""
+    table.description, table.notes = workbook.description, workbook.notes
+    table.lines_above = workbook.lines_above
+    for row in workbook.rows:
+        yield dict(zip(workbook.names, row, strict=True))
+
+
+def read_workbook(file: IO[bytes], location: str, kind: str, options: TableOptions) -> Workbook:
+    """Read the sheet asked for, or those that hold the table.
+
+    Sheets with the same header, such as one a month, are one table. Raises InputError if the sheet
+    is not there or if several hold texts, and for a file that is damaged or far too large.
+    """
+    if kind != ".xls":
+        _check_unpacked(file, location)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of styles and validation, which are not read
+            sheets = _with_openpyxl(file) if kind in OPENPYXL else _with_pandas(file, kind)
+    except ImportError as error:
+        raise InputError(
+            f"{kind} files need {error.name}: pip install {error.name}; or save it as .xlsx"
+        ) from error
+    except (
+        *(ValueError, LookupError, TypeError, AttributeError),  # of styles, among others
+        *(zipfile.BadZipFile, OSError, SyntaxError),
+    ) as error:
+        raise InputError(
+            f"{location}: not a workbook, or damaged ({brief(error)}); save it again"
+        ) from error
+    if not sheets:
+        raise InputError(
+            f"{location}: has no worksheet that can be read; save it as CSV, or as .xlsx "
+            "(not Strict Open XML)"
+        )
+    chosen = _chosen(sheets, location, options.sheet)
+    first = chosen[0]
+    if not any(map(any, first.rows)):
+        raise InputError(f"{location}: the sheet {first.name!r} is empty: not even a header")
+    notes = list(_notes(sheets, chosen))
+    if kind in OPENPYXL and (formulas := _formulas_without_value(file)):
+        noun = counted(formulas, "formula")
+        notes.append(f"{noun} without a result: open it in Excel and save it")
+    names = ", ".join(repr(sheet.name) for sheet in chosen)
+    more = f" of {len(sheets)} (--sheet)" if len(sheets) > 1 else ""
+    return Workbook(
+        column_names(first.header),
+        [row for sheet in chosen for row in sheet.rows[sheet.above + 1 :]],
+        f"{'sheet' if len(chosen) == 1 else 'sheets'} {names}{more}",
+        sum(map(any, first.rows[: first.above])),
+        tuple(notes),
+    )
+
+
+def _with_openpyxl(file: IO[bytes]) -> list[_Sheet]:
+    from openpyxl.reader.excel import ExcelReader
+
+    class Reader(ExcelReader):
+        """Leaves out sheets of charts, which openpyxl cannot read if they are empty."""
+
+        def read_chartsheet(self, sheet: Any, rel: Any) -> None:
+            """Do nothing."""
+
+    reader = Reader(file, data_only=True)
+    reader.read()
+    return [_read(sheet) for sheet in reader.wb.worksheets]
+
+
+def _read(sheet: Any) -> _Sheet:
+    cells = list(sheet.iter_rows())
+    while cells and all(cell.value is None for cell in cells[-1]):
+        cells.pop()
+    rows = [list(map(_text_of, row)) for row in cells]
+    width = max((n for row in rows for n, cell in enumerate(row, 1) if cell), default=0)
+    rows = [row[:width] for row in rows]
+    merged = 0
+    for area in sheet.merged_cells.ranges:
+        top, left = area.min_row - 1, area.min_col - 1
+        if area.min_col != area.max_col or area.max_row > len(rows) or left >= width:
+            continue  # a title over several columns
+        merged += 1
+        for row in rows[top : area.max_row]:
+            row[left] = rows[top][left]
+    hidden = sum(d.hidden and number <= len(rows) for number, d in sheet.row_dimensions.items())
+    return _Sheet(sheet.title, rows, sheet.sheet_state != "visible", hidden, merged)
+
+
+def _text_of(cell: Any) -> str:
+    from openpyxl.utils.escape import unescape
+
+    value = cell.value
+    if value is None or cell.data_type == "e":  # an error is no value
+        return ""
+    if isinstance(value, str):
+        return str(unescape(value))
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return value.isoformat(" ") if isinstance(value, datetime) else str(value)
+
+
+def _with_pandas(file: IO[bytes], kind: str) -> list[_Sheet]:
+    import pandas
+
+    engine: Any = {".ods": "odf", ".xls": "xlrd"}[kind]
+    frames = pandas.read_excel(
+        file, sheet_name=None, header=None, dtype=str, na_filter=False, engine=engine
+    )
+    return [
+        _Sheet(str(name), [[c if isinstance(c, str) else "" for c in row] for row in rows])
+        for name, frame in frames.items()
+        if (rows := frame.to_numpy(dtype=object).tolist()) is not None
+    ]
+
+
+def _chosen(sheets: Sequence[_Sheet], location: str, asked: str | None) -> list[_Sheet]:
+    """Return the sheet asked for, or those that hold the table; InputError if that is in doubt."""
+    if asked is not None:
+        found = [sheet for sheet in sheets if sheet.name == asked]
+        if not found:
+            names = ", ".join(repr(sheet.name) for sheet in sheets)
+            raise InputError(f"{location}: no sheet {asked!r}; the workbook has {names} (--sheet)")
+        return found
+    filled = [sheet for sheet in sheets if any(map(any, sheet.rows))]
+    visible = [sheet for sheet in filled if not sheet.is_hidden] or filled or [*sheets]
+    tables = [sheet for sheet in visible if sheet.has_texts()] if len(visible) > 1 else visible
+    if not tables:
+        return [max(visible, key=lambda sheet: len(sheet.rows))]
+    if any(sheet.header != tables[0].header for sheet in tables):
+        names = " and ".join(repr(sheet.name) for sheet in tables[:2])
+        raise InputError(
+            f"{location}: the sheets {names} hold different tables; name one (--sheet)"
+        )
+    return tables
+
+
+def _notes(sheets: Sequence[_Sheet], chosen: Sequence[_Sheet]) -> Iterator[str]:
+    """Yield what a person should know of how the sheets were read."""
+    if hidden := sum(sheet.is_hidden for sheet in sheets if sheet not in chosen):
+        yield f"{counted(hidden, 'hidden sheet')} not read"
+    if any(sheet.is_hidden for sheet in chosen):
+        yield "a hidden sheet"
+    if rows := sum(sheet.hidden_rows for sheet in chosen):
+        yield f"{counted(rows, 'hidden row')} read, too"
+    if merged := sum(sheet.merged for sheet in chosen):
+        yield f"{counted(merged, 'merged cell')} filled"
+
+
+def _first_filled(rows: Sequence[Sequence[str]]) -> int:
+    return next((number for number, row in enumerate(rows) if any(row)), len(rows))
+
+
+def _formulas_without_value(file: IO[bytes]) -> int:
+    file.seek(0)
+    with zipfile.ZipFile(file) as archive:
+        return sum(
+            len(_NO_VALUE.findall(archive.read(name)))
+            for name in archive.namelist()
+            if name.startswith("xl/worksheets/") and name.endswith(".xml")
+        )
+
+
+def _check_unpacked(file: IO[bytes], location: str) -> None:
+    """Refuse a workbook whose parts unpack to far more than its size."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            unpacked = sum(part.file_size for part in archive.infolist())
+            packed = sum(part.compress_size for part in archive.infolist())
+    except zipfile.BadZipFile as error:
+        raise InputError(f"{location}: not an Excel workbook, or damaged; save it again") from error
+    if unpacked > max(MOST_UNPACKED * packed, SURE_UNPACKED):
+        raise InputError(f"{location}: unpacks to more than {MOST_UNPACKED} times its size")
+    file.seek(0)
