@@ -462,12 +462,13 @@ class Report:
         is_cut = shown < len(self.entries)
         cut = f" (the first {shown:,} of {len(self.entries):,})" if is_cut else ""
         selects = "".join(
-            f'<label>{name} <select id="{name}"><option value="">all</option></select></label>'
+            f'<label>{self._named(name)} <select id="{name}"><option value="">all</option>'
+            "</select></label>"
             for name in ("answer", *columns)
         )
         head = "".join(
             f'<th scope="col" class="{name}" aria-sort="none">'
-            f'<button type="button" class="quiet">{name}</button></th>'
+            f'<button type="button" class="quiet">{self._named(name)}</button></th>'
             for name in ("row", "text", "times", "answer", "sentiment", *columns)
         )
         return (
@@ -482,6 +483,10 @@ class Report:
             '<div class="actions"><button type="button" id="before">Previous 100</button>'
             '<button type="button" id="after">Next 100</button></div></section>'
         ), data
+
+    def _named(self, column: str) -> str:
+        """Return the heading of a column of the list; groups have that of the table."""
+        return _safe(str(self._summary.by)) if column == "group" else column
 
     def _packed(self, count: int, columns: Mapping[str, list[list[str]]]) -> str:
         """Return the data of the first texts: JSON, compressed, in letters that HTML allows."""
