@@ -6,8 +6,10 @@ informative Dirichlet prior. A phrase has one to three words and counts once per
 
 import re
 import unicodedata
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -17,20 +19,23 @@ from .summary import Z
 
 LEAST_TEXTS = 5  # with a phrase, for it to be tried
 MOST_PHRASES = 12  # listed in a comparison, after folding
+PRINTED = 6  # of those
 ERROR_RATE = 0.05  # of comparisons of groups that differ by chance only, those that list a phrase
 _SHUFFLES = 100  # of the groups, to find how wide the intervals must be
 _LONGER = 2 / 3  # of a phrase's texts with a longer one around it, so that the longer one is named
 _SAME = 1 / 2  # of a phrase's texts with the leading one, so that it is folded into that one
-_COPIED = 0.9  # the same for a phrase without a word of the leading one
+_COPIED = 0.9  # the same for a phrase that shares no word, but most texts, with the leading one
 
 Counts = NDArray[np.int64]
 Reals = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 _WORD = r"[^\W_]+(?:['\u2019][^\W_]+)*"
-_WORDS = re.compile(_WORD)
-# Anything else than white space, quotes, hyphens and asterisks ends a phrase.
-_WORDS_AND_BREAKS = re.compile(rf"{_WORD}|[^\w\s'\u2018\u2019\"\u201c\u201d*-]+")
+# What may stand between the words of a phrase: white space, quotes, hyphens, asterisks.
+_GAP = r"\s'\u2018\u2019\"\u201c\u201d*-"
+_END = "\n"  # of a text
+_TOKENS = re.compile(rf"{_WORD}|{_END}|[^\w{_GAP}]+")
+_CHUNK = 1024  # texts split together
 
 # What a word of a phrase may be. Only a phrase with a content word is tried.
 _CONTENT, _OPENS, _CLOSES, _AUXILIARY, _NEGATION = 1, 2, 4, 8, 16
@@ -74,7 +79,7 @@ class Phrase:
     @property
     def in_words(self) -> str:
         """The log-odds and their interval."""
-        return f"{self.log_odds:.1f} ({self.low:.1f} to {self.high:.1f})"
+        return f"{self.log_odds:.2f} ({self.low:.2f} to {self.high:.2f})"
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,22 @@ class Comparison:
     tried: int  # phrases
     differing: int  # phrases whose interval is above zero, before folding
     phrases: list[Phrase]  # the clearest difference first
+
+    def lines(self, side: str) -> list[str]:
+        """Return a table for people, nothing without phrases. side: names the chosen texts."""
+        if not self.phrases:
+            return []
+        cells = [(f"more frequent in {side} texts", f"of {self.chosen:,}",
+                  f"of {self.others:,} others", "log-odds, interval")]  # fmt: skip
+        cells += [
+            (phrase.name, f"{phrase.chosen:,}", f"{phrase.others:,}", phrase.in_words)
+            for phrase in self.phrases[:PRINTED]
+        ]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        return [
+            "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])])
+            for row in cells
+        ]
 
 
 class Phrases:
@@ -100,25 +121,16 @@ class Phrases:
     """
 
     def __init__(self, texts: Iterable[str], least: int = LEAST_TEXTS):
-        known: dict[str, int] = {}  # 0 is a break
-        tokens: list[int] = []
-        lengths: list[int] = []
-        for text in texts:
-            before = len(tokens)
-            for word in _WORDS_AND_BREAKS.findall(_normal(text)):
-                is_word = word[0].isalnum()
-                tokens.append(known.setdefault(word, len(known) + 1) if is_word else 0)
-            tokens.append(0)
-            lengths.append(len(tokens) - before)
-        ids = np.array(tokens, np.int64)
-        places = np.repeat(np.arange(len(lengths)), lengths)
-        pairs = np.unique(places[ids > 0] * (len(known) + 1) + ids[ids > 0])
-        self.words: Counts = np.bincount(pairs // (len(known) + 1), minlength=len(lengths))
+        ids, vocabulary = _encoded(texts)
+        ends = ids == 0
+        places = np.cumsum(ends) - ends
+        is_word = np.array([word[0].isalnum() for word in vocabulary])
+        pairs = np.unique((places * len(vocabulary) + ids)[is_word[ids]])
+        self.words: Counts = np.bincount(pairs // len(vocabulary), minlength=int(ends.sum()))
         # Rarer words are in no phrase that is tried; they are numbered as breaks.
-        is_frequent = np.bincount(ids, minlength=len(known) + 1) >= least
-        is_frequent[0] = False
+        is_frequent = is_word & (np.bincount(ids, minlength=len(vocabulary)) >= least)
         renumbered = np.where(is_frequent, np.cumsum(is_frequent), 0)
-        vocabulary = [word for word, f in zip(known, is_frequent[1:].tolist(), strict=True) if f]
+        vocabulary = [word for word, is_in in zip(vocabulary, is_frequent, strict=True) if is_in]
         found = _found(renumbered[ids], places, vocabulary, least)
         self.names = [name for names, _, _ in found for name in names]
         self.texts: Counts = np.concatenate([texts for _, texts, _ in found])
@@ -133,7 +145,8 @@ class Phrases:
     def compare(self, groups: Counts, most: int = MOST_PHRASES) -> list[Comparison]:
         """Return what the texts of each group have more often than those of all other groups.
 
-        A phrase is listed if its interval excludes zero. The intervals are as wide as the number of
+        A phrase is listed if its interval excludes zero, and if it is in a larger fraction of the
+        group's texts than of all texts. The intervals are as wide as the number of
         comparisons demands: if the texts were assigned to the groups by chance, then in 19 cases of
         20 no phrase of any group would be listed (Westfall and Young 1993). Shuffled groups show
         how wide that is.
@@ -146,10 +159,14 @@ class Phrases:
         for group, (here, log_odds, deviation) in enumerate(
             zip(*tables.scores(groups), strict=True)
         ):
+            size, tried = int((groups == group).sum()), len(tables.phrases)
             z, margin = log_odds / deviation, tables.critical * deviation
+            # The statistic is by words, of which some groups have more a text.
+            is_in_more = here * len(tables.texts) > tables.totals * size
+            is_listed = (z > tables.critical) & is_in_more
             # Of equal ones the longest comes first, which is the last of all phrases.
-            order = (len(z) - 1 - np.argsort(-z[::-1], kind="stable")).tolist()
-            order = order[: int((z > tables.critical).sum())]
+            order = len(z) - 1 - np.argsort(-z[::-1], kind="stable")
+            order = order[is_listed[order]].tolist()
             phrases = [
                 Phrase(
                     self.names[tables.phrases[n]],
@@ -162,7 +179,6 @@ class Phrases:
                 )
                 for n in order
             ]
-            size, tried = int((groups == group).sum()), len(tables.phrases)
             folded = _folded(phrases, groups == group, most)
             found.append(Comparison(size, len(tables.texts) - size, tried, len(order), folded))
         return found
@@ -206,6 +222,13 @@ class _Tables:
         return max(Z, float(np.quantile(extremes, 1 - ERROR_RATE)))
 
 
+def pattern_of(phrase: str) -> re.Pattern[str]:
+    """Return what finds a phrase in a text, as it is written there."""
+    words = (re.escape(word).replace("'", "['\u2019]") for word in phrase.split(" "))
+    gap = f"[_{_GAP}]+"
+    return re.compile(rf"(?<![^\W_]){gap.join(words)}(?![^\W_])", re.IGNORECASE)
+
+
 def log_odds_of(
     chosen: Any, others: Any, chosen_words: Any, other_words: Any
 ) -> tuple[Reals, Reals]:
@@ -225,8 +248,15 @@ def log_odds_of(
     return log_odds, np.sqrt(1 / here + 1 / there)
 
 
-def _normal(text: str) -> str:
-    return unicodedata.normalize("NFC", text).replace("\u2019", "'").casefold()
+def _encoded(texts: Iterable[str]) -> tuple[Counts, list[str]]:
+    """Return the tokens of all texts as numbers, and their names; 0 is the end of a text."""
+    known: defaultdict[str, int] = defaultdict(lambda: len(known), {_END: 0})
+    parts, left = [np.zeros(0, np.int64)], iter(texts)
+    while chunk := [text.replace(_END, " ") + _END for text in islice(left, _CHUNK)]:
+        text = unicodedata.normalize("NFC", "".join(chunk)).replace("\u2019", "'").casefold()
+        tokens = _TOKENS.findall(text)
+        parts.append(np.fromiter(map(known.__getitem__, tokens), np.int64, len(tokens)))
+    return np.concatenate(parts), list(known)
 
 
 def _found(
@@ -292,8 +322,10 @@ def _folded(phrases: Sequence[Phrase], chosen: Mask, most: int) -> list[Phrase]:
         family[texts[number]] = family[texts[lead]] = True
         own, variants = words[number] | words[lead], []
         for other in list(left):
-            least = _SAME if own & words[other] else _COPIED
-            if other in (number, lead) or family[texts[other]].mean() >= least:
+            shared = family[texts[other]].mean()
+            is_copied = shared >= _COPIED and len(texts[other]) >= _SAME * family.sum()
+            is_same = is_copied or (shared >= _SAME and not own.isdisjoint(words[other]))
+            if other in (number, lead) or is_same:
                 family[texts[other]] = True
                 variants += [(phrases[other].name, phrases[other].chosen)] * (other != lead)
                 del left[other]

@@ -8,7 +8,6 @@ tail -n 5 texts.jsonl | mlstm-sentiment classify --input -
 
 import logging
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -113,7 +112,7 @@ class Options(ModelOptions):
     safe_cells: Annotated[bool, _OUTPUT] = False
     """Put an apostrophe before cells of CSV that a spreadsheet would compute, such as =1+1."""
     report: Annotated[Path | None, _OUTPUT] = None
-    """An .html page to write as well: shares, groups, the clearest texts, all rows to search."""
+    """An .html page to write as well: what negative texts say, shares, groups, all texts."""
 
     @property
     def source(self) -> Source:
@@ -179,23 +178,17 @@ def load(
 
 
 def report_on(
-    rows: Rows,
-    classifier: "SentimentClassifier",
-    summary: "Summary",
-    names: OwnNames,
-    added: Sequence[str] | None = None,
+    rows: Rows, classifier: "SentimentClassifier", summary: "Summary", names: OwnNames
 ) -> "Report":
     """Return the report for rows that `summary` counts; InputError unless there are two classes.
 
-    names: those of the rows' own keys in the output. added: those of the results. Default: by
-    `names`.
+    names: those of the rows' own keys in the output.
     """
     from ..pages.report import Report
 
     if not classifier.fitted.is_binary:
         count = len(classifier.fitted.classes)
         raise InputError(f"a report shows two classes; this classifier has {count}")
-    added = names.added if added is None else added
 
     def own(key: str) -> str:
         return names.of([key])[0]
@@ -204,8 +197,8 @@ def report_on(
         classifier,
         summary,
         lambda: own(rows.key.key or "text"),
-        added,
         text_of=lambda row: rows.key.text_in(row, own),
+        about=lambda: rows.about,
     )
 
 
@@ -218,5 +211,6 @@ def conclude(
     if report is not None and page is not None:
         shard = source.shard
         part = f" (shard {shard.number} of {shard.count})" if shard.count > 1 else ""
+        log.info("%s", "\n".join(report.lines()))
         report.write(page, f"{source.name}{part}")
         log.info("%s: open it in a browser", page)

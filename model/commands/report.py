@@ -72,8 +72,7 @@ def run(options: Options) -> None:
         first = next(batches)
         sides = any(map(is_by_sides, (row.record for row in first)))
         summary = Summary(classifier.fitted, source.by, sides=sides, model=rows.model)
-        names, added = OwnNames([], rows.keys), classifier.added_names()
-        report = report_on(rows, classifier, summary, names, added)
+        report = report_on(rows, classifier, summary, OwnNames([], rows.keys))
         for batch in chain([first], batches):
             for row in batch:
                 values = answered(row, classifier.fitted)

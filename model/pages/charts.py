@@ -33,13 +33,25 @@ def stacked_bar(parts: Sequence[tuple[str, str, float]]) -> str:
     return _svg("stack", label, drawn)
 
 
-def share_bar(share: Share, kind: str = "high") -> str:
+def share_bar(share: Share, kind: str) -> str:
     """Return a bar as long as a share, with a whisker over its interval."""
     drawn = [
         f'<rect class="{kind}" x="0" y="15%" width="{_percent(share.value)}" />',
         *_whisker("50%", share, is_upright=False),
     ]
     return _svg("share", share.in_words, drawn)
+
+
+def interval_chart(value: float, low: float, high: float, largest: float, kind: str) -> str:
+    """Return a value as a dot, with a whisker over its interval, on a scale from 0 to `largest`."""
+    x, *ends = (_percent(min(max(part / largest, 0), 1)) for part in (value, low, high))
+    drawn = [
+        '<line class="grid" x1="0" x2="100%" y1="50%" y2="50%" />',
+        '<line class="grid" x1="0" x2="0" y1="0" y2="100%" />',
+        f'<line class="whisker" x1="{ends[0]}" x2="{ends[1]}" y1="50%" y2="50%" />',
+        f'<circle class="{kind}" cx="{x}" cy="50%" r="5" />',
+    ]
+    return _svg("interval", f"{value:.2f}, from {low:.2f} to {high:.2f}", drawn)
 
 
 def time_chart(points: Sequence[Share], times: Sequence[int], description: str) -> str:

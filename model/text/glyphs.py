@@ -31,4 +31,6 @@ _OVERRIDES = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
 def visible(text: str) -> str:
     """Return a text that is safe to show, with as many characters as the given one."""
+    if text.isprintable():  # neither controls nor overrides of direction: nearly every text
+        return text
     return "".join(map(glyph, text))

@@ -28,6 +28,7 @@ def make_checkout(folder):
         "transfer",
         "experiments",
         "scaling",
+        "docs",
     ):
         (folder / name).symlink_to(ROOT / name)
     (folder / "data" / "sst").mkdir(parents=True)

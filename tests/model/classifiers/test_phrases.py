@@ -1,4 +1,4 @@
-"""Phrases by log-odds: the paper's formula, computed again here, and texts with a planted phrase."""
+"""Phrases by log-odds: the formula of the paper, computed again, and a planted phrase."""
 
 import math
 import re
