@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -17,12 +16,12 @@ from model.errors import InputError
 from model.layers.config import TrainingPrecision
 from model.layers.language_model import LanguageModel
 from model.layers.layer import PerGateParameters
-from model.state import State
+from model.state import IGNORED, State
 
 from .judgement import RECENT_ROWS, spike_bits
 from .objective import Objective
 from .optimizers.optim import MOST_STEPS, OptimConfig, Schedule, make_optimizers, set_learning_rate
-from .parallel.batch import Batch, copied
+from .parallel.batch import Batch, copied, padded
 from .parallel.buckets import gradients_of
 from .parallel.distributed import LaneSplit, TrainingDevice, World
 from .parallel.exchange import ParallelConfig, make_exchange
@@ -211,11 +210,16 @@ class Trainer:
         """
         state = self.state.reset(batch.reset)
         after: list[State] = []
-        micro_batches = self._micro_batches(len(batch.inputs))
+        lanes_here = len(batch.inputs)
+        micro_batches = self._micro_batches(lanes_here)
+        total = micro_batches[-1].stop
+        inputs, targets = padded(batch.inputs, total), padded(batch.targets, total, IGNORED)
+        state = state.each(lambda tensor: padded(tensor, total))
+        factors = None if factors is None else padded(factors, total)
         for number, lanes in enumerate(micro_batches):
             nats, ended = self.objective(
-                batch.inputs[lanes],
-                batch.targets[lanes],
+                inputs[lanes],
+                targets[lanes],
                 state.select(lanes),
                 None if factors is None else factors[lanes],
                 self.exchange.leaves,
@@ -228,6 +232,8 @@ class Trainer:
             self.nats += nats.detach()
             self.line_nats += nats.detach()
         self.state = State.join(after)
+        if total > lanes_here:
+            self.state = self.state.each(lambda tensor: tensor[..., :lanes_here, :].contiguous())
 
     def _loss_of_one_token(self, leaves: PerGateParameters) -> Tensor:
         token = torch.zeros(1, 1, dtype=torch.int64, device=self.world.device)
@@ -235,10 +241,12 @@ class Trainer:
         return nats
 
     def _micro_batches(self, lanes: int) -> list[slice]:
-        """Return the lanes of each of the `parallel.lane_groups` micro-batches."""
-        count = min(self.parallel.lane_groups, lanes)
-        ends = [lanes * number // count for number in range(count + 1)]
-        return [slice(*pair) for pair in pairwise(ends)]
+        """Return the lanes of each of the `parallel.lane_groups` micro-batches.
+
+        All are equal, beyond the last lane if need be: captured windows have one size.
+        """
+        size = -(-lanes // min(self.parallel.lane_groups, lanes))
+        return [slice(first, first + size) for first in range(0, lanes, size)]
 
     def _dropout_factors(self, number: int) -> Tensor | None:
         """Return dropout's factors for own lanes, [B, H]: 0, or 1 / (the fraction kept).
