@@ -60,7 +60,7 @@ def pretrain(run: ResolvedRun) -> int:
         return step % every_steps == 0 or step == trainer.steps
 
     first_step, steps = trainer.progress.step, trainer.steps
-    span = first_step * windows_per_step, steps * windows_per_step
+    span = trainer.window, trainer.window + (steps - first_step) * windows_per_step
     with (
         best_model.advising_restart(checkpoints),
         StopRequest() as stop,
@@ -80,7 +80,13 @@ def pretrain(run: ResolvedRun) -> int:
             stopping, line_due = flags.reduce(stop.requested, log.advance())
             evaluating = due(config.evaluate.every_steps)
             if evaluating or due(config.log.every_steps):
-                row = trainer.close_row() | {"epochs": clock.epochs(trainer.progress.step)}
+                row = trainer.close_row()
+                if "spike_bits" in row and (skipped := checkpoints.go_back_if_asked(trainer)):
+                    best_model.forget_lost_model(trainer)
+                    prefetcher.extend(skipped)
+                    log.go_back(trainer.progress.step, row)
+                    continue
+                row["epochs"] = clock.epochs(row["step"], trainer.progress.skipped_windows)
                 if evaluating:
                     with meter.paused():
                         row |= best_model.evaluate(trainer) | monitor.show(trainer, log)
@@ -101,8 +107,7 @@ def pretrain(run: ResolvedRun) -> int:
             if stopping and (step := trainer.progress.step) < steps:
                 print_main(world, f"stopped and saved at step {step}; continue with --resume")
                 return stop.exit_code
-    best_model.finish(trainer)
-    return 0
+    return best_model.finish(trainer)
 
 
 if __name__ == "__main__":

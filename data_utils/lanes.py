@@ -382,9 +382,9 @@ class TextClock:
             windows += round((epochs - whole) * self.windows.windows_of(whole))
         return max(1, -(-windows // self.windows_per_step))
 
-    def epochs(self, step: int) -> float:
-        """Return the epochs that the steps before `step` read."""
-        windows, number, first = step * self.windows_per_step, 0, 0
+    def epochs(self, step: int, skipped_windows: int = 0) -> float:
+        """Return how many epochs of text lie before a step, those skipped included."""
+        windows, number, first = step * self.windows_per_step + skipped_windows, 0, 0
         while number < _COUNTED and windows >= (end := first + self.windows.windows_of(number)):
             number, first = number + 1, end
         if number == _COUNTED:

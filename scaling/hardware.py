@@ -1,8 +1,11 @@
 """Clusters, described in TOML files: nodes and the network between them."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
+
+import numpy as np
 
 from model.bounds import Bound, check_bounds
 from model.errors import InputError
@@ -22,6 +25,36 @@ _NETWORK = (
 
 
 @dataclass(frozen=True, kw_only=True)
+class RateConfig:
+    """How fast products are for one size of model."""
+
+    units: Count
+    bits: Literal[16, 32] = 16
+    """16: products in fp16 or bf16. 32: in fp32."""
+    operations_per_second: Speed
+
+    def __post_init__(self) -> None:
+        check_bounds(self, "nodes.rates.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MessageConfig:
+    """How fast messages of one size travel."""
+
+    bytes: Bytes
+    bytes_per_second: Bytes
+
+    def __post_init__(self) -> None:
+        check_bounds(self, "network.messages.")
+
+
+def _interpolated(points: Sequence[tuple[float, float]], at: float) -> float:
+    """Return a value between measured ones, linear in logarithms; beyond them, the nearest."""
+    logarithms = np.log(np.array(sorted(points)))
+    return float(np.exp(np.interp(math.log(at), *logarithms.T)))
+
+
+@dataclass(frozen=True, kw_only=True)
 class NodeConfig:
     """Nodes of one kind."""
 
@@ -33,7 +66,13 @@ class NodeConfig:
     memory_bytes: Bytes
     """Memory of one GPU."""
     operations_per_second: Speed
-    """Multiplications and additions that a GPU sustains in training."""
+    """Multiplications and additions that a GPU sustains in training, where `rates` say nothing."""
+    rates: tuple[RateConfig, ...] = ()
+    """The same, as measured for some sizes. In between they are interpolated."""
+    launch_seconds: Seconds = 0.0
+    """Time from one kernel of a window to the next: a byte needs several, one after the other."""
+    window_seconds: Seconds = 0.0
+    """Time that every window costs besides its recurrence, such as the update of the weights."""
     link_bytes_per_second: Bytes
     """Bandwidth of an all-reduce between the GPUs of a node."""
     memory_bytes_per_second: Bytes | None = None
@@ -49,6 +88,12 @@ class NodeConfig:
         """GPUs of all its nodes."""
         return self.count * self.gpus
 
+    def rate(self, units: int, precision: str) -> float:
+        """Return the operations per second of a model's products."""
+        bits = 32 if precision == "fp32" else 16
+        points = [(r.units, r.operations_per_second) for r in self.rates if r.bits == bits]
+        return _interpolated(points, units) if points else self.operations_per_second
+
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkConfig:
@@ -56,7 +101,9 @@ class NetworkConfig:
 
     name: str
     bytes_per_second: Bytes
-    """Bandwidth that a node sustains in each direction."""
+    """Bandwidth that a node sustains in each direction, where `messages` say nothing."""
+    messages: tuple[MessageConfig, ...] = ()
+    """The same, as observed for gradients of some sizes. In between they are interpolated."""
     latency_seconds: Seconds = 0.0
     """Time added to an all-reduce with every doubling of the nodes."""
     ring: Ring = "gpus"
@@ -66,6 +113,11 @@ class NetworkConfig:
         if self.ring not in RINGS:
             raise InputError(f"network.ring is {self.ring!r}; known: {', '.join(RINGS)}")
         check_bounds(self, "network.")
+
+    def rate(self, size: float) -> float:
+        """Return the bandwidth for so many bytes of gradients."""
+        points = [(message.bytes, message.bytes_per_second) for message in self.messages]
+        return _interpolated(points, size) if points else self.bytes_per_second
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,14 +165,17 @@ class ClusterConfig:
             )
         return pools
 
-    def fabric(self, pools: list["NodePool"]) -> Fabric:
-        """Return the links and network between these pools, each as fast as its slowest part."""
+    def fabric(self, pools: list["NodePool"], size: float) -> Fabric:
+        """Return the links and network between these pools, each as fast as its slowest part.
+
+        size: bytes of the gradients.
+        """
         network = self.network
         return Fabric(
             gpus_per_node=max(min(pool.gpus, pool.node.gpus) for pool in pools),
             count=sum(pool.nodes for pool in pools),
             link_bytes_per_second=min(pool.node.link_bytes_per_second for pool in pools),
-            network_bytes_per_second=network.bytes_per_second if network else math.inf,
+            network_bytes_per_second=network.rate(size) if network else math.inf,
             latency_seconds=network.latency_seconds if network else 0.0,
             ring=network.ring if network else "gpus",
         )
@@ -132,11 +187,6 @@ class NodePool:
 
     node: NodeConfig
     gpus: int
-
-    @property
-    def operations_per_second(self) -> float:
-        """Operations per second of all its GPUs together."""
-        return self.node.operations_per_second * self.gpus
 
     @property
     def nodes(self) -> int:

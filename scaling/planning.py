@@ -15,6 +15,10 @@ from .workload import PRECISION_BYTES, MemoryModel, Workload
 _HOUR = 3600.0
 HEADROOM = 0.1  # fraction of a GPU's memory to leave free
 _FORWARD = 2  # operations per weight and token of a forward pass
+_TRAINING = 6  # of forward, backward and weight gradients
+# Kernels of a byte in model/kernels/triton/window.py, each of which needs the one before: two
+# products and two others, forward and backward.
+LAUNCHES = 8
 _GRADIENT_BYTES = {"none": 4.0, "fp16": 2.0, "bf16": 2.0}  # by parallel.compression
 # The gates' gradients and the decoder's, measured in experiments/exchange on a CPU: ready from 0.64
 # to 0.99 of backward, two thirds of the computing: 0.35 x 2/3 = f (1 - 1/5).
@@ -65,12 +69,12 @@ class Plan:
             max(self._computing_seconds(pool, self.rounded_lanes) for pool in self.pools),
             self.workload.parameters,
             gpus,
-            cluster.fabric(self.pools),
+            cluster.fabric(self.pools, self.how.bytes_per_parameter * self.workload.parameters),
             self.how,
             overhead=cluster.overhead_seconds,
             jitter=cluster.jitter,
         )
-        rates = [pool.operations_per_second for pool in self.pools]
+        rates = [self._rate(pool) * pool.gpus for pool in self.pools]
         ideal = sum(r * seconds for r, seconds in zip(rates, computing, strict=True)) / sum(rates)
         self.efficiency = ideal / self.step.seconds  # the fraction of all GPUs' speed that is used
         tokens = self.lanes * run.data.window
@@ -82,14 +86,29 @@ class Plan:
         """Return the fraction of all lanes that a GPU of a pool gets."""
         if self.run.parallel.shares == "even":
             return 1 / self.gpus
-        return pool.node.operations_per_second / sum(p.operations_per_second for p in self.pools)
+        return self._rate(pool) / sum(self._rate(p) * p.gpus for p in self.pools)
+
+    def _rate(self, pool: NodePool) -> float:
+        """Return the operations per second of a GPU of a pool."""
+        return pool.node.rate(self.run.model.hidden_size, self.precision)
 
     def _computing_seconds(self, pool: NodePool, total: int) -> float:
         """Return the seconds of a window on a GPU of a pool, of `total` lanes on all GPUs."""
+        lanes = total * self.fraction(pool)
+        of_bytes = self.workload.operations_per_token
+        return self._seconds(pool, lanes, of_bytes) + pool.node.window_seconds
+
+    def recurrence_seconds(self, pool: NodePool, lanes: float) -> float:
+        """Return the seconds of a window's recurrence alone, without loss and update."""
+        return self._seconds(pool, lanes, _TRAINING * self.workload.recurrent_weights)
+
+    def _seconds(self, pool: NodePool, lanes: float, operations_per_token: float) -> float:
+        """Return max(products, reading) + launches x latency, over a window of some lanes."""
         window, groups = self.run.data.window, self.run.parallel.lane_groups
-        lanes, rate = total * self.fraction(pool), pool.node.operations_per_second
-        products = self.workload.computing_seconds(lanes * window, rate)
-        return products + 2 * window * groups * self._waiting(pool, lanes / groups)
+        products = lanes * window * operations_per_token / self._rate(pool)
+        launches = LAUNCHES * self.run.model.layers * window * groups
+        waiting = 2 * window * groups * self._waiting(pool, lanes / groups)
+        return products + waiting + launches * pool.node.launch_seconds
 
     def _waiting(self, pool: NodePool, lanes: float) -> float:
         """Return the seconds by which reading the recurrent weights exceeds the products.
@@ -98,7 +117,7 @@ class Plan:
         """
         weights, node = self.workload.recurrent_weights, pool.node
         speed = node.memory_bytes_per_second or math.inf
-        products = _FORWARD * weights * lanes / node.operations_per_second
+        products = _FORWARD * weights * lanes / self._rate(pool)
         return max(weights * PRECISION_BYTES[self.precision] / speed - products, 0.0)
 
     @property
@@ -106,9 +125,10 @@ class Plan:
         """Seconds to score the valid split, forward only, on the slowest GPU."""
         total = self.run.evaluate.lanes
         lanes = math.ceil(total / self.gpus)
-        pool = min(self.pools, key=lambda pool: pool.node.operations_per_second)
+        pool = min(self.pools, key=self._rate)
         operations = _FORWARD * self.workload.product_weights * lanes
-        seconds = operations / pool.node.operations_per_second + self._waiting(pool, lanes)
+        launches = LAUNCHES / 2 * self.run.model.layers * pool.node.launch_seconds
+        seconds = operations / self._rate(pool) + self._waiting(pool, lanes) + launches
         return self.text.valid_tokens / total * seconds
 
     @property
@@ -176,8 +196,13 @@ class Plan:
         for node in (pool.node for pool in self.pools):
             limit = node.memory_bytes_per_second
             memory = "any speed" if limit is None else f"{limit / 1e9:,.4g} GB/s"
-            speed = f"{node.operations_per_second / 1e12:.4g} TFLOP/s"
+            speed = f"{node.rate(run.model.hidden_size, self.precision) / 1e12:.4g} TFLOP/s"
             yield f"{node.device}: computes at {speed}, reads its memory at {memory}"
+            if node.launch_seconds or node.window_seconds:
+                yield (
+                    f"{node.device}: {LAUNCHES} kernels a byte, {1e6 * node.launch_seconds:.3g} "
+                    f"microseconds each; {1e3 * node.window_seconds:.3g} ms for every window"
+                )
         yield f"products in {self.precision} (train.precision {run.train.precision})"
         if self.gpus > 1:
             when = "in one piece after backward" if self.how.chunks == 1 else "during backward"

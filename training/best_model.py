@@ -1,4 +1,4 @@
-"""The best model of a run by its validation score."""
+"""The best model of a run by its validation score, and what the run is worth."""
 
 import math
 from collections.abc import Iterator
@@ -18,13 +18,16 @@ from model.text.split import cut_strips
 from .checkpoint import Checkpoints
 from .console import print_main
 from .evaluation import evaluate_split
+from .judgement import NOTHING_LEARNT, Baselines, Verdict, worth
+from .parallel.agreement import run_on_main
 from .parallel.distributed import World
+from .runs.rows import read_rows
 from .runs.run_directory import PretrainingDirectory
 from .trainer import Diverged, Trainer
 
 
 class BestModelWriter:
-    """Evaluates, and writes `model/` when the score is the best so far."""
+    """Evaluates, and writes `model/` when the score is the best so far and beats unigrams."""
 
     def __init__(self, directory: PretrainingDirectory, corpus: Corpus, lanes: int, world: World):
         """Raise InputError now, not at the first evaluation, if valid cannot be scored."""
@@ -33,6 +36,7 @@ class BestModelWriter:
         self.profile = text_profile(corpus.text_profile)
         self.corpus = corpus
         self.origin = describe_origin()
+        self.verdict: Verdict | None = None  # of the last score: what it is worse than
         try:
             if self.valid.reviews:
                 cut_strips(self.valid, self.lanes)
@@ -41,6 +45,8 @@ class BestModelWriter:
                 f"the corpus's valid split cannot be scored: {error}; use --split to give it a "
                 "larger part of the corpus, or none"
             ) from error
+        train = corpus.splits["train"]
+        self.baselines = Baselines.of(train, self.valid if self.valid.reviews else train)
 
     def forget_lost_model(self, trainer: Trainer) -> None:
         """Forget the best score if its model is gone.
@@ -52,8 +58,11 @@ class BestModelWriter:
         if not self.world.broadcast_int(_has_score(self.directory.model, best)):
             trainer.progress.best_bits_per_character = None
 
-    def evaluate(self, trainer: Trainer) -> dict[str, float]:
-        """Score the valid split, write the model if it is the best so far; return the scores."""
+    def evaluate(self, trainer: Trainer) -> dict[str, Any]:
+        """Score the valid split, write the model if it is the best so far.
+
+        Returns the score, and what it is worse than, if it does not beat unigrams.
+        """
         trainer.check_divergence()
         if not self.valid.reviews:
             return {}
@@ -64,6 +73,9 @@ class BestModelWriter:
         if not math.isfinite(bits):
             raise trainer.diverged("the loss on the valid split is")
         best = trainer.progress.best_bits_per_character
+        self.verdict = self.baselines.verdict(bits)
+        if self.verdict is not None:
+            return {"valid_bits_per_character": bits, "verdict": self.verdict.text}
         if best is None or not best <= bits:  # an old checkpoint's best may be NaN
             trainer.progress.best_bits_per_character = bits
             self.publish(trainer)
@@ -82,10 +94,13 @@ class BestModelWriter:
         """Return the origin of the weights, to be saved with them; the best score is not in it."""
         progress = trainer.progress
         before = {"began_from": progress.began_from} if progress.began_from else {}
+        verdict = {"verdict": self.verdict.text} if self.verdict else {}
         return {
             "step": progress.step,
             "characters": progress.characters,
             "corpus": self.corpus.fingerprint,
+            "unigram_bits_per_character": self.baselines.unigrams,
+            **verdict,
             **before,
             **self.origin,
         }
@@ -105,16 +120,30 @@ class BestModelWriter:
                 advice = f"--train.start_from {saved[-1]} begins with the earlier weights"
             raise InputError(f"{error}; {advice}") from error
 
-    def finish(self, trainer: Trainer) -> None:
-        """Write a model if there is no best one; print its path and, for a best one, its score."""
+    def finish(self, trainer: Trainer) -> int:
+        """Say what the run is worth, and where its model is; return the exit code.
+
+        Without a model that beats unigrams there is none: the exit code is 3. Without a valid
+        split, the last row's training loss decides, and the model has the last weights.
+        """
         if trainer.progress.best_bits_per_character is None:
             self.evaluate(trainer)
+            if not self.valid.reviews:
+                recent = trainer.progress.recent_bits
+                self.verdict = self.baselines.verdict(recent[-1]) if recent else None
+                if self.verdict is None:
+                    self.publish(trainer)
+            if self.verdict is not None:
+                cure = trainer.divergence if self.verdict.diverged else "train longer"
+                print_main(self.world, f"no model: the last one is {self.verdict.text}; {cure}")
+                return NOTHING_LEARNT
         best = trainer.progress.best_bits_per_character
-        if best is None:
-            self.publish(trainer)
-        else:
+        if best is not None:
             print_main(self.world, f"valid {best:.4f} bits per character at best")
-        print_main(self.world, f"model: {self.directory.model}")
+        metrics = self.directory.metrics
+        summary = run_on_main(self.world, lambda: worth(read_rows(metrics), self.baselines))
+        print_main(self.world, f"model: {self.directory.model}\n{summary}")
+        return 0
 
 
 def _has_score(model: Path, bits: float | None) -> bool:

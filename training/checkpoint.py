@@ -14,6 +14,7 @@ Nothing is ever unpickled.
 
 import logging
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -59,6 +60,7 @@ log = logging.getLogger(__name__)
 
 _CONFIG = "the config asks for"
 _OF_AN_OPTIMISER = re.compile(r"\d+\.\w+")  # how an optimiser's file names its tensors
+_MOST_RETURNS = 3  # to the same checkpoint, after spikes of the loss
 _MOST_DAMAGED_NAMES = 2  # that a damaged header changes; another optimiser changes more
 # What is kept of the provenance of the model that a run started from.
 _ORIGIN_FIELDS = ("step", "characters", "corpus", "git_revision", "date", "began_from")
@@ -93,6 +95,7 @@ class Checkpoints(CheckpointStore):
         self.corpus_fingerprint, self.tokenizer = corpus_fingerprint, tokenizer
         self._thread: ThreadPoolExecutor | None = None
         self._under_way: Future[None] | None = None
+        self._returns: Counter[int] = Counter()  # by step
 
     def __enter__(self) -> "Checkpoints":
         self._thread = ThreadPoolExecutor(1, "checkpoint")
@@ -173,6 +176,26 @@ class Checkpoints(CheckpointStore):
         else:
             copies = (_copied(weights), [_copied(optimizers)], _copied(carried))
             self._under_way = self._thread.submit(write, *copies)
+
+    def go_back_if_asked(self, trainer: Trainer) -> int:
+        """After a spike, restore the newest checkpoint and skip the windows since.
+
+        Returns how many; 0 without a checkpoint, or unless train.on_spike is rollback. All ranks
+        call it together. Raises Diverged, on every rank, if the loss spikes again and again after
+        the same checkpoint.
+        """
+        if trainer.on_spike != "rollback":
+            return 0
+        self.wait()
+        window = trainer.window
+        if not self.restore(trainer):
+            return 0
+        self._returns[trainer.progress.step] += 1
+        if self._returns[trainer.progress.step] > _MOST_RETURNS:
+            raise trainer.diverged(f"the loss has spiked {_MOST_RETURNS + 1} times", "after")
+        skipped = window - trainer.window
+        trainer.progress.skipped_windows += skipped
+        return skipped
 
     def _description(self, trainer: Trainer) -> dict[str, Any]:
         states = trainer.exchange.states

@@ -180,6 +180,8 @@ class ProgressLines:
             + (f"  valid {valid:.4f}" if valid is not None else "")
             + f"  lr {line['learning_rate']:.2e}  {line['characters_per_second']:,.0f} chars/s"
             + ("" if bottleneck == "compute" else f"  bottleneck: {bottleneck}")
+            + (f"  SPIKE: +{row['spike_bits']:.2f} bits" if "spike_bits" in row else "")
+            + (f"  {row['verdict']}" if "verdict" in row else "")
             + self._progress(line["step"], line["seconds"])
         )
 

@@ -11,7 +11,7 @@ from torch.utils.tensorboard import SummaryWriter
 
 from model.bounds import PositiveInt, check_bounds
 
-from .console import ProgressLines
+from .console import ProgressLines, print_main
 from .parallel.agreement import run_on_main
 from .parallel.distributed import World
 from .runs.rows import RowWriter, keep_rows
@@ -82,18 +82,35 @@ class RunLog:
 
     def __init__(self, run: PretrainingDirectory, first_step: int, steps: int, world: World):
         """Open the files; InputError, on every rank, if the old rows are damaged."""
-        self.enabled = world.is_main
-        run_on_main(world, lambda: keep_rows(run.metrics, first_step))
+        self.enabled, self._run, self._steps, self._world = world.is_main, run, steps, world
+        self._open(first_step)
+
+    def _open(self, first_step: int) -> None:
+        metrics = self._run.metrics
+        run_on_main(self._world, lambda: keep_rows(metrics, first_step))
         if not self.enabled:
             return
-        self._rows = RowWriter(run.metrics)
-        self.board = Board(run.tensorboard, first_step)
-        self._lines = ProgressLines(first_step, steps)
+        self._rows = RowWriter(metrics)
+        self.board = Board(self._run.tensorboard, first_step)
+        self._lines = ProgressLines(first_step, self._steps)
 
     def __enter__(self) -> "RunLog":
         return self
 
     def __exit__(self, *error: object) -> None:
+        self._close()
+
+    def go_back(self, step: int, row: Mapping[str, Any]) -> None:
+        """Drop the rows after a step, from which the run continues; row: the spike's."""
+        print_main(
+            self._world,
+            f"step {row['step']:>6}  train {row['train_bits_per_character']:.4f} bits/char is a "
+            f"spike of {row['spike_bits']:.2f}: back to step {step:,}, and past its windows",
+        )
+        self._close()
+        self._open(step)
+
+    def _close(self) -> None:
         if self.enabled:
             self._lines.close()
             self.board.close()

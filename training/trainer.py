@@ -3,10 +3,9 @@
 import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import torch
@@ -17,11 +16,12 @@ from model.errors import InputError
 from model.layers.config import TrainingPrecision
 from model.layers.language_model import LanguageModel
 from model.layers.layer import PerGateParameters
-from model.state import State
+from model.state import IGNORED, State
 
+from .judgement import RECENT_ROWS, spike_bits
 from .objective import Objective
 from .optimizers.optim import MOST_STEPS, OptimConfig, Schedule, make_optimizers, set_learning_rate
-from .parallel.batch import Batch, copied
+from .parallel.batch import Batch, copied, padded
 from .parallel.buckets import gradients_of
 from .parallel.distributed import LaneSplit, TrainingDevice, World
 from .parallel.exchange import ParallelConfig, make_exchange
@@ -71,6 +71,9 @@ class TrainConfig:
     wait."""
     start_from: str | None = None
     """A model (directory, run or shipped name) from whose weights the run begins."""
+    on_spike: Literal["report", "rollback"] = "report"
+    """After a spike of the training loss: report it in the row of metrics, or also go back to the
+    newest checkpoint and skip the windows since."""
     dropout: Fraction = 0.0
     """Fraction of the last layer's units that are hidden from the decoder, drawn for each window
     and lane; the recurrence itself always sees all."""
@@ -95,17 +98,20 @@ class TrainConfig:
 
 @dataclass
 class PretrainingProgress(Progress):
-    """The progress of a pretraining; its step is also its place in the data."""
+    """The progress of a pretraining; its step and skipped windows are its place in the data."""
 
     characters: NonNegativeInt = 0  # bytes of text trained so far, over all ranks
     best_bits_per_character: float | None = None  # on valid
     row_characters: NonNegativeInt = 0  # the same, since the last row of metrics
     began_from: dict[str, Any] | None = None  # the origin of the first weights, if another model's
+    skipped_windows: NonNegativeInt = 0  # after spikes of the loss
+    recent_bits: list[float] = field(default_factory=list)  # per character, of the last rows
 
     @classmethod
     def from_json(cls, content: object, step: int, path: Path) -> Self:
         if isinstance(content, dict):
-            content = {"began_from": None, **content}  # older checkpoints do not have it
+            # Older checkpoints do not have these.
+            content = {"began_from": None, "skipped_windows": 0, "recent_bits": [], **content}
         return super().from_json(content, step, path)
 
 
@@ -127,7 +133,7 @@ class Trainer:
         self.model = model.to(world.device).train()
         self.optim, self.world, self.lanes = optim, world, lanes
         self.planned_steps, self.steps = steps, optim.schedule(steps, lanes).last_step
-        self.dropout, self.seed = train.dropout, seed
+        self.dropout, self.seed, self.on_spike = train.dropout, seed, train.on_spike
         self.parallel = parallel
         self.objective = Objective(self.model)
         self.exchange = make_exchange(self.model, parallel, world, self._loss_of_one_token)
@@ -159,6 +165,12 @@ class Trainer:
     def own_fraction(self) -> float:
         """The fraction of all lanes that this rank reads."""
         return self.own_lanes / self.lanes
+
+    @property
+    def window(self) -> int:
+        """The next window to train on, counted from the start of the run."""
+        progress = self.progress
+        return progress.step * self.parallel.windows_per_step + progress.skipped_windows
 
     @property
     def schedule(self) -> Schedule:
@@ -198,11 +210,16 @@ class Trainer:
         """
         state = self.state.reset(batch.reset)
         after: list[State] = []
-        micro_batches = self._micro_batches(len(batch.inputs))
+        lanes_here = len(batch.inputs)
+        micro_batches = self._micro_batches(lanes_here)
+        total = micro_batches[-1].stop
+        inputs, targets = padded(batch.inputs, total), padded(batch.targets, total, IGNORED)
+        state = state.each(lambda tensor: padded(tensor, total))
+        factors = None if factors is None else padded(factors, total)
         for number, lanes in enumerate(micro_batches):
             nats, ended = self.objective(
-                batch.inputs[lanes],
-                batch.targets[lanes],
+                inputs[lanes],
+                targets[lanes],
                 state.select(lanes),
                 None if factors is None else factors[lanes],
                 self.exchange.leaves,
@@ -215,6 +232,8 @@ class Trainer:
             self.nats += nats.detach()
             self.line_nats += nats.detach()
         self.state = State.join(after)
+        if total > lanes_here:
+            self.state = self.state.each(lambda tensor: tensor[..., :lanes_here, :].contiguous())
 
     def _loss_of_one_token(self, leaves: PerGateParameters) -> Tensor:
         token = torch.zeros(1, 1, dtype=torch.int64, device=self.world.device)
@@ -222,10 +241,12 @@ class Trainer:
         return nats
 
     def _micro_batches(self, lanes: int) -> list[slice]:
-        """Return the lanes of each of the `parallel.lane_groups` micro-batches."""
-        count = min(self.parallel.lane_groups, lanes)
-        ends = [lanes * number // count for number in range(count + 1)]
-        return [slice(*pair) for pair in pairwise(ends)]
+        """Return the lanes of each of the `parallel.lane_groups` micro-batches.
+
+        All are equal, beyond the last lane if need be: captured windows have one size.
+        """
+        size = -(-lanes // min(self.parallel.lane_groups, lanes))
+        return [slice(first, first + size) for first in range(0, lanes, size)]
 
     def _dropout_factors(self, number: int) -> Tensor | None:
         """Return dropout's factors for own lanes, [B, H]: 0, or 1 / (the fraction kept).
@@ -235,7 +256,7 @@ class Trainer:
         """
         if not (self.dropout and self.own_lanes):
             return None
-        window = self.progress.step * self.parallel.windows_per_step + number
+        window = self.window + number
         units, device = self.model.config.hidden_size, self.world.device
         mask = draw_dropout_mask(
             self.dropout, seed=self.seed, window=window, lanes=self.own, units=units
@@ -284,15 +305,20 @@ class Trainer:
             raise self.diverged("the training loss is")
         return total
 
-    def diverged(self, what_is: str) -> Diverged:
+    def diverged(self, what_is: str, how: str = "not finite at") -> Diverged:
         """Return the error to raise, on every rank, if something is not finite."""
+        return Diverged(f"{what_is} {how} step {self.progress.step}: {self.divergence}")
+
+    @property
+    def divergence(self) -> str:
+        """The end of an error: that the training has diverged, and what to change."""
         clip_norm = self.optim.clip_norm
         clipping = "with optim.clip_norm"
         if clip_norm is not None:
             clipping = f"an optim.clip_norm below {clip_norm:g}"
-        return Diverged(
-            f"{what_is} not finite at step {self.progress.step}: the training has diverged; start "
-            f"again with an optim.lr below {self.schedule.peak:g} or {clipping}"
+        return (
+            "the training has diverged; start again with an optim.lr below "
+            f"{self.schedule.peak:g} or {clipping}"
         )
 
     def check_divergence(self) -> None:
@@ -329,15 +355,23 @@ class Trainer:
 
         The learning rate is the schedule's, as used for a full window. The gradient norm is the
         last step's, before clipping. If losses are scaled, the row also has the scale, and how many
-        of its steps overflowed and so did not change the weights.
+        of its steps overflowed and so did not change the weights. A spike of the loss is stated as
+        the bits by which it exceeds recent rows (`spike_bits`).
         """
         progress = self.progress
+        bits = self.row_nats() / progress.row_characters / math.log(2)
         row = {
             "step": progress.step,
             "characters": progress.characters,
-            "train_bits_per_character": self.row_nats() / progress.row_characters / math.log(2),
+            "train_bits_per_character": bits,
             "learning_rate": self.schedule.rate(progress.step - 1),
         }
+        spike = spike_bits(bits, progress.recent_bits, progress.row_characters)
+        progress.recent_bits = [*progress.recent_bits, bits][-RECENT_ROWS:]
+        if spike is not None:
+            row["spike_bits"] = spike
+        if progress.skipped_windows:
+            row["skipped_windows"] = progress.skipped_windows
         norm = self.gradient_norm
         if norm is None:  # computed only once per row, it costs next to nothing
             norm = torch.nn.utils.get_total_norm(gradients_of(self.model))

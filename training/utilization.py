@@ -1,5 +1,6 @@
 """GPU use in training: memory, fraction of the peak, and the bound set by the recurrence."""
 
+import logging
 import re
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -9,6 +10,8 @@ import torch
 from model.layers.language_model import LanguageModel
 
 from .parallel.distributed import World
+
+log = logging.getLogger(__name__)
 
 _PASSES = 3  # products with every matrix: forward, backward through time, weight gradients
 
@@ -27,15 +30,25 @@ class Peak(NamedTuple):
 
 # By words in the name that torch gives a GPU; the first that matches counts.
 PEAKS = {
+    "GB300": Peak(2500e12, 80e12, 8.0e12),
+    "B300": Peak(2250e12, 75e12, 8.0e12),
+    "GB200": Peak(2500e12, 80e12, 8.0e12),
     "B200": Peak(2250e12, 75e12, 8.0e12),
     "H200": Peak(989e12, 67e12, 4.8e12),
     "GH200": Peak(989e12, 67e12, 4.0e12),
     "H100 NVL": Peak(835e12, 60e12, 3.9e12),
     "H100 PCIe": Peak(756e12, 51e12, 2.0e12),
     "H100": Peak(989e12, 67e12, 3.35e12),
+    "H20": Peak(148e12, 44e12, 4.0e12),
     "A100.*40GB": Peak(312e12, 19.5e12, 1.555e12),
     "A100": Peak(312e12, 19.5e12, 2.0e12),
+    "A30": Peak(165e12, 10.3e12, 0.933e12),
+    "RTX PRO 6000": Peak(504e12, 126e12, 1.792e12),
+    "RTX 5090": Peak(209e12, 104.8e12, 1.792e12),
+    "RTX 4090": Peak(165e12, 82.6e12, 1.008e12),
+    "RTX A6000": Peak(155e12, 38.7e12, 0.768e12),
     "L40S": Peak(362e12, 91.6e12, 0.864e12),
+    "L40": Peak(181e12, 90.5e12, 0.864e12),
     "L4": Peak(121e12, 30.3e12, 0.3e12),
     "A10G?": Peak(125e12, 31.2e12, 0.6e12),
     "V100": Peak(125e12, 15.7e12, 0.9e12),
@@ -43,10 +56,28 @@ PEAKS = {
 }
 
 
+_EIGHTHS = {"1": 1, "2": 2, "3": 4, "4": 4, "7": 8}  # of the memory, by a MIG slice's sevenths
+
+
 def peak_of(name: str) -> Peak | None:
-    """Return the peak of a GPU by its name; None if it is not listed."""
-    peaks = (peak for words, peak in PEAKS.items() if re.search(rf"\b{words}\b", name))
-    return next(peaks, None)
+    """Return the peak of a GPU by its name; None if it is not listed.
+
+    A MIG slice, such as "NVIDIA A100-SXM4-80GB MIG 3g.40gb", has its sevenths of the processors and
+    its eighths of the memory's speed.
+
+    >>> peak_of("NVIDIA A100-SXM4-80GB MIG 1g.10gb").bytes == PEAKS["A100"].bytes / 8
+    True
+    """
+    gpu, _, of_slice = name.partition(" MIG ")
+    peak = next((p for words, p in PEAKS.items() if re.search(rf"\b{words}\b", gpu)), None)
+    slices = re.match(r"([1-47])g\.", of_slice)
+    if peak is None or not of_slice:
+        return peak
+    if slices is None:
+        return None
+    processors = int(slices[1]) / 7
+    operations, in_fp32, memory = peak
+    return Peak(operations * processors, in_fp32 * processors, memory * _EIGHTHS[slices[1]] / 8)
 
 
 def limit_seconds(weights: int, lanes: float, dtype: torch.dtype, peak: Peak) -> float:
@@ -78,7 +109,10 @@ class Utilization:
         cls, world: World, model: LanguageModel, own_lanes: int, characters_per_token: float = 1.0
     ) -> "Utilization":
         """Return the utilization to measure on GPUs. All ranks call it together."""
-        peak = peak_of(torch.cuda.get_device_name(world.device))
+        name = torch.cuda.get_device_name(world.device)
+        peak = peak_of(name)
+        if peak is None:
+            log.warning("%s: its peak is not known, so rows have neither mfu nor a limit", name)
         own = [0.0, 0.0]
         if peak is not None:
             own[0] = peak.in_dtype(model.dtype)

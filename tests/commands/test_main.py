@@ -21,6 +21,7 @@ from tests.support.runs import (
     run_code,
     start,
     terminal,
+    trained,
     wait_for,
 )
 
@@ -125,7 +126,7 @@ def test_several_windows_a_step_resume_where_a_checkpoint_was(tmp_path):
     """A kill leaves rows beyond the last checkpoint. The run is 0.55 epochs long."""
     whole, killed, windows = tmp_path / "whole", tmp_path / "killed", 5
     changes = {"parallel.windows_per_step": windows, "train.epochs": 0.55}
-    done(run(*runs.small_run(whole, None, **changes)))
+    trained(run(*runs.small_run(whole, None, **changes)))
     # A step may end one epoch and begin the next.
     split = open_corpus(ROOT / SMALL_RUN["data.corpus"]).splits["train"]
     lanes, window = SMALL_RUN["data.lanes"], SMALL_RUN["data.window"]
@@ -136,7 +137,7 @@ def test_several_windows_a_step_resume_where_a_checkpoint_was(tmp_path):
     shutil.copytree(whole, killed)
     shutil.rmtree(killed / f"checkpoint/step-{steps:08d}")
     assert [path.name for path in (killed / "checkpoint").iterdir()] == ["step-00000006"]
-    done(run("main.py", "--resume", killed))
+    trained(run("main.py", "--resume", killed))
     assert_same_run(killed, whole, steps)
 
 
@@ -163,8 +164,8 @@ def test_kill_9_in_the_middle_of_a_save(whole, folder):
 
 
 def test_a_longer_resume_is_allowed_other_changes_are_not(whole, folder):
-    assert run(*small_run(folder, 6)).returncode == 0
-    done(run("main.py", "--resume", folder, "--train.steps", "8", "--log.every_steps", "1"))
+    trained(run(*small_run(folder, 6)))
+    trained(run("main.py", "--resume", folder, "--train.steps", "8", "--log.every_steps", "1"))
     assert [row["step"] for row in rows_of(folder)] == [4, 6, 7, 8]
     assert_refused(run("main.py", "--resume", folder, "--optim.lr", "1"), "cannot change optim.lr")
 
@@ -180,17 +181,17 @@ def test_a_copy_cools_down_and_without_its_last_checkpoint_goes_on_as_the_run(tm
         "checkpoint.keep": 9,
     }
     words = [word for key, value in plan.items() for word in (f"--{key}", value)]
-    done(run("main.py", "--resume", whole, *words))
+    trained(run("main.py", "--resume", whole, *words))
     shutil.copytree(whole, cooled)
-    done(run("main.py", "--resume", cooled, "--optim.cooldown_steps", 3))
+    trained(run("main.py", "--resume", cooled, "--optim.cooldown_steps", 3))
     peak, *fall = (row["learning_rate"] for row in rows_of(cooled)[-4:])
     assert fall == pytest.approx([peak, peak * 2 / 3, peak / 3])
     on = ("--optim.cooldown_steps", None, "--train.steps", 14)
     refused = run("main.py", "--resume", cooled, *on)
     assert_refused(refused, "cannot change optim.cooldown_steps, train.steps", "at step 12; resume")
     shutil.rmtree(cooled / "checkpoint/step-00000015")
-    done(run("main.py", "--resume", cooled, *on))
-    done(run("main.py", "--resume", whole, "--train.steps", 14))
+    trained(run("main.py", "--resume", cooled, *on))
+    trained(run("main.py", "--resume", whole, "--train.steps", 14))
     assert_same_run(cooled, whole, 14)
 
 
@@ -203,7 +204,7 @@ def test_the_device_and_the_precision_may_change_on_resume(tmp_path):
     without = {"CUDA_VISIBLE_DEVICES": ""}
     assert_refused(run(*command, env=without), "train.device is cuda", "use auto or cpu")
     changes = ("--train.device", "cpu", "--train.precision", "bf16")
-    assert "bfloat16" in done(run(*command, *changes, env=without)).stdout
+    assert "bfloat16" in trained(run(*command, *changes, env=without)).stdout
     assert 'device = "cpu"' in config.read_text()
     assert 'precision = "bf16"' in config.read_text()  # of the next resume
     assert rows_of(tmp_path / "run")[-1]["step"] == 12
@@ -292,7 +293,7 @@ def test_closed_streams_end_no_training_and_get_into_no_file(tmp_path, closed):
         for number in closed:
             os.close(number)
 
-    done(run(*small_run(tmp_path / "run", 2), preexec_fn=close))
+    trained(run(*small_run(tmp_path / "run", 2), preexec_fn=close))
     assert [row["step"] for row in rows_of(tmp_path / "run")][-1] == 2
     refused = run("main.py", "--nonsense", 3, preexec_fn=close)
     assert refused.returncode == 2, refused.stderr
@@ -329,7 +330,7 @@ def test_a_run_without_the_checkpoints_it_had_is_not_begun_again(whole, tmp_path
 def test_a_run_that_has_ended_is_not_begun_again_however_its_length_was_given(folder, length):
     words = small_run(folder, STEPS, **{"checkpoint.every_steps": 400})
     steps = words.index("--train.steps")
-    process = done(run(*words[:steps], *words[steps + 2 :], *length))
+    process = trained(run(*words[:steps], *words[steps + 2 :], *length))
     shutil.rmtree(folder / "checkpoint")
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     process = run("main.py", "--resume", folder, "--evaluate.every_steps", 2)

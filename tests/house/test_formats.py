@@ -15,7 +15,7 @@ from data_utils.corpus import open_corpus
 from model import SentimentClassifier
 from model.engine.scoring import score_split
 from model.inference.weights import load_model
-from tests.support.runs import ROOT, assert_refused, done, rows_of, run
+from tests.support.runs import ROOT, assert_refused, rows_of, run, trained
 
 V1 = ROOT / "tests/fixtures/v1"
 
@@ -31,7 +31,7 @@ def test_a_run_of_version_1_resumes(tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(V1 / "run", folder)
     before = rows_of(folder)
-    done(run("main.py", "--resume", folder, "--train.steps", "12", "--log.every_steps", "1"))
+    trained(run("main.py", "--resume", folder, "--train.steps", "12", "--log.every_steps", "1"))
     rows = rows_of(folder)
     assert rows[: len(before)] == before
     assert [row["step"] for row in rows[len(before) :]] == [11, 12]

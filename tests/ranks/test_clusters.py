@@ -270,6 +270,6 @@ def test_the_trainjobs_command_trains(tmp_path):
         own = own.replace(f"$(PET_MASTER_{name})", value)
     assert words_of("command") == ["bash", "scripts/elastic.sh"]
     pod = {"JOB_COMPLETION_INDEX": "0", "PET_NNODES": "2"}
-    process = run_elastic(*own.split(), *small_run(tmp_path / "run", 8), timeout=240, **pod)
+    process = run_elastic(*own.split(), *small_run(tmp_path / "run", 20), timeout=240, **pod)
     assert process.returncode == 0, process.stderr
-    assert rows_of(Path(tmp_path / "run"))[-1]["step"] == 8
+    assert rows_of(Path(tmp_path / "run"))[-1]["step"] == 20

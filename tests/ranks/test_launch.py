@@ -15,6 +15,7 @@ from tests.support.runs import (
     run_ranks,
     small_run,
     start_anew,
+    trained,
     wait_for,
 )
 from training.runs.rows import read_rows
@@ -82,7 +83,7 @@ def test_lanes_per_rank_is_resolved_to_a_total(tmp_path):
         word.replace("--data.lanes", "--data.lanes_per_rank")
         for word in map(str, small_run(folder, 4))
     ]
-    done(launch(2, *arguments))
+    trained(launch(2, *arguments))
     assert "lanes = 16" in (folder / "config.toml").read_text()
     assert rows_of(folder)[-1]["characters"] == 4 * 16 * 16
 

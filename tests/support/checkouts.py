@@ -8,7 +8,7 @@ from tests.support.runs import ROOT
 from tests.transfer.published.layouts import draw, openai_arrays, write_openai
 
 SHORT_RUN = (
-    " --model.hidden_size 8 --data.lanes 4 --data.window 16 --train.steps 2"
+    " --model.hidden_size 8 --data.lanes 4 --data.window 16 --train.steps 40 --optim.lr 0.1"
     " --train.device cpu --train.precision fp32 --evaluate.lanes 8"
 )
 # What a first start leaves to the ranks; a test has two of them and few reviews.
@@ -52,9 +52,9 @@ def shortened(command):
     """The command with a small job for its last options."""
     if "--optim.cooldown_steps" in command:
         # The run of the pages before is at its end; a reader's goes on.
-        return re.sub(r"cooldown_steps \d+", "cooldown_steps 2", command) + " --train.steps 9"
+        return re.sub(r"cooldown_steps \d+", "cooldown_steps 2", command) + " --train.steps 49"
     if "--resume" in command:
-        return command + " --train.steps 3"
+        return command + " --train.steps 41"
     if "torch.distributed.run" in command or "elastic.sh" in command:
         command = re.sub(r"--nproc-per-node \d+", "--nproc-per-node 2", command)
         return (

@@ -19,9 +19,12 @@ from tests.support.runs import ROOT
 from tests.support.trainers import ALONE, CPU, make_trainer, make_window
 from training.best_model import BestModelWriter
 from training.checkpoint import Checkpoints
+from training.judgement import Baselines
 from training.parallel.batch import as_batch
 from training.runs.run_directory import PretrainingDirectory
 from training.trainer import Diverged
+
+BEATEN = Baselines(unigrams=math.inf, uniform=math.inf)  # by any model
 
 
 @pytest.fixture
@@ -31,7 +34,9 @@ def corpus() -> Corpus:
 
 @pytest.fixture
 def writer(tmp_path, corpus):
-    return BestModelWriter(PretrainingDirectory(tmp_path), corpus, 4, ALONE)
+    writer = BestModelWriter(PretrainingDirectory(tmp_path), corpus, 4, ALONE)
+    writer.baselines = BEATEN
+    return writer
 
 
 @pytest.fixture
@@ -150,6 +155,7 @@ def test_a_run_that_ends_without_its_best_model_scores_the_last_weights(writer):
 def test_a_run_without_a_valid_split_ends_with_its_last_weights(tmp_path, corpus):
     unscored, trainer = with_valid(corpus, 0), trained()
     writer = BestModelWriter(PretrainingDirectory(tmp_path), unscored, 4, ALONE)
+    writer.baselines = BEATEN
     assert writer.evaluate(trainer) == {}
     writer.finish(trainer)
     saved = load_model(writer.directory.model)

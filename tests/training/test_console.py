@@ -9,7 +9,7 @@ import pytest
 
 from data_utils.corpus import embedded_corpus, open_corpus
 from data_utils.lanes import TextClock
-from tests.support.runs import ROOT, rows_of, run, run_ranks, small_run
+from tests.support.runs import ROOT, rows_of, run, run_ranks, small_run, trained
 from tests.support.trainers import ALONE, make_trainer
 from training import console
 from training.console import RECENT, Pace, ProgressLines, announce, print_main
@@ -213,7 +213,7 @@ def speaking_every(seconds, *command):
 def of_every_step(tmp_path_factory):
     """The rows of a run that writes one at every step."""
     folder = tmp_path_factory.mktemp("every_step") / "run"
-    assert run(*small_run(folder, 8, **{"log.every_steps": 1})).returncode == 0
+    trained(run(*small_run(folder, 8, **{"log.every_steps": 1})))
     return rows_of(folder)
 
 

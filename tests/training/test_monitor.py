@@ -19,7 +19,7 @@ from model.inference.features import features_in_order
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.tokenizer import BYTES
-from tests.support.runs import ROOT, assert_refused, done, rows_of, run, small_run
+from tests.support.runs import ROOT, assert_refused, rows_of, run, small_run, trained
 from tests.support.trainers import ALONE, CPU, PROFILE, make_trainer
 from training.evaluation import EvaluateConfig
 from training.monitor import SAMPLE_LENGTH, Monitor
@@ -131,7 +131,7 @@ def test_ranks_synchronize_after_every_part_of_an_examination(sets):
 def test_a_run_shows_what_it_writes_and_knows(tmp_path, sets):
     folder = tmp_path / "run"
     options = {"evaluate.probe_train": sets[0], "evaluate.probe_val": sets[1]}
-    done(run(*small_run(folder, 10, **options)))
+    trained(run(*small_run(folder, 10, **options)))
     row = rows_of(folder)[-1]
     assert 0 <= row["probe_unit_accuracy"] <= 1
     assert 0.4 < row["probe_accuracy"] <= 1

@@ -146,11 +146,36 @@ H200 = PEAKS["H200"]
         ("NVIDIA L40S", "L40S"),
         ("Tesla V100-SXM2-16GB", "V100"),
         ("Tesla T4", "T4"),
-        ("NVIDIA GeForce RTX 4090", None),
+        ("NVIDIA GeForce RTX 4090", "RTX 4090"),
+        ("NVIDIA GeForce RTX 5090", "RTX 5090"),
+        ("NVIDIA RTX A6000", "RTX A6000"),
+        ("NVIDIA RTX PRO 6000 Blackwell Workstation Edition", "RTX PRO 6000"),
+        ("NVIDIA GB200", "GB200"),
+        ("NVIDIA B300 SXM6 AC", "B300"),
+        ("NVIDIA H20", "H20"),
+        ("NVIDIA A30", "A30"),
+        ("NVIDIA L40", "L40"),
+        ("NVIDIA GeForce RTX 9999", None),
+        ("NVIDIA H100 80GB HBM3 MIG 9g.1gb", None),
     ],
 )
 def test_a_gpu_is_known_by_its_name(name, expected):
     assert peak_of(name) == PEAKS.get(expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "processors", "memory"),
+    [
+        ("NVIDIA A100-SXM4-80GB MIG 1g.10gb", 1 / 7, 1 / 8),
+        ("NVIDIA A100-SXM4-80GB MIG 3g.40gb", 3 / 7, 1 / 2),
+        ("NVIDIA A100-SXM4-80GB MIG 7g.80gb", 1, 1),
+    ],
+)
+def test_a_slice_of_a_gpu_has_its_fraction_of_the_peak(name, processors, memory):
+    whole, part = PEAKS["A100"], peak_of(name)
+    assert part.operations == pytest.approx(whole.operations * processors)
+    assert part.operations_in_fp32 == pytest.approx(whole.operations_in_fp32 * processors)
+    assert part.bytes == pytest.approx(whole.bytes * memory)
 
 
 def test_the_limit_is_that_of_the_products_or_of_reading_the_weights():

@@ -15,17 +15,14 @@ from ..weight_gradients import DeferredWeightGradients, Factors, weight_gradient
 from ..window import Inputs
 from .window import Activations, Gradients, in_order, run_backward, run_forward
 
-MOST_SIZES = 4  # window sizes whose captured passes are kept
-_STALE = 64  # windows of other sizes after which a kept size may be dropped
-# The same for windows without a gradient; each size kept has a copy of the weights.
-_MOST_INFERENCE_SIZES, _STALE_INFERENCE = 1, 16
+_STEADY = 8  # successive windows of another size after which it is captured instead
 _PIECE = 32  # tokens captured together; a shorter window would not repay copying the weights
 
 
 def graphed_mlstm(
     graphs: "Graphs", inputs: Inputs, deferred: DeferredWeightGradients | None = None
 ) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Return h and the last h and c, with their gradient; None if too many sizes alternate.
+    """Return h and the last h and c, with their gradient; None for a size that is not kept.
 
     deferred: as in `RecurrentWeights`.
     """
@@ -131,48 +128,45 @@ def _capture_stream(device: torch.device) -> torch.cuda.Stream:
 
 
 class Graphs:
-    """Captured windows kept for reuse, for a few sizes; each holds a window's memory.
+    """Captured windows kept for reuse; each holds a window's memory, so they have one size.
 
-    Threads may share them; they capture one after the other.
-    most_sizes: how many sizes are kept. stale: after this many windows of other sizes, a kept size
-    may make room for a new one.
+    The size is T and B; layers of a model share it. Threads may share the windows; they capture one
+    after the other. steady: after this many successive windows of another size, it replaces the one
+    that is kept. So a new split of the lanes is captured soon, and lengths that alternate are not.
     """
 
-    def __init__(
-        self, capture: Capture | None = None, most_sizes: int = MOST_SIZES, stale: int = _STALE
-    ) -> None:
+    first = 1  # windows in a row after which the first size is captured
+
+    def __init__(self, capture: Capture | None = None, steady: int = _STEADY) -> None:
         # Reentrant: the garbage collector may return a window while one is being taken.
         self._lock = threading.RLock()
         self._capture = capture or CudaCapture()
-        self._most_sizes, self._stale = most_sizes, stale
+        self._steady = steady
         self.idle: dict[Hashable, list[Any]] = {}
-        self._last_use: dict[Hashable, int] = {}  # by size: the number of its last window
-        self._windows = 0
+        self._size: tuple[int, int] | None = None  # T and B of the windows that are kept
+        self._coming: tuple[int, int] | None = None  # of the last windows, if another one
+        self._times = 0  # how many windows in a row had it
 
     def borrow(self, inputs: Inputs) -> Any:
-        """Return passes that nobody holds, captured now if necessary; None if there is no room.
-
-        There is no room while each of `most_sizes` other sizes occurred in the last `stale`
-        windows. A capture costs several passes: sizes that alternate must not evict each other, but
-        a size that no longer occurs must be evicted.
-        """
-        key = self.capture_key(inputs)
+        """Return passes that nobody holds, captured now if necessary; None for another size."""
+        key, (T, B, _) = self.capture_key(inputs), inputs.sizes
         with self._lock:
-            self._windows += 1
-            if key not in self.idle and not self._make_room():
+            if not self._keeps((T, B)):
                 return None
-            self._last_use[key] = self._windows
             idle = self.idle.setdefault(key, [])
             return idle.pop() if idle else self._captured(inputs, key)
 
-    def _make_room(self) -> bool:
-        """Return whether one more size may be kept; first drop the longest unused one if stale."""
-        if len(self.idle) < self._most_sizes:
+    def _keeps(self, size: tuple[int, int]) -> bool:
+        """Return whether windows of a size are kept; drop those of another size if it stays."""
+        if size == self._size:
+            self._coming, self._times = None, 0
             return True
-        oldest = min(self._last_use, key=self._last_use.__getitem__)
-        if self._windows - self._last_use[oldest] <= self._stale:
+        self._times = self._times + 1 if size == self._coming else 1
+        self._coming = size
+        if self._times < (self.first if self._size is None else self._steady):
             return False
-        del self.idle[oldest], self._last_use[oldest]
+        self.idle.clear()
+        self._size, self._coming, self._times = size, None, 0
         return True
 
     def give_back(self, captured: CapturedForward) -> None:
@@ -202,26 +196,19 @@ class InferenceGraphs(Graphs):
     """Captured forward passes without a gradient.
 
     The number of lanes changes whenever a text ends, so a size is captured only when it occurs in
-    two successive windows. piece: tokens captured together; other arguments: as for `Graphs`.
+    successive windows. piece: tokens captured together; other arguments: as for `Graphs`.
     """
+
+    first = 2
 
     def __init__(
         self,
         capture: Capture | None = None,
-        most_sizes: int = _MOST_INFERENCE_SIZES,
-        stale: int = _STALE_INFERENCE,
+        steady: int = _STEADY,
         piece: int = _PIECE,
     ) -> None:
-        super().__init__(capture, most_sizes, stale)
+        super().__init__(capture, steady)
         self.piece = piece
-        self._before: Hashable = None  # the key of the last window
-
-    def borrow(self, inputs: Inputs) -> Any:
-        """Return a pass that nobody holds; None without room, and at a new size's first window."""
-        key = self.capture_key(inputs)
-        with self._lock:
-            again, self._before = key == self._before, key
-            return super().borrow(inputs) if again or key in self.idle else None
 
     def _captured(self, inputs: Inputs, key: Hashable) -> CapturedForward:
         # Ordinary tensors, which may be written to in and outside of inference mode.

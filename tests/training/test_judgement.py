@@ -1,0 +1,143 @@
+"""What a run says of itself: against models without training, at spikes, and at its end."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from data_utils.synthetic import synthetic_reviews
+from model.text.split import Split
+from tests.support.runs import done, rows_of, run, small_run
+from training.judgement import Baselines, _sample, spike_bits, worth
+
+
+def split_of(text):
+    return Split(np.frombuffer(text, np.uint8), np.array([0, len(text)]))
+
+
+def test_unigrams_are_counted_in_one_split_and_scored_on_another():
+    train, valid = split_of(b"a" * 744 + b"b" * 0), split_of(b"aab")
+    expected = (2 * -np.log2(745 / 1000) - np.log2(1 / 1000)) / 3  # every byte is counted once more
+    assert Baselines.of(train, valid).unigrams == pytest.approx(expected)
+
+
+def test_subword_tokens_are_counted_and_their_bytes_divide(subword_split):
+    counts = np.bincount(subword_split.tokens, minlength=400) + 1
+    costs = -np.log2(counts / counts.sum())[subword_split.tokens]
+    characters = subword_split.tokenizer.count_bytes(subword_split.tokens)
+    found = Baselines.of(subword_split, subword_split).unigrams
+    assert found == pytest.approx(costs.sum() / characters)
+
+
+def test_a_large_split_is_sampled_from_all_over(monkeypatch):
+    monkeypatch.setattr("training.judgement._COUNTED_TOKENS", 64 * 5)
+    tokens = (np.arange(10_000) // 50).astype(np.uint8)
+    sample = _sample(Split(tokens, np.array([0, len(tokens)])))
+    assert len(sample) == 320
+    assert (sample[0], sample[-1]) == (0, 199)
+
+
+@pytest.mark.parametrize(
+    ("bits", "verdict"),
+    [
+        (4.49, None),
+        (4.5, (False, "worse than unigrams (4.5000 bits)")),
+        (8.0, (False, "worse than unigrams (4.5000 bits)")),
+        (37.7, (True, "worse than uniform bytes (8 bits)")),
+        (float("nan"), (False, "worse than unigrams (4.5000 bits)")),
+    ],
+)
+def test_a_loss_is_compared_with_what_needs_no_training(bits, verdict):
+    assert Baselines(4.5).verdict(bits) == verdict
+
+
+@pytest.mark.parametrize(
+    ("bits", "recent", "characters", "above"),
+    [
+        (9.0, [2.0] * 3, 10**6, None),  # too early
+        (2.21, [2.0] * 4, 10**6, 0.21),
+        (2.19, [2.0] * 4, 10**6, None),  # less than a tenth
+        (2.21, [2.0] * 4, 5_000, None),  # chance: 20 / 71 bits
+        (2.5, [2.0] * 4, 5_000, 0.5),
+        (2.5, [9.0, 2.0, 2.0, 2.0, 2.0], 10**6, 0.5),  # an earlier spike does not hide it
+        (1.0, [2.0] * 8, 10**6, None),
+    ],
+)
+def test_the_rule_of_a_spike(bits, recent, characters, above):
+    found = spike_bits(bits, recent, characters)
+    assert found == (None if above is None else pytest.approx(above))
+
+
+@pytest.mark.parametrize(
+    ("valid", "words"),
+    [
+        ({50: 3.0, 90: 2.004, 100: 2.0}, "by 2.5000 bits a character; still falling: 0.0040 valid"),
+        ({50: 3.0, 90: 2.001, 100: 2.0}, "by 2.5000 bits a character; level: 0.0010 valid"),
+        ({50: 1.5, 90: 1.9, 100: 2.0}, "by 3.0000 bits a character; rising: 0.1000 valid"),
+        ({95: 2.1, 100: 2.0}, "too few evaluations for a trend"),
+        ({}, "still falling: 0.5000 train bits over the last tenth; train longer"),
+    ],
+)
+def test_the_last_line_says_what_a_run_is_worth(valid, words):
+    rows = [
+        {"step": step, "train_bits_per_character": 4 - step / 20}
+        | ({"valid_bits_per_character": valid[step]} if step in valid else {})
+        for step in (50, 90, 95, 100)
+    ]
+    assert words in worth(rows, Baselines(4.5))
+
+
+def test_a_run_that_diverged_though_finite_ends_with_3_and_without_a_model(tmp_path):
+    process = run(*small_run(tmp_path, 12, **{"optim.lr": 30}))
+    assert process.returncode == 3, process.stderr
+    verdict = "worse than uniform bytes (8 bits)"
+    line = f"no model: the last one is {verdict}; the training has diverged; start again with"
+    assert process.stdout.splitlines()[-1].startswith(f"{line} an optim.lr below 30")
+    assert not (tmp_path / "model").exists()
+    evaluated = [row for row in rows_of(tmp_path) if "valid_bits_per_character" in row]
+    assert [row["verdict"] for row in evaluated] == [verdict] * 2
+    saved = json.loads((tmp_path / "checkpoint/step-00000012/config.json").read_text())
+    assert saved["provenance"]["verdict"] == verdict
+
+
+@pytest.fixture(scope="module")
+def spiky(tmp_path_factory):
+    """A corpus with noise in the middle of its text."""
+    folder = tmp_path_factory.mktemp("spiky")
+    random = np.random.default_rng(0)
+    texts = [review.text for review in synthetic_reviews(400, seed=1)]
+    for number in range(200, 240):
+        noise = random.integers(33, 127, len(texts[number]))
+        texts[number] = "".join(map(chr, noise))
+    (folder / "in.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in texts))
+    words = ("--output", folder / "corpus", "--split", "1,0,0", "--workers", 1)
+    done(run("scripts/prepare_corpus.py", folder / "in.jsonl", *words))
+    return folder / "corpus"
+
+
+def test_after_a_spike_a_run_goes_back_and_skips_the_windows(spiky, tmp_path):
+    settings = {"data.corpus": spiky, "optim.lr": 0.03, "data.window": 64, "checkpoint.keep": 99}
+    reported = done(run(*small_run(tmp_path / "report", 120, **settings)))
+    rows = rows_of(tmp_path / "report")
+    first = next(row["step"] for row in rows if "spike_bits" in row)
+    assert "SPIKE: +" in reported.stdout
+    assert not any("skipped_windows" in row for row in rows)
+
+    settings["train.on_spike"] = "rollback"
+    process = done(run(*small_run(tmp_path / "run", 120, **settings)))
+    saved = (first - 1) // 6 * 6
+    assert f"back to step {saved}, and past its windows" in process.stdout
+    back = rows_of(tmp_path / "run")
+    assert [row["step"] for row in back] == [row["step"] for row in rows]
+    assert not any("spike_bits" in row for row in back)
+    skipped = back[-1]["skipped_windows"]
+    assert skipped >= first - saved
+    assert back[-1]["epochs"] > rows[-1]["epochs"]
+
+    shutil.copytree(tmp_path / "run", tmp_path / "cut")
+    for checkpoint in (tmp_path / "cut/checkpoint").iterdir():
+        if checkpoint.name > "step-00000012":
+            shutil.rmtree(checkpoint)
+    done(run("main.py", "--resume", tmp_path / "cut"))
+    assert rows_of(tmp_path / "cut") == back
