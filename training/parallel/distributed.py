@@ -23,7 +23,6 @@ import torch.distributed.nn
 from torch import Tensor
 
 from model.errors import InputError
-from model.files.devices import missing_kernels, reason_against, warn_if_unused
 from model.kernels.cores import bound_cores, core_numbers, quota
 from model.kernels.process import owns_process
 
@@ -408,6 +407,8 @@ def device_of_rank(device: TrainingDevice, local_rank: int = 0) -> torch.device:
     """
     if device == "cpu" or (device == "auto" and not torch.cuda.is_available()):
         return torch.device("cpu")
+    from model.files.devices import missing_kernels, reason_against, warn_if_unused
+
     chosen = torch.device("cuda", local_rank % max(torch.cuda.device_count(), 1))
     if device == "cuda" and (reason := reason_against(chosen)):
         raise MissingGpu(f"train.device is cuda: {reason}; use auto or cpu")
