@@ -1,7 +1,6 @@
 """The command line of main.py: a TOML file or an earlier run, overridden key by key."""
 
 import argparse
-import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -43,7 +42,6 @@ class RunOptions:
     ) -> "RunOptions":
         """Parse the command line; its keys override those of --config or --resume."""
         arguments = sys.argv[1:] if arguments is None else arguments
-        refuse_launcher_options(arguments)
         # The file is read first: its values are the parser's defaults.
         early = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
         early.add_argument("--config", type=Path)
@@ -57,7 +55,7 @@ class RunOptions:
         file = args.config or TOUR
         if args.resume:
             file = PretrainingDirectory(args.resume).check_exists().config
-        base = without_excluded(load_config(file), arguments)
+        base = _without_excluded(load_config(file), arguments)
         default = cls(config=args.config, resume=args.resume, run=base)
         return parse(cls, doc, arguments=arguments, default=default)
 
@@ -69,30 +67,7 @@ class RunOptions:
         return self.if_exists == "resume"
 
 
-def refuse_launcher_options(arguments: Sequence[str]) -> None:
-    """Raise InputError for --nodes, --gpus and --nr of older tutorials; name the line to use."""
-    old = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    for names in (("-n", "--nodes"), ("-g", "--gpus"), ("-nr", "--nr"), ("--epochs",)):
-        old.add_argument(*names)
-    try:
-        args, others = old.parse_known_args(arguments)
-    except argparse.ArgumentError:
-        return  # the full parser reports the mistake
-    if args.nodes is args.gpus is args.nr is None:
-        return
-    words = ["python", "-m", "torch.distributed.run"]
-    if (args.nodes or "1") != "1":
-        words += ["--nnodes", args.nodes, "--node-rank", args.nr or "0", "--master-addr", "HOST"]
-    words += ["--nproc-per-node", args.gpus or "1", "main.py"]
-    if args.epochs is not None:
-        words += ["--train.epochs", args.epochs]
-    raise InputError(
-        "torch.distributed.run starts the processes, so main.py has no --nodes, --gpus and --nr; "
-        f"use: {shlex.join([*words, *others])}"
-    )
-
-
-def without_excluded(config: RunConfig, arguments: Sequence[str]) -> RunConfig:
+def _without_excluded(config: RunConfig, arguments: Sequence[str]) -> RunConfig:
     """Drop a value of the file if the command line gives a value to the key that excludes it."""
     values = {}
     for word, following in pairwise([*arguments, ""]):

@@ -91,7 +91,7 @@ def resume(
             f"--train.start_from {directory.folder} begins a new one with its model"
         )
     done = int(run_on_main(world, lambda: _done_steps(saved, directory)))
-    config = options.run if options.resume is not None else with_saved_defaults(options.run, saved)
+    config = options.run if options.resume is not None else _with_saved_defaults(options.run, saved)
     config = _with_cooldown(_keep_start(config, saved), saved, done)
     changed = changed_keys(saved, config) - {"optim.cooldown_from"}
     if refused := changed - MAY_CHANGE_ON_RESUME:
@@ -118,7 +118,7 @@ def _keep_start(config: RunConfig, saved: RunConfig) -> RunConfig:
     return replace(config, train=replace(config.train, start_from=saved.train.start_from))
 
 
-def with_saved_defaults(config: RunConfig, saved: RunConfig) -> RunConfig:
+def _with_saved_defaults(config: RunConfig, saved: RunConfig) -> RunConfig:
     """Complete a config with the values of the run's first start."""
     if config.data.lanes is None:
         config = with_lanes(config, saved.data.total_lanes(1))

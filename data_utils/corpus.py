@@ -39,7 +39,7 @@ LABELLED_REVIEWS = {"train": 2_000, "val": 500, "test": 1_000}
 
 
 @dataclass(frozen=True)
-class SplitSize:
+class _SplitSize:
     """What `meta.json` says of a split."""
 
     OTHER_KEYS: ClassVar = True
@@ -50,24 +50,24 @@ class SplitSize:
 
 
 @dataclass(frozen=True)
-class SplitSizes:
+class _SplitSizes:
     """What `meta.json` says of the splits."""
 
     OTHER_KEYS: ClassVar = True
-    train: SplitSize
-    valid: SplitSize
-    test: SplitSize
+    train: _SplitSize
+    valid: _SplitSize
+    test: _SplitSize
 
 
 @dataclass(frozen=True)
-class CorpusDescription:
+class _CorpusDescription:
     """The required fields of `meta.json`."""
 
     OTHER_KEYS: ClassVar = True
     text_profile: str
     sources: list[str]
     reading: dict[str, int]
-    splits: SplitSizes
+    splits: _SplitSizes
 
     def __post_init__(self) -> None:
         text_profile(self.text_profile)
@@ -140,7 +140,7 @@ def open_corpus(folder: Path) -> Corpus:
     meta = read_json(path)
     check_format_version(meta, FORMAT_VERSION, path)
     try:
-        sizes = fill(CorpusDescription, meta, path).splits
+        sizes = fill(_CorpusDescription, meta, path).splits
     except InputError as error:
         raise InputError(f"{error}; prepare the corpus again") from error
     tokenizer = load_tokenizer(folder, meta, path)

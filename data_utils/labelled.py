@@ -93,7 +93,7 @@ def read_labelled_sets(
     sources = [Source(path, text_key, table or TableOptions()) for path in paths]
     rows = [_read_rows(source, label_key, blank, logged) for source in sources]
     classes = ordered_classes(rows[0].labels, rows[0].path)
-    warn_of_classes([(str(part.path), Counter(part.labels)) for part in rows])
+    _warn_of_classes([(str(part.path), Counter(part.labels)) for part in rows])
     log_order(classes)
     sets = [_with_classes(part, classes) for part in rows]
     warn_of_shared_texts(sets, list(map(str, paths)))
@@ -123,7 +123,7 @@ def read_label_columns(
     for path in paths:
         source = Source(path, text_key, table or TableOptions())
         key, texts, rows = source.key(), list[str](), list[list[bool]]()
-        for record in labelled_records(source):
+        for record in _labelled_records(source):
             texts.append(read_text(record, key, blank=False))
             rows.append([_zero_or_one(record, name) for name in classes])
         key.require(path)
@@ -131,7 +131,7 @@ def read_label_columns(
         of_each = dict(zip(classes, sets[-1].labels.sum(0).tolist(), strict=True))
         counts.append(Counter({name: count for name, count in of_each.items() if count}))
         log_set(path, texts, counts[-1], key, {})
-    warn_of_classes(list(zip(places, counts, strict=True)))
+    _warn_of_classes(list(zip(places, counts, strict=True)))
     warn_of_shared_texts(sets, places)
     return sets
 
@@ -171,7 +171,7 @@ def _read_rows(source: Source, label_key: str | None, blank: bool, logged: set[s
     rows = _Rows([], [], path)
     text = source.key(logged)
     label = KeyChooser(label_key, LABEL_KEYS, "--label-key", logged)
-    for record in labelled_records(source):
+    for record in _labelled_records(source):
         rows.texts.append(read_text(record, text, blank=blank))
         rows.labels.append(label_of(record, label))
     text.require(path)
@@ -180,7 +180,7 @@ def _read_rows(source: Source, label_key: str | None, blank: bool, logged: set[s
     return rows
 
 
-def labelled_records(source: Source) -> Iterator[Record]:
+def _labelled_records(source: Source) -> Iterator[Record]:
     """Yield the records of a file, or of a folder's pos/ and neg/."""
     path = Path(str(source.location))
     if path.is_dir() and (path / "pos").is_dir() and (path / "neg").is_dir():
@@ -205,7 +205,7 @@ def _warn_of_left_out(folder: Path) -> None:
         log.warning(message, folder, listed(sorted(names)))
 
 
-def warn_of_classes(sets: Sequence[tuple[str, Counter[str]]]) -> None:
+def _warn_of_classes(sets: Sequence[tuple[str, Counter[str]]]) -> None:
     """Warn of classes that differ only in case or white space, or are absent from a later set.
 
     sets: the place of each, and how many of its texts have each class.

@@ -21,7 +21,7 @@ def main() -> None:
     command.prepare_output(options.output)
     result = measure(options)
     try:
-        print_speeds(result)
+        _print_speeds(result)
     finally:  # the reader of stdout may leave
         command.report(result, options.output)
 
@@ -35,7 +35,7 @@ def measure(options: Any) -> dict[str, Any]:
     return measure_recurrence(options)
 
 
-def print_speeds(result: dict[str, Any]) -> None:
+def _print_speeds(result: dict[str, Any]) -> None:
     """Print every contender's speed, every ratio with its lowest and highest round, all parts."""
     for name, speed in sorted(result["chars_per_second"].items(), key=lambda item: -item[1]):
         print(

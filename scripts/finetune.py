@@ -71,7 +71,7 @@ def main() -> int:
 
     device = choose_device(options.device)
     with FinetuningDirectory(options.output).locked(resume=options.resume):
-        sets = read_sets(options)  # the folder is checked before this, the model is read after
+        sets = _read_sets(options)  # the folder is checked before this, the model is read after
     stop = StopRequest()
     results = run_finetuning(
         load_model(options.model, compute_dtype=torch.float32, device=device),
@@ -86,12 +86,12 @@ def main() -> int:
     if results is None:
         print(f"stopped; the same command with --resume continues in {options.output}")
         return stop.exit_code
-    print_tables(results)
+    _print_tables(results)
     print(f"written to {options.output}")
     return 0
 
 
-def read_sets(options: Options) -> list["LabelledSet"]:
+def _read_sets(options: Options) -> list["LabelledSet"]:
     """Read train, val and, if given, test; without --val, a part of train becomes val."""
     from data_utils.labelled import read_label_columns, read_labelled_sets
     from transfer.finetuning.task import hold_out
@@ -113,7 +113,7 @@ def read_sets(options: Options) -> list["LabelledSet"]:
     return sets
 
 
-def print_tables(results: dict[str, Any]) -> None:
+def _print_tables(results: dict[str, Any]) -> None:
     """Print the metrics on each set, then those of each class on the last one."""
     names = [name for name in ("val", "test") if name in results]
     heads = (f"{name} ({results[name]['examples']:,})" for name in names)
@@ -121,14 +121,14 @@ def print_tables(results: dict[str, Any]) -> None:
     for metric in METRICS:
         if metric in results[names[0]]:
             cells = (f"{results[name][metric]:>14.4f}" for name in names)
-            print(f"{metric:<18}" + "".join(cells) + interval_of(results[names[-1]], metric))
+            print(f"{metric:<18}" + "".join(cells) + _interval_of(results[names[-1]], metric))
     print(f"{'class':<18}" + "".join(f"{head:>11}" for head in ("positives", *PER_CLASS)))
     for name, row in results[names[-1]]["per_class"].items():
         cells = (f"{row[key]:>11.3f}" for key in PER_CLASS)
         print(f"{name:<18}{row['positives']:>11}" + "".join(cells))
 
 
-def interval_of(scores: dict[str, Any], metric: str) -> str:
+def _interval_of(scores: dict[str, Any], metric: str) -> str:
     """Return the 95 % interval of a metric of the last set, if there is one."""
     interval = scores.get(f"{metric}_interval")
     return "" if interval is None else f"   {interval[0]:.4f} to {interval[1]:.4f}"

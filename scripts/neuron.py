@@ -45,11 +45,11 @@ def main() -> None:
         sets = against_rest(sets, options.positive)
     results = run_study(loaded, sets, options.output, options)
     figures = write_figures(results, options.output / "figures")
-    print_study(results)
+    _print_study(results)
     print(f"written to {options.output / 'neuron.json'}, figures to {figures}")
 
 
-def print_study(results: dict[str, Any]) -> None:
+def _print_study(results: dict[str, Any]) -> None:
     """Print the verdict, the accuracies on the test set, and the words that move the unit."""
     from model.text.glyphs import visible
     from transfer.neuron.report import accuracies_of, moving_words, verdict

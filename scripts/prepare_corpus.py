@@ -85,7 +85,7 @@ def prepare(options: Options, output: Path) -> None:
     preparation = Preparation(
         text_key=options.text_key,
         table=options.table,
-        split=parse_split(options.split),
+        split=_parse_split(options.split),
         seed=options.seed,
         profile=options.text_profile,
         strict=options.strict,
@@ -105,23 +105,23 @@ def prepare(options: Options, output: Path) -> None:
     workers = options.workers or usable_cores()
     meta = prepare_corpus(options.inputs, output, preparation, workers)
     for name, size in meta["splits"].items():
-        print(size_line(name, size))
+        print(_size_line(name, size))
     print(f"{output}: {perf_counter() - started:.1f} s")
 
 
 def check(folder: Path) -> None:
     """Check a corpus against its description."""
     for name, size in check_corpus(folder).items():
-        print(f"{size_line(name, size)}  as prepared")
+        print(f"{_size_line(name, size)}  as prepared")
 
 
-def size_line(name: str, size: Mapping[str, Any]) -> str:
+def _size_line(name: str, size: Mapping[str, Any]) -> str:
     """Return a line with the size of a split."""
     tokens = f" {size['tokens']:>14,} tokens" if "tokens" in size else ""
     return f"{name:<6} {size['reviews']:>10,} reviews {size['bytes']:>14,} bytes{tokens}"
 
 
-def parse_split(text: str) -> tuple[float, ...]:
+def _parse_split(text: str) -> tuple[float, ...]:
     """Read three comma-separated numbers."""
     try:
         return tuple(float(part) for part in text.split(","))

@@ -28,7 +28,7 @@ class Options:
 def main() -> None:
     options = command.parse(Options, __doc__)
     files = {options.output / f"{split}.csv": reviews_of(split) for split in LABELLED_REVIEWS}
-    check_free(options.output, files)
+    _check_free(options.output, files)
     options.output.mkdir(parents=True, exist_ok=True)
     for path, content in files.items():
         write_atomically(path, lambda partial, content=content: partial.write_bytes(content))
@@ -46,7 +46,7 @@ def reviews_of(split: str) -> bytes:
     return table.getvalue().encode()
 
 
-def check_free(folder: Path, files: Mapping[Path, bytes]) -> None:
+def _check_free(folder: Path, files: Mapping[Path, bytes]) -> None:
     """Raise InputError if the files cannot be made there, or would replace files that differ."""
     if folder.is_file():
         raise InputError(f"--output {folder}: is a file; name a folder")

@@ -51,11 +51,11 @@ def main() -> None:
         seed=options.seed,
         untrained=options.untrained,
     )
-    print_table(results)
-    print_summary(results, options, find_classifier(loaded))
+    _print_table(results)
+    _print_summary(results, options, find_classifier(loaded))
 
 
-def print_table(results: dict[str, Any]) -> None:
+def _print_table(results: dict[str, Any]) -> None:
     """Print the accuracies on the test set, best known first."""
     from model.layers.cells import layer_of
 
@@ -77,7 +77,7 @@ def print_table(results: dict[str, Any]) -> None:
         print(f"{name:<36}{row['test_accuracy']:>8.4f}  {low:.4f} to {high:.4f}")
 
 
-def print_summary(results: dict[str, Any], options: Options, default: Path | None) -> None:
+def _print_summary(results: dict[str, Any], options: Options, default: Path | None) -> None:
     """Print what was learnt, where the results are, and the command that uses them.
 
     default: the classifier that the other commands use unless --classifier names one.

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from data_utils.corpus import Corpus
-from data_utils.provenance import describe_origin
 from model.errors import InputError
 from model.files.shipped import CONFIG_FILE
 from model.files.storage import read_json, whole_folder
@@ -31,6 +30,8 @@ class BestModelWriter:
 
     def __init__(self, directory: PretrainingDirectory, corpus: Corpus, lanes: int, world: World):
         """Raise InputError now, not at the first evaluation, if valid cannot be scored."""
+        from data_utils.provenance import describe_origin
+
         self.directory, self.world, self.lanes = directory, world, lanes
         self.valid = corpus.splits["valid"]
         self.profile = text_profile(corpus.text_profile)

@@ -9,7 +9,6 @@ import torch
 
 from model.bounds import PositiveInt, check_bounds
 from model.errors import InputError
-from model.inference.scoring import token_costs
 from model.layers.language_model import LanguageModel
 from model.text.split import Split, cut_strips
 
@@ -49,6 +48,8 @@ def evaluate_split(
     The split is cut into `lanes` strips, whatever the number of ranks. Each strip is scored in file
     order, with the state carried from review to review.
     """
+    from model.inference.scoring import token_costs  # only once there is something to score
+
     split.check()
     own = cut_strips(split, lanes)[world.rank :: world.size]
     together = WaitingTogether(world)

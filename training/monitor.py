@@ -36,7 +36,6 @@ class Monitor:
         """Read the probe's texts; InputError, on every rank, if they cannot be read."""
         self.world = world
         self.profile, self.tokenizer = text_profile(corpus.text_profile), corpus.tokenizer
-        self.sampling = SamplingConfig(temperature=_TEMPERATURE, length=SAMPLE_LENGTH)
         self.probe: Probe | None = None
         run_on_main(world, lambda: self._read_probe(config))
 
@@ -80,8 +79,11 @@ class Monitor:
 
     def sample(self, model: LanguageModel) -> str:
         """Return a review written by the model, with the same seed every time."""
+        from model.inference.sampling import SamplingConfig, generate  # only the main rank writes
+
+        sampling = SamplingConfig(temperature=_TEMPERATURE, length=SAMPLE_LENGTH)
         opening = self.profile.prefix.encode() or b"\n"
-        pieces = generate(model, opening, self.sampling, tokenizer=self.tokenizer)
+        pieces = generate(model, opening, sampling, tokenizer=self.tokenizer)
         written = []
         for _, piece in pieces:
             written.append(piece)

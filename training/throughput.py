@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from .feeding import Prefetcher
-from .parallel.buckets import Exchange
 from .parallel.distributed import World
+from .parallel.strategy import Exchange
 from .trainer import Trainer
 
 if TYPE_CHECKING:

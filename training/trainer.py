@@ -22,9 +22,9 @@ from .judgement import RECENT_ROWS, spike_bits
 from .objective import Objective
 from .optimizers.optim import MOST_STEPS, OptimConfig, Schedule, make_optimizers, set_learning_rate
 from .parallel.batch import Batch, copied, padded
-from .parallel.buckets import gradients_of
 from .parallel.distributed import LaneSplit, TrainingDevice, World
 from .parallel.exchange import ParallelConfig, make_exchange
+from .parallel.strategy import gradients_of
 from .precision import (
     LOWEST_SCALE,
     agreed_muon_dtype,

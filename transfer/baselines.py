@@ -25,7 +25,7 @@ class Baseline:
 
 
 @dataclass(frozen=True)
-class FittedBaseline:
+class _FittedBaseline:
     """A baseline that was fitted to texts."""
 
     features: Any
@@ -65,7 +65,7 @@ def baseline_choices(
     return fit_baseline(baseline, train, val).choices(test.texts)
 
 
-def fit_baseline(baseline: Baseline, train: LabelledSet, val: LabelledSet) -> FittedBaseline:
+def fit_baseline(baseline: Baseline, train: LabelledSet, val: LabelledSet) -> _FittedBaseline:
     """Return a baseline fitted to train with the C that is best on val; the smallest wins ties."""
     features = baseline.features()
     training = features.fit_transform(train.texts), train.labels
@@ -77,7 +77,7 @@ def fit_baseline(baseline: Baseline, train: LabelledSet, val: LabelledSet) -> Fi
         fits[c] = (OneVsRestClassifier(regression) if more else regression).fit(*training)
     vals = {c: float(fit.score(*held_out)) for c, fit in fits.items()}
     best = max(vals, key=vals.__getitem__)
-    return FittedBaseline(features, fits[best], best, vals)
+    return _FittedBaseline(features, fits[best], best, vals)
 
 
 def bag_of_words() -> TfidfVectorizer:
@@ -88,8 +88,8 @@ def bag_of_words() -> TfidfVectorizer:
     return TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
 
 
-def tfidf_regression(c: float) -> LogisticRegression:
+def _tfidf_regression(c: float) -> LogisticRegression:
     return LogisticRegression(C=c, max_iter=1000)
 
 
-TFIDF = Baseline("TF-IDF of words", bag_of_words, tfidf_regression, TFIDF_C_GRID)
+TFIDF = Baseline("TF-IDF of words", bag_of_words, _tfidf_regression, TFIDF_C_GRID)

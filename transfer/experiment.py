@@ -94,7 +94,7 @@ def run_transfer(
     if not any(text.strip() for text in sets[0].texts):
         raise InputError("every text of the training set is empty")
     with only_writer_of(output):
-        refuse_other_classifier(output)
+        _refuse_other_classifier(output)
         check_replaceable(output / FOLDER, CLASSIFIER_FILES)
         model = describe_model(loaded)
         cache = FeatureCache(output / "features", FeatureKind(pooling=pooling))
@@ -127,7 +127,7 @@ def only_writer_of(output: Path) -> Iterator[None]:
         yield
 
 
-def refuse_other_classifier(output: Path) -> None:
+def _refuse_other_classifier(output: Path) -> None:
     """Raise InputError if a folder holds a classifier of another kind, such as tuned heads."""
     folder = classifier_in(output)
     if folder is None:

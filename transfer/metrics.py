@@ -55,7 +55,7 @@ def describe_choices(
             jaccard_score(labels, choices, average="samples", zero_division=1.0)
         )
     result["per_class"] = {
-        name: describe_class(truth[:, place], predicted[:, place])
+        name: _describe_class(truth[:, place], predicted[:, place])
         for place, name in enumerate(classes)
     }
     return result
@@ -75,7 +75,7 @@ def metrics_of(labels: np.ndarray, choices: np.ndarray, classes: int) -> dict[st
     return result
 
 
-def describe_class(truth: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
+def _describe_class(truth: np.ndarray, predicted: np.ndarray) -> dict[str, Any]:
     """Return the metrics of one class against the rest: truth and predicted [N], 0 or 1."""
     accuracy = float(accuracy_score(truth, predicted))
     scores = {name: float(s(truth, predicted, zero_division=0.0)) for name, s in AVERAGED.items()}

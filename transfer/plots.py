@@ -60,7 +60,7 @@ def legend(classes: Sequence[str]) -> list[str]:
     return list(COLORS) if len(classes) == 2 else [f"label {name}" for name in classes]
 
 
-def literal(text: str) -> str:
+def _literal(text: str) -> str:
     """Return a label that matplotlib shows literally, not as a formula, and does not hide."""
     escaped = text.replace("$", r"\$")
     return f" {escaped}" if escaped.startswith("_") else escaped
@@ -126,7 +126,7 @@ def draw_histogram(
     for name in (name for name in histogram if name != "edges"):
         color = COLORS.get(name)  # if absent, the next one of matplotlib's cycle
         counts = histogram[name][::polarity]
-        axes.stairs(counts, edges, fill=True, alpha=0.5, color=color, label=literal(name))
+        axes.stairs(counts, edges, fill=True, alpha=0.5, color=color, label=_literal(name))
     if cut is not None:
         axes.axvline(polarity * cut, color=INK, linewidth=1, linestyle="--")
         axes.annotate(

@@ -25,7 +25,7 @@ from .processes import map_in_order
 TOKENIZED_BYTES = 4 << 20  # of text encoded at a time; takes many times as much memory
 
 
-class Stretch(NamedTuple):
+class _Stretch(NamedTuple):
     """Some reviews of a split of text."""
 
     split: str
@@ -72,17 +72,17 @@ def _text_split(text: Path, name: str, sizes: Mapping[str, Any]) -> Split:
     return map_split(text, name, sizes[name]["reviews"], sizes[name]["bytes"])
 
 
-def _cut(name: str, split: Split, stretch_bytes: int) -> Iterator[Stretch]:
+def _cut(name: str, split: Split, stretch_bytes: int) -> Iterator[_Stretch]:
     """Cut a split into stretches of about the same number of bytes."""
     # From 0 even if all reviews are empty.
     goals = np.arange(0, max(len(split.tokens), 1), stretch_bytes)
     edges = np.unique([*np.searchsorted(split.offsets, goals), split.reviews]).tolist()
     for first, last in pairwise(edges):
-        yield Stretch(name, first, last)
+        yield _Stretch(name, first, last)
 
 
 def _encode_stretch(
-    stretch: Stretch, *, text: Path, sizes: Mapping[str, Any], vocabulary: tuple[str, bytes]
+    stretch: _Stretch, *, text: Path, sizes: Mapping[str, Any], vocabulary: tuple[str, bytes]
 ) -> tuple[bytes, np.ndarray]:
     """Return a stretch's tokens, little-endian, and its reviews' lengths in them, int64 [n]."""
     split = _text_split(text, stretch.split, sizes)

@@ -103,12 +103,6 @@ def test_help_describes_defaults_and_ends_with_examples(script):
     assert expected
 
 
-def test_help_joins_the_lines_of_an_option():
-    process = run("scripts/transfer.py", "--help", env={"COLUMNS": "400"})
-    words = "In a run's folder transfer/ the other commands find the classifier by themselves."
-    assert words in process.stdout
-
-
 @pytest.mark.parametrize(
     ("script", "wrong"),
     [("experiments/speed/run.py", ["sixth"]), ("experiments/tables.py", ["sixth"])],

@@ -50,24 +50,6 @@ def test_paper_configs_are_the_published_recipes():
     assert larger.parallel.compression == "fp16"
 
 
-@pytest.mark.parametrize(
-    ("words", "line"),
-    [
-        ("--nodes 1 --gpus 2 --nr 0 --epochs 5", "--nproc-per-node 2 main.py --train.epochs 5"),
-        (
-            "-n 2 -g 4 -nr 1 --config configs/paper_4096.toml",
-            "--nnodes 2 --node-rank 1 --master-addr HOST --nproc-per-node 4 main.py --config "
-            "configs/paper_4096.toml",
-        ),
-        ("--nr 1 --seed 3", "--nproc-per-node 1 main.py --seed 3"),
-    ],
-)
-def test_the_options_of_older_tutorials_are_answered_with_the_launcher(words, line):
-    with pytest.raises(InputError) as refused:
-        RunOptions.from_command_line(words.split())
-    assert str(refused.value).endswith(f"use: python -m torch.distributed.run {line}")
-
-
 @given(
     st.builds(
         RunConfig,

@@ -1,6 +1,5 @@
 """Joined corpora: all text to learn from, and the first one's held-out reviews, as they were."""
 
-import shutil
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +13,6 @@ from experiments.models import join
 from experiments.models.join import join_corpora
 from model.errors import InputError
 from tests.data_utils.splits import reviews_in, write_texts
-from tests.support.runs import ROOT, assert_refused, done, run_shell
 
 
 def prepared(folder, name, texts, **settings):
@@ -63,42 +61,12 @@ def test_train_is_all_reviews_mixed_and_the_rest_is_the_first_ones(products, fil
     assert meta["reading"]["records"] == 100
 
 
-def test_a_corpus_named_twice_is_reported(products, films, tmp_path, caplog):
-    copy = shutil.copytree(films, tmp_path / "copy")
-    join_corpora([products, films, copy], tmp_path / "both")
-    assert f"{copy}: is the same corpus as {films}; train has its reviews twice" in caplog.messages
-
-
-def test_what_is_said_of_a_joined_corpus_holds_for_all_of_it(films, tmp_path):
-    texts = [f"product {i}" for i in range(20)]
-    first = prepared(tmp_path, "first", texts, split=(8, 1, 1), deduplicate=True, shuffle=False)
-    meta = join_corpora([first, films], tmp_path / "both", seed=5)
-    assert (meta["deduplicated"], meta["shuffled"], meta["seed"]) == (False, True, 5)
-    assert meta["joined"] == [open_corpus(folder).fingerprint for folder in (first, films)]
-
-
 def test_the_seed_draws_the_order(products, films, tmp_path):
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         join_corpora([products, films], tmp_path / name, seed)
     orders = [reviews_in(tmp_path / name) for name in "abc"]
     assert orders[0] == orders[1] != orders[2]
     assert sorted(orders[0]) == sorted(orders[2])
-
-
-@pytest.mark.parametrize("seed", [-1, 2**63])
-def test_a_seed_out_of_bounds_is_refused(products, films, tmp_path, seed):
-    with pytest.raises(InputError, match=f"--seed {seed}: it must be between 0 and"):
-        join_corpora([products, films], tmp_path / "both", seed)
-    assert not (tmp_path / "both").exists()
-
-
-@pytest.mark.parametrize("at_once", [1, 7, 1000])
-def test_how_many_reviews_are_read_at_once_changes_nothing(
-    products, films, tmp_path, monkeypatch, at_once
-):
-    expected = join_corpora([products, films], tmp_path / "expected")
-    monkeypatch.setattr(join, "_REVIEWS_AT_ONCE", at_once)
-    assert join_corpora([products, films], tmp_path / "found") == expected
 
 
 def test_held_out_reviews_of_the_first_are_not_learned_from(products, tmp_path):
@@ -160,11 +128,3 @@ def test_an_interruption_leaves_no_corpus(products, films, tmp_path, monkeypatch
     assert sorted(path.name for path in tmp_path.iterdir()) == before
     join_corpora([products, films], tmp_path / "both")
     assert check_corpus(tmp_path / "both")["train"]["reviews"] == 88
-
-
-def test_the_command_prints_the_sizes(products, films, tmp_path):
-    call = f"python -m experiments.models.join {products} {{}} --output {tmp_path / 'both'}"
-    assert_refused(run_shell(call.format(""), cwd=ROOT), "give two corpora or more")
-    process = done(run_shell(call.format(films), cwd=ROOT))
-    assert f"train  {88:>10,} reviews" in process.stdout
-    assert "0 reviews left out" in process.stderr

@@ -117,20 +117,6 @@ def test_reviews_are_selected_by_source_and_apart_from_the_held_out(tmp_path, ti
     }
 
 
-@pytest.mark.parametrize("output", ["reviews.jsonl", "test.jsonl", "test.json"])
-def test_selected_reviews_do_not_replace_the_input(tmp_path, monkeypatch, output):
-    """The report on test.json would be test.report.json, which is held out."""
-    inputs = [tmp_path / name for name in ("reviews.jsonl", "test.jsonl", "test.report.json")]
-    for path in inputs:
-        path.write_text('{"text": "It works."}\n')
-    reviews, *held_out = map(str, inputs)
-    words = [reviews, "--held-out", *held_out, "--output", str(tmp_path / output)]
-    monkeypatch.setattr("sys.argv", ["select_reviews", *words])
-    with pytest.raises(InputError, match="this is the input; name another file"):
-        select_reviews.main()
-    assert all(path.read_text() == '{"text": "It works."}\n' for path in inputs)
-
-
 def test_selected_reviews_are_written_whole_or_not_at_all(tmp_path, monkeypatch):
     (tmp_path / "in.jsonl").write_text('{"text": "It works."}\n{')
     (tmp_path / "test.jsonl").write_text('{"text": "Other words."}\n')
@@ -152,18 +138,6 @@ def test_sources_are_chosen_by_their_licence(tmp_path):
     reviews = list(select_reviews.selected(options, HeldOut([]), counts))
     assert [review.text for review in reviews] == ["a"]
     assert counts.total() == len(rows)
-
-
-def test_a_category_gives_at_most_as_much_text_as_asked_for(tmp_path):
-    texts = [("hotel", "12345"), ("hotel", "67890"), ("game", "abcde"), ("hotel", "x")]
-    lines = tmp_path / "in.jsonl"
-    rows = (json.dumps({"reviewText": text, "category": name}) for name, text in texts)
-    lines.write_text("\n".join(rows))
-    options = select_reviews.Options((lines,), (), tmp_path / "out", most_of_a_category=6e-6)
-    counts = Counter()
-    reviews = list(select_reviews.selected(options, HeldOut([]), counts))
-    assert [review.text for review in reviews] == ["12345", "67890", "abcde"]
-    assert counts["left out: more of its category than asked for"] == 1
 
 
 def test_reviews_of_a_held_out_corpus_are_left_out(tmp_path, write_reviews):
@@ -240,12 +214,6 @@ def test_recited_text_is_counted_by_its_like_prefix():
     assert (row["prompts"], row["exact"]) == (8, 6)
     assert row["mean_prefix"] == pytest.approx((6 * 50 + 10 + 0) / 8)
     assert row["longest_prefixes"] == [50] * 5
-
-
-def test_a_corpus_without_long_reviews_cannot_be_recited():
-    split = encode_split(["short", "shorter"], text_profile("raw"))
-    with pytest.raises(InputError, match="--corpus: train or test has no review of 100 tokens"):
-        memorization.sample_passages(split, 8, seed=0)
 
 
 def test_recited_pieces_of_words_are_counted_in_pieces(

@@ -7,27 +7,22 @@ import runpy
 import subprocess
 import sys
 from inspect import cleandoc, signature
-from pathlib import Path
 
 import pytest
 
 import model
 from configs.options import flatten
 from configs.toml_file import RunConfig
-from data_utils.lanes import Lanes
 from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.commands.command_line import COMMANDS
 from model.engine.featurizer import SentimentFeaturizer
 from tests.support.checkouts import make_checkout
 from tests.support.runs import ROOT, done, run_shell
-from tests.support.trainers import CPU, make_trainer
-from training.parallel.batch import as_batch
 
 PATTERNS = ("docs/*.md", "experiments/**/*.md", "model/pretrained/**/*.md", "*.md")
 PAGES = sorted(path for pattern in PATTERNS for path in ROOT.glob(pattern))
 NOTEBOOKS = ("use", "find_the_neuron")
 PACKAGE = ("mlstm_sentiment", "model")
-ARCHITECTURE = (ROOT / "docs/architecture.md").read_text()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
@@ -44,46 +39,6 @@ def test_the_installed_command_has_a_section_for_every_part():
     for name, section in sections.items():
         assert f"usage: mlstm-sentiment {name} " in section
         assert "examples:" in section
-
-
-def described(way):
-    """The files that the page names on a way, in its order."""
-    text = re.search(rf"<!-- path: {way} -->(.*?)<!-- /path -->", ARCHITECTURE, re.DOTALL)[1]
-    return list(dict.fromkeys(re.findall(r"\]\(\.\./([\w/]+\.py)\)", text)))
-
-
-def files_called_by(work):
-    """Our files in the order in which work first calls a function from them."""
-    files = {}
-
-    def note(frame, event, argument):
-        path = Path(frame.f_code.co_filename)
-        if event == "call" and path.is_relative_to(ROOT) and ".venv" not in path.parts:
-            files.setdefault(path.relative_to(ROOT).as_posix())
-
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        work()
-    finally:
-        sys.setprofile(before)
-    return list(files)
-
-
-def test_a_step_runs_through_the_described_files(small_split):
-    trainer, lanes = make_trainer(), Lanes(small_split, lanes=3, window=16)
-    files = files_called_by(lambda: trainer.train(as_batch(lanes[0], CPU)))
-    way = described("training")
-    assert len(way) == 10
-    assert [name for name in files if name in way] == way
-
-
-def test_a_text_runs_through_the_described_files():
-    classifier = SentimentClassifier.from_pretrained("amazon_1024")
-    files = files_called_by(lambda: classifier.predict_proba(["so good"]))
-    way = described("classifying")
-    assert len(way) == 11
-    assert [name for name in files if name in way] == way
 
 
 @pytest.mark.parametrize("kind", [SentimentClassifier, SentimentFeaturizer])

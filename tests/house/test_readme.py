@@ -2,7 +2,6 @@
 
 import re
 import shlex
-from pathlib import Path
 
 import pytest
 
@@ -121,10 +120,3 @@ def test_every_path_in_the_readme_exists():
     for word in re.findall(r"(?:configs|scripts|experiments)/[\w./-]+\w", README):
         if "*" not in word:
             assert (ROOT / word).exists(), word
-
-
-def test_slow_commands_are_the_two_of_the_readme():
-    assert "bash scripts/quickstart.sh" in COMMANDS
-    assert "bash scripts/test.sh" in COMMANDS
-    for name in ("quickstart.sh", "test.sh", "install.sh"):
-        assert Path(ROOT / "scripts" / name).read_text().startswith("#!/usr/bin/env bash\n")

@@ -11,10 +11,9 @@ import torch
 
 from data_utils.corpus import open_corpus
 from model.errors import InputError
+from model.inference import sampling, scoring
 from tests.support.runs import ROOT
 from tests.support.trainers import make_trainer
-from training import evaluation
-from training import monitor as monitor_module
 from training.evaluation import EvaluateConfig, evaluate_split
 from training.monitor import Monitor
 from training.parallel.distributed import launched
@@ -23,7 +22,7 @@ from training.trainer import Diverged
 TIMEOUT = 3.0  # seconds
 PIECE = 0.5
 PIECES = 8
-token_costs = evaluation.token_costs
+token_costs = scoring.token_costs
 
 
 def written_slowly(*args, **kwargs):
@@ -51,19 +50,19 @@ def scored_slowly(model, sequences, **options):
 
 if __name__ == "__main__":
     assert PIECES * PIECE > TIMEOUT
-    monitor_module.generate = written_slowly
+    sampling.generate = written_slowly
     corpus, trainer = open_corpus(ROOT / "tests/fixtures/v1/corpus"), make_trainer()
     with launched("cpu", timeout=TIMEOUT) as world:
         log = SimpleNamespace(board=SimpleNamespace(add_text=lambda *_: None))
         assert torch.equal(world.sum(torch.ones(1)), torch.full((1,), 2.0))
         Monitor(EvaluateConfig(), corpus, world).show(trainer, log)
         world.barrier()
-        monitor_module.generate = failing
+        sampling.generate = failing
         try:
             Monitor(EvaluateConfig(), corpus, world).show(trainer, log)
         except Diverged:
             print(f"rank {world.rank} learned of the failure")
-        evaluation.token_costs = scored_slowly
+        scoring.token_costs = scored_slowly
         bits, characters = evaluate_split(
             trainer.model, corpus.splits["valid"], lanes=1, world=world
         )

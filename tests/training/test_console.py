@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from data_utils.corpus import embedded_corpus, open_corpus
+from data_utils.corpus import open_corpus
 from data_utils.lanes import TextClock
 from tests.support.runs import ROOT, rows_of, run, run_ranks, small_run, trained
 from tests.support.trainers import ALONE, make_trainer
 from training import console
-from training.console import RECENT, Pace, ProgressLines, announce, print_main
+from training.console import Pace, ProgressLines, announce, print_main
 from training.metrics import RunLog
 from training.parallel.distributed import World
 from training.runs.run_directory import PretrainingDirectory
@@ -43,12 +43,6 @@ def test_bf16_on_hardware_that_multiplies_it_slowly_is_reported(
     monkeypatch.setattr(console, "has_fast_bf16", lambda device: fast)
     trainer = make_trainer(precision=precision)
     assert ("--train.precision fp32 is faster" in announced(trainer)) is printed
-
-
-def test_generated_reviews_are_named(announced):
-    named = "the reviews are generated, only for a first try"
-    assert named in announced(make_trainer(), embedded_corpus())
-    assert named not in announced(make_trainer())
 
 
 @pytest.mark.parametrize("cooldown_steps", [None, 2])
@@ -143,11 +137,6 @@ def test_a_line_adds_how_far_the_run_is_behind_what_it_said_before(clock, capsys
     ]
 
 
-def test_nearly_all_steps_are_not_all(clock, capsys):
-    ProgressLines(0, 100_000, clock).show(line_of(99_999), ROW)
-    assert capsys.readouterr().out.endswith("99.9% of 100,000 steps\n")
-
-
 def paced(clock, *lines):
     """Return the estimate after each (step, seconds of training, seconds of a pause)."""
     pace, estimates = Pace(clock), []
@@ -159,12 +148,6 @@ def paced(clock, *lines):
 
 def test_the_first_step_which_compiles_does_not_count_nor_does_a_moment(clock):
     assert paced(clock, (1, 90.0, 0.0), (5, 4.0, 0.0), (11, 6.0, 0.0)) == [None, None, 1.0]
-
-
-def test_the_pace_is_that_of_recent_steps(clock):
-    slow = [(step, 10.0, 0.0) for step in range(2, 100)]
-    fast = [(step, 1.0, 0.0) for step in range(100, 101 + int(RECENT))]
-    assert paced(clock, (1, 1.0, 0.0), *slow, *fast)[-1] == 1.0
 
 
 def test_an_evaluation_counts_for_all_steps_not_only_for_those_during_it(clock):

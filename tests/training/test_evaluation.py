@@ -16,7 +16,6 @@ from model.text.profiles import text_profile
 from model.text.split import Split, encode_split
 from model.text.tokenizer import BYTES
 from tests.support.trainers import ALONE, CPU
-from training import evaluation
 from training.evaluation import evaluate_split
 from training.parallel.distributed import World
 
@@ -178,13 +177,13 @@ def test_progress_ends_at_the_size_of_the_split(small_model, small_split, option
 def test_an_evaluation_adds_up_16_bit_products_in_fp32(smaller_split, monkeypatch):
     """Training does so, too; by default torch lets a GPU add them up in 16 bits."""
     seen, matmul = [], torch.backends.cuda.matmul
-    before, costs = matmul.allow_bf16_reduced_precision_reduction, evaluation.token_costs
+    before, costs = matmul.allow_bf16_reduced_precision_reduction, scoring.token_costs
 
     def noting(*arguments, **options):
         seen.append(matmul.allow_bf16_reduced_precision_reduction)
         return costs(*arguments, **options)
 
-    monkeypatch.setattr(evaluation, "token_costs", noting)
+    monkeypatch.setattr(scoring, "token_costs", noting)
     model = build_model(ModelConfig(hidden_size=8), seed=0)
     evaluate_split(model, smaller_split, lanes=2, world=ALONE)
     assert seen == [False]

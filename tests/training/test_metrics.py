@@ -6,7 +6,6 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -27,8 +26,13 @@ ROWS = [{"step": step, "value": 0.1 * step} for step in (10, 20, 30)]
 LINES = [json.dumps(row).encode() for row in ROWS]
 
 
-@pytest.mark.parametrize("torn", [b'{"step": 1', b"\xff\xfe", b"[" * 200_000, b"9" * 5000, b""])
-@pytest.mark.parametrize("place", [0, 1, 3])
+@pytest.mark.parametrize(
+    ("torn", "place"),
+    [
+        *((b'{"step": 1', place) for place in (0, 1, 3)),
+        *((torn, 1) for torn in (b"\xff\xfe", b"[" * 200_000, b"9" * 5000, b"")),
+    ],
+)
 def test_a_torn_line_costs_no_other(path, caplog, torn, place):
     path.write_bytes(b"\n".join([*LINES[:place], torn, *LINES[place:]]) + b"\n")
     assert read_rows(path) == ROWS
@@ -136,6 +140,3 @@ def test_events_that_cannot_be_written_end_no_training(tmp_path, caplog):
 def test_events_that_fail_at_the_very_end_are_reported_too(tmp_path, caplog):
     Board(tmp_path, 0, GoneWriter).close()
     assert caplog.text.count("cannot write events") == 1
-
-
-CPU = torch.device("cpu")

@@ -7,7 +7,6 @@ import pytest
 from transfer.plots import (
     STYLE,
     draw_histogram,
-    draw_weights,
     legend,
     save_png,
     unit_histogram,
@@ -39,19 +38,3 @@ def test_any_values_have_a_histogram(tmp_path, values):
     histogram = unit_histogram(0, examples)
     assert histogram["edges"] == sorted(set(histogram["edges"]))
     assert sum(histogram["negative"]) == sum(histogram["positive"]) == 1
-
-
-def test_figures_name_the_unit_its_pooling_and_its_state():
-    histogram = unit_histogram(0, Examples(np.arange(4.0)[:, None], np.arange(4) % 2))
-    axes = {
-        "cell state of unit 3 after the text": {},
-        "mean cell state of unit 3 over the text": {"pooling": "mean"},
-        "max hidden state of unit 3 over the text": {"pooling": "max", "cell": "gru"},
-    }
-    for label, options in axes.items():
-        assert draw_histogram(histogram, 3, **options).axes[0].get_xlabel() == label
-    weights = np.array([0.1, 0, 0, 0, 0, -0.9])
-    for poolings, name in ((["last"], "unit 5"), (["last", "mean"], "unit 2, mean")):
-        assert [text.get_text() for text in draw_weights(weights, 5, poolings).axes[0].texts] == [
-            name
-        ]

@@ -25,8 +25,8 @@ from model.layers.language_model import LanguageModel
 from model.state import IGNORED
 
 from .batch import Batch
-from .buckets import Exchange, OptimizerStates, broadcast_parameters
 from .distributed import World
+from .strategy import Exchange, OptimizerStates, broadcast_parameters
 
 _TINY = sys.float_info.min**0.5  # Horovod's threshold: with |a|^2 below it, a is added unchanged
 PIECE = 2**20  # elements of a tensor that are in float64 at a time

@@ -24,7 +24,6 @@ from torch import Tensor
 
 from model.engine.cores import bound_cores, core_numbers, quota
 from model.errors import InputError
-from model.inference.devices import missing_kernels, reason_against, warn_if_unused
 from model.kernels.process import owns_process
 
 from .launcher import TEMPORARY_FAILURE, may_restart, print_error
@@ -425,6 +424,8 @@ def device_of_rank(device: TrainingDevice, local_rank: int = 0) -> torch.device:
     """
     if device == "cpu" or (device == "auto" and not torch.cuda.is_available()):
         return torch.device("cpu")
+    from model.inference.devices import missing_kernels, reason_against, warn_if_unused
+
     chosen = torch.device("cuda", local_rank % max(torch.cuda.device_count(), 1))
     if device == "cuda" and (reason := reason_against(chosen)):
         raise MissingGpu(f"train.device is cuda: {reason}; use auto or cpu")

@@ -1,7 +1,7 @@
 """How several ranks train one model: the settings, and the resulting strategy."""
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import torch
 
@@ -10,8 +10,11 @@ from model.errors import InputError
 from model.layers.language_model import LanguageModel
 from model.state import DTYPES
 
-from .buckets import BucketedExchange, BucketSender, Exchange, LossOfOneToken
 from .distributed import World
+from .strategy import Exchange
+
+if TYPE_CHECKING:
+    from .buckets import LossOfOneToken
 
 Compression = Literal["none", "fp16", "bf16"]
 MEGABYTE = 2**20
@@ -74,7 +77,7 @@ class ParallelConfig:
 
 
 def make_exchange(
-    model: LanguageModel, config: ParallelConfig, world: World, loss_of_one_token: LossOfOneToken
+    model: LanguageModel, config: ParallelConfig, world: World, loss_of_one_token: "LossOfOneToken"
 ) -> Exchange:
     """Return the strategy that combines the ranks' gradients.
 
@@ -83,7 +86,7 @@ def make_exchange(
 
     loss_of_one_token: computes any loss whose gradients reach all the tensors it is given.
     """
-    if config.combine == "adasum":  # imported only by runs that use it, as is the flat exchange
+    if config.combine == "adasum":  # every way is imported by the runs that use it
         from .adasum import AdasumExchange, AdasumStates
 
         if world.size > 1:
@@ -98,5 +101,7 @@ def make_exchange(
         from .flat import FlatExchange
 
         return FlatExchange(model, world, dtype)
+    from .buckets import BucketedExchange, BucketSender
+
     sender = BucketSender(world, dtype)
     return BucketedExchange(model, world, sender, config.bucket_cap_mb, loss_of_one_token)

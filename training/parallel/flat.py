@@ -8,8 +8,8 @@ import torch.distributed as dist
 
 from model.layers.language_model import LanguageModel
 
-from .buckets import Exchange, broadcast_parameters, gradients_of, ring_bytes
 from .distributed import World
+from .strategy import Exchange, broadcast_parameters, gradients_of, ring_bytes
 
 
 class FlatExchange(Exchange):

@@ -24,7 +24,7 @@ class Shares(LaneSplit):
 
 
 @dataclass(frozen=True)
-class MeasuredShares(LaneSplit):
+class _MeasuredShares(LaneSplit):
     """Splits lanes in proportion to each rank's speed; evenly until that is measured."""
 
     now: LaneSplit = EVEN
@@ -33,11 +33,11 @@ class MeasuredShares(LaneSplit):
         """Return a rank's contiguous slice of the items."""
         return self.now(rank, ranks, items)
 
-    def rebalanced(self, speeds: Sequence[float], lanes: int) -> "MeasuredShares | None":
+    def rebalanced(self, speeds: Sequence[float], lanes: int) -> "_MeasuredShares | None":
         """Return shares in proportion to the speeds, if they would save enough time."""
         slices = [self(rank, len(speeds), lanes) for rank in range(len(speeds))]
         shares = rebalanced_shares(speeds, [own.stop - own.start for own in slices], lanes)
-        return None if shares is None else MeasuredShares(Shares(shares))
+        return None if shares is None else _MeasuredShares(Shares(shares))
 
 
 def with_shares(world: World, shares: str | tuple[float, ...]) -> World:
@@ -46,7 +46,7 @@ def with_shares(world: World, shares: str | tuple[float, ...]) -> World:
     Raises InputError unless there are as many numbers as ranks.
     """
     if isinstance(shares, str):
-        return replace(world, lane_split=MeasuredShares()) if shares == "measured" else world
+        return replace(world, lane_split=_MeasuredShares()) if shares == "measured" else world
     if len(shares) != world.size:
         raise InputError(
             f"parallel.shares has {len(shares)} numbers for {world.size} processes; give one "

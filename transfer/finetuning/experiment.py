@@ -169,7 +169,7 @@ def describe(
     units = best.model.config.hidden_size
     areas = per_unit_auc(features["val"], parts["val"].labels, units)
     save_areas(directory.model / FOLDER, areas)
-    write_atomically(directory.choices, lambda path: save_arrays(path, choices))
+    write_atomically(directory.choices, lambda path: _save_arrays(path, choices))
     return {
         "classes": list(fitted.classes),
         "multilabel": fitted.several_labels,
@@ -189,7 +189,7 @@ def describe(
     }
 
 
-def save_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
+def _save_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
     """Write arrays by name; savez would add a suffix to a path."""
     with path.open("wb") as file:
         np.savez(file, allow_pickle=False, **arrays)

@@ -53,7 +53,7 @@ def check_learnable(train: LabelledSet) -> None:
     """Refuse a class that every training text has, or that none has."""
     if not train.is_multilabel:
         check_classes(train.labels)
-        return check_present(train)
+        return _check_present(train)
     counts = train.labels.sum(0)
     for name, count in zip(train.classes, counts, strict=True):
         if count in (0, len(train.labels)):
@@ -64,7 +64,7 @@ def check_learnable(train: LabelledSet) -> None:
             )
 
 
-def check_present(train: LabelledSet) -> None:
+def _check_present(train: LabelledSet) -> None:
     """Refuse a class whose texts were all held out, since it could not be learned."""
     for label, name in enumerate(train.classes):
         if label not in train.labels:

@@ -74,7 +74,7 @@ class Finetuner:
         self.model, self.heads, self.encoder = model.eval(), heads, encoder
         self.task, self.config = task, config
         self.device = model.embedding.weight.device
-        learning = [] if config.freeze else learning_parameters(model, config)
+        learning = [] if config.freeze else _learning_parameters(model, config)
         model.requires_grad_(False)
         for parameter in learning:
             parameter.requires_grad_(True)
@@ -154,7 +154,7 @@ class Finetuner:
         set_learning_rate([self.optimizer], rate * fraction)
         self.optimizer.zero_grad(set_to_none=True)
         encoded = self.encoder.encode(self.task.train, rows)
-        with dropout_of(self.config.seed, self.progress.step):
+        with _dropout_of(self.config.seed, self.progress.step):
             logits = self.heads.train()(encoded.features)  # [B, K, C]
         loss = self.loss(logits, self.labels[torch.from_numpy(rows)])
         total = loss
@@ -242,7 +242,7 @@ class Finetuner:
 
 
 @contextmanager
-def dropout_of(seed: int, step: int) -> Iterator[None]:
+def _dropout_of(seed: int, step: int) -> Iterator[None]:
     """Draw random numbers from this step's own generator, so that none needs to be saved."""
     devices = range(torch.cuda.device_count())
     with torch.random.fork_rng(devices=devices):
@@ -287,7 +287,7 @@ def head_loss(logits: Tensor, labels: Tensor) -> Tensor:
     return F.binary_cross_entropy_with_logits(logits, truth)
 
 
-def learning_parameters(model: LanguageModel, config: FinetuningConfig) -> list[nn.Parameter]:
+def _learning_parameters(model: LanguageModel, config: FinetuningConfig) -> list[nn.Parameter]:
     """Return what learns under the heads, from the top down; the decoder if its loss counts."""
     top, *below = reversed(model.layers)
     decoder = model.decoder.parameters() if config.lm_weight else ()

@@ -70,7 +70,7 @@ def verdict(results: Results) -> str:
     """Return what the study found, in one sentence.
 
     The model knows the label if its interval is above an untrained model and the majority class;
-    the unit, if its interval is above the majority class. `stands_out` decides whether such a unit
+    the unit, if its interval is above the majority class. `_stands_out` decides whether such a unit
     is a sentiment neuron.
     """
     neuron, whole, baselines = results["neuron"], results["all_units"], results["baselines"]
@@ -91,7 +91,7 @@ def verdict(results: Results) -> str:
         f"{unit.capitalize()} predicts {percent(neuron)} of the test labels, {total} "
         f"{percent(whole)}"
     )
-    if stands_out(results):
+    if _stands_out(results):
         negative, positive = results["classes"]
         of_others = negative == f"not {positive}"
         return f"{sentence}: a {f'neuron for {positive}' if of_others else 'sentiment neuron'}."
@@ -101,7 +101,7 @@ def verdict(results: Results) -> str:
     return f"{sentence}: unit {best} separates the classes better, so no sentiment neuron."
 
 
-def stands_out(results: Results) -> bool:
+def _stands_out(results: Results) -> bool:
     """Return whether the unit is the sentiment neuron of docs/glossary.md.
 
     Of all units it separates the classes best on train (largest area under the ROC curve), and its

@@ -52,7 +52,7 @@ def run_study(
         results = run_study(load_model("amazon_1024"), sets, Path("neuron"), StudyOptions(draws=3))
         write_figures(results, Path("neuron/figures"))
     """
-    counts = check_study(loaded, sets, options)
+    counts = _check_study(loaded, sets, options)
     with only_writer_of(output):
         cache = FeatureCache(output / "features")
         transfer = fit_transfer(loaded, sets, cache, options.seed)
@@ -89,7 +89,9 @@ def run_study(
         return results
 
 
-def check_study(loaded: TextModel, sets: Sequence[LabelledSet], options: StudyOptions) -> list[int]:
+def _check_study(
+    loaded: TextModel, sets: Sequence[LabelledSet], options: StudyOptions
+) -> list[int]:
     """Return the numbers of labels; InputError for sets or options that a study cannot use."""
     if len(sets[0].classes) != 2:
         names = ", ".join(sets[0].classes)

@@ -46,11 +46,6 @@ def test_it_is_the_tree_of_pairs_in_float64(groups):
         assert np.abs(actual.double().numpy() - tensor).max() <= limit
 
 
-def test_orthogonal_vectors_are_added():
-    gradients = torch.diag(torch.tensor([3.0, -2.0, 0.5, 7.0]))
-    assert torch.equal(combined(gradients, [4]), torch.tensor([3.0, -2.0, 0.5, 7.0]))
-
-
 def test_equal_vectors_are_averaged_and_parallel_ones_too():
     vector = vectors(1)[0]
     # coefficients of one half exactly: |a|^2 is a.b

@@ -15,7 +15,6 @@ import torch.distributed as dist
 
 from model.errors import InputError
 from training.parallel import distributed
-from training.parallel.buckets import OptimizerStates
 from training.parallel.distributed import (
     AsyncFlags,
     MissingGpu,
@@ -24,6 +23,7 @@ from training.parallel.distributed import (
     launched,
     own_part,
 )
+from training.parallel.strategy import OptimizerStates
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 
@@ -247,15 +247,16 @@ def test_a_peer_that_gloo_lost_ends_the_process(reason, capsys, leaving):
     assert capsys.readouterr().err == f"[rank 0] error: lost a peer: {reason}\n"
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
-@pytest.mark.parametrize("restarts", [0, 3])
 @pytest.mark.parametrize(
-    "error",
+    ("ranks", "restarts", "error"),
     [
-        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
-        RuntimeError("DefaultCPUAllocator: can't allocate memory"),
-        MemoryError("of one rank"),
-        MissingGpu("ranks 0 and 7 are both on GPU a"),
+        (2, 3, torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")),
+        (2, 3, RuntimeError("DefaultCPUAllocator: can't allocate memory")),
+        (2, 3, MemoryError("of one rank")),
+        (2, 3, MissingGpu("ranks 0 and 7 are both on GPU a")),
+        (1, 3, MemoryError("of the only rank")),
+        (2, 0, MemoryError("of one rank")),
+        (1, 0, MissingGpu("ranks 0 and 7 are both on GPU a")),
     ],
 )
 def test_what_another_attempt_may_not_lack_ends_no_launcher_that_restarts(

@@ -12,7 +12,6 @@ from model.state import DTYPES
 from tests.ranks.exchanging import WAYS
 from tests.support.peers import among_peers
 from tests.support.runs import run_ranks
-from training.parallel.buckets import broadcast_parameters
 from training.parallel.distributed import World
 from training.parallel.exchange import (
     MEGABYTE,
@@ -22,6 +21,7 @@ from training.parallel.exchange import (
     make_exchange,
 )
 from training.parallel.shares import apportion, rebalanced_shares, with_shares
+from training.parallel.strategy import broadcast_parameters
 from training.precision import make_loss_scaler
 
 CPU = torch.device("cpu")
