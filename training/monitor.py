@@ -4,7 +4,6 @@ import re
 from typing import TYPE_CHECKING
 
 from data_utils.corpus import Corpus
-from model.engine.sampling import SamplingConfig, generate
 from model.errors import InputError
 from model.layers.language_model import LanguageModel
 from model.text.profiles import text_profile
