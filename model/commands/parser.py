@@ -224,7 +224,8 @@ class _Place:
             return
         if details.get("nargs") == "*" and not required:
             number = "+" if takes_words else 1
-            details |= {"action": "extend", "nargs": number, "default": [*self.default]}
+            default = None if self.default is None else [*self.default]
+            details |= {"action": "extend", "nargs": number, "default": default}
         if required:
             details["required"] = True
         name = (argument.name or self.name).replace("_", "-")
