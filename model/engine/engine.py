@@ -278,7 +278,7 @@ def as_model(
     if isinstance(model, str | Path):
         return Engine.load(model, precision=precision or "exact", threads=threads)
     if not hasattr(model, "next_token"):
-        raise InputError(f"model is {reprlib.repr(model)}; it must be a name, a folder or a model")
+        raise InputError(f"model is {reprlib.repr(model)}; it must be a name or a path, or a model")
     if precision not in (None, model.precision):
         check_precision(precision)
         raise InputError(

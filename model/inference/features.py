@@ -159,21 +159,19 @@ class _Batch:
         assert self._costs is not None
         for piece, logits in self._model.decode_in_pieces(h, self._weights):
             first = start + piece.start + 1
-            targets = np.full(logits.shape[:2], IGNORED, dtype=np.int64)
+            targets = np.full((active, len(logits)), IGNORED, dtype=np.int64)
             following = [tokens[first : first + len(logits)] for tokens in self._sequences[:active]]
-            for row, tokens in enumerate(following):
-                targets[: len(tokens), row] = tokens
+            for target, tokens in zip(targets, following, strict=True):
+                target[: len(tokens)] = tokens
             nats = F.cross_entropy(
-                logits.flatten(0, 1),
-                torch.from_numpy(targets).flatten().to(logits.device),
+                logits.permute(1, 2, 0),
+                torch.from_numpy(targets).to(logits.device),
                 ignore_index=IGNORED,
                 reduction="none",
             )
-            bits = (nats.view(logits.shape[:2]) / math.log(2)).float().cpu().numpy()
-            for row, tokens in enumerate(following):
-                self._costs[self._indices[row]][first : first + len(tokens)] = bits[
-                    : len(tokens), row
-                ]
+            each = (nats / math.log(2)).float().cpu().numpy()  # [active, T]
+            for index, bits, tokens in zip(self._indices, each, following, strict=False):
+                self._costs[index][first : first + len(tokens)] = bits[: len(tokens)]
 
 
 def clamped(state: State, clamp: Clamp | None) -> State:
