@@ -196,7 +196,9 @@ def calibrated(
     head = with_part(plain, Calibration(slope=slope))
     positive = head.probabilities(outputs[0], texts_of(val))
     head = replace(
-        head, familiarity=familiar(outputs[1].bits, lengths), doubt=doubt(positive, labels, sources)
+        head,
+        familiarity=familiar(np.asarray(outputs[1].bits), lengths),
+        doubt=doubt(positive, labels, sources),
     )
     right = (positive > 0.5) == (labels == 1)
     return head, accuracy_by_source(right[labels >= 0], sided(val))
