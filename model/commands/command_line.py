@@ -43,7 +43,8 @@ def dispatch(words: Sequence[str]) -> None:
         description="The sentiment neuron: a byte-level multiplicative LSTM that reads reviews.",
         epilog=f"commands, each with its own --help:\n{indent(listed, '  ')}",
     )
-    parser.add_argument("--version", action="version", version=f"{PROGRAM} {installed_version()}")
+    version = installed_version() if "--version" in words else ""  # looked up only if asked for
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {version}")
     parser.add_argument("command", nargs="?", help=argparse.SUPPRESS)
     if not words or set(words) == {"help"}:
         return parser.print_help()
