@@ -4,10 +4,19 @@ from collections.abc import Callable
 
 from model.commands import program
 from model.commands.parser import Parser, check_unset, parse, parse_one_of
-from model.commands.program import prepare_output, report
+from model.commands.program import prepare_output, report, say
 from training.parallel.launcher import report_failure
 
-__all__ = ["check_unset", "parse", "parse_one_of", "prepare_output", "report", "run", "run_plain"]
+__all__ = [
+    "check_unset",
+    "parse",
+    "parse_one_of",
+    "prepare_output",
+    "report",
+    "run",
+    "run_plain",
+    "say",
+]
 
 
 def run(command: Callable[[], int | None]) -> None:

@@ -55,7 +55,7 @@ def write_result(study: str, name: str, content: Mapping[str, Any]) -> None:
     """Write a new result of a study; it stands for the one in results.json."""
     path = EXPERIMENTS / study / FOLDER / f"{name}.json"
     prepare_output(path)
-    write_json(path, content)
+    write_json(path, content, owned=True)
 
 
 def result_at(path: Path) -> Any | None:
@@ -127,7 +127,8 @@ def write_study(study: str, whole: dict[str, Any]) -> None:
     text = json.dumps({"machines": machines, **whole, "results": short}, indent=1)
     text = INNERMOST.sub(_in_one_line, text)
     path = EXPERIMENTS / study / FILE
-    write_atomically(path, partial(Path.write_text, data=text + "\n", encoding="utf-8"))
+    write = partial(Path.write_text, data=text + "\n", encoding="utf-8")
+    write_atomically(path, write, owned=True)
     _results_in.cache_clear()
 
 

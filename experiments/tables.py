@@ -36,7 +36,8 @@ def main() -> None:
         text = path.read_text(encoding="utf-8")
         page = filled(text)
         if page != text:
-            write_atomically(path, partial(Path.write_text, data=page, encoding="utf-8"))
+            write = partial(Path.write_text, data=page, encoding="utf-8")
+            write_atomically(path, write, owned=True)
             print(f"{path.relative_to(ROOT)}: tables updated")
 
 

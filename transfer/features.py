@@ -9,6 +9,7 @@ import numpy as np
 
 from model.errors import InputError
 from model.files.storage import one_at_a_time
+from model.files.writer import make_folder, set_aside
 from model.inference.feature_files import REMEDY, Reading, mapped, write_features
 from model.inference.features import FINAL_CELL, FeatureKind
 from model.layers.language_model import LanguageModel
@@ -38,9 +39,10 @@ class FeatureCache:
         """
         reading = Reading(model, sequences, self.kind, BATCH_SIZE)
         path = self.folder / f"{reading.digest()[:24]}.npy"
-        if not path.is_file():
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with one_at_a_time(path.with_suffix(".lock"), lambda: log.info(BUSY, path)):
+        lock = set_aside(path, "lock")
+        if not path.is_file() or lock.exists():  # by a kill
+            make_folder(self.folder)
+            with one_at_a_time(lock, lambda: log.info(BUSY, path)):
                 if not path.is_file():
                     with ProgressBar(name, reading.tokens) as progress:
                         write_features(path, reading.shape, [reading], progress.advance)

@@ -11,6 +11,7 @@ from tqdm import tqdm
 from model.errors import InputError
 from model.files.storage import read_json
 from model.files.tokenizers import load_tokenizer
+from model.files.writer import open_work
 from model.text.split import Split
 from model.text.subwords import (
     SMALLEST_VOCABULARY,
@@ -178,7 +179,7 @@ def _train(
         ends = split.offsets[reviews + 1].tolist()
         places = zip(split.offsets[reviews].tolist(), ends, strict=True)
         texts = (split.tokens[start:end].tobytes() for start, end in places)
-        with open(log_file, "w", encoding="utf-8") as file:
+        with open_work(log_file, "w", encoding="utf-8") as file:
             vocabulary = train_vocabulary(texts, config.tokenizer, config.size, file)
         answer.send(vocabulary)
     except (InputError, OSError) as error:

@@ -16,8 +16,9 @@ from torch import Tensor
 from ..bounds import Probability, fill
 from ..errors import InputError
 from ..files.shipped import CLASSIFIER_FILE as CONFIG_FILE
-from ..files.storage import check_format_version, read_json, write_json
+from ..files.storage import check_format_version, read_json
 from ..files.weights import load_tensors, save_tensors
+from ..files.writer import make_folder, write_json
 from ..inference.features import Pooling, check_poolings
 from ..state import StateName
 from .head import Familiarity, Head, HeadUnit, checked_between
@@ -70,8 +71,7 @@ def save_head(folder: str | Path, head: Head, origin: Mapping[str, Any] | None =
     """
     folder = Path(folder)
     arrays, description = parts_of(head)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / NGRAMS_FILE).unlink(missing_ok=True)  # of a head of an earlier format
+    make_folder(folder)
     save_tensors(folder / WEIGHTS_FILE, {n: torch.from_numpy(a) for n, a in arrays.items()})
     extra = {} if origin is None else {"origin": dict(origin)}
     write_json(folder / CONFIG_FILE, {"format_version": FORMAT_VERSION, **description, **extra})

@@ -14,8 +14,8 @@ from ..classifiers.head import Head
 from ..classifiers.head_files import parts_of
 from ..classifiers.sentiment_classifier import SHORTEST
 from ..errors import InputError
-from ..files.storage import write_atomically
 from ..files.weights import LoadedModel
+from ..files.writer import write_atomically
 from ..pages.page import as_utf8, content_digest, fill, page_style
 from ..reading.no_answer import NO_TEXT, placeholders
 from ..text.markup import BLOCK_TAG, INLINE_TAG, MARKED_UP

@@ -29,8 +29,9 @@ from ..text.profiles import TextProfile, text_profile
 from ..text.tokenizer import BYTES, Tokenizer
 from .devices import DeviceName, choose_device
 from .shipped import CONFIG_FILE, SHIPPED_MODELS, WEIGHTS_FILE, find_model
-from .storage import check_format_version, read_json, write_atomically, write_failed, write_json
+from .storage import check_format_version, read_json
 from .tokenizers import load_tokenizer, save_tokenizer
+from .writer import write_atomically, write_failed, write_json
 
 # 1: bytes, unquantized; 2: bytes, matrices as 8-bit integers; 3: with a vocabulary; 4: integers of
 # fewer bits

@@ -10,8 +10,9 @@ from typing import Literal
 import numpy as np
 
 from ..errors import InputError
-from ..files.storage import map_array, path_in_oserrors, write_atomically
+from ..files.storage import map_array
 from ..files.weights import model_digest
+from ..files.writer import path_in_oserrors, write_atomically
 from ..layers.language_model import LanguageModel
 from .features import FINAL_CELL, FeatureKind, final_states
 

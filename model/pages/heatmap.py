@@ -13,8 +13,8 @@ import numpy as np
 
 from ..errors import InputError
 from ..files.devices import DeviceName
-from ..files.storage import write_atomically, write_json
 from ..files.weights import LoadedModel, as_loaded
+from ..files.writer import write_atomically, write_json
 from ..text.glyphs import glyph, visible
 from ..text.profiles import checked_texts
 from ..units.sentiment_traces import sentiment_traces

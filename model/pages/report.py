@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from ..classifiers.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE
 from ..classifiers.sentiment_classifier import SentimentClassifier
 from ..classifiers.summary import DateColumn, Summary, Tally
-from ..files.storage import write_atomically
+from ..files.writer import write_atomically
 from ..reading.no_answer import NO_TEXT, reason_of_no_answer
 from ..text.glyphs import visible
 from ..text.markup import without_tags

@@ -7,10 +7,10 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from model.errors import InputError
-from model.files.storage import write_json
+from model.errors import TRY_AGAIN, InputError
+from model.files.writer import write_json
 
-TEMPORARY_FAILURE = 75  # EX_TEMPFAIL: nothing is wrong with this process, start it again
+TEMPORARY_FAILURE = TRY_AGAIN  # nothing is wrong with this process, start it again
 _GRACE = 5.0  # seconds in which a launcher ends its other processes after one of them has failed
 
 
@@ -40,7 +40,7 @@ def report_failure(error: BaseException, line: str, grace: float = _GRACE) -> No
         details = {"py_callstack": line, "timestamp": str(int(time.time()))}
         message = {"message": line, "errorCode": 0, "extraInfo": details}
         with suppress(OSError):  # its disk may be full
-            write_json(Path(file), {"message": message})
+            write_json(Path(file), {"message": message}, owned=True)
     if isinstance(error, InputError) and may_restart():  # the same input would be refused again
         os.kill(os.getppid(), signal.SIGTERM)
 

@@ -27,9 +27,9 @@ from model.files.storage import (
     step_folders,
     step_of,
     whole_folder,
-    write_json,
 )
 from model.files.weights import GET_AGAIN, check_not_negative, check_tensors, load_tensors
+from model.files.writer import write_json
 
 from .run_directory import CHECKPOINT_FILES, TRAINING_FILE
 

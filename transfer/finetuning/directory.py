@@ -21,6 +21,7 @@ from model.files.weights import (
     save_model,
     save_tensors,
 )
+from model.files.writer import check_unchanged
 from training.runs.checkpoint_store import (
     CheckpointStore,
     advice_if_damaged,
@@ -86,8 +87,8 @@ class FinetuningDirectory(RunDirectory):
         return self.folder / "choices.npz"
 
     def locked(self, *, resume: bool) -> AbstractContextManager[Self]:
-        """Lock the run's folder, or a new one; InputError if it is missing or taken."""
-        return lock_run(self.check_exists()) if resume else lock_new_run(self)
+        """Lock the run's folder; InputError if it is taken, or without `resume` not empty."""
+        return lock_run(self) if resume else lock_new_run(self)
 
     def begin(
         self, loaded: LoadedModel, task: Task, config: FinetuningConfig, *, resume: bool
@@ -97,7 +98,7 @@ class FinetuningDirectory(RunDirectory):
         This process must hold the folder's lock.
         """
         request = Request(model_digest(loaded.model), task.digest, config, self.origin)
-        if not resume:
+        if not resume or not self.config.is_file():  # perhaps killed before it had begun
             save_toml(self.config, request)
             return
         before = read_toml(self.config, Request)
@@ -164,3 +165,4 @@ class FinetuningCheckpoints(CheckpointStore):
             restore_weights(tuner.model, folder / WEIGHTS_FILE, ASKED)
         restore_weights(tuner.heads, folder / HEADS_FILE, ASKED)
         restore_optimizers([tuner.optimizer], folder / optimizer_file())
+        check_unchanged(folder)

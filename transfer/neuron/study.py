@@ -11,8 +11,8 @@ from typing import Any
 from data_utils.labelled import LabelledSet
 from model.bounds import check_bounds
 from model.errors import InputError
-from model.files.storage import write_json
 from model.files.weights import LoadedModel
+from model.files.writer import write_json
 
 from ..experiment import (
     SPLITS,
