@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from model.commands import program
 from model.commands.options import ModelOptions
 from model.commands.parser import Parser, check_unset, parse, parse_one_of
-from model.commands.program import prepare_output, report
+from model.commands.program import prepare_output, report, say
 from model.engine.cores import usable_cores
 from model.engine.interface import TextModel
 from model.inference.loading import Device, Precision, load_text_model
@@ -22,6 +22,7 @@ __all__ = [
     "report",
     "run",
     "run_plain",
+    "say",
 ]
 
 

@@ -17,6 +17,7 @@ from configs.command import (
     prepare_output,
     report,
     run,
+    say,
 )
 
 __all__ = [
@@ -27,4 +28,5 @@ __all__ = [
     "prepare_output",
     "report",
     "run",
+    "say",
 ]
