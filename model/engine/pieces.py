@@ -16,7 +16,7 @@ import numpy as np
 from .engine import Engine
 from .interface import Reading, TextModel
 from .kinds import POOLINGS, Pooling
-from .request import Familiarity, State
+from .request import Familiarity, State, excess_of
 
 LONG = 8192  # tokens of a text; what is not longer is processed in one piece
 PIECES, PARTS = 16, 4  # of a text, and of a piece
@@ -56,11 +56,12 @@ class InPieces(Engine):
         is_plain = not any(options.get(name) for name in others)
         if not is_plain or all(len(tokens) <= LONG for tokens in sequences):
             return super().read(sequences, pooling, **options)
+        short = [n for n, tokens in enumerate(sequences) if len(tokens) <= LONG]
+        together = super().read([sequences[n] for n in short], pooling, **options)
+        alone = {n: _row(together, row) for row, n in enumerate(short)}
         readings = [
-            self._read_long(tokens, pooling, **options)
-            if len(tokens) > LONG
-            else super(InPieces, self).read([tokens], pooling, **options)
-            for tokens in sequences
+            alone[n] if n in alone else self._read_long(tokens, pooling, **options)
+            for n, tokens in enumerate(sequences)
         ]
         states = [part for each in readings for part in each.unit_states or ()]
         flags = [each.unfamiliar for each in readings if each.unfamiliar is not None]
@@ -145,24 +146,19 @@ class InPieces(Engine):
             block = tokens[first : first + _BLOCK]
             reading = super().read([block], (), bits=True, initial=state, final=True)
             assert reading.token_bits is not None
-            steps = reading.token_bits[0] - familiarity.bits_per_byte * self._token_bytes[block]
-            for step in steps.tolist():
-                excess += step
-                if abs(excess) > familiarity.margin:
-                    return excess
+            rest, sizes = familiarity._replace(bits=-excess), [self._token_bytes[block]]
+            excess = float(excess_of(reading.token_bits, sizes, rest)[0])
+            if abs(excess) > familiarity.margin:
+                break
             state = reading.state
         return excess
 
 
 def _row(reading: Reading, row: int) -> Reading:
     """Return the reading of one of the texts."""
-    states = reading.unit_states
-    pooled = {name: getattr(reading, name) for name in POOLINGS}
-    return Reading(
-        lengths=reading.lengths[row : row + 1],
-        unit_states=None if states is None else [states[row]],
-        **{name: values[row] for name, values in pooled.items() if values is not None},
-    )
+    names = ("lengths", "unit_states", "unfamiliar", *POOLINGS)
+    each = {name: getattr(reading, name) for name in names}
+    return Reading(**{name: v[row : row + 1] for name, v in each.items() if v is not None})
 
 
 def _pooled(parts: Sequence[Reading], pooling: Sequence[Pooling]) -> dict[Pooling, np.ndarray]:
@@ -174,5 +170,5 @@ def _pooled(parts: Sequence[Reading], pooling: Sequence[Pooling]) -> dict[Poolin
         "max": lambda values: values.max(axis=0),
         "min": lambda values: values.min(axis=0),
     }
-    each = {name: np.array([getattr(part, name) for part in parts]) for name in pooling}
+    each = {name: np.concatenate([getattr(part, name) for part in parts]) for name in pooling}
     return {name: np.float32(pool[name](values))[None] for name, values in each.items()}
