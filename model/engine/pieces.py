@@ -26,8 +26,9 @@ _BLOCK = 256  # tokens between two looks at whether a text is unfamiliar
 
 def in_pieces(model: TextModel, also: Sequence[Pooling] = ()) -> TextModel:
     """Return a model that processes long texts in pieces; one in PyTorch as it is."""
-    is_other = isinstance(model, InPieces) or not isinstance(model, Engine)
-    return model if is_other else InPieces(model, also)
+    if isinstance(model, Engine) and not isinstance(model, InPieces):
+        return InPieces(model, also)
+    return model
 
 
 class InPieces(Engine):
@@ -65,13 +66,14 @@ class InPieces(Engine):
         ]
         states = [part for each in readings for part in each.unit_states or ()]
         flags = [each.unfamiliar for each in readings if each.unfamiliar is not None]
+        pooled: dict[str, Any] = {
+            name: np.concatenate([getattr(each, name) for each in readings]) for name in pooling
+        }
         return Reading(
             lengths=np.array(list(map(len, sequences)), np.int64),
             unit_states=states if options.get("units") is not None else None,
             unfamiliar=np.concatenate(flags) if flags else None,
-            **{
-                name: np.concatenate([getattr(each, name) for each in readings]) for name in pooling
-            },
+            **pooled,
         )
 
     def _read_long(
@@ -93,11 +95,12 @@ class InPieces(Engine):
             self._kept[key] = _pooled(parts, self._also)
             states = [values for part in parts for values in part.unit_states or ()]
         is_unfamiliar = familiarity is not None and self._decided_excess(tokens, familiarity) > 0
+        pooled: dict[str, Any] = {name: self._kept[key][name] for name in pooling}
         return Reading(
             lengths=np.array([len(tokens)]),
             unfamiliar=None if familiarity is None else np.array([is_unfamiliar]),
             unit_states=[np.concatenate(states)] if states else None,
-            **{name: self._kept[key][name] for name in pooling},
+            **pooled,
         )
 
     def _read_parts(self, tokens: np.ndarray, advance: Any, **options: Any) -> list[Reading]:
@@ -171,4 +174,4 @@ def _pooled(parts: Sequence[Reading], pooling: Sequence[Pooling]) -> dict[Poolin
         "min": lambda values: values.min(axis=0),
     }
     each = {name: np.concatenate([getattr(part, name) for part in parts]) for name in pooling}
-    return {name: np.float32(pool[name](values))[None] for name, values in each.items()}
+    return {name: np.asarray(pool[name](values), np.float32)[None] for name, values in each.items()}
