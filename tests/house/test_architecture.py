@@ -49,6 +49,7 @@ LAZY = {
     "model/inference/featurizer.py": {"sklearn"},
     "model/classifiers/sentiment_classifier.py": {"sklearn"},  # its tags, when scikit-learn asks
     "model/classifiers/answers.py": {"pandas"},  # of a table of results
+    "model/reading/encodings.py": {"charset_normalizer"},  # of a table that is not UTF-8
     "model/kernels/triton/kernels.py": {"triton"},
     "model/files/shipped.py": {"huggingface_hub"},
     "model/text/subwords.py": {"sentencepiece"},
