@@ -92,6 +92,7 @@ RIGHT = [
      "Please share any other thoughts you have about working with us"),
 ]  # fmt: skip
 ASKED = [
+    ("two reviews", {"Service Review": TEXTS, "Product Review": TEXTS[::-1]}),
     ("two sides", {"Positive_Review": TEXTS, "Negative_Review": TEXTS[::-1]}),
     ("pros and cons", {"Job title": "Senior clerk in a shop", "Pros": TEXTS, "Cons": TEXTS[::-1]}),
     ("two questions", {"What did you like most?": TEXTS, "What could be better?": TEXTS[::-1]}),
