@@ -21,6 +21,7 @@ _SAMPLED = 100  # rows that show whether a sheet holds texts
 _PLAIN_NUMBER = re.compile(r"-?(0|[1-9]\d{0,14})(\.\d{0,6}[1-9])?")  # no digit of it gets lost
 _LONGEST_CELL = 32_767  # characters, of a workbook
 _MOST_ROWS = 1_048_576
+_ENGINES = {".ods": ("odf", "odfpy"), ".xls": ("xlrd", "xlrd")}  # pandas' name, and the package
 _NO_VALUE = re.compile(rb"<f[^>]*(/>|>[^<]*</f>)(<v\s*/>|<v></v>)?</c>")  # a formula, no result
 
 
@@ -81,8 +82,9 @@ def read_workbook(file: IO[bytes], location: str, kind: str, options: TableOptio
             warnings.simplefilter("ignore")  # of styles and validation, which are not read
             sheets = _with_openpyxl(file) if kind in OPENPYXL else _with_pandas(file, kind)
     except ImportError as error:
+        needed = _ENGINES[kind][1] if kind in _ENGINES else error.name
         raise InputError(
-            f"{kind} files need {error.name}: pip install {error.name}; or save it as .xlsx"
+            f"{kind} files need {needed}: pip install {needed}; or save it as .xlsx"
         ) from error
     except (
         *(ValueError, LookupError, TypeError, AttributeError),  # of styles, among others
@@ -164,7 +166,7 @@ def _text_of(cell: Any, unescape: Callable[[str], Any]) -> str:
 def _with_pandas(file: IO[bytes], kind: str) -> list[_Sheet]:
     import pandas
 
-    engine: Any = {".ods": "odf", ".xls": "xlrd"}[kind]
+    engine: Any = _ENGINES[kind][0]
     frames = pandas.read_excel(
         file, sheet_name=None, header=None, dtype=str, na_filter=False, engine=engine
     )
