@@ -210,6 +210,8 @@ def _question_in(body: bytes, limits: Limits) -> tuple[list[str], bool]:
     texts, sides = payload.get("texts"), payload.get("sides", False)
     if not isinstance(sides, bool):
         raise HTTPException(400, '"sides" must be true or false')
+    if isinstance(texts, list):  # as in Python, a missing text is no answer
+        texts = ["" if text is None else text for text in texts]
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise HTTPException(400, '"texts" must be a list of strings')
     if len(texts) > limits.texts:

@@ -87,7 +87,7 @@ def test_two_sides_are_answered_only_to_those_who_ask():
 
 
 def test_texts_get_their_rows_and_the_page_is_there(server):
-    response = server.post(["good", "", "\N{GRINNING FACE}"])
+    response = server.post(["good", None, "\N{GRINNING FACE}"])
     assert response.json() == {"results": [{"length": 4}, {"length": 0}, {"length": 1}]}
     has_our_headers(response)
     assert server.post([]).json() == {"results": []}
