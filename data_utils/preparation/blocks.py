@@ -19,7 +19,7 @@ from model.reading.records import (
     BYTE_ORDER_MARK,
     READ_AHEAD,
     Record,
-    begins_an_array,
+    has_json_lines,
     parse_json,
     parse_text,
     read_records,
@@ -99,7 +99,7 @@ def _is_cut_by_lines(source: Input, request: Request) -> bool:
     if reader != "json":
         return reader.endswith("lines")
     with source.open() as file:
-        return not begins_an_array(file.read(READ_AHEAD))
+        return has_json_lines(file.read(READ_AHEAD))
 
 
 def _cut_stream(

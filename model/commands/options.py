@@ -11,7 +11,7 @@ from ..reading.texts import LABEL_KEYS
 
 KINDS_HELP = (
     "CSV, TSV, Excel, Parquet, Feather, JSON or text (one a line), also as .gz, .bz2, .xz, .zst, "
-    ".zip"
+    ".zip, .tar.gz"
 )
 TEXT, MODEL = "text", "model"  # groups of the help
 

@@ -3,6 +3,7 @@
 import codecs
 import io
 import re
+import tarfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,11 +19,14 @@ from ..errors import InputError, brief
 from .compression import (
     COMPRESSIONS,
     READ_AT_ONCE,
+    TARS,
     buffered,
     damage,
     decompressed,
     only_member,
     pieces_of,
+    tar_names,
+    zip_names,
 )
 from .encodings import (
     HEAD,
@@ -288,12 +292,14 @@ def as_input(location: str | Path | Input, options: TableOptions | None = None) 
         raise InputError(f"{text}: give the path alone: {unquote(urlsplit(text).path)}")
     suffixes = [suffix.lower() for suffix in Path(text).suffixes]
     compression = suffixes.pop() if suffixes and suffixes[-1] in COMPRESSIONS else None
+    if text.lower().endswith(TARS):
+        compression, suffixes = ".tar", []
     kind = suffixes[-1] if suffixes else ""
     if kind not in KINDS and not Path(text).exists():
         raise InputError(f"{text}: no such file")
     if kind not in KINDS and Path(text).is_dir():
         raise InputError(f"{text}: is a folder; name the files in it")
-    if kind not in KINDS and compression == ".zip":
+    if kind not in KINDS and compression in (".zip", ".tar"):
         kind = _kind_in(text)
     if kind not in KINDS:
         hint = "; save it as .xlsx" if kind == ".xlsb" else ""
@@ -305,12 +311,17 @@ def as_input(location: str | Path | Input, options: TableOptions | None = None) 
 
 
 def _kind_in(path: str) -> str:
-    """Return the suffix of the only file in a zip file."""
+    """Return the suffix of the only file in an archive."""
     try:
-        with zipfile.ZipFile(path) as archive, only_member(archive, path) as file:
-            return Path(file.name).suffix.lower()
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:
+                names = zip_names(archive)
+        else:
+            with tarfile.open(path) as tar:
+                names = tar_names(tar)
+        return Path(only_member(names, path)).suffix.lower()
     except damage() as error:
-        raise InputError(f"{path}: damaged, or not a zip file ({error}); get it again") from error
+        raise InputError(f"{path}: damaged, or not an archive ({error}); get it again") from error
 
 
 def lines_of(file: IO[bytes], location: str) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""JSON arrays of any length, read item by item, exactly as JSON lines are read."""
+"""JSON arrays and objects over many lines, read item by item, exactly as JSON lines are read."""
 
 import codecs
 import json
@@ -59,8 +59,73 @@ def array_items(file: IO[bytes], *, strict: bool) -> Iterator[Any]:
     for bytes that are not UTF-8. Otherwise these become U+FFFD.
     """
     text = Text(file, strict)
+    yield from _items_of_array(text, json.JSONDecoder())
+    if text.peek():
+        raise text.error("something after the array")
+
+
+def object_items(file: IO[bytes], *, strict: bool) -> Iterator[Any]:
+    """Yield the objects of a file, however they are broken into lines.
+
+    Of a single object that holds one array of objects, as in {"reviews": [...]}, these are yielded.
+    Raises the errors of `array_items`.
+    """
+    text, decoder = Text(file, strict), json.JSONDecoder()
+    text.peek()
+    start = text.position
+    try:
+        first = _item(text, decoder)
+    except json.JSONDecodeError:
+        if len(text.buffer) - start <= LONGEST_RECORD:
+            raise
+        yield from _items_in(text, decoder)  # no record is so long
+        return
+    if not text.peek():
+        yield from _records_in(first)
+        return
+    yield first
+    while text.peek():
+        yield _item(text, decoder)
+
+
+def _records_in(item: Any) -> list[Any]:
+    """Return the items of the only array of objects in an object, or the object alone."""
+    level = [item] if isinstance(item, dict) else []
+    while level:
+        values = [value for one in level for value in one.values()]
+        lists = [v for v in values if isinstance(v, list) and v and isinstance(v[0], dict)]
+        if lists:
+            is_record = _has_prose(item) and not _has_prose(lists[0][0])
+            return lists[0] if len(lists) == 1 and not is_record else [item]
+        level = [value for value in values if isinstance(value, dict)]
+    return [item]
+
+
+def _has_prose(value: Any) -> bool:
+    """Whether a value, or one in it, is a text of several words; lists are not searched."""
+    if isinstance(value, dict):
+        return any(map(_has_prose, value.values()))
+    return isinstance(value, str) and len(value.split()) > 3
+
+
+def _items_in(text: Text, decoder: json.JSONDecoder) -> Iterator[Any]:
+    """Yield the items of the first array of objects in an object, however long it is."""
+    _expect(text, "{")
+    while text.peek() == '"':
+        _item(text, decoder)
+        _expect(text, ":")
+        if text.peek() == "[":
+            yield from _items_of_array(text, decoder)
+        else:
+            _item(text, decoder)
+        if text.peek() == ",":
+            text.position += 1
+    _expect(text, "}")
+
+
+def _items_of_array(text: Text, decoder: json.JSONDecoder) -> Iterator[Any]:
     _expect(text, "[")
-    decoder, first = json.JSONDecoder(), True
+    first = True
     while text.peek() != "]":
         if not first:
             _expect(text, ",")
@@ -68,8 +133,6 @@ def array_items(file: IO[bytes], *, strict: bool) -> Iterator[Any]:
         yield _item(text, decoder)
         first = False
     text.position += 1
-    if text.peek():
-        raise text.error("something after the array")
 
 
 def _expect(text: Text, character: str) -> None:

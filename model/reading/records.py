@@ -18,7 +18,7 @@ from typing import IO, Any
 from ..errors import InputError, brief
 from .encodings import Encoding
 from .inputs import BINARY, DELIMITED, WORKBOOKS, Input, Position, as_input, lines_of
-from .json_arrays import array_items
+from .json_arrays import array_items, object_items
 from .tables import (
     DELIMITERS,
     DelimitedRows,
@@ -135,17 +135,21 @@ def sampled_json(
 
 def _read_json(source: Input, file: Any, strict: bool) -> Iterator[Record]:
     """Read `.json`: an array of objects, or one object per line."""
-    if not begins_an_array(file.peek(READ_AHEAD)):
+    head = file.peek(READ_AHEAD)[:READ_AHEAD]
+    if has_json_lines(head):
         yield from _read_lines(source, file, strict)
         return
-    table = TableReport(source.location, "a JSON array", is_table=False)
-    yield from sampled_json(_items(source, file, strict), table)
+    is_array = begins_an_array(head)
+    what = "a JSON array" if is_array else "JSON"
+    table = TableReport(source.location, what, is_table=False)
+    items = (array_items if is_array else object_items)(file, strict=strict)
+    yield from sampled_json(_items(source, items, strict), table)
 
 
-def _items(source: Input, file: Any, strict: bool) -> Iterator[Record]:
+def _items(source: Input, items: Iterator[Any], strict: bool) -> Iterator[Record]:
     number = 0
     try:
-        for number, item in enumerate(array_items(file, strict=strict), start=1):
+        for number, item in enumerate(items, start=1):
             record = _as_record(item, f"{source.location}, item {number}")
             record.repaired = not strict and any("\ufffd" in str(v) for v in record.values())
             yield record
@@ -158,6 +162,17 @@ def _items(source: Input, file: Any, strict: bool) -> Iterator[Record]:
             f"{source.location}, item {number + 1}: not JSON ({brief(error)}); expected an array "
             "of objects"
         ) from error
+
+
+def has_json_lines(head: bytes) -> bool:
+    """Return whether a .json that begins so has one object per line."""
+    if begins_an_array(head):
+        return False
+    lines = head.removeprefix(BYTE_ORDER_MARK).strip().split(b"\n")
+    if not lines[0].lstrip().startswith(b"{") or lines[0].lstrip()[1:].lstrip()[:1] == b"'":
+        return True  # Python's notation, or an error that is found there
+    is_whole = len(lines) == 1 and len(head) < READ_AHEAD
+    return not is_whole and len(lines) > 1 and lines[0].rstrip().endswith(b"}")
 
 
 def begins_an_array(head: bytes) -> bool:

@@ -396,7 +396,7 @@ def test_a_zip_file_has_one_file_in_it(tmp_path):
     assert texts_of(tmp_path / "a.zip")[0] == ["good"]
     (tmp_path / "a.csv.zip").write_bytes(zipped(b"text\n", "b.csv"))
     with pytest.raises(
-        InputError, match=r"a\.csv\.zip: has 2 files in it, not one; unpack it and name them"
+        InputError, match=r"a\.csv\.zip: has 2 files in it, not one .*; unpack it and name them"
     ):
         texts_of(tmp_path / "a.csv.zip")
 

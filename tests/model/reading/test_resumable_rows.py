@@ -155,7 +155,8 @@ def test_other_columns_begin_anew(columns, tmp_path, caplog, path):
     assert "its rows are now in" in caplog.text
 
 
-def test_a_byte_order_mark_stays(path):
+def test_a_byte_order_mark_stays(tmp_path):
+    path = tmp_path / "out.csv"
     batches = [[{"text": "a", "x": 1}], [{"text": "b", "x": 2}]]
     interrupt_after(1, path, "csv", batches, mark=True)
     assert write(path, "csv", batches, mark=True) == [1]
