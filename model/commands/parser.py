@@ -222,9 +222,9 @@ class _Place:
                 details["nargs"] = "+"
             parser.add_argument(self.path, **details | {"metavar": self.word})
             return
-        if details.get("nargs") == "*" and not required:
+        if details.get("nargs") == "*" and self.default == ():
             number = "+" if takes_words else 1
-            details |= {"action": "extend", "nargs": number, "default": [*self.default]}
+            details |= {"action": "extend", "nargs": number, "default": []}
         if required:
             details["required"] = True
         name = (argument.name or self.name).replace("_", "-")

@@ -49,12 +49,14 @@ LAZY = {
     "model/inference/featurizer.py": {"sklearn"},
     "model/classifiers/sentiment_classifier.py": {"sklearn"},  # its tags, when scikit-learn asks
     "model/classifiers/answers.py": {"pandas"},  # of a table of results
+    "model/reading/encodings.py": {"charset_normalizer"},  # of a table that is not UTF-8
     "model/kernels/triton/kernels.py": {"triton"},
     "model/files/shipped.py": {"huggingface_hub"},
     "model/text/subwords.py": {"sentencepiece"},
     "model/text/profiles.py": {"anyascii"},
     "model/reading/compression.py": {"isal"},
-    "model/reading/tables.py": {"pandas", "openpyxl", "pyarrow"},
+    "model/reading/tables.py": {"pyarrow"},
+    "model/reading/workbooks.py": {"pandas", "openpyxl"},
     "model/reading/progress.py": {"tqdm"},
     "model/server/application.py": {"starlette"},
     "model/server/listening.py": {"starlette", "uvicorn", "h11"},

@@ -285,6 +285,8 @@ def test_in_doubt_the_file_is_refused_with_the_question(tmp_path):
         csv.writer(file).writerows([
             ["Positive_Review", "Negative_Review"], *zip(TEXTS, TEXTS[::-1], strict=True)
         ])  # fmt: skip
-    with pytest.raises(InputError, match=r"both hold texts; name it with --text-key: 'Pos.*'Neg"):
+    with pytest.raises(
+        InputError, match=r"both hold texts .*; name it with --text-key: 'Pos.*'Neg"
+    ):
         read(path)
     assert list(Source(path, "Negative_Review").read_texts()) == TEXTS[::-1]
