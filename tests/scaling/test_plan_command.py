@@ -175,7 +175,8 @@ def test_the_length_of_a_run_is_that_of_the_clock_that_training_uses():
     run = ("--model", FIXTURE / "config.toml", "--cluster", CLUSTER, "--gpus", 1)
     plans = planned(*run, "--corpus", FIXTURE.parent / "corpus")
     last = read_rows(FIXTURE / "metrics.jsonl")[-1]
-    assert plans["steps"] == pytest.approx(last["step"], rel=0.02)
+    # The last windows of an epoch have less text, and the fixture ended before them.
+    assert plans["steps"] == pytest.approx(last["step"], rel=0.03)
 
 
 def test_a_machine_is_measured_and_planned_for(tmp_path):
