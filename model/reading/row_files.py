@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any, Literal, Protocol
 
 from ..errors import InputError
-from ..files.writer import write_atomically
 from .columns import NUMBER
 
 RowFormat = Literal["jsonl", "csv", "tsv", "xlsx"]
