@@ -78,7 +78,7 @@ class Monitor:
 
     def sample(self, model: LanguageModel) -> str:
         """Return a review written by the model, with the same seed every time."""
-        from model.inference.sampling import SamplingConfig, generate  # only the main rank writes
+        from model.engine.sampling import SamplingConfig, generate  # only the main rank writes
 
         sampling = SamplingConfig(temperature=_TEMPERATURE, length=SAMPLE_LENGTH)
         opening = self.profile.prefix.encode() or b"\n"
