@@ -19,5 +19,7 @@ WORKDIR /home/sentiment
 RUN mlstm-sentiment classify --text "This compiles the recurrence."
 
 EXPOSE 8000
+HEALTHCHECK --start-period=30s --timeout=5s \
+    CMD ["python", "-c", "import urllib.request as web; web.urlopen('http://127.0.0.1:8000/health', timeout=4)"]
 ENTRYPOINT ["mlstm-sentiment"]
 CMD ["serve", "--host", "0.0.0.0"]

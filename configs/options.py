@@ -14,6 +14,7 @@ from training.parallel.launcher import may_restart
 from training.runs.run_directory import PretrainingDirectory
 
 from .command import parse
+from .other_names import OTHER_NAMES
 from .toml_file import RunConfig, load_config
 
 EXCLUSIVE = (("train", "steps", "epochs"), ("data", "lanes", "lanes_per_rank"))
@@ -57,7 +58,8 @@ class RunOptions:
             file = PretrainingDirectory(args.resume).check_exists().config
         base = _without_excluded(load_config(file), arguments)
         default = cls(config=args.config, resume=args.resume, run=base)
-        return parse(cls, doc, arguments=arguments, default=default)
+        names = OTHER_NAMES
+        return parse(cls, doc, arguments=arguments, default=default, other_names=names)
 
     @property
     def may_be_under_way(self) -> bool:

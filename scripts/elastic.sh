@@ -4,7 +4,8 @@
 # usage: bash scripts/elastic.sh --nnodes 1:4 --nproc-per-node 8 --rdzv-endpoint HOST:29500 \
 #            main.py --run-dir runs/mine ...
 # environment: PYTHON, the interpreter. Default: that of the active virtual environment, else the
-#   checkout's .venv/bin/python, else the python of the PATH (conda, module).
+#   checkout's .venv/bin/python, else the python of the PATH (conda, module). MLSTM_TRAINED, a file
+#   that is made when the run is complete.
 # exit code: 0 trained, 2 wrong request or unusable node, 75 ended by a signal: start it again
 set -euo pipefail
 
@@ -33,7 +34,8 @@ export PET_MAX_RESTARTS=${PET_MAX_RESTARTS:-100}
 # After SIGTERM: the step, an evaluation if one is due, and the checkpoint.
 export PET_SHUTDOWN_TIMEOUT=${PET_SHUTDOWN_TIMEOUT:-110}
 # Schedulers send the last three when time is nearly up. Unhandled, they would end the launcher alone.
-export TORCHELASTIC_SIGNALS_TO_HANDLE=${TORCHELASTIC_SIGNALS_TO_HANDLE:-SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1,SIGUSR2,SIGXCPU}
+signals=SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR1,SIGUSR2,SIGXCPU
+export PET_SIGNALS_TO_HANDLE=${PET_SIGNALS_TO_HANDLE:-$signals}
 # Drop a node after 2 x 5 s without a sign of life; wait 10 s for more once enough nodes are there.
 conf=last_call_timeout=10,keep_alive_interval=2,keep_alive_max_attempt=5
 # Name the host of the store where it is known: it may not recognise itself by the endpoint's name.
@@ -97,6 +99,8 @@ with tempfile.TemporaryDirectory() as folder:
     refused = os.environ["MLSTM_REFUSED"] = os.path.join(folder, "refused")
     try:
         main()
+        if trained := os.environ.get("MLSTM_TRAINED"):
+            open(trained, "a").close()
     except SignalException as error:
         print(f"launcher: {error}", file=sys.stderr)
         sys.exit(2 if os.path.exists(refused) else 75)

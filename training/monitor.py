@@ -1,10 +1,12 @@
 """Shows a sample of text and the probe's accuracy in TensorBoard, at every evaluation."""
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from data_utils.corpus import Corpus
 from model.errors import InputError
+from model.inference.weights import LoadedModel
 from model.layers.language_model import LanguageModel
 from model.text.profiles import text_profile
 
@@ -82,7 +84,8 @@ class Monitor:
 
         sampling = SamplingConfig(temperature=_TEMPERATURE, length=SAMPLE_LENGTH)
         opening = self.profile.prefix.encode() or b"\n"
-        pieces = generate(model, opening, sampling, tokenizer=self.tokenizer)
+        loaded = LoadedModel(model, self.profile, Path(), tokenizer=self.tokenizer)
+        pieces = generate(loaded, opening, sampling)
         written = []
         for _, piece in pieces:
             written.append(piece)

@@ -16,6 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
 from model.errors import InputError
+from model.version import check_version
 
 C_GRID = tuple(2.0**exponent for exponent in range(-8, 1))
 MAX_ITERATIONS = 100  # as in Radford et al.; Puri et al.'s code stopped at 5 or 40
@@ -107,6 +108,7 @@ def check_classes(labels: np.ndarray, name: str = "training", remedy: str = "") 
 def l1_regression(c: float, seed: int = 0) -> LogisticRegression:
     """Return an L1 logistic regression between two classes, yet to be fitted."""
     # l1_ratio=1.0 is the L1 penalty's spelling since scikit-learn 1.8.
+    check_version("scikit-learn", "1.8", "an older one fits an L2 penalty instead of L1")
     return LogisticRegression(
         l1_ratio=1.0, solver="liblinear", C=c, random_state=seed, max_iter=MAX_ITERATIONS
     )

@@ -1,6 +1,7 @@
 """The vocabulary of a corpus: trained on a sample of its train split, or taken from elsewhere."""
 
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -25,6 +26,7 @@ from .processes import CONTEXT, follow_parent
 
 _MODEL_CONFIG = "config.json"
 _LARGEST_SAMPLE = 1 << 31  # SentencePiece counts in 32 bits
+_LONGEST_PIECE = 4096  # bytes of a review: in longer runs of one character, unigram takes minutes
 _SECONDS_BETWEEN_LOOKS = 0.2
 _SMALLER_SAMPLE = "run the same command with a smaller --tokenizer-sample: it continues from there"
 
@@ -88,6 +90,8 @@ def make_tokenizer(
     if not config.is_trained:
         return _borrowed_tokenizer(Path(config.tokenizer))
     reviews = _sample_reviews(text.map(), config.sample_bytes, seed)
+    if config.tokenizer == "unigram":
+        _report_long_reviews(np.diff(text.map().offsets), reviews)
     log.info(
         "training a %s vocabulary of %s on %s reviews of the train split",
         config.tokenizer,
@@ -138,6 +142,28 @@ def _sample_reviews(split: Split, most_bytes: int, seed: int) -> np.ndarray:
     return np.sort(chosen)
 
 
+def _report_long_reviews(lengths: np.ndarray, reviews: np.ndarray) -> None:
+    long = np.count_nonzero(lengths[reviews] > _LONGEST_PIECE)
+    if long:
+        longest = reviews[lengths[reviews].argmax()]
+        log.info(
+            f"reviews of more than {_LONGEST_PIECE:,} bytes, {long:,} of them, are cut into pieces "
+            f"to train on; the longest is review {longest + 1:,} of the train split, of "
+            f"{lengths[longest]:,} bytes"
+        )
+
+
+def _pieces(text: bytes) -> Iterator[bytes]:
+    """Cut a text into pieces of whole characters, which are not too long to train on."""
+    begin = 0
+    while begin < len(text):
+        end = min(begin + _LONGEST_PIECE, len(text))
+        while end < len(text) and text[end] & 0xC0 == 0x80 and end > begin + 1:
+            end -= 1
+        yield text[begin:end]
+        begin = end
+
+
 def _train_in_process(
     config: VocabularyConfig, text: TrainText, reviews: np.ndarray, log_file: Path
 ) -> bytes:
@@ -178,6 +204,8 @@ def _train(
         ends = split.offsets[reviews + 1].tolist()
         places = zip(split.offsets[reviews].tolist(), ends, strict=True)
         texts = (split.tokens[start:end].tobytes() for start, end in places)
+        if config.tokenizer == "unigram":
+            texts = (piece for text in texts for piece in _pieces(text))
         with open(log_file, "w", encoding="utf-8") as file:
             vocabulary = train_vocabulary(texts, config.tokenizer, config.size, file)
         answer.send(vocabulary)

@@ -37,8 +37,8 @@ def main() -> None:
     (texts,) = read_labelled_sets([options.train])
     for name in options.models:
         loaded = load_model(name, compute_dtype=torch.float32)
-        sequences = list(map(loaded.tokens, texts.texts))
-        features = FeatureCache(options.work).features(loaded.model, sequences, name)
+        sequences = list(map(loaded.encode, texts.texts))
+        features = FeatureCache(options.work).features(loaded, sequences, name)
         units = loaded.model.config.hidden_size
         areas = per_unit_auc(features, texts.labels, units)
         save_areas(loaded.folder / FOLDER, areas)

@@ -182,7 +182,7 @@ def compare(name: str, texts: list[str]) -> dict[str, Any]:
     """Return how the engine's answers differ from those of torch in fp32."""
     classifier = SentimentClassifier(load_model(name)).fit()
     theirs = classifier.predict_all(texts)
-    rows = {}
+    rows: dict[str, Any] = {}
     for precision in PRECISIONS_OF_ENGINE:
         ours = SentimentClassifier(name, precision=precision).predict_all(texts)
         change = np.abs(ours.probabilities[:, 1] - theirs.probabilities[:, 1])

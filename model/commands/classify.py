@@ -20,6 +20,7 @@ from ..pages.outputs import check_page
 from ..reading.inputs import TableOptions
 from ..reading.progress import ProgressBar
 from ..reading.row_files import RowFormat
+from ..reading.shards import check_part
 from ..reading.sink import Sink
 from ..reading.source import Shard, Source, StreamFormat
 from .options import (
@@ -130,11 +131,9 @@ class Options(ModelOptions):
 
 def run(options: Options) -> None:
     """Classify everything that was given."""
-    source, sink, page = (
-        options.source,
-        Sink(options.output, options.format, options.safe_cells),
-        options.report,
-    )
+    sink = Sink(options.output, options.format, options.safe_cells)
+    source, page = options.source, options.report
+    check_part(options.output, source.shard)
     check_page("--report", page, options.output)
     prepare_output(options.output, page)
     check_apart(source.paths, [options.output, page])

@@ -22,6 +22,7 @@ COMMANDS = {
     "heatmap": "colour texts by what the sentiment unit holds after every character",
     "generate": "continue a prompt, with the sentiment clamped as you like",
     "featurize": "write the features of texts, for your own classifier",
+    "join": "join what classify or featurize wrote for the shards of a file",
     "evaluate": "score a model on text: bits per character",
     "demo": "write the model itself into one web page",
     "serve": "serve that page, and answers for programs, to this machine",
@@ -43,7 +44,8 @@ def dispatch(words: Sequence[str]) -> None:
         description="The sentiment neuron: a byte-level multiplicative LSTM that reads reviews.",
         epilog=f"commands, each with its own --help:\n{indent(listed, '  ')}",
     )
-    parser.add_argument("--version", action="version", version=f"{PROGRAM} {installed_version()}")
+    version = installed_version() if "--version" in words else ""  # looked up only if asked for
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {version}")
     parser.add_argument("command", nargs="?", help=argparse.SUPPRESS)
     if not words or set(words) == {"help"}:
         return parser.print_help()

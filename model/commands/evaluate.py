@@ -41,14 +41,14 @@ class Options(ModelOptions):
     data: Annotated[Path, Argument(group=TEXT, help=f"A file of texts: {KINDS_HELP}.")]
     text_key: TextKey = ()
     table: Table = field(default_factory=TableOptions)
-    model: Annotated[  # type: ignore[assignment]  # of any number
+    model: Annotated[
         tuple[str, ...],
         Argument(
             group=MODEL,
             metavar="MODEL",
             help="Model directories, run directories, or names of shipped models.",
         ),
-    ] = ("default",)
+    ] = ("default",)  # type: ignore[assignment]  # any number of them
     reset: Literal["strip", "review"] = "strip"
     """strip: texts in file order, the state carried over from one to the next; review: each text
     from the zero state."""

@@ -13,6 +13,7 @@ from ..bounds import Argument
 from ..errors import InputError
 from ..reading.inputs import TableOptions
 from ..reading.progress import ProgressBar
+from ..reading.shards import check_part
 from ..reading.source import STREAM, Shard, Source
 from .options import (
     KINDS_HELP,
@@ -104,6 +105,7 @@ def run(options: Options) -> None:
     if output.suffix != ".npy":
         raise InputError(f"--output {output}: the name must end in .npy")
     prepare_output(output)
+    check_part(output, options.shard)
     source = Source(options.input, options.text_key, options.table, shard=options.shard)
     texts = Texts(source)
 

@@ -49,12 +49,14 @@ def parse(
     arguments: Sequence[str] | None = None,
     default: Options | None = None,
     program: str | None = None,
+    other_names: Mapping[str, str] | None = None,
 ) -> Options:
     """Parse a command line into a dataclass; names of options may use `-` or `_`.
 
     doc: a command's docstring; the examples after its first paragraph end its --help. default: with
     it, every option takes a value, also True, False and None; without it, booleans are flags and no
-    option takes None. Raises InputError for a word that is no option, and for a value of another
+    option takes None. other_names: what to use instead of options that do not exist, by the last
+    part of their names. Raises InputError for a word that is no option, and for a value of another
     type or out of the bounds of its type.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
@@ -68,6 +70,7 @@ def parse(
         description=cleandoc(options.__doc__ or ""),
         epilog=f"examples:\n{indent(examples, '  ')}" if examples else None,
     )
+    parser.other_names = other_names or {}
     for place in places:
         place.add_to(parser, takes_none=default is not None, takes_words=not words)
     parsed = _built(options, default, vars(parser.parse_args(arguments)))
@@ -105,6 +108,7 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any):
         super().__init__(**options, allow_abbrev=False, formatter_class=_HelpFormatter)
         self.names = {"--help"}
+        self.other_names: Mapping[str, str] = {}
         self._sections: dict[str, Any] = {}
 
     def add_argument(self, *names: Any, **options: Any) -> argparse.Action:
@@ -138,7 +142,9 @@ class Parser(argparse.ArgumentParser):
     def _hint(self, unknown: Sequence[str]) -> str:
         """Return a suggestion for unknown words, or an empty text."""
         if unknown[0].startswith("-"):
-            return suggestion(unknown[0].partition("=")[0], self.names)
+            name = unknown[0].partition("=")[0]
+            instead = self.other_names.get(name.rpartition(".")[2].lstrip("-").lower())
+            return f"; use {instead}" if instead else suggestion(name, self.names)
         option, value = "--input", unknown[0]
         if option not in self.names or not os.path.exists(value):
             option = next((name for name in ("--text", "--prompt") if name in self.names), "")
@@ -224,7 +230,8 @@ class _Place:
             return
         if details.get("nargs") == "*" and not required:
             number = "+" if takes_words else 1
-            details |= {"action": "extend", "nargs": number, "default": [*self.default]}
+            default = None if self.default is None else [*self.default]
+            details |= {"action": "extend", "nargs": number, "default": default}
         if required:
             details["required"] = True
         name = (argument.name or self.name).replace("_", "-")

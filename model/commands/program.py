@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -17,6 +17,7 @@ from ..errors import TEMPORARY_FAILURE, TIME_IS_UP, InputError
 from ..files.storage import STDOUT, is_stream, path_in_oserrors, write_json
 
 _USAGE_ERROR = 2  # the exit code of every error that a user can cause
+_MOST_SECONDS = 20.0  # of code outside Python after a signal, such as a regression's
 _ENDINGS = ("SIGTERM", "SIGHUP", *TIME_IS_UP)
 MOST_CHARACTERS = 1000  # of an error: a damaged file may contain a very long name
 
@@ -127,11 +128,39 @@ def _ended_by_signals() -> Iterator[None]:
     for number in heard:
         signal.signal(number, _end)
     try:
-        yield
+        with _ended_in_time() if heard else nullcontext():
+            yield
     finally:
         for number in heard:
             if signal.getsignal(number) is _end:
                 signal.signal(number, signal.SIG_DFL)
+
+
+@contextmanager
+def _ended_in_time() -> Iterator[None]:
+    """Within this context, leave if code outside Python keeps a signal waiting for long."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    before = signal.set_wakeup_fd(writer)
+    # A forked process shares the pipe: its signals are not ours.
+    os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))
+
+    def watch() -> None:
+        while arrived := os.read(reader, 1):
+            if signal.getsignal(arrived[0]) is _end:
+                ended.wait(_MOST_SECONDS)
+                if signal.getsignal(arrived[0]) is _end:  # Python has not handled it yet
+                    os._exit(_Ended(arrived[0]).exit_code)
+        os.close(reader)
+
+    ended = threading.Event()
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
+        signal.set_wakeup_fd(before)
+        os.close(writer)
 
 
 def _end(number: int, frame: object) -> None:

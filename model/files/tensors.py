@@ -12,7 +12,7 @@ from .storage import write_atomically
 
 GET_AGAIN = "; get it again"  # the remedy for a file that was copied or downloaded
 BFLOAT16 = np.dtype(np.uint16)  # NumPy lacks it: the upper half of a float32
-_DTYPES = {
+_DTYPES: dict[str, Any] = {
     **{"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": BFLOAT16},
     **{"I8": np.int8, "U8": np.uint8},
 }
@@ -43,7 +43,7 @@ def _array(path: Path, name: str, entry: Mapping[str, Any]) -> np.ndarray:
         raise InputError(
             f"{path}: tensor {name} holds {entry['dtype']}, an unknown kind{GET_AGAIN}"
         )
-    array = np.frombuffer(entry["data"], dtype).reshape(entry["shape"])
+    array: np.ndarray = np.frombuffer(entry["data"], np.dtype(dtype)).reshape(entry["shape"])
     array.flags.writeable = False
     return array
 

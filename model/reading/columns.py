@@ -7,6 +7,7 @@ that the caller can ask.
 """
 
 import re
+import shlex
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,8 +21,8 @@ Role = Literal["text", "question", "reply", "other", "unknown"]
 
 _NAMES = tomllib.loads(Path(__file__).with_name("columns.toml").read_text(encoding="utf-8"))
 _SURE_NAMES: Sequence[str] = _NAMES["sure"]
-_TEXT_NAMES, _REPLY_WORDS, _OTHER_WORDS = (
-    frozenset(_NAMES[kind]) for kind in ("text", "reply", "other")
+_TEXT_NAMES, _REPLY_WORDS, _OTHER_WORDS, _ABOUT_WORDS = (
+    frozenset(_NAMES[kind]) for kind in ("text", "reply", "other", "about")
 )
 _RESPONSE_OF = re.compile(r"\b(response|reply|answer|antwort)\b.*\b(from|by|of|to)\b|\bre:", re.I)
 ASKS = re.compile(
@@ -123,7 +124,9 @@ def choose_text(names: Sequence[str], rows: Sequence[Row]) -> Choice:
         if export.text is None:
             return Choice(ranked, None, f"{export.name}: a row has several texts")
     if pair := _praise_and_complaint(likely):
-        return Choice(ranked, None, f"{pair[0]!r} and {pair[1]!r} both hold texts")
+        both = " ".join(f"--text-key {shlex.quote(name)}" for name in pair)
+        why = f"{pair[0]!r} and {pair[1]!r} both hold texts ({both} joins them)"
+        return Choice(ranked, None, why)
     candidates = [column for column in likely if column.role in ("text", "question")]
     for sure in _SURE_NAMES:
         matches = [column for column in candidates if words_of(column.name) == sure]
@@ -280,8 +283,9 @@ def role_of(name: str) -> Role:
         return "reply"
     if ASKS.search(name) and len(parts) > 2:
         return "question"
-    if _OTHER_WORDS.intersection(parts) and len(parts) <= 5:
-        return "other"
+    others = _OTHER_WORDS.intersection(parts)
+    if others and len(parts) <= 5:
+        return "text" if others <= _ABOUT_WORDS and parts[-1] in _TEXT_NAMES else "other"
     if any(part in _TEXT_NAMES for part in parts) and len(parts) <= 5:
         return "text"
     return "question" if len(parts) > 5 else "unknown"

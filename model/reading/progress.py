@@ -30,28 +30,39 @@ class ProgressBar:
     ):
         stderr, self._started = sys.stderr, time.monotonic()
         self._bar: Any = None
+        self._options: dict[str, Any] = {}
+        self._done: float = 0
         if stderr is None or not shown:
             return  # even a disabled tqdm bar sets the multiprocessing start method
-        from tqdm import tqdm  # imported late: short commands need not load it
-
         options: dict[str, Any] = {"desc": what, "total": total, "initial": done, "unit": unit}
         options |= {"unit_scale": unit == "B", "delay": delay}
         if not stderr.isatty():
             seconds = {"mininterval": line_seconds, "maxinterval": line_seconds}
             options |= {"file": _Lines(), "delay": line_seconds, "ncols": 0, **seconds}
-        self._bar = tqdm(**options)
+        self._options = options
 
     def advance(self, count: float) -> None:
         """Count more finished work."""
+        self._done += count
         if self._bar is not None:
             self._bar.update(count)
+        elif self._options and self.seconds >= self._options["delay"]:
+            from tqdm import tqdm  # imported late: short commands need not load it
+
+            bar = self._bar = tqdm(**self._options)
+            bar.start_t = bar.last_print_t = bar.start_t - self.seconds
+            bar.update(self._done)
 
     def expect(self, total: float) -> None:
+        if self._options:
+            self._options["total"] = total
         if self._bar is not None:
             self._bar.total = total
 
     def note(self, text: str) -> None:
         """From now on, show a text after the rest."""
+        if self._options:
+            self._options["postfix"] = text
         if self._bar is not None:
             self._bar.set_postfix_str(text, refresh=False)
 

@@ -99,9 +99,13 @@ class TableModel:
         self._columns = {} if by is None else {by: Dates(by)}  # those that may be dates
         self._ratings: dict[str, list[int]] = {}  # cells, and those that are ratings
         self._export: Export | None = None
+        self._known: tuple[Dates | None, Dates | None, str | None] | None = (
+            None  # until a row comes
+        )
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Take a row into account."""
+        self._known = None
         if self._is_sampled:
             for name, dates in self._columns.items():
                 dates.add(row.get(name))
@@ -156,33 +160,38 @@ class TableModel:
     @property
     def dates(self) -> Dates | None:
         """The column that says when texts were written: the groups, if these are dates."""
-        self._settle()
-        if self.by is not None and (by := self.group_dates):
-            return by
+        return self._what_is_known[0]
+
+    @property
+    def group_dates(self) -> Dates | None:
+        """The column of groups, if these are dates, which are grouped by month."""
+        return self._what_is_known[1]
+
+    @property
+    def rating_name(self) -> str | None:
+        """The column of ratings."""
+        return self._what_is_known[2]
+
+    @property
+    def _what_is_known(self) -> tuple[Dates | None, Dates | None, str | None]:
+        """Return the dates, the dates of groups, and the name of the ratings."""
+        if self._known is None:
+            if not self._is_sampled:
+                self._find_columns()
+            groups = None if self.by is None else self._dates_of(self.by)
+            self._known = groups or self._time_axis(), groups, self._ratings_among_columns()
+        return self._known
+
+    def _time_axis(self) -> Dates | None:
         axes = [name for name, dates in self._columns.items() if dates.rank < 4]
         known = self._export.date if self._export else None
         axes.sort(key=lambda name: (words_of(name) != known, self._columns[name].rank))
         return next(filter(None, map(self._dates_of, axes)), None)
 
-    @property
-    def group_dates(self) -> Dates | None:
-        """The column of groups, if these are dates, which are grouped by month."""
-        self._settle()
-        if self.by is None:
-            return None
-        return self._dates_of(self.by)
-
-    @property
-    def rating_name(self) -> str | None:
-        """The column of ratings."""
-        self._settle()
+    def _ratings_among_columns(self) -> str | None:
         known = self._export.rating if self._export else None
         names = [n for n, (cells, ratings) in self._ratings.items() if cells and ratings == cells]
         return min(names, key=lambda name: words_of(name) != known, default=None)
-
-    def _settle(self) -> None:
-        if not self._is_sampled:
-            self._find_columns()
 
     def group_key(self, cell: Any) -> GroupKey:
         """Return what a tally counts a cell under; `group_name` names it at the end.

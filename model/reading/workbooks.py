@@ -3,7 +3,7 @@
 import re
 import warnings
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import IO, Any, NamedTuple
 
@@ -126,7 +126,9 @@ def _read(sheet: Any) -> _Sheet:
     cells = list(sheet.iter_rows())
     while cells and all(cell.value is None for cell in cells[-1]):
         cells.pop()
-    rows = [list(map(_text_of, row)) for row in cells]
+    from openpyxl.utils.escape import unescape
+
+    rows = [[_text_of(cell, unescape) for cell in row] for row in cells]
     width = max((n for row in rows for n, cell in enumerate(row, 1) if cell), default=0)
     rows = [row[:width] for row in rows]
     merged = 0
@@ -141,14 +143,12 @@ def _read(sheet: Any) -> _Sheet:
     return _Sheet(sheet.title, rows, sheet.sheet_state != "visible", hidden, merged)
 
 
-def _text_of(cell: Any) -> str:
-    from openpyxl.utils.escape import unescape
-
+def _text_of(cell: Any, unescape: Callable[[str], Any]) -> str:
     value = cell.value
     if value is None or cell.data_type == "e":  # an error is no value
         return ""
     if isinstance(value, str):
-        return str(unescape(value))
+        return str(unescape(value)) if "_x" in value else value
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return value.isoformat(" ") if isinstance(value, datetime) else str(value)

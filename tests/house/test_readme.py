@@ -13,8 +13,8 @@ from tests.support.runs import ROOT, done, run_code, run_ranks, run_shell
 SLOW = ("scripts/quickstart.sh", "scripts/test.sh", "scripts/docs.sh")  # run by CI and by hand
 ELASTIC = "scripts/elastic.sh"
 SERVED = ("mlstm-sentiment serve", "curl ", "docker ")
-# Clusters, a network; a server and a container, which have their own tests.
-ELSEWHERE = ("sbatch", "pip install", "git clone", "download_data", "HOST", *SERVED)
+# Clusters and their parts, a network; a server and a container, which have their own tests.
+ELSEWHERE = ("sbatch", " join ", "pip install", "git clone", "download_data", "HOST", *SERVED)
 
 
 @pytest.fixture(scope="module")

@@ -12,16 +12,15 @@ import pytest
 
 from model import SentimentClassifier
 from tests.house.pages import PAGES, commands_of
-from tests.support.runs import ROOT, environment_of
+from tests.support.runs import ROOT, done, environment_of
 
 PAGE = PAGES["docs/cluster.md"]
 RECIPE = re.search(r"Save this as `labelling.py`:\n\n```python\n(.*?)```", PAGE, re.DOTALL)[1]
-JOIN = re.search(r"back in order:\n\n```text\n(.*?)```", PAGE, re.DOTALL)[1]
 TEXTS = ["I love it.", "It broke at once.<br>", None, "", "The parcel came on a Tuesday.", 5.0]
 SBATCH = """#!/usr/bin/env bash
 # As Slurm does: the wrapped command once for every task of the array.
-for SLURM_ARRAY_TASK_ID in 1 2; do
-    export SLURM_ARRAY_TASK_ID SLURM_ARRAY_TASK_COUNT=2
+for SLURM_ARRAY_TASK_ID in $TASKS; do
+    export SLURM_ARRAY_TASK_ID
     bash -c "${@: -1}" || exit
 done
 """
@@ -67,17 +66,22 @@ def test_the_recipe_is_sent_to_workers_by_its_name_and_loads_the_model_once(reci
     assert recipe.classifier() is recipe.classifier()
 
 
-def test_the_recipe_runs_in_spark(recipe):
-    sql = pytest.importorskip("pyspark.sql", reason="install pyspark")
-    spark = sql.SparkSession.builder.master("local[1]").getOrCreate()
-    frame = spark.createDataFrame([(0, "I love it."), (1, None)], "id long, text string")
-    schema = re.search(r'"(id long, [^"]+)"', PAGE)[1]
-    table = frame.mapInPandas(lambda batches: map(recipe.labelled, batches), schema).toPandas()
-    assert list(table["id"]) == [0, 1]
-    spark.stop()
+@pytest.mark.slow
+@pytest.mark.parametrize("tool", ["slurm", "spark", "dask", "ray"])
+def test_the_pages_recipes_run_in_the_real_tools(tool):
+    """Where it can be installed."""
+    checked = subprocess.run(
+        ["bash", ROOT / "scripts/check_cluster.sh", tool],
+        env=environment_of({"PYTHON": sys.executable}),
+        capture_output=True,
+        text=True,
+    )
+    if f"{tool}: not run" in checked.stdout:
+        pytest.skip(checked.stdout)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-def test_the_job_arrays_give_all_rows_and_the_page_puts_them_in_order(tmp_path):
+def test_the_job_arrays_give_all_rows_and_join_puts_them_in_order(tmp_path):
     """With a stand-in for sbatch, the small model, few rows, and two tasks in place of eight."""
     ids = [f"{n:03}" for n in range(18)] + ["NA"]  # as they are, not as numbers
     pd.DataFrame({"id": ids, "text": [f"text number {n}" for n in range(19)]}).to_parquet(
@@ -85,22 +89,32 @@ def test_the_job_arrays_give_all_rows_and_the_page_puts_them_in_order(tmp_path):
     )
     (tmp_path / "sbatch").write_text(SBATCH)
     (tmp_path / "mlstm-sentiment").write_text(
-        f'#!/usr/bin/env bash\nexec {sys.executable} -m model "$@" --model default_small\n'
+        f'#!/usr/bin/env bash\n[ "$1" = join ] || set -- "$@" --model default_small\n'
+        f'exec {sys.executable} -m model "$@"\n'
     )
     for name in ("sbatch", "mlstm-sentiment"):
         (tmp_path / name).chmod(0o755)
     places = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    for command in (c for c in commands_of(PAGE) if "--array" in c):
-        subprocess.run(
-            ["bash", "-c", command], cwd=tmp_path, env=environment_of(places), check=True
-        )
-    join = JOIN.replace("range(1, 9)", "range(1, 3)").replace("8 * part", "2 * part")
-    code = join.replace("i::8", "i::2") + f"\nassert list(labelled['id']) == {ids}\n"
-    code += "np.save('joined', features)\n"
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
-    whole = ["featurize", "--input", "reviews.parquet", "--output", "whole.npy"]
-    subprocess.run(
-        ["mlstm-sentiment", *whole], cwd=tmp_path, env=environment_of(places), check=True
-    )
-    joined, whole = np.load(tmp_path / "joined.npy"), np.load(tmp_path / "whole.npy")
+
+    def run(command, tasks):
+        environment = environment_of({**places, "TASKS": tasks})
+        words = ["bash", "-c", command.replace("-of-8", "-of-2").replace("ID/8", "ID/2")]
+        return subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
+
+    commands = list(commands_of(PAGE))
+    arrays = [command for command in commands if "--array" in command]
+    joins = [command for command in commands if " join " in command]
+    assert (len(arrays), len(joins)) == (2, 2)
+    for command in arrays:
+        done(run(command, "1"))
+    assert "of 2 parts these are missing: 2" in run(joins[0], "").stderr
+    for command in arrays:  # as after a failure: only the task that is missing
+        done(run(command, "2"))
+    assert "labelled-1-of-2.csv is one of 2" in run(arrays[0].replace("8", "3"), "3").stderr
+    for command in joins:
+        done(run(command, ""))
+    whole = "--input reviews.parquet --output whole"
+    done(run(f"mlstm-sentiment classify {whole}.csv && mlstm-sentiment featurize {whole}.npy", ""))
+    assert (tmp_path / "labelled.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+    joined, whole = np.load(tmp_path / "features.npy"), np.load(tmp_path / "whole.npy")
     np.testing.assert_allclose(joined, whole, atol=1e-5)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.checkouts import make_checkout
 from tests.support.runs import ROOT, free_port, rows_of, small_run, wait_for
 
 BATCH = ROOT / "scripts/slurm/train.sbatch"
@@ -23,85 +22,105 @@ JOB = {
     "SLURM_GPUS_ON_NODE": "2",
     "SLURM_CPUS_PER_TASK": "1",
 }
-SCONTROL = 'echo "$@" >> scontrol.log; if [ "$1" = show ]; then echo 127.0.0.1; fi'
-# What follows srun's own options, in its place, as signals to srun go to its tasks.
-SRUN = 'while [ "$1" != bash ]; do shift; done; exec "$@"'
-SAVING = (
-    'echo "$@" > srun.log; trap "echo saved >> srun.log; exit 1" TERM; while :; do sleep 0.1; done'
-)
+SCONTROL = """
+echo "$@" >> scontrol.log
+case $* in
+    "show hostnames "*) echo node0 ;;
+    "show node "*) echo "NodeName=node0 Arch=x86_64 NodeAddr=127.0.0.1 Port=6818" ;;
+    "show job "*) echo "JobId=7 JobState=${STATE:-RUNNING} Reason=None" ;;
+    "requeue "*) [ -z "${FORBIDDEN:-}" ] || { echo "$FORBIDDEN" >&2; exit 1; } ;;
+esac
+"""
+# A signal to srun kills the step at once, as the real one does. Only scancel reaches the launchers.
+SRUN = """
+trap 'echo killed >> srun.log; exit 143' TERM
+echo "$@" >> srun.log
+for _ in $(seq 600); do
+    if [ -e signalled ]; then echo saved >> srun.log; exit 75; fi
+    if [ "${TRAINED:-}" ]; then touch "$MLSTM_TRAINED"; exit "$TRAINED"; fi
+    [ -z "${ENDS:-}" ] || exit "$ENDS"
+    sleep 0.1
+done
+"""
+SCANCEL = 'echo "$@" >> scancel.log; touch signalled'
 
 
 @pytest.fixture
-def cluster(tmp_path):
-    """A checkout, and a function that starts the batch script with a given srun."""
-    folder = make_checkout(tmp_path)
-    (folder / ".venv").symlink_to(sys.prefix)
-    (folder / "bin").mkdir()
+def submit(tmp_path):
+    """A function that starts the batch script between stand-ins for Slurm's commands.
 
-    def submit(srun, *arguments, scontrol=SCONTROL):
-        for name, script in (("srun", srun), ("scontrol", scontrol)):
-            (folder / "bin" / name).write_text(f"#!/usr/bin/env bash\n{script}\n")
-            (folder / "bin" / name).chmod(0o755)
-        path = f"{folder / 'bin'}:{os.environ['PATH']}"
+    What Slurm itself does with it is seen by scripts/check_cluster.sh.
+    """
+    (tmp_path / "bin").mkdir()
+    for name, script in (("srun", SRUN), ("scontrol", SCONTROL), ("scancel", SCANCEL)):
+        (tmp_path / "bin" / name).write_text(f"#!/usr/bin/env bash\n{script}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+
+    def start(*arguments, **environment):
+        path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
         return subprocess.Popen(
-            ["bash", BATCH, *map(str, arguments)],
-            cwd=folder,
-            env={**os.environ, "OMP_NUM_THREADS": "1", **JOB, "PATH": path},
+            ["bash", BATCH, *arguments],
+            cwd=tmp_path,
+            env={**os.environ, **JOB, "PATH": path, **environment},
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
         )
 
-    return folder, submit
+    return start
 
 
-@pytest.mark.parametrize(("number", "requeued"), [(signal.SIGUSR1, True), (signal.SIGTERM, False)])
-def test_a_job_near_its_time_limit_saves_and_requeues_itself(cluster, number, requeued):
-    folder, submit = cluster
-    process = submit(SAVING, "--run-dir", "runs/mine")
-    wait_for(folder / "srun.log", lambda text: text.endswith("--run-dir runs/mine\n"))
+@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("environment", "requeued", "said"),
+    [
+        ({}, "requeue 7", ""),
+        ({"SLURM_ARRAY_JOB_ID": "5", "SLURM_ARRAY_TASK_ID": "3"}, "requeue 5_3", ""),
+        ({"STATE": "CANCELLED"}, None, ""),
+        (
+            {"FORBIDDEN": "Requested operation is presently disabled"},
+            "requeue 7",
+            "error: Slurm does not requeue job 7 (Requested operation is presently disabled): "
+            "submit it again to continue\n",
+        ),
+    ],
+)
+def test_a_signalled_job_saves_and_requeues_itself_alone(
+    submit, tmp_path, number, environment, requeued, said
+):
+    process = submit("--run-dir", "runs/mine", **environment)
+    wait_for(tmp_path / "srun.log", lambda text: text.endswith("--run-dir runs/mine\n"))
     process.send_signal(number)
-    output, _ = process.communicate(timeout=30)
-    assert process.returncode == 1, output
-    said = (folder / "srun.log").read_text()
-    assert said.count("saved") == 1
-    assert "--nnodes 1:1 --nproc-per-node 2 --rdzv-id 7-0 --rdzv-endpoint 127.0.0.1:20007" in said
-    assert "--log-dir slurm-7 --tee 3 --role rank main.py" in said  # the output of each rank
-    asked = (folder / "scontrol.log").read_text().splitlines()
-    assert asked == ["show hostnames node[0-1]", *(["requeue 7"] if requeued else [])]
+    process.send_signal(number)  # twice, as some tools do
+    _, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (75, said)
+    step = requeued.split()[1] if requeued else "7"
+    assert (tmp_path / "scancel.log").read_text() == f"--quiet --signal=TERM {step}.0\n"
+    started, ended = (tmp_path / "srun.log").read_text().splitlines()
+    assert ended == "saved"
+    assert "--nnodes 1:1 --nproc-per-node 2 --rdzv-id 7-0 --rdzv-endpoint 127.0.0.1:200" in started
+    assert "--log-dir slurm-7 --tee 3 --role rank main.py" in started  # the output of each rank
+    asked = [each for each in (tmp_path / "scontrol.log").read_text().splitlines() if "re" in each]
+    assert asked == ([requeued] if requeued else [])
 
 
-def test_a_signal_before_the_step_runs_still_ends_the_job(cluster):
-    folder, submit = cluster
-    process = submit(SAVING, scontrol=f"{SCONTROL}; touch asked; sleep 0.5")
-    wait_for(folder / "asked", lambda _: True)
-    process.send_signal(signal.SIGUSR1)
-    output, _ = process.communicate(timeout=30)
-    assert process.returncode != 0, output
-    assert (folder / "scontrol.log").read_text().splitlines()[1:] == ["requeue 7"]
-
-
-@pytest.mark.slow
-def test_a_requeued_job_resumes_where_it_stopped(cluster):
-    folder, submit = cluster
-    settings = {"checkpoint.every_steps": 1000, "train.device": "cpu"}
-    command = small_run(folder / "run", 400, **settings)[1:]
-    command[command.index("tests/fixtures/v1/corpus")] = ROOT / "tests/fixtures/v1/corpus"
-    process = submit(SRUN, *command)
-    wait_for(folder / "run" / "metrics.jsonl", lambda text: text.count("\n") >= 2, seconds=120)
-    process.send_signal(signal.SIGUSR1)
-    output, _ = process.communicate(timeout=120)
-    assert "stopped and saved at step" in output
-    saved = int(re.findall(r"\[rank0\]:.*saved at step (\d+)", output)[0])
-    (own,) = folder.glob("slurm-7/*/attempt_0/0/stdout.log")
-    assert f"stopped and saved at step {saved}" in own.read_text()
-    assert "requeue 7" in (folder / "scontrol.log").read_text()
-    process = submit(SRUN, *command)
-    output, _ = process.communicate(timeout=240)
-    assert process.returncode == 0, output
-    assert f"from step {saved}\n" in output
-    assert rows_of(folder / "run")[-1]["step"] == 400
+@pytest.mark.parametrize(
+    ("environment", "code", "requeued"),
+    [
+        ({"ENDS": "75"}, 75, True),  # someone signalled the launchers
+        ({"ENDS": "0"}, 0, False),
+        ({"ENDS": "2"}, 2, False),
+        ({"ENDS": "1"}, 1, False),
+        ({"TRAINED": "0"}, 0, False),
+        ({"TRAINED": "137"}, 0, False),  # with the task of a lost node
+    ],
+)
+def test_the_exit_code_is_that_of_the_training(submit, tmp_path, environment, code, requeued):
+    process = submit("--run-dir", "runs/mine", **environment)
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (code, "")
+    assert ("requeue 7" in (tmp_path / "scontrol.log").read_text()) == requeued
 
 
 def run_elastic(*words, timeout=60, **environment):
@@ -136,11 +155,45 @@ def test_what_a_rank_says_before_it_ends_the_launcher_stays_in_view(tmp_path):
         "os.kill(os.getppid(), signal.SIGTERM); time.sleep(60)\n"
     )
     done = run_elastic(*ONE_PROCESS, script)
-    assert done.returncode == 1, done.stderr
+    assert done.returncode == 75, done.stderr
     assert "Traceback" not in done.stderr
     said = done.stderr.splitlines()
     assert re.fullmatch(r"launcher: Process \d+ got signal: 15", said[-1])
     assert "error: bad input" in said[-6:]
+
+
+@pytest.mark.parametrize(
+    ("mark", "code"), [("", 75), ("open(os.environ['MLSTM_REFUSED'], 'w'); ", 2)]
+)
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1", "SIGUSR2", "SIGXCPU"])
+def test_a_signal_to_the_launcher_reaches_the_ranks(tmp_path, name, mark, code):
+    """A rank that refuses its input sends a signal, too, after it has left a mark."""
+    script = tmp_path / "rank.py"
+    script.write_text(
+        f"import os, signal, sys, time; {mark}\n"
+        f"signal.signal(signal.{name}, lambda *_: (print('heard', flush=True), sys.exit(0)))\n"
+        f"os.kill(os.getppid(), signal.{name}); time.sleep(60)\n"
+    )
+    done = run_elastic(*ONE_PROCESS, script)
+    assert (done.returncode, done.stdout) == (code, "heard\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("interpreter", "said"),
+    [
+        ("/no/python", "there is no /no/python; set PYTHON"),
+        ("{folder}/data", "{folder}/data cannot be executed; set PYTHON"),
+        ("{folder}/broken", "{folder}/broken does not start (exit code 3); set PYTHON"),
+    ],
+)
+def test_a_missing_interpreter_is_no_broken_gpu(tmp_path, interpreter, said):
+    (tmp_path / "data").write_text("no program")
+    (tmp_path / "broken").write_text("#!/bin/sh\nexit 3\n")
+    (tmp_path / "broken").chmod(0o755)
+    interpreter, said = (word.format(folder=tmp_path) for word in (interpreter, said))
+    done = run_elastic(*ONE_PROCESS, "main.py", PYTHON=interpreter, SLURM_GPUS_ON_NODE="1")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"error: node {socket.gethostname()}: {said}")
 
 
 # In place of torch: two GPUs, one of which may be broken, and a launcher that only reports.

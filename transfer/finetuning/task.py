@@ -45,7 +45,7 @@ def make_task(loaded: LoadedModel, train: LabelledSet, val: LabelledSet) -> Task
     check_learnable(train)
     if not val.is_multilabel:
         check_classes(val.labels, "validation", REMEDY)
-    train_sequences, val_sequences = (list(map(loaded.tokens, p.texts)) for p in (train, val))
+    train_sequences, val_sequences = (list(map(loaded.encode, p.texts)) for p in (train, val))
     return Task(train_sequences, val_sequences, train.labels, val.labels, train.classes)
 
 

@@ -17,11 +17,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from model.files.weights import LAYOUT, Shape, check_shapes
 from torch import Tensor
 
+from model.engine.architecture import VOCABULARY_SIZE
 from model.errors import InputError
-from model.layers.config import VOCABULARY_SIZE
+from model.files.tensors import Shape, check_shapes
+from model.inference.tensors import LAYOUT
 
 # The rows of the embedding: a gap, 22 amino acids, any other, the start of a protein; its end,
 # which is the last row, is never processed.

@@ -16,6 +16,7 @@ from data_utils.preparation.runs import _write_run
 from data_utils.preparation.vocabulary import (
     TrainText,
     VocabularyConfig,
+    _pieces,
     _sample_reviews,
     make_tokenizer,
 )
@@ -234,3 +235,24 @@ def test_another_vocabulary_next_to_the_corpus_is_named(whole):
     (whole / TOKENIZER_FILE).write_bytes(content + b"\0")
     with pytest.raises(InputError, match=r"does not match the digest in meta\.json"):
         open_corpus(whole)
+
+
+def test_a_long_review_is_cut_into_pieces_of_whole_characters():
+    text = ("!" * 5000 + "é€😀" * 3000).encode()
+    pieces = list(_pieces(text))
+    assert b"".join(pieces) == text
+    assert max(map(len, pieces)) <= 4096
+    assert all(piece.decode() for piece in pieces)
+    assert list(_pieces(b"short")) == [b"short"]
+    assert b"".join(_pieces(b"\x80" * 9000)) == b"\x80" * 9000  # not UTF-8 at all
+
+
+def test_one_repetitive_review_does_not_hold_up_a_unigram_vocabulary(tmp_path, caplog):
+    caplog.set_level("INFO")
+    texts = [*(review.text for review in synthetic_reviews(200, seed=8)), "!" * 100_000]
+    source = write_texts(tmp_path / "in.jsonl", texts)
+    settings = {"tokenizer": "unigram", "sample": 200_000, "split": (1, 0, 0)}
+    began = time.monotonic()
+    prepare_corpus([source], tmp_path / "corpus", **settings)
+    assert time.monotonic() - began < 30  # it took minutes
+    assert "1 of them, are cut into pieces" in caplog.text

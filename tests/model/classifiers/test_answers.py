@@ -9,7 +9,7 @@ from model.errors import InputError
 from model.text.profiles import TextProfile
 
 TEXTS = ["good", "An awful thing. " * 3, "ça marche"]
-NAMES = ["label", "probability", "sentiment", "unsure", "bits_per_character", "unfamiliar"]
+NAMES = ["label", "probability", "sentiment", "unsure", "unfamiliar"]
 NOTHING = dict.fromkeys(NAMES) | {"label": "no answer"}
 
 

@@ -166,12 +166,6 @@ def test_the_neuron_of_stars_adds_the_poolings_of_a_unit():
     assert (head.neuron, head.neuron_column, head.polarity) == (8, 8, 1)
 
 
-def test_a_text_of_the_most_bits_is_familiar():
-    limit = Familiarity(bits_per_character=2, bits=1)
-    bits, characters = np.array([9, 9.5, 1, 1.5]), np.array([4, 4, 0, 0])
-    assert limit.admits(bits, characters).tolist() == [True, False, True, False]
-
-
 def test_three_stars_are_neutral_and_the_others_symmetric():
     weights = (0.0, 0.0, 0.5, 1.0, 1.0)
     odds = positive_log_odds(np.eye(5), weights)

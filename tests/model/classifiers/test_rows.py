@@ -137,7 +137,9 @@ def test_more_than_two_classes_have_a_probability_each(small_model, tmp_path):
 
 
 def test_numbers_have_the_digits_that_they_mean(classifier):
-    (row,) = classified(classifier, [{"text": "good"}])
+    names = OwnNames([*added_names(classifier.fitted, neuron=True), "bits_per_character"])
+    batch = with_texts([{"text": "good"}])
+    ((row,),) = classify_batches(classifier.set_params(bits=True), [list(batch)], names)
     for name in ("probability", "neuron", "bits_per_character"):
         assert len(str(abs(row[name])).replace(".", "").strip("0")) <= 7
 

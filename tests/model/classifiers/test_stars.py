@@ -164,7 +164,8 @@ def test_html_tags_are_left_out_by_every_method(folder):
 
 
 def test_what_costs_too_many_bits_is_unfamiliar(folder):
-    bits = SentimentClassifier.from_pretrained(folder).predict_all(TEXTS).bits_per_character
+    classifier = SentimentClassifier.from_pretrained(folder, bits=True)
+    bits = classifier.predict_all(TEXTS).bits_per_character
     limit = Familiarity(bits_per_character=float(np.sort(bits)[1:3].mean()), bits=0)
     digest = model_digest(load_model(folder).model)
     save_head(folder / "classifier", make(digest, limit))

@@ -19,7 +19,6 @@ from model.layers.language_model import build_model
 from model.text.glyphs import visible
 from model.text.profiles import text_profile
 from model.text.split import encode_split
-from model.units.trace import trace
 from tests.conftest import emphatic
 from tests.support.runs import unread_stdout
 
@@ -105,7 +104,8 @@ def test_heatmap(loaded, tmp_path, layer, state):
     words = ("--neuron", 3, "--neuron", 1, "--layer", layer, "--state", state)
     call("heatmap", loaded, "--text", "good", *words, "--output", output)
     (shown,) = json.loads(output.read_text())["texts"]
-    (each,) = trace(loaded.model, [loaded.encode("good")], [3, 1], state=state, layer=layer)
+    where = {"state": state, "layers": [layer % 2], "units": [3, 1]}
+    (each,) = loaded.read([loaded.encode("good")], (), **where).unit_states
     values = [character["values"] for character in shown["characters"]]
     np.testing.assert_allclose(values, each[2:6], rtol=1e-5)  # of "\n good ", the letters
 

@@ -7,14 +7,12 @@ import torch.nn.functional as F
 
 from model.engine.kinds import FeatureKind
 from model.engine.request import Clamp
-from model.engine.sampling import Stepper
-from model.inference.features import features_in_order
-from model.inference.weights import load_model, save_model
+from model.inference.features import features_in_order, read
+from model.inference.weights import LoadedModel, load_model, save_model
 from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.layers.peers import LstmLayer
 from model.text.profiles import text_profile
-from model.units.trace import trace
 from tests.support.cells import config_of, random_tokens, whole_and_cut
 
 PEERS = ("gru", "transformer")
@@ -131,7 +129,8 @@ def test_the_feature_of_a_cell_of_ones_own_is_its_c_if_it_has_one(pooling):
     model = peer("gru", layers=1)
     model.layers[0] = LstmLayer(6, 16)
     tokens = random_tokens(1, 9)
-    values = trace(model, list(tokens.numpy()), state="cell")[0]
+    units = range(model.config.hidden_size)
+    (values,) = read(model, list(tokens.numpy()), state="cell", units=units).unit_states
     expected = values[-1] if pooling == "last" else values.mean(0)
     (feature,) = features_in_order(model, list(tokens.numpy()), kind=FeatureKind(pooling=pooling))
     np.testing.assert_allclose(feature, expected, rtol=1e-5, atol=1e-6)
@@ -171,18 +170,21 @@ def test_features_do_not_depend_on_the_batch(cell, kind):
 
 
 @pytest.mark.parametrize("cell", PEERS)
-def test_units_are_traced_and_held(cell):
+def test_units_are_traced_and_held(cell, tmp_path):
     model = peer(cell)
     sequence = random_tokens(12).numpy()
-    (values,) = trace(model, [sequence])
+    units = range(model.config.hidden_size)
+    (values,) = read(model, [sequence], state="cell", units=units).unit_states
     expected = features_in_order(model, [sequence[: n + 1] for n in range(12)])
     np.testing.assert_allclose(values, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
-    free, held = Stepper(model), Stepper(model, Clamp(unit=5, cell=2.0))
-    for stepper in (free, held):
-        stepper.step(sequence[:1])
-        assert np.isfinite(stepper.logits()).all()
-    assert held.state.features("cell")[-1, 0, 5] == 2.0
-    assert np.abs(held.logits() - free.logits()).max() > 1e-3
+    loaded = LoadedModel(model, text_profile("openai"), tmp_path)
+    clamp = Clamp(unit=5, cell=2.0)
+    free = loaded.advance(loaded.initial_state(), [sequence[:1]])
+    held = loaded.advance(loaded.initial_state(1, clamp), [sequence[:1]], clamp)
+    assert held.features("cell")[-1, 0, 5] == 2.0
+    logits = list(map(loaded.next_token, (free, held)))
+    assert np.isfinite(logits).all()
+    assert np.abs(logits[1] - logits[0]).max() > 1e-3
 
 
 @pytest.mark.parametrize("quantized", [False, True])

@@ -281,6 +281,9 @@ def test_what_another_attempt_may_not_lack_ends_no_launcher_that_restarts(
     [
         ({"WORLD_SIZE": ""}, "^WORLD_SIZE is '', not a number; start the ranks with torch"),
         ({"RANK": "one"}, "^RANK is 'one', not a number"),
+        ({"SLURM_STEP_NUM_TASKS": "2"}, "^srun started 2 copies .* start one, `python -m torch"),
+        ({"OMPI_COMM_WORLD_SIZE": "8"}, "^mpirun started 8 copies"),
+        ({"PMI_SIZE": "3"}, "^mpirun started 3 copies .*unset PMI_SIZE$"),
         ({"LOCAL_RANK": "one"}, "^LOCAL_RANK is 'one', not a number"),
         ({"WORLD_SIZE": "2", "RANK": "2"}, "^RANK is 2, but WORLD_SIZE is 2; start"),
         ({"WORLD_SIZE": "2"}, "^RANK, MASTER_ADDR or MASTER_PORT is missing or wrong .*RANK exp"),

@@ -10,7 +10,15 @@ from training.runs.signals import StopRequest
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130), (signal.SIGHUP, 129)]
+    ("number", "code"),
+    [
+        (signal.SIGTERM, 0),
+        (signal.SIGINT, 130),
+        (signal.SIGHUP, 129),
+        (signal.SIGUSR1, 75),
+        (signal.SIGUSR2, 75),
+        (signal.SIGXCPU, 75),
+    ],
 )
 def test_a_signal_is_noted_and_names_the_exit_code(number, code):
     before = signal.getsignal(number)
@@ -26,6 +34,25 @@ def test_a_signal_is_noted_and_names_the_exit_code(number, code):
 def test_who_stops_with_a_signalled_peer_asks_to_be_started_again():
     with StopRequest() as stop:
         assert stop.exit_code == os.EX_TEMPFAIL
+
+
+def test_signals_of_a_time_limit_may_come_again_and_again(monkeypatch):
+    monkeypatch.setattr("training.runs.signals.ECHO_SECONDS", -1.0)
+    with StopRequest() as stop:
+        for number in (signal.SIGUSR1, signal.SIGXCPU, signal.SIGXCPU):
+            os.kill(os.getpid(), number)
+        assert stop.exit_code == os.EX_TEMPFAIL
+
+
+def test_a_rank_whose_launcher_has_ended_stops(monkeypatch):
+    for launched, stops in (({}, False), ({"TORCHELASTIC_RUN_ID": "one"}, True)):
+        monkeypatch.setattr(os, "environ", {**os.environ, **launched})
+        with monkeypatch.context() as context:
+            stop = StopRequest()
+            assert not stop.requested
+            context.setattr(os, "getppid", lambda: 1)
+            assert stop.requested == stops
+            assert stop.exit_code == os.EX_TEMPFAIL
 
 
 def test_a_signal_that_nohup_ignores_stays_ignored():

@@ -9,7 +9,6 @@ import torch
 from data_utils.labelled import LabelledSet
 from model.inference.weights import load_model, save_model
 from model.text.profiles import text_profile
-from model.units.trace import trace
 from model.units.unit_traces import UnitTrace, read_texts
 from transfer.neuron import top_activations as extremes
 from transfer.neuron.top_activations import (
@@ -57,7 +56,7 @@ def test_the_value_at_a_words_end_knows_nothing_of_the_next_word(subword_model, 
     text = "a good film, zw well made"
     tokens = loaded.encode(text)
     assert sum(subwords.spellings[token].startswith(b" ") for token in tokens) > 3
-    (after,) = trace(loaded.model, [tokens], [2])
+    (after,) = loaded.read([tokens], (), state="cell", units=[2]).unit_states
     at_end = {
         len(subwords.decode(tokens[:n]).rstrip()): after[n - 1, 0] for n in range(len(tokens))
     }
@@ -85,7 +84,8 @@ def test_before_is_the_value_after_the_frame(small_model, tmp_path, profile):
     (unit_trace,) = read_texts(loaded, ["so so"], [4]).traces
     frame = len(loaded.profile.prefix)
     if frame:
-        (values,) = trace(small_model, [loaded.encode("anything else")], [4])
+        tokens = [loaded.encode("anything else")]
+        (values,) = loaded.read(tokens, (), state="cell", units=[4]).unit_states
         np.testing.assert_allclose(unit_trace.before, values[frame - 1], atol=1e-6)
     else:
         np.testing.assert_array_equal(unit_trace.before, [0.0])

@@ -7,10 +7,10 @@ import sys
 
 import numpy as np
 import pytest
-from model.files.weights import save_model
-from model.inference.featurizer import SentimentFeaturizer
 
+from model.engine.featurizer import SentimentFeaturizer
 from model.errors import InputError
+from model.inference.weights import save_model
 from model.text.profiles import text_profile
 from tests.support.runs import assert_refused, done, run
 from tests.transfer.published.layouts import draw, stacked, unfold
