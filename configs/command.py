@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from model.commands import program
 from model.commands.parser import Parser, check_unset, parse, parse_one_of
-from model.commands.program import prepare_output, report
+from model.commands.program import prepare_output, report, say
 from model.kernels.process import own_process
 from training.parallel.launcher import report_failure
 
@@ -16,6 +16,7 @@ __all__ = [
     "report",
     "run",
     "run_plain",
+    "say",
 ]
 
 

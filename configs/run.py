@@ -13,6 +13,7 @@ from data_utils.corpus import Corpus, is_corpus, load_corpus
 from data_utils.lanes import TextClock, settle_shuffle
 from model.errors import InputError
 from model.files.shipped import model_in
+from model.files.writer import reading
 from model.layers.language_model import build_model
 from model.state import DTYPES
 from training.checkpoint import Checkpoints
@@ -118,6 +119,7 @@ def resolve_run(options: RunOptions, world: World) -> Iterator[ResolvedRun]:
 
         world = with_shares(world, shares)
     with ExitStack() as locked:
+        locked.enter_context(reading(*_inputs_of(options.run)))
 
         def lock() -> str:
             folder = _lock_directory(options, world.timeout.total_seconds() / 2)
@@ -169,6 +171,13 @@ def _resolve(options: RunOptions, world: World, directory: PretrainingDirectory)
         resumption=resumption,
         may_be_restarted=options.may_be_under_way,
     )
+
+
+def _inputs_of(config: RunConfig) -> Iterator[Path]:
+    """Yield what a config says to read, which options do not say if it is from a file."""
+    evaluate = config.evaluate
+    paths = (config.data.corpus, config.train.start_from, evaluate.probe_train, evaluate.probe_val)
+    return map(Path, filter(None, paths))
 
 
 def _open_corpus(folder: Path | None, *, is_moved_if_absent: bool) -> Corpus:

@@ -110,11 +110,6 @@ def is_corpus(folder: Path) -> bool:
     return (folder / META_FILE).is_file() and (folder / offsets_file(SPLITS[0])).is_file()
 
 
-def corpus_files(folder: Path) -> list[Path]:
-    """Return the files of a prepared corpus."""
-    return [path for pattern in CORPUS_FILES for path in folder.glob(pattern)]
-
-
 def is_unfinished_corpus(folder: Path) -> bool:
     """Return whether the preparation of a corpus in a folder is running or was cut short."""
     return folder.name.endswith(PARTIAL) and (folder / BLOCK_FOLDER).is_dir()

@@ -23,7 +23,8 @@ from typing import Any
 
 from model.commands.program import prepare_output
 from model.errors import InputError
-from model.files.storage import read_json, write_atomically, write_json
+from model.files.storage import read_json
+from model.files.writer import write_atomically, write_json
 
 EXPERIMENTS = Path(__file__).resolve().parent
 FILE = "results.json"
@@ -55,7 +56,7 @@ def write_result(study: str, name: str, content: Mapping[str, Any]) -> None:
     """Write a new result of a study; it stands for the one in results.json."""
     path = EXPERIMENTS / study / FOLDER / f"{name}.json"
     prepare_output(path)
-    write_json(path, content)
+    write_json(path, content, owned=True)
 
 
 def result_at(path: Path) -> Any | None:
@@ -127,7 +128,8 @@ def write_study(study: str, whole: dict[str, Any]) -> None:
     text = json.dumps({"machines": machines, **whole, "results": short}, indent=1)
     text = INNERMOST.sub(_in_one_line, text)
     path = EXPERIMENTS / study / FILE
-    write_atomically(path, partial(Path.write_text, data=text + "\n", encoding="utf-8"))
+    write = partial(Path.write_text, data=text + "\n", encoding="utf-8")
+    write_atomically(path, write, owned=True)
     _results_in.cache_clear()
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from configs import command
 from experiments.results import EXPERIMENTS, NotMeasured, collect
 from model.errors import InputError
-from model.files.storage import write_atomically
+from model.files.writer import write_atomically
 
 ROOT = EXPERIMENTS.parent
 PAGES = ("README.md", "docs/*.md", "experiments/**/*.md", "model/pretrained/**/*.md")
@@ -36,7 +36,8 @@ def main() -> None:
         text = path.read_text(encoding="utf-8")
         page = filled(text)
         if page != text:
-            write_atomically(path, partial(Path.write_text, data=page, encoding="utf-8"))
+            write = partial(Path.write_text, data=page, encoding="utf-8")
+            write_atomically(path, write, owned=True)
             print(f"{path.relative_to(ROOT)}: tables updated")
 
 

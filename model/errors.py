@@ -1,16 +1,21 @@
-"""The one error a user can cause, which commands print as one line; how else they may end."""
+"""The one error a user can cause, the exit codes of commands, and text that is safe to print."""
 
 import math
 import os
 import reprlib
+import unicodedata
 from collections.abc import Iterable
 from difflib import get_close_matches
 from numbers import Integral
 from typing import Any
 
-TEMPORARY_FAILURE = 75  # EX_TEMPFAIL: nothing is wrong with the request, start it again
 TIME_IS_UP = ("SIGUSR1", "SIGUSR2", "SIGXCPU")  # what schedulers send before a time limit
 _LONGEST_MESSAGE = 80  # characters of a library's message that ours repeats
+# The exit codes of every command, besides 0 (done) and 128 + N (ended by signal N). They are
+# explained in docs/use.md.
+WRONG_REQUEST = 2
+NOTHING_WORTH_KEEPING = 3
+TRY_AGAIN = 75  # EX_TEMPFAIL of sysexits.h
 
 
 class InputError(Exception):
@@ -23,6 +28,14 @@ class InputError(Exception):
     InputError
     """
 
+    exit_code = WRONG_REQUEST
+
+
+class TryAgain(InputError):
+    """Another process has what this one needs; the same command may succeed later."""
+
+    exit_code = TRY_AGAIN
+
 
 class NewerFormat(InputError):
     """A file of a newer version of this project; the file is intact."""
@@ -32,6 +45,23 @@ def brief(error: BaseException) -> str:
     """Return an error's message on one line, cut if it is long."""
     text = " ".join(str(error).split())
     return text if len(text) <= _LONGEST_MESSAGE else text[:_LONGEST_MESSAGE] + "..."
+
+
+def printable(text: str) -> str:
+    """Return a text whose control characters are escaped, so that a terminal obeys none of them.
+
+    A line break stays. Names of files come from others: they may hold anything but / and NUL.
+
+    >>> printable("\x1b[31m.csv")
+    '\\x1b[31m.csv'
+    """
+    return "".join(c if c in "\n\t" or c.isprintable() else _escaped(c) for c in text)
+
+
+def _escaped(character: str) -> str:
+    """Return a character as Python writes it, unless it is only a space or a lone surrogate."""
+    harmless = unicodedata.category(character) in ("Zs", "Cs", "Co", "Cn")
+    return character if harmless else character.encode("unicode_escape").decode()
 
 
 def is_whole(value: Any) -> bool:

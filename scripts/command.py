@@ -16,6 +16,7 @@ from configs.command import (
     prepare_output,
     report,
     run,
+    say,
 )
 
 __all__ = [
@@ -25,4 +26,5 @@ __all__ = [
     "prepare_output",
     "report",
     "run",
+    "say",
 ]

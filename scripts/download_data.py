@@ -40,10 +40,10 @@ def main() -> None:
     folder = options.output / dataset.name
     print(f"{options.name} from {dataset.files[0].url}\n{dataset.terms}\nMore: {dataset.page}")
     for path in download_dataset(dataset, folder):
-        print(f"{path}: {path.stat().st_size:,} bytes")
+        command.say(f"{path}: {path.stat().st_size:,} bytes")
         if dataset.convert is not None:
             for part, count in dataset.convert(path, folder).items():
-                print(f"{part}: {count:,} reviews")
+                command.say(f"{part}: {count:,} reviews")
 
 
 if __name__ == "__main__":

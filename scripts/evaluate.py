@@ -12,7 +12,6 @@ from configs.device_options import DeviceOptions
 from model.commands import evaluate
 from model.commands.command_line import call
 from model.errors import InputError
-from model.files.storage import check_apart
 
 if TYPE_CHECKING:
     from model.engine.interface import TextModel
@@ -29,7 +28,7 @@ class Options(DeviceOptions, evaluate.Options):
 
 def score(options: Options) -> None:
     """Score a file of texts, or a split of a prepared corpus."""
-    from data_utils.corpus import corpus_files, corpus_split, open_corpus
+    from data_utils.corpus import corpus_split, open_corpus
     from data_utils.provenance import describe_origin
 
     path, name = options.data, options.split or "test"
@@ -38,7 +37,6 @@ def score(options: Options) -> None:
             raise InputError(f"--split: {path} is no folder of a prepared corpus; leave it out")
         return evaluate.run(options, describe_origin())
     command.check_unset(options, ("text_key", "table"), "is for a file of texts, not for a corpus")
-    check_apart(corpus_files(path), [options.output])
     corpus = open_corpus(path)
 
     def split_for(loaded: "TextModel") -> "Split":

@@ -53,7 +53,7 @@ class Options(FinetuningConfig):
     val_share: float = 0.1
     """Without --val: the fraction of train to hold out, drawn by the seed."""
     resume: bool = False
-    """Continue where the same command was interrupted."""
+    """Continue where the same command was interrupted, if it had begun."""
     save_minutes: NonNegativeFloat = 10.0
     """Minutes between checkpoints within an epoch; every epoch also ends with one."""
     device: Device = "auto"
@@ -85,10 +85,10 @@ def main() -> int:
         stop=stop,
     )
     if results is None:
-        print(f"stopped; the same command with --resume continues in {options.output}")
+        command.say(f"stopped; the same command with --resume continues in {options.output}")
         return stop.exit_code
     _print_tables(results)
-    print(f"written to {options.output}")
+    command.say(f"written to {options.output}")
     return 0
 
 
@@ -126,7 +126,7 @@ def _print_tables(results: dict[str, Any]) -> None:
     print(f"{'class':<18}" + "".join(f"{head:>11}" for head in ("positives", *PER_CLASS)))
     for name, row in results[names[-1]]["per_class"].items():
         cells = (f"{row[key]:>11.3f}" for key in PER_CLASS)
-        print(f"{name:<18}{row['positives']:>11}" + "".join(cells))
+        command.say(f"{name:<18}{row['positives']:>11}" + "".join(cells))
 
 
 def _interval_of(scores: dict[str, Any], metric: str) -> str:

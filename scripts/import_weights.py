@@ -36,7 +36,8 @@ def main() -> None:
     options = command.parse(Options, __doc__)
 
     from model.errors import InputError
-    from model.files.storage import is_taken
+    from model.files.shipped import MODEL_FILES
+    from model.files.storage import is_taken, whole_folder
     from model.inference.weights import save_model
     from model.text.profiles import text_profile
     from transfer.published.imports import IMPORTERS
@@ -47,9 +48,10 @@ def main() -> None:
     if is_taken(options.output):
         raise InputError(f"{options.output}: exists already; remove it or name another folder")
     imported = IMPORTERS[options.layout](options.source, options.gate_order)
-    save_model(options.output, imported.model, profile, imported.provenance)
+    with whole_folder(options.output, MODEL_FILES) as folder:
+        save_model(folder, imported.model, profile, imported.provenance)
     config = imported.model.config
-    print(f"{options.output}: {config.hidden_size} units, text profile {profile.name}")
+    command.say(f"{options.output}: {config.hidden_size} units, text profile {profile.name}")
     for remark in imported.remarks:
         print(remark)
     for warning in imported.warnings:

@@ -37,16 +37,17 @@ def main() -> None:
     command.prepare_output(options.output / "neuron.json")
 
     from data_utils.labelled import against_rest
-    from transfer.neuron.report import write_figures
+    from transfer.neuron.report import check_figures, write_figures
     from transfer.neuron.study import run_study
 
+    check_figures(options.output / "figures")
     loaded, sets = options.read()
     if options.positive is not None:
         sets = against_rest(sets, options.positive)
     results = run_study(loaded, sets, options.output, options)
     figures = write_figures(results, options.output / "figures")
     _print_study(results)
-    print(f"written to {options.output / 'neuron.json'}, figures to {figures}")
+    command.say(f"written to {options.output / 'neuron.json'}, figures to {figures}")
 
 
 def _print_study(results: dict[str, Any]) -> None:
@@ -54,7 +55,7 @@ def _print_study(results: dict[str, Any]) -> None:
     from model.text.glyphs import visible
     from transfer.neuron.report import accuracies_of, moving_words, verdict
 
-    print(verdict(results))
+    command.say(verdict(results))
     print(f"\n{'test accuracy':<40}{'':>8}  95 % interval")
     for name, row in accuracies_of(results):
         low, high = row["test_interval"]

@@ -11,9 +11,7 @@ from pathlib import Path
 
 import command
 
-from data_utils.corpus import corpus_files
 from model.commands.program import print_and_write
-from model.files.storage import check_apart
 from scaling.planner import PlanOptions, lines, make_plan
 
 
@@ -28,8 +26,6 @@ class Options(PlanOptions):
 def main() -> None:
     options = command.parse(Options, __doc__)
     command.prepare_output(options.output)
-    corpus = corpus_files(options.corpus) if options.corpus is not None else []
-    check_apart([options.cluster, Path(options.model), *corpus], [options.output])
     result = make_plan(options)
     shown = lines(result)
     if options.measured:

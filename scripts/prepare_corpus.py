@@ -106,7 +106,7 @@ def prepare(options: Options, output: Path) -> None:
     meta = prepare_corpus(options.inputs, output, preparation, workers)
     for name, size in meta["splits"].items():
         print(_size_line(name, size))
-    print(f"{output}: {perf_counter() - started:.1f} s")
+    command.say(f"{output}: {perf_counter() - started:.1f} s")
 
 
 def check(folder: Path) -> None:

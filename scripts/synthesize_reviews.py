@@ -14,7 +14,7 @@ import command
 from data_utils.corpus import LABELLED_REVIEWS, LABELLED_SEEDS
 from data_utils.synthetic import synthetic_reviews
 from model.errors import InputError
-from model.files.storage import write_atomically
+from model.files.writer import write_atomically
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,9 +31,10 @@ def main() -> None:
     _check_free(options.output, files)
     options.output.mkdir(parents=True, exist_ok=True)
     for path, content in files.items():
-        write_atomically(path, lambda partial, content=content: partial.write_bytes(content))
+        if not path.exists():
+            write_atomically(path, lambda partial, content=content: partial.write_bytes(content))
     for split, count in LABELLED_REVIEWS.items():
-        print(f"{options.output / split}.csv: {count:,} reviews")
+        command.say(f"{options.output / split}.csv: {count:,} reviews")
 
 
 def reviews_of(split: str) -> bytes:

@@ -85,7 +85,7 @@ def _print_summary(results: dict[str, Any], options: Options, default: Path | No
     from model.classifiers.head_files import FOLDER, TRANSFER_FOLDER
     from transfer.summary import summarize
 
-    print("", *summarize(results), "", f"written to {options.output}", sep="\n")
+    command.say("", *summarize(results), "", f"written to {options.output}")
     words = ["python", "scripts/classify.py", "--model", str(options.model)]
     if default is None or not default.samefile(options.output / FOLDER):
         words += ["--classifier", str(options.output)]
@@ -93,7 +93,7 @@ def _print_summary(results: dict[str, Any], options: Options, default: Path | No
             logging.warning(
                 "the other commands use %s; name the new one with --classifier", default
             )
-    print("next:", shlex.join([*words, "--text", "I love it."]))
+    command.say("next: " + shlex.join([*words, "--text", "I love it."]))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from tqdm import tqdm
 from data_utils.corpus import Corpus
 from data_utils.lanes import TextClock
 from model.commands.program import drop
+from model.errors import printable
 from model.kernels.cores import has_fast_bf16
 from model.text.tokenizer import BYTES
 
@@ -52,7 +53,7 @@ def print_main(world: World, line: str) -> None:
     """Print a line, on the main rank only."""
     if world.is_main:
         with _surviving_closed_stdout():
-            print(line, flush=True)
+            print(printable(line), flush=True)
 
 
 def announce(trainer: "Trainer", corpus: Corpus, folder: Path, clock: TextClock) -> None:

@@ -26,7 +26,14 @@ from model.classifiers.steps import Affine, OneVsRest, Sigmoid
 from model.engine.interface import TextModel
 from model.engine.kinds import FeatureKind, Pooling
 from model.errors import InputError
-from model.files.storage import check_replaceable, one_at_a_time, refusal, whole_folder, write_json
+from model.files.storage import (
+    LOCK_FILE,
+    check_replaceable,
+    one_at_a_time,
+    refusal,
+    whole_folder,
+)
+from model.files.writer import check_output, write_json
 from model.inference.weights import untrained_like
 from model.layers.language_model import parameter_count
 
@@ -56,6 +63,7 @@ from .thresholds import choose_threshold
 from .unit_auc import per_unit_auc
 
 SPLITS = ("train", "val", "test")
+RESULTS, FIGURES, PICTURES = "results.json", "figures.json", ("weights.png", "neuron.png")
 
 log = logging.getLogger(__name__)
 
@@ -96,6 +104,8 @@ def run_transfer(
     with only_writer_of(output):
         _refuse_other_classifier(output)
         check_replaceable(output / FOLDER, CLASSIFIER_FILES)
+        for name in (RESULTS, FIGURES, *PICTURES):
+            check_output(output / name)
         model = describe_model(loaded)
         cache = FeatureCache(output / "features", FeatureKind(pooling=pooling))
         transfer = fit_transfer(loaded, sets, cache, seed)
@@ -111,7 +121,7 @@ def run_transfer(
             **describe_task(model, sets, seed),
         }
         save_transferred(output / FOLDER, classifier, transfer, sets)
-        write_json(output / "results.json", results)
+        write_json(output / RESULTS, results)
         _write_figures(transfer, classifier, model["architecture"]["cell"], output)
         return results
 
@@ -123,7 +133,7 @@ def only_writer_of(output: Path) -> Iterator[None]:
         f"{output}: another command is writing its results here; wait, or name another folder"
     )
     output.mkdir(parents=True, exist_ok=True)
-    with one_at_a_time(output / ".lock", busy):
+    with one_at_a_time(output / LOCK_FILE, busy):
         yield
 
 
@@ -300,11 +310,12 @@ def _write_figures(transfer: Transfer, classifier: Head, cell: str, output: Path
     index, unit, pooling = transfer.neuron.index, classifier.neuron, classifier.own_unit.pooling
     histogram = unit_histogram(index, transfer.examples[2], legend(classifier.classes))
     figures = {"weights": contributions.tolist(), "neuron_by_label": histogram}
-    write_json(output / "figures.json", figures)
-    with drawing(output / "weights.png"):
-        save_png(draw_weights(contributions, index, classifier.pooling), output / "weights.png")
-    with drawing(output / "neuron.png"):
+    write_json(output / FIGURES, figures)
+    weights, neuron = (output / name for name in PICTURES)
+    with drawing(weights):
+        save_png(draw_weights(contributions, index, classifier.pooling), weights)
+    with drawing(neuron):
         sign = transfer.neuron.polarity if classifier.is_binary else 1
         cut = transfer.neuron.cut if classifier.is_binary else None
         figure = draw_histogram(histogram, unit, pooling=pooling, cell=cell, polarity=sign, cut=cut)
-        save_png(figure, output / "neuron.png")
+        save_png(figure, neuron)

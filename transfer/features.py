@@ -12,6 +12,7 @@ from model.engine.interface import TextModel
 from model.engine.kinds import FINAL_CELL, FeatureKind
 from model.errors import InputError
 from model.files.storage import one_at_a_time
+from model.files.writer import make_folder, set_aside
 from model.reading.progress import ProgressBar
 
 BUSY = "%s: another command is computing these features; waiting for them"
@@ -35,9 +36,10 @@ class FeatureCache:
         """
         wanted = TextFeatures(model, sequences, self.kind)
         path = self.folder / f"{wanted.digest()[:24]}.npy"
-        if not path.is_file():
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with one_at_a_time(path.with_suffix(".lock"), lambda: log.info(BUSY, path)):
+        lock = set_aside(path, "lock")
+        if not path.is_file() or lock.exists():  # by a kill
+            make_folder(self.folder)
+            with one_at_a_time(lock, lambda: log.info(BUSY, path)):
                 if not path.is_file():
                     with ProgressBar(name, wanted.tokens) as progress:
                         write_features(path, wanted.shape, [wanted], progress.advance)

@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure  # without pyplot: needs no display, nothing to close
 
+from model.files.writer import write_atomically
 from model.layers.cells import layer_of
 
 from .regression import Examples, Regression
@@ -227,4 +228,6 @@ def drawing(path: Path) -> Iterator[None]:
 def save_png(figure: Figure, path: Path) -> None:
     """Write a figure as PNG, on white."""
     with mpl.rc_context(STYLE):
-        figure.savefig(path, dpi=150, facecolor="white")
+        write_atomically(
+            path, lambda file: figure.savefig(file, format="png", dpi=150, facecolor="white")
+        )

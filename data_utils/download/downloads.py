@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from model.errors import InputError
-from model.files.storage import write_atomically
+from model.files.writer import write_atomically
 
 if TYPE_CHECKING:
     from requests import Response

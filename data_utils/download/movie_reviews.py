@@ -17,7 +17,7 @@ from typing import Any
 from tqdm import tqdm
 
 from model.errors import InputError
-from model.files.storage import write_atomically
+from model.files.writer import write_atomically
 
 _MEMBER = re.compile(r"aclImdb/(train|test)/(pos|neg|unsup)/(\d{1,9})_(\d{1,9})\.txt")
 MAX_REVIEW_BYTES = 1 << 20  # the longest has about 14 kilobytes

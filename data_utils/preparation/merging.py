@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from model.files.writer import open_work
 from model.reading.progress import ProgressBar
 
 from ..corpus import SPLITS, offsets_file, tokens_file
@@ -121,8 +122,8 @@ class SplitWriter:
         self.paths = (folder / tokens_file(name), folder / offsets_file(name))
 
     def __enter__(self) -> "SplitWriter":
-        self.content: BinaryIO = open(self.paths[0], "wb")  # closed in __exit__
-        self.offsets: BinaryIO = open(self.paths[1], "wb")
+        self.content: BinaryIO = open_work(self.paths[0], "wb")  # closed in __exit__
+        self.offsets: BinaryIO = open_work(self.paths[1], "wb")
         self._write_offsets(np.zeros(1, "<i8"))
         return self
 

@@ -7,6 +7,8 @@ number of processes nor the size of the stretches changes the result, a corpus o
 corpus of a vocabulary's tokens, this text is then encoded.
 """
 
+import hashlib
+import json
 import logging
 import math
 import os
@@ -14,7 +16,7 @@ import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +24,24 @@ import numpy as np
 
 from model.errors import InputError
 from model.files.storage import (
-    check_no_link,
     foreign_files,
     inside,
     listed,
     one_at_a_time,
-    path_in_oserrors,
+    read_json,
     recover_folders,
     refusal,
     remove_folder,
-    write_json,
 )
 from model.files.tokenizers import save_tokenizer
+from model.files.writer import (
+    check_folder,
+    open_work,
+    path_in_oserrors,
+    remove_work,
+    set_aside,
+    write_json,
+)
 from model.reading.inputs import Input, TableOptions
 from model.reading.tables import TableReport
 from model.reading.texts import KeyChooser, describe_table
@@ -48,6 +56,7 @@ from ..corpus import (
     META_FILE,
     PARTIAL,
     SPLITS,
+    open_corpus,
 )
 from .blocks import BLOCK_BYTES, Request
 from .expansion import expand
@@ -58,8 +67,9 @@ from .vocabulary import TrainText, VocabularyConfig, make_tokenizer
 
 _TEXT_FOLDER = "text"  # the text of a corpus that will be encoded with a vocabulary
 _TRAINING_LOG = "training.log"  # of the vocabulary's trainer
+_REQUEST_FILE = ".mlstm_sentiment.request"  # in a corpus: the digest of what it is made of
 _WORK_FILES = (
-    *CORPUS_FILES,
+    *(*CORPUS_FILES, _REQUEST_FILE),
     *inside(BLOCK_FOLDER, ("block-*", "source-*.json")),
     *inside(_TEXT_FOLDER, (*CORPUS_FILES, _TRAINING_LOG)),
     *("bucket-*", "request.json", "text/text.json", "tokens/*"),  # of earlier versions
@@ -145,34 +155,73 @@ def prepare_corpus(
     inputs: files, folders and patterns, as `expand` reads them. The work happens in
     `output` + ".partial", so `output` exists only when it is complete. After an interruption, the
     next call for the same output reuses the blocks that it finds there, if they were made of the
-    same input in the same way. Raises InputError for inputs that cannot be read, and if `output`
-    exists or another process is preparing it.
+    same input in the same way. If the same call has made `output` before, it is left as it is.
+    Raises InputError for inputs that cannot be read, if `output` exists otherwise, and TryAgain if
+    another process is preparing it.
     """
     sources = expand(inputs, preparation.table)
-    with new_corpus(output):
-        return _prepare(sources, output, preparation, workers)
+    request = _digest_of(sources, output, preparation)
+    with new_corpus(output, request) as meta:
+        return meta or _prepare(sources, output, preparation, workers, request)
+
+
+def _digest_of(sources: Sequence[Input], output: Path, preparation: Preparation) -> str:
+    """Return a digest of all that decides the content of a corpus, and of its name."""
+    read = [source.identity for source in sources]
+    content = json.dumps([output.name, read, asdict(preparation)], default=str)
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 @contextmanager
-def new_corpus(output: Path) -> Iterator[None]:
-    """Let this process alone make the corpus folder `output`, which must not exist."""
+def new_corpus(output: Path, request: str = "") -> Iterator[dict[str, Any] | None]:
+    """Let this process alone make the corpus folder `output`, which must not exist.
+
+    request: what it is made of. If it exists and was made of the same, its description is yielded.
+    """
     if not output.name:  # "." or "/", which exist
         raise InputError(f"{output}: name a new folder for the corpus")
     if output.parent.is_file():
         raise InputError(f"{output}: {output.parent} is a file, not a folder; name another")
     output.parent.mkdir(parents=True, exist_ok=True)
     busy = refusal(f"{output}: another process is preparing it; wait, or name another folder")
-    with one_at_a_time(output.with_name(f".{output.name}{PARTIAL}.lock"), busy):
-        if os.path.lexists(output):  # also a broken link
+    with one_at_a_time(set_aside(output, "lock"), busy):
+        if not os.path.lexists(output):  # also a broken link
+            with path_in_oserrors(output):
+                yield None
+        elif _is_finished(output, request):
+            log.info("%s: already done", output)
+            yield open_corpus(output).meta
+        else:
             raise InputError(f"{output}: exists already; remove it or name another folder")
-        with path_in_oserrors(output):
-            yield
+
+
+def _is_finished(folder: Path, request: str) -> bool:
+    """Return whether a folder holds the whole corpus of a request: meta.json is written last."""
+    places = folder / META_FILE, folder / _REQUEST_FILE
+    return all(place.is_file() for place in places) and places[1].read_text("utf-8") == request
+
+
+def _finish(partial: Path, output: Path) -> dict[str, Any]:
+    """Leave only the corpus in a work folder, give it its name, and return its description."""
+    recover_folders(partial, _WORK_FILES)
+    for name in (BLOCK_FOLDER, _TEXT_FOLDER):
+        remove_folder(partial / name)
+    meta = read_json(partial / META_FILE)
+    partial.rename(output)
+    return meta
 
 
 def _prepare(
-    sources: Sequence[Input], output: Path, preparation: Preparation, workers: int
+    sources: Sequence[Input],
+    output: Path,
+    preparation: Preparation,
+    workers: int,
+    request: str,
 ) -> dict[str, Any]:
     partial = output.with_name(output.name + PARTIAL)
+    check_folder(partial)
+    if _is_finished(partial, request):  # killed before the last rename
+        return _finish(partial, output)
     _open_work_folder(partial)
     blocks, text = partial / BLOCK_FOLDER, partial
     tokenizer: Tokenizer = BYTES
@@ -197,12 +246,11 @@ def _prepare(
         else:
             remove_folder(partial)
         raise
-    for name in (BLOCK_FOLDER, _TEXT_FOLDER):
-        remove_folder(partial / name)  # not later: no rerun could continue from half a folder
     meta = _describe(sources, preparation, tokenizer, sizes, reading)
-    write_json(partial / META_FILE, meta)
-    partial.rename(output)
-    return meta
+    with open_work(partial / _REQUEST_FILE, "w") as file:
+        file.write(request)
+    write_json(partial / META_FILE, meta, owned=True)
+    return _finish(partial, output)
 
 
 def _sort(
@@ -232,13 +280,12 @@ def _sort(
 
 def _open_work_folder(folder: Path) -> None:
     """Make a folder to work in; of earlier work, keep only the blocks, each with its origin."""
-    check_no_link(folder)
     if (folder / META_FILE).exists() and not (folder / BLOCK_FOLDER).exists():
         raise InputError(
             f"{folder}: is needed as a work folder, but holds a finished corpus; rename it"
         )
     recover_folders(folder, _WORK_FILES)  # otherwise half a file could end up in the corpus
-    if folder.is_file() or (foreign := foreign_files(folder, _WORK_FILES)):
+    if folder.is_file() or (foreign := foreign_files(folder, _WORK_FILES, is_whole=False)):
         state = f"holds {listed(foreign)}" if folder.is_dir() else "is a file"
         raise InputError(f"{folder}: is needed as a work folder, but {state}; move it away")
     blocks = folder / BLOCK_FOLDER
@@ -249,7 +296,7 @@ def _open_work_folder(folder: Path) -> None:
         if left.is_dir() and left != blocks:
             shutil.rmtree(left)
         elif left != blocks:
-            left.unlink()
+            remove_work(left)
 
 
 def _check_keys(inputs: Sequence[Input], runs: Sequence[Run], text_keys: Sequence[str]) -> None:

@@ -6,6 +6,7 @@ not finished. A later call reuses the runs that were made of the same input in t
 """
 
 import hashlib
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -15,7 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from model.errors import InputError
-from model.files.storage import flush_folder, flush_to_disk, read_json, write_json
+from model.files.storage import flush_folder, read_json
+from model.files.writer import open_work, remove_work, write_json
 from model.reading.inputs import Input
 from model.reading.progress import ProgressBar
 from model.reading.texts import ReadingReport
@@ -126,11 +128,13 @@ def _write_run(
     index["end"] = np.cumsum(np.fromiter(map(len, encoded), np.uint64, len(encoded)))
     if digests:
         index["digest"] = digests_of(encoded)
-    run.path(REPORT).unlink(missing_ok=True)  # an earlier call's: its data is overwritten
+    remove_work(run.path(REPORT))  # an earlier call's: its data is overwritten
     flush_folder(run.base.parent)
     for suffix, content in ((DATA, b"".join(encoded)), (ENTRIES, index.tobytes())):
-        run.path(suffix).write_bytes(content)
-        flush_to_disk(run.path(suffix))  # before the report that says that it exists
+        with open_work(run.path(suffix), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())  # before the report that says that it exists
     report = {
         "reading": vars(reviews.report),
         "found_keys": reviews.found_keys,
@@ -140,7 +144,7 @@ def _write_run(
         "bytes": int(index["end"][-1]) if encoded else 0,
         "origin": origin,
     }
-    write_json(run.path(REPORT), report, sweep=False)
+    write_json(run.path(REPORT), report, owned=True)
     return run._replace(report=report)
 
 

@@ -12,6 +12,7 @@ from tqdm import tqdm
 from model.errors import InputError
 from model.files.storage import read_json
 from model.files.tokenizers import load_tokenizer
+from model.files.writer import open_work
 from model.text.split import Split
 from model.text.subwords import (
     SMALLEST_VOCABULARY,
@@ -206,7 +207,7 @@ def _train(
         texts = (split.tokens[start:end].tobytes() for start, end in places)
         if config.tokenizer == "unigram":
             texts = (piece for text in texts for piece in _pieces(text))
-        with open(log_file, "w", encoding="utf-8") as file:
+        with open_work(log_file, "w", encoding="utf-8") as file:
             vocabulary = train_vocabulary(texts, config.tokenizer, config.size, file)
         answer.send(vocabulary)
     except (InputError, OSError) as error:

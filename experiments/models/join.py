@@ -31,8 +31,9 @@ from data_utils.preparation.merging import SplitWriter
 from data_utils.preparation.preparation import check_seed, new_corpus
 from model.bounds import Argument
 from model.errors import InputError
-from model.files.storage import whole_folder, write_json
+from model.files.storage import whole_folder
 from model.files.tokenizers import check_same_tokenizer, save_tokenizer
+from model.files.writer import write_json
 from model.reading.progress import ProgressBar
 from model.text.split import Split
 from model.text.tokenizer import BYTES

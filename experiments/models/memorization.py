@@ -17,8 +17,8 @@ from data_utils.corpus import open_corpus
 from data_utils.provenance import describe_origin
 from model.commands.options import Model
 from model.errors import InputError
-from model.files.storage import write_json
 from model.files.tokenizers import check_same_tokenizer
+from model.files.writer import write_json
 from model.inference.weights import load_model
 from model.layers.language_model import LanguageModel
 from model.text.split import Split

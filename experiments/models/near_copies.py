@@ -20,7 +20,7 @@ from data_utils.provenance import describe_origin
 from experiments.models.overlap import RUN, Words, run_hashes
 from model.commands.options import Model
 from model.errors import InputError
-from model.files.storage import write_json
+from model.files.writer import write_json
 from model.inference.weights import LoadedModel, load_model
 from model.text.split import Split, tokens_by_review
 

@@ -20,7 +20,7 @@ from data_utils.provenance import describe_origin
 from experiments.models.near_copies import reviews_of
 from experiments.models.overlap import HeldOut
 from model.bounds import Argument
-from model.files.storage import check_apart, write_atomically, write_json
+from model.files.writer import write_atomically, write_json
 from model.reading.records import read_records
 from model.reading.texts import ReadingReport, read_texts
 
@@ -88,7 +88,6 @@ def mark_of(stars: float | None, label: int | None) -> str:
 def main() -> None:
     options = command.parse(Options, __doc__)
     report_path = options.output.with_suffix(".report.json")
-    check_apart([*options.inputs, *options.held_out], [options.output, report_path])
     command.prepare_output(options.output, report_path)
     held_out = HeldOut(held_out_texts(options.held_out, options.held_out_corpora))
     counts: Counter[str] = Counter()

@@ -18,7 +18,7 @@ from experiments.published_sets import SETS
 from experiments.results import read_result
 from model.commands.options import Model
 from model.engine.featurizer import SentimentFeaturizer
-from model.files.storage import write_json
+from model.files.writer import write_json
 from transfer.neuron.ranking import area_difference
 
 

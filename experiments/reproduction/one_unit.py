@@ -18,7 +18,7 @@ from experiments.published_sets import SETS
 from experiments.results import read_result
 from experiments.tables import accuracy, markdown, origins, percent
 from model.commands.options import Model
-from model.files.storage import write_json
+from model.files.writer import write_json
 from model.inference.weights import LoadedModel, load_model
 from transfer.experiment import describe_model
 from transfer.features import FeatureCache

@@ -16,7 +16,7 @@ from experiments.baselines import BASELINES
 from experiments.published_sets import SETS, PublishedTask, present
 from model.bounds import NonNegativeInt
 from model.commands.options import Model
-from model.files.storage import write_json
+from model.files.writer import write_json
 from model.inference.weights import LoadedModel, load_model
 from model.layers.config import Precision
 from transfer.experiment import describe_model

@@ -19,7 +19,7 @@ from experiments.scaling.publication.figure import draw
 from experiments.scaling.publication.rivals import rivals
 from experiments.scaling.tables import points_of, quality_of
 from model.errors import InputError
-from model.files.storage import write_json
+from model.files.writer import write_json
 
 
 @dataclass(frozen=True, kw_only=True)

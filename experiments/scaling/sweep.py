@@ -9,7 +9,6 @@ import os
 import shlex
 import signal
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from experiments.tables import markdown
 from model.bounds import Argument, PositiveFloat, PositiveInt
 from model.engine.cores import affine_cores
 from model.errors import InputError
+from model.files.storage import work_folder
 
 from .measuring import results
 from .measuring.launch import RANKS_HERE, rows_of, run_to_end
@@ -150,8 +150,8 @@ def launch_words(point: Point, options: Options, number: int) -> list[str]:
 def launch(point: Point, options: Options, number: int) -> Outcome:
     """Train for the steps of a point; return what the clock measured, or why it failed."""
     before, recipe = os.getloadavg(), point.recipe(options)
-    with tempfile.TemporaryDirectory(dir=options.output) as folder:
-        run = Path(folder) / "run"
+    with work_folder(options.output / "point") as folder:
+        run = folder / "run"
         corpus = options.corpus.resolve() if options.corpus else None
         words = [*launch_words(point, options, number), *recipe.arguments(corpus, run)]
         failure = run_to_end(words, options.threads or 1, options.timeout)

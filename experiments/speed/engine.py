@@ -30,7 +30,7 @@ from model.classifiers.sentiment_classifier import SentimentClassifier
 from model.engine import Engine, library
 from model.engine.engine import Precision as EnginePrecision
 from model.engine.kinds import Pooling
-from model.files.storage import write_json
+from model.files.writer import write_json
 from model.inference.features import read
 from model.inference.weights import adapted, load_model, save_model
 from model.layers.config import ModelConfig, Precision

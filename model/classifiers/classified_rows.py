@@ -5,7 +5,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..files.storage import check_apart
+from ..files.writer import reading
 from ..reading.progress import ProgressBar
 from ..reading.records import Record
 from ..reading.sink import RowOutput, Sink
@@ -66,8 +66,6 @@ class Classified:
         self.model = rows.model
         self.summary = Summary(classifier.fitted, by, sides=classifier.sides_, model=rows.model)
         self.outcome = ""
-        if sink is not None and sink.path is not None:
-            check_apart(rows.source.paths, [Path(sink.path)])
         self._rows, self._classifier, self._sink = rows, classifier, sink
         self._neuron = neuron
         self._progress = progress or ProgressBar("classify", shown=classifier.show_progress)
@@ -79,6 +77,7 @@ class Classified:
         dialect = self._rows.source.dialect("," if table is None else table.delimiter)
         with (
             self._progress as progress,
+            reading(*self._rows.source.paths, self._classifier.loaded.folder),
             nullcontext(RowOutput(None))
             if self._sink is None
             else self._sink.open(self._request(), columns, added, dialect=dialect) as output,

@@ -15,8 +15,9 @@ from ..bounds import Probability, fill
 from ..engine.kinds import Pooling, StateName, check_poolings
 from ..errors import InputError
 from ..files.shipped import CLASSIFIER_FILE as CONFIG_FILE
-from ..files.storage import check_format_version, read_json, write_json
+from ..files.storage import check_format_version, read_json
 from ..files.tensors import as_floats, read_arrays, write_arrays
+from ..files.writer import make_folder, write_json
 from .head import Familiarity, Head, HeadUnit, checked_between
 from .old_formats import NGRAMS_FILE, load_old
 from .steps import STEPS, step_of
@@ -67,7 +68,7 @@ def save_head(folder: str | Path, head: Head, origin: Mapping[str, Any] | None =
     """
     folder = Path(folder)
     arrays, description = parts_of(head)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     (folder / NGRAMS_FILE).unlink(missing_ok=True)  # of a head of an earlier format
     write_arrays(folder / WEIGHTS_FILE, arrays)
     extra = {} if origin is None else {"origin": dict(origin)}

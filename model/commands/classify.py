@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from ..bounds import Argument
 from ..classifiers.rows import OwnNames, Rows
 from ..errors import InputError
-from ..files.storage import check_apart
 from ..pages.outputs import check_page
 from ..reading.inputs import TableOptions
 from ..reading.progress import ProgressBar
@@ -136,7 +135,6 @@ def run(options: Options) -> None:
     check_part(options.output, source.shard)
     check_page("--report", page, options.output)
     prepare_output(options.output, page)
-    check_apart(source.paths, [options.output, page])
     rows = Rows(source)
     # On a terminal, rows and a bar would write over each other.
     shown = options.output is not None or sys.stdout is None or not sys.stdout.isatty()

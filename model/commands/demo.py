@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .options import ClassifierFolder, ModelOptions
-from .program import prepare_output
+from .program import prepare_output, say
 
 if TYPE_CHECKING:
     from ..classifiers.head import Head
@@ -52,4 +52,4 @@ def run(options: Options) -> None:
     prepare_output(options.output)
     loaded, classifier = options.load()
     write_demo(loaded, classifier, options.output, options.title, unit=options.neuron)
-    print(f"{options.output}: {options.output.stat().st_size / 1e6:.1f} MB; open it in a browser")
+    say(f"{options.output}: {options.output.stat().st_size / 1e6:.1f} MB; open it in a browser")

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from ..bounds import Argument
 from ..errors import InputError
 from ..files.shipped import SHIPPED_MODELS
-from ..files.storage import check_apart
 from ..reading.inputs import TableOptions
 from ..reading.progress import ProgressBar
 from ..reading.source import Source
@@ -66,7 +65,6 @@ def run(options: Options, origin: Mapping[str, Any] | None = None) -> None:
             f"{options.data}: is a folder; name a file in it. Only evaluate.py of the "
             "repository scores a prepared corpus"
         )
-    check_apart([options.data], [options.output])
     texts = _texts_of(Source(options.data, options.text_key, options.table))
     score(options, lambda loaded: encode(texts, loaded), origin or {"version": installed_version()})
 

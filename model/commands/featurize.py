@@ -23,7 +23,7 @@ from .options import (
     Table,
     TextKey,
 )
-from .program import prepare_output
+from .program import prepare_output, say
 
 if TYPE_CHECKING:
     from ..engine.feature_files import TextFeatures
@@ -130,4 +130,4 @@ def run(options: Options) -> None:
         write_features(output, shape, features(), progress.advance)
     N, F = shape
     left_blank = f"; {texts.blank:,} of them are empty or missing" if texts.blank else ""
-    print(f"{output}: {N:,} texts, {F:,} features{left_blank}")
+    say(f"{output}: {N:,} texts, {F:,} features{left_blank}")

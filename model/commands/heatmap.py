@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from ..bounds import Argument
 from ..errors import InputError
-from ..files.storage import check_apart
 from ..pages.outputs import check_outputs
 from ..reading.inputs import TableOptions
 from ..reading.source import Source
@@ -30,7 +29,7 @@ from .options import (
     Texts,
 )
 from .parser import check_unset
-from .program import prepare_output
+from .program import prepare_output, say
 
 if TYPE_CHECKING:
     from ..text.profiles import TextProfile
@@ -92,8 +91,6 @@ def run(options: Options) -> None:
     else:
         source = Source(options.input, options.text_key, options.table)
         rows = list(source.read_texts())
-        check_apart(source.paths, options.output)
-
     check_outputs(options.output, [*options.text, *filter(str.strip, rows)])
     prepare_output(*options.output)
 
@@ -123,7 +120,7 @@ def show(
     for path in outputs:
         write(traces, path, palette)
     for path in outputs:  # after all are written: the reader of stdout may leave
-        print(f"{path}: {texts}, {units} {', '.join(map(str, traces.units))}")
+        say(f"{path}: {texts}, {units} {', '.join(map(str, traces.units))}")
     if ansi or not outputs:
         coloured = _in_colours(ansi)
         print(as_ansi(traces, palette) if coloured else as_plain(traces), end="")

@@ -27,6 +27,7 @@ from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin,
 
 from ..bounds import SAVED, Argument, check_bounds
 from ..errors import InputError, suggestion, utf8_argument
+from ..files.writer import begin_command
 
 Options = TypeVar("Options")
 _METAVARS: dict[Any, str] = {
@@ -40,6 +41,8 @@ KINDS = {int: "a whole number", float: "a number", bool: "True or False"}
 _HELP = {"-h", "--help"}
 # Others may be paths.
 _TEXT_OPTIONS = {"text", "prompt", "title", "text_key", "label_key", "sheet", "by"}
+# Say where to write; all others may say what to read.
+_OUTPUTS = {"output", "report", "run_dir", "resume", "results", "work"}
 
 
 def parse(
@@ -75,7 +78,20 @@ def parse(
         place.add_to(parser, takes_none=default is not None, takes_words=not words)
     parsed = _built(options, default, vars(parser.parse_args(arguments)))
     check_bounds(parsed, "--")
+    name = (program or Path(sys.argv[0]).stem).split()[-1]
+    begin_command(name, map(Path, _words_of(parsed)))
     return parsed
+
+
+def _words_of(options: Any) -> Iterator[str]:
+    """Yield the values that may be paths to read: all but those that say where to write."""
+    for item in fields(options):
+        value = getattr(options, item.name)
+        values = value if isinstance(value, tuple) else [value]
+        if is_dataclass(value):
+            yield from _words_of(value)
+        elif item.name not in _OUTPUTS | _TEXT_OPTIONS:
+            yield from (str(each) for each in values if isinstance(each, str | Path))
 
 
 def parse_one_of(kinds: Mapping[str, type], doc: str | None = None) -> Any:

@@ -13,10 +13,16 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from ..errors import TEMPORARY_FAILURE, TIME_IS_UP, InputError
-from ..files.storage import STDOUT, is_stream, path_in_oserrors, write_json
+from ..errors import TIME_IS_UP, TRY_AGAIN, WRONG_REQUEST, InputError, printable
+from ..files.writer import (
+    STDOUT,
+    begin_command,
+    check_output,
+    is_stream,
+    path_in_oserrors,
+    write_json,
+)
 
-_USAGE_ERROR = 2  # the exit code of every error that a user can cause
 _MOST_SECONDS = 20.0  # of code outside Python after a signal, such as a regression's
 _ENDINGS = ("SIGTERM", "SIGHUP", *TIME_IS_UP)
 MOST_CHARACTERS = 1000  # of an error: a damaged file may contain a very long name
@@ -32,7 +38,7 @@ class _Ended(KeyboardInterrupt):
     def exit_code(self) -> int:
         """128 and the signal's number, as the shell expects; 75 where time is nearly up."""
         if signal.Signals(self.number).name in TIME_IS_UP:
-            return TEMPORARY_FAILURE
+            return TRY_AGAIN
         return 128 + self.number
 
 
@@ -41,23 +47,32 @@ def _print_error(error: BaseException, line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+class _Printable(logging.Formatter):
+    """Escapes what a terminal would obey."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
+
+
 def run(
     command: Callable[[], int | None], failed: Callable[[BaseException, str], None] = _print_error
 ) -> None:
     """Run a command and leave with its exit code.
 
     InputError and OSError (no such file, disk full) become one line on stderr, which `failed`
-    prints, and exit code 2. A reader of stdout that stops reading, such as `head`, ends the command
-    silently. Characters that the encoding of stdout or stderr lacks are printed as escapes. SIGTERM
-    and SIGHUP end it as Ctrl-C does, with the exit code that the shell expects: 128 and the
-    signal's number; so do SIGUSR1, SIGUSR2 and SIGXCPU, with 75: start it again. Only this module
-    changes the command's process: its streams, log and signal handlers.
+    prints, and the error's exit code. A reader of stdout that stops reading, such as `head`, ends
+    the command silently. Characters that the encoding of stdout or stderr lacks are printed as
+    escapes. SIGTERM and SIGHUP end it as Ctrl-C does, with the exit code that the shell expects:
+    128 and the signal's number; so do SIGUSR1, SIGUSR2 and SIGXCPU, with 75: start it again. Only
+    this module changes the command's process: its streams, log and signal handlers.
     """
     _fill_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # stdout is None where it is closed
             stream.reconfigure(errors="backslashreplace")
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Printable("%(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
     try:
         with _ended_by_signals(), _named():
             code = command() or 0
@@ -68,11 +83,13 @@ def run(
         with suppress(OSError, ValueError):  # earlier output comes before the error, if possible
             if sys.stdout is not None:
                 sys.stdout.flush()
-        code = 0 if isinstance(error, BrokenPipeError) and _reader_left() else _USAGE_ERROR
-        if code:
+        code = getattr(error, "exit_code", WRONG_REQUEST)
+        if isinstance(error, BrokenPipeError) and _reader_left():
+            code = 0
+        else:
             rank = os.environ.get("RANK")
             place = f"[rank {rank}] " if rank else ""
-            failed(error, f"{place}error: {_one_line(error)}")
+            failed(error, f"{place}error: {printable(_one_line(error))}")
         drop(sys.stdout)
     except KeyboardInterrupt as error:
         with suppress(OSError):  # the terminal may be gone
@@ -80,6 +97,7 @@ def run(
         code = error.exit_code if isinstance(error, _Ended) else 128 + signal.SIGINT
     # Another Ctrl-C, while Python and its libraries end, would print their tracebacks.
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    begin_command("", ())  # a program in Python may have called this
     sys.exit(code)
 
 
@@ -205,13 +223,14 @@ def prepare_output(*paths: Path | None) -> None:
         if path.parent.exists() and not path.parent.is_dir():
             raise InputError(f"{path}: {path.parent} is a file, not a folder")
         path.parent.mkdir(parents=True, exist_ok=True)
-        target = path.resolve()
-        if target.is_symlink():  # since Python 3.13; before, resolve raises
-            raise InputError(f"{path}: is a link to itself; remove it")
-        if path.is_symlink() and not target.parent.is_dir():
-            raise InputError(f"{path}: is a broken link to {target}; remove it")
-        if not os.access(path if is_stream(path) else target.parent, os.W_OK):
+        if not os.access(path if is_stream(path) else path.parent, os.W_OK):
             raise InputError(f"{path}: its folder is not writable; name another")
+        check_output(path)
+
+
+def say(*lines: str) -> None:
+    """Print lines with names of files in them; what a terminal would obey is escaped."""
+    print(*map(printable, lines), sep="\n", flush=True)
 
 
 def report(result: Mapping[str, Any], output: Path | None) -> None:
@@ -227,7 +246,7 @@ def report(result: Mapping[str, Any], output: Path | None) -> None:
 def print_and_write(lines: Iterable[str], result: Mapping[str, Any], output: Path | None) -> None:
     """Print the lines of a result and, if asked, write it as JSON, even if nobody reads them."""
     try:
-        print(*lines, sep="\n")
+        say(*lines)
     finally:
         if output is not None:
             prepare_output(output)

@@ -14,7 +14,6 @@ from ..bounds import Argument
 from ..classifiers.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE, word_of
 from ..classifiers.rows import InputRow, OwnNames, Rows
 from ..errors import InputError
-from ..files.storage import check_apart
 from ..pages.outputs import check_page
 from ..reading.inputs import TableOptions
 from ..reading.progress import ProgressBar
@@ -59,7 +58,6 @@ def run(options: Options) -> None:
     if options.input == STREAM:
         raise InputError("report needs a file; for a pipe: classify --input - --report report.html")
     source = Source(options.input, options.text_key, options.table, by=options.by)
-    check_apart(source.paths, [options.output])
     prepare_output(options.output)
     rows = Rows(source)
     classifier = load(options, options.classifier)

@@ -16,7 +16,7 @@ from ..engine.interface import TextModel
 from ..engine.request import Familiarity
 from ..engine.stored import load_stored
 from ..errors import InputError
-from ..files.storage import write_atomically
+from ..files.writer import write_atomically
 from ..pages.page import as_utf8, content_digest, fill, page_style
 from ..reading.no_answer import NO_TEXT, placeholders
 from ..text.markup import BLOCK_TAG, INLINE_TAG, MARKED_UP

@@ -10,7 +10,8 @@ from typing import Literal
 import numpy as np
 
 from ..errors import InputError
-from ..files.storage import map_array, path_in_oserrors, write_atomically
+from ..files.storage import map_array
+from ..files.writer import path_in_oserrors, write_atomically
 from .features import features_in_parts
 from .interface import TextModel
 from .kinds import FINAL_CELL, FeatureKind

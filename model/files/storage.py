@@ -13,34 +13,39 @@ import secrets
 import shutil
 import socket
 import stat
-import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from fnmatch import fnmatchcase
-from glob import escape
 from itertools import count
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, Literal
 
 import filelock
 import numpy as np
 
-from ..errors import InputError, NewerFormat, brief
+from ..errors import InputError, NewerFormat, TryAgain, brief
+from .writer import (
+    PARTIAL,
+    RECORDS,
+    check_folder,
+    check_work,
+    is_recorded,
+    path_in_oserrors,
+    record_folder,
+    remove_work,
+    set_aside,
+)
+from .writer import write_atomically as write_atomically
+from .writer import write_json as write_json
 
 _MOST_JSON_BYTES = 1 << 26  # our files have a few MB at most; parsing takes many times as much
 
 _STEP_FOLDER = re.compile("step-[0-9]{8,}")
-_REMOVED = "removed"  # suffix of what is being removed
-STDOUT = "standard output"  # its name in messages
-PARTIAL = "partial"  # suffix of what is incomplete
-_OLD = "whole-folder-old"  # suffix of a folder that is about to be replaced
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, quota used up, file too large
-_UNWRITTEN = re.compile("[0-9]+ requested and [0-9]+ written")  # NumPy's error of a full disk
-_ABANDONED_SECONDS = 24 * 3600  # without a change: its writer must be dead
-_TEMPORARY_FILE = re.compile(rf"\.(.+?)(?:\.[0-9a-f]+)?\.{PARTIAL}")
-_REMOVED_FOLDER = re.compile(rf"\..+\.[0-9a-f]{{8}}\.{_REMOVED}\.{PARTIAL}")
+_OLD = "old"  # of a folder that is about to be replaced
+_SET_ASIDE = re.compile(rf"\.(.+?)(?:\.[0-9a-f]+)?\.{PARTIAL}")
+_GONE = re.compile(rf"\..+\.gone-[0-9a-f]{{8}}\.{PARTIAL}")  # what is being removed
 _CLUTTER = (".DS_Store", ".nfs*")  # files that a file manager or a network file system adds
 _SHOWN = 3  # foreign files that an error names
 LOCK_FILE, HOLDER_FILE = ".lock", ".holder.json"  # in a locked folder; the latter names the process
@@ -54,152 +59,39 @@ Contents = tuple[str, ...]
 log = logging.getLogger(__name__)
 
 
-def write_atomically(path: Path, write: Callable[[Path], object], *, sweep: bool = True) -> None:
-    """Let `write` fill a temporary file next to `path`, then rename it over `path`.
+def keep(path: Path, name: Path, *, copy: bool = False) -> Path:
+    """Move, or copy, what may be the user's to a free name next to `name`; return that."""
+    places = (name.with_name(f"{name.name}.kept-{number}") for number in count(1))
+    free = next(place for place in places if not os.path.lexists(place))
+    with path_in_oserrors(free):
+        shutil.copyfile(path, free) if copy else path.rename(free)
+    return free
 
-    Readers see the old file or the new one, never a part of it, even after a kill. If
-    several write at once, each has its own temporary file, and the last to finish wins. A link
-    stays a link; a pipe or a device, such as /dev/stdout, is written to.
 
-    sweep: remove what killed writers of `path` left, which lists the whole folder.
+def foreign_files(folder: Path, ours: Contents, *, is_whole: bool = True) -> list[str]:
+    """Return the relative paths of files in a folder that we did not write, and of all links.
+
+    is_whole: whether the folder is finished, so that its record has all its files.
     """
-    if path.is_dir():
-        raise InputError(f"{path}: is a folder; name a file in it")
-    if is_stream(path):
-        _write_into_stream(path, write)
-        return
-    path = path.resolve() if path.is_symlink() else path
-    if sweep:
-        _remove_abandoned(path)
-    temporary = _hidden_sibling(path, f"{secrets.token_hex(4)}.{PARTIAL}")
-    try:
-        with path_in_oserrors(path, temporary):
-            temporary.touch()
-            mode = stat.S_IMODE(temporary.stat().st_mode)  # os.umask cannot read without changing
-            write(temporary)
-            os.chmod(temporary, mode)  # safetensors makes files that only the owner reads
-            flush_to_disk(temporary)
-            os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def is_stream(path: Path) -> bool:
-    """Return whether a path is a stream to write into, not a file to replace.
-
-    Streams are pipes, devices and descriptors such as /dev/stdout, even if that is a file.
-    """
-    return path.exists() and (not path.is_file() or _descriptor(path) is not None)
-
-
-def check_apart(sources: Iterable[Path], outputs: Iterable[Path | None]) -> None:
-    """Raise InputError if a file to write is one of those to read."""
-    inputs = [path for path in sources if path.is_file()]
-    for output in filter(None, outputs):
-        if output.is_file() and any(map(output.samefile, inputs)):
-            raise InputError(f"--output {output}: this is the input; name another file")
-
-
-def open_stream(path: Path) -> IO[bytes]:
-    """Open a stream to write into.
-
-    A descriptor is shared: reopening the file behind it would lose what other processes write
-    there.
-    """
-    descriptor = _descriptor(path)
-    return open(path if descriptor is None else os.dup(descriptor), "wb")
-
-
-def _descriptor(path: Path) -> int | None:
-    """Return the file descriptor that a path such as /dev/stdout names; else None."""
-    folder, name = os.path.split(os.path.abspath(path))
-    if folder == "/dev":
-        return {"stdout": 1, "stderr": 2}.get(name)
-    return int(name) if folder in ("/dev/fd", "/proc/self/fd") and name.isdigit() else None
-
-
-def _write_into_stream(path: Path, write: Callable[[Path], object]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        whole = Path(folder) / path.name
-        with path_in_oserrors(whole):  # it is not the stream that is full
-            write(whole)
-            content = whole.read_bytes()
-        with path_in_oserrors(path), open_stream(path) as stream:
-            stream.write(content)
-
-
-@contextmanager
-def path_in_oserrors(path: Path, filled: Path | None = None) -> Iterator[None]:
-    """Add the path being written to an OSError; one from a full disk may name no file.
-
-    filled: the temporary file or folder that is written in its place. An error that names another
-    file, such as one to read, is left as it is.
-    """
-    try:
-        yield
-    except OSError as error:
-        renamed = _of_one_file(error)
-        name = renamed.filename
-        is_own = not name or Path(str(name)).is_relative_to(filled or path)
-        if is_own and renamed.errno is not None:  # without a number, it is from the network
-            renamed.filename = str(path)
-        if renamed is error:
-            raise
-        raise renamed from error
-
-
-def _of_one_file(error: OSError) -> OSError:
-    """Reduce an error to a number, a reason and one file; for a copy to a full disk, the target."""
-    if isinstance(error, shutil.Error) and isinstance(error.args[0], list):  # of copytree
-        source, target, reason = error.args[0][0]
-        if number := re.match(r"\[Errno (\d+)\]", str(reason)):
-            code = int(number[1])
-            return OSError(code, os.strerror(code), str(target if code in _FULL else source))
-    if error.errno in _FULL and error.filename2:
-        return OSError(error.errno, error.strerror, error.filename2)
-    if type(error) is OSError and _UNWRITTEN.fullmatch(str(error)):
-        return write_failed(error)
-    return error
-
-
-def write_failed(error: Exception) -> OSError:
-    """Turn a library's error about a file that was not written into an OSError with a number."""
-    return OSError(errno.EIO, f"could not be written ({error}); is the disk full?")
-
-
-def first_free(named: Callable[[int], Sequence[Path]]) -> Sequence[Path]:
-    """Return `named(n)` for the first n, from 1, for which none of its paths exists."""
-    return next(paths for paths in map(named, count(1)) if not any(map(os.path.lexists, paths)))
-
-
-def _remove_abandoned(path: Path) -> None:
-    """Remove the temporary files that writers of `path` left when they were killed."""
-    for file in path.parent.glob(f".{escape(path.name)}.*.{PARTIAL}"):
-        with suppress(OSError):  # already gone, or of another user
-            if time.time() - file.stat().st_mtime > _ABANDONED_SECONDS:
-                file.unlink()
-
-
-def foreign_files(folder: Path, ours: Contents) -> list[str]:
-    """Return the relative paths of files in a folder that we did not write, and of all links."""
     foreign = []
     for place, folders, files in os.walk(folder):
         for path in (Path(place, name) for name in [*folders, *files]):
             name = path.relative_to(folder)
-            if path.is_symlink() or (not path.is_dir() and not _is_ours(name, ours)):
+            if path.is_symlink() or not (path.is_dir() or _is_ours(path, name, ours, is_whole)):
                 foreign.append(name.as_posix())
     return sorted(foreign)
 
 
-def _is_ours(path: Path, ours: Contents) -> bool:
-    if any(fnmatchcase(path.name, pattern) for pattern in _CLUTTER):
+def _is_ours(path: Path, relative: Path, ours: Contents, is_whole: bool) -> bool:
+    if path.name in RECORDS or any(fnmatchcase(path.name, pattern) for pattern in _CLUTTER):
         return True
-    temporary = _TEMPORARY_FILE.fullmatch(path.name)
-    parts = path.with_name(temporary[1]).parts if temporary else path.parts
+    temporary = _SET_ASIDE.fullmatch(path.name)
+    parts = relative.with_name(temporary[1]).parts if temporary else relative.parts
     patterns = (pattern.split("/") for pattern in ours)
-    return any(
+    is_named = any(
         len(parts) == len(pattern) and all(map(fnmatchcase, parts, pattern)) for pattern in patterns
     )
+    return is_named and (not is_whole or temporary is not None or is_recorded(path))
 
 
 def inside(folder: str, files: Contents) -> Contents:
@@ -213,19 +105,9 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:_SHOWN])) + more
 
 
-def check_no_link(path: Path) -> None:
-    """Raise InputError if a folder to replace is a link, since its target is not ours."""
-    if path.is_symlink():
-        raise InputError(
-            f"{path}: is a link, and nothing is written through links; replace it with its target"
-        )
-
-
 def check_replaceable(folder: Path, ours: Contents) -> None:
     """Raise InputError if replacing a folder would lose more than the files that we write."""
-    check_no_link(folder)
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: is a file, but a folder of this name is needed; move it away")
+    check_folder(folder)
     if foreign := foreign_files(folder, ours):
         raise InputError(
             f"{folder}: would be replaced as a whole, but holds files that this project did not "
@@ -244,19 +126,32 @@ def whole_folder(final: Path, ours: Contents) -> Iterator[Path]:
     folder or the new one whole. After a kill between the two renames, the old one has a temporary
     name, which `recover_folders` undoes.
     """
-    partial, old = _hidden_sibling(final, PARTIAL), _hidden_sibling(final, _OLD)
-    _remove_or_rename(partial, final, ours)
+    partial, old = set_aside(final), set_aside(final, _OLD)
+    _remove_or_keep(partial, final, ours, is_whole=False)
     try:
         with path_in_oserrors(final, partial):
             partial.mkdir(parents=True)
             _recover(old, final, ours)
             yield partial
+            record_folder(partial)
             if os.path.lexists(final):
                 final.rename(old)
             partial.rename(final)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
         _recover(old, final, ours)
+
+
+@contextmanager
+def work_folder(path: Path) -> Iterator[Path]:
+    """Yield an empty folder next to `path`, removed at the end, or by the repeated command."""
+    folder = set_aside(path)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def remove_folder(folder: Path) -> None:
@@ -266,9 +161,9 @@ def remove_folder(folder: Path) -> None:
     sibling.
     """
     with suppress(OSError):
-        folder.rename(_hidden_sibling(folder, f"{secrets.token_hex(4)}.{_REMOVED}.{PARTIAL}"))
-    for left in folder.parent.glob(f".*.{_REMOVED}.{PARTIAL}"):
-        if _REMOVED_FOLDER.fullmatch(left.name):
+        folder.rename(set_aside(folder, f"gone-{secrets.token_hex(4)}"))
+    for left in folder.parent.glob(f".*.gone-*.{PARTIAL}"):
+        if _GONE.fullmatch(left.name):
             shutil.rmtree(left, ignore_errors=True)
 
 
@@ -278,15 +173,15 @@ def recover_folders(parent: Path, ours: Contents) -> None:
     Folders that `whole_folder` had set aside get their names back; half-written ones are removed.
     ours: the files that `parent` and any of these folders may hold; others are left alone.
     """
-    for old in parent.glob(f".*.{_OLD}"):
-        _recover(old, old.with_name(old.name.removeprefix(".").removesuffix(f".{_OLD}")), ours)
+    for old in parent.glob(f".*.{_OLD}.{PARTIAL}"):
+        _recover(old, old.with_name(old.name[1:].removesuffix(f".{_OLD}.{PARTIAL}")), ours)
     for partial in parent.glob(f".*.{PARTIAL}"):
         if partial.is_symlink():
             continue
         if not partial.is_dir():
-            if _is_ours(Path(partial.name), ours):
-                partial.unlink()
-        elif _REMOVED_FOLDER.fullmatch(partial.name) or not foreign_files(partial, ours):
+            if _is_ours(partial, Path(partial.name), ours, is_whole=False):
+                remove_work(partial)
+        elif _GONE.fullmatch(partial.name) or not foreign_files(partial, ours, is_whole=False):
             shutil.rmtree(partial, ignore_errors=True)
 
 
@@ -307,22 +202,21 @@ def step_of(folder: Path) -> int:
 def _recover(old: Path, final: Path, ours: Contents) -> None:
     """Remove the old folder if its successor exists, else rename it back."""
     if os.path.lexists(final):
-        _remove_or_rename(old, final, ours)
+        _remove_or_keep(old, final, ours)
     elif os.path.lexists(old):
         old.rename(final)
 
 
-def _remove_or_rename(old: Path, final: Path, ours: Contents) -> None:
-    """Remove a folder; if it is a link or holds a file that is not ours, rename it instead."""
+def _remove_or_keep(old: Path, final: Path, ours: Contents, *, is_whole: bool = True) -> None:
+    """Remove a folder; if it is a link or holds a file that is not ours, keep it."""
     if not os.path.lexists(old):
         return
     is_folder = old.is_dir() and not old.is_symlink()
-    foreign = foreign_files(old, ours) if is_folder else []
+    foreign = foreign_files(old, ours, is_whole=is_whole) if is_folder else []
     if is_folder and not foreign:
         remove_folder(old)
         return
-    (free,) = first_free(lambda n: [final.with_name(f"{final.name}-kept{f'-{n}' * (n > 1)}")])
-    old.rename(free)
+    free = keep(old, final)
     what = (
         f"held files that this project did not write: {listed(foreign)}"
         if foreign
@@ -331,18 +225,9 @@ def _remove_or_rename(old: Path, final: Path, ours: Contents) -> None:
     log.warning("%s: %s; the old one is now %s", final, what, free)
 
 
-def _hidden_sibling(path: Path, word: str) -> Path:
-    return path.with_name(f".{path.name}.{word}")
-
-
 def is_taken(folder: Path) -> bool:
     """Return whether the path is a file or a folder with content."""
     return folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
-
-
-def flush_to_disk(path: Path) -> None:
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())
 
 
 def flush_folder(folder: Path) -> None:
@@ -353,14 +238,6 @@ def flush_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def write_json(path: Path, content: Mapping[str, Any], *, sweep: bool = True) -> None:
-    """Write a mapping as indented JSON, atomically; sweep: as for `write_atomically`."""
-    text = json.dumps(content, indent=2) + "\n"
-    write_atomically(
-        path, lambda temporary: temporary.write_text(text, encoding="utf-8"), sweep=sweep
-    )
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -421,6 +298,7 @@ def one_at_a_time(path: Path, busy: Callable[[], None]) -> Iterator[None]:
 
     busy: called if another process holds it; raises an error, or returns to wait for that process.
     """
+    check_work(path)
     lock = _lock_of(path)
     try:
         try:
@@ -440,10 +318,10 @@ def one_at_a_time(path: Path, busy: Callable[[], None]) -> Iterator[None]:
 
 
 def refusal(message: str) -> Callable[[], None]:
-    """Return a `busy` that raises InputError with this message."""
+    """Return a `busy` that raises TryAgain with this message."""
 
     def refuse() -> None:
-        raise InputError(message)
+        raise TryAgain(message)
 
     return refuse
 
@@ -453,7 +331,7 @@ def lock_folder(folder: Path, timeout: float = 0.0, *, new: bool = False) -> Ite
     """Keep other processes from locking the folder, which is created if absent.
 
     timeout: seconds to wait for the lock's holder to end. A folder that this call created
-    is removed at the end if it is empty. Raises InputError, naming the holder, if it is locked;
+    is removed at the end if it is empty. Raises TryAgain, naming the holder, if it is locked;
     with `new`, FileExistsError if it exists.
     """
     if not new and _is_no_folder(folder):
@@ -461,10 +339,12 @@ def lock_folder(folder: Path, timeout: float = 0.0, *, new: bool = False) -> Ite
     for place in (folder, *folder.parents):
         if place.is_symlink() and not place.exists():
             raise InputError(f"{place}: is a broken link; is its disk mounted?")
+    for name in (LOCK_FILE, HOLDER_FILE):
+        check_work(folder / name)
     lock = _lock_of(folder / LOCK_FILE)
     created = _acquire(lock, folder, timeout, new, _MOST_TRIES)
     try:
-        write_json(folder / HOLDER_FILE, _description())
+        write_json(folder / HOLDER_FILE, _description(), owned=True)
         yield
     finally:
         for name in (HOLDER_FILE, LOCK_FILE):  # while this process holds the lock
@@ -501,9 +381,7 @@ def _acquire(
             raise
         return _acquire(lock, folder, timeout, new, tries - 1)
     except filelock.Timeout as error:
-        raise InputError(
-            f"{_holder(folder)}; wait for it to end, or name another folder"
-        ) from error
+        raise TryAgain(f"{_holder(folder)}; wait for it to end, or name another folder") from error
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise

@@ -8,7 +8,7 @@ import numpy as np
 from safetensors import SafetensorError, deserialize
 
 from ..errors import InputError
-from .storage import write_atomically
+from .writer import write_atomically
 
 GET_AGAIN = "; get it again"  # the remedy for a file that was copied or downloaded
 BFLOAT16 = np.dtype(np.uint16)  # NumPy lacks it: the upper half of a float32

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import InputError
 from ..text.tokenizer import BYTES, SUBWORD_KINDS, TOKENIZER_FILE, Tokenizer
-from .storage import write_atomically
+from .writer import write_atomically
 
 
 def save_tokenizer(folder: Path, tokenizer: Tokenizer) -> None:

@@ -12,8 +12,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from ..errors import InputError
-from ..files.storage import write_atomically, write_failed
 from ..files.tensors import GET_AGAIN, Shape, check_shapes
+from ..files.writer import write_atomically, write_failed
 
 _FLOATS = {"F64", "F32", "F16", "BF16"}  # safetensors' names for dtypes of weights
 _INTEGERS = {8: "I8", 6: "U8", 5: "U8"}  # the dtypes that store integers of so many bits

@@ -22,8 +22,8 @@ from ..engine.stored import check_vocabulary, new_digest, read_description
 from ..errors import InputError
 from ..files.quantization import dequantize, is_quantized, quantize, quantized_shapes
 from ..files.shipped import CONFIG_FILE, SHIPPED_MODELS, WEIGHTS_FILE, find_model
-from ..files.storage import write_json
 from ..files.tokenizers import save_tokenizer
+from ..files.writer import write_json
 from ..kernels.process import follow_quota
 from ..layers.config import ModelConfig, Precision
 from ..layers.language_model import LanguageModel, Weights, build_model

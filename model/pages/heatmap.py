@@ -15,7 +15,7 @@ import numpy as np
 from ..engine.engine import as_model
 from ..engine.interface import TextModel
 from ..errors import InputError
-from ..files.storage import write_atomically, write_json
+from ..files.writer import write_atomically, write_json
 from ..text.glyphs import glyph, visible
 from ..text.profiles import checked_texts
 from ..units.sentiment_traces import sentiment_traces

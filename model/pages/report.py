@@ -18,7 +18,7 @@ from ..classifiers.answers import NEUTRAL, NO_ANSWER, UNFAMILIAR, UNSURE
 from ..classifiers.phrases import LEAST_TEXTS, Comparison, Phrase, Phrases, pattern_of
 from ..classifiers.sentiment_classifier import SentimentClassifier
 from ..classifiers.summary import Summary, Tally
-from ..files.storage import write_atomically
+from ..files.writer import write_atomically
 from ..reading.dates import Dates, month_of
 from ..reading.no_answer import NO_TEXT, reason_of_no_answer
 from ..reading.table_model import GroupKey

@@ -3,21 +3,21 @@
 import hashlib
 import json
 import logging
-import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from ..errors import InputError
-from ..files.storage import (
+from ..files.storage import keep, one_at_a_time, refusal
+from ..files.writer import (
     PARTIAL,
-    first_free,
-    flush_to_disk,
-    one_at_a_time,
+    check_output,
+    check_work,
+    finish_work,
+    open_work,
     path_in_oserrors,
-    refusal,
+    remove_work,
+    set_aside,
 )
 from .records import Record
 from .row_files import row_as_json
@@ -47,18 +47,18 @@ def resumable_output(
     `final` of the rows, if it is no plain file of them. Raises
     InputError if another process is writing the file, or if a folder has its name.
     """
-    final = final.resolve() if final.is_symlink() else final
+    check_output(final)
     partial = final.with_name(f"{final.name}.{PARTIAL}")
     journal = partial.with_name(f"{partial.name}.json")
     busy = refusal(f"{final}: another process is writing it; wait, or name another file")
-    with one_at_a_time(final.with_name(f".{partial.name}.lock"), busy):
+    with one_at_a_time(set_aside(final, "lock"), busy):
         head = json.dumps(request, default=str).encode() + b"\n"
         _begin(partial, journal, head)
         try:
             with (
                 path_in_oserrors(final, partial),
-                open(partial, "r+b") as file,
-                open(journal, "r+b") as ends,
+                open_work(partial, "r+b") as file,
+                open_work(journal, "r+b") as ends,
             ):
                 ends.seek(len(head))
                 rows = ResumableRows(file, ends)
@@ -68,30 +68,29 @@ def resumable_output(
             if partial.stat().st_size:
                 log.info("%s: kept; the same command continues after its rows", partial)
             else:
-                partial.unlink()
-                journal.unlink()
+                remove_work(partial)
+                remove_work(journal)
             raise
-        flush_to_disk(partial)
         if finish is None:
-            os.replace(partial, final)
+            finish_work(partial, final)
         else:
             finish(partial, final)
-            partial.unlink()
-        journal.unlink()
+            remove_work(partial)
+        remove_work(journal)
 
 
 def _begin(partial: Path, journal: Path, head: bytes) -> None:
     """Ensure that the file is there, and a journal that begins with the request."""
-    if partial.is_dir():
-        raise InputError(f"{partial}: is a folder, but a file of this name is needed; move it away")
+    for path in (partial, journal):
+        check_work(path)
     if partial.is_file() and not _begins_with(journal, head):
         if partial.stat().st_size:
             _copy_to_free_name(partial, "is from another command, or other options")
-        partial.unlink()
+        remove_work(partial)
     if not partial.is_file():
-        with path_in_oserrors(journal):
-            journal.write_bytes(head)
-        partial.touch()
+        with open_work(journal, "wb") as file:
+            file.write(head)
+        open_work(partial, "wb").close()
 
 
 def _begins_with(path: Path, head: bytes) -> bool:
@@ -102,9 +101,7 @@ def _begins_with(path: Path, head: bytes) -> bool:
 
 def _copy_to_free_name(partial: Path, why: str) -> None:
     """Copy the rows to a free name: they may have taken hours."""
-    (free,) = first_free(lambda number: [partial.with_name(f"{partial.name}.{number}")])
-    with path_in_oserrors(free):
-        shutil.copyfile(partial, free)
+    free = keep(partial, partial.with_name(partial.name.removesuffix(f".{PARTIAL}")), copy=True)
     log.info("%s: %s; its rows are now in %s", partial, why, free)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from ..errors import InputError
-from ..files.storage import write_atomically
+from ..files.writer import write_atomically
 from .columns import NUMBER
 
 RowFormat = Literal["jsonl", "csv", "tsv", "xlsx"]

@@ -9,7 +9,8 @@ from typing import IO
 import numpy as np
 
 from ..errors import InputError
-from ..files.storage import map_array, path_in_oserrors, write_atomically
+from ..files.storage import map_array
+from ..files.writer import path_in_oserrors, write_atomically
 from .source import Shard
 
 _NAME = re.compile(r"(.+)-(\d{1,9})-of-(\d{1,9})")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
-from ..files.storage import STDOUT, is_stream, open_stream, path_in_oserrors
+from ..files.writer import STDOUT, is_stream, open_stream, path_in_oserrors
 from .records import Record
 from .resumable_rows import ResumableRows, resumable_output
 from .row_files import Dialect, RowFormat, RowWriter, write_workbook

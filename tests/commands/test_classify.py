@@ -25,6 +25,7 @@ from model.layers.language_model import build_model
 from model.reading.progress import ProgressBar
 from model.text.profiles import text_profile
 from tests.conftest import emphatic
+from tests.support.folders import contents
 from tests.support.heads import regression
 from tests.support.runs import assert_refused, done, piped, run
 
@@ -254,7 +255,7 @@ def test_what_was_answered_in_another_way_is_not_kept(
     caplog.clear()
     done(classify(*command, *options))
     assert "continues after" not in caplog.text
-    assert (tmp_path / "out.csv.partial.1").read_bytes().count(b"\n") == 961
+    assert (tmp_path / "out.csv.kept-1").read_bytes().count(b"\n") == 961
     if options:
         assert "is from another command, or other options" in caplog.text
         assert ",good," not in output.read_text()
@@ -277,7 +278,7 @@ def test_a_late_faulty_row_of_a_file_is_reported_before_a_model_is_loaded(
     (tmp_path / name).write_bytes(rows)
     command = ("--input", tmp_path / name, "--output", tmp_path / "out.csv")
     assert_refused(classify(*command, model="bare"), f"{name}, {said}")
-    assert {path.name for path in tmp_path.iterdir()} == {name}
+    assert {path.name for path in contents(tmp_path)} == {name}
 
 
 @pytest.mark.parametrize("name", ["in.jsonl", "in.csv.gz", "in.parquet"])
@@ -436,7 +437,10 @@ def test_what_does_not_fit_the_classifier_is_refused(classify, work, arguments, 
         ("--text x --output o.parquet", ["o.parquet", ".csv", "--format"]),
         ("--text x --output . --format csv", ["is a folder"]),
         ("--text x --output empty.csv/o.csv", ["is a file, not a folder"]),
-        ("--text x --output link.csv", ["link.csv: is a broken link to ", "nowhere/x.csv; remove"]),
+        (
+            "--text x --output link.csv",
+            ["link.csv: is a link, and nothing is written through links"],
+        ),
         ("--text x --shard 1/2", ["--shard is for the rows of an --input file"]),
         ("--input - --shard 1/2", ["--shard is for the rows of an --input file"]),
         ("--input in.csv --shard 3/2", ["'3/2' is not i/n, such as 1/8 to 8/8"]),

@@ -10,7 +10,9 @@ from safetensors.torch import load_file
 
 from data_utils.corpus import open_corpus
 from data_utils.lanes import DataConfig, TextClock, lanes_of, settle_shuffle
+from model.errors import TRY_AGAIN
 from tests.support import runs
+from tests.support.folders import contents
 from tests.support.runs import (
     ROOT,
     SMALL_RUN,
@@ -60,9 +62,9 @@ def folder(tmp_path):
 
 def test_a_run_writes_what_it_promises(whole):
     folder, output = whole
-    names = {path.name for path in folder.iterdir()}
+    names = {path.name for path in contents(folder)}
     assert names == {"config.toml", "metrics.jsonl", "tensorboard", "checkpoint", "model"}
-    assert {path.name for path in (folder / "model").iterdir()} == {
+    assert {path.name for path in contents(folder / "model")} == {
         "model.safetensors",
         "config.json",
     }
@@ -81,7 +83,7 @@ def test_a_run_writes_what_it_promises(whole):
     assert all(row["characters_per_second"] > 0 for row in rows)
     assert rows[-1]["train_bits_per_character"] < rows[0]["train_bits_per_character"]
     assert "valid" in output
-    assert len(list((folder / "checkpoint").iterdir())) == 2
+    assert len(list(contents(folder / "checkpoint"))) == 2
     provenance = json.loads((folder / "model" / "config.json").read_text())["provenance"]
     assert {"step", "characters", "corpus", "git_revision", "versions", "hardware"} <= set(
         provenance
@@ -136,7 +138,7 @@ def test_several_windows_a_step_resume_where_a_checkpoint_was(tmp_path):
     assert (last["step"], last["characters"]) == (steps, steps * windows * lanes * window)
     shutil.copytree(whole, killed)
     shutil.rmtree(killed / f"checkpoint/step-{steps:08d}")
-    assert [path.name for path in (killed / "checkpoint").iterdir()] == ["step-00000006"]
+    assert [path.name for path in contents(killed / "checkpoint")] == ["step-00000006"]
     trained(run("main.py", "--resume", killed))
     assert_same_run(killed, whole, steps)
 
@@ -157,7 +159,7 @@ def test_kill_9_in_the_middle_of_a_save(whole, folder):
     )
     process = run_code(killer)
     assert process.returncode == -signal.SIGKILL, process.stderr
-    names = sorted(path.name for path in (folder / "checkpoint").iterdir())
+    names = sorted(path.name for path in contents(folder / "checkpoint"))
     assert names == [".step-00000012.partial", "step-00000006"]
     done(run("main.py", "--resume", folder))
     assert_same_run(folder, whole[0])
@@ -248,13 +250,15 @@ def test_a_second_process_learns_who_holds_the_run_until_that_one_is_killed(whol
     process.send_signal(signal.SIGSTOP)
     try:
         for second in (["main.py", "--resume", folder], small_run(folder, STEPS)):
-            assert_refused(run(*second), f"in use by process {process.pid} on", "since")
+            assert_refused(
+                run(*second), f"in use by process {process.pid} on", "since", code=TRY_AGAIN
+            )
     finally:
         process.kill()
     process.communicate()
     done(run("main.py", "--resume", folder))
     assert_same_run(folder, whole[0])
-    assert {path.name for path in folder.iterdir()} == {path.name for path in whole[0].iterdir()}
+    assert {path.name for path in contents(folder)} == {path.name for path in contents(whole[0])}
 
 
 def test_a_training_that_diverges_leaves_nothing_that_is_not_finite(folder):
@@ -387,7 +391,7 @@ def test_what_a_run_did_not_write_is_neither_changed_nor_deleted(
 
 def test_notes_in_checkpoints_stay_and_the_training_goes_on(whole, folder):
     shutil.copytree(whole[0], folder)
-    oldest = min((folder / "checkpoint").iterdir())
+    oldest = min(contents(folder / "checkpoint"))
     (oldest / "notes.txt").write_text("mine")
     process = done(run("main.py", "--resume", folder, "--train.steps", STEPS + 5))
     assert f"{oldest.name}: kept, as it holds files that a run does not write: 'notes.txt'" in (

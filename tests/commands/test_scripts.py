@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from model import SentimentFeaturizer
+from tests.support.folders import contents
 from tests.support.runs import assert_refused, done, run, small_run
 
 
@@ -106,7 +107,7 @@ def test_synthetic_reviews_replace_nothing_but_themselves(work, tmp_path):
     mine.write_text("mine")
     process = run("scripts/synthesize_reviews.py", "--output", tmp_path)
     assert_refused(process, f"{mine}: exists already; remove it, or name another --output")
-    assert [path.name for path in tmp_path.iterdir()] == ["val.csv"]
+    assert [path.name for path in contents(tmp_path)] == ["val.csv"]
     process = run("scripts/synthesize_reviews.py", "--output", mine)
     assert_refused(process, f"--output {mine}: is a file; name a folder")
     assert mine.read_text() == "mine"
@@ -122,9 +123,9 @@ def neuron(work, output, *options):
 
 def test_neuron_takes_the_features_of_a_transfer_and_prints_its_table(work, transferred):
     folder, _ = transferred
-    before = {path: path.stat().st_mtime_ns for path in (folder / "features").iterdir()}
+    before = {path: path.stat().st_mtime_ns for path in contents(folder / "features")}
     process = done(neuron(work, folder, "--neuron", "5"))
-    after = {path: path.stat().st_mtime_ns for path in (folder / "features").iterdir()}
+    after = {path: path.stat().st_mtime_ns for path in contents(folder / "features")}
     assert before == after  # the untrained model's too, of the same seed
     results, before = (
         json.loads((folder / f"{name}.json").read_text()) for name in ("neuron", "results")
@@ -190,7 +191,7 @@ def test_transfer_refuses_what_is_not_there(work, changes, words):
 def test_prepare_corpus_refuses(work, tmp_path, arguments, said):
     words = arguments.format(work=work, new=tmp_path / "new").split()
     assert_refused(run("scripts/prepare_corpus.py", *words), said)
-    assert not list(tmp_path.iterdir())
+    assert not list(contents(tmp_path))
 
 
 def test_evaluate_refuses_a_corpus_of_another_profile(work, tmp_path):

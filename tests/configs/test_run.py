@@ -21,7 +21,7 @@ from configs.toml_file import load_config
 from data_utils.corpus import SPLITS, Corpus
 from data_utils.lanes import TextClock
 from model.errors import InputError
-from model.files.storage import write_json
+from model.files.writer import write_json
 from model.text.split import Split
 from tests.support.damage import damaged_bytes
 from tests.support.peers import among_peers

@@ -7,6 +7,7 @@ import numpy as np
 
 from data_utils.corpus import open_corpus
 from model.text.split import Split
+from tests.support.folders import contents
 
 
 def make_split(sizes):
@@ -27,7 +28,7 @@ def reviews_in(folder, name="train"):
 
 def files_of(folder):
     """The contents of a folder's files by their names."""
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    return {path.name: path.read_bytes() for path in contents(folder)}
 
 
 def write_texts(path, texts):

@@ -13,6 +13,7 @@ from experiments.models import join
 from experiments.models.join import join_corpora
 from model.errors import InputError
 from tests.data_utils.splits import reviews_in, write_texts
+from tests.support.folders import contents
 
 
 def prepared(folder, name, texts, **settings):
@@ -120,11 +121,11 @@ def test_an_interruption_leaves_no_corpus(products, films, tmp_path, monkeypatch
     def interrupted(split, place):
         raise KeyboardInterrupt
 
-    before = sorted(path.name for path in tmp_path.iterdir())
+    before = sorted(path.name for path in contents(tmp_path))
     with monkeypatch.context() as patched:
         patched.setattr(join, "_review", interrupted)
         with pytest.raises(KeyboardInterrupt):
             join_corpora([products, films], tmp_path / "both")
-    assert sorted(path.name for path in tmp_path.iterdir()) == before
+    assert sorted(path.name for path in contents(tmp_path)) == before
     join_corpora([products, films], tmp_path / "both")
     assert check_corpus(tmp_path / "both")["train"]["reviews"] == 88

@@ -19,7 +19,8 @@ from experiments.reproduction.emotions import scores_of
 from experiments.reproduction.table import complete, measured, models, title, write_table
 from experiments.results import names
 from model.errors import InputError
-from model.files.storage import read_json, write_json
+from model.files.storage import read_json
+from model.files.writer import write_json
 from model.inference.weights import save_model
 from model.text.profiles import text_profile
 from transfer.neuron.ranking import rank_units

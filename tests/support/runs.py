@@ -218,9 +218,9 @@ def trained(process):
     return process
 
 
-def assert_refused(process, *words):
-    """Assert one clear line, exit code 2, and no traceback."""
-    assert process.returncode == 2, process.stdout + process.stderr
+def assert_refused(process, *words, code=2):
+    """Assert one clear line, an exit code, and no traceback."""
+    assert process.returncode == code, process.stdout + process.stderr
     assert "Traceback" not in process.stderr
     lines = [line for line in process.stderr.splitlines() if line.startswith("error: ")]
     assert len(lines) == 1, process.stderr

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from model.errors import InputError
-from model.files.storage import read_json, write_json
+from model.files.storage import read_json
+from model.files.writer import write_json
 from model.inference.tensors import load_tensors, save_tensors
 from model.inference.weights import load_model, save_model
 from model.layers.config import ModelConfig

@@ -107,6 +107,15 @@ def test_a_description_of_the_wrong_types_is_refused(saved, checkpoints, part, v
         go_on(saved, checkpoints, "training.json", json.dumps(content).encode())
 
 
+@pytest.mark.parametrize("name", ["model", "optimizer", "lanes"])
+def test_a_bit_that_has_flipped_is_refused(saved, checkpoints, name):
+    file = f"{name}.safetensors"
+    content = bytearray((saved[1] / file).read_bytes())
+    content[-1] ^= 1  # of a tensor
+    with pytest.raises(InputError, match=rf"{file}: damaged: .*; no earlier checkpoint is left"):
+        go_on(saved, checkpoints, file, bytes(content))
+
+
 @pytest.mark.parametrize("bytes_left", [20, -9])
 @pytest.mark.parametrize(
     ("file", "message"),

@@ -21,6 +21,7 @@ from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile
 from tests.conftest import emphatic
+from tests.support.folders import contents
 from tests.transfer.examples import make_set, with_questions
 from transfer import experiment
 from transfer.baselines import TFIDF, bag_of_words, fit_baseline, majority_accuracy, tfidf_accuracy
@@ -46,7 +47,7 @@ def test_one_command_at_a_time_writes_into_a_folder(tmp_path, loaded, sets):
         pytest.raises(InputError, match="out: another command is writing its results here"),
     ):
         run_transfer(loaded, sets, tmp_path / "out")
-    assert not any((tmp_path / "out").iterdir())
+    assert not any(contents(tmp_path / "out"))
 
 
 def test_everything_a_reader_needs_is_written(tmp_path, loaded, sets):
@@ -114,7 +115,7 @@ def test_a_classifier_is_replaced_whole_or_not_at_all(tmp_path, loaded, sets, mo
 
 
 def contents_of(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    return {path.name: path.read_bytes() for path in contents(folder)}
 
 
 def test_the_test_set_chooses_nothing(tmp_path, loaded, sets):

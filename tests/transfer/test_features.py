@@ -7,6 +7,7 @@ import pytest
 
 from model.errors import InputError
 from model.text.tokenizer import BYTES
+from tests.support.folders import contents
 from transfer.features import FeatureCache
 
 TEXTS = [BYTES.encode(f"text number {i} ".encode() * (1 + i % 5)) for i in range(30)]
@@ -21,10 +22,10 @@ def small_batches(monkeypatch):
 def test_second_time_nothing_is_computed(tmp_path, small_model):
     cache = FeatureCache(tmp_path)
     features = cache.features(small_model, TEXTS, "train")
-    (path,) = tmp_path.iterdir()
+    (path,) = contents(tmp_path)
     np.save(path, features + 1)  # what no computation would give
     np.testing.assert_array_equal(cache.features(small_model, TEXTS, "train"), features + 1)
-    assert len(list(tmp_path.iterdir())) == 1
+    assert len(list(contents(tmp_path))) == 1
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,7 @@ def test_second_time_nothing_is_computed(tmp_path, small_model):
 def test_a_damaged_file_of_the_cache_is_named(tmp_path, small_model, damage, message):
     cache = FeatureCache(tmp_path)
     cache.features(small_model, TEXTS, "train")
-    (path,) = tmp_path.iterdir()
+    (path,) = contents(tmp_path)
     damage(path)
     with pytest.raises(InputError, match=f"{path.name}: .*{message}.*remove it"):
         cache.features(small_model, TEXTS, "train")
@@ -68,7 +69,7 @@ def test_an_interruption_leaves_nothing_and_the_next_call_computes_all(tmp_path,
     cut = FeatureCache(tmp_path / "cut")
     with pytest.raises(KeyboardInterrupt):
         cut.features(Interrupted(small_model, 4), TEXTS, "a")
-    assert not list((tmp_path / "cut").iterdir())
+    assert not list(contents(tmp_path / "cut"))
     np.testing.assert_array_equal(cut.features(small_model, TEXTS, "a"), expected)
 
 
@@ -103,7 +104,7 @@ def test_of_two_commands_at_once_one_computes_and_both_have_the_features(tmp_pat
     assert len(results) == 2
     for features in results:
         np.testing.assert_array_equal(features, expected)
-    assert len(list((tmp_path / "shared").iterdir())) == 1
+    assert len(list(contents(tmp_path / "shared"))) == 1
 
 
 @pytest.mark.usefixtures("without_file_locks")

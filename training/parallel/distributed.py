@@ -23,10 +23,10 @@ import torch.distributed.nn
 from torch import Tensor
 
 from model.engine.cores import bound_cores, core_numbers, quota
-from model.errors import InputError
+from model.errors import TRY_AGAIN, InputError
 from model.kernels.process import owns_process
 
-from .launcher import TEMPORARY_FAILURE, may_restart, print_error
+from .launcher import may_restart, print_error
 
 TrainingDevice = Literal["auto", "cpu", "cuda"]
 BOOT = Path("/proc/sys/kernel/random/boot_id")  # of Linux: another one after each start
@@ -412,7 +412,7 @@ def _leave_at_once(line: str) -> NoReturn:
             sys.stdout.flush()
     if os.environ.get("TORCH_NCCL_DUMP_ON_TIMEOUT", "").lower() in ("1", "true", "y", "yes"):
         time.sleep(DUMP_SECONDS)
-    os._exit(TEMPORARY_FAILURE)
+    os._exit(TRY_AGAIN)
 
 
 def device_of_rank(device: TrainingDevice, local_rank: int = 0) -> torch.device:

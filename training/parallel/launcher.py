@@ -7,10 +7,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from model.errors import TEMPORARY_FAILURE, InputError
-from model.files.storage import write_json
-
-__all__ = ["TEMPORARY_FAILURE", "is_launched", "may_restart", "print_error", "report_failure"]
+from model.errors import InputError
+from model.files.writer import write_json
 
 _GRACE = 5.0  # seconds in which a launcher ends its other processes after one of them has failed
 
@@ -46,7 +44,7 @@ def report_failure(error: BaseException, line: str, grace: float = _GRACE) -> No
         details = {"py_callstack": line, "timestamp": str(int(time.time()))}
         message = {"message": line, "errorCode": 0, "extraInfo": details}
         with suppress(OSError):  # its disk may be full
-            write_json(Path(file), {"message": message})
+            write_json(Path(file), {"message": message}, owned=True)
     if isinstance(error, InputError) and may_restart():  # the same input would be refused again
         if mark := os.environ.get("MLSTM_REFUSED"):  # of scripts/elastic.sh
             with suppress(OSError):

@@ -27,9 +27,9 @@ from model.files.storage import (
     step_folders,
     step_of,
     whole_folder,
-    write_json,
 )
 from model.files.tensors import GET_AGAIN
+from model.files.writer import write_json
 from model.inference.tensors import check_not_negative, check_tensors, load_tensors
 
 from .run_directory import CHECKPOINT_FILES, TRAINING_FILE

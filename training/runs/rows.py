@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from model.errors import InputError
-from model.files.storage import write_atomically
+from model.files.writer import open_work, write_atomically
 
 _MOST_ROW_BYTES = 1 << 20
 
@@ -23,7 +23,7 @@ class RowWriter:
     """
 
     def __init__(self, path: Path):
-        self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115
+        self._file = open_work(path, "a", encoding="utf-8")
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Append a row; an OSError names the file."""
@@ -50,7 +50,7 @@ def keep_rows(path: Path, last_step: int) -> None:
     if not path.exists() or os.path.getsize(path) == 0:
         return
     rows = b"".join(line + b"\n" for line, row in _rows_of(path) if row["step"] <= last_step)
-    write_atomically(path, lambda temporary: temporary.write_bytes(rows))
+    write_atomically(path, lambda temporary: temporary.write_bytes(rows), owned=True)
 
 
 def _rows_of(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:

@@ -10,14 +10,8 @@ from typing import ClassVar, Self, TypeVar
 
 from model.errors import InputError
 from model.files.shipped import MODEL_FILES
-from model.files.storage import (
-    Contents,
-    check_no_link,
-    check_replaceable,
-    listed,
-    lock_folder,
-    recover_folders,
-)
+from model.files.storage import Contents, check_replaceable, listed, lock_folder, recover_folders
+from model.files.writer import check_folder, check_work
 
 from .settings import read_keys
 
@@ -87,11 +81,6 @@ class RunDirectory:
         """Event files."""
         return self.folder / "tensorboard"
 
-    @property
-    def parts(self) -> tuple[Path, ...]:
-        """All that a run writes into its folder."""
-        return self.config, self.checkpoints, self.model, self.metrics, self.tensorboard
-
     @classmethod
     def files(cls) -> Contents:
         """Return the files that a run's folder and any folder in it may hold."""
@@ -100,8 +89,10 @@ class RunDirectory:
     def check_own(self) -> None:
         """Raise InputError if writing here would change or delete files of another origin."""
         checkpoints = self.checkpoints.glob("*") if self.checkpoints.is_dir() else ()
-        for part in (*self.parts, *checkpoints):
-            check_no_link(part)
+        for file in (self.config, self.metrics):
+            check_work(file)
+        for folder in (self.checkpoints, self.model, self.tensorboard, *checkpoints):
+            check_folder(folder)
         check_replaceable(self.model, self.MODEL_FILES)
 
     def check_exists(self) -> Self:

@@ -14,6 +14,7 @@ from model.classifiers.head_files import CLASSIFIER_FILES, FOLDER, save_head
 from model.errors import InputError
 from model.files.shipped import MODEL_FILES, WEIGHTS_FILE
 from model.files.storage import inside, step_folder, whole_folder
+from model.files.writer import check_unchanged
 from model.inference.tensors import save_tensors
 from model.inference.weights import LoadedModel, model_digest, save_model
 from training.runs.checkpoint_store import (
@@ -81,8 +82,8 @@ class FinetuningDirectory(RunDirectory):
         return self.folder / "choices.npz"
 
     def locked(self, *, resume: bool) -> AbstractContextManager[Self]:
-        """Lock the run's folder, or a new one; InputError if it is missing or taken."""
-        return lock_run(self.check_exists()) if resume else lock_new_run(self)
+        """Lock the run's folder; InputError if it is taken, or without `resume` not empty."""
+        return lock_run(self) if resume else lock_new_run(self)
 
     def begin(
         self, loaded: LoadedModel, task: Task, config: FinetuningConfig, *, resume: bool
@@ -92,7 +93,7 @@ class FinetuningDirectory(RunDirectory):
         This process must hold the folder's lock.
         """
         request = Request(model_digest(loaded.model), task.digest, config, self.origin)
-        if not resume:
+        if not resume or not self.config.is_file():  # perhaps killed before it had begun
             save_toml(self.config, request)
             return
         before = read_toml(self.config, Request)
@@ -159,3 +160,4 @@ class FinetuningCheckpoints(CheckpointStore):
             restore_weights(tuner.model, folder / WEIGHTS_FILE, ASKED)
         restore_weights(tuner.heads, folder / HEADS_FILE, ASKED)
         restore_optimizers([tuner.optimizer], folder / optimizer_file())
+        check_unchanged(folder)

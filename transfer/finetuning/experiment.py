@@ -15,7 +15,7 @@ from data_utils.labelled import LabelledSet
 from model.classifiers.fitted import load_fitted
 from model.classifiers.head_files import FOLDER
 from model.classifiers.separation import save_areas
-from model.files.storage import write_atomically, write_json
+from model.files.writer import write_atomically, write_json
 from model.inference.weights import LoadedModel, load_model
 from model.reading.progress import ProgressBar
 from training.runs.rows import RowWriter

@@ -6,6 +6,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from model.files.writer import check_folder, check_output, make_folder
 from model.layers.cells import layer_of
 
 from ..plots import (
@@ -27,11 +28,18 @@ def write_figures(results: Results, folder: Path) -> Path:
 
     A figure that cannot be drawn is logged and left out: the study is in neuron.json.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     for name, draw in FIGURES.items():
         with drawing(file := folder / f"{name}.png"):
             save_png(draw(results), file)
     return folder
+
+
+def check_figures(folder: Path) -> None:
+    """Raise InputError before long work if the figures would replace what this did not write."""
+    check_folder(folder)
+    for name in FIGURES:
+        check_output(folder / f"{name}.png")
 
 
 FIGURES: dict[str, Callable[[Results], Figure]] = {

@@ -12,7 +12,7 @@ from data_utils.labelled import LabelledSet
 from model.bounds import check_bounds
 from model.engine.interface import TextModel
 from model.errors import InputError
-from model.files.storage import write_json
+from model.files.writer import write_json
 
 from ..experiment import (
     SPLITS,

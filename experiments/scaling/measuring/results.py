@@ -9,7 +9,8 @@ import pandas as pd
 
 from data_utils.provenance import describe_origin
 from model.errors import InputError
-from model.files.storage import check_format_version, read_json, write_json
+from model.files.storage import check_format_version, read_json
+from model.files.writer import write_json
 
 from .points import Point, Settings
 

@@ -13,6 +13,7 @@ from data_utils.published_sets.registry import AMAZON, find_dataset
 from model.errors import InputError
 from tests.data_utils.web_server import served
 from tests.house.sources import SOURCES, imports_of
+from tests.support.folders import contents
 from tests.support.runs import ROOT, assert_refused, run, start
 
 CONTENT = random.Random(1).randbytes(300_000)
@@ -31,7 +32,7 @@ def download(site, folder, sha256=SHA256):
 
 
 def names(folder):
-    return sorted(path.name for path in folder.iterdir())
+    return sorted(path.name for path in contents(folder))
 
 
 @pytest.mark.parametrize("sha256", [SHA256, None])

@@ -8,6 +8,7 @@ import pytest
 
 from data_utils.download.movie_reviews import MAX_REVIEW_BYTES, convert_movie_reviews
 from model.errors import InputError
+from tests.support.folders import contents
 
 SUBSETS = {
     ("train", "pos"): 10,
@@ -66,8 +67,8 @@ def test_no_path_of_an_archive_reaches_the_disk(tmp_path):
     evil += [(str(tmp_path / "absolute.txt"), b"x")]
     archive = write_archive(folder / "a.tar.gz", evil)
     convert_movie_reviews(archive, folder, SUBSETS)
-    assert {path.suffix for path in folder.iterdir()} == {".gz", ".jsonl"}
-    assert list(tmp_path.iterdir()) == [folder]
+    assert {path.suffix for path in contents(folder)} == {".gz", ".jsonl"}
+    assert list(contents(tmp_path)) == [folder]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,7 @@ def test_another_archive_is_refused(tmp_path, extra, message):
     archive = write_archive(tmp_path / "a.tar.gz", [("aclImdb/test/pos/77_9.txt", extra)])
     with pytest.raises(InputError, match=message):
         convert_movie_reviews(archive, tmp_path, SUBSETS)
-    assert list(tmp_path.iterdir()) == [archive]
+    assert list(contents(tmp_path)) == [archive]
 
 
 @pytest.mark.parametrize("damage", ["half", "text", "empty"])

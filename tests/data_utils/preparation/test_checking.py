@@ -11,7 +11,8 @@ from data_utils import corpus
 from data_utils.corpus import META_FILE, check_corpus, open_corpus
 from data_utils.preparation.preparation import Preparation, prepare_corpus
 from model.errors import InputError
-from model.files.storage import read_json, write_json
+from model.files.storage import read_json
+from model.files.writer import write_json
 from tests.data_utils.splits import write_texts
 
 SAVED = Path(__file__).parents[2] / "fixtures/v1/corpus"

@@ -29,6 +29,7 @@ from tests.data_utils.preparation.interruptions import (
     interrupted_removal,
 )
 from tests.data_utils.splits import files_of, reviews_in, reviews_of, write_texts
+from tests.support.folders import contents
 from tests.support.terminal import Terminal
 
 
@@ -101,7 +102,7 @@ def test_a_second_process_does_not_touch_what_the_first_prepares(tmp_path, sourc
         meta = prepare_corpus([source], tmp_path / "out")
     assert len(refused) == 1
     assert meta["splits"] == alone["splits"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "in.jsonl", "out"]
+    assert sorted(path.name for path in contents(tmp_path)) == ["alone", "in.jsonl", "out"]
 
 
 def test_a_larger_input_takes_no_more_memory(tmp_path):
@@ -178,7 +179,7 @@ def test_an_interrupted_preparation_leaves_no_corpus_and_continues(tmp_path, sou
     (tmp_path / "out.partial" / ".meta.json.1f.partial").write_text("{")
     unfinish(tmp_path / "out.partial" / "blocks", 4)
     prepare_corpus([source], tmp_path / "out", pieces=MANY_BLOCKS)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out", "whole"]
+    assert sorted(path.name for path in contents(tmp_path)) == ["in.jsonl", "out", "whole"]
     assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
 
 
@@ -304,6 +305,19 @@ def test_a_finished_corpus_is_no_work_folder(tmp_path, source):
     with pytest.raises(InputError, match=r"out\.partial: is needed .* a finished corpus; rename"):
         prepare_corpus([source], tmp_path / "out")
     assert files_of(tmp_path / "out.partial") == files
+
+
+@pytest.mark.parametrize("is_renamed", [True, False])
+def test_what_the_same_call_has_finished_is_left_as_it_is(tmp_path, source, is_renamed):
+    """A kill before the last rename leaves the whole corpus in the work folder."""
+    first = prepare_corpus([source], tmp_path / "out")
+    files = files_of(tmp_path / "out")
+    if not is_renamed:
+        (tmp_path / "out").rename(tmp_path / "out.partial")
+    assert prepare_corpus([source], tmp_path / "out")["splits"] == first["splits"]
+    assert files_of(tmp_path / "out") == files
+    with pytest.raises(InputError, match="out: exists already"):
+        prepare_corpus([source], tmp_path / "out", seed=1)
 
 
 def test_a_work_folder_that_is_a_link_is_refused(tmp_path, source):

@@ -50,7 +50,7 @@ def test_a_run_that_was_interrupted_while_it_was_written_anew_is_not_finished(
         if next(flushed) == written:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("data_utils.preparation.runs.flush_to_disk", interrupt)
+    monkeypatch.setattr("os.fsync", interrupt)
     reviews = Reviews([b"one", b"two", b"three"], [0, 1, 4], ReadingReport(records=5))
     with pytest.raises(KeyboardInterrupt):
         _write_run(run, reviews, np.array([0, 1, 4], np.uint64), KEYS[::-1], True, {"seed": 1})

@@ -29,6 +29,7 @@ from tests.data_utils.preparation.interruptions import (
     interrupted_removal,
 )
 from tests.data_utils.splits import files_of, make_split, reviews_in, reviews_of, write_texts
+from tests.support.folders import contents
 from tests.support.runs import ROOT
 
 PIECES = PieceSizes(tokenized_bytes=3000)
@@ -109,7 +110,7 @@ def test_an_interruption_does_not_cost_what_was_read(tmp_path, source, whole):
     change_unnoticed(source, b" the ", b" THE ")  # which would show that it was read again
     prepare_corpus([source], tmp_path / "out")
     assert files_of(tmp_path / "out") == files_of(whole)
-    assert {path.name for path in tmp_path.iterdir()} == {"in.jsonl", "out", "whole"}
+    assert {path.name for path in contents(tmp_path)} == {"in.jsonl", "out", "whole"}
 
 
 def test_an_interruption_of_the_final_removal_continues(tmp_path, source, whole):

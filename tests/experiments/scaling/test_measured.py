@@ -9,7 +9,8 @@ from experiments.scaling.measuring.explanation import Observation, SweepModel
 from experiments.scaling.measuring.points import Point, Settings, design
 from experiments.scaling.measuring.report import describe, tables
 from model.errors import InputError
-from model.files.storage import read_json, write_json
+from model.files.storage import read_json
+from model.files.writer import write_json
 from model.layers.config import ModelConfig
 from scaling.step_time import Fabric, Synchronisation, step_time
 from scaling.workload import Workload

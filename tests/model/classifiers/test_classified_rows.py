@@ -124,7 +124,7 @@ def test_another_head_begins_anew(classifier, table, tmp_path, caplog):
     next(iter(classify(source, classifier, sink)))
     other = SentimentClassifier(tmp_path / "model", threshold=1.0).fit()
     assert "good" not in {row["label"] for row in classify(source, other, sink)}
-    assert (tmp_path / "out.jsonl.partial.1").exists()
+    assert (tmp_path / "out.jsonl.kept-1").exists()
 
 
 @pytest.mark.parametrize(

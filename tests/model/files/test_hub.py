@@ -33,7 +33,10 @@ class Hub:
         self.revisions.append(revision)
         for path in (self.root / repository).rglob("*"):
             name = path.relative_to(self.root / repository).as_posix()
-            assert path.is_dir() or any(fnmatch(name, pattern) for pattern in allow_patterns)
+            hidden = name.startswith(".")
+            assert (
+                hidden or path.is_dir() or any(fnmatch(name, pattern) for pattern in allow_patterns)
+            )
         return str(self.root / repository)
 
 

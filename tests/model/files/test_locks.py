@@ -12,7 +12,9 @@ import filelock
 import pytest
 
 from model.errors import InputError
-from model.files.storage import HOLDER_FILE, LOCK_FILE, lock_folder, write_json
+from model.files.storage import HOLDER_FILE, LOCK_FILE, lock_folder
+from model.files.writer import write_json
+from tests.support.folders import contents
 from tests.support.runs import ROOT
 
 HOLDS = """
@@ -38,7 +40,7 @@ def test_the_holder_is_named_and_a_kill_frees_the_lock(tmp_path):
         process.wait()
         with lock_folder(folder):
             (folder / "kept").touch()
-    assert [path.name for path in folder.iterdir()] == ["kept"]
+    assert [path.name for path in contents(folder)] == ["kept"]
 
 
 def test_a_holder_that_has_just_started_is_named_too(tmp_path):
@@ -145,7 +147,7 @@ def test_a_folder_that_never_stays_is_given_up(tmp_path, monkeypatch):
 def test_an_unused_folder_is_removed(tmp_path):
     with lock_folder(tmp_path / "run"):
         assert (tmp_path / "run").is_dir()
-    assert not list(tmp_path.iterdir())
+    assert not list(contents(tmp_path))
 
 
 @pytest.mark.usefixtures("without_file_locks")
@@ -154,7 +156,7 @@ def test_without_file_locks_it_warns_and_continues(tmp_path, caplog):
         with lock_folder(tmp_path):
             (tmp_path / "kept").touch()
         assert "this file system has no locks (Function not implemented)" in caplog.text
-        assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+        assert [path.name for path in contents(tmp_path)] == ["kept"]
 
 
 def test_a_file_is_no_folder(tmp_path):

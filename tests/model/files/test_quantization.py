@@ -20,7 +20,8 @@ from model.files.quantization import (
     unpack,
 )
 from model.files.shipped import CONFIG_FILE, WEIGHTS_FILE
-from model.files.storage import read_json, write_json
+from model.files.storage import read_json
+from model.files.writer import write_json
 from model.inference.features import features_in_order
 from model.inference.tensors import load_tensors, save_tensors
 from model.inference.weights import load_model, save_model

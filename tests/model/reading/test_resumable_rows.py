@@ -13,10 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.errors import InputError
+from model.files.writer import write_atomically
 from model.reading.records import Record
 from model.reading.resumable_rows import resumable_output
 from model.reading.row_files import Dialect
 from model.reading.sink import Sink
+from tests.support.folders import contents
 
 VALUES = st.one_of(
     st.text(st.sampled_from("a\",\r\n'\\é\ud800漢{}"), max_size=6),
@@ -72,7 +74,7 @@ def whole(row_format, batches, **options):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "out"
         assert write(path, row_format, batches, **options) == list(range(len(batches)))
-        assert len(list(Path(folder).iterdir())) == 1
+        assert len(list(contents(Path(folder)))) == 1
         return path.read_bytes()
 
 
@@ -110,7 +112,7 @@ def test_a_file_of_other_rows_becomes_that_of_these_and_stays_under_another_name
         write(path, row_format, batches)
         assert path.read_bytes() == whole(row_format, batches)
         if not path.read_bytes().startswith(before):
-            assert (Path(folder) / "out.partial.1").read_bytes() == before
+            assert (Path(folder) / "out.kept-1").read_bytes() == before
 
 
 @pytest.mark.parametrize("row_format", ["jsonl", "csv"])
@@ -123,7 +125,7 @@ def test_whole_batches_are_not_written_again(row_format, caplog, tmp_path, path)
         assert write(path, row_format, batches) == [4, 5]
     assert "out.partial: continues after 20 rows" in caplog.text
     assert path.read_bytes() == whole(row_format, batches)
-    assert len(list(tmp_path.iterdir())) == 1
+    assert len(list(contents(tmp_path))) == 1
 
 
 @pytest.mark.parametrize("row_format", ["jsonl", "csv"])
@@ -142,7 +144,7 @@ def test_rows_that_somebody_changed_are_not_taken(row_format, path, tmp_path):
     partial.write_bytes(changed)
     assert write(path, row_format, batches) == [1, 2]
     assert path.read_bytes() == whole(row_format, batches)
-    assert (tmp_path / "out.partial.1").read_bytes() == changed
+    assert (tmp_path / "out.kept-1").read_bytes() == changed
 
 
 @pytest.mark.parametrize("columns", [["text", "label"], ["x", "text", "label"], []])
@@ -151,7 +153,7 @@ def test_other_columns_begin_anew(columns, tmp_path, caplog, path):
     before = partial_of(path).read_bytes()
     with caplog.at_level(logging.INFO):
         assert write(path, "csv", [[{"text": "a"}]], columns=columns) == [0]
-    assert (tmp_path / "out.partial.1").read_bytes() == before
+    assert (tmp_path / "out.kept-1").read_bytes() == before
     assert "its rows are now in" in caplog.text
 
 
@@ -172,7 +174,7 @@ def test_columns_that_are_not_known_before_the_first_row_are_those_of_the_file(
     interrupt_after(count, path, "csv", batches, columns=[])
     assert write(path, "csv", batches, columns=[]) == list(range(count, 3))
     assert path.read_bytes() == whole("csv", batches)
-    assert len(list(tmp_path.iterdir())) == 1
+    assert len(list(contents(tmp_path))) == 1
 
 
 @pytest.mark.parametrize("row_format", ["jsonl", "csv"])
@@ -181,14 +183,14 @@ def test_batches_before_one_that_differs_stay(row_format, path, tmp_path):
     interrupt_after(3, path, row_format, others)
     assert write(path, row_format, batches) == [1, 2, 3]
     assert path.read_bytes() == whole(row_format, batches)
-    assert (tmp_path / "out.partial.1").exists()
+    assert (tmp_path / "out.kept-1").exists()
 
 
 def test_rows_for_which_there_is_nothing_to_write_are_cut_off(tmp_path, path):
     interrupt_after(2, path, "jsonl", [[{"text": "a"}], [{"text": "b"}], [{"text": "c"}]])
     assert write(path, "jsonl", [[{"text": "a"}]]) == []
     assert path.read_bytes() == whole("jsonl", [[{"text": "a"}]])
-    assert (tmp_path / "out.partial.1").exists()
+    assert (tmp_path / "out.kept-1").exists()
 
 
 def test_the_sizes_of_the_written_batches_are_known(path):
@@ -224,7 +226,7 @@ def interrupt(final, request, content=b"begun"):
 
 def test_a_file_stays_until_it_is_whole(tmp_path, caplog):
     final, partial = tmp_path / "out.csv", tmp_path / "out.csv.partial"
-    final.write_text("old")
+    write_atomically(final, lambda file: file.write_text("old"))
     with caplog.at_level(logging.INFO):
         interrupt(final, {"a": 1})
     assert f"{partial}: kept; the same command continues after its rows" in caplog.text
@@ -234,7 +236,7 @@ def test_a_file_stays_until_it_is_whole(tmp_path, caplog):
         assert rows.take([Record(text="b")]) is None
         rows.write(b", ended")
     assert final.read_text() == "begun, ended"
-    assert [path.name for path in tmp_path.iterdir()] == ["out.csv"]
+    assert [path.name for path in contents(tmp_path)] == ["out.csv"]
 
 
 def test_another_request_begins_anew_and_leaves_what_there_was(tmp_path, caplog):
@@ -242,22 +244,22 @@ def test_another_request_begins_anew_and_leaves_what_there_was(tmp_path, caplog)
     interrupt(final, {"a": 1})
     with caplog.at_level(logging.INFO), resumable_output(final, {"a": 2}) as rows:
         begin(rows, b"other")
-    assert (tmp_path / "out.csv.partial.1").read_bytes() == b"begun"
+    assert (tmp_path / "out.csv.kept-1").read_bytes() == b"begun"
     assert "is from another command, or other options; its rows are now in" in caplog.text
 
 
 def test_a_file_of_someone_else_stays(tmp_path):
     (tmp_path / "out.csv.partial").write_bytes(b"precious")
-    (tmp_path / "out.csv.partial.1").write_bytes(b"older")
+    (tmp_path / "out.csv.kept-1").write_bytes(b"older")
     with resumable_output(tmp_path / "out.csv", {}) as rows:
         begin(rows, b"other")
-    assert (tmp_path / "out.csv.partial.1").read_bytes() == b"older"
-    assert (tmp_path / "out.csv.partial.2").read_bytes() == b"precious"
+    assert (tmp_path / "out.csv.kept-1").read_bytes() == b"older"
+    assert (tmp_path / "out.csv.kept-2").read_bytes() == b"precious"
 
 
 def test_a_folder_in_its_place_is_refused(tmp_path):
     (tmp_path / "out.csv.partial").mkdir()
-    with pytest.raises(InputError, match=r"out\.csv\.partial: is a folder, but a file of this"):
+    with pytest.raises(InputError, match=r"out\.csv\.partial: is a folder"):
         interrupt(tmp_path / "out.csv", {})
 
 
@@ -271,18 +273,10 @@ def test_a_full_disk_names_the_file(tmp_path):
     assert caught.value.filename == str(tmp_path / "out.csv")
 
 
-@pytest.mark.parametrize("largest_file", [100], indirect=True)
-def test_a_copy_of_the_rows_that_does_not_fit_is_named(tmp_path, largest_file):
-    (tmp_path / "out.csv.partial").symlink_to(Path("LICENSE").resolve())
-    with pytest.raises(OSError, match=r"File too large: '.*out\.csv\.partial\.1'"):
-        interrupt(tmp_path / "out.csv", {})
-    assert (tmp_path / "out.csv.partial").stat().st_size > largest_file
-
-
 def test_nothing_stays_of_nothing(tmp_path):
     with suppress(KeyboardInterrupt), resumable_output(tmp_path / "out.csv", {}):
         raise KeyboardInterrupt
-    assert not list(tmp_path.iterdir())
+    assert not list(contents(tmp_path))
 
 
 def test_one_process_writes_at_a_time(tmp_path):
@@ -292,13 +286,3 @@ def test_one_process_writes_at_a_time(tmp_path):
         with pytest.raises(InputError, match=r"out\.csv: another process is writing it"):
             interrupt(final, {})
     assert final.read_bytes() == b"mine"
-
-
-def test_a_link_stays_one(tmp_path):
-    (tmp_path / "there").mkdir()
-    link = tmp_path / "out.csv"
-    link.symlink_to(tmp_path / "there" / "real.csv")
-    with resumable_output(link, {}) as rows:
-        begin(rows, b"x")
-    assert link.is_symlink()
-    assert (tmp_path / "there" / "real.csv").read_bytes() == b"x"

@@ -25,6 +25,7 @@ from model.inference.features import features_in_order
 from model.inference.weights import load_model, model_digest, save_model
 from model.text.profiles import text_profile
 from tests.support.damage import damaged_bytes, damaged_json, damaged_tensors
+from tests.support.folders import contents
 from tests.support.terminal import Terminal
 from tests.support.trainers import ALONE
 from tests.transfer.finetuning.tasks import CLASSES, StopAfter, several, single
@@ -326,12 +327,12 @@ def test_a_file_that_is_newer_or_damaged_is_refused_by_name(folder, tmp_path, pa
 def test_a_run_is_laid_out_as_that_of_a_pretraining(folder, tmp_path):
     """And each epoch's row is written before its checkpoint: a resume drops it with its epoch."""
     results = run(folder, tmp_path / "out", epochs=2)
-    names = {path.name for path in (tmp_path / "out").iterdir()}
+    names = {path.name for path in contents(tmp_path / "out")}
     assert names == {
         *("config.toml", "metrics.jsonl", "checkpoint", "model", "results.json", "choices.npz")
     }
     assert read_rows(tmp_path / "out/metrics.jsonl") == results["history"]
-    (checkpoint,) = (tmp_path / "out/checkpoint").iterdir()
+    (checkpoint,) = contents(tmp_path / "out/checkpoint")
     assert load_model(checkpoint).model.config == load_model(folder).model.config
     assert (checkpoint / "heads.safetensors").is_file()
 

@@ -18,6 +18,7 @@ from model.text.profiles import text_profile
 from tests.conftest import emphatic
 from tests.data_utils.preparation.interruptions import interrupted_at
 from tests.model.pages.hostile import NASTY
+from tests.support.folders import contents
 from tests.transfer.examples import make_set, with_questions
 from transfer.experiment import featurize_sets
 from transfer.features import FeatureCache
@@ -91,7 +92,7 @@ def test_the_figures_are_drawn_from_the_file_alone(studied):
     _, folder, _ = studied
     saved = json.loads((folder / "neuron.json").read_text())
     write_figures(saved, folder / "again")
-    assert {path.stem for path in (folder / "figures").iterdir()} == set(FIGURES)
+    assert {path.stem for path in contents(folder / "figures")} == set(FIGURES)
     for name in FIGURES:
         drawn = (folder / "figures" / f"{name}.png").read_bytes()
         assert drawn.startswith(b"\x89PNG")
@@ -127,7 +128,7 @@ def test_a_figure_that_fails_leaves_the_others(studied, tmp_path, caplog, monkey
 
     monkeypatch.setitem(FIGURES, "by_units", unable)
     write_figures(studied[0], tmp_path)
-    assert sorted(path.stem for path in tmp_path.iterdir()) == ["by_labels", "histogram", "ranking"]
+    assert sorted(path.stem for path in contents(tmp_path)) == ["by_labels", "histogram", "ranking"]
     (record,) = caplog.records
     assert "by_units.png could not be drawn (RuntimeError: no font)" in record.getMessage()
 

@@ -1,0 +1,486 @@
+"""The only way in which this project creates, replaces and removes a file.
+
+Names are looked up in an open folder, and no link is followed. A file appears whole or not at all.
+What was written into a folder is recorded next to it, in RECORD: one JSON object for each file,
+with its name, its digest and the command that wrote it. A file is replaced only if the same command
+wrote it, and nobody has changed it since; every other file is the user's. A file that the running
+command reads is never replaced, whatever its name.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from glob import escape
+from pathlib import Path
+from typing import IO, Any
+
+from ..errors import InputError
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+RECORD = ".mlstm_sentiment.jsonl"
+PARTIAL = "partial"  # suffix of what is incomplete
+STDOUT = "standard output"  # its name in messages
+_RECORD_OF_USER = f".mlstm_sentiment-{os.getuid() if hasattr(os, 'getuid') else 0}.jsonl"
+RECORDS = (RECORD, _RECORD_OF_USER)
+_KEYS = {"file", "by", "sha256"}  # of a line of it
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, quota used up, file too large
+_UNWRITTEN = re.compile("[0-9]+ requested and [0-9]+ written")  # NumPy's error of a full disk
+_DIR_FD = {os.open, os.stat, os.unlink, os.rename} <= os.supports_dir_fd
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_TEMPORARY = re.compile(rf"\..+\.[0-9a-f]{{8}}\.{PARTIAL}")
+_ABANDONED_SECONDS = 24 * 3600  # without a change: its writer must be dead
+_SMALL_BYTES = 1 << 20  # files up to this size are compared with their digest
+# A folder that holds one of these is read as a whole; a run's folder is not.
+_DESCRIPTIONS = ("config.json", "classifier.json", "meta.json")
+
+_command = ""  # that runs, as recorded; empty in Python
+_inputs: dict[tuple[int, int], Path] = {}  # what it reads, by device and inode
+
+
+def set_aside(path: Path, what: str = "") -> Path:
+    """Return the hidden name next to `path` of what the next write of it may remove.
+
+    >>> set_aside(Path("runs/tour/model"), "old").name
+    '.model.old.partial'
+    """
+    return path.with_name(f".{path.name}.{what}{'.' if what else ''}{PARTIAL}")
+
+
+def begin_command(name: str, inputs: Iterable[Path]) -> None:
+    """State once which command runs and what it reads, which it then cannot write over."""
+    global _command
+    _command = name
+    _inputs.clear()
+    _inputs.update(_identities(inputs))
+
+
+@contextmanager
+def reading(*inputs: Path) -> Iterator[None]:
+    """Refuse to write over these files, or those of these folders, within the context."""
+    added = {key: path for key, path in _identities(inputs).items() if key not in _inputs}
+    _inputs.update(added)
+    try:
+        yield
+    finally:
+        for key in added:
+            _inputs.pop(key, None)
+
+
+def _identities(paths: Iterable[Path]) -> dict[tuple[int, int], Path]:
+    found = {}
+    for path in paths:
+        with suppress(OSError, ValueError):  # not a path at all, such as a text
+            for file in _files_of(path):
+                status = file.stat()
+                found[status.st_dev, status.st_ino] = file
+    return found
+
+
+def _files_of(path: Path) -> Iterable[Path]:
+    """Return what reading a path reads: of a run, only its model and classifier."""
+    if not stat.S_ISDIR(path.stat().st_mode):
+        return [path]
+    places = [path, *(path / name for name in ("model", "model/classifier", "classifier"))]
+    described = [each for each in places if any((each / name).is_file() for name in _DESCRIPTIONS)]
+    found = (each.iterdir() for each in described) if described else [path.rglob("*")]
+    return [file for files in found for file in files if file.is_file()]
+
+
+class _Folder:
+    """An open folder: a name in it is looked up there, whatever becomes of the folder's path."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        flags = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
+        self._fd = os.open(path, flags) if _DIR_FD else None
+
+    def __enter__(self) -> "_Folder":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._fd is not None:
+            os.close(self._fd)
+
+    def _at(self, name: str) -> str:
+        return name if self._fd is not None else str(self.path / name)
+
+    def open(self, name: str, flags: int, mode: int = 0o666) -> int:
+        """Open a file that is not a link."""
+        if not hasattr(os, "O_NOFOLLOW"):
+            self._refuse_link(name)
+        try:
+            return os.open(self._at(name), flags | _NO_LINK, mode, dir_fd=self._fd)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.EMLINK):
+                self._refuse_link(name)
+            error.filename = str(self.path / name)
+            raise
+
+    def status(self, name: str) -> os.stat_result | None:
+        """Return the status of a file, or of the link itself; None if there is none."""
+        try:
+            return os.stat(self._at(name), dir_fd=self._fd, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
+    def remove(self, name: str) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(self._at(name), dir_fd=self._fd)
+
+    def rename(self, old: str, new: str) -> None:
+        """Rename a file over another."""
+        fds = {"src_dir_fd": self._fd, "dst_dir_fd": self._fd}
+        os.replace(self._at(old), self._at(new), **fds)
+
+    def digest(self, name: str) -> str:
+        """Return the SHA-256 of a file."""
+        with open(self.open(name, os.O_RDONLY), "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def check_free(self, name: str, *, owned: bool) -> None:
+        """Raise InputError unless a file may be created or replaced.
+
+        owned: whether its folder belongs to this command alone, which has checked it.
+        """
+        self._refuse_link(name)
+        status = self.status(name)
+        if status is None:
+            return
+        path = self.path / name
+        if stat.S_ISDIR(status.st_mode):
+            raise InputError(f"{path}: is a folder; name a file in it")
+        source = _inputs.get((status.st_dev, status.st_ino))
+        with suppress(OSError):
+            if source is not None and os.path.samestat(source.stat(), status):
+                raise InputError(f"{path}: this is an input; give another name for the output")
+        if owned or not status.st_size:  # an empty file loses nothing
+            return
+        if why := self._why_foreign(name):
+            raise InputError(f"{path}: {why}; move it away, or give another name for the output")
+
+    def _why_foreign(self, name: str) -> str:
+        """Return why the file may not be replaced; nothing if this command wrote it."""
+        lines = [line for line in self.recorded() if line["file"] == name]
+        if not lines:
+            return "exists, and this project has not written it"
+        digest = self.digest(name)
+        commands = [line["by"] or "Python" for line in lines if line["sha256"] == digest]
+        if not commands:
+            return "was changed after this project wrote it"
+        own = _command or "Python"
+        return "" if own in commands else f"was written by {commands[-1]}, not by {own}"
+
+    def _refuse_link(self, name: str) -> None:
+        status = self.status(name)
+        if status is not None and stat.S_ISLNK(status.st_mode):
+            raise InputError(
+                f"{self.path / name}: is a link, and nothing is written through links; remove it, "
+                "or name its target"
+            )
+
+    def recorded(self) -> list[dict[str, str]]:
+        """Return the lines of the record, and of that of a user who cannot write to the first."""
+        lines: list[dict[str, str]] = []
+        for name in (RECORD, _RECORD_OF_USER):
+            with (
+                suppress(FileNotFoundError, PermissionError),
+                open(self.open(name, os.O_RDONLY), "rb") as file,
+            ):
+                lines += filter(None, map(_parsed, file))
+        return lines
+
+    def _open_record(self) -> int:
+        """Open the record to add to it; in a folder of several users, the own one."""
+        flags, name = os.O_RDWR | os.O_CREAT | os.O_APPEND, RECORD
+        try:
+            record = self.open(name, flags)
+        except PermissionError:
+            record = self.open(name := _RECORD_OF_USER, flags)
+        if os.fstat(record).st_nlink == 1:
+            return record
+        os.close(record)
+        raise InputError(
+            f"{self.path / name}: has another name, too (a hard link); put a copy in its place"
+        )
+
+    def add(self, name: str, content: str) -> None:
+        """Add a file to the record and flush that, before the file gets its name.
+
+        content: where in the folder its content is.
+        """
+        line = {"file": name, "by": _command, "sha256": self.digest(content)}
+        if line in self.recorded():
+            return
+        with open(self._open_record(), "rb+", buffering=0) as record:
+            size = os.fstat(record.fileno()).st_size
+            record.seek(max(size - 1, 0))
+            is_torn = size > 0 and record.read(1) != b"\n"  # by a kill
+            record.write(b"\n" * is_torn + json.dumps(line).encode() + b"\n")
+            os.fsync(record.fileno())
+
+    def create_temporary(self, name: str) -> str:
+        temporary = set_aside(Path(name), secrets.token_hex(4)).name
+        os.close(self.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+        return temporary
+
+    def sweep(self, name: str) -> None:
+        """Remove what killed writers of a file left.
+
+        Whoever writes into the folder holds a shared lock on it. Without locks, a day without a
+        change means that the writer is dead.
+        """
+        is_alone = self._lock("LOCK_EX", "LOCK_NB")
+        for path in self.path.glob(f".{escape(name)}.*.{PARTIAL}"):
+            with suppress(OSError):  # already gone, or of another user
+                age = time.time() - path.lstat().st_mtime
+                if _TEMPORARY.fullmatch(path.name) and (is_alone or age > _ABANDONED_SECONDS):
+                    self.remove(path.name)
+        self._lock("LOCK_SH")
+
+    def _lock(self, *kinds: str) -> bool:
+        """Lock the folder until it is closed; return whether that was possible."""
+        try:
+            fcntl.flock(self._fd, sum(getattr(fcntl, kind) for kind in kinds))
+        except (OSError, AttributeError):  # AttributeError: fcntl is None
+            return False
+        return True
+
+    def publish(self, temporary: str, name: str, *, owned: bool) -> None:
+        """Give a whole file its name; record it before, unless it is owned."""
+        descriptor = self.open(temporary, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        if not owned:
+            self.add(name, temporary)
+        self.rename(temporary, name)
+
+
+def _parsed(line: bytes) -> dict[str, str] | None:
+    """Return a line of a record; None for anything else, such as one that a kill has cut short."""
+    with suppress(ValueError, RecursionError):
+        content = json.loads(line)
+        if isinstance(content, dict) and content.keys() == _KEYS:
+            return {key: str(value) for key, value in content.items()}
+    return None
+
+
+def check_output(path: Path) -> None:
+    """Raise InputError now for a file that `write_atomically` would refuse later."""
+    if not is_stream(path) and path.parent.is_dir():
+        with _Folder(path.parent) as folder:
+            folder.check_free(path.name, owned=False)
+
+
+def write_atomically(path: Path, write: Callable[[Path], object], *, owned: bool = False) -> None:
+    """Let `write` fill a temporary file next to `path`, then rename it over `path`.
+
+    Readers see the old file or the new one, never a part of it, even after a kill. If several
+    write at once, each has its own temporary file, and the last to finish wins. A pipe or a device,
+    such as /dev/stdout, is written to. Raises InputError for a link, for an input of the command,
+    and for a file that this command did not write.
+
+    owned: the folder belongs to this command alone, as a run's folder does to the run: nothing is
+    recorded, and what a kill left is removed with `recover_folders`.
+    """
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; name a file in it")
+    if is_stream(path):
+        return _write_into_stream(path, write)
+    with ExitStack() as stack:
+        with path_in_oserrors(path, path.parent):
+            folder = stack.enter_context(_Folder(path.parent))
+            folder.check_free(path.name, owned=owned)
+            if not owned:
+                folder.sweep(path.name)
+            name = folder.create_temporary(path.name)
+        stack.callback(folder.remove, name)
+        temporary = folder.path / name
+        mode = stat.S_IMODE(temporary.stat().st_mode)  # os.umask cannot read without changing
+        with path_in_oserrors(path, temporary):
+            write(temporary)
+            os.chmod(temporary, mode)  # safetensors makes files that only the owner reads
+            folder.publish(name, path.name, owned=owned)
+
+
+def write_json(path: Path, content: Mapping[str, Any], *, owned: bool = False) -> None:
+    """Write a mapping as indented JSON, as `write_atomically` does."""
+    text = json.dumps(content, indent=2) + "\n"
+    write_atomically(path, lambda file: file.write_text(text, encoding="utf-8"), owned=owned)
+
+
+def open_work(path: Path, mode: str, **options: Any) -> IO[Any]:
+    """Open a file that only its command knows, such as one that the next call continues."""
+    with path_in_oserrors(path), _Folder(path.parent) as folder:
+        folder.check_free(path.name, owned=True)
+        return open(path, mode, opener=lambda _, flags: folder.open(path.name, flags), **options)
+
+
+def finish_work(work: Path, final: Path) -> None:
+    """Give a whole work file its final name, in the same folder."""
+    with path_in_oserrors(final, work), _Folder(final.parent) as folder:
+        folder.check_free(final.name, owned=False)
+        folder.publish(work.name, final.name, owned=False)
+
+
+def check_work(path: Path) -> None:
+    """Raise InputError for a work file that is a link, a folder or an input of the command."""
+    if path.parent.is_dir():
+        with _Folder(path.parent) as folder:
+            folder.check_free(path.name, owned=True)
+
+
+def remove_work(path: Path) -> None:
+    """Remove a work file, if it exists; InputError as for `check_work`."""
+    with _Folder(path.parent) as folder:
+        folder.check_free(path.name, owned=True)
+        folder.remove(path.name)
+
+
+def check_folder(path: Path) -> None:
+    """Raise InputError for a folder to write into that is a link, or a file."""
+    if path.is_symlink():
+        raise InputError(
+            f"{path}: is a link, and nothing is written through links; replace it with its target"
+        )
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path}: is a file, but a folder of this name is needed; move it away")
+
+
+def make_folder(path: Path) -> Path:
+    """Make a folder inside of an output folder, unless it exists; InputError for a link."""
+    check_folder(path)
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def record_folder(folder: Path) -> None:
+    """Record all files of a new folder that are not recorded yet."""
+    for place, _, files in os.walk(folder):
+        with _Folder(Path(place)) as opened:
+            recorded = {line["file"] for line in opened.recorded()}
+            for name in sorted(set(files) - recorded - set(RECORDS)):
+                opened.add(name, name)
+
+
+def is_recorded(path: Path) -> bool:
+    """Return whether a file is as this project wrote it; also if its folder has no record.
+
+    Of a large file, only the name is looked up.
+    """
+    with _Folder(path.parent) as folder:
+        lines = folder.recorded()
+        if not lines:  # of an earlier version, or copied without it
+            return True
+        digests = {line["sha256"] for line in lines if line["file"] == path.name}
+        is_small = path.stat().st_size <= _SMALL_BYTES
+        return folder.digest(path.name) in digests if digests and is_small else bool(digests)
+
+
+def check_unchanged(folder: Path) -> None:
+    """Raise InputError for a file that has changed since its folder was written, or is lost."""
+    with _Folder(folder) as opened:
+        lines = opened.recorded()
+        for name, digest in {line["file"]: line["sha256"] for line in lines}.items():
+            status = opened.status(name)
+            if status is None:
+                raise InputError(f"{folder / name}: no such file, but {RECORD} lists it")
+            if opened.digest(name) != digest:
+                raise InputError(
+                    f"{folder / name}: damaged: its content is not what was written there"
+                )
+        if opened.status(RECORD) is not None:
+            with open(opened.open(RECORD, os.O_RDONLY), "rb") as file:
+                if not all(map(_parsed, file)):
+                    raise InputError(f"{folder / RECORD}: damaged: a line of it is not a record")
+
+
+def is_stream(path: Path) -> bool:
+    """Return whether a path is a stream to write into, not a file to replace.
+
+    Streams are pipes, devices and descriptors such as /dev/stdout, even if that is a file.
+    """
+    if _descriptor(path) is not None:
+        return True
+    return path.exists() and not path.is_symlink() and not path.is_file()
+
+
+def open_stream(path: Path) -> IO[bytes]:
+    """Open a stream to write into.
+
+    A descriptor is shared: reopening the file behind it would lose what other processes write
+    there.
+    """
+    descriptor = _descriptor(path)
+    return open(path if descriptor is None else os.dup(descriptor), "wb")
+
+
+def _descriptor(path: Path) -> int | None:
+    """Return the file descriptor that a path such as /dev/stdout names; else None."""
+    folder, name = os.path.split(os.path.abspath(path))
+    if folder == "/dev":
+        return {"stdout": 1, "stderr": 2}.get(name)
+    return int(name) if folder in ("/dev/fd", "/proc/self/fd") and name.isdigit() else None
+
+
+def _write_into_stream(path: Path, write: Callable[[Path], object]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        whole = Path(folder) / path.name
+        with path_in_oserrors(whole):  # it is not the stream that is full
+            write(whole)
+            content = whole.read_bytes()
+        with path_in_oserrors(path), open_stream(path) as stream:
+            stream.write(content)
+
+
+@contextmanager
+def path_in_oserrors(path: Path, filled: Path | None = None) -> Iterator[None]:
+    """Add the path being written to an OSError; one from a full disk may name no file.
+
+    filled: the temporary file or folder that is written in its place. An error that names another
+    file, such as one to read, is left as it is.
+    """
+    try:
+        yield
+    except OSError as error:
+        renamed = _of_one_file(error)
+        name = renamed.filename
+        is_own = not name or Path(str(name)).is_relative_to(filled or path)
+        if is_own and renamed.errno is not None:  # without a number, it is from the network
+            renamed.filename = str(path)
+        if renamed is error:
+            raise
+        raise renamed from error
+
+
+def _of_one_file(error: OSError) -> OSError:
+    """Reduce an error to a number, a reason and one file; for a copy to a full disk, the target."""
+    if isinstance(error, shutil.Error) and isinstance(error.args[0], list):  # of copytree
+        source, target, reason = error.args[0][0]
+        if number := re.match(r"\[Errno (\d+)\]", str(reason)):
+            code = int(number[1])
+            return OSError(code, os.strerror(code), str(target if code in _FULL else source))
+    if error.errno in _FULL and error.filename2:
+        return OSError(error.errno, error.strerror, error.filename2)
+    if type(error) is OSError and _UNWRITTEN.fullmatch(str(error)):
+        return write_failed(error)
+    return error
+
+
+def write_failed(error: Exception) -> OSError:
+    """Turn a library's error about a file that was not written into an OSError with a number."""
+    return OSError(errno.EIO, f"could not be written ({error}); is the disk full?")

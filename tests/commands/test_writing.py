@@ -1,0 +1,188 @@
+"""Nothing of the user's, and nothing that a command reads, is written over: by name, link or inode.
+
+Every case ends with one line, exit code 2, and all files as they were.
+"""
+
+import csv
+import os
+import shutil
+
+import pytest
+
+from model import save_model
+from model.layers.config import ModelConfig
+from model.layers.language_model import build_model
+from model.text.profiles import text_profile
+from tests.support.runs import assert_refused, done, run, small_run
+
+NAMES = ("train", "val", "test")
+OURS = (
+    *("model/config.json", "metrics.jsonl", "config.toml"),
+    "checkpoint/step-00000006/lanes.safetensors",
+)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A run, a model, labelled texts, and a letter of the user's."""
+    work = tmp_path_factory.mktemp("made")
+    done(run(*small_run(work / "run", 6)))
+    model = build_model(ModelConfig(hidden_size=12, embedding_size=6), seed=3)
+    save_model(work / "m", model, text_profile("openai"), {})
+    for name in NAMES:
+        with open(work / f"{name}.csv", "w", newline="") as file:
+            rows = csv.writer(file)
+            rows.writerow(["text", "label"])
+            for number in range(40):
+                word = ("bad", "good")[number % 2]
+                rows.writerow([f"a {word} one of the {name} set, {number}", number % 2])
+    (work / "letter").write_text("dear\n")
+    return work
+
+
+@pytest.fixture
+def work(made, tmp_path):
+    return shutil.copytree(made, tmp_path / "work", symlinks=True)
+
+
+def state_of(work):
+    """Return the content of every file, and the target of every link."""
+    paths = (path for path in work.rglob("*") if path.is_symlink() or path.is_file())
+    return {path: os.readlink(path) if path.is_symlink() else path.read_bytes() for path in paths}
+
+
+def link(name, target="letter"):
+    def prepare(work):
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).symlink_to(work / target)
+
+    return prepare
+
+
+def hard_link(name, target):
+    return lambda work: os.link(work / target, work / name)
+
+
+def own(name):
+    def prepare(work):
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).write_text("mine\n")
+
+    return prepare
+
+
+def nothing(work):
+    pass
+
+
+SETS = [word for name in NAMES for word in (f"--{name}", f"{{}}/{name}.csv")]
+RESUME = ["main.py", "--resume", "{}/run", "--train.steps", "9"]
+TRANSFER = ["scripts/transfer.py", "--model", "{}/m", *SETS, "--output", "{}/out"]
+NEURON = ["scripts/neuron.py", "--model", "{}/m", *SETS, "--output", "{}/out", "--draws", "1"]
+FINETUNE = ["scripts/finetune.py", "--model", "{}/m", *SETS[:4], "--output", "{}/out", "--freeze"]
+TEXT = ["--model", "{}/run", "--text", "good"]
+CLASSIFY = ["scripts/classify.py", "--model", "default_small", "--input", "{}/train.csv"]
+
+
+def to(script, output, *words):
+    return [f"scripts/{script}.py", *words, "--output", f"{{}}/{output}"]
+
+
+REFUSED = {
+    "a link for the holder, resumed": (link("run/.holder.json"), RESUME),
+    "a link for the lock, resumed": (link("run/.lock"), RESUME),
+    "a tokenizer in a model of bytes": (own("run/model/tokenizer.model"), RESUME),
+    "a link for the holder, fine-tuning": (link("out/.holder.json"), FINETUNE),
+    **{
+        f"{kind.__name__} {name}, {command[0]}": (kind(f"out/{name}"), command)
+        for kind in (own, link)
+        for command, names in {
+            tuple(TRANSFER): ("results.json", "figures.json", "weights.png", "classifier/a.json"),
+            tuple(NEURON): ("neuron.json", "figures/ranking.png", ".lock"),
+        }.items()
+        for name in names
+        if (kind, name) != (own, ".lock")
+    },
+    "a linked folder of features": (link("out/features", "m"), TRANSFER),
+    "a linked folder of figures": (link("out/figures", "m"), NEURON),
+    **{
+        f"{name} of the run that is read": (nothing, to("demo", f"run/{name}", "--model", "{}/run"))
+        for name in OURS
+    },
+    **{
+        f"{name} of another run": (nothing, to("demo", f"run/{name}", "--model", "{}/m"))
+        for name in OURS
+    },
+    "evaluate": (
+        nothing,
+        to("evaluate", "run/model/config.json", "--model", "{}/run", "--data", "{}/train.csv"),
+    ),
+    "heatmap": (nothing, to("heatmap", "run/model/config.json", *TEXT)),
+    "the log": (nothing, [*CLASSIFY, "--output", "{}/run/metrics.jsonl"]),
+    "the texts": (nothing, to("demo", "train.csv", "--model", "{}/m")),
+    "the input": (nothing, [*CLASSIFY, "--output", "{}/train.csv"]),
+    "the input by another name": (
+        hard_link("other.csv", "train.csv"),
+        [*CLASSIFY, "--output", "{}/other.csv"],
+    ),
+    "the input as a work file": (
+        lambda work: (work / "train.csv").rename(work / "out.csv.partial"),
+        [*CLASSIFY[:-1], "{}/out.csv.partial", "--output", "{}/out.csv"],
+    ),
+    "a link as a work file": (link("out.csv.partial"), [*CLASSIFY, "--output", "{}/out.csv"]),
+    "a link as a journal": (link("out.csv.partial.json"), [*CLASSIFY, "--output", "{}/out.csv"]),
+    "a link as the record": (link(".mlstm_sentiment.jsonl"), to("demo", "new.html", *TEXT[:2])),
+    "a hard link as the record": (
+        hard_link(".mlstm_sentiment.jsonl", "letter"),
+        to("demo", "new.html", *TEXT[:2]),
+    ),
+    "a link as the output": (link("a.html"), to("demo", "a.html", *TEXT[:2])),
+    "a broken link as the output": (link("a.html", "none"), to("demo", "a.html", *TEXT[:2])),
+    "a page of the user's": (own("a.html"), to("heatmap", "a.html", *TEXT)),
+    "a report of the user's": (own("a.html"), [*CLASSIFY, "--report", "{}/a.html"]),
+    "features of the user's": (
+        own("a.npy"),
+        to("featurize", "a.npy", "--model", "{}/m", "--input", "{}/train.csv"),
+    ),
+    "a corpus": (own("out/meta.json"), to("prepare_corpus", "out", "{}/train.csv")),
+    "a linked work folder": (link("out.partial", "m"), to("prepare_corpus", "out", "{}/train.csv")),
+}
+
+
+@pytest.mark.parametrize(("prepare", "command"), REFUSED.values(), ids=REFUSED.keys())
+def test_is_refused_and_nothing_is_changed(work, prepare, command, run_here):
+    prepare(work)
+    before = state_of(work)
+    process = run_here(*(word.replace("{}", str(work)) for word in command))
+    after = state_of(work)
+    assert {path: after.get(path) for path in before} == before
+    assert_refused(process)
+
+
+def test_what_a_command_wrote_it_replaces_and_another_does_not(work, run_here):
+    classify = ["scripts/classify.py", "--model", "default_small", "--text", "good", "--output"]
+    for _ in range(2):
+        done(run_here(*classify, work / "a.csv"))
+    assert_refused(
+        run_here("scripts/demo.py", "--model", work / "m", "--output", work / "a.csv"),
+        "a.csv: was written by classify, not by demo",
+    )
+    (work / "a.csv").write_text((work / "a.csv").read_text().replace("positive", "negative"))
+    assert_refused(
+        run_here(*classify, work / "a.csv"), "a.csv: was changed after this project wrote it"
+    )
+    (work / "empty.csv").touch()
+    done(run_here(*classify, work / "empty.csv"))
+
+
+def test_a_name_reaches_the_terminal_escaped(work):
+    name = "\x1b[31m.csv"
+    (work / "train.csv").rename(work / name)
+    words = ["scripts/classify.py", "--model", "default_small", "--input", work / name]
+    seen = done(run(*words, "--output", work / "\x1b[2J.jsonl"))
+    seen = seen.stderr + run(*words, "--output", work / name).stderr
+    seen += run("scripts/demo.py", "--model", work / "m", "--output", work / "\x9b.html").stdout
+    assert "\x1b" not in seen
+    assert "\x9b" not in seen
+    assert r"\x1b[31m.csv: this is an input" in seen
+    assert r"\x9b.html: " in seen
