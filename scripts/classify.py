@@ -10,12 +10,13 @@ from dataclasses import dataclass
 
 import command
 
+from configs.device_options import DeviceOptions
 from model.commands import classify
 from model.commands.command_line import call
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(command.DeviceOptions, classify.Options):
+class Options(DeviceOptions, classify.Options):
     __doc__ = classify.Options.__doc__
 
 

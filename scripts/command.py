@@ -10,7 +10,6 @@ from configs import report_import_errors
 report_import_errors()
 
 from configs.command import (
-    DeviceOptions,
     check_unset,
     parse,
     parse_one_of,
@@ -21,7 +20,6 @@ from configs.command import (
 )
 
 __all__ = [
-    "DeviceOptions",
     "check_unset",
     "parse",
     "parse_one_of",

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 import command
 
+from configs.device_options import DeviceOptions
 from model.commands import demo
 from model.commands.command_line import call
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(command.DeviceOptions, demo.Options):
+class Options(DeviceOptions, demo.Options):
     __doc__ = demo.Options.__doc__
 
 

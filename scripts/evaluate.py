@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import command
 
+from configs.device_options import DeviceOptions
 from model.commands import evaluate
 from model.commands.command_line import call
 from model.errors import InputError
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(command.DeviceOptions, evaluate.Options):
+class Options(DeviceOptions, evaluate.Options):
     """Score a model on text: bits per character (byte of text, whatever the tokenizer)."""
 
     split: Literal["train", "valid", "test"] | None = None

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 
 import command
 
+from configs.device_options import DeviceOptions
 from model.commands import featurize
 from model.commands.command_line import call
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(command.DeviceOptions, featurize.Options):
+class Options(DeviceOptions, featurize.Options):
     __doc__ = featurize.Options.__doc__
 
 

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 
 import command
 
+from configs.device_options import DeviceOptions
 from model.commands import generate
 from model.commands.command_line import call
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(command.DeviceOptions, generate.Options):
+class Options(DeviceOptions, generate.Options):
     __doc__ = generate.Options.__doc__
 
 

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 
 import command
 
+from configs.device_options import DeviceOptions
 from model.commands import heatmap
 from model.commands.command_line import call
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(command.DeviceOptions, heatmap.Options):
+class Options(DeviceOptions, heatmap.Options):
     __doc__ = heatmap.Options.__doc__
 
 
