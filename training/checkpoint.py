@@ -40,7 +40,6 @@ from model.files.weights import (
     save_model,
     save_tensors,
 )
-from model.files.writer import check_unchanged
 from model.layers.config import ModelConfig
 from model.layers.language_model import LanguageModel
 from model.state import State
@@ -233,7 +232,7 @@ class Checkpoints(CheckpointStore):
             restore_weights(trainer.model, folder / WEIGHTS_FILE, _CONFIG)
             restore_optimizers(trainer.optimizers, folder / optimizer)
             _restore_carried(trainer, folder / LANES_FILE)
-            run_on_main(trainer.world, lambda: check_unchanged(folder))
+            run_on_main(trainer.world, lambda: self.check_newest(folder))
         return True
 
 

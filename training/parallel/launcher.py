@@ -7,10 +7,11 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from model.errors import TRY_AGAIN, InputError
+from model.errors import TEMPORARY_FAILURE, InputError
 from model.files.writer import write_json
 
-TEMPORARY_FAILURE = TRY_AGAIN  # nothing is wrong with this process, start it again
+__all__ = ["TEMPORARY_FAILURE", "may_restart", "print_error", "report_failure"]
+
 _GRACE = 5.0  # seconds in which a launcher ends its other processes after one of them has failed
 
 

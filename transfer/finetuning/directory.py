@@ -21,7 +21,6 @@ from model.files.weights import (
     save_model,
     save_tensors,
 )
-from model.files.writer import check_unchanged
 from training.runs.checkpoint_store import (
     CheckpointStore,
     advice_if_damaged,
@@ -165,4 +164,4 @@ class FinetuningCheckpoints(CheckpointStore):
             restore_weights(tuner.model, folder / WEIGHTS_FILE, ASKED)
         restore_weights(tuner.heads, folder / HEADS_FILE, ASKED)
         restore_optimizers([tuner.optimizer], folder / optimizer_file())
-        check_unchanged(folder)
+        self.check_newest(folder)
