@@ -102,7 +102,7 @@ class FinetuningDirectory(RunDirectory):
             return
         before = read_toml(self.config, Request)
         before.check_same(request, self.config)
-        self.origin = before.origin
+        self.origin |= before.origin  # in the same order as before
 
     def publish(self, tuned: Head, tuner: Finetuner, source: LoadedModel) -> None:
         """Replace the best model and heads so far by the current model and these heads."""
