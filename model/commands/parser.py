@@ -42,7 +42,7 @@ _HELP = {"-h", "--help"}
 # Others may be paths.
 _TEXT_OPTIONS = {"text", "prompt", "title", "text_key", "label_key", "sheet", "by"}
 # Say where to write; all others may say what to read.
-_OUTPUTS = {"output", "report", "run_dir", "resume", "results", "work"}
+_OUTPUTS = {"output", "report", "run_dir", "resume", "results", "work", "calibrate"}
 
 
 def parse(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from ..errors import InputError, brief
-from ..files.storage import write_atomically
+from ..files.writer import write_atomically
 from .columns import choose_text, lines_above_header
 from .inputs import MOST_UNPACKED, SURE_UNPACKED, TableOptions
 from .row_files import cell_of

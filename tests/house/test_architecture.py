@@ -19,7 +19,7 @@ ALLOWED = {
     "model": set(),
     "data_utils": {
         *(f"model.{name}" for name in ("bounds", "errors", "engine.cores", "kernels.cores")),
-        *(f"model.files.{name}" for name in ("storage", "tokenizers")),
+        *(f"model.files.{name}" for name in ("storage", "tokenizers", "writer")),
         *(f"model.text.{name}" for name in ("profiles", "split", "tokenizer", "subwords")),
         *(
             f"model.reading.{name}"
