@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from itertools import accumulate, takewhile
 from queue import Empty, SimpleQueue
 from threading import Lock
@@ -167,11 +168,11 @@ class Batcher:
             self._rate = (self._rate + measured) / 2
         for job, _ in chosen:
             if len(job.answers) == len(job.texts):
-                self._conclude(job, lambda rows, answers=job.answers: rows.set_result(answers))
+                self._conclude(job, partial(Future.set_result, result=job.answers))
 
     def _fail(self, jobs: Sequence[Submission], error: Exception) -> None:
         for job in jobs:
-            self._conclude(job, lambda rows: rows.set_exception(error))
+            self._conclude(job, partial(Future.set_exception, exception=error))
 
     def _conclude(self, job: Submission, conclude: Callable[[Any], None]) -> None:
         """Deliver the outcome of a request, unless nobody waits for it any more."""
