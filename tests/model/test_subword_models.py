@@ -17,10 +17,10 @@ from model.layers.config import ModelConfig
 from model.layers.language_model import build_model
 from model.text.profiles import text_profile
 from model.text.tokenizer import START, TOKENIZER_FILE, Continuations
+from tests.support.loaded import as_loaded
 
 PROFILE = text_profile("openai")
 TEXTS = [review.text for review in synthetic_reviews(6, seed=9)]
-from tests.support.loaded import as_loaded
 
 
 @pytest.fixture
